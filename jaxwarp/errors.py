@@ -1,0 +1,96 @@
+"""Errors that point at the user's line. Imports nothing of ours."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Loc:
+    """A span of the user's source.
+
+    `line` and `end_line` count from 1, `column` and `end_column` from 0. `inlined_at` is the call
+    that brought this line into the kernel when it belongs to a `@func`.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    function: str = ""
+    inlined_at: Loc | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def excerpt(self) -> str:
+        """`file:line`, the source line and a caret under the span; then the chain of calls."""
+        lines = [f"  {self}" + (f", in {self.function}" if self.function else "")]
+        source = linecache.getline(self.file, self.line).rstrip("\n")
+        if source:
+            stripped = source.lstrip()
+            indent = len(source) - len(stripped)
+            end = self.end_column if self.end_line == self.line else len(source)
+            start = max(self.column, indent)
+            lines.append("    " + stripped)
+            lines.append("    " + " " * (start - indent) + "^" * max(1, min(end, len(source)) - start))
+        if self.inlined_at is not None:
+            lines.append("  called from")
+            lines.append(self.inlined_at.excerpt())
+        return "\n".join(lines)
+
+
+class JaxwarpError(Exception):
+    """Base of every error that jaxwarp raises."""
+
+
+class KernelError(JaxwarpError):
+    """A kernel, or a call of one, that cannot be accepted.
+
+    Args:
+        message: one sentence: what is wrong, what was expected, what was given.
+        loc: where in the user's source, if it is a line of a kernel.
+        hint: what to write instead.
+    """
+
+    def __init__(self, message: str, loc: Loc | None = None, hint: str | None = None):
+        self.message = message
+        self.loc = loc
+        self.hint = hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.loc is not None:
+            parts.append(self.loc.excerpt())
+        if self.hint:
+            parts.append(f"  hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class KernelSyntaxError(KernelError, SyntaxError):
+    """A Python construct that is not part of the kernel language."""
+
+    __str__ = KernelError.__str__
+
+
+class KernelNameError(KernelError, NameError):
+    """A name that is not defined, or not usable in a kernel."""
+
+
+class KernelTypeError(KernelError, TypeError):
+    """Types that do not fit: of operands, of arguments, of a call from JAX."""
+
+
+class KernelValueError(KernelError, ValueError):
+    """A value that cannot be used: a shape, a count, an option."""
+
+
+class CompileError(KernelError, RuntimeError):
+    """A compiler of a backend refused the code made for a kernel."""
+
+
+class InternalError(JaxwarpError, RuntimeError):
+    """A fault of jaxwarp itself; please report it."""

@@ -1,0 +1,270 @@
+"""The IR: all of it on one screen.
+
+    kernel  = Kernel(name, grid_rank, params, body)
+    param   = Param(name, dtype, shape)            a dense row-major array of scalars; None = extent known at run time
+    block   = Block(params, ops, results)          params: values bound on entry; results: values handed to the owner
+    op      = Const(result, value)
+            | Tid(result, axis)                    launch index along a grid axis, i32
+            | Size(result, param, axis)            extent of a parameter's axis, i32
+            | Call(result, builtin, args)          pure; the open table is in jaxwarp/builtins
+            | Load(result, param, indices)
+            | Store(param, indices, value)
+            | Atomic(result, kind, param, indices, operands)    result: the old value
+            | If(results, condition, then, orelse)
+            | For(results, start, stop, step, inits, body)      Python range; body params: (index, *carried)
+            | While(results, inits, condition, body)            both blocks take the carried; condition yields one bool
+
+Values are scalars. A vector or matrix of the language is a bundle of values in the frontend; an array of them is a
+scalar array with component axes of static extent at the end (as in JAX), and a by-value argument is an array of rank 0,
+1 or 2. Values are in static single assignment: defined once, used in their block and the blocks below it.
+Types compare by structure, values, params and ops by identity. Everything is immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from jaxwarp.errors import Loc
+from jaxwarp.types import Scalar
+
+ATOMIC_KINDS = ("add", "min", "max", "exch", "cas", "and", "or", "xor")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value:
+    """A scalar. `name` is a hint for printers: the user's variable, if any."""
+
+    type: Scalar
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Param:
+    """A buffer of the launch. `shape` has None for extents known at run time."""
+
+    name: str
+    dtype: Scalar
+    shape: tuple[int | None, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Builtin:
+    """A pure scalar operation: one row of the table in `jaxwarp/builtins`, its only declaration.
+
+    Attributes:
+        name: unique; what printers show.
+        infer: result type from argument types; raises KernelTypeError with the reason.
+        ref: the meaning, on NumPy arrays of equal shape (`ref(*args)`), result cast to the inferred type.
+            A row whose meaning depends on the result type (casts) takes it as keyword `dtype`.
+        cuda: C++ expression with {0}, {1}, ... for arguments: one text, or one per scalar type's short name.
+        llvm: emits the operation; `llvm(ops, result_type, arg_types, args)`, see `codegen/cpu/builder.py`.
+        partials: derivatives by each argument, as `partials(ops, out, *args)`; or a NoGradient with the reason.
+        domain: per argument, the interval that tests draw from.
+        ulp: accuracy against `ref` in units in the last place, per scalar type's short name ("*" for the rest).
+        typed: the row carries its result type in Call.result (casts): `infer` is not asked.
+    """
+
+    name: str
+    infer: Callable[[tuple[Scalar, ...]], Scalar]
+    ref: Callable[..., Any]
+    cuda: str | Mapping[str, str]
+    llvm: Callable[..., str]
+    partials: Any = None
+    domain: tuple[tuple[float, float], ...] = ()
+    ulp: Mapping[str, float] = field(default_factory=dict)
+    doc: str = ""
+    typed: bool = False
+    commutative: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    params: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    results: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Op:
+    loc: Loc | None = None
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """Values this operation reads itself (those of its blocks are not included)."""
+        return ()
+
+    @property
+    def defined(self) -> tuple[Value, ...]:
+        """Values this operation defines."""
+        return ()
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class _OneResult(Op):
+    result: Value
+
+    @property
+    def defined(self) -> tuple[Value, ...]:
+        return (self.result,)
+
+
+@dataclass(frozen=True, eq=False)
+class Const(_OneResult):
+    value: bool | int | float
+
+
+@dataclass(frozen=True, eq=False)
+class Tid(_OneResult):
+    axis: int
+
+
+@dataclass(frozen=True, eq=False)
+class Size(_OneResult):
+    param: Param
+    axis: int
+
+
+@dataclass(frozen=True, eq=False)
+class Call(_OneResult):
+    builtin: Builtin
+    args: tuple[Value, ...]
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return self.args
+
+
+@dataclass(frozen=True, eq=False)
+class Load(_OneResult):
+    param: Param
+    indices: tuple[Value, ...]
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return self.indices
+
+
+@dataclass(frozen=True, eq=False)
+class Store(Op):
+    param: Param
+    indices: tuple[Value, ...]
+    value: Value
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return (*self.indices, self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Atomic(_OneResult):
+    kind: str
+    param: Param
+    indices: tuple[Value, ...]
+    args: tuple[Value, ...]  # (value,), or (expected, new) for "cas"
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return (*self.indices, *self.args)
+
+
+@dataclass(frozen=True, eq=False)
+class If(Op):
+    results: tuple[Value, ...]
+    condition: Value
+    then: Block
+    orelse: Block
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return (self.condition,)
+
+    @property
+    def defined(self) -> tuple[Value, ...]:
+        return self.results
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (self.then, self.orelse)
+
+
+@dataclass(frozen=True, eq=False)
+class For(Op):
+    results: tuple[Value, ...]
+    start: Value
+    stop: Value
+    step: Value  # zero: the loop does not run
+    inits: tuple[Value, ...]
+    body: Block
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return (self.start, self.stop, self.step, *self.inits)
+
+    @property
+    def defined(self) -> tuple[Value, ...]:
+        return self.results
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (self.body,)
+
+
+@dataclass(frozen=True, eq=False)
+class While(Op):
+    results: tuple[Value, ...]
+    inits: tuple[Value, ...]
+    condition: Block
+    body: Block
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return self.inits
+
+    @property
+    def defined(self) -> tuple[Value, ...]:
+        return self.results
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (self.condition, self.body)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel: a value. Its identity in caches is `digest`."""
+
+    name: str
+    grid_rank: int
+    params: tuple[Param, ...]
+    body: Block
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical text: equal for kernels that print equally."""
+        from jaxwarp.ir.printer import canonical_digest
+
+        return canonical_digest(self)
+
+    def __str__(self) -> str:
+        from jaxwarp.ir.printer import format_kernel
+
+        return format_kernel(self)
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """Every operation of a block and of the blocks below it, in program order."""
+    for op in block.ops:
+        yield op
+        for inner in op.blocks:
+            yield from walk(inner)

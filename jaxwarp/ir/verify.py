@@ -1,0 +1,109 @@
+"""Is a kernel well formed and well typed? Run on every kernel made, and after every pass in the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxwarp.errors import InternalError, KernelError
+from jaxwarp.ir.nodes import (
+    ATOMIC_KINDS, Atomic, Block, Call, Const, For, If, Kernel, Load, Op, Param, Size, Store, Tid, Value, While,
+)  # fmt: skip
+from jaxwarp.types import bool_, int32, int64
+
+
+def verify(kernel: Kernel) -> Kernel:
+    """Returns the kernel; raises InternalError naming the operation that is wrong."""
+    names = [p.name for p in kernel.params]
+    if len(set(names)) != len(names):
+        raise InternalError(f"kernel {kernel.name}: parameters with one name: {names}")
+    _Verifier(kernel).block(kernel.body, frozenset())
+    return kernel
+
+
+class _Verifier:
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.defined: set[Value] = set()
+
+    def require(self, condition: bool, op: Op | None, what: str) -> None:
+        if not condition:
+            where = f"{type(op).__name__} at {op.loc}: " if op is not None else ""
+            raise InternalError(f"kernel {self.kernel.name}: {where}{what}")
+
+    def block(self, block: Block, scope: frozenset[Value]) -> None:
+        visible = set(scope)
+        self.bind(block.params, visible, None)
+        for op in block.ops:
+            for value in op.operands:
+                self.require(value in visible, op, f"uses {value}, which is not defined here")
+            self.op(op)
+            for inner in op.blocks:
+                self.block(inner, frozenset(visible))
+            self.bind(op.defined, visible, op)
+        for value in block.results:
+            self.require(value in visible, None, f"a block yields {value}, which is not defined in it")
+
+    def bind(self, values: Sequence[Value], visible: set[Value], op: Op | None) -> None:
+        for value in values:
+            self.require(value not in self.defined, op, f"{value} is defined twice")
+            self.defined.add(value)
+            visible.add(value)
+
+    def element(self, op: Op, param: Param, indices: Sequence[Value]) -> None:
+        self.require(param in self.kernel.params, op, f"{param.name} is not a parameter of this kernel")
+        self.require(len(indices) == param.rank, op, f"{param.name} has rank {param.rank}, got {len(indices)} indices")
+        self.require(all(i.type in (int32, int64) for i in indices), op, "indices must be i32 or i64")
+
+    def same(self, op: Op, got: Sequence[Value], expected: Sequence[Value], what: str) -> None:
+        types = [v.type.short for v in got], [v.type.short for v in expected]
+        self.require(types[0] == types[1], op, f"{what}: types {types[0]}, expected {types[1]}")
+
+    def op(self, op: Op) -> None:
+        match op:
+            case Const():
+                kind = bool if op.result.type is bool_ else float if op.result.type.is_float else int
+                self.require(type(op.value) is kind, op, f"{op.value!r} is no {op.result.type.short}")
+            case Tid():
+                self.require(0 <= op.axis < self.kernel.grid_rank, op, f"grid axis {op.axis}")
+                self.require(op.result.type is int32, op, "a thread index is i32")
+            case Size():
+                self.require(op.param in self.kernel.params, op, f"{op.param.name} is not a parameter")
+                self.require(0 <= op.axis < op.param.rank, op, f"axis {op.axis} of {op.param.name}")
+                self.require(op.result.type is int32, op, "an extent is i32")
+            case Call():
+                if not op.builtin.typed:
+                    try:
+                        inferred = op.builtin.infer(tuple(a.type for a in op.args))
+                    except KernelError as error:
+                        raise InternalError(f"kernel {self.kernel.name}: {op.builtin.name}: {error}") from error
+                    self.require(op.result.type == inferred, op, f"{op.builtin.name} gives {inferred.short}")
+            case Load():
+                self.element(op, op.param, op.indices)
+                self.require(op.result.type == op.param.dtype, op, "the result has the array's type")
+            case Store():
+                self.element(op, op.param, op.indices)
+                self.require(op.value.type == op.param.dtype, op, f"stores {op.value.type} in {op.param.dtype}")
+            case Atomic():
+                self.element(op, op.param, op.indices)
+                self.require(op.kind in ATOMIC_KINDS, op, f"no atomic {op.kind!r}")
+                self.require(len(op.args) == (2 if op.kind == "cas" else 1), op, "wrong number of arguments")
+                typed = all(v.type == op.param.dtype for v in (op.result, *op.args))
+                self.require(typed, op, "arguments and result have the array's type")
+            case If():
+                self.require(op.condition.type is bool_, op, "the condition is a bool")
+                for block in op.blocks:
+                    self.require(not block.params, op, "branches take no parameters")
+                    self.same(op, block.results, op.results, "a branch's results")
+            case For():
+                self.require(op.start.type.is_int, op, "the index is an integer")
+                self.same(op, (op.stop, op.step, op.body.params[0]), (op.start,) * 3, "bounds")
+                self.same(op, op.body.params[1:], op.inits, "carried values")
+                self.same(op, op.body.results, op.inits, "the body's results")
+                self.same(op, op.results, op.inits, "results")
+            case While():
+                for values in (op.condition.params, op.body.params, op.body.results, op.results):
+                    self.same(op, values, op.inits, "carried values")
+                test = op.condition.results
+                self.require(len(test) == 1 and test[0].type is bool_, op, "the condition yields one bool")
+            case _:
+                self.require(False, op, "unknown operation")
