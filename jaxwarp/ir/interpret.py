@@ -1,0 +1,292 @@
+"""What a kernel does: the definition that every backend, pass and derivative is tested against.
+
+Plain NumPy. All threads run in lockstep, which is one of the orders a launch may have: a value is an array with one
+element per thread, and each region runs on the threads that enter it. Where several threads touch one element, they
+do it in thread order (row-major over the grid), so the last store wins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxwarp.errors import InternalError, KernelError, KernelTypeError, Loc
+from jaxwarp.ir.nodes import (
+    Atomic, Block, Call, Const, For, If, Kernel, Load, Op, Param, Size, Store, Tid, Value, While,
+)  # fmt: skip
+from jaxwarp.types import Scalar, float32
+
+
+class OutOfRange(KernelError, IndexError):
+    """An index outside its array: an error of the program that only the interpreter notices."""
+
+
+class StepLimit(KernelError):
+    """A loop ran longer than the caller of the interpreter allows."""
+
+
+def interpret(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray], max_steps: int | None = None) -> None:
+    """Launches `kernel` on host arrays, in place.
+
+    Args:
+        kernel: a verified kernel.
+        grid: launch extents, `kernel.grid_rank` of them.
+        buffers: one array per parameter, in parameter order.
+        max_steps: how many loop iterations the launch may run before it is given up; None: any number.
+
+    Raises:
+        OutOfRange: with the thread, the array, the index and the extent.
+        StepLimit: more than `max_steps` iterations.
+        KernelTypeError: grid or buffers do not fit the kernel.
+    """
+    _require_fit(kernel, grid, buffers)
+    if math.prod(grid):
+        with np.errstate(all="ignore"):
+            _Machine(kernel, tuple(grid), buffers, max_steps).run()
+
+
+def _require_fit(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray]) -> None:
+    if len(grid) != kernel.grid_rank:
+        raise KernelTypeError(f"{kernel.name}: expected a grid of {kernel.grid_rank} extents, got {tuple(grid)}")
+    if len(buffers) != len(kernel.params):
+        raise KernelTypeError(f"{kernel.name}: expected {len(kernel.params)} buffers, got {len(buffers)}")
+    for param, buffer in zip(kernel.params, buffers, strict=True):
+        fits = len(buffer.shape) == param.rank and all(
+            known is None or known == extent for known, extent in zip(param.shape, buffer.shape, strict=True)
+        )
+        if buffer.dtype != param.dtype.numpy or not fits:
+            expected = f"{param.dtype} of shape {param.shape}"
+            got = f"{buffer.dtype} of shape {buffer.shape}"
+            raise KernelTypeError(f"{kernel.name}: buffer {param.name}: expected {expected}, got {got}")
+
+
+class _Frame:
+    """The values of one region for the threads that are in it.
+
+    `selected` holds the positions of these threads among the parent's; None: all of them.
+    """
+
+    def __init__(self, threads: np.ndarray, parent: _Frame | None = None, selected: np.ndarray | None = None):
+        self.threads = threads
+        self.parent = parent
+        self.selected = selected
+        self.values: dict[Value, np.ndarray] = {}
+
+    def enter(self, selected: np.ndarray) -> _Frame:
+        if len(selected) == len(self.threads):
+            return _Frame(self.threads, self, None)
+        return _Frame(self.threads[selected], self, selected)
+
+    def __getitem__(self, value: Value) -> np.ndarray:
+        found = self.values.get(value)
+        if found is None:
+            if self.parent is None:
+                raise InternalError(f"the interpreter met {value} before its definition")
+            found = self.parent[value]
+            if self.selected is not None:
+                found = found[self.selected]
+            self.values[value] = found
+        return found
+
+    def bind(self, values: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
+        self.values.update(zip(values, arrays, strict=True))
+
+
+class _Machine:
+    def __init__(self, kernel: Kernel, grid: tuple[int, ...], buffers: Sequence[np.ndarray], max_steps: int | None):
+        self.kernel = kernel
+        self.grid = grid
+        # An array of rank 0 is seen as one of rank 1, so that one form of indexing serves all.
+        self.memory = {p: b if p.rank else b.reshape(1) for p, b in zip(kernel.params, buffers, strict=True)}
+        self.steps_left = max_steps
+
+    def run(self) -> None:
+        self.block(self.kernel.body, _Frame(np.arange(math.prod(self.grid))))
+
+    def block(self, block: Block, frame: _Frame) -> list[np.ndarray]:
+        for op in block.ops:
+            self.op(op, frame)
+        return [frame[v] for v in block.results]
+
+    def op(self, op: Op, frame: _Frame) -> None:
+        match op:
+            case Const():
+                frame.values[op.result] = np.full(len(frame.threads), op.value, op.result.type.numpy)
+            case Tid():
+                axis = np.unravel_index(frame.threads, self.grid)[op.axis]
+                frame.values[op.result] = axis.astype(np.int32)
+            case Size():
+                extent = self.memory[op.param].shape[op.axis]
+                frame.values[op.result] = np.full(len(frame.threads), extent, np.int32)
+            case Call():
+                frame.values[op.result] = apply_builtin(op, [frame[v] for v in op.args])
+            case Load():
+                frame.values[op.result] = self.memory[op.param][self.element(op, op.param, op.indices, frame)]
+            case Store():
+                # NumPy assigns repeated elements in order: the last thread's value stays.
+                self.memory[op.param][self.element(op, op.param, op.indices, frame)] = frame[op.value]
+            case Atomic():
+                frame.values[op.result] = self.atomic(op, frame)
+            case If():
+                self.if_(op, frame)
+            case For():
+                self.for_(op, frame)
+            case While():
+                self.while_(op, frame)
+            case _:
+                raise InternalError(f"the interpreter does not know {type(op).__name__}")
+
+    def if_(self, op: If, frame: _Frame) -> None:
+        condition = frame[op.condition]
+        merged = _blank(op.results, len(frame.threads))
+        for side, block in ((True, op.then), (False, op.orelse)):
+            entering = np.flatnonzero(condition == side)
+            if len(entering):
+                _merge(merged, entering, self.block(block, frame.enter(entering)))
+        frame.bind(op.results, merged)
+
+    def for_(self, op: For, frame: _Frame) -> None:
+        start, stop, step = frame[op.start], frame[op.stop], frame[op.step]
+        trips = trip_counts(start, stop, step)
+        index = start
+        carried = [frame[v].copy() for v in op.inits]
+        done = 0
+        while len(running := np.flatnonzero(trips > done)):
+            self.count_step(op.loc)
+            inner = frame.enter(running)
+            inner.bind(op.body.params, [a[running] for a in (index, *carried)])
+            _merge(carried, running, self.block(op.body, inner))
+            index = index + step
+            done += 1
+        frame.bind(op.results, carried)
+
+    def while_(self, op: While, frame: _Frame) -> None:
+        carried = [frame[v].copy() for v in op.inits]
+        running = np.arange(len(frame.threads))
+        while True:
+            test = frame.enter(running)
+            test.bind(op.condition.params, [a[running] for a in carried])
+            (going_on,) = self.block(op.condition, test)
+            running = running[going_on]
+            if not len(running):
+                break
+            self.count_step(op.loc)
+            inner = frame.enter(running)
+            inner.bind(op.body.params, [a[running] for a in carried])
+            _merge(carried, running, self.block(op.body, inner))
+        frame.bind(op.results, carried)
+
+    def count_step(self, loc: Loc | None) -> None:
+        if self.steps_left is not None:
+            if self.steps_left == 0:
+                raise StepLimit(f"{self.kernel.name}: the loop did not end within the steps allowed", loc)
+            self.steps_left -= 1
+
+    def element(self, op: Op, param: Param, indices: Sequence[Value], frame: _Frame) -> tuple[np.ndarray, ...]:
+        if not indices:
+            return (np.zeros(len(frame.threads), np.intp),)
+        arrays = tuple(frame[v] for v in indices)
+        for axis, (index, extent) in enumerate(zip(arrays, self.memory[param].shape, strict=True)):
+            outside = (index < 0) | (index >= extent)
+            if outside.any():
+                at = int(np.flatnonzero(outside)[0])
+                thread = tuple(int(i) for i in np.unravel_index(frame.threads[at], self.grid))
+                raise OutOfRange(
+                    f"{self.kernel.name}: thread {thread}: index {index[at]} of axis {axis} of array {param.name}"
+                    f" is out of range; its extent is {extent}",
+                    op.loc,
+                )
+        return arrays
+
+    def atomic(self, op: Atomic, frame: _Frame) -> np.ndarray:
+        """In rounds: the k-th takes the k-th thread at each element, so each sees what the earlier ones left."""
+        memory = self.memory[op.param]
+        element = self.element(op, op.param, op.indices, frame)
+        args = [frame[v] for v in op.args]
+        old = np.empty(len(frame.threads), memory.dtype)
+        turns = _occurrences(np.ravel_multi_index(element, memory.shape))
+        for turn in range(turns.max() + 1):
+            now = np.flatnonzero(turns == turn)
+            at = tuple(index[now] for index in element)
+            old[now] = memory[at]
+            memory[at] = atomic_result(op.kind, memory[at], [a[now] for a in args])
+        return old
+
+
+def apply_builtin(call: Call, args: Sequence[np.ndarray]) -> np.ndarray:
+    """One builtin on arrays of its argument types. Half precision is computed in float32 and rounded."""
+    dtype = call.result.type
+    if call.builtin.typed:
+        result = call.builtin.ref(*args, dtype=dtype)
+    else:
+        halves = [v.type.is_half for v in call.args]
+        args = [a.astype(float32.numpy) if h else a for a, h in zip(args, halves, strict=True)]
+        result = call.builtin.ref(*args)
+    return np.asarray(result).astype(dtype.numpy, copy=False)
+
+
+def evaluate(call: Call, args: Sequence[bool | int | float]) -> bool | int | float:
+    """One builtin on Python values, as the interpreter would; the result as a Python value."""
+    arrays = [np.full(1, a, v.type.numpy) for a, v in zip(args, call.args, strict=True)]
+    with np.errstate(all="ignore"):
+        return python_value(apply_builtin(call, arrays)[0], call.result.type)
+
+
+def python_value(value: np.generic, dtype: Scalar) -> bool | int | float:
+    """A NumPy scalar as a `Const` holds it."""
+    return float(value) if dtype.is_float else int(value) if dtype.is_int else bool(value)
+
+
+def trip_counts(start: np.ndarray, stop: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """How often `range(start, stop, step)` runs; 0 where step is 0. Computed where nothing overflows."""
+    wide = np.int64 if start.dtype.itemsize <= 4 else object
+    start, stop, step = (a.astype(wide) for a in (start, stop, step))
+    safe = np.where(step == 0, 1, step)
+    return np.where(step == 0, 0, np.maximum(-((start - stop) // safe), 0))
+
+
+def atomic_result(kind: str, old: np.ndarray, args: Sequence[np.ndarray]) -> np.ndarray:
+    """What an atomic leaves in memory. `cas` compares representations, so that a NaN equals itself."""
+    if kind == "cas":
+        expected, new = args
+        bits = np.dtype(f"u{old.dtype.itemsize}")
+        return np.where(old.view(bits) == expected.view(bits), new, old)
+    (value,) = args
+    match kind:
+        case "add":
+            return old + value
+        case "min":
+            return np.where(old < value, old, value)
+        case "max":
+            return np.where(old > value, old, value)
+        case "exch":
+            return value
+        case "and":
+            return old & value
+        case "or":
+            return old | value
+        case "xor":
+            return old ^ value
+        case _:
+            raise InternalError(f"the interpreter does not know atomic {kind!r}")
+
+
+def _occurrences(keys: np.ndarray) -> np.ndarray:
+    """For each position, how often its key occurs before it."""
+    order = np.argsort(keys, kind="stable")
+    ranked = keys[order]
+    first = np.searchsorted(ranked, ranked, side="left")
+    counts = np.empty(len(keys), np.intp)
+    counts[order] = np.arange(len(keys)) - first
+    return counts
+
+
+def _blank(values: Sequence[Value], count: int) -> list[np.ndarray]:
+    return [np.zeros(count, v.type.numpy) for v in values]
+
+
+def _merge(into: Sequence[np.ndarray], at: np.ndarray, arrays: Sequence[np.ndarray]) -> None:
+    for target, source in zip(into, arrays, strict=True):
+        target[at] = source
