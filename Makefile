@@ -1,0 +1,68 @@
+# PYTHON  the interpreter to build environments with, or, for the gpu targets, to run on
+# VENV    where the environment goes
+# JAX     a JAX version to hold the environment to (empty: the newest that fits)
+# NVRTC   12 to test with CUDA 12's compiler instead of CUDA 13's
+PYTHON ?= python3
+VENV ?= .venv
+JAX ?=
+NVRTC ?= 13
+
+NATIVE := $(wildcard jaxwarp/ffi/native/*.cc jaxwarp/ffi/native/*.h) jaxwarp/ffi/native/exports.map
+LIBRARY := jaxwarp/ffi/native/lib/libjaxwarp.so
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint pytest native test-gpu bench-gpu bench-launch clean
+
+demo: $(VENV)/ready
+	mkdir -p out
+	$(BIN)/python examples/wind_tunnel.py
+
+test: lint pytest
+
+pytest: $(VENV)/ready
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check
+	$(BIN)/pyright
+
+$(VENV)/ready: pyproject.toml CMakeLists.txt $(NATIVE)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "jaxwarp needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
+	       "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' $(if $(JAX),jax==$(JAX) jaxlib==$(JAX))
+	$(if $(filter 12,$(NVRTC)),$(BIN)/python -m pip uninstall --quiet --yes nvidia-cuda-nvrtc)
+	$(if $(filter 12,$(NVRTC)),$(BIN)/python -m pip install --quiet nvidia-cuda-nvrtc-cu12)
+	touch $@
+
+# The targets below install nothing and need no network: they build the library into the source tree with the tools at
+# hand and run on the JAX that PYTHON has.
+native: $(LIBRARY)
+
+$(LIBRARY): CMakeLists.txt $(NATIVE)
+	@mkdir -p $(@D) build
+	if command -v cmake >/dev/null; then \
+	  cmake -S . -B build/native -DPython_EXECUTABLE="$$(command -v $(PYTHON))" >build/native.log 2>&1 \
+	    || { cat build/native.log; exit 1; }; \
+	  cmake --build build/native && cmake --install build/native --prefix . ; \
+	else \
+	  $${CXX:-g++} -std=c++17 -O3 -fPIC -shared -fvisibility=hidden -static-libstdc++ -static-libgcc \
+	    -isystem "$$($(PYTHON) -c "import importlib.util as u; \
+	              print(u.find_spec('jaxlib').submodule_search_locations[0])")/include" \
+	    -Wl,--version-script=jaxwarp/ffi/native/exports.map jaxwarp/ffi/native/*.cc -ldl -o $@; \
+	fi
+	touch $@
+
+test-gpu: native
+	PYTHONPATH=. $(PYTHON) -m pytest -m gpu
+
+bench-gpu: native
+	PYTHONPATH=. $(PYTHON) benchmarks/gpu.py
+
+bench-launch: native
+	PYTHONPATH=. $(PYTHON) benchmarks/launch.py
+
+clean:
+	rm -rf build dist out $(dir $(LIBRARY))

@@ -1,0 +1,85 @@
+"""Code images: the bytes a launch carries (format in docs/design/0002-launch-abi.md)."""
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MAGIC = b"JAXWARP\0"
+FORMAT = 1
+CPU = 1
+CUDA = 2
+CUBIN = 1
+PTX = 2
+
+_HEADER = struct.Struct("<8sIIQ32s")
+_COUNT = struct.Struct("<II")
+_ENTRY = struct.Struct("<IIQQ")
+
+
+class CudaEntry(NamedTuple):
+    """One form of a CUDA kernel: `kind` is CUBIN or PTX, `arch` is 90 for sm_90."""
+
+    kind: int
+    arch: int
+    code: bytes
+
+
+def pack_image(kind: int, payload: bytes) -> bytes:
+    """An image of `kind` (CPU or CUDA) around `payload`."""
+    if kind not in (CPU, CUDA):
+        raise ValueError(f"an image is of kind {CPU} (CPU) or {CUDA} (CUDA), not {kind}")
+    return _HEADER.pack(MAGIC, FORMAT, kind, len(payload), hashlib.sha256(payload).digest()) + payload
+
+
+def unpack_image(image: bytes) -> tuple[int, bytes]:
+    """The kind and the payload of an image, after every check its header allows.
+
+    Raises:
+        ValueError: the image is damaged, or of another format.
+    """
+    if len(image) < _HEADER.size:
+        raise ValueError("the code image is damaged (shorter than its header)")
+    magic, form, kind, length, digest = _HEADER.unpack_from(image)
+    payload = image[_HEADER.size :]
+    if magic != MAGIC:
+        raise ValueError("the code image is damaged (it does not start with the mark of a jaxwarp image)")
+    if form != FORMAT:
+        raise ValueError(f"the code image has format {form}, this version of jaxwarp reads format {FORMAT}")
+    if kind not in (CPU, CUDA):
+        raise ValueError(f"the code image is of unknown kind {kind}")
+    if length != len(payload):
+        raise ValueError("the code image is damaged (length mismatch)")
+    if digest != hashlib.sha256(payload).digest():
+        raise ValueError("the code image is damaged (digest mismatch)")
+    return kind, payload
+
+
+def pack_cuda_payload(entries: Sequence[CudaEntry]) -> bytes:
+    """The payload of a CUDA image: every form of the kernel there is."""
+    if not entries:
+        raise ValueError("a CUDA image needs at least one entry")
+    offset = _COUNT.size + len(entries) * _ENTRY.size
+    table = _COUNT.pack(len(entries), 0)
+    for entry in entries:
+        if entry.kind not in (CUBIN, PTX):
+            raise ValueError(f"a CUDA entry is of kind {CUBIN} (cubin) or {PTX} (PTX), not {entry.kind}")
+        table += _ENTRY.pack(entry.kind, entry.arch, offset, len(entry.code))
+        offset += len(entry.code)
+    return table + b"".join(entry.code for entry in entries)
+
+
+def unpack_cuda_payload(payload: bytes) -> list[CudaEntry]:
+    """The entries of a CUDA payload.
+
+    Raises:
+        ValueError: the payload's table does not fit the payload.
+    """
+    try:
+        count, _ = _COUNT.unpack_from(payload)
+        rows = [_ENTRY.unpack_from(payload, _COUNT.size + i * _ENTRY.size) for i in range(count)]
+    except struct.error as error:
+        raise ValueError("the CUDA payload is shorter than its table") from error
+    if any(offset + length > len(payload) for _, _, offset, length in rows):
+        raise ValueError("an entry of the CUDA payload lies outside it")
+    return [CudaEntry(kind, arch, payload[offset : offset + length]) for kind, arch, offset, length in rows]

@@ -1,0 +1,1 @@
+"""The native handlers and the code that loads them."""

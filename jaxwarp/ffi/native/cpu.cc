@@ -1,0 +1,179 @@
+// The CPU handler: code images through a loader set once from Python, launches on XLA's thread pool without Python.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "launch.h"
+#include "parallel.h"
+
+namespace jaxwarp {
+namespace {
+
+using CpuFunction = void (*)(void* const* buffers, const int64_t* geometry, int64_t row_begin, int64_t row_end,
+                             int64_t col_begin, int64_t col_end);
+
+// Returns the function's address, or null with a text in `error`.
+using Loader = void* (*)(const char* payload, int64_t payload_size, const char* digest_hex, const char* symbol,
+                         char* error, int64_t error_capacity);
+
+std::atomic<Loader> loader{nullptr};
+
+// Code that has been loaded stays for the life of the process: an executable may be destroyed and rebuilt at any time.
+struct Loaded {
+  std::mutex mutex;
+  std::map<Digest, std::map<std::string, CpuFunction>> functions;
+};
+Loaded& LoadedImages() {
+  static Loaded* loaded = new Loaded;  // never destroyed: XLA's threads may outlive static destructors
+  return *loaded;
+}
+
+// The loader is entered without any lock of ours. Whoever holds a lock while he waits for Python's interpreter lock can
+// meet a thread that has the interpreter lock and waits for ours. So two threads that need the same image at the same
+// moment both go into the loader, and the Python side (library.py) lets one work and the other wait: a lock of Python's
+// gives up the interpreter lock while it waits.
+CpuFunction Load(const Image& image, const std::string& symbol) {
+  Loaded& loaded = LoadedImages();
+  {
+    std::lock_guard<std::mutex> lock(loaded.mutex);
+    const auto found = loaded.functions.find(image.digest);
+    if (found != loaded.functions.end()) {
+      const auto function = found->second.find(symbol);
+      if (function != found->second.end()) return function->second;
+    }
+  }
+  const Loader load = loader.load(std::memory_order_acquire);
+  if (load == nullptr) {
+    throw Refusal(XLA_FFI_Error_Code_FAILED_PRECONDITION, "there is no loader for CPU code yet; import jaxwarp first");
+  }
+  char error[8192] = "";
+  void* address = load(image.payload.data(), static_cast<int64_t>(image.payload.size()), Hex(image.digest).c_str(),
+                       symbol.c_str(), error, sizeof error);
+  if (address == nullptr) {
+    error[sizeof error - 1] = '\0';
+    throw Refusal(XLA_FFI_Error_Code_INTERNAL, "the code image could not be loaded: " +
+                                                   std::string(error[0] != '\0' ? error : "the loader gave no reason"));
+  }
+  std::lock_guard<std::mutex> lock(loaded.mutex);
+  auto [entry, fresh] = loaded.functions.try_emplace(image.digest);
+  if (fresh) counters.images_loaded.fetch_add(1, std::memory_order_relaxed);
+  return entry->second.try_emplace(symbol, reinterpret_cast<CpuFunction>(address)).first->second;
+}
+
+struct CpuState {
+  static constexpr const char* kTypeName = "jaxwarp_cpu_launch";
+  static XLA_FFI_TypeId id;
+  Plan plan;
+  CpuFunction function;
+
+  CpuState(Plan plan, CpuFunction function) : plan(std::move(plan)), function(function) {
+    counters.live_states.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~CpuState() { counters.live_states.fetch_sub(1, std::memory_order_relaxed); }
+};
+XLA_FFI_TypeId CpuState::id{};
+
+// Piece `i` of `count` nearly equal pieces of 0 ... extent.
+int64_t PieceBegin(int64_t extent, int64_t count, int64_t i) {
+  return extent / count * i + std::min(i, extent % count);
+}
+
+// How a launch is cut: `row_pieces` x `column_pieces` rectangles, no rectangle below the grain. Rows are cut first;
+// columns only when there are too few rows, at multiples of 64 (the widest vector step of a kernel).
+struct Cut {
+  static constexpr int64_t kUnit = 64;
+  int64_t rows, columns, row_pieces = 1, column_pieces = 1;
+
+  Cut(int64_t rows, int64_t columns, int64_t grain, int64_t threads) : rows(rows), columns(columns) {
+    // About four chunks a thread: threads that are late or slow leave work to the others.
+    const int64_t wanted = std::min(4 * threads, rows * columns / grain);
+    if (rows >= wanted) {
+      const int64_t least_rows = (grain + columns - 1) / columns;
+      row_pieces = std::max<int64_t>(1, std::min(wanted, rows / least_rows));
+      return;
+    }
+    row_pieces = rows;
+    const int64_t least_units = (grain + kUnit - 1) / kUnit;
+    const int64_t most = std::max<int64_t>(1, columns / kUnit / least_units);
+    column_pieces = std::min((wanted + rows - 1) / rows, most);
+  }
+
+  int64_t count() const { return row_pieces * column_pieces; }
+  int64_t row(int64_t i) const { return PieceBegin(rows, row_pieces, i); }
+  int64_t column(int64_t i) const {
+    return i == column_pieces ? columns : PieceBegin(columns / kUnit, column_pieces, i) * kUnit;
+  }
+};
+
+void Clear(const Frame* frame, const XLA_FFI_Buffer& buffer) {
+  constexpr int64_t kPiece = int64_t{1} << 21;  // below this a helper costs more than it saves
+  const int64_t bytes = ByteCount(buffer);
+  if (bytes == 0) return;
+  char* data = static_cast<char*>(buffer.data);
+  const int64_t threads = bytes < 2 * kPiece ? 1 : PoolThreads(frame);
+  if (threads == 1) {
+    std::memset(data, 0, bytes);
+    return;
+  }
+  ParallelFor(frame, threads, (bytes + kPiece - 1) / kPiece, [=](int64_t i) {
+    std::memset(data + i * kPiece, 0, std::min(kPiece, bytes - i * kPiece));
+  });
+}
+
+void Run(const CpuState& state, const Frame* frame) {
+  const Plan& plan = state.plan;
+  const Launch launch(plan, frame);
+  for (int64_t parameter : plan.zero) Clear(frame, launch.parameter(parameter));
+  if (launch.threads() == 0) return;
+
+  const int64_t threads = launch.threads() <= plan.grain ? 1 : PoolThreads(frame);
+  const CpuFunction function = state.function;
+  void* const* buffers = launch.pointers();
+  const int64_t* geometry = launch.geometry().data();
+  if (threads > 1) {
+    const Cut cut(launch.rows(), launch.columns(), plan.grain, threads);
+    if (cut.count() > 1) {
+      // `launch` outlives every running chunk, since ParallelFor returns after the last one.
+      ParallelFor(frame, threads, cut.count(), [=](int64_t i) {
+        const int64_t row = i / cut.column_pieces, column = i % cut.column_pieces;
+        function(buffers, geometry, cut.row(row), cut.row(row + 1), cut.column(column), cut.column(column + 1));
+      });
+      return;
+    }
+  }
+  function(buffers, geometry, 0, launch.rows(), 0, launch.columns());
+}
+
+}  // namespace
+}  // namespace jaxwarp
+
+JAXWARP_EXPORT void jaxwarp_set_loader(jaxwarp::Loader loader) {
+  jaxwarp::loader.store(loader, std::memory_order_release);
+}
+
+JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_instantiate(XLA_FFI_CallFrame* frame) {
+  using namespace jaxwarp;
+  if (IsMetadataQuery(frame)) return DescribeStateMaker<CpuState>(frame);
+  return Guard(frame->api, [&](std::string& kernel) {
+    counters.instantiations.fetch_add(1, std::memory_order_relaxed);
+    Plan plan = ParsePlan(frame->attrs, Platform::kCpu, kernel);
+    const CpuFunction function = Load(ParseImage(frame->attrs, Platform::kCpu), plan.symbol);
+    SetState(frame, std::make_unique<CpuState>(std::move(plan), function));
+  });
+}
+
+JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_execute(XLA_FFI_CallFrame* frame) {
+  using namespace jaxwarp;
+  if (IsMetadataQuery(frame)) return DescribeStateUser(frame);
+  return Guard(frame->api, [&](std::string& kernel) {
+    counters.executions.fetch_add(1, std::memory_order_relaxed);
+    const CpuState& state = GetState<CpuState>(frame);
+    try {
+      Run(state, frame);
+    } catch (...) {
+      kernel = state.plan.name;
+      throw;
+    }
+  });
+}

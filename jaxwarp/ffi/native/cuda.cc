@@ -1,0 +1,287 @@
+// The CUDA handler: one library per code image and form, one kernel per device, launches on XLA's stream.
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "driver.h"
+#include "launch.h"
+
+namespace jaxwarp {
+namespace {
+
+using cuda::Driver;
+
+constexpr int kMaxDevices = 64;
+
+// One form of the kernel in a CUDA image. The library is loaded when the first device that runs this form asks.
+struct Form {
+  enum Kind : uint32_t { kCubin = 1, kPtx = 2 };
+  uint32_t kind;
+  int arch;  // 90 for sm_90
+  std::string code;
+  std::mutex mutex;
+  cuda::Library library = nullptr;
+
+  Form(uint32_t kind, int arch, std::string_view code) : kind(kind), arch(arch), code(code) {}
+
+  std::string Describe() const {
+    return (kind == kCubin ? "cubin for sm_" : "PTX for compute_") + std::to_string(arch);
+  }
+  cuda::Library Load(const Driver& driver);
+};
+
+cuda::Library Form::Load(const Driver& driver) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (library != nullptr) return library;
+  // The driver reads PTX up to a final zero, which std::string has.
+  char log[4096] = "";
+  const int options[] = {cuda::kErrorLogBuffer, cuda::kErrorLogBufferSize};
+  void* const values[] = {log, reinterpret_cast<void*>(sizeof log)};
+  const unsigned option_count = kind == kPtx ? 2 : 0;
+  const cuda::Result result =
+      driver.LibraryLoadData(&library, code.c_str(), options, values, option_count, nullptr, nullptr, 0);
+  if (result != 0) library = nullptr;
+  log[sizeof log - 1] = '\0';
+  driver.Require(result, "cuLibraryLoadData of the " + Describe() + (log[0] != '\0' ? std::string(": ") + log : ""));
+  return library;
+}
+
+// A CUDA image taken apart.
+struct CudaImage {
+  std::vector<std::unique_ptr<Form>> forms;
+
+  explicit CudaImage(std::string_view payload);
+
+  // The cubin of the device's major version with the largest minor not above the device's, else the newest PTX not
+  // above the device.
+  Form& Choose(int major, int minor) const;
+};
+
+CudaImage::CudaImage(std::string_view payload) {
+  constexpr size_t kTableAt = 8, kRow = 24;
+  const uint64_t count = payload.size() < kTableAt ? 0 : ReadU32(payload, 0);
+  if (count == 0 || count > (payload.size() - kTableAt) / kRow) RefuseInvalid("the CUDA image has a malformed table");
+  for (size_t at = kTableAt; at < kTableAt + count * kRow; at += kRow) {
+    const uint32_t kind = ReadU32(payload, at), arch = ReadU32(payload, at + 4);
+    const uint64_t offset = ReadU64(payload, at + 8), length = ReadU64(payload, at + 16);
+    if (kind != Form::kCubin && kind != Form::kPtx) RefuseInvalid("the CUDA image has an entry of an unknown kind");
+    if (offset > payload.size() || length > payload.size() - offset) {
+      RefuseInvalid("the CUDA image has an entry that lies outside it");
+    }
+    forms.push_back(std::make_unique<Form>(kind, static_cast<int>(arch), payload.substr(offset, length)));
+  }
+}
+
+Form& CudaImage::Choose(int major, int minor) const {
+  const int device = 10 * major + minor;
+  Form* best = nullptr;
+  for (const auto& form : forms) {
+    if (form->arch > device || (form->kind == Form::kCubin && form->arch / 10 != major)) continue;
+    if (best == nullptr || std::pair(form->kind == Form::kCubin, form->arch) >
+                               std::pair(best->kind == Form::kCubin, best->arch)) {
+      best = form.get();
+    }
+  }
+  if (best != nullptr) return *best;
+  std::string have;
+  for (const auto& form : forms) have += (have.empty() ? "" : ", ") + form->Describe();
+  throw Refusal(XLA_FFI_Error_Code_FAILED_PRECONDITION,
+                "the code image has nothing for this GPU (sm_" + std::to_string(device) + "); it has " + have +
+                    "; lower the program again with this architecture among the targets");
+}
+
+// Images stay for the life of the process, as the libraries loaded from them do: an executable may be rebuilt any time.
+std::shared_ptr<const CudaImage> Intern(const Image& image) {
+  static auto* mutex = new std::mutex;  // never destroyed: XLA's threads may outlive static destructors
+  static auto* images = new std::map<Digest, std::shared_ptr<const CudaImage>>;
+  std::lock_guard<std::mutex> lock(*mutex);
+  const auto found = images->find(image.digest);
+  if (found != images->end()) return found->second;
+  auto fresh = std::make_shared<const CudaImage>(image.payload);
+  counters.images_loaded.fetch_add(1, std::memory_order_relaxed);
+  return images->emplace(image.digest, std::move(fresh)).first->second;
+}
+
+struct CudaState {
+  static constexpr const char* kTypeName = "jaxwarp_cuda_launch";
+  static XLA_FFI_TypeId id;
+  Plan plan;
+  std::shared_ptr<const CudaImage> image;
+  std::array<std::atomic<cuda::Kernel>, kMaxDevices> kernels{};
+
+  CudaState(Plan plan, std::shared_ptr<const CudaImage> image) : plan(std::move(plan)), image(std::move(image)) {
+    counters.live_states.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~CudaState() { counters.live_states.fetch_sub(1, std::memory_order_relaxed); }
+};
+XLA_FFI_TypeId CudaState::id{};
+
+// A device's primary context, current for as long as this lives.
+class PrimaryContext {
+ public:
+  PrimaryContext(const Driver& driver, cuda::Device device) : driver_(driver), device_(device) {
+    cuda::Context context = nullptr;
+    driver_.Require(driver_.DevicePrimaryCtxRetain(&context, device_), "cuDevicePrimaryCtxRetain");
+    const cuda::Result pushed = driver_.CtxPushCurrent(context);
+    if (pushed != 0) driver_.DevicePrimaryCtxRelease(device_);
+    driver_.Require(pushed, "cuCtxPushCurrent");
+  }
+  ~PrimaryContext() {
+    cuda::Context context = nullptr;
+    driver_.CtxPopCurrent(&context);
+    driver_.DevicePrimaryCtxRelease(device_);
+  }
+  PrimaryContext(const PrimaryContext&) = delete;
+  PrimaryContext& operator=(const PrimaryContext&) = delete;
+
+ private:
+  const Driver& driver_;
+  cuda::Device device_;
+};
+
+// The kernel for device `ordinal`. The first call for a device loads the code onto it: that may not happen while a
+// stream is being captured into a CUDA graph, so XLA's initialize stage, which is never captured, calls this first.
+cuda::Kernel KernelFor(CudaState& state, int ordinal) {
+  if (ordinal < 0 || ordinal >= kMaxDevices) RefuseInvalid("device ordinal " + std::to_string(ordinal) + " is too large");
+  std::atomic<cuda::Kernel>& slot = state.kernels[ordinal];
+  if (cuda::Kernel known = slot.load(std::memory_order_acquire)) return known;
+  const Driver& driver = Driver::Get();
+  driver.Require(driver.Init(0), "cuInit");
+  cuda::Device device = 0;
+  int major = 0, minor = 0;
+  driver.Require(driver.DeviceGet(&device, ordinal), "cuDeviceGet");
+  driver.Require(driver.DeviceGetAttribute(&major, cuda::kComputeCapabilityMajor, device), "cuDeviceGetAttribute");
+  driver.Require(driver.DeviceGetAttribute(&minor, cuda::kComputeCapabilityMinor, device), "cuDeviceGetAttribute");
+  Form& form = state.image->Choose(major, minor);
+  cuda::Kernel kernel = nullptr;
+  driver.Require(driver.LibraryGetKernel(&kernel, form.Load(driver), state.plan.symbol.c_str()),
+                 "cuLibraryGetKernel of '" + state.plan.symbol + "'");
+  const PrimaryContext current(driver, device);
+  cuda::Function function = nullptr;
+  driver.Require(driver.KernelGetFunction(&function, kernel), "cuKernelGetFunction");
+  slot.store(kernel, std::memory_order_release);
+  return kernel;
+}
+
+int DeviceOrdinal(const Frame* frame) {
+  XLA_FFI_DeviceOrdinal_Get_Args args{};
+  args.struct_size = XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE;
+  args.ctx = frame->ctx;
+  Require(frame->api, frame->api->XLA_FFI_DeviceOrdinal_Get(&args), "the device's number");
+  return args.device_ordinal;
+}
+
+cuda::Stream StreamOf(const Frame* frame) {
+  XLA_FFI_Stream_Get_Args args{};
+  args.struct_size = XLA_FFI_Stream_Get_Args_STRUCT_SIZE;
+  args.ctx = frame->ctx;
+  Require(frame->api, frame->api->XLA_FFI_Stream_Get(&args), "a CUDA stream");
+  return static_cast<cuda::Stream>(args.stream);
+}
+
+[[noreturn]] void RefuseWide(const std::string& what, int64_t value) {
+  RefuseInvalid(what + " (" + std::to_string(value) +
+                ") does not fit the 32-bit indices this kernel was compiled with; lower it with 64-bit indices");
+}
+
+// With 32-bit indices, everything a thread counts has to stay below 2^31: extents, elements of an array, and the sum of
+// an index and the stride of the loop over the grid. The last bounds the number of blocks of very large launches.
+int64_t BlockCount(const Plan& plan, const Launch& launch) {
+  constexpr int64_t kMaxBlocks = INT32_MAX;  // of a one-dimensional grid
+  const int64_t n = launch.threads();
+  const int64_t blocks = std::min((n - 1) / plan.block + 1, kMaxBlocks);
+  if (plan.index_bits == 64) return blocks;
+  for (size_t i = 0; i < launch.parameter_count(); ++i) {
+    const int64_t elements = ElementCount(launch.parameter(i));
+    if (elements > INT32_MAX) RefuseWide("the size of parameter " + std::to_string(i), elements);
+  }
+  for (size_t i = 0; i < launch.geometry().size(); ++i) {
+    if (launch.geometry()[i] > INT32_MAX) RefuseWide("an extent", launch.geometry()[i]);
+  }
+  const int64_t room = int64_t{INT32_MAX} + 1 - n;
+  if (room < plan.block) RefuseWide("the number of threads", n);
+  return std::min(blocks, room / plan.block);
+}
+
+// Passes the pointers, the geometry and n by address, in the order of the kernel's parameters.
+template <typename Index>
+cuda::Result LaunchWith(const Driver& driver, const cuda::LaunchConfig& config, cuda::Kernel kernel,
+                        const Launch& launch) {
+  const size_t pointers = launch.parameter_count(), integers = launch.geometry().size() + 1;
+  SmallArray<Index, 16> values(integers);
+  for (size_t i = 0; i + 1 < integers; ++i) values[i] = static_cast<Index>(launch.geometry()[i]);
+  values[integers - 1] = static_cast<Index>(launch.threads());
+  SmallArray<void*, 32> parameters(pointers + integers);
+  for (size_t i = 0; i < pointers; ++i) parameters[i] = const_cast<void**>(launch.pointers() + i);
+  for (size_t i = 0; i < integers; ++i) parameters[pointers + i] = &values[i];
+  // The driver takes a kernel where it expects a function, and then launches in the stream's context.
+  return driver.LaunchKernelEx(&config, reinterpret_cast<cuda::Function>(kernel), parameters.data(), nullptr);
+}
+
+void Run(CudaState& state, const Frame* frame) {
+  const Plan& plan = state.plan;
+  const Launch launch(plan, frame);
+  const cuda::Kernel kernel = KernelFor(state, DeviceOrdinal(frame));
+  const Driver& driver = Driver::Get();
+  const cuda::Stream stream = StreamOf(frame);
+  const int64_t blocks = launch.threads() == 0 ? 0 : BlockCount(plan, launch);
+  for (int64_t parameter : plan.zero) {
+    const XLA_FFI_Buffer& buffer = launch.parameter(parameter);
+    const int64_t bytes = ByteCount(buffer);
+    if (bytes == 0) continue;
+    const auto address = reinterpret_cast<cuda::DevicePointer>(buffer.data);
+    driver.Require(driver.MemsetD8Async(address, 0, bytes, stream), "cuMemsetD8Async");
+  }
+  if (blocks == 0) return;
+  const cuda::LaunchConfig config{
+      {static_cast<unsigned>(blocks), 1, 1}, {static_cast<unsigned>(plan.block), 1, 1}, 0, stream, nullptr, 0};
+  const auto launch_with = plan.index_bits == 32 ? LaunchWith<int32_t> : LaunchWith<int64_t>;
+  driver.Require(launch_with(driver, config, kernel, launch), "cuLaunchKernelEx");
+}
+
+// Runs `body(state)` with the kernel's name in whatever error comes out.
+template <typename Body>
+XLA_FFI_Error* WithState(const Frame* frame, Body body) {
+  return Guard(frame->api, [&](std::string& kernel) {
+    CudaState& state = GetState<CudaState>(frame);
+    try {
+      body(state);
+    } catch (...) {
+      kernel = state.plan.name;
+      throw;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace jaxwarp
+
+JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cuda_instantiate(XLA_FFI_CallFrame* frame) {
+  using namespace jaxwarp;
+  if (IsMetadataQuery(frame)) return DescribeStateMaker<CudaState>(frame);
+  return Guard(frame->api, [&](std::string& kernel) {
+    counters.instantiations.fetch_add(1, std::memory_order_relaxed);
+    Plan plan = ParsePlan(frame->attrs, Platform::kCuda, kernel);
+    auto image = Intern(ParseImage(frame->attrs, Platform::kCuda));
+    cuda::Driver::Get();  // without a driver, say so now
+    SetState(frame, std::make_unique<CudaState>(std::move(plan), std::move(image)));
+  });
+}
+
+JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cuda_initialize(XLA_FFI_CallFrame* frame) {
+  using namespace jaxwarp;
+  if (IsMetadataQuery(frame)) return DescribeStateUser(frame);
+  return WithState(frame, [&](CudaState& state) { KernelFor(state, DeviceOrdinal(frame)); });
+}
+
+JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cuda_execute(XLA_FFI_CallFrame* frame) {
+  using namespace jaxwarp;
+  if (IsMetadataQuery(frame)) return DescribeStateUser(frame, XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE);
+  return WithState(frame, [&](CudaState& state) {
+    counters.executions.fetch_add(1, std::memory_order_relaxed);
+    Run(state, frame);
+  });
+}

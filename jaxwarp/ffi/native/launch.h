@@ -1,0 +1,92 @@
+// What the CPU and the CUDA handler share: the attributes of a launch, its code image, its buffers and its geometry.
+// The contract is docs/design/0002-launch-abi.md.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frame.h"
+#include "sha256.h"
+
+namespace jaxwarp {
+
+// Numbers for tests, read through jaxwarp_counter().
+struct Counters {
+  std::atomic<int64_t> instantiations{0}, images_loaded{0}, executions{0}, live_states{0};
+};
+extern Counters counters;
+
+// A vector that needs the heap only beyond N elements: most launches have few buffers and few extents.
+template <typename T, size_t N>
+class SmallArray {
+ public:
+  explicit SmallArray(size_t size) : size_(size) {
+    if (size > N) heap_.reset(new T[size]);
+  }
+  T* data() { return heap_ ? heap_.get() : inline_; }
+  const T* data() const { return heap_ ? heap_.get() : inline_; }
+  T& operator[](size_t i) { return data()[i]; }
+  const T& operator[](size_t i) const { return data()[i]; }
+  size_t size() const { return size_; }
+
+ private:
+  size_t size_;
+  std::unique_ptr<T[]> heap_;
+  T inline_[N];
+};
+
+enum class Platform : uint32_t { kCpu = 1, kCuda = 2 };
+
+// The attributes, decoded and checked once per call site, when its program is loaded.
+struct Plan {
+  struct BufferAxis {
+    int64_t buffer, axis;
+  };
+  std::string name, symbol;
+  std::vector<int64_t> buffers, ranks, grid, zero;
+  std::vector<BufferAxis> grid_from, geometry;
+  int64_t grain = 1, block = 0, index_bits = 0;
+};
+
+// Decodes the attributes. `kernel` receives the kernel's name as soon as it is known.
+Plan ParsePlan(const XLA_FFI_Attrs& attrs, Platform platform, std::string& kernel);
+
+// The payload of the `image` attribute, after every check its header allows; it points into the attribute.
+struct Image {
+  std::string_view payload;
+  Digest digest;
+};
+Image ParseImage(const XLA_FFI_Attrs& attrs, Platform platform);
+
+// The buffers of one call in parameter order, checked against the plan, and the extents that follow from them.
+class Launch {
+ public:
+  Launch(const Plan& plan, const Frame* frame);
+
+  const XLA_FFI_Buffer& parameter(size_t i) const { return *parameters_[i]; }
+  size_t parameter_count() const { return parameters_.size(); }
+  void* const* pointers() const { return pointers_.data(); }
+  const SmallArray<int64_t, 16>& geometry() const { return geometry_; }
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  int64_t threads() const { return threads_; }
+
+ private:
+  SmallArray<const XLA_FFI_Buffer*, 16> parameters_;
+  SmallArray<void*, 16> pointers_;
+  SmallArray<int64_t, 16> geometry_;
+  int64_t rows_ = 1, columns_ = 1, threads_ = 0;
+};
+
+int64_t ElementCount(const XLA_FFI_Buffer& buffer);
+int64_t ByteCount(const XLA_FFI_Buffer& buffer);
+
+// Little-endian integers of the image format, at any alignment.
+uint32_t ReadU32(std::string_view bytes, size_t at);
+uint64_t ReadU64(std::string_view bytes, size_t at);
+
+}  // namespace jaxwarp

@@ -1,0 +1,144 @@
+"""Finds, loads and registers the native handlers of a launch."""
+
+import ctypes
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+import jax
+
+TARGET = "jaxwarp_launch"
+
+Loader = Callable[[bytes, str, str], int]
+"""Makes machine code of a CPU payload: (payload, digest, symbol) -> address of the function."""
+
+_LOADER_TYPE = ctypes.CFUNCTYPE(
+    ctypes.c_void_p,  # address of the function, or null
+    ctypes.c_void_p,  # payload
+    ctypes.c_int64,  # its size
+    ctypes.c_char_p,  # its digest, hexadecimal
+    ctypes.c_char_p,  # symbol
+    ctypes.c_void_p,  # where to put the text of an error
+    ctypes.c_int64,  # room there
+)
+
+_STAGES = {"cpu": ("instantiate", "execute"), "CUDA": ("instantiate", "initialize", "execute")}
+
+
+@functools.cache
+def load_library() -> ctypes.CDLL:
+    """The shared library, loaded once.
+
+    Raises:
+        ImportError: it has not been built, or does not fit this machine.
+    """
+    path = _find_library()
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(f"jaxwarp's native library {path} cannot be loaded: {error}") from error
+    library.jaxwarp_set_loader.argtypes = [_LOADER_TYPE]
+    library.jaxwarp_set_loader.restype = None
+    library.jaxwarp_counter.argtypes = [ctypes.c_char_p]
+    library.jaxwarp_counter.restype = ctypes.c_int64
+    return library
+
+
+def _find_library() -> Path:
+    name = "libjaxwarp.dylib" if sys.platform == "darwin" else "libjaxwarp.so"
+    # An editable install keeps the Python files in the source tree and the built library in site-packages, as two
+    # portions of one package; a plain install and a build into the tree have them side by side.
+    package = sys.modules["jaxwarp.ffi.native"]
+    folders = [Path(folder) / "lib" for folder in (str(Path(__file__).parent), *package.__path__)]
+    folders += [Path(entry) / "jaxwarp" / "ffi" / "native" / "lib" for entry in sys.path if entry]
+    for folder in folders:
+        if (folder / name).is_file():
+            return folder / name
+    raise ImportError(
+        f"jaxwarp's native library ({name}) is missing. Install the package (`pip install .` in the source tree), "
+        "or build the library into the source tree with `make native`."
+    )
+
+
+def counter(name: str) -> int:
+    """A number the native library keeps, for tests: instantiations, images_loaded, executions or live_states."""
+    value = load_library().jaxwarp_counter(name.encode())
+    if value < 0:
+        raise KeyError(name)
+    return value
+
+
+class _LoadOnce:
+    """Calls the loader once per (digest, symbol), on whichever of XLA's threads asks first.
+
+    The others wait here, in Python, because a lock of Python's gives up the interpreter lock while it waits: were they
+    to wait in C++, a thread that holds the interpreter lock could keep the loading thread from ever getting it.
+    """
+
+    def __init__(self, loader: Loader):
+        self.loader = loader
+        self._lock = threading.Lock()
+        self._results: dict[tuple[str, str], Future[int]] = {}
+
+    def __call__(self, payload: Callable[[], bytes], digest: str, symbol: str) -> int:
+        key = digest, symbol
+        with self._lock:
+            result = self._results.get(key)
+            is_mine = result is None
+            if result is None:
+                result = self._results[key] = Future()
+        if is_mine:
+            try:
+                result.set_result(self.loader(payload(), digest, symbol))
+            except BaseException as error:
+                # A later program may try again: the cause (a full disk, an interrupt) may be gone by then.
+                with self._lock:
+                    del self._results[key]
+                result.set_exception(error)
+        return result.result()
+
+
+def _make_callback(load: _LoadOnce) -> "ctypes._CFuncPtr":
+    def callback(
+        payload: int, size: int, digest: bytes, symbol: bytes, error: int, capacity: int
+    ) -> int | None:
+        try:
+            return load(lambda: ctypes.string_at(payload, size), digest.decode(), symbol.decode())
+        except BaseException as reason:  # nothing may escape into C++
+            text = f"{type(reason).__name__}: {reason}".encode()[: capacity - 1]
+            ctypes.memmove(error, text + b"\0", len(text) + 1)
+            return None
+
+    return _LOADER_TYPE(callback)
+
+
+_registration_lock = threading.Lock()
+_load: _LoadOnce | None = None
+_callback: "ctypes._CFuncPtr | None" = None  # C++ holds its address, so it lives as long as the process
+
+
+def register(loader: Loader) -> None:
+    """Registers the handlers of `jaxwarp_launch` with JAX, for the CPU and for CUDA.
+
+    A second call only replaces the loader.
+
+    Args:
+        loader: makes machine code of a CPU payload. Its exceptions become the text of an XLA error.
+    """
+    global _load, _callback
+    library = load_library()
+    with _registration_lock:
+        if _load is not None:
+            _load.loader = loader
+            return
+        _load = _LoadOnce(loader)
+        _callback = _make_callback(_load)
+        library.jaxwarp_set_loader(_callback)
+        for platform, stages in _STAGES.items():
+            handlers = {
+                stage: jax.ffi.pycapsule(getattr(library, f"jaxwarp_{platform.lower()}_{stage}")) for stage in stages
+            }
+            jax.ffi.register_ffi_target(TARGET, handlers, platform=platform)
