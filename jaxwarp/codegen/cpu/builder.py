@@ -1,0 +1,273 @@
+"""Text of one LLVM function, and the view of it that builtins emit through.
+
+A row of the builtins table gets a `VectorBuilder`: its operands are LLVM operands (`"%v7"` or a constant) of the type
+`ops.type(scalar)`, and it returns one. At width 1 that is a scalar, otherwise a vector with one element per lane; rows
+are written once for both. bool is `i1`; float16 and bfloat16 are their bits, `i16`.
+
+Rows must not trap or be undefined for any operand: lanes that are switched off run with garbage. So: no `nsw`, `nuw`,
+`exact` or fast-math flags, no division without a guard, shifts below the width only, no plain `fptosi`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+
+from jaxwarp.errors import InternalError
+from jaxwarp.types import Scalar, bool_, float16, float32, float64, int32, uint32
+
+# Attribute group of library calls: pure, and not to be rewritten by what LLVM believes of the name.
+LIBM_ATTRIBUTES = "#1"
+
+
+def scalar_type(dtype: Scalar) -> str:
+    """The LLVM type of a value of `dtype` in a register."""
+    if dtype is float32:
+        return "float"
+    if dtype is float64:
+        return "double"
+    return f"i{dtype.bits}"
+
+
+def memory_type(dtype: Scalar) -> str:
+    """The LLVM type of an array element of `dtype`."""
+    return "i8" if dtype is bool_ else scalar_type(dtype)
+
+
+def scalar_constant(dtype: Scalar, value: bool | int | float) -> str:
+    """A literal of `dtype`, without its type."""
+    if dtype is bool_:
+        return "true" if value else "false"
+    if dtype.is_half:
+        numpy_type = np.float16 if dtype is float16 else ml_dtypes.bfloat16
+        return str(int(np.asarray(value, numpy_type).view(np.uint16)))
+    if dtype.is_float:
+        # LLVM writes floats of either width as the bits of the double of equal value.
+        rounded = float(np.float32(value)) if dtype is float32 else float(value)
+        return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+    return str(int(value))
+
+
+class FunctionText:
+    """The instructions of a function under construction and what they need declared."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.allocas: list[str] = []
+        self.declarations: dict[str, None] = {}
+        self.libm: dict[str, None] = {}
+        self.label = "entry"  # of the open basic block
+        self._count = 0
+
+    def name(self) -> str:
+        self._count += 1
+        return f"%v{self._count}"
+
+    def new_label(self, hint: str) -> str:
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def inst(self, text: str) -> str:
+        """Appends `%new = text`; returns `%new`."""
+        name = self.name()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def line(self, text: str) -> None:
+        """Appends an instruction without a result."""
+        self.lines.append("  " + text)
+
+    def open(self, label: str) -> None:
+        """Starts a basic block."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def alloca(self, type_: str) -> str:
+        """Memory of the function's frame, reserved on entry."""
+        name = self.name()
+        self.allocas.append(f"  {name} = alloca {type_}")
+        return name
+
+    def declare(self, text: str) -> None:
+        self.declarations[text] = None
+
+
+class VectorBuilder:
+    """Emits operations on values of `width` lanes; width 1 means scalars."""
+
+    def __init__(self, width: int, function: FunctionText | None = None):
+        self.width = width
+        self.function = FunctionText() if function is None else function
+        self.inst = self.function.inst
+        self.mask_type = "i1" if width == 1 else f"<{width} x i1>"
+        self._types: dict[Scalar, str] = {}
+
+    def type(self, dtype: Scalar) -> str:
+        """The LLVM type of `dtype` at this width."""
+        known = self._types.get(dtype)
+        if known is None:
+            known = self._types[dtype] = self.wide(scalar_type(dtype))
+        return known
+
+    def wide(self, llvm_type: str) -> str:
+        """The vector of an LLVM scalar type at this width."""
+        return llvm_type if self.width == 1 else f"<{self.width} x {llvm_type}>"
+
+    def const(self, dtype: Scalar, value: bool | int | float) -> str:
+        """A literal, the same in every lane."""
+        text = scalar_constant(dtype, value)
+        return text if self.width == 1 else f"splat ({scalar_type(dtype)} {text})"
+
+    def select(self, condition: str, llvm_type: str, yes: str, no: str) -> str:
+        return self.inst(f"select {self.mask_type} {condition}, {llvm_type} {yes}, {llvm_type} {no}")
+
+    def intrinsic(
+        self,
+        base: str,
+        result: Scalar,
+        operands: Sequence[tuple[Scalar, str]],
+        immediates: Sequence[str] = (),
+        overloads: Sequence[Scalar] = (),
+    ) -> str:
+        """Calls `llvm.<base>.<suffix>`.
+
+        Args:
+            base: name without the type suffix, like "sqrt", "smin" or "ctlz".
+            result: type of the result.
+            operands: types and operands.
+            immediates: literals that end the argument list, typed: "i1 false" for abs, ctlz and cttz.
+            overloads: the types that the suffix names; the first operand's by default.
+        """
+        types = [self.type(t) for t, _ in operands] + [text.split()[0] for text in immediates]
+        arguments = [f"{self.type(t)} {x}" for t, x in operands] + list(immediates)
+        suffix = ".".join(self._suffix(t) for t in overloads or (operands[0][0],))
+        signature = f"{self.type(result)} @llvm.{base}.{suffix}"
+        self.function.declare(f"declare {signature}({', '.join(types)})")
+        return self.inst(f"call {signature}({', '.join(arguments)})")
+
+    def _suffix(self, dtype: Scalar) -> str:
+        scalar = f"f{dtype.bits}" if dtype in (float32, float64) else f"i{dtype.bits}"
+        return scalar if self.width == 1 else f"v{self.width}{scalar}"
+
+    def libm(self, name: str, dtype: Scalar, operands: Sequence[str]) -> str:
+        """Calls a C library function of `dtype` operands and result once per lane.
+
+        Args:
+            name: the function's name for this type: "sinf" for float32, "sin" for float64.
+        """
+        type_ = scalar_type(dtype)
+        self.function.libm[name] = None
+        self.function.declare(f"declare {type_} @{name}({', '.join([type_] * len(operands))}) {LIBM_ATTRIBUTES}")
+
+        def call(arguments: Sequence[str]) -> str:
+            text = ", ".join(f"{type_} {a}" for a in arguments)
+            return self.inst(f"call {type_} @{name}({text}) {LIBM_ATTRIBUTES}")
+
+        if self.width == 1:
+            return call(operands)
+        vector, result = self.type(dtype), "poison"
+        for lane in range(self.width):
+            arguments = [self.inst(f"extractelement {vector} {x}, i32 {lane}") for x in operands]
+            result = self.inst(f"insertelement {vector} {result}, {type_} {call(arguments)}, i32 {lane}")
+        return result
+
+    def half_to_float(self, dtype: Scalar, operand: str) -> str:
+        """float16 or bfloat16 bits (`i16`) to float32, exactly.
+
+        In integer code: LLVM's fpext and fptrunc of these types call compiler runtime functions, which a process need
+        not have, on CPUs without the instructions.
+        """
+        i32, f32 = self.type(uint32), self.type(float32)
+        bits = self.inst(f"zext {self.wide('i16')} {operand} to {i32}")
+        if dtype is not float16:
+            shifted = self.inst(f"shl {i32} {bits}, {self.const(uint32, 16)}")
+            return self.inst(f"bitcast {i32} {shifted} to {f32}")
+        magnitude = self.inst(f"and {i32} {bits}, {self.const(uint32, 0x7FFF)}")
+        # Normal numbers: move the fields, rebias the exponent; infinity and NaN need the bias once more.
+        moved = self.inst(f"shl {i32} {magnitude}, {self.const(uint32, 13)}")
+        normal = self.inst(f"add {i32} {moved}, {self.const(uint32, 0x38000000)}")
+        special = self.inst(f"add {i32} {moved}, {self.const(uint32, 0x70000000)}")
+        is_special = self.inst(f"icmp uge {i32} {magnitude}, {self.const(uint32, 0x7C00)}")
+        large = self.select(is_special, i32, special, normal)
+        # Subnormal numbers count units of 2**-24.
+        units = self.inst(f"sitofp {i32} {magnitude} to {f32}")
+        small = self.inst(f"fmul {f32} {units}, {self.const(float32, 2.0**-24)}")
+        small = self.inst(f"bitcast {f32} {small} to {i32}")
+        is_small = self.inst(f"icmp ult {i32} {magnitude}, {self.const(uint32, 0x0400)}")
+        result = self.select(is_small, i32, small, large)
+        sign = self.inst(f"and {i32} {bits}, {self.const(uint32, 0x8000)}")
+        sign = self.inst(f"shl {i32} {sign}, {self.const(uint32, 16)}")
+        result = self.inst(f"or {i32} {result}, {sign}")
+        return self.inst(f"bitcast {i32} {result} to {f32}")
+
+    def float_to_half(self, dtype: Scalar, operand: str, source: Scalar = float32) -> str:
+        """float32 (or float64, by `source`) to float16 or bfloat16 bits, rounded once, to nearest even."""
+        if source is float64:
+            operand = self._round_to_odd(operand)
+        i32, f32 = self.type(uint32), self.type(float32)
+        bits = self.inst(f"bitcast {f32} {operand} to {i32}")
+        magnitude = self.inst(f"and {i32} {bits}, {self.const(int32, 0x7FFFFFFF)}")
+        is_nan = self.inst(f"icmp ugt {i32} {magnitude}, {self.const(int32, 0x7F800000)}")
+        encode = self._float16_magnitude if dtype is float16 else self._bfloat16_magnitude
+        result = encode(magnitude, is_nan)
+        sign = self.inst(f"lshr {i32} {bits}, {self.const(uint32, 16)}")
+        sign = self.inst(f"and {i32} {sign}, {self.const(uint32, 0x8000)}")
+        result = self.inst(f"or {i32} {result}, {sign}")
+        return self.inst(f"trunc {i32} {result} to {self.wide('i16')}")
+
+    def _bfloat16_magnitude(self, magnitude: str, is_nan: str) -> str:
+        i32 = self.type(uint32)
+        rounded = self._round_field(magnitude, 16, 0)
+        return self.select(is_nan, i32, self.const(uint32, 0x7FC0), rounded)
+
+    def _float16_magnitude(self, magnitude: str, is_nan: str) -> str:
+        i32, f32 = self.type(uint32), self.type(float32)
+        normal = self._round_field(magnitude, 13, (15 - 127) << 23)
+        # Below 2**-14: adding 0.5 puts units of 2**-24 in the last place, so the addition itself rounds.
+        value = self.inst(f"bitcast {i32} {magnitude} to {f32}")
+        value = self.inst(f"fadd {f32} {value}, {self.const(float32, 0.5)}")
+        value = self.inst(f"bitcast {f32} {value} to {i32}")
+        small = self.inst(f"sub {i32} {value}, {self.const(uint32, 0x3F000000)}")
+        is_small = self.inst(f"icmp ult {i32} {magnitude}, {self.const(uint32, 0x38800000)}")
+        result = self.select(is_small, i32, small, normal)
+        is_large = self.inst(f"icmp uge {i32} {magnitude}, {self.const(uint32, 0x47800000)}")
+        result = self.select(is_large, i32, self.const(uint32, 0x7C00), result)
+        return self.select(is_nan, i32, self.const(uint32, 0x7E00), result)
+
+    def _round_field(self, magnitude: str, shift: int, rebias: int) -> str:
+        """(magnitude + rebias) >> shift, rounded to nearest even."""
+        i32 = self.type(uint32)
+        odd = self.inst(f"lshr {i32} {magnitude}, {self.const(uint32, shift)}")
+        odd = self.inst(f"and {i32} {odd}, {self.const(uint32, 1)}")
+        bias = (rebias + (1 << (shift - 1)) - 1) & 0xFFFFFFFF
+        total = self.inst(f"add {i32} {magnitude}, {self.const(int32, bias)}")
+        total = self.inst(f"add {i32} {total}, {odd}")
+        return self.inst(f"lshr {i32} {total}, {self.const(uint32, shift)}")
+
+    def _round_to_odd(self, operand: str) -> str:
+        """float64 to float32 such that a second rounding to fewer bits equals one rounding from float64.
+
+        Truncate, then set the last bit if anything was lost (Boldo and Melquiond, 2008).
+        """
+        i32, f32, f64 = self.type(uint32), self.type(float32), self.type(float64)
+        nearest = self.inst(f"fptrunc {f64} {operand} to {f32}")
+        back = self.inst(f"fpext {f32} {nearest} to {f64}")
+        size, exact = (self.intrinsic("fabs", float64, [(float64, x)]) for x in (back, operand))
+        above = self.inst(f"fcmp ogt {f64} {size}, {exact}")
+        inexact = self.inst(f"fcmp one {f64} {size}, {exact}")
+        bits = self.inst(f"bitcast {f32} {nearest} to {i32}")
+        below = self.inst(f"sub {i32} {bits}, {self.const(uint32, 1)}")
+        bits = self.select(above, i32, below, bits)
+        odd = self.inst(f"or {i32} {bits}, {self.const(uint32, 1)}")
+        bits = self.select(inexact, i32, odd, bits)
+        return self.inst(f"bitcast {i32} {bits} to {f32}")
+
+
+def require_width(width: int) -> int:
+    """The width, if it is a power of two from 1 to 64."""
+    if width not in (1, 2, 4, 8, 16, 32, 64):
+        raise InternalError(f"vector width must be a power of two from 1 to 64, got {width}")
+    return width
