@@ -1,0 +1,241 @@
+"""Rows of arithmetic: + - * / // % neg abs sign min max pow fma copysign."""
+
+# ruff: noqa: ARG001, ARG005  (the columns of a row have fixed signatures)
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.builtins.rows.registry import (
+    FLOAT,
+    NUMBER,
+    Args,
+    Types,
+    binary,
+    compare,
+    emit_binary,
+    emit_intrinsic,
+    emit_libm,
+    kinds,
+    less,
+    row,
+    same,
+    select,
+)
+from jaxwarp.types import Scalar
+
+EXACT = {"*": 0.0}
+
+
+def _is_float(a: np.ndarray) -> bool:
+    return np.issubdtype(a.dtype, np.floating)
+
+
+# References
+
+
+def _safe_divisor(b: np.ndarray) -> np.ndarray:
+    """1 where dividing by b is not defined or overflows."""
+    bad = b == 0
+    if np.issubdtype(b.dtype, np.signedinteger):
+        bad = bad | (b == -1)
+    return np.where(bad, b.dtype.type(1), b)
+
+
+def _div_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if _is_float(a):
+        return a / b
+    safe = _safe_divisor(b)
+    quotient = (a - np.fmod(a, safe)) // safe
+    if np.issubdtype(b.dtype, np.signedinteger):
+        quotient = np.where(b == -1, -a, quotient)
+    return np.where(b == 0, b.dtype.type(0), quotient)
+
+
+def _floordiv_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.floor(a / b) if _is_float(a) else _div_ref(a, b)
+
+
+def _mod_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.fmod(a, b) if _is_float(a) else np.fmod(a, _safe_divisor(b))
+
+
+def _pow_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    wide = np.float64 if a.dtype == np.float32 else np.longdouble
+    return np.power(a.astype(wide), b.astype(wide)).astype(a.dtype)
+
+
+def _fma_ref(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    if a.dtype == np.float32:
+        return _fma_float32(a, b, c)
+    return np.vectorize(_fma_float64, otypes=[np.float64])(a, b, c)
+
+
+def _fma_float32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """One rounding: the product is exact in float64, the sum is rounded to odd there (Boldo, Melquiond 2008)."""
+    product, c64 = np.asarray(a.astype(np.float64) * b.astype(np.float64)), c.astype(np.float64)
+    total = np.asarray(product + c64)
+    part = total - product
+    error = (product - (total - part)) + (c64 - part)
+    bits = total.view(np.int64)
+    inexact = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
+    away = (error > 0) == (total > 0)
+    odd = np.where(inexact, bits + np.where(away, 1, -1), bits)
+    return odd.view(np.float64).astype(np.float32)
+
+
+def _fma_float64(a: float, b: float, c: float) -> float:
+    if not np.isfinite(a * b + c) and not all(map(np.isfinite, (a, b, c))):
+        return a * b + c
+    if not all(map(np.isfinite, (a, b, c))):
+        return a * b + c
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    if exact == 0:
+        return a * b + c
+    try:
+        return float(exact)
+    except OverflowError:
+        return float("inf") if exact > 0 else float("-inf")
+
+
+def _sign_ref(a: np.ndarray) -> np.ndarray:
+    one = a.dtype.type(1)
+    return np.where(a < 0, np.negative(one), one)
+
+
+# LLVM
+
+
+def _guarded(ops: Any, t: Scalar, b: str) -> tuple[str, str, str]:
+    """(b == 0, b == -1 or "", a divisor that neither traps nor overflows)."""
+    zero = compare("icmp eq", ops, t, b, ops.const(t, 0))
+    if not t.is_signed:
+        return zero, "", select(ops, t, zero, ops.const(t, 1), b)
+    minus = compare("icmp eq", ops, t, b, ops.const(t, -1))
+    safe = select(ops, t, zero, ops.const(t, 1), b)
+    return zero, minus, select(ops, t, minus, ops.const(t, 1), safe)
+
+
+def _div_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+    a, b = args
+    if t.is_float:
+        return binary("fdiv", ops, t, a, b)
+    zero, minus, safe = _guarded(ops, t, b)
+    quotient = binary("sdiv" if t.is_signed else "udiv", ops, t, a, safe)
+    if minus:
+        quotient = select(ops, t, minus, binary("sub", ops, t, ops.const(t, 0), a), quotient)
+    return select(ops, t, zero, ops.const(t, 0), quotient)
+
+
+def _floordiv_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+    quotient = _div_llvm(ops, t, types, args)
+    return ops.intrinsic("floor", t, [(t, quotient)]) if t.is_float else quotient
+
+
+def _mod_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+    if t.is_float:
+        return emit_libm("fmod")(ops, t, types, args)
+    # x % 1 is 0, which is also the result for the divisors 0 and -1.
+    _, _, safe = _guarded(ops, t, args[1])
+    return binary("srem" if t.is_signed else "urem", ops, t, args[0], safe)
+
+
+def _neg_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+    if t.is_float:
+        return ops.inst(f"fneg {ops.type(t)} {args[0]}")
+    return binary("sub", ops, t, ops.const(t, 0), args[0])
+
+
+def _abs_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+    (a,) = args
+    if t.is_float:
+        return ops.intrinsic("fabs", t, [(t, a)])
+    if not t.is_signed:
+        return a
+    return select(ops, t, less(ops, t, a, ops.const(t, 0)), binary("sub", ops, t, ops.const(t, 0), a), a)
+
+
+def _sign_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+    if not t.is_signed:
+        return ops.const(t, 1)
+    return select(ops, t, less(ops, t, args[0], ops.const(t, 0)), ops.const(t, -1), ops.const(t, 1))
+
+
+def _min_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+    a, b = args
+    return select(ops, t, less(ops, t, a, b), a, b)
+
+
+def _max_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+    a, b = args
+    return select(ops, t, less(ops, t, b, a), a, b)
+
+
+# Partial derivatives
+
+
+def _pow_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """b a^(b-1) and out log a; 0 where the base or exponent makes them meaningless (0^0, a <= 0)."""
+    power = o.mul(b, o.pow(a, o.sub(b, 1.0)))
+    by_a = o.select(o.eq(b, 0.0), 0.0, power)
+    positive = o.gt(a, 0.0)
+    return by_a, o.select(positive, o.mul(out, o.log(o.select(positive, a, 1.0))), 0.0)
+
+
+def _selecting(chooses: str) -> Any:
+    def partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+        first = getattr(o, chooses)(a, b)
+        return o.select(first, o.const(1.0, a), 0.0), o.select(first, o.const(0.0, a), 1.0)
+
+    return partials
+
+
+ARITH = (
+    row("add", same("add", 2, NUMBER), ref=np.add, ulp=EXACT, commutative=True,
+        cuda=kinds(integer="wrap_add({0}, {1})", floating="{0} + {1}"), llvm=emit_binary("fadd", "add"),
+        partials=lambda o, out, a, b: (o.const(1.0, a), o.const(1.0, a)), doc="The sum. Integers wrap."),
+    row("sub", same("sub", 2, NUMBER), ref=np.subtract, ulp=EXACT,
+        cuda=kinds(integer="wrap_sub({0}, {1})", floating="{0} - {1}"), llvm=emit_binary("fsub", "sub"),
+        partials=lambda o, out, a, b: (o.const(1.0, a), o.const(-1.0, a)), doc="The difference. Integers wrap."),
+    row("mul", same("mul", 2, NUMBER), ref=np.multiply, ulp=EXACT, commutative=True,
+        cuda=kinds(integer="wrap_mul({0}, {1})", floating="{0} * {1}"), llvm=emit_binary("fmul", "mul"),
+        partials=lambda o, out, a, b: (b, a), doc="The product. Integers wrap."),
+    row("div", same("div", 2, NUMBER), ref=_div_ref, ulp=EXACT,
+        cuda=kinds(integer="int_div({0}, {1})", floating="{0} / {1}"), llvm=_div_llvm,
+        partials=lambda o, out, a, b: (o.div(1.0, b), o.neg(o.div(out, b))),
+        doc="The quotient. Of integers: toward zero, as in C++; 0 if the divisor is 0."),
+    row("floordiv", same("floordiv", 2, NUMBER), ref=_floordiv_ref, ulp=EXACT,
+        cuda=kinds(integer="int_div({0}, {1})", floating="floor({0} / {1})") | {"f32": "floorf({0} / {1})"},
+        llvm=_floordiv_llvm, partials=lambda o, out, a, b: (o.const(0.0, a), o.const(0.0, a)),
+        doc="floor(a / b) of floats. Of integers: the same as div, toward zero."),
+    row("mod", same("mod", 2, NUMBER), ref=_mod_ref, ulp=EXACT,
+        cuda=kinds(integer="int_mod({0}, {1})", floating="fmod({0}, {1})") | {"f32": "fmodf({0}, {1})"},
+        llvm=_mod_llvm, partials=lambda o, out, a, b: (o.const(1.0, a), o.neg(o.trunc(o.div(a, b)))),
+        doc="The remainder with the sign of the dividend, as C++ % and fmod. Of integers: 0 if the divisor is 0."),
+    row("neg", same("neg", 1, NUMBER), ref=np.negative, ulp=EXACT,
+        cuda=kinds(integer="wrap_neg({0})", floating="-{0}"), llvm=_neg_llvm,
+        partials=lambda o, out, a: (o.const(-1.0, a),), doc="The negation. Integers wrap."),
+    row("abs", same("abs", 1, NUMBER), ref=np.abs, ulp=EXACT,
+        cuda=kinds(integer="int_abs({0})", unsigned="{0}", floating="fabs({0})") | {"f32": "fabsf({0})"},
+        llvm=_abs_llvm, partials=lambda o, out, a: (o.sign(a),),
+        doc="The absolute value. Of the smallest integer: itself. The derivative at 0 is 1."),
+    row("sign", same("sign", 1, NUMBER), ref=_sign_ref, ulp=EXACT, cuda="sign_of({0})", llvm=_sign_llvm,
+        partials=lambda o, out, a: (o.const(0.0, a),), doc="-1 if x < 0, else 1."),
+    row("min", same("min", 2, NUMBER), ref=lambda a, b: np.where(a < b, a, b), ulp=EXACT,
+        cuda="min_of({0}, {1})", llvm=_min_llvm, partials=_selecting("lt"), doc="a if a < b else b."),
+    row("max", same("max", 2, NUMBER), ref=lambda a, b: np.where(a > b, a, b), ulp=EXACT,
+        cuda="max_of({0}, {1})", llvm=_max_llvm, partials=_selecting("gt"), doc="a if a > b else b."),
+    row("pow", same("pow", 2, FLOAT), ref=_pow_ref, domain=((0.01, 20.0), (-10.0, 10.0)),
+        ulp={"f32": 4.0, "f64": 4.0, "*": 1.0}, cuda={"f32": "powf({0}, {1})", "f64": "pow({0}, {1})"},
+        llvm=emit_libm("pow"), partials=_pow_partials, doc="a to the power b."),
+    row("fma", same("fma", 3, FLOAT), ref=_fma_ref, ulp=EXACT,
+        cuda={"f32": "fmaf({0}, {1}, {2})", "f64": "fma({0}, {1}, {2})"}, llvm=emit_intrinsic("fma"),
+        partials=lambda o, out, a, b, c: (b, a, o.const(1.0, a)), doc="a * b + c, rounded once."),
+    row("copysign", same("copysign", 2, FLOAT), ref=np.copysign, ulp=EXACT,
+        cuda={"f32": "copysignf({0}, {1})", "f64": "copysign({0}, {1})"}, llvm=emit_intrinsic("copysign"),
+        partials=lambda o, out, a, b: (o.copysign(o.copysign(1.0, a), o.mul(o.copysign(1.0, a), b)), o.const(0.0, a)),
+        doc="The magnitude of a with the sign of b."),
+)  # fmt: skip
