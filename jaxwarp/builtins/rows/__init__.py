@@ -33,9 +33,10 @@ ROWS: dict[str, Builtin] = {builtin.name: builtin for family in FAMILIES.values(
 def cuda_template(builtin: Builtin, result: Scalar, args: Sequence[Scalar]) -> str:
     """The C++ expression of a call, with {0}, {1}, ... for its arguments.
 
-    It has no outer parentheses, and arguments must be names, literals or parenthesised. Fill it with
+    It has no outer parentheses; arguments must be names, literals that are not negative, or parenthesised, and
+    have exactly the types of the IR (helpers of the prelude deduce them). Fill it with
     `template.format(*arguments, type=T)`, where T is the C++ name of the result's type: casts mention it.
-    Texts are kept by "source->target" (casts) or by the type of the last argument.
+    Results of 8 and 16 bits may come as a wider C++ integer of the same value. Texts are kept by "source->target" (casts) or by the type of the last argument.
     """
     if isinstance(builtin.cuda, str):
         return builtin.cuda

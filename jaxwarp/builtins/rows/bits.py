@@ -99,13 +99,13 @@ def _count_zeros(intrinsic: str) -> Any:
 
 
 BITS = (
-    row("bit_and", same("bit_and", 2, INTEGER), ref=np.bitwise_and, ulp=EXACT, cuda="bit_and({0}, {1})",
+    row("bit_and", same("bit_and", 2, INTEGER), ref=np.bitwise_and, ulp=EXACT, cuda="{0} & {1}",
         llvm=emit_binary("and", "and"), partials=_INTEGERS, doc="a & b.", commutative=True),
-    row("bit_or", same("bit_or", 2, INTEGER), ref=np.bitwise_or, ulp=EXACT, cuda="bit_or({0}, {1})",
+    row("bit_or", same("bit_or", 2, INTEGER), ref=np.bitwise_or, ulp=EXACT, cuda="{0} | {1}",
         llvm=emit_binary("or", "or"), partials=_INTEGERS, doc="a | b.", commutative=True),
-    row("bit_xor", same("bit_xor", 2, INTEGER), ref=np.bitwise_xor, ulp=EXACT, cuda="bit_xor({0}, {1})",
+    row("bit_xor", same("bit_xor", 2, INTEGER), ref=np.bitwise_xor, ulp=EXACT, cuda="{0} ^ {1}",
         llvm=emit_binary("xor", "xor"), partials=_INTEGERS, doc="a ^ b.", commutative=True),
-    row("bit_not", same("bit_not", 1, INTEGER), ref=np.bitwise_not, ulp=EXACT, cuda="bit_not({0})",
+    row("bit_not", same("bit_not", 1, INTEGER), ref=np.bitwise_not, ulp=EXACT, cuda="({type})~{0}",
         llvm=_not_llvm, partials=_INTEGERS, doc="~a."),
     row("shl", same("shl", 2, INTEGER), ref=_shl_ref, ulp=EXACT, cuda="shift_left({0}, {1})",
         llvm=_shl_llvm, partials=_INTEGERS, doc="a << n; 0 if n, read as unsigned, is the width or more."),

@@ -1,0 +1,1 @@
+"""CUDA C++ from the IR, compiled by NVRTC."""
