@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -35,7 +36,7 @@ def load_library() -> ctypes.CDLL:
     Raises:
         ImportError: it has not been built, or does not fit this machine.
     """
-    path = _find_library()
+    path = find_library()
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
@@ -47,7 +48,8 @@ def load_library() -> ctypes.CDLL:
     return library
 
 
-def _find_library() -> Path:
+def find_library() -> Path:
+    """Where the native library is; an ImportError that says how to build it where there is none."""
     name = "libjaxwarp.dylib" if sys.platform == "darwin" else "libjaxwarp.so"
     # An editable install keeps the Python files in the source tree and the built library in site-packages, as two
     # portions of one package; a plain install and a build into the tree have them side by side.
@@ -71,7 +73,7 @@ def counter(name: str) -> int:
     return value
 
 
-class _LoadOnce:
+class LoadOnce:
     """Calls the loader once per (digest, symbol), on whichever of XLA's threads asks first.
 
     The others wait here, in Python, because a lock of Python's gives up the interpreter lock while it waits: were they
@@ -101,10 +103,8 @@ class _LoadOnce:
         return result.result()
 
 
-def _make_callback(load: _LoadOnce) -> "ctypes._CFuncPtr":
-    def callback(
-        payload: int, size: int, digest: bytes, symbol: bytes, error: int, capacity: int
-    ) -> int | None:
+def _make_callback(load: LoadOnce) -> Any:
+    def callback(payload: int, size: int, digest: bytes, symbol: bytes, error: int, capacity: int) -> int | None:
         try:
             return load(lambda: ctypes.string_at(payload, size), digest.decode(), symbol.decode())
         except BaseException as reason:  # nothing may escape into C++
@@ -116,8 +116,8 @@ def _make_callback(load: _LoadOnce) -> "ctypes._CFuncPtr":
 
 
 _registration_lock = threading.Lock()
-_load: _LoadOnce | None = None
-_callback: "ctypes._CFuncPtr | None" = None  # C++ holds its address, so it lives as long as the process
+_load: LoadOnce | None = None
+_callback: Any = None  # C++ holds its address, so it lives as long as the process
 
 
 def register(loader: Loader) -> None:
@@ -134,7 +134,7 @@ def register(loader: Loader) -> None:
         if _load is not None:
             _load.loader = loader
             return
-        _load = _LoadOnce(loader)
+        _load = LoadOnce(loader)
         _callback = _make_callback(_load)
         library.jaxwarp_set_loader(_callback)
         for platform, stages in _STAGES.items():

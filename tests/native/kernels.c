@@ -1,0 +1,41 @@
+// Stand-ins for compiled CPU kernels.
+#include <stdint.h>
+
+#define KERNEL(name)                                                                                          \
+  void name(void *const *buffers, const int64_t *geometry, int64_t row_begin, int64_t row_end,                \
+            int64_t col_begin, int64_t col_end)
+#define EACH_THREAD                                                                                           \
+  for (int64_t row = row_begin; row < row_end; ++row)                                                         \
+    for (int64_t col = col_begin; col < col_end; ++col)
+
+// Every rectangle that `count` was called for.
+int64_t rectangles[1 << 14][4];
+int64_t rectangle_count;
+
+// buffers: int32 result over the whole grid; geometry: columns.
+KERNEL(count) {
+  int64_t at = __atomic_fetch_add(&rectangle_count, 1, __ATOMIC_RELAXED);
+  int64_t *rectangle = rectangles[at % (1 << 14)];
+  rectangle[0] = row_begin, rectangle[1] = row_end, rectangle[2] = col_begin, rectangle[3] = col_end;
+  int32_t *out = buffers[0];
+  EACH_THREAD __atomic_fetch_add(&out[row * geometry[0] + col], 1, __ATOMIC_RELAXED);
+}
+
+// buffers: int32 result; one thread for each geometry value.
+KERNEL(tell_geometry) {
+  int32_t *out = buffers[0];
+  EACH_THREAD out[col] = (int32_t)geometry[col];
+}
+
+// buffers: float32 x, float32 result; geometry: columns.
+KERNEL(add_one) {
+  const float *x = buffers[0];
+  float *out = buffers[1];
+  EACH_THREAD out[row * geometry[0] + col] = x[row * geometry[0] + col] + 1.0f;
+}
+
+// buffers: int32 in-out scalar: how many of the buffers behind it hold their own number; geometry: their count.
+KERNEL(check_many) {
+  int32_t *right = buffers[0];
+  EACH_THREAD for (int64_t i = 1; i <= geometry[0]; ++i) *right += *(int32_t *)buffers[i] == i;
+}
