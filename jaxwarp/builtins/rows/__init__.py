@@ -36,7 +36,8 @@ def cuda_template(builtin: Builtin, result: Scalar, args: Sequence[Scalar]) -> s
     It has no outer parentheses; arguments must be names, literals that are not negative, or parenthesised, and
     have exactly the types of the IR (helpers of the prelude deduce them). Fill it with
     `template.format(*arguments, type=T)`, where T is the C++ name of the result's type: casts mention it.
-    Results of 8 and 16 bits may come as a wider C++ integer of the same value. Texts are kept by "source->target" (casts) or by the type of the last argument.
+    The expression has exactly the result's type.
+    Texts are kept by "source->target" (casts) or by the type of the last argument.
     """
     if isinstance(builtin.cuda, str):
         return builtin.cuda

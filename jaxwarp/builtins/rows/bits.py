@@ -21,7 +21,7 @@ from jaxwarp.builtins.rows.registry import (
     same,
     select,
 )
-from jaxwarp.types import Scalar
+from jaxwarp.types import SCALARS, Scalar
 
 EXACT = {"*": 0.0}
 _INTEGERS = NoGradient("it works on integers")
@@ -98,12 +98,18 @@ def _count_zeros(intrinsic: str) -> Any:
     return llvm
 
 
+def _operator(text: str) -> dict[str, str]:
+    """C++ computes 8 and 16 bits as int: the result is put back, for helpers that deduce its type."""
+    plain, small = f"{{0}} {text} {{1}}", f"({{type}})({{0}} {text} {{1}})"
+    return {t.short: plain if t.bits >= 32 else small for t in SCALARS if t.is_int}
+
+
 BITS = (
-    row("bit_and", same("bit_and", 2, INTEGER), ref=np.bitwise_and, ulp=EXACT, cuda="{0} & {1}",
+    row("bit_and", same("bit_and", 2, INTEGER), ref=np.bitwise_and, ulp=EXACT, cuda=_operator("&"),
         llvm=emit_binary("and", "and"), partials=_INTEGERS, doc="a & b.", commutative=True),
-    row("bit_or", same("bit_or", 2, INTEGER), ref=np.bitwise_or, ulp=EXACT, cuda="{0} | {1}",
+    row("bit_or", same("bit_or", 2, INTEGER), ref=np.bitwise_or, ulp=EXACT, cuda=_operator("|"),
         llvm=emit_binary("or", "or"), partials=_INTEGERS, doc="a | b.", commutative=True),
-    row("bit_xor", same("bit_xor", 2, INTEGER), ref=np.bitwise_xor, ulp=EXACT, cuda="{0} ^ {1}",
+    row("bit_xor", same("bit_xor", 2, INTEGER), ref=np.bitwise_xor, ulp=EXACT, cuda=_operator("^"),
         llvm=emit_binary("xor", "xor"), partials=_INTEGERS, doc="a ^ b.", commutative=True),
     row("bit_not", same("bit_not", 1, INTEGER), ref=np.bitwise_not, ulp=EXACT, cuda="({type})~{0}",
         llvm=_not_llvm, partials=_INTEGERS, doc="~a."),
