@@ -131,7 +131,7 @@ def test_malformed_attributes_are_refused(cpu, changes, reason):
 
 
 def test_a_launch_without_a_name_is_refused(cpu):
-    with pytest.raises(Refused, match="^jaxwarp: attribute 'name' is missing$"):
+    with pytest.raises(Refused, match=r"^jaxwarp: attribute 'name' is missing$"):
         cpu.instantiate(name=None)
 
 
@@ -140,9 +140,9 @@ def test_damaged_images_never_reach_the_loader(cpu):
     damaged = [good[:cut] for cut in range(len(good))] + [good + b"x"]
     damaged += [good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :] for i in range(len(good))]
     for bad in damaged:
-        with pytest.raises(Refused, match="^jaxwarp: kernel 'count things': the code image "):
+        with pytest.raises(Refused, match=r"^jaxwarp: kernel 'count things': the code image "):
             cpu.instantiate(image=bad)
-        with pytest.raises(ValueError, match="the code image|kind"):
+        with pytest.raises(ValueError, match=r"the code image|kind"):
             image.unpack_image(bad)
     assert not cpu.loads
     with pytest.raises(Refused, match="of kind 2, this platform needs kind 1"):
@@ -262,7 +262,7 @@ def test_every_thread_runs_once_however_the_launch_is_cut(kernels, tmp_path, poo
     cpu = Cpu(kernels, tmp_path / "copy.so", pool=pool)
     rng = np.random.default_rng(0)
     shapes = [(1,), (64,), (5000,), (3, 4000), (17, 300), (300, 17), (2, 3, 5, 700), (4096, 1), (1, 1, 1)]
-    shapes += [tuple(rng.integers(1, 9, rng.integers(1, 5))) + (int(rng.integers(1, 3000)),) for _ in range(40)]
+    shapes += [(*rng.integers(1, 9, rng.integers(1, 5)), int(rng.integers(1, 3000))) for _ in range(40)]
     pieces = []
     for shape in shapes:
         cpu.threads = int(rng.integers(1, 9))

@@ -245,7 +245,7 @@ def _attributes(values, alive):
 
 
 def _attribute(value, alive):
-    """A string is bytes, a scalar an int, an array a list of ints; float and [float] make attributes of a wrong type."""
+    """Bytes are a string, an int is a scalar, a list of ints an array; floats make attributes of a wrong type."""
     if isinstance(value, bytes):
         data = ctypes.create_string_buffer(value, len(value))
         alive.append(data)

@@ -51,14 +51,14 @@ def load_library() -> ctypes.CDLL:
 def find_library() -> Path:
     """Where the native library is; an ImportError that says how to build it where there is none."""
     name = "libjaxwarp.dylib" if sys.platform == "darwin" else "libjaxwarp.so"
-    # An editable install keeps the Python files in the source tree and the built library in site-packages, as two
-    # portions of one package; a plain install and a build into the tree have them side by side.
-    package = sys.modules["jaxwarp.ffi.native"]
-    folders = [Path(folder) / "lib" for folder in (str(Path(__file__).parent), *package.__path__)]
-    folders += [Path(entry) / "jaxwarp" / "ffi" / "native" / "lib" for entry in sys.path if entry]
-    for folder in folders:
-        if (folder / name).is_file():
-            return folder / name
+    # A plain install and a build into the source tree have the library beside this file. An editable install has it in
+    # site-packages, a second portion of this package; that one is then the newer of the two, so it comes first.
+    here = Path(__file__).parent
+    portions = [Path(folder) for folder in sys.modules["jaxwarp.ffi.native"].__path__ if Path(folder) != here]
+    portions += [here, *(Path(entry) / "jaxwarp" / "ffi" / "native" for entry in sys.path if entry)]
+    for portion in portions:
+        if (portion / "lib" / name).is_file():
+            return portion / "lib" / name
     raise ImportError(
         f"jaxwarp's native library ({name}) is missing. Install the package (`pip install .` in the source tree), "
         "or build the library into the source tree with `make native`."
