@@ -14,16 +14,30 @@ import numpy as np
 
 from jaxwarp.errors import InternalError, KernelError, KernelTypeError, Loc
 from jaxwarp.ir.nodes import (
-    Atomic, Block, Call, Const, For, If, Kernel, Load, Op, Param, Size, Store, Tid, Value, While,
-)  # fmt: skip
+    Atomic,
+    Block,
+    Call,
+    Const,
+    For,
+    If,
+    Kernel,
+    Load,
+    Op,
+    Param,
+    Size,
+    Store,
+    Tid,
+    Value,
+    While,
+)
 from jaxwarp.types import Scalar, float32
 
 
-class OutOfRange(KernelError, IndexError):
+class OutOfRangeError(KernelError, IndexError):
     """An index outside its array: an error of the program that only the interpreter notices."""
 
 
-class StepLimit(KernelError):
+class StepLimitError(KernelError):
     """A loop ran longer than the caller of the interpreter allows."""
 
 
@@ -37,8 +51,8 @@ def interpret(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray]
         max_steps: how many loop iterations the launch may run before it is given up; None: any number.
 
     Raises:
-        OutOfRange: with the thread, the array, the index and the extent.
-        StepLimit: more than `max_steps` iterations.
+        OutOfRangeError: with the thread, the array, the index and the extent.
+        StepLimitError: more than `max_steps` iterations.
         KernelTypeError: grid or buffers do not fit the kernel.
     """
     _require_fit(kernel, grid, buffers)
@@ -181,7 +195,7 @@ class _Machine:
     def count_step(self, loc: Loc | None) -> None:
         if self.steps_left is not None:
             if self.steps_left == 0:
-                raise StepLimit(f"{self.kernel.name}: the loop did not end within the steps allowed", loc)
+                raise StepLimitError(f"{self.kernel.name}: the loop did not end within the steps allowed", loc)
             self.steps_left -= 1
 
     def element(self, op: Op, param: Param, indices: Sequence[Value], frame: _Frame) -> tuple[np.ndarray, ...]:
@@ -193,7 +207,7 @@ class _Machine:
             if outside.any():
                 at = int(np.flatnonzero(outside)[0])
                 thread = tuple(int(i) for i in np.unravel_index(frame.threads[at], self.grid))
-                raise OutOfRange(
+                raise OutOfRangeError(
                     f"{self.kernel.name}: thread {thread}: index {index[at]} of axis {axis} of array {param.name}"
                     f" is out of range; its extent is {extent}",
                     op.loc,

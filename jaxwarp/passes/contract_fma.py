@@ -1,0 +1,75 @@
+"""Multiply, then add, in one rounding: the only place where fma comes from (no backend contracts on its own).
+
+    a * b + c    -> fma(a, b, c)             c + a * b    -> fma(a, b, c)
+    a * b - c    -> fma(a, b, -c)            c - a * b    -> fma(-a, b, c)
+    -(a * b) + c -> fma(-a, b, c)            and so on through negations
+
+for float32 and float64, where the product has no other use. If both sides are products the left one is taken. A
+negation costs nothing: both backends fold it into the operation. -(a * b) is (-a) * b to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from jaxwarp.builtins.rows import ROWS
+from jaxwarp.ir.nodes import Call, Kernel, Op, Value, walk
+from jaxwarp.passes.eliminate import eliminate
+from jaxwarp.passes.rewrite import Rewriter
+from jaxwarp.types import float32, float64
+
+
+def contract_fma(kernel: Kernel) -> Kernel:
+    """The kernel with products that feed one sum or difference contracted into it."""
+    return eliminate(_Contract(kernel).kernel(kernel))
+
+
+class _Contract(Rewriter):
+    def __init__(self, kernel: Kernel):
+        super().__init__()
+        self.uses: Counter[Value] = Counter()
+        self.definition: dict[Value, Call] = {}
+        for op in walk(kernel.body):
+            self.uses.update(op.operands)
+            for block in op.blocks:
+                self.uses.update(block.results)
+            if isinstance(op, Call):
+                self.definition[op.result] = op
+
+    def op(self, op: Op) -> None:
+        match op:
+            case Call(builtin=row, args=(a, b)) if row.name in ("add", "sub") and op.result.type in (float32, float64):
+                self.sum(op, a, b, row.name == "sub")
+            case _:
+                self.copy(op)
+
+    def sum(self, op: Call, a: Value, b: Value, subtract: bool) -> None:
+        for product, other, negate_product, negate_other in ((a, b, False, subtract), (b, a, subtract, False)):
+            factors = self.factors(product)
+            if factors is None:
+                continue
+            x, y, negative = factors
+            x = self.negated(x, op) if negative != negate_product else x
+            z = self.negated(other, op) if negate_other else other
+            self.emit(Call(op.result, ROWS["fma"], (x, y, z), loc=op.loc))
+            return
+        self.copy(op)
+
+    def factors(self, value: Value) -> tuple[Value, Value, bool] | None:
+        """(x, y, negative) if the value is x * y or its negation and nothing else uses it."""
+        negative = False
+        while self.uses[value] == 1 and (call := self.definition.get(value)) is not None:
+            match call.builtin.name, call.args:
+                case "neg", (value,):
+                    negative = not negative
+                case "mul", (x, y):
+                    return x, y, negative
+                case _:
+                    return None
+        return None
+
+    def negated(self, value: Value, op: Call) -> Value:
+        inner = self.definition.get(value)
+        if inner is not None and inner.builtin.name == "neg":
+            return inner.args[0]
+        return self.call(ROWS["neg"], value, loc=op.loc)
