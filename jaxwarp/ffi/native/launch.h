@@ -24,18 +24,21 @@ extern Counters counters;
 template <typename T, size_t N>
 class SmallArray {
  public:
-  explicit SmallArray(size_t size) : size_(size) {
-    if (size > N) heap_.reset(new T[size]);
+  explicit SmallArray(size_t size) : size_(size), data_(size > N ? new T[size] : inline_) {}
+  ~SmallArray() {
+    if (data_ != inline_) delete[] data_;
   }
-  T* data() { return heap_ ? heap_.get() : inline_; }
-  const T* data() const { return heap_ ? heap_.get() : inline_; }
-  T& operator[](size_t i) { return data()[i]; }
-  const T& operator[](size_t i) const { return data()[i]; }
+  SmallArray(const SmallArray&) = delete;
+  SmallArray& operator=(const SmallArray&) = delete;
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
   size_t size() const { return size_; }
 
  private:
   size_t size_;
-  std::unique_ptr<T[]> heap_;
+  T* data_;
   T inline_[N];
 };
 
