@@ -1,0 +1,15 @@
+"""Launches from JAX: the primitive and its rules, `jax_kernel`, and the native handlers they reach."""
+
+from jaxwarp.ffi.native import library as _library
+
+
+def _load_bitcode(payload: bytes, digest: str, symbol: str) -> int:
+    # LLVM is imported when the first program is loaded, not with the package.
+    from jaxwarp.codegen.cpu import load_bitcode
+
+    return load_bitcode(payload, digest, symbol)
+
+
+# Registered on import, so that a process that runs an exported program needs `import jaxwarp` and nothing else. This
+# starts no backend of JAX.
+_library.register(_load_bitcode)

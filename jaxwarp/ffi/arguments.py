@@ -1,0 +1,241 @@
+"""Arguments of a call from JAX: which type each has, and the operand that stands for it."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.dims import require_int32_extents, shape_text
+from jaxwarp.types import (
+    SCALAR_BY_DTYPE,
+    Array,
+    Element,
+    Mat,
+    Scalar,
+    Vec,
+    bool_,
+    element_scalar,
+    element_shape,
+    float32,
+    int32,
+)
+
+Convert = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A parameter of a kernel, as a call sees it. `annotation` may be generic (`typing.Any`)."""
+
+    kernel: str
+    name: str
+    annotation: Any
+    role: str
+
+    @property
+    def where(self) -> str:
+        return f"kernel {self.kernel}: argument '{self.name}'"
+
+    @property
+    def is_array(self) -> bool:
+        return isinstance(self.annotation, Array)
+
+    @property
+    def ndim(self) -> int:
+        return self.annotation.ndim if self.is_array else 0
+
+    @property
+    def element(self) -> Any:
+        return self.annotation.dtype if self.is_array else self.annotation
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is known of a value that was passed: enough to decide everything but the value itself.
+
+    `shape` and `dtype` are None for what is no array; `is_weak`: JAX lets the dtype adapt; `is_host`: a scalar or a
+    sequence of Python or NumPy, whose value is known here.
+    """
+
+    kind: str
+    shape: tuple[Any, ...] | None = None
+    dtype: Any = None
+    is_weak: bool = False
+    is_host: bool = False
+
+    def __str__(self) -> str:
+        if self.dtype is None or self.kind in ("bool", "int", "float", "list", "tuple"):
+            return self.kind
+        return f"{self.dtype} of shape {_shape(self.shape)}"
+
+
+def describe(value: Any) -> Given:
+    """What is known of `value` before looking at its contents."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        # JAX holds 64-bit NumPy data in 32 bits unless it is told otherwise.
+        dtype = jax.dtypes.canonicalize_dtype(value.dtype) if value.dtype.kind in "biufc" else value.dtype
+        return Given(type(value).__name__, value.shape, dtype, is_host=value.ndim == 0)
+    if isinstance(value, (bool, int, float)):
+        return Given(type(value).__name__, (), np.dtype(type(value)), is_host=True)
+    if isinstance(value, (list, tuple)):
+        array = np.asarray(value) if _is_numeric(value) else None
+        shape, dtype = (None, None) if array is None else (array.shape, array.dtype)
+        return Given(type(value).__name__, shape, dtype, is_host=True)
+    if isinstance(value, jax.Array):
+        aval = jax.typeof(value)
+        return Given(type(value).__name__, aval.shape, aval.dtype, is_weak=bool(getattr(aval, "weak_type", False)))
+    return Given(type(value).__name__)
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    return all(_is_numeric(v) if isinstance(v, (list, tuple)) else isinstance(v, numbers.Real) for v in values)
+
+
+def resolve_element(argument: Argument, given: Given) -> Element:
+    """The element type of an argument: what the annotation says, generic parts taken from what is given."""
+    element, ndim = argument.element, argument.ndim
+    if isinstance(element, Scalar):
+        return element
+    components: tuple[Any, ...] = () if given.shape is None else given.shape[ndim:]
+    match element:
+        case Vec(length=length, dtype=dtype):
+            fits = len(components) == 1 and (length is Any or length == components[0])
+            return Vec(components[0] if fits else length, _resolve_scalar(argument, dtype, given))
+        case Mat(rows=rows, columns=columns, dtype=dtype):
+            fits = len(components) == 2
+            rows = components[0] if rows is Any and fits else rows
+            columns = components[1] if columns is Any and fits else columns
+            return Mat(rows, columns, _resolve_scalar(argument, dtype, given))
+        case _:
+            scalar = _resolve_scalar(argument, element, given)
+            if argument.is_array or not components:
+                return scalar
+            return Vec(components[0], scalar) if len(components) == 1 else Mat(components[0], components[1], scalar)
+
+
+def _resolve_scalar(argument: Argument, dtype: Any, given: Given) -> Scalar:
+    if isinstance(dtype, Scalar):
+        return dtype
+    if given.is_host and given.kind in ("bool", "int", "float", "list", "tuple") and given.dtype is not None:
+        return {"b": bool_, "i": int32}.get(given.dtype.kind, float32)
+    scalar = SCALAR_BY_DTYPE.get(given.dtype) if isinstance(given.dtype, np.dtype) else None
+    if scalar is None:
+        raise KernelTypeError(
+            f"{argument.where}: expected an array or a scalar of a type of the kernel language, got {given}"
+        )
+    return scalar
+
+
+def is_generic(element: Any) -> bool:
+    """Whether an annotated element type leaves something open."""
+    match element:
+        case Scalar():
+            return False
+        case Vec(length=length, dtype=dtype):
+            return length is Any or dtype is Any
+        case Mat(rows=rows, columns=columns, dtype=dtype):
+            return Any in (rows, columns, dtype)
+        case _:
+            return True
+
+
+def fill_generic(element: Any, like: Element) -> Element:
+    """A generic element type with what is open taken from `like`."""
+    scalar = element_scalar(like)
+    match element:
+        case Vec(length=length, dtype=dtype):
+            length = like.length if length is Any and isinstance(like, Vec) else length
+            return Vec(length, scalar if dtype is Any else dtype)
+        case Mat(rows=rows, columns=columns, dtype=dtype):
+            rows = like.rows if rows is Any and isinstance(like, Mat) else rows
+            columns = like.columns if columns is Any and isinstance(like, Mat) else columns
+            return Mat(rows, columns, scalar if dtype is Any else dtype)
+        case _:
+            return like
+
+
+def make_converter(argument: Argument, element: Element, given: Given) -> Convert | None:
+    """Checks what is given, and returns what makes an operand of its value (None: the value is one).
+
+    Raises:
+        KernelTypeError, KernelValueError: what is given does not fit.
+    """
+    if not argument.is_array and given.is_host and given.dtype is not None:
+        return _host_converter(argument, element)
+    scalar, components = element_scalar(element), element_shape(element)
+    expected = f"{argument.where}: expected {scalar} of shape {shape_text(argument.ndim, components)}"
+    if given.dtype is None or given.shape is None or (given.is_host and argument.is_array):
+        raise KernelTypeError(f"{expected}, got {given}")
+    shape = given.shape
+    is_shaped = len(shape) == argument.ndim + len(components) and tuple(shape[argument.ndim :]) == components
+    adapts = given.is_weak and not argument.is_array and _is_widening(given.dtype, scalar)
+    if not is_shaped or (given.dtype != scalar.numpy and not adapts):
+        hint = f"convert it: {argument.name}.astype('{scalar}')" if is_shaped and _is_number(given.dtype) else None
+        raise KernelTypeError(f"{expected}, got {given}", hint=hint)
+    require_int32_extents(shape, argument.where)
+    if given.kind == "ndarray":
+        return lambda value: np.asarray(value, scalar.numpy)
+    return None if given.dtype == scalar.numpy else lambda value: jax.lax.convert_element_type(value, scalar.numpy)
+
+
+def _is_number(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype in SCALAR_BY_DTYPE
+
+
+def _is_widening(dtype: np.dtype, scalar: Scalar) -> bool:
+    """May a weakly typed JAX scalar (it came from a Python literal) become `scalar`? Not a float an integer."""
+    order = {"b": 0, "i": 1, "u": 1, "f": 2}
+    kind = 2 if scalar.is_float else 1 if scalar.is_int else 0
+    return jnp.issubdtype(dtype, np.number) and order.get(dtype.kind, 2) <= kind and kind > 0
+
+
+def _host_converter(argument: Argument, element: Element) -> Convert:
+    scalar, shape = element_scalar(element), element_shape(element)
+
+    def convert(value: Any) -> Any:
+        array = np.asarray(value)
+        if array.shape != shape:
+            expected = f"{argument.where}: expected {scalar} of shape {_shape(shape)}"
+            raise KernelTypeError(f"{expected}, got {type(value).__name__} of shape {_shape(array.shape)}")
+        return _represent(argument, scalar, array)
+
+    return convert
+
+
+def _represent(argument: Argument, scalar: Scalar, values: np.ndarray) -> Any:
+    """The values in the argument's type; refused where they do not exist in it."""
+    if scalar.is_float:
+        with np.errstate(all="ignore"):
+            result = values.astype(scalar.numpy)
+        is_lost = np.isinf(result.astype(np.float64)) & np.isfinite(values.astype(np.float64))
+        fits = not is_lost.any()
+    else:
+        info = np.iinfo(scalar.numpy) if scalar.is_int else None
+        low, high = (int(info.min), int(info.max)) if info else (0, 1)
+        fits = all(math.isfinite(v) and int(v) == v and low <= v <= high for v in values.ravel().tolist())
+        result = values.astype(scalar.numpy) if fits else values
+    if not fits:
+        raise KernelValueError(f"{argument.where}: expected a value of {scalar}, got {values.tolist()!r}")
+    return result[()]
+
+
+def require_enabled(argument: Argument, element: Element) -> None:
+    """64-bit types exist in JAX only where they are enabled."""
+    scalar = element_scalar(element)
+    if scalar.bits == 64 and not jax.config.jax_enable_x64:
+        raise KernelTypeError(
+            f"{argument.where} has type {scalar}, but 64-bit types are not enabled in JAX",
+            hint='enable them with jax.config.update("jax_enable_x64", True), before the first array is made',
+        )
+
+
+def _shape(shape: Sequence[Any] | None) -> str:
+    return f"({', '.join(map(str, shape or ()))}{',' if len(shape or ()) == 1 else ''})"

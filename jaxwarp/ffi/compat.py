@@ -1,0 +1,75 @@
+"""Every semi-public name of JAX that jaxwarp uses, for each version it supports (0.9 to 0.12)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax._src import array as _array
+from jax._src import effects as _effects
+from jax._src import source_info_util as _source_info_util
+from jax.sharding import NamedSharding, PartitionSpec
+
+ArrayImpl = _array.ArrayImpl
+
+# The line that profiles and HLO show for a launch is the user's, not ours.
+_source_info_util.register_exclusion(os.path.dirname(__file__))
+
+
+class LaunchEffect(_effects.Effect):
+    """What makes JAX keep a launch whose results nobody uses. Launches with it have no order among themselves."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LaunchEffect)
+
+    def __hash__(self) -> int:
+        return hash(LaunchEffect)
+
+    def __repr__(self) -> str:
+        return "launch with side effects"
+
+
+# `jax.ffi.ffi_call(has_side_effect=True)` has an effect of its own, but before JAX 0.11 it is in too few of these
+# sets: under jax.checkpoint it fails. Hence ours.
+for _allowed in (
+    _effects.lowerable_effects,
+    _effects.control_flow_allowed_effects,
+    _effects.remat_allowed_effects,
+    _effects.custom_derivatives_allowed_effects,
+    _effects.partial_eval_kept_effects,
+):
+    _allowed.add_type(LaunchEffect)
+
+SIDE_EFFECT = LaunchEffect()
+
+
+def varying_axes(aval: Any) -> frozenset[Any]:
+    """The manual mesh axes (of a `shard_map` with check_vma=True) over which a value differs."""
+    manual = getattr(aval, "manual_axis_type", None)  # JAX 0.10 and later
+    return frozenset(manual.varying if manual is not None else getattr(aval, "vma", ()))
+
+
+def unify_varying(operands: Sequence[Any]) -> list[Any]:
+    """Casts operands so that all vary over the same manual mesh axes, as operands of one primitive must."""
+    varying = [varying_axes(jax.typeof(x)) for x in operands]
+    union = frozenset().union(*varying)
+    if not union:
+        return list(operands)
+    return [
+        jax.lax.pcast(x, tuple(sorted(union - axes, key=str)), to="varying") if union - axes else x
+        for x, axes in zip(operands, varying, strict=True)
+    ]
+
+
+def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any) -> Any:
+    """The abstract value of a result: not sharded, varying over the manual mesh axes that the operands vary over."""
+    spec = PartitionSpec(*[None] * len(shape))
+    if operands:
+        # The operands' type carries the mesh and, under whichever name this version has, the manual axes.
+        like = next((a for a in operands if not a.sharding.mesh.empty), operands[0])
+        sharding = like.sharding.update(spec=spec)
+        return like.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=sharding)
+    sharding = NamedSharding(jax.sharding.get_abstract_mesh(), spec)
+    return jax.core.ShapedArray(tuple(shape), dtype, sharding=sharding)

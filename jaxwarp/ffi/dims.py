@@ -1,0 +1,91 @@
+"""Launch and output dimensions as users give them, made uniform and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.launch import Dim, is_static
+from jaxwarp.types import Element, element_shape
+
+# Thread indices and extents are int32 in a kernel.
+_MAX_EXTENT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class ByName:
+    """Dimensions per output."""
+
+    items: tuple[tuple[str, Any], ...]
+
+
+def freeze_dims(dims: Any) -> Any:
+    """The same dimensions as a hashable value: lists become tuples, dictionaries `ByName`."""
+    if isinstance(dims, Mapping):
+        return ByName(tuple((name, freeze_dims(value)) for name, value in dims.items()))
+    return tuple(dims) if isinstance(dims, list) else dims
+
+
+def is_static_dims(dims: Any) -> bool:
+    """Whether frozen dimensions are free of symbolic extents."""
+    match dims:
+        case ByName():
+            return all(is_static_dims(value) for _, value in dims.items)
+        case tuple():
+            return all(map(is_static, dims))
+        case _:
+            return dims is None or is_static(dims)
+
+
+def normalize_dims(dims: Any, where: str) -> tuple[Dim, ...]:
+    """A tuple of extents, from an integer, a tuple or a list.
+
+    Raises:
+        KernelTypeError, KernelValueError: naming `where` the dimensions were given.
+    """
+    extents = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    return tuple(_require_extent(extent, dims, where) for extent in extents)
+
+
+def _require_extent(extent: Any, dims: Any, where: str) -> Dim:
+    if isinstance(extent, (int, np.integer)) and not isinstance(extent, (bool, np.bool_)):
+        if not 0 <= extent <= _MAX_EXTENT:
+            raise KernelValueError(f"{where}: expected extents from 0 to {_MAX_EXTENT}, got {dims!r}")
+        return int(extent)
+    if _is_symbolic(extent):
+        return extent
+    raise KernelTypeError(f"{where}: expected an integer, or a tuple or list of integers, got {dims!r}")
+
+
+def _is_symbolic(extent: Any) -> bool:
+    from jax.export import is_symbolic_dim
+
+    return is_symbolic_dim(extent)
+
+
+def require_int32_extents(shape: Sequence[Dim], where: str) -> None:
+    """Extents beyond the range of a kernel's indices are refused."""
+    if any(is_static(n) and n > _MAX_EXTENT for n in shape):
+        raise KernelValueError(f"{where}: expected extents from 0 to {_MAX_EXTENT}, got {tuple(shape)}")
+
+
+def output_shape(ndim: int, element: Element, dims: Any, where: str) -> tuple[Dim, ...]:
+    """The JAX shape of an output from its dimensions, with or without the component axes of vectors and matrices."""
+    given = normalize_dims(dims, where)
+    components = element_shape(element)
+    if len(given) == ndim:
+        return (*given, *components)
+    if components and len(given) == ndim + len(components) and given[ndim:] == components:
+        return given
+    either = f", or {shape_text(ndim, components)}" if components else ""
+    raise KernelValueError(f"{where}: expected dimensions {shape_text(ndim, ())}{either}, got {dims!r}")
+
+
+def shape_text(ndim: int, components: Sequence[int]) -> str:
+    """An expected shape: "(?, ?, 3)"."""
+    parts = ["?"] * ndim + [str(n) for n in components]
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"

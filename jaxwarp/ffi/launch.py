@@ -1,0 +1,124 @@
+"""A launch: the static parameters of the primitive, compared by content."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.errors import InternalError
+from jaxwarp.ir.nodes import Kernel
+from jaxwarp.passes.effects import analyze
+
+Dim = Any
+"""An extent: an int, or a symbolic dimension of `jax.export`."""
+
+INPUT, IN_OUT, OUTPUT = "input", "in-out", "output"
+
+_kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
+_kernels_lock = threading.Lock()
+
+
+def intern_kernel(kernel: Kernel) -> Kernel:
+    """The one kernel object with this content, so that launches of equal kernels compare equal."""
+    with _kernels_lock:
+        return _kernels.setdefault(kernel.digest, kernel)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a launch is, apart from its operands.
+
+    Operands are the input and in-out parameters, results the in-out and output parameters, both in parameter order.
+
+    Attributes:
+        kernel: from `intern_kernel`; its grid rank is the length of `grid`.
+        grid: launch extents.
+        roles: INPUT, IN_OUT or OUTPUT for each parameter.
+        results: shapes of the results.
+        vmap_method: how `vmap` maps the launch; None: as one launch with a grid axis more.
+        block_dim: CUDA threads per block; None: chosen by the code generator.
+        fma: whether products and sums may be contracted.
+        has_side_effect: whether the launch is kept when its results are not used.
+    """
+
+    kernel: Kernel
+    grid: tuple[Dim, ...]
+    roles: tuple[str, ...]
+    results: tuple[tuple[Dim, ...], ...]
+    vmap_method: str | None = None
+    block_dim: int | None = None
+    fma: bool = True
+    has_side_effect: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.grid) != self.kernel.grid_rank or len(self.roles) != len(self.kernel.params):
+            raise InternalError(f"a launch of {self.name} with grid {self.grid} and roles {self.roles}")
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    @cached_property
+    def operand_params(self) -> tuple[int, ...]:
+        """The parameters that are operands."""
+        return tuple(i for i, role in enumerate(self.roles) if role != OUTPUT)
+
+    @cached_property
+    def result_params(self) -> tuple[int, ...]:
+        """The parameters that are results."""
+        return tuple(i for i, role in enumerate(self.roles) if role != INPUT)
+
+    @cached_property
+    def buffers(self) -> tuple[int, ...]:
+        """The buffer of each parameter: operands are numbered first, then results."""
+        operands = len(self.operand_params)
+        return tuple(
+            self.operand_params.index(i) if role == INPUT else operands + self.result_params.index(i)
+            for i, role in enumerate(self.roles)
+        )
+
+    @cached_property
+    def aliases(self) -> dict[int, int]:
+        """Operand number to result number of the in-out parameters."""
+        in_outs = [i for i, role in enumerate(self.roles) if role == IN_OUT]
+        return {self.operand_params.index(i): self.result_params.index(i) for i in in_outs}
+
+    def __repr__(self) -> str:
+        """What stands in a printed jaxpr."""
+        return f"{self.name}[{', '.join(map(str, self.grid))}]"
+
+    def replace(self, **changes: Any) -> Launch:
+        return dataclasses.replace(self, **changes)
+
+
+def fit_grid(kernel: Kernel, extents: Sequence[Dim]) -> tuple[Kernel, tuple[Dim, ...]]:
+    """Matches a kernel and launch extents.
+
+    The thread index has the leading axes of the launch. Fewer extents than indices: the rest are 1. More: every thread
+    of the leading axes runs once for each point of the others (as in Warp), unless running it once does the same.
+    """
+    rank = max(kernel.grid_rank, 1)
+    grid = (*extents, *[1] * (rank - len(extents)))
+    if len(grid) > rank and all(is_static(n) and n > 0 for n in grid[rank:]) and _is_idempotent(kernel):
+        grid = grid[:rank]
+    if len(grid) > kernel.grid_rank:
+        kernel = dataclasses.replace(kernel, grid_rank=len(grid))
+    return kernel, grid
+
+
+def _is_idempotent(kernel: Kernel) -> bool:
+    """Does a thread that runs several times leave what it leaves the first time? It reads nothing that it writes."""
+    access = analyze(kernel).access.values()
+    return not any(a.accumulates or (a.writes and a.reads) for a in access)
+
+
+def is_static(dim: Dim) -> bool:
+    """Whether an extent is a number."""
+    return isinstance(dim, (int, np.integer))

@@ -1,0 +1,152 @@
+"""The primitive `jaxwarp_launch` and its rule for each transformation of JAX."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from jaxwarp.errors import InternalError, KernelError
+from jaxwarp.ffi import compat
+from jaxwarp.ffi.launch import IN_OUT, Dim, Launch, intern_kernel
+from jaxwarp.ffi.lowering import TARGET, call_attributes
+from jaxwarp.ir.nodes import Kernel
+from jaxwarp.passes.batch import batch
+
+launch_p = Primitive(TARGET)
+launch_p.multiple_results = True
+
+
+def bind_launch(launch: Launch, operands: Sequence[Any]) -> list[Any]:
+    """Launches a kernel on JAX values: the only way in for traced code."""
+    # The kernel's name becomes part of the operation's name in HLO and profiles.
+    with jax.named_scope(launch.name):
+        return launch_p.bind(*compat.unify_varying(operands), launch=launch)
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled_launch(launch: Launch) -> Callable[..., list[Any]]:
+    """A compiled launch, for eager calls."""
+
+    def call(*operands: Any) -> list[Any]:
+        return launch_p.bind(*operands, launch=launch)
+
+    call.__name__ = call.__qualname__ = launch.name
+    return jax.jit(call)
+
+
+def _launch_impl(*operands: Any, launch: Launch) -> list[Any]:
+    # Under jax.disable_jit() this is where a launch is compiled nevertheless: there is no other way to run it.
+    with jax.disable_jit(False):
+        return compiled_launch(launch)(*operands)
+
+
+def _launch_abstract(*operands: Any, launch: Launch) -> tuple[list[Any], set[Any]]:
+    for index, aval in zip(launch.operand_params, operands, strict=True):
+        param = launch.kernel.params[index]
+        if aval.dtype != param.dtype.numpy or len(aval.shape) != param.rank:
+            raise InternalError(f"{launch}: {param.name} got {aval}")
+    results = [
+        compat.output_aval(operands, shape, launch.kernel.params[index].dtype.numpy)
+        for index, shape in zip(launch.result_params, launch.results, strict=True)
+    ]
+    return results, {compat.SIDE_EFFECT} if launch.has_side_effect else set()
+
+
+def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platform: str) -> Sequence[Any]:
+    attributes = call_attributes(launch, [a.shape for a in ctx.avals_in], platform)
+    rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=launch.has_side_effect)
+    return rule(ctx, *operands, **attributes)
+
+
+_launch_lower_cpu = functools.partial(_lower, platform="cpu")
+_launch_lower_cuda = functools.partial(_lower, platform="cuda")
+
+
+@functools.lru_cache(maxsize=1024)
+def _batched(kernel: Kernel, axes: tuple[int | None, ...]) -> Kernel:
+    return intern_kernel(batch(kernel, axes))
+
+
+def _launch_batch(
+    operands: Sequence[Any], dims: Sequence[int | None], *, launch: Launch
+) -> tuple[list[Any], list[int]]:
+    """One launch with a grid axis more. Operands stay where they are; what is not batched is read by every item."""
+    size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
+    match launch.vmap_method:
+        case "sequential" | "sequential_unrolled":
+            return _batch_sequential(operands, dims, launch)
+        case "broadcast_all":
+            repeated = set(range(len(operands)))
+        case None | "expand_dims" | "legacy_vectorized":
+            # An in-out argument's result differs from item to item, so each needs its own start.
+            repeated = {n for n, i in enumerate(launch.operand_params) if launch.roles[i] == IN_OUT}
+        case _:
+            raise InternalError(f"vmap_method {launch.vmap_method!r}")
+    operands, positions = list(operands), list(dims)
+    for n in repeated:
+        if positions[n] is None:
+            operands[n], positions[n] = jnp.broadcast_to(operands[n], (size, *operands[n].shape)), 0
+    axes: dict[int, int | None] = dict(zip(launch.operand_params, positions, strict=True))
+    # The batch axis of an in-out argument stays where it is; that of an output is the first.
+    result_dims = [axes.get(i) or 0 for i in launch.result_params]
+    batched = launch.replace(
+        kernel=_batched(launch.kernel, tuple(axes.get(i, 0) for i in range(len(launch.roles)))),
+        grid=(size, *launch.grid),
+        results=tuple(_insert(s, d, size) for s, d in zip(launch.results, result_dims, strict=True)),
+    )
+    return bind_launch(batched, operands), result_dims
+
+
+def _insert(shape: tuple[Dim, ...], axis: int, size: Dim) -> tuple[Dim, ...]:
+    return (*shape[:axis], size, *shape[axis:])
+
+
+def _batch_sequential(
+    operands: Sequence[Any], dims: Sequence[int | None], launch: Launch
+) -> tuple[list[Any], list[int]]:
+    """One launch after the other, in a loop."""
+    moved = tuple(jnp.moveaxis(x, d, 0) for x, d in zip(operands, dims, strict=True) if d is not None)
+
+    def item(_: None, batched: tuple[Any, ...]) -> tuple[None, list[Any]]:
+        values = iter(batched)
+        return None, bind_launch(
+            launch, [x if d is None else next(values) for x, d in zip(operands, dims, strict=True)]
+        )
+
+    _, results = jax.lax.scan(item, None, moved, unroll=launch.vmap_method == "sequential_unrolled")
+    return results, [0] * len(results)
+
+
+def _refuse_derivative(launch: Launch) -> KernelError:
+    return KernelError(
+        f"kernel {launch.name} cannot be differentiated: derivatives of kernels are not available yet",
+        hint="give the function that calls it a rule with jax.custom_vjp or jax.custom_jvp, or cut its arguments off "
+        "with jax.lax.stop_gradient",
+    )
+
+
+def _launch_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> tuple[list[Any], list[Any]]:
+    if any(type(t) is not ad.Zero and jax.typeof(t).dtype != jax.dtypes.float0 for t in tangents):
+        raise _refuse_derivative(launch)
+    results = bind_launch(launch, primals)
+    return results, [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
+
+
+def _launch_transpose(cotangents: Sequence[Any], *operands: Any, launch: Launch) -> list[Any]:
+    del cotangents, operands
+    raise _refuse_derivative(launch)
+
+
+launch_p.def_impl(_launch_impl)
+launch_p.def_effectful_abstract_eval(_launch_abstract)
+mlir.register_lowering(launch_p, _launch_lower_cpu, platform="cpu")
+mlir.register_lowering(launch_p, _launch_lower_cuda, platform="cuda")
+batching.primitive_batchers[launch_p] = _launch_batch
+ad.primitive_jvps[launch_p] = _launch_jvp
+ad.primitive_transposes[launch_p] = _launch_transpose
