@@ -1,10 +1,14 @@
-"""What the CUDA handler asks of the driver: one function per scenario, each run in its own process with a fake driver.
+"""What the CUDA handler asks of the driver: one function per scenario, each with its own copy of the native library.
 
-Run as `cuda_scenarios.py SCENARIO NATIVE_LIBRARY COPY`, with the fake driver found as libcuda.so.1.
+Run as `cuda_scenarios.py driver|none NATIVE_LIBRARY FOLDER_FOR_COPIES`, with the fake driver found as libcuda.so.1.
+Prints the traceback of every scenario as JSON, empty for those that hold.
 """
 
 import ctypes
+import json
 import sys
+import traceback
+from pathlib import Path
 
 from native.frames import EXECUTE, INITIALIZE, INSTANTIATE, STREAM, Refused, Runtime
 
@@ -48,6 +52,7 @@ class Cuda(Runtime):
         super().__init__(library, copy)
         self.driver = ctypes.CDLL("libcuda.so.1")
         self.driver.fake_log.restype = ctypes.c_char_p
+        self.driver.fake_reset()
         self.metadata("cuda_instantiate")
 
     def log(self):
@@ -281,9 +286,17 @@ SCENARIOS = [
     launch_sizes_are_checked,
 ]
 
+
+def outcome(scenario, runtime):
+    """The traceback of a scenario that fails, or nothing."""
+    try:
+        scenario(runtime)
+    except Exception:
+        return traceback.format_exc()
+    return ""
+
+
 if __name__ == "__main__":
-    scenario, library, copy = sys.argv[1:]
-    if scenario == "no_driver":
-        no_driver(Runtime(library, copy))
-    else:
-        {function.__name__: function for function in SCENARIOS}[scenario](Cuda(library, copy))
+    with_driver, library, folder = sys.argv[1] == "driver", sys.argv[2], Path(sys.argv[3])
+    scenarios, runtime = (SCENARIOS, Cuda) if with_driver else ([no_driver], Runtime)
+    print(json.dumps({s.__name__: outcome(s, runtime(library, folder / f"{s.__name__}.so")) for s in scenarios}))

@@ -14,6 +14,7 @@ static const int capability[4][2] = {{9, 0}, {8, 6}, {12, 0}, {7, 5}};
 
 const char *fake_log(void) { return written; }
 void fake_forget(void) { written[0] = 0; }
+void fake_reset(void) { written[0] = failing[0] = 0, current = libraries = 0; }
 void fake_fail(const char *function) { strcpy(failing, function); }
 // One character for each kernel parameter: p for a pointer, 4 or 8 for an integer of so many bytes.
 void fake_signature(const char *text) { strcpy(signature, text); }
