@@ -1,0 +1,21 @@
+"""Mathematical constants of the language, in both spellings. In a kernel they are literals."""
+
+from __future__ import annotations
+
+import math
+
+_VALUES = {
+    "pi": math.pi,
+    "half_pi": math.pi / 2,
+    "tau": math.tau,
+    "e": math.e,
+    "log2e": math.log2(math.e),
+    "log10e": math.log10(math.e),
+    "ln2": math.log(2.0),
+    "ln10": math.log(10.0),
+    "phi": (1.0 + math.sqrt(5.0)) / 2.0,
+    "inf": math.inf,
+    "nan": math.nan,
+}
+
+CONSTANTS: dict[str, float] = _VALUES | {name.upper(): value for name, value in _VALUES.items()}
