@@ -88,6 +88,10 @@ class KernelValueError(KernelError, ValueError):
     """A value that cannot be used: a shape, a count, an option."""
 
 
+class DifferentiationError(KernelError, NotImplementedError):
+    """A derivative that does not exist or cannot be guaranteed: the message says why, the location where."""
+
+
 class CompileError(KernelError, RuntimeError):
     """A compiler of a backend refused the code made for a kernel."""
 

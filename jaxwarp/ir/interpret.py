@@ -114,6 +114,9 @@ class _Machine:
         self.grid = grid
         # An array of rank 0 is seen as one of rank 1, so that one form of indexing serves all.
         self.memory = {p: b if p.rank else b.reshape(1) for p, b in zip(kernel.params, buffers, strict=True)}
+        threads = math.prod(grid)
+        self.memory |= {p: _undefined((threads, *p.shape), p.dtype) for p in kernel.locals}
+        self.locals = frozenset(kernel.locals)
         self.steps_left = max_steps
 
     def run(self) -> None:
@@ -199,10 +202,12 @@ class _Machine:
             self.steps_left -= 1
 
     def element(self, op: Op, param: Param, indices: Sequence[Value], frame: _Frame) -> tuple[np.ndarray, ...]:
+        own = (frame.threads,) if param in self.locals else ()
         if not indices:
-            return (np.zeros(len(frame.threads), np.intp),)
+            return own or (np.zeros(len(frame.threads), np.intp),)
         arrays = tuple(frame[v] for v in indices)
-        for axis, (index, extent) in enumerate(zip(arrays, self.memory[param].shape, strict=True)):
+        shape = self.memory[param].shape[len(own) :]
+        for axis, (index, extent) in enumerate(zip(arrays, shape, strict=True)):
             outside = (index < 0) | (index >= extent)
             if outside.any():
                 at = int(np.flatnonzero(outside)[0])
@@ -212,7 +217,7 @@ class _Machine:
                     f" is out of range; its extent is {extent}",
                     op.loc,
                 )
-        return arrays
+        return (*own, *arrays)
 
     def atomic(self, op: Atomic, frame: _Frame) -> np.ndarray:
         """In rounds: the k-th takes the k-th thread at each element, so each sees what the earlier ones left."""
@@ -233,7 +238,7 @@ def apply_builtin(call: Call, args: Sequence[np.ndarray]) -> np.ndarray:
     """One builtin on arrays of its argument types. Half precision is computed in float32 and rounded."""
     dtype = call.result.type
     if call.builtin.typed:
-        result = call.builtin.ref(*args, dtype=dtype)
+        result = call.builtin.ref(*args, dtype=dtype.numpy)
     else:
         halves = [v.type.is_half for v in call.args]
         args = [a.astype(float32.numpy) if h else a for a, h in zip(args, halves, strict=True)]
@@ -285,6 +290,13 @@ def atomic_result(kind: str, old: np.ndarray, args: Sequence[np.ndarray]) -> np.
             return old ^ value
         case _:
             raise InternalError(f"the interpreter does not know atomic {kind!r}")
+
+
+def _undefined(shape: Sequence[int | None], dtype: Scalar) -> np.ndarray:
+    """An array that nobody may read before writing: its contents are made to be noticed."""
+    if dtype.is_float:
+        return np.full(shape, np.nan, dtype.numpy)  # pyright: ignore[reportArgumentType]
+    return np.full(shape, 0x55, dtype.numpy)  # pyright: ignore[reportArgumentType]
 
 
 def _occurrences(keys: np.ndarray) -> np.ndarray:

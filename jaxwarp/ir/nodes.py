@@ -1,6 +1,6 @@
 """The IR: all of it on one screen.
 
-    kernel  = Kernel(name, grid_rank, params, body)
+    kernel  = Kernel(name, grid_rank, params, body, locals)     locals: arrays of each thread's own, of static shape
     param   = Param(name, dtype, shape)            a dense row-major array of scalars; None = extent known at run time
     block   = Block(params, ops, results)          params: values bound on entry; results: values handed to the owner
     op      = Const(result, value)
@@ -248,6 +248,8 @@ class Kernel:
     grid_rank: int
     params: tuple[Param, ...]
     body: Block
+    # Arrays that every thread has for itself. What they hold before the first store is not defined.
+    locals: tuple[Param, ...] = ()
 
     @cached_property
     def digest(self) -> str:

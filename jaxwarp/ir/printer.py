@@ -34,10 +34,12 @@ class _Printer:
         self.lines: list[str] = []
 
     def kernel(self, kernel: Kernel) -> str:
-        for i, param in enumerate(kernel.params):
+        for i, param in enumerate((*kernel.params, *kernel.locals)):
             self.params[param] = f"@{param.name}" if self.named else f"@{i}"
         params = ", ".join(f"{self.params[p]}: {_param_type(p)}" for p in kernel.params)
         self.lines.append(f"kernel {kernel.name}[{kernel.grid_rank}]({params}) {{")
+        for local in kernel.locals:
+            self.line(1, f"local {self.params[local]}: {_param_type(local)}")
         self.ops(kernel.body, 1)
         self.lines.append("}")
         return "\n".join(self.lines) + "\n"

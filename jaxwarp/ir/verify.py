@@ -13,9 +13,11 @@ from jaxwarp.types import bool_, int32, int64
 
 def verify(kernel: Kernel) -> Kernel:
     """Returns the kernel; raises InternalError naming the operation that is wrong."""
-    names = [p.name for p in kernel.params]
+    names = [p.name for p in (*kernel.params, *kernel.locals)]
     if len(set(names)) != len(names):
         raise InternalError(f"kernel {kernel.name}: parameters with one name: {names}")
+    if any(n is None for p in kernel.locals for n in p.shape):
+        raise InternalError(f"kernel {kernel.name}: a local array without a static shape")
     _Verifier(kernel).block(kernel.body, frozenset())
     return kernel
 
@@ -50,7 +52,8 @@ class _Verifier:
             visible.add(value)
 
     def element(self, op: Op, param: Param, indices: Sequence[Value]) -> None:
-        self.require(param in self.kernel.params, op, f"{param.name} is not a parameter of this kernel")
+        known = param in self.kernel.params or param in self.kernel.locals
+        self.require(known, op, f"{param.name} is not a parameter of this kernel")
         self.require(len(indices) == param.rank, op, f"{param.name} has rank {param.rank}, got {len(indices)} indices")
         self.require(all(i.type in (int32, int64) for i in indices), op, "indices must be i32 or i64")
 

@@ -51,7 +51,7 @@ class _Batch(Rewriter):
     def kernel(self, kernel: Kernel) -> Kernel:
         batched = super().kernel(kernel)
         body = Block((), (Tid(self.item, 0), *batched.body.ops), ())
-        return Kernel(batched.name, kernel.grid_rank + 1, batched.params, body)
+        return Kernel(batched.name, kernel.grid_rank + 1, batched.params, body, kernel.locals)
 
     def op(self, op: Op) -> None:
         match op:

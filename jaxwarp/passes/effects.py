@@ -56,7 +56,7 @@ class Effects:
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
-        self.access: dict[Param, Access] = {p: Access() for p in kernel.params}
+        self.access: dict[Param, Access] = {p: Access() for p in (*kernel.params, *kernel.locals)}
         for op in walk(kernel.body):
             self._note(op)
 

@@ -130,8 +130,7 @@ def _keeps_all(narrow: Scalar, wide: Scalar) -> bool:
         case "bool", _:
             return True
         case (("int" | "uint"), ("int" | "uint")):
-            wider = wide.bits > narrow.bits
-            return narrow.kind == wide.kind if not wider else wide.kind == "int" or narrow.kind == "uint"
+            return wide.bits >= narrow.bits
         case (("int" | "uint"), "float"):
             return narrow.bits - (narrow.kind == "int") <= _PRECISION[wide]
         case "float", "float":

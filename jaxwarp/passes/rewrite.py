@@ -43,7 +43,7 @@ class Rewriter:
     def kernel(self, kernel: Kernel) -> Kernel:
         body = self.block(kernel.body)
         params = tuple(self.param(p) for p in kernel.params)
-        return Kernel(kernel.name, kernel.grid_rank, params, body)
+        return Kernel(kernel.name, kernel.grid_rank, params, body, kernel.locals)
 
     def value(self, value: Value) -> Value:
         """What stands for an old value now."""

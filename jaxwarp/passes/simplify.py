@@ -78,7 +78,7 @@ class _Simplify(Rewriter):
         for op in kernel.body.ops:
             self.op(op)
         self.regions.pop()
-        return Kernel(kernel.name, kernel.grid_rank, kernel.params, Block((), tuple(entry.ops), ()))
+        return Kernel(kernel.name, kernel.grid_rank, kernel.params, Block((), tuple(entry.ops), ()), kernel.locals)
 
     def open(self, is_loop: bool) -> _Scope:
         self.regions.append(_Scope([], is_loop))
@@ -274,11 +274,8 @@ class _Simplify(Rewriter):
         inits = [self.value(op.inits[i]) for i in kept]
         condition = self.region(condition, True)
         known = self.definition.get(condition.results[0])
-        if (
-            isinstance(known, Const)
-            and not known.value
-            and not any(isinstance(o, Store | Atomic) for o in condition.ops)
-        ):
+        pure = not any(isinstance(inner, Store | Atomic) for inner in walk(condition))
+        if pure and isinstance(known, Const) and not known.value:
             self.values.update((op.results[i], init) for i, init in zip(kept, inits, strict=True))
             return
         body = Block(body.params, body.ops, tuple(body.results[i] for i in kept))

@@ -1,0 +1,297 @@
+"""Reverse mode: the kernel that pulls cotangents back through a kernel.
+
+Each thread runs its part of the kernel again (without the writes), then the same operations in reverse:
+
+    y = f(a, b)            ->   a* += df/da y*;  b* += df/db y*
+    v = load x[i]          ->   x*[i] += v*
+    store y[i], v          ->   v* += y*[i];  y*[i] = 0
+    atomic_add y[i], v     ->   v* += y*[i]
+
+A branch is run again inside the reversed branch; loops are in `loops.py`. The cotangent of an array that the kernel
+writes is updated in place: it comes in as that of the final contents and leaves as that of the initial contents.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Collection, Mapping, Sequence
+
+from jaxwarp.errors import DifferentiationError, InternalError
+from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.nodes import (
+    Atomic,
+    Block,
+    Call,
+    Const,
+    For,
+    If,
+    Kernel,
+    Load,
+    Op,
+    Param,
+    Size,
+    Store,
+    Tid,
+    Value,
+    While,
+    walk,
+)  # fmt: skip
+from jaxwarp.passes.rewrite import rebuild
+from jaxwarp.types import Scalar, int64
+from jaxwarp.vjp.activity import Activity
+from jaxwarp.vjp.calculus import Calculus, partial_derivatives
+from jaxwarp.vjp.derived import Derived, Slot
+from jaxwarp.vjp.memory import Ownership, require_replayable
+from jaxwarp.vjp.promote import promote_memory
+from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation, used_values
+
+# What stands for the values of the differentiated kernel where code is being emitted.
+Environment = ChainMap[Value, Value]
+Cotangents = dict[Value, Value]
+
+
+def adjoint(kernel: Kernel, wanted: Collection[int]) -> Derived:
+    """The kernel that maps cotangents of what the kernel writes to cotangents of the parameters in `wanted`.
+
+    Args:
+        kernel: a verified kernel.
+        wanted: positions of the float parameters whose cotangents are asked: inputs, or initial values of in-outs.
+
+    Raises:
+        DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
+    """
+    promoted = promote_memory(kernel)
+    require_replayable(promoted)
+    return Adjoint(promoted, wanted).build()
+
+
+class Adjoint:
+    """The state of one construction; `loops.py` works on it too."""
+
+    def __init__(self, kernel: Kernel, wanted: Collection[int]):
+        self.kernel = kernel
+        self.wanted = frozenset(wanted)
+        self.activity = Activity(kernel, [kernel.params[i] for i in wanted])
+        self.builder = Builder()
+        self.o = Calculus(self.builder)
+        self.used = used_values(kernel)
+        self.ownership = Ownership(kernel)
+        self.locals: list[Param] = []
+        self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
+        self.cotangent_params = {p: Param(f"{p.name}_ct", p.dtype, p.shape) for p in kernel.params
+                                 if p in self.activity.params}  # fmt: skip
+        # Iterations that a `while` of the differentiated kernel ran, by its first result or condition.
+        self.trips: ChainMap[Op, Value] = ChainMap()
+
+    def build(self) -> Derived:
+        env: Environment = ChainMap()
+        self.forward(self.kernel.body, env)
+        self.reverse(self.kernel.body, env, {})
+        params: list[Param] = []
+        slots: list[Slot] = []
+        for i, param in enumerate(self.kernel.params):
+            params.append(param)
+            slots.append(Slot("primal", i, True, False))
+        for i, param in enumerate(self.kernel.params):
+            if param in self.cotangent_params:
+                params.append(self.cotangent_params[param])
+                slots.append(Slot("cotangent", i, param in self.written, True))
+        body = self.builder.finish(f"{self.kernel.name}_vjp", self.kernel.grid_rank, params)
+        derived = Kernel(body.name, body.grid_rank, body.params, body.body, tuple(self.locals))
+        return _without_idle_primals(derived, tuple(slots))
+
+    # The first run: every operation but the writes, with values of its own each time.
+
+    def forward(self, block: Block, env: Environment) -> None:
+        """Emits the operations of a block; `env` gets what stands for its values."""
+        for op in block.ops:
+            self.builder.loc = op.loc
+            self.forward_op(op, env)
+
+    def forward_op(self, op: Op, env: Environment) -> None:
+        match op:
+            case Const() | Tid() | Size() | Call() | Load():
+                self.builder.append(rebuild(op, self.fresh(op.defined, env), [env[v] for v in op.operands]))
+            case Store():
+                pass
+            case Atomic():
+                if op.result in self.used:
+                    raise DifferentiationError(
+                        f"the old value that atomic_{op.kind} on {op.param.name} returns is used; "
+                        "it depends on the order of threads, so the reverse sweep cannot have it again",
+                        op.loc,
+                    )
+            case If():
+                then, orelse = (self.replayed(b, env, {}) for b in op.blocks)
+                self.builder.append(If(self.fresh(op.results, env), env[op.condition], then, orelse, loc=op.loc))
+            case For():
+                start, stop, step, *inits = (env[v] for v in op.operands)
+                body = self.replayed(op.body, env, {})
+                self.builder.append(For(self.fresh(op.results, env), start, stop, step, tuple(inits), body, loc=op.loc))
+            case While():
+                self.forward_while(op, env)
+            case _:
+                raise InternalError(f"the adjoint of {type(op).__name__} is not defined")
+
+    def forward_while(self, op: While, env: Environment) -> None:
+        """A `while` also counts its iterations, for the reverse sweep."""
+        zero = self.o.number(0, int64)
+        trips, counted, going = Value(int64, "trips"), Value(int64), Value(int64)
+        condition = self.replayed(op.condition, env, {}, extra=[going])
+        with self.builder.block() as ops:
+            child = env.new_child()
+            params = self.fresh(op.body.params, child)
+            self.forward(op.body, child)
+            after = self.o.add(counted, 1)
+            results = (*(child[v] for v in op.body.results), after)
+            body = Block((*params, counted), tuple(ops), results)
+        inits = (*(env[v] for v in op.inits), zero)
+        condition = Block(condition.params, condition.ops, condition.results)
+        self.builder.append(While((*self.fresh(op.results, env), trips), inits, condition, body, loc=op.loc))
+        self.trips[op] = trips
+
+    def replayed(
+        self, block: Block, env: Environment, bound: Mapping[Value, Value], extra: Sequence[Value] = ()
+    ) -> Block:
+        """A copy of a block, run again; `bound` replaces some of its parameters by values in scope."""
+        child = env.new_child(dict(bound))
+        with self.builder.block() as ops:
+            params = self.fresh([p for p in block.params if p not in bound], child)
+            self.forward(block, child)
+            return Block((*params, *extra), tuple(ops), tuple(child[v] for v in block.results))
+
+    def fresh(self, values: Sequence[Value], env: Environment) -> tuple[Value, ...]:
+        new = tuple(Value(v.type, v.name) for v in values)
+        env.update(zip(values, new, strict=True))
+        return new
+
+    # The second run.
+
+    def reverse(self, block: Block, env: Environment, cotangents: Cotangents) -> None:
+        """Emits the reverse of a block that has been run in `env`.
+
+        `cotangents` holds those of the block's results on entry, those of its parameters and of outer
+        values at the end.
+        """
+        for op in reversed(block.ops):
+            self.builder.loc = op.loc
+            self.reverse_op(op, env, cotangents)
+
+    def reverse_op(self, op: Op, env: Environment, cotangents: Cotangents) -> None:
+        match op:
+            case Const() | Tid() | Size():
+                pass
+            case Call():
+                if not op.result.type.is_float and any(a in self.activity.values for a in op.args):
+                    require_locally_constant(op)
+                incoming = cotangents.pop(op.result, None)
+                if incoming is not None:
+                    self.reverse_call(op, env, incoming, cotangents)
+            case Load():
+                incoming = cotangents.pop(op.result, None)
+                if incoming is not None:
+                    self.accumulate(op, env, incoming)
+            case Store():
+                self.reverse_store(op, env, cotangents)
+            case Atomic():
+                if op.param in self.activity.params:
+                    require_plain_accumulation(op, self.used)
+                    indices = [env[v] for v in op.indices]
+                    self.add(cotangents, op.args[0], self.builder.load(self.cotangent_params[op.param], indices))
+            case If():
+                self.reverse_if(op, env, cotangents)
+            case For() | While():
+                from jaxwarp.vjp.loops import reverse_loop
+
+                reverse_loop(self, op, env, cotangents)
+            case _:
+                raise InternalError(f"the adjoint of {type(op).__name__} is not defined")
+
+    def add(self, cotangents: Cotangents, value: Value, more: Value | None) -> None:
+        """value* += more, if the value's cotangent is of interest."""
+        if value in self.activity.values and more is not None:
+            total = self.o.plus(cotangents.get(value), more)
+            assert total is not None
+            cotangents[value] = total
+
+    def reverse_call(self, op: Call, env: Environment, incoming: Value, cotangents: Cotangents) -> None:
+        args = [env[a] for a in op.args]
+        if op.builtin.name == "cast":
+            self.add(cotangents, op.args[0], self.o.cast(incoming, op.args[0].type))
+        elif op.builtin.name in ("select", "min", "max"):
+            # The cotangent goes to the side that was taken; the other side gets zero, whatever its value is.
+            if op.builtin.name == "select":
+                condition, sides = args[0], op.args[1:]
+            else:
+                condition, sides = (self.o.lt if op.builtin.name == "min" else self.o.gt)(*args), op.args
+            self.add(cotangents, sides[0], self.o.select(condition, incoming, 0.0))
+            self.add(cotangents, sides[1], self.o.select(condition, 0.0, incoming))
+        else:
+            factors = partial_derivatives(self.o, op, env[op.result], tuple(args))
+            for arg, factor in zip(op.args, factors, strict=True):
+                if arg in self.activity.values:
+                    self.add(cotangents, arg, self.o.times(factor, incoming))
+
+    def accumulate(self, op: Load, env: Environment, incoming: Value) -> None:
+        """x*[i] += v*: without an atomic where no other thread can touch the element."""
+        target, indices = self.cotangent_params[op.param], [env[v] for v in op.indices]
+        if self.ownership.is_private(op.param):
+            before = self.builder.load(target, indices)
+            self.builder.store(target, indices, self.o.add(before, incoming))
+        else:
+            self.builder.atomic("add", target, indices, incoming)
+
+    def reverse_store(self, op: Store, env: Environment, cotangents: Cotangents) -> None:
+        if op.param not in self.activity.params:
+            return
+        target, indices = self.cotangent_params[op.param], [env[v] for v in op.indices]
+        self.add(cotangents, op.value, self.builder.load(target, indices))
+        self.builder.store(target, indices, self.o.number(0.0, op.param.dtype))
+
+    def reverse_if(self, op: If, env: Environment, cotangents: Cotangents) -> None:
+        incoming = [cotangents.pop(v, None) for v in op.results]
+        sides: list[tuple[list[Op], Cotangents]] = []
+        for block in op.blocks:
+            with self.builder.block() as ops:
+                child = env.new_child()
+                trips, self.trips = self.trips, self.trips.new_child()
+                self.forward(block, child)
+                local: Cotangents = {}
+                for value, moved in zip(block.results, incoming, strict=True):
+                    self.add(local, value, moved)
+                self.reverse(block, child, local)
+                self.trips = trips
+                sides.append((ops, local))
+        outer = list(dict.fromkeys(v for _, local in sides for v in local))
+        blocks = []
+        for ops, local in sides:
+            results = []
+            for value in outer:
+                if value not in local:
+                    local[value] = Value(value.type)
+                    ops.append(Const(local[value], 0.0, loc=op.loc))
+                results.append(local[value])
+            blocks.append(Block((), tuple(ops), tuple(results)))
+        if not any(block.ops for block in blocks):
+            return
+        back = tuple(Value(v.type) for v in outer)
+        self.builder.append(If(back, env[op.condition], *blocks, loc=op.loc))
+        for value, moved in zip(outer, back, strict=True):
+            self.add(cotangents, value, moved)
+
+    def local(self, name: str, dtype: Scalar, length: int) -> Param:
+        """A new array of the thread's own."""
+        param = Param(f"{name}{len(self.locals)}", dtype, (length,))
+        self.locals.append(param)
+        return param
+
+
+def _without_idle_primals(kernel: Kernel, slots: tuple[Slot, ...]) -> Derived:
+    """Drops primal arrays that the reverse sweep turned out not to touch."""
+    from jaxwarp.passes.simplify import simplify
+
+    kernel = simplify(kernel)
+    touched = {op.param for op in walk(kernel.body) if isinstance(op, (Load, Store, Atomic, Size))}
+    kept = [(p, s) for p, s in zip(kernel.params, slots, strict=True) if s.kind != "primal" or p in touched]
+    params = tuple(p for p, _ in kept)
+    return Derived(Kernel(kernel.name, kernel.grid_rank, params, kernel.body, kernel.locals), tuple(s for _, s in kept))

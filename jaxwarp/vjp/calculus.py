@@ -1,0 +1,80 @@
+"""Arithmetic on IR values for derivative rules: every row of the table as a method, Python numbers allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.rows.registry import NoGradient
+from jaxwarp.errors import DifferentiationError, InternalError
+from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.nodes import Call, Value
+from jaxwarp.types import Scalar
+
+Number = bool | int | float
+
+
+class Calculus:
+    """What `partials` of a row get as `o`: `o.mul(a, 2.0)`, `o.sin(a)`, `o.const(1.0, like)`."""
+
+    def __init__(self, builder: Builder):
+        self.builder = builder
+        self._constants: dict[Value, Number] = {}
+
+    def __getattr__(self, name: str) -> Callable[..., Value]:
+        if name not in ROWS:
+            raise AttributeError(name)
+        builtin = ROWS[name]
+
+        def apply(*args: Value | Number) -> Value:
+            typed = next((a for a in reversed(args) if isinstance(a, Value)), None)
+            if typed is None:
+                raise InternalError(f"{name} of numbers only: nothing says their type")
+            return self.builder.call(builtin, *(self.const(a, typed) for a in args))
+
+        return apply
+
+    def const(self, value: Value | Number, like: Value) -> Value:
+        """A constant of the type of `like`; a value stays what it is."""
+        return value if isinstance(value, Value) else self.number(value, like.type)
+
+    def number(self, value: Number, dtype: Scalar) -> Value:
+        result = self.builder.const(value, dtype)
+        self._constants[result] = value
+        return result
+
+    def cast(self, value: Value, dtype: Scalar) -> Value:
+        return value if value.type == dtype else self.builder.call(ROWS["cast"], value, dtype=dtype)
+
+    def known(self, value: Value | Number | None) -> Number | None:
+        """The number that a value made here is, if it is a constant."""
+        if value is None or isinstance(value, Value):
+            return None if value is None else self._constants.get(value)
+        return value
+
+    def plus(self, a: Value | None, b: Value | None) -> Value | None:
+        """a + b, where None is zero."""
+        return a if b is None else b if a is None else self.add(a, b)
+
+    def times(self, factor: Any, value: Value) -> Value | None:
+        """factor * value; None is zero. A factor known to be 0 gives zero even where `value` is not finite."""
+        number = self.known(factor)
+        if factor is None or number == 0:
+            return None
+        if number == 1:
+            return value
+        return self.neg(value) if number == -1 else self.mul(self.const(factor, value), value)
+
+
+def partial_derivatives(o: Calculus, call: Call, out: Value, args: tuple[Value, ...]) -> tuple[Any, ...]:
+    """One factor per argument (None: no dependence). `out` and `args` are the call's values where the code goes.
+
+    Raises:
+        DifferentiationError: quoting the row's reason.
+    """
+    partials = call.builtin.partials
+    if partials is None or isinstance(partials, NoGradient):
+        reason = partials.reason if partials else "no derivative is declared for it"
+        raise DifferentiationError(f"{call.builtin.name} has no derivative: {reason}", call.loc)
+    return tuple(partials(o, out, *args))

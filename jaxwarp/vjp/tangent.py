@@ -1,0 +1,255 @@
+"""Forward mode: the kernel that pushes tangents through a kernel.
+
+    y = f(a, b)            ->   y = f(a, b);  y' = df/da a' + df/db b'
+    v = load x[i]          ->   v = load x[i];  v' = load x'[i]
+    store y[i], v          ->   store y[i], v;  store y'[i], v'
+    atomic_add y[i], v     ->   atomic_add y[i], v;  atomic_add y'[i], v'
+
+Branches and loops return and carry tangents beside their values, so the control flow is the primal's. The result is
+linear in the tangents. Writes to primal arrays are kept only where the kernel reads them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from jaxwarp.errors import DifferentiationError, InternalError
+from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.nodes import (
+    Atomic,
+    Block,
+    Call,
+    Const,
+    For,
+    If,
+    Kernel,
+    Load,
+    Op,
+    Param,
+    Size,
+    Store,
+    Tid,
+    Value,
+    While,
+    walk,
+)  # fmt: skip
+from jaxwarp.vjp.activity import Activity
+from jaxwarp.vjp.calculus import Calculus, partial_derivatives
+from jaxwarp.vjp.derived import Derived, Slot
+
+
+def tangent(kernel: Kernel, wanted: Collection[int]) -> Derived:
+    """The kernel that maps tangents of the parameters in `wanted` to tangents of what the kernel writes.
+
+    Args:
+        kernel: a verified kernel.
+        wanted: positions of the float parameters whose tangents are given: inputs, or initial values of in-outs.
+
+    Raises:
+        DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
+    """
+    return _Tangent(kernel, wanted).build()
+
+
+class _Tangent:
+    def __init__(self, kernel: Kernel, wanted: Collection[int]):
+        self.kernel = kernel
+        self.wanted = frozenset(wanted)
+        self.activity = Activity(kernel, [kernel.params[i] for i in wanted])
+        self.builder = Builder()
+        self.o = Calculus(self.builder)
+        self.tangents: dict[Value, Value] = {}
+        ops = list(walk(kernel.body))
+        self.read = {op.param for op in ops if isinstance(op, Load)} | _observed_atomics(kernel, ops)
+        self.written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
+        self.used = used_values(kernel)
+        self.tangent_params = {p: Param(f"{p.name}_t", p.dtype, p.shape) for p in kernel.params
+                               if p in self.activity.params}  # fmt: skip
+
+    def build(self) -> Derived:
+        self.ops(self.kernel.body)
+        params: list[Param] = []
+        slots: list[Slot] = []
+        for i, param in enumerate(self.kernel.params):
+            if self.keeps(param):
+                params.append(param)
+                slots.append(Slot("primal", i, True, param in self.written))
+        for i, param in enumerate(self.kernel.params):
+            if param in self.tangent_params:
+                params.append(self.tangent_params[param])
+                slots.append(Slot("tangent", i, i in self.wanted, param in self.written))
+        name = f"{self.kernel.name}_jvp"
+        return Derived(self.builder.finish(name, self.kernel.grid_rank, params), tuple(slots))
+
+    def keeps(self, param: Param) -> bool:
+        """Whether the tangent kernel needs the primal array: it reads it, or asks for its extents."""
+        return param in self.read or param not in self.written or param in _sized(self.kernel)
+
+    def ops(self, block: Block) -> None:
+        for op in block.ops:
+            self.builder.loc = op.loc
+            self.op(op)
+
+    def tangent(self, value: Value) -> Value | None:
+        return self.tangents.get(value)
+
+    def dense(self, value: Value) -> Value:
+        """The tangent, zeros included."""
+        found = self.tangents.get(value)
+        return self.o.number(0.0, value.type) if found is None else found
+
+    def op(self, op: Op) -> None:
+        match op:
+            case Const() | Tid() | Size():
+                self.builder.append(op)
+            case Call():
+                self.builder.append(op)
+                self.call(op)
+            case Load():
+                self.builder.append(op)
+                if op.param in self.activity.params:
+                    self.tangents[op.result] = self.builder.load(self.tangent_params[op.param], op.indices)
+            case Store():
+                if op.param in self.read:
+                    self.builder.append(op)
+                if op.param in self.activity.params:
+                    self.builder.store(self.tangent_params[op.param], op.indices, self.dense(op.value))
+            case Atomic():
+                self.atomic(op)
+            case If():
+                self.if_(op)
+            case For():
+                self.for_(op)
+            case While():
+                self.while_(op)
+            case _:
+                raise InternalError(f"the tangent of {type(op).__name__} is not defined")
+
+    def call(self, op: Call) -> None:
+        if not any(a in self.tangents for a in op.args):
+            return
+        if not op.result.type.is_float:
+            require_locally_constant(op)
+            return
+        found = call_tangent(self.o, op, op.result, op.args, [self.tangent(a) for a in op.args])
+        if found is not None:
+            self.tangents[op.result] = found
+
+    def atomic(self, op: Atomic) -> None:
+        active = op.param in self.activity.params
+        if op.param in self.read or op.result in self.used:
+            self.builder.append(op)
+        if not active:
+            return
+        require_plain_accumulation(op, self.used)
+        moved = self.tangent(op.args[0])
+        if moved is not None:
+            self.builder.atomic("add", self.tangent_params[op.param], op.indices, moved)
+
+    def branch(self, block: Block, active: Sequence[int]) -> Block:
+        with self.builder.block() as ops:
+            self.ops(block)
+            results = (*block.results, *(self.dense(block.results[i]) for i in active))
+            return Block(block.params, tuple(ops), results)
+
+    def if_(self, op: If) -> None:
+        active = self.active(op.results)
+        then, orelse = self.branch(op.then, active), self.branch(op.orelse, active)
+        fresh = self.fresh(op.results, active)
+        self.builder.append(If((*op.results, *fresh), op.condition, then, orelse, loc=op.loc))
+
+    def for_(self, op: For) -> None:
+        active = self.active(op.results)
+        inits = (*op.inits, *(self.dense(op.inits[i]) for i in active))
+        carried = self.fresh(op.body.params[1:], active)
+        body = self.branch(op.body, active)
+        body = Block((*op.body.params, *carried), body.ops, body.results)
+        results = (*op.results, *self.fresh(op.results, active))
+        self.builder.append(For(results, op.start, op.stop, op.step, inits, body, loc=op.loc))
+
+    def while_(self, op: While) -> None:
+        active = self.active(op.results)
+        inits = (*op.inits, *(self.dense(op.inits[i]) for i in active))
+        test = Block((*op.condition.params, *self.fresh(op.condition.params, active)), (), ())
+        with self.builder.block() as ops:
+            self.ops(op.condition)
+            test = Block(test.params, tuple(ops), op.condition.results)
+        carried = self.fresh(op.body.params, active)
+        body = self.branch(op.body, active)
+        body = Block((*op.body.params, *carried), body.ops, body.results)
+        results = (*op.results, *self.fresh(op.results, active))
+        self.builder.append(While(results, inits, test, body, loc=op.loc))
+
+    def active(self, values: Sequence[Value]) -> list[int]:
+        return [i for i, v in enumerate(values) if v in self.activity.values]
+
+    def fresh(self, values: Sequence[Value], active: Sequence[int]) -> tuple[Value, ...]:
+        """New values for the tangents of `values`, at the positions in `active`."""
+        new = tuple(Value(values[i].type, f"{values[i].name}_t" if values[i].name else "") for i in active)
+        self.tangents.update((values[i], t) for i, t in zip(active, new, strict=True))
+        return new
+
+
+def call_tangent(
+    o: Calculus, op: Call, out: Value, args: Sequence[Value], tangents: Sequence[Value | None]
+) -> Value | None:
+    """The tangent of one call, None for zero. A select chooses between tangents: the other side cannot spoil it."""
+    if op.builtin.name == "cast":
+        return o.cast(tangents[0], out.type) if tangents[0] is not None else None
+    if op.builtin.name == "select":
+        return _chosen(o, args[0], tangents[1], tangents[2])
+    if op.builtin.name in ("min", "max"):
+        first = (o.lt if op.builtin.name == "min" else o.gt)(*args)
+        return _chosen(o, first, *tangents)
+    factors = partial_derivatives(o, op, out, tuple(args))
+    total = None
+    for factor, moved in zip(factors, tangents, strict=True):
+        if moved is not None:
+            total = o.plus(total, o.times(factor, moved))
+    return total
+
+
+def _chosen(o: Calculus, condition: Value, a: Value | None, b: Value | None) -> Value | None:
+    if a is None and b is None:
+        return None
+    return o.select(condition, 0.0 if a is None else a, 0.0 if b is None else b)
+
+
+def require_locally_constant(op: Call) -> None:
+    """Integers and bools made from floats do not move with them, except where bits are reinterpreted."""
+    if op.builtin.name == "bitcast":
+        raise DifferentiationError("bitcast has no derivative: it reads the bits of a float", op.loc)
+
+
+def require_plain_accumulation(op: Atomic, used: Collection[Value]) -> None:
+    """Refuses atomics whose derivative is not known: other kinds than add, and old values that are used."""
+    if op.kind != "add":
+        raise DifferentiationError(
+            f"atomic_{op.kind} on {op.param.name} has no derivative here: only atomic_add has one so far", op.loc
+        )
+    if op.result in used:
+        raise DifferentiationError(
+            f"the old value that atomic_add on {op.param.name} returns is used; it depends on the order of threads, "
+            "so its derivative is not defined",
+            op.loc,
+        )
+
+
+def used_values(kernel: Kernel) -> set[Value]:
+    """Every value that some operation or block reads."""
+    used = set(kernel.body.results)
+    for op in walk(kernel.body):
+        used.update(op.operands)
+        for block in op.blocks:
+            used.update(block.results)
+    return used
+
+
+def _observed_atomics(kernel: Kernel, ops: Sequence[Op]) -> set[Param]:
+    """Arrays whose old value some atomic returns to the kernel."""
+    used = used_values(kernel)
+    return {op.param for op in ops if isinstance(op, Atomic) and op.result in used}
+
+
+def _sized(kernel: Kernel) -> set[Param]:
+    return {op.param for op in walk(kernel.body) if isinstance(op, Size)}
