@@ -1,5 +1,7 @@
 """Functions of vectors and matrices."""
 
+# ruff: noqa: ARG001  (the bodies of functions have one form)
+
 from __future__ import annotations
 
 from typing import Any

@@ -15,32 +15,10 @@ from jaxwarp.ir.nodes import Value
 from jaxwarp.types import Scalar, as_dtype, uint32
 
 # Rows that are functions of the language as they stand, on scalars. Operands' names are for the page.
-_OF_ONE_FLOAT = [
-    "sqrt",
-    "rsqrt",
-    "cbrt",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "erf",
-    "erfc",
-]
+_OF_ONE_FLOAT = (
+    *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
+    *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc"),
+)
 _SCALAR_ROWS = {
     "Rounding": {"floor": "x", "ceil": "x", "trunc": "x", "round": "x", "rint": "x"},
     "Elementary functions": {**dict.fromkeys(_OF_ONE_FLOAT, "x"), "atan2": "y, x", "pow": "x, y"},
@@ -257,9 +235,11 @@ def _select(ops: Ops, condition: Operand, value_if_false: Operand, value_if_true
     return ops.select(condition, value_if_true, value_if_false)
 
 
-@_choices.add(
-    "lerp(a: Any, b: Any, t: Float) -> Any", lambda a, b, t: a + (b - a) * _broadcast(t, a), domain=(0.5, 2.0), ulp=4
-)
+def _lerp_ref(a: np.ndarray, b: np.ndarray, t: np.ndarray) -> np.ndarray:
+    return a + (b - a) * t.reshape(t.shape + (1,) * (a.ndim - t.ndim))
+
+
+@_choices.add("lerp(a: Any, b: Any, t: Float) -> Any", _lerp_ref, domain=(0.5, 2.0), ulp=4)
 def _lerp(ops: Ops, a: Operand, b: Operand, t: Operand) -> Operand:
     """a * (1 - t) + b * t."""
     if isinstance(t, Bundle):
