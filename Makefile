@@ -43,17 +43,14 @@ native: $(LIBRARY)
 
 $(LIBRARY): CMakeLists.txt $(NATIVE)
 	@mkdir -p $(@D) build
-	if command -v cmake >/dev/null; then \
-	  cmake -S . -B build/native -DPython_EXECUTABLE="$$(command -v $(PYTHON))" >build/native.log 2>&1 \
-	    || { cat build/native.log; exit 1; }; \
-	  cmake --build build/native && cmake --install build/native --prefix . ; \
-	else \
-	  $${CXX:-g++} -std=c++17 -O3 -fPIC -shared -fvisibility=hidden -static-libstdc++ -static-libgcc \
-	    -isystem "$$($(PYTHON) -c "import importlib.util as u; \
-	              print(u.find_spec('jaxlib').submodule_search_locations[0])")/include" \
-	    -Wl,--version-script=jaxwarp/ffi/native/exports.map jaxwarp/ffi/native/*.cc -ldl -o $@; \
-	fi
-	touch $@
+	@{ cmake -S . -B build/native -DPython_EXECUTABLE="$$(command -v $(PYTHON))" && cmake --build build/native \
+	    && cmake --install build/native --prefix . ; } >build/native.log 2>&1 \
+	  || { echo "CMake failed (build/native.log); calling the compiler directly"; \
+	       $(or $(CXX),g++) -std=c++17 -O3 -fPIC -shared -fvisibility=hidden -static-libstdc++ -static-libgcc \
+	         -isystem "$$($(PYTHON) -c "import importlib.util as u; \
+	                   print(u.find_spec('jaxlib').submodule_search_locations[0])")/include" \
+	         -Wl,--version-script=jaxwarp/ffi/native/exports.map jaxwarp/ffi/native/*.cc -ldl -o $@; }
+	@touch $@
 
 test-gpu: native
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu
