@@ -23,6 +23,9 @@ from jaxwarp.types import Scalar, bool_, float16, float32, float64, int32, uint3
 LIBM_ATTRIBUTES = "#1"
 
 
+FRAME_ALIGN = 16  # of memory in the function's frame
+
+
 def scalar_type(dtype: Scalar) -> str:
     """The LLVM type of a value of `dtype` in a register."""
     if dtype is float32:
@@ -88,7 +91,7 @@ class FunctionText:
     def alloca(self, type_: str) -> str:
         """Memory of the function's frame, reserved on entry."""
         name = self.name()
-        self.allocas.append(f"  {name} = alloca {type_}")
+        self.allocas.append(f"  {name} = alloca {type_}, align {FRAME_ALIGN}")
         return name
 
     def declare(self, text: str) -> None:

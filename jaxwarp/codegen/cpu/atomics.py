@@ -1,0 +1,192 @@
+"""Atomics: one lane after the other, in lane order; integers at one address in one step where no old value is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jaxwarp.codegen.cpu.builder import FRAME_ALIGN, VectorBuilder, memory_type
+from jaxwarp.codegen.cpu.lanes import Lanes
+from jaxwarp.codegen.cpu.memory import Place, element_pointer, element_pointers, from_memory, locate, to_memory
+from jaxwarp.errors import InternalError
+from jaxwarp.ir.nodes import Atomic
+from jaxwarp.types import Scalar, bool_, float32
+
+_BITWISE = ("and", "or", "xor")
+_REDUCTIONS = ("add", "min", "max", *_BITWISE)
+
+
+def emit_atomic(lanes: Lanes, op: Atomic) -> None:
+    """Emits an atomic and binds its result."""
+    place = locate(lanes, op.param, op.indices)
+    if lanes.width == 1:
+        args = [to_memory(lanes, a, scalar=True) for a in op.args]
+        old = _atomic(lanes.one, op.kind, op.param.dtype, element_pointer(lanes, place), args)
+        lanes.bind(op.result, from_memory(lanes, op.param.dtype, old, scalar=True))
+    elif op.result in lanes.strides.used:
+        lanes.bind(op.result, from_memory(lanes, op.param.dtype, _each_lane(lanes, op, place, keep=True)))
+    elif place.is_uniform and op.param.dtype.is_int and op.kind in _REDUCTIONS:
+        _reduce(lanes, op, place)
+    else:
+        _each_lane(lanes, op, place, keep=False)
+
+
+def _reduce(lanes: Lanes, op: Atomic, place: Place) -> None:
+    """All lanes on one integer: reduce across lanes, then one atomic."""
+    dtype, many = op.param.dtype, lanes.many
+    vector, wide, scalar = lanes.vector(op.args[0]), many.type(dtype), memory_type(dtype)
+    if lanes.mask is not None:
+        vector = many.select(lanes.mask, wide, vector, many.const(dtype, _identity(op.kind, dtype)))
+    name = f"{scalar} @llvm.vector.reduce.{_integer_name(op.kind, dtype)}.v{lanes.width}{scalar}"
+    lanes.function.declare(f"declare {name}({wide})")
+    total = lanes.function.inst(f"call {name}({wide} {vector})")
+    _atomic(lanes.one, op.kind, dtype, element_pointer(lanes, place), [total])
+
+
+def _identity(kind: str, dtype: Scalar) -> int:
+    """The operand of an integer atomic that changes nothing."""
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    high = (1 << (dtype.bits - dtype.is_signed)) - 1
+    return {"min": high, "max": low, "and": -1 if dtype.is_signed else high}.get(kind, 0)
+
+
+def _integer_name(kind: str, dtype: Scalar) -> str:
+    """With the signedness that LLVM's names of minimum and maximum carry."""
+    return (("s" if dtype.is_signed else "u") if kind in ("min", "max") else "") + kind
+
+
+def _each_lane(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
+    """for each lane that is on, in order: the scalar atomic. Returns the vector of old values, if it is to be kept.
+
+    Vectors go through memory, where a lane's number can index them.
+    """
+    function, type_ = lanes.function, memory_type(op.param.dtype)
+    pointers = None if place.is_uniform else _spill(lanes, "ptr", element_pointers(lanes, place))
+    pointer = element_pointer(lanes, place) if pointers is None else ""
+    scalars = {a: to_memory(lanes, a, scalar=True) for a in op.args if lanes.strides.of[a] == 0}
+    spilled = {a: _spill(lanes, type_, to_memory(lanes, a)) for a in op.args if a not in scalars}
+    olds = _spill(lanes, type_, "zeroinitializer") if keep else ""
+    lane, close = _open_lane_loop(lanes)
+    if pointers is not None:
+        pointer = _pick(lanes, "ptr", pointers, lane)
+    args = [scalars[a] if a in scalars else _pick(lanes, type_, spilled[a], lane) for a in op.args]
+    old = _atomic(lanes.one, op.kind, op.param.dtype, pointer, args)
+    if keep:
+        function.line(f"store {type_} {old}, ptr {_slot(lanes, type_, olds, lane)}")
+    close()
+    return function.inst(f"load {lanes.many.wide(type_)}, ptr {olds}, align {FRAME_ALIGN}") if keep else ""
+
+
+def _open_lane_loop(lanes: Lanes) -> tuple[str, Callable[[], None]]:
+    """Starts a loop over the lanes that are on. Returns the lane's number (i64) and what ends the loop."""
+    function, bits = lanes.function, f"i{lanes.width}"
+    every = "-1" if lanes.mask is None else lanes.bits(lanes.mask)
+    before, loop, after = function.label, function.new_label("lane"), function.new_label("lanes_done")
+    function.line(f"br label %{loop}")
+    function.open(loop)
+    left, rest = function.name(), function.name()
+    hole = len(function.lines)
+    function.lines.append("")  # the phi, once the block that closes the loop is known
+    function.declare(f"declare {bits} @llvm.cttz.{bits}({bits}, i1)")
+    lane = function.inst(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
+    if lanes.width < 64:
+        lane = function.inst(f"zext {bits} {lane} to i64")
+
+    def close() -> None:
+        lower = function.inst(f"sub {bits} {left}, 1")
+        function.line(f"{rest} = and {bits} {left}, {lower}")
+        is_more = function.inst(f"icmp ne {bits} {rest}, 0")
+        function.lines[hole] = f"  {left} = phi {bits} [ {every}, %{before} ], [ {rest}, %{function.label} ]"
+        function.line(f"br i1 {is_more}, label %{loop}, label %{after}")
+        function.open(after)
+
+    return lane, close
+
+
+def _spill(lanes: Lanes, type_: str, vector: str) -> str:
+    memory = lanes.function.alloca(f"[{lanes.width} x {type_}]")
+    lanes.function.line(f"store {lanes.many.wide(type_)} {vector}, ptr {memory}, align {FRAME_ALIGN}")
+    return memory
+
+
+def _slot(lanes: Lanes, type_: str, memory: str, lane: str) -> str:
+    return lanes.function.inst(f"getelementptr {type_}, ptr {memory}, i64 {lane}")
+
+
+def _pick(lanes: Lanes, type_: str, memory: str, lane: str) -> str:
+    return lanes.function.inst(f"load {type_}, ptr {_slot(lanes, type_, memory, lane)}")
+
+
+def _atomic(one: VectorBuilder, kind: str, dtype: Scalar, pointer: str, args: Sequence[str]) -> str:
+    """A scalar atomic on values as memory holds them; returns the old one."""
+    type_, align = memory_type(dtype), dtype.bytes
+    if kind == "cas":
+        expected, new = (_bits_of(one, dtype, a) for a in args)
+        return _from_bits(one, dtype, _exchange_if_equal(one, dtype, pointer, expected, new)[0])
+    (value,) = args
+    if kind == "exch":
+        return one.inst(f"atomicrmw xchg ptr {pointer}, {type_} {value} monotonic, align {align}")
+    if dtype is bool_:
+        # Of bytes 0 and 1: the sum and the maximum of bools are `or`, the minimum is `and`.
+        name = {"add": "or", "max": "or", "min": "and"}.get(kind, kind)
+    elif dtype.is_int:
+        name = _integer_name(kind, dtype)
+    elif kind == "add" and not dtype.is_half:
+        name = "fadd"
+    elif kind in ("add", "min", "max"):
+        return _update(one, kind, dtype, pointer, value)
+    else:
+        raise InternalError(f"atomic {kind} of {dtype}")
+    return one.inst(f"atomicrmw {name} ptr {pointer}, {type_} {value} monotonic, align {align}")
+
+
+def _update(one: VectorBuilder, kind: str, dtype: Scalar, pointer: str, value: str) -> str:
+    """What LLVM has no atomic for: read, compute, exchange if nobody else has, else again."""
+    function, bits = one.function, f"i{dtype.bits}"
+    computed = float32 if dtype.is_half else dtype
+    operand = one.half_to_float(dtype, value) if dtype.is_half else value
+    first = one.inst(f"load atomic {bits}, ptr {pointer} monotonic, align {dtype.bytes}")
+    before, loop, after = function.label, function.new_label("retry"), function.new_label("updated")
+    function.line(f"br label %{loop}")
+    function.open(loop)
+    old = function.name()
+    hole = len(function.lines)
+    function.lines.append("")
+    held = _from_bits(one, dtype, old)
+    current = one.half_to_float(dtype, held) if dtype.is_half else held
+    new = _combine(one, kind, computed, current, operand)
+    stored = one.float_to_half(dtype, new) if dtype.is_half else _bits_of(one, dtype, new)
+    seen, is_done = _exchange_if_equal(one, dtype, pointer, old, stored)
+    function.lines[hole] = f"  {old} = phi {bits} [ {first}, %{before} ], [ {seen}, %{function.label} ]"
+    function.line(f"br i1 {is_done}, label %{after}, label %{loop}")
+    function.open(after)
+    return _from_bits(one, dtype, old)
+
+
+def _combine(one: VectorBuilder, kind: str, dtype: Scalar, old: str, value: str) -> str:
+    """old + value, or the language's min and max, which prefer `value` where either is NaN."""
+    type_ = one.type(dtype)
+    if kind == "add":
+        return one.inst(f"fadd {type_} {old}, {value}")
+    order = "olt" if kind == "min" else "ogt"
+    return one.select(one.inst(f"fcmp {order} {type_} {old}, {value}"), type_, old, value)
+
+
+def _exchange_if_equal(one: VectorBuilder, dtype: Scalar, pointer: str, expected: str, new: str) -> tuple[str, str]:
+    """Compare-and-exchange of bits: what was there, and whether it was `expected`."""
+    bits = f"i{8 * dtype.bytes}"
+    align = f"align {dtype.bytes}"
+    pair = one.inst(f"cmpxchg ptr {pointer}, {bits} {expected}, {bits} {new} monotonic monotonic, {align}")
+    seen, is_done = (one.inst(f"extractvalue {{ {bits}, i1 }} {pair}, {i}") for i in (0, 1))
+    return seen, is_done
+
+
+def _bits_of(one: VectorBuilder, dtype: Scalar, value: str) -> str:
+    if not dtype.is_float or dtype.is_half:
+        return value
+    return one.inst(f"bitcast {one.type(dtype)} {value} to i{dtype.bits}")
+
+
+def _from_bits(one: VectorBuilder, dtype: Scalar, bits: str) -> str:
+    if not dtype.is_float or dtype.is_half:
+        return bits
+    return one.inst(f"bitcast i{dtype.bits} {bits} to {one.type(dtype)}")

@@ -1,0 +1,187 @@
+"""From a kernel to bitcode, and from bitcode to a function of this process.
+
+Lowering a program makes bitcode, which is tied to no machine. Machine code is made where the program is loaded, for the
+CPU it is on, and kept on disk; see docs/design/0002-launch-abi.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import itertools
+import logging
+import sys
+import threading
+from dataclasses import dataclass
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from jaxwarp.codegen import cache
+from jaxwarp.codegen.cpu.function import emit_function
+from jaxwarp.codegen.cpu.target import Machine, choose_width, host
+from jaxwarp.errors import CompileError, InternalError
+from jaxwarp.ir.nodes import Kernel
+
+logger = logging.getLogger(__name__)
+
+# Raise it when machine code made from equal bitcode would differ.
+_PIPELINE = "1"
+_OPTIMISATION = 3
+
+# Threads below which splitting a launch over the pool costs more than it gains.
+_GRAIN = 4096
+
+# The functions of the C library that code may call: those of builtins, and those LLVM may make of their intrinsics.
+# fmt: off
+_LIBM = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf",
+    "erfc", "exp", "exp10", "exp2", "expm1", "fabs", "floor", "fma", "fmax", "fmin", "fmod", "frexp", "ldexp", "lgamma",
+    "log", "log10", "log1p", "log2", "modf", "nearbyint", "pow", "remainder", "rint", "round", "roundeven", "sin", "sinh",
+    "sqrt", "tan", "tanh", "tgamma", "trunc",
+)
+# fmt: on
+_MEMORY = ("memcpy", "memmove", "memset")
+
+
+@dataclass(frozen=True)
+class CpuCode:
+    """A kernel for the CPU, see docs/design/0002-launch-abi.md.
+
+    Attributes:
+        symbol: the function's name.
+        text: its LLVM text.
+        bitcode: the payload of the code image.
+        geometry: (parameter, axis) or (-1, grid axis) of each run-time integer it gets.
+        grain: threads below which a launch is not split.
+        width: lanes.
+    """
+
+    symbol: str
+    text: str
+    bitcode: bytes
+    geometry: tuple[tuple[int, int], ...]
+    grain: int
+    width: int
+
+
+def compile_cpu(kernel: Kernel, width: int | None = None) -> CpuCode:
+    """Code for a kernel that `passes.prepare` has prepared.
+
+    Args:
+        kernel: the kernel.
+        width: threads per vector, a power of two up to 64; 1 gives scalar code that LLVM does not optimise, to debug
+            and to compare with. By default what suits the kernel and this machine.
+    """
+    lanes = choose_width(kernel) if width is None else width
+    code = emit_function(kernel, lanes)
+    return CpuCode(code.symbol, code.text, _assemble(code.text, kernel.name), code.geometry, _GRAIN, lanes)
+
+
+def _assemble(text: str, name: str) -> bytes:
+    try:
+        with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+            module.verify()
+            return module.as_bitcode()
+    except RuntimeError as error:
+        raise InternalError(f"kernel {name}: LLVM does not accept the code made for it: {error}") from error
+
+
+def compile_object(payload: bytes, machine: Machine) -> bytes:
+    """Machine code of bitcode, as a relocatable object file.
+
+    Raises:
+        CompileError: the payload is no bitcode that this LLVM can read.
+    """
+    with contextlib.ExitStack() as owned:
+        context = owned.enter_context(llvm.create_context())
+        try:
+            module = owned.enter_context(llvm.parse_bitcode(payload, context))
+        except RuntimeError as error:
+            raise CompileError(f"the CPU code of a kernel cannot be read by LLVM {_llvm_version()}: {error}") from None
+        generator = owned.enter_context(machine.target_machine(_OPTIMISATION))
+        module.triple = machine.triple
+        module.data_layout = str(generator.target_data)
+        options = owned.enter_context(llvm.create_pipeline_tuning_options(speed_level=_OPTIMISATION))
+        # Lanes are vectorised already. The vectorisers would only look for work.
+        options.loop_vectorization = False
+        options.slp_vectorization = False
+        builder = owned.enter_context(llvm.create_pass_builder(generator, options))
+        passes = owned.enter_context(builder.getModulePassManager())
+        passes.run(module, builder)
+        return generator.emit_object(module)
+
+
+def _llvm_version() -> str:
+    return ".".join(str(n) for n in llvm.llvm_version_info)
+
+
+def load_bitcode(payload: bytes, digest: str, symbol: str) -> int:
+    """The address of a function of a CPU payload, in machine code for this CPU. Thread-safe; stays loaded for good.
+
+    Args:
+        payload: bitcode.
+        digest: SHA-256 of it, hexadecimal.
+        symbol: the function.
+
+    Raises:
+        CompileError: LLVM cannot read the payload, or it has no such function.
+    """
+    machine = host()
+    name = cache.key("cpu", _PIPELINE, digest, llvmlite.__version__, _llvm_version(), *_identity(machine))
+    code = cache.get(name)
+    if code is not None:
+        try:
+            return _linker().link(code, symbol)
+        except RuntimeError as error:
+            logger.warning("machine code from the cache cannot be linked, compiling again: %s", error)
+    code = compile_object(payload, machine)
+    try:
+        address = _linker().link(code, symbol)
+    except RuntimeError as error:
+        raise CompileError(f"the CPU code of a kernel cannot be linked: {error}") from None
+    cache.put(name, code)
+    return address
+
+
+def _identity(machine: Machine) -> tuple[str, ...]:
+    return machine.triple, machine.cpu, machine.features, str(_OPTIMISATION)
+
+
+class _Linker:
+    """Puts object files into this process."""
+
+    def __init__(self) -> None:
+        self._jit = llvm.create_lljit_compiler(host().target_machine(), use_jit_link=True)
+        self._lock = threading.Lock()
+        self._names = (f"kernel{n}" for n in itertools.count())
+        self._loaded: list[llvm.ResourceTracker] = []  # as long as they live, so does the code
+
+    def link(self, code: bytes, symbol: str) -> int:
+        with self._lock:
+            library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(symbol)
+            for name, address in _library_functions().items():
+                library.import_symbol(name, address)
+            loaded = library.link(self._jit, next(self._names))
+            self._loaded.append(loaded)
+            return loaded[symbol]
+
+
+@functools.cache
+def _linker() -> _Linker:
+    return _Linker()
+
+
+@functools.cache
+def _library_functions() -> dict[str, int]:
+    """Addresses of the C library's functions. The process itself need not have linked the mathematical ones."""
+    process = ctypes.CDLL(None)
+    # On macOS the C library, which every process has, contains them.
+    mathematics = process if sys.platform == "darwin" else ctypes.CDLL("libm.so.6")
+    names = [(mathematics, name + suffix) for name in _LIBM for suffix in ("", "f")]
+    found = {}
+    for library, name in [*names, *((process, name) for name in _MEMORY)]:
+        if hasattr(library, name):
+            found[name] = ctypes.cast(library[name], ctypes.c_void_p).value or 0
+    return found

@@ -1,0 +1,434 @@
+"""Blocks, branches and loops for all lanes at once.
+
+What all active lanes decide alike stays a branch. Where lanes differ, a branch becomes two masked regions, each skipped
+if no lane wants it, whose results are chosen by lane; a loop runs while any lane wants another iteration, and keeps the
+results of lanes that have left. Values of lanes that are off are never chosen, so nothing else needs masking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jaxwarp.codegen.cpu.atomics import emit_atomic
+from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, scalar_constant, scalar_type
+from jaxwarp.codegen.cpu.lanes import Lanes
+from jaxwarp.codegen.cpu.memory import emit_load, emit_store, emit_store_group, store_group_size
+from jaxwarp.errors import InternalError
+from jaxwarp.ir.nodes import (
+    Atomic,
+    Block,
+    Call,
+    Const,
+    For,
+    If,
+    Load,
+    Op,
+    Size,
+    Store,
+    Tid,
+    Value,
+    While,
+)  # fmt: skip
+from jaxwarp.types import Scalar
+
+# Rows of a few instructions. Blocks of few of them are computed by all lanes rather than branched around.
+# fmt: off
+_CHEAP_ROWS = frozenset((
+    "abs", "add", "bit_and", "bit_not", "bit_or", "bit_xor", "bitcast", "cast", "copysign", "eq", "fma", "ge", "gt",
+    "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not", "logical_or", "lt", "max", "min", "mul", "ne",
+    "neg", "select", "sign", "sub",
+))
+# fmt: on
+_CHEAP_BLOCK = 12
+
+
+class Emitter:
+    """Writes one body.
+
+    Args:
+        lanes: where values are kept.
+        tids: the thread index of lane 0 by grid axis, i32 operands.
+        choices: bools known to be constant in the chunks this body runs on.
+    """
+
+    def __init__(self, lanes: Lanes, tids: Sequence[str], choices: Mapping[Value, bool] | None = None):
+        self.lanes = lanes
+        self.function = lanes.function
+        self.strides = lanes.strides
+        self.tids = tids
+        self.choices = choices or {}
+
+    def block(self, block: Block) -> None:
+        ops, at = block.ops, 0
+        while at < len(ops):
+            op = ops[at]
+            if isinstance(op, Store):
+                at += self.stores(ops, at)
+            else:
+                self.op(op)
+                at += 1
+
+    def stores(self, ops: Sequence[Op], at: int) -> int:
+        """Emits the store at `at`, or the group of stores that starts there. Returns how many operations that was.
+
+        Constants between the stores (indices of components) are emitted first: they depend on nothing.
+        """
+        end = at
+        while end < len(ops) and isinstance(ops[end], (Store, Const)):
+            end += 1
+        run = ops[at:end]
+        group = [op for op in run if isinstance(op, Store)]
+        if len(group) > 1:
+            for op in run:
+                if isinstance(op, Const):
+                    self.op(op)
+            size = store_group_size(self.lanes, group)
+            if size:
+                emit_store_group(self.lanes, group[:size])
+                last = group[size - 1]
+                return next(i for i, op in enumerate(run) if op is last) + 1
+        emit_store(self.lanes, group[0])
+        return 1
+
+    def op(self, op: Op) -> None:
+        match op:
+            case Const():
+                self.lanes.bind(op.result, scalar_constant(op.result.type, op.value))
+            case Tid():
+                self.lanes.bind(op.result, self.tids[op.axis])
+            case Size():
+                extent = self.lanes.frame.extent(op.param, op.axis)
+                text = str(extent) if isinstance(extent, int) else self.function.inst(f"trunc i64 {extent} to i32")
+                self.lanes.bind(op.result, text)
+            case Call():
+                self.call(op)
+            case Load():
+                emit_load(self.lanes, op)
+            case Store():
+                emit_store(self.lanes, op)
+            case Atomic():
+                emit_atomic(self.lanes, op)
+            case If():
+                self.if_(op)
+            case For():
+                self.for_(op)
+            case While():
+                self.while_(op)
+            case _:
+                raise InternalError(f"the CPU code generator does not know {type(op).__name__}")
+
+    def call(self, op: Call) -> None:
+        lanes, types = self.lanes, [a.type for a in op.args]
+        if lanes.strides.is_scalar(op.result):
+            # Also of linear values: their base obeys the same arithmetic.
+            if op.builtin.name == "select" and op.args[0] in self.choices:
+                lanes.bind(op.result, lanes.scalar(op.args[1 if self.choices[op.args[0]] else 2]))
+                return
+            args = [lanes.scalar(a) for a in op.args]
+            lanes.bind(op.result, op.builtin.llvm(lanes.one, op.result.type, types, args))
+        else:
+            args = [lanes.vector(a) for a in op.args]
+            lanes.bind(op.result, op.builtin.llvm(lanes.many, op.result.type, types, args))
+
+    # Branches
+
+    def if_(self, op: If) -> None:
+        if op.condition in self.choices:
+            block = op.then if self.choices[op.condition] else op.orelse
+            self.block(block)
+            for result, value in zip(op.results, block.results, strict=True):
+                self.lanes.bind_as(result, value)
+        elif self.strides.is_uniform(op.condition):
+            self.uniform_if(op)
+        else:
+            self.varying_if(op)
+
+    def uniform_if(self, op: If) -> None:
+        function = self.function
+        labels = [function.new_label("then"), function.new_label("else")]
+        join = function.new_label("join")
+        function.line(f"br i1 {self.lanes.scalar(op.condition)}, label %{labels[0]}, label %{labels[1]}")
+        ends: list[tuple[list[str], str]] = []
+        for label, block in zip(labels, op.blocks, strict=True):
+            function.open(label)
+            with self.lanes.region(self.lanes.mask):
+                self.block(block)
+                values = [
+                    self.lanes.held(v, self.strides.of[r]) for r, v in zip(op.results, block.results, strict=True)
+                ]
+            ends.append((values, function.label))
+            function.line(f"br label %{join}")
+        function.open(join)
+        for i, result in enumerate(op.results):
+            arms = ", ".join(f"[ {values[i]}, %{label} ]" for values, label in ends)
+            self.lanes.bind(result, function.inst(f"phi {self.held_type(result)} {arms}"))
+
+    def varying_if(self, op: If) -> None:
+        lanes = self.lanes
+        condition = lanes.vector(op.condition)
+        chosen = [self.branch(block, condition, is_then) for block, is_then in ((op.then, True), (op.orelse, False))]
+        for result, yes, no in zip(op.results, *chosen, strict=True):
+            if lanes.strides.is_scalar(result):
+                # Both branches yield one and the same value from outside.
+                lanes.bind_as(result, op.then.results[op.results.index(result)])
+            else:
+                lanes.bind(result, lanes.many.select(condition, lanes.many.type(result.type), yes, no))
+
+    def branch(self, block: Block, condition: str, is_then: bool) -> list[str]:
+        """A branch of an `If` that lanes take differently; returns its results as vectors."""
+        lanes, function = self.lanes, self.function
+        if is_cheap(block):
+            self.block(block)
+            return [lanes.vector(v) for v in block.results]
+        mask = lanes.both(lanes.mask, condition if is_then else lanes.negate(condition))
+        inside, after = function.new_label("on"), function.new_label("off")
+        function.line(f"br i1 {lanes.any(mask)}, label %{inside}, label %{after}")
+        before = function.label
+        function.open(inside)
+        with lanes.region(mask):
+            self.block(block)
+            values = [lanes.vector(v) for v in block.results]
+        end = function.label
+        function.line(f"br label %{after}")
+        function.open(after)
+        return [
+            function.inst(f"phi {lanes.many.type(v.type)} [ {x}, %{end} ], [ zeroinitializer, %{before} ]")
+            for v, x in zip(block.results, values, strict=True)
+        ]
+
+    # Loops
+
+    def for_(self, op: For) -> None:
+        if self.strides.has_uniform_trips(op):
+            self.uniform_for(op)
+        else:
+            self.varying_for(op)
+
+    def uniform_for(self, op: For) -> None:
+        lanes, function = self.lanes, self.function
+        index, *params = op.body.params
+        type_ = scalar_type(index.type)
+        bounds = [lanes.scalar(v) for v in (op.start, op.stop, op.step)]
+        trips = _trip_count(lanes.one, index.type, bounds)
+        inits = self.held_as(op.inits, params)
+        header, body, after = (function.new_label(h) for h in ("for", "body", "done"))
+        loop = Loop(function, header)
+        count = loop.phi(type_, "0")
+        position = loop.phi(type_, bounds[0])
+        carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]
+        is_more = function.inst(f"icmp ne {type_} {count}, {trips}")
+        function.line(f"br i1 {is_more}, label %{body}, label %{after}")
+        function.open(body)
+        with lanes.region(lanes.mask):
+            lanes.bind(index, position)
+            self.bind_all(params, carried)
+            self.block(op.body)
+            nexts = self.held_as(op.body.results, params)
+        next_count = function.inst(f"add {type_} {count}, 1")
+        next_position = function.inst(f"add {type_} {position}, {bounds[2]}")
+        loop.close([next_count, next_position, *nexts])
+        function.open(after)
+        self.bind_all(op.results, carried)
+
+    def varying_for(self, op: For) -> None:
+        """Each lane counts down how far it still has to go; it is on while that is not zero."""
+        lanes, function, many = self.lanes, self.function, self.lanes.many
+        index, *params = op.body.params
+        vector = many.type(index.type)
+        bounds = [lanes.vector(v) for v in (op.start, op.stop, op.step)]
+        literal = lanes.scalar(op.step) if self.strides.is_uniform(op.step) else "%"
+        distance, pace = _distance(many, index.type, bounds, literal)
+        if lanes.mask is not None:
+            distance = many.select(lanes.mask, vector, distance, "zeroinitializer")
+        step, start = (lanes.held(v, self.strides.of[index]) for v in (op.step, op.start))
+        inits = self.held_as(op.inits, params)
+        keeps = self.kept(op.results, params, op.inits)
+        header, body, after = (function.new_label(h) for h in ("for", "body", "done"))
+        loop = Loop(function, header)
+        left = loop.phi(vector, distance)
+        position = loop.phi(self.held_type(index), start)
+        carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]
+        kept = {i: loop.phi(many.type(params[i].type), init) for i, init in keeps.items()}
+        live = function.inst(f"icmp ne {vector} {left}, zeroinitializer")
+        function.line(f"br i1 {lanes.any(live)}, label %{body}, label %{after}")
+        function.open(body)
+        with lanes.region(live):
+            lanes.bind(index, position)
+            self.bind_all(params, carried)
+            self.block(op.body)
+            nexts, next_kept = self.leave(op, params, carried, kept, live)
+        rest = many.intrinsic("usub.sat", index.type, [(index.type, left), (index.type, pace)])
+        next_position = function.inst(f"add {self.held_type(index)} {position}, {step}")
+        loop.close([rest, next_position, *nexts, *next_kept])
+        function.open(after)
+        self.bind_results(op.results, carried, kept)
+
+    def while_(self, op: While) -> None:
+        """The lanes that are on are those that were, and whose condition holds."""
+        lanes, function, many = self.lanes, self.function, self.lanes.many
+        is_uniform = self.strides.has_uniform_trips(op)
+        params = op.condition.params
+        inits = self.held_as(op.inits, params)
+        keeps = {} if is_uniform else self.kept(op.results, params, op.inits)
+        header, body, after = (function.new_label(h) for h in ("while", "body", "done"))
+        loop = Loop(function, header)
+        on = lanes.mask if is_uniform else loop.phi(many.mask_type, lanes.mask_operand())
+        carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]
+        kept = {i: loop.phi(many.type(params[i].type), init) for i, init in keeps.items()}
+        with lanes.region(on):
+            self.bind_all(params, carried)
+            self.block(op.condition)
+            (test,) = op.condition.results
+            live = on if is_uniform else lanes.both(on, lanes.vector(test))
+            goes_on = lanes.scalar(test) if is_uniform else lanes.any(live or "")
+            function.line(f"br i1 {goes_on}, label %{body}, label %{after}")
+            function.open(body)
+            with lanes.region(live):
+                for inner, outer in zip(op.body.params, params, strict=True):
+                    lanes.bind_as(inner, outer)
+                self.block(op.body)
+                if is_uniform:
+                    nexts, next_kept = self.held_as(op.body.results, params), []
+                else:
+                    nexts, next_kept = self.leave(op, params, carried, kept, live or "")
+        loop.close([*([] if is_uniform else [live or ""]), *nexts, *next_kept])
+        function.open(after)
+        self.bind_results(op.results, carried, kept)
+
+    def kept(self, results: Sequence[Value], params: Sequence[Value], inits: Sequence[Value]) -> dict[int, str]:
+        """Which carried values are scalars in a loop that lanes leave one by one, but have a result that is read.
+
+        Active lanes agree on them, those that left do not: vectors beside the scalars keep what each lane left with.
+        Returns their initial vectors by position.
+        """
+        lanes = self.lanes
+        return {
+            i: lanes.vector(init)
+            for i, (result, param, init) in enumerate(zip(results, params, inits, strict=True))
+            if result in self.strides.used and self.strides.is_scalar(param)
+        }
+
+    def leave(
+        self, op: For | While, params: Sequence[Value], carried: Sequence[str], kept: Mapping[int, str], live: str
+    ) -> tuple[list[str], list[str]]:
+        """The next carried values of a loop that lanes leave one by one, and the next kept ones."""
+        many, lanes = self.lanes.many, self.lanes
+        nexts = self.held_as(op.body.results, params)
+        for i, (param, result) in enumerate(zip(params, op.results, strict=True)):
+            if not self.strides.is_scalar(param) and result in self.strides.used:
+                nexts[i] = many.select(live, many.type(param.type), nexts[i], carried[i])
+        next_kept = [
+            many.select(live, many.type(params[i].type), lanes.vector(op.body.results[i]), old)
+            for i, old in kept.items()
+        ]
+        return nexts, next_kept
+
+    def bind_results(self, results: Sequence[Value], carried: Sequence[str], kept: Mapping[int, str]) -> None:
+        for i, result in enumerate(results):
+            if result in self.strides.used:
+                self.lanes.bind(result, kept.get(i, carried[i]))
+
+    # Helpers
+
+    def held_type(self, value: Value) -> str:
+        ops = self.lanes.one if self.strides.is_scalar(value) else self.lanes.many
+        return ops.type(value.type)
+
+    def held_as(self, values: Sequence[Value], targets: Sequence[Value]) -> list[str]:
+        """`values` in the form in which `targets` are held."""
+        return [self.lanes.held(v, self.strides.of[t]) for v, t in zip(values, targets, strict=True)]
+
+    def bind_all(self, values: Sequence[Value], operands: Sequence[str]) -> None:
+        for value, operand in zip(values, operands, strict=True):
+            self.lanes.bind(value, operand)
+
+
+class Loop:
+    """The header block of a loop under construction: phis whose second arm comes at the end."""
+
+    def __init__(self, function: FunctionText, header: str):
+        self.function = function
+        self.header = header
+        self.before = function.label
+        self.open_phis: list[tuple[int, str]] = []  # line and its text so far
+        function.line(f"br label %{header}")
+        function.open(header)
+
+    def phi(self, type_: str, init: str) -> str:
+        """A value that is `init` on entry and what `close` is given later on."""
+        name = self.function.name()
+        self.open_phis.append((len(self.function.lines), f"  {name} = phi {type_} [ {init}, %{self.before} ]"))
+        self.function.lines.append("")
+        return name
+
+    def close(self, nexts: Sequence[str]) -> None:
+        """Jumps back to the header with the phis' next values, in the order of their making."""
+        for (line, text), value in zip(self.open_phis, nexts, strict=True):
+            self.function.lines[line] = f"{text}, [ {value}, %{self.function.label} ]"
+        self.function.line(f"br label %{self.header}")
+
+
+def is_cheap(block: Block) -> bool:
+    """Can all lanes compute the block faster than branch around it? Only pure operations qualify."""
+    return _cost(block) <= _CHEAP_BLOCK
+
+
+def _cost(block: Block) -> int:
+    total = 0
+    for op in block.ops:
+        match op:
+            case Const() | Size() | Tid():
+                pass
+            case Call():
+                total += 1 if op.builtin.name in _CHEAP_ROWS else _CHEAP_BLOCK + 1
+            case If():
+                total += _cost(op.then) + _cost(op.orelse)
+            case _:
+                return _CHEAP_BLOCK + 1
+    return total
+
+
+def _distance(ops: VectorBuilder, dtype: Scalar, bounds: Sequence[str], literal: str) -> tuple[str, str]:
+    """How far a range reaches, as an unsigned number (0 if it is empty), and how far one step goes.
+
+    Args:
+        ops: builder of scalars or vectors.
+        dtype: type of the index.
+        bounds: start, stop, step.
+        literal: the step, if it is a number known here, else something that starts with "%".
+    """
+    type_ = ops.type(dtype)
+    start, stop, step = bounds
+    less = "icmp slt" if dtype.is_signed else "icmp ult"
+    zero = ops.const(dtype, 0)
+
+    def reach(low: str, high: str) -> str:
+        distance = ops.inst(f"sub {type_} {high}, {low}")
+        return ops.select(ops.inst(f"{less} {type_} {low}, {high}"), type_, distance, zero)
+
+    if not literal.startswith("%"):
+        known = int(literal)
+        if known == 0:
+            return zero, zero
+        return (reach(start, stop), step) if known > 0 else (reach(stop, start), ops.const(dtype, -known))
+    goes_up = ops.inst(f"{less} {type_} {zero}, {step}")
+    distance = ops.select(goes_up, type_, reach(start, stop), reach(stop, start) if dtype.is_signed else zero)
+    is_zero = ops.inst(f"icmp eq {type_} {step}, {zero}")
+    distance = ops.select(is_zero, type_, zero, distance)
+    return distance, ops.select(goes_up, type_, step, ops.inst(f"sub {type_} {zero}, {step}"))
+
+
+def _trip_count(one: VectorBuilder, dtype: Scalar, bounds: Sequence[str]) -> str:
+    """How often a range runs, as an unsigned scalar."""
+    type_ = one.type(dtype)
+    distance, pace = _distance(one, dtype, bounds, bounds[2])
+    if pace == "1" or pace == "0":
+        return distance
+    safe = pace
+    if pace.startswith("%"):
+        safe = one.select(one.inst(f"icmp eq {type_} {pace}, 0"), type_, "1", pace)
+    # Rounded up without overflow: (distance - 1) / pace + 1 unless the distance is 0.
+    before_last = one.inst(f"sub {type_} {distance}, 1")
+    quotient = one.inst(f"udiv {type_} {before_last}, {safe}")
+    count = one.inst(f"add {type_} {quotient}, 1")
+    return one.select(one.inst(f"icmp eq {type_} {distance}, 0"), type_, "0", count)

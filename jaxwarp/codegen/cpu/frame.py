@@ -1,0 +1,84 @@
+"""The launch function's arguments as its body sees them: buffer pointers, extents, strides, grid extents.
+
+Whatever a body asks for is read or computed once, at the start of the function; nothing else is.
+"""
+
+from __future__ import annotations
+
+import math
+
+from jaxwarp.ir.nodes import Kernel, Param
+
+GRID = -1  # in a geometry entry: an extent of the grid, not of a parameter
+
+
+class Frame:
+    """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads."""
+
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.lines: list[str] = []
+        self._geometry: dict[tuple[int, int], str] = {}
+        self._pointers: dict[Param, str] = {}
+        self._strides: dict[tuple[Param, int], int | str] = {}
+        self._numbers = {p: i for i, p in enumerate(kernel.params)}
+
+    @property
+    def geometry(self) -> tuple[tuple[int, int], ...]:
+        """(parameter, axis) or (-1, grid axis) of each entry of the geometry argument."""
+        return tuple(self._geometry)
+
+    def pointer(self, param: Param) -> str:
+        """The parameter's first element."""
+        name = self._pointers.get(param)
+        if name is None:
+            number = self._numbers[param]
+            name = self._pointers[param] = f"%p{number}"
+            self._read(name, "ptr", "%buffers", number)
+        return name
+
+    def extent(self, param: Param, axis: int) -> int | str:
+        """An extent: a Python integer where it is static, else an i64 operand."""
+        known = param.shape[axis]
+        return self._entry(self._numbers[param], axis) if known is None else known
+
+    def grid_extent(self, axis: int) -> str:
+        """An i64 operand."""
+        return self._entry(GRID, axis)
+
+    def stride(self, param: Param, axis: int) -> int | str:
+        """Elements from one index of an axis to the next: the product of the extents after it."""
+        known = self._strides.get((param, axis))
+        if known is None:
+            known = self._strides[param, axis] = self._stride(param, axis)
+        return known
+
+    def element_count(self, param: Param) -> int | None:
+        """How many elements a parameter has, if that is static."""
+        static = [n for n in param.shape if n is not None]
+        return math.prod(static) if len(static) == param.rank else None
+
+    def _stride(self, param: Param, axis: int) -> int | str:
+        if axis == param.rank - 1:
+            return 1
+        inner, extent = self.stride(param, axis + 1), self.extent(param, axis + 1)
+        if isinstance(inner, int) and isinstance(extent, int):
+            return inner * extent
+        if inner == 1:
+            return extent
+        name = f"%s{self._numbers[param]}.{axis}"
+        self.lines.append(f"  {name} = mul i64 {inner}, {extent}")
+        return name
+
+    def _entry(self, source: int, axis: int) -> str:
+        name = self._geometry.get((source, axis))
+        if name is None:
+            name = f"%g{len(self._geometry)}"
+            self._read(name, "i64", "%geometry", len(self._geometry))
+            self._geometry[source, axis] = name
+        return name
+
+    def _read(self, name: str, type_: str, array: str, at: int) -> None:
+        self.lines.append(f"  {name}.at = getelementptr {type_}, ptr {array}, i64 {at}")
+        # The arguments of a launch do not change while it runs, whatever its buffers alias.
+        self.lines.append(f"  {name} = load {type_}, ptr {name}.at, align 8, !invariant.load !0")

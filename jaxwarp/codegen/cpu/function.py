@@ -1,0 +1,124 @@
+"""The launch function of a kernel: rows, chunks of columns, and the bodies that run on them.
+
+for each row: thread indices of the outer axes
+  for each chunk of W columns, all lanes on: the unmasked body
+  for what is left of the columns: the masked body
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from jaxwarp.codegen.cpu.builder import FunctionText, require_width
+from jaxwarp.codegen.cpu.emit import Emitter, Loop
+from jaxwarp.codegen.cpu.frame import Frame
+from jaxwarp.codegen.cpu.lanes import Lanes
+from jaxwarp.codegen.cpu.uniformity import find_strides
+from jaxwarp.ir.nodes import Kernel
+
+_SIGNATURE = (
+    "define void @{symbol}(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end)"
+)
+# #0 is the launch function, #1 library calls. A kernel of one lane is for debugging, and kept as written.
+_ATTRIBUTES = (
+    "attributes #0 = {{ nounwind{debug} }}\nattributes #1 = {{ nobuiltin nounwind willreturn memory(none) }}\n"
+)
+
+
+@dataclass(frozen=True)
+class FunctionCode:
+    """LLVM text of a launch function, the geometry entries it reads, and the library functions it calls."""
+
+    symbol: str
+    text: str
+    geometry: tuple[tuple[int, int], ...]
+    libm: tuple[str, ...]
+
+
+def emit_function(kernel: Kernel, width: int) -> FunctionCode:
+    """The launch function of a prepared kernel, `width` threads at a time."""
+    writer = _Writer(kernel, require_width(width))
+    writer.rows()
+    symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
+    function = writer.function
+    debug = " noinline optnone" if width == 1 else ""
+    lines = [
+        *function.declarations,
+        _SIGNATURE.format(symbol=symbol) + " #0 {",
+        "entry:",
+        *function.allocas,
+        *writer.frame.lines,
+        *function.lines,
+        "}",
+        _ATTRIBUTES.format(debug=debug),
+        "!0 = !{}",
+        "",
+    ]
+    return FunctionCode(symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm))
+
+
+class _Writer:
+    def __init__(self, kernel: Kernel, width: int):
+        self.kernel = kernel
+        self.width = width
+        self.frame = Frame(kernel)
+        self.function = FunctionText()
+        self.strides = find_strides(kernel, width)
+
+    def rows(self) -> None:
+        function = self.function
+        loop = Loop(function, "rows")
+        row = loop.phi("i64", "%row_begin")
+        is_more = function.inst(f"icmp slt i64 {row}, %row_end")
+        function.line(f"br i1 {is_more}, label %row, label %end")
+        function.open("row")
+        self.columns(self.outer_tids(row))
+        loop.close([function.inst(f"add i64 {row}, 1")])
+        function.open("end")
+        function.line("ret void")
+
+    def outer_tids(self, row: str) -> list[str]:
+        """The thread indices of all axes but the last: the digits of the row number, i32."""
+        function, digits = self.function, []
+        for axis in range(self.kernel.grid_rank - 2, -1, -1):
+            digit = row
+            if axis > 0:
+                extent = self.frame.grid_extent(axis)
+                digit = function.inst(f"urem i64 {row}, {extent}")
+                row = function.inst(f"udiv i64 {row}, {extent}")
+            digits.append(function.inst(f"trunc nuw nsw i64 {digit} to i32"))
+        return digits[::-1]
+
+    def columns(self, outer: list[str]) -> None:
+        function = self.function
+        loop = Loop(function, "columns")
+        column = loop.phi("i64", "%col_begin")
+        end = function.inst(f"add i64 {column}, {self.width}")
+        is_full = function.inst(f"icmp sle i64 {end}, %col_end")
+        function.line(f"br i1 {is_full}, label %chunk, label %rest")
+        function.open("chunk")
+        self.body(outer, column, None)
+        loop.close([end])
+        function.open("rest")
+        if self.width > 1:
+            is_more = function.inst(f"icmp slt i64 {column}, %col_end")
+            function.line(f"br i1 {is_more}, label %tail, label %next")
+            function.open("tail")
+            self.body(outer, column, self.tail_mask(column))
+            function.line("br label %next")
+            function.open("next")
+
+    def tail_mask(self, column: str) -> str:
+        """The lanes below the end of the columns."""
+        function = self.function
+        left = function.inst(f"sub i64 %col_end, {column}")
+        left = function.inst(f"trunc i64 {left} to i32")
+        lanes = Lanes(self.frame, function, self.width, self.strides, None)
+        vector = lanes.many.wide("i32")
+        return function.inst(f"icmp ult {vector} {lanes.lane_numbers(32)}, {lanes.splat('i32', left)}")
+
+    def body(self, outer: list[str], column: str, mask: str | None) -> None:
+        lanes = Lanes(self.frame, self.function, self.width, self.strides, mask)
+        tid = self.function.inst(f"trunc nuw nsw i64 {column} to i32")
+        Emitter(lanes, [*outer, tid]).block(self.kernel.body)

@@ -1,0 +1,387 @@
+"""Loads and stores: where the elements of the lanes lie, and the cheapest access that touches just those.
+
+| elements of consecutive lanes | load | store |
+|---|---|---|
+| the same | scalar | scalar, of the last lane that is on |
+| adjacent | vector | vector |
+| adjacent, backwards | vector, reversed | reversed, vector |
+| one component of adjacent groups | wide vector, shuffled (all lanes on) | all components at once: shuffled, wide |
+| anything else | gather | scatter, in lane order |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxwarp.codegen.cpu.builder import memory_type
+from jaxwarp.codegen.cpu.lanes import Lanes
+from jaxwarp.ir.nodes import Load, Param, Store, Value
+from jaxwarp.types import Scalar, bool_, int32
+
+# Wide accesses to more components than this cost more in shuffles than gathers do.
+_MAX_GROUP = 4
+
+
+@dataclass(frozen=True)
+class Place:
+    """The element of lane j: `pointer[constant + j * step + offsets[j]]`.
+
+    Attributes:
+        pointer: a scalar pointer.
+        constant: elements, known.
+        step: elements, known, or an i64 operand.
+        offsets: elements, a vector of integers of `bits`, or None.
+    """
+
+    dtype: Scalar
+    pointer: str
+    constant: int = 0
+    step: int | str = 0
+    offsets: str | None = None
+    bits: int = 64
+
+    @property
+    def is_uniform(self) -> bool:
+        return self.step == 0 and self.offsets is None
+
+    def is_strided(self, step: int) -> bool:
+        return self.step == step and self.offsets is None
+
+
+def locate(lanes: Lanes, param: Param, indices: Sequence[Value]) -> Place:
+    """The place of an access. All scalar arithmetic is in 64 bits."""
+    walker = _Locator(lanes, param)
+    for axis, index in enumerate(indices):
+        walker.add(axis, index)
+    return walker.place()
+
+
+class _Locator:
+    def __init__(self, lanes: Lanes, param: Param):
+        self.lanes = lanes
+        self.inst = lanes.function.inst
+        self.param = param
+        self.constant = 0
+        self.terms: list[str] = []  # i64 operands
+        self.step = 0
+        self.steps: list[str] = []
+        self.vectors: list[tuple[Value, int | str]] = []  # varying indices and what each counts
+
+    def add(self, axis: int, index: Value) -> None:
+        unit = self.lanes.frame.stride(self.param, axis)
+        stride = self.lanes.strides.of[index]
+        if stride is None:
+            self.vectors.append((index, unit))
+            return
+        scalar = self.lanes.scalar(index)
+        if stride < 0:
+            # Counted from the last lane, see uniformity.py.
+            last = self.lanes.width - 1
+            scalar = self.inst(f"add i{index.type.bits} {scalar}, {last * stride}")
+            self.add_term("i64", str(-last * stride), unit)
+        self.add_term(f"i{index.type.bits}", scalar, unit)
+        if isinstance(unit, int):
+            self.step += stride * unit
+        elif stride:
+            self.steps.append(self.product(str(stride), unit))
+
+    def add_term(self, type_: str, scalar: str, unit: int | str) -> None:
+        if scalar.startswith("%"):
+            self.terms.append(self.lanes.derive((scalar, unit), lambda: self.product(self.widen(type_, scalar), unit)))
+        elif isinstance(unit, int):
+            self.constant += int(scalar) * unit
+        elif int(scalar):
+            self.terms.append(self.product(scalar, unit))
+
+    def widen(self, type_: str, scalar: str) -> str:
+        if type_ == "i64":
+            return scalar
+        return self.lanes.derive((scalar, type_), lambda: self.inst(f"sext {type_} {scalar} to i64"))
+
+    def product(self, scalar: str, unit: int | str) -> str:
+        return scalar if unit == 1 else self.inst(f"mul i64 {scalar}, {unit}")
+
+    def total(self, terms: Sequence[str]) -> str:
+        result = terms[0]
+        for term in terms[1:]:
+            left, right = result, term
+            result = self.lanes.derive(("sum", left, right), lambda a=left, b=right: self.inst(f"add i64 {a}, {b}"))
+        return result
+
+    def place(self) -> Place:
+        pointer = self.lanes.frame.pointer(self.param)
+        type_ = memory_type(self.param.dtype)
+        if self.terms:
+            base, offset = pointer, self.total(self.terms)
+            pointer = self.lanes.derive(
+                (base, offset), lambda: self.inst(f"getelementptr {type_}, ptr {base}, i64 {offset}")
+            )
+        step: int | str = self.step
+        if self.steps:
+            step = self.total([*self.steps, *([str(self.step)] if self.step else [])])
+        offsets, bits = self.offsets() if self.vectors else (None, 64)
+        return Place(self.param.dtype, pointer, self.constant, step, offsets, bits)
+
+    def offsets(self) -> tuple[str, int]:
+        """The varying part. 32 bits are enough where no valid offset needs more; others may wrap, they are not used."""
+        count = self.lanes.frame.element_count(self.param)
+        (first, unit), is_single = self.vectors[0], len(self.vectors) == 1
+        small = (count is not None and count < 1 << 31) or (is_single and unit == 1 and first.type is int32)
+        bits = 32 if small else 64
+        wide = self.lanes.many.wide(f"i{bits}")
+        parts = []
+        for index, unit in self.vectors:
+            part = self.lanes.vector(index)
+            if index.type.bits != bits:
+                cast = "sext" if bits > index.type.bits else "trunc"
+                part = self.inst(f"{cast} {self.lanes.many.type(index.type)} {part} to {wide}")
+            if unit != 1:
+                part = self.inst(f"mul {wide} {part}, {self.lanes.splat(f'i{bits}', str(unit))}")
+            parts.append(part)
+        result = parts[0]
+        for part in parts[1:]:
+            result = self.inst(f"add {wide} {result}, {part}")
+        return result, bits
+
+
+def element_pointer(lanes: Lanes, place: Place, constant: int | None = None) -> str:
+    """The scalar pointer to lane 0's element, or to the one `constant` elements from the place's pointer."""
+    at = place.constant if constant is None else constant
+    if at == 0:
+        return place.pointer
+    return lanes.function.inst(f"getelementptr {memory_type(place.dtype)}, ptr {place.pointer}, i64 {at}")
+
+
+def element_pointers(lanes: Lanes, place: Place) -> str:
+    """A vector of pointers, one per lane."""
+    inst, many = lanes.function.inst, lanes.many
+    offsets, bits = place.offsets, place.bits
+    if isinstance(place.step, str) or offsets is None:
+        if offsets is not None and bits == 32:
+            offsets = inst(f"sext {many.wide('i32')} {offsets} to {many.wide('i64')}")
+        bits = 64
+    wide = many.wide(f"i{bits}")
+    steps = None
+    if isinstance(place.step, str):
+        steps = inst(f"mul {wide} {lanes.splat('i64', place.step)}, {lanes.lane_numbers(64)}")
+    elif place.step or offsets is None:
+        steps = lanes.lane_numbers(bits, place.step)
+    if offsets is None:
+        offsets = steps
+    elif steps is not None:
+        offsets = inst(f"add {wide} {offsets}, {steps}")
+    base = element_pointer(lanes, place)
+    return inst(f"getelementptr {memory_type(place.dtype)}, ptr {base}, {wide} {offsets}")
+
+
+def emit_load(lanes: Lanes, op: Load) -> None:
+    """Binds the result of a load."""
+    place = locate(lanes, op.param, op.indices)
+    is_scalar = lanes.strides.is_scalar(op.result)
+    raw = _load_scalar(lanes, place) if is_scalar else _load_vector(lanes, place, op)
+    lanes.bind(op.result, from_memory(lanes, op.result.type, raw, is_scalar))
+
+
+def _load_scalar(lanes: Lanes, place: Place) -> str:
+    pointer = element_pointer(lanes, place)
+    return lanes.function.inst(f"load {memory_type(place.dtype)}, ptr {pointer}, align {place.dtype.bytes}")
+
+
+def _load_vector(lanes: Lanes, place: Place, op: Load) -> str:
+    if place.is_strided(1):
+        return _load_adjacent(lanes, place, element_pointer(lanes, place), lanes.mask)
+    if place.is_strided(-1):
+        first = element_pointer(lanes, place, place.constant - lanes.width + 1)
+        mask = None if lanes.mask is None else _reverse(lanes, "i1", lanes.mask)
+        return _reverse(lanes, memory_type(place.dtype), _load_adjacent(lanes, place, first, mask))
+    group = _group(lanes, op.param, op.indices)
+    if group is not None and lanes.mask is None:
+        return _load_component(lanes, place, *group)
+    return _gather(lanes, place)
+
+
+def _load_adjacent(lanes: Lanes, place: Place, pointer: str, mask: str | None) -> str:
+    type_ = memory_type(place.dtype)
+    wide = lanes.many.wide(type_)
+    align = place.dtype.bytes
+    if mask is None:
+        return lanes.function.inst(f"load {wide}, ptr {pointer}, align {align}")
+    name = f"{wide} @llvm.masked.load.{_suffix(lanes, type_)}.p0"
+    mask_type = lanes.many.mask_type
+    lanes.function.declare(f"declare {name}(ptr, i32, {mask_type}, {wide})")
+    return lanes.function.inst(f"call {name}(ptr {pointer}, i32 {align}, {mask_type} {mask}, {wide} zeroinitializer)")
+
+
+def _gather(lanes: Lanes, place: Place) -> str:
+    type_ = memory_type(place.dtype)
+    wide, pointers, mask_type = lanes.many.wide(type_), lanes.many.wide("ptr"), lanes.many.mask_type
+    name = f"{wide} @llvm.masked.gather.{_suffix(lanes, type_)}.v{lanes.width}p0"
+    lanes.function.declare(f"declare {name}({pointers}, i32, {mask_type}, {wide})")
+    at, mask = element_pointers(lanes, place), lanes.mask_operand()
+    return lanes.function.inst(
+        f"call {name}({pointers} {at}, i32 {place.dtype.bytes}, {mask_type} {mask}, {wide} zeroinitializer)"
+    )
+
+
+def _suffix(lanes: Lanes, type_: str) -> str:
+    return f"v{lanes.width}" + {"float": "f32", "double": "f64"}.get(type_, type_)
+
+
+def _reverse(lanes: Lanes, type_: str, vector: str) -> str:
+    wide = lanes.many.wide(type_)
+    order = ", ".join(f"i32 {lane}" for lane in reversed(range(lanes.width)))
+    return lanes.function.inst(f"shufflevector {wide} {vector}, {wide} poison, <{lanes.width} x i32> <{order}>")
+
+
+def _group(lanes: Lanes, param: Param, indices: Sequence[Value]) -> tuple[int, int] | None:
+    """(components, component) if consecutive lanes access one component of consecutive small groups.
+
+    That is a[.., i, c, ..] with i linear of stride 1 and c, ... known in axes of static extent. Then the whole group of
+    a lane that is on lies in the array, whichever component the lane asks for.
+    """
+    strides = [lanes.strides.of[i] for i in indices]
+    if sorted(s != 0 for s in strides)[-2:] != [False, True] or 1 not in strides:
+        return None
+    size, component = 1, 0
+    for axis in range(param.rank - 1, strides.index(1), -1):
+        extent, scalar = param.shape[axis], lanes.scalar(indices[axis])
+        if extent is None or scalar.startswith("%") or not 0 <= int(scalar) < extent:
+            return None
+        component += int(scalar) * size
+        size *= extent
+    return (size, component) if 1 < size <= _MAX_GROUP else None
+
+
+def _load_component(lanes: Lanes, place: Place, size: int, component: int) -> str:
+    type_, width = memory_type(place.dtype), lanes.width
+    first = element_pointer(lanes, place, place.constant - component)
+    wide = f"<{size * width} x {type_}>"
+    # The loads of the other components are the same instruction, which LLVM merges.
+    groups = lanes.function.inst(f"load {wide}, ptr {first}, align {place.dtype.bytes}")
+    order = ", ".join(f"i32 {size * lane + component}" for lane in range(width))
+    return lanes.function.inst(f"shufflevector {wide} {groups}, {wide} poison, <{width} x i32> <{order}>")
+
+
+def emit_store(lanes: Lanes, op: Store) -> None:
+    """Emits a store of its own."""
+    place = locate(lanes, op.param, op.indices)
+    if place.is_uniform:
+        _store_scalar(lanes, place, op.value)
+        return
+    value = to_memory(lanes, op.value)
+    if place.is_strided(1):
+        _store_adjacent(lanes, place, element_pointer(lanes, place), value, lanes.mask)
+    elif place.is_strided(-1):
+        first = element_pointer(lanes, place, place.constant - lanes.width + 1)
+        mask = None if lanes.mask is None else _reverse(lanes, "i1", lanes.mask)
+        _store_adjacent(lanes, place, first, _reverse(lanes, memory_type(place.dtype), value), mask)
+    else:
+        _scatter(lanes, place, value)
+
+
+def to_memory(lanes: Lanes, value: Value, scalar: bool = False) -> str:
+    """A value as memory holds it: bools take a byte."""
+    operand, builder = (lanes.scalar(value), lanes.one) if scalar else (lanes.vector(value), lanes.many)
+    if value.type is not bool_:
+        return operand
+    return builder.inst(f"zext {builder.mask_type} {operand} to {builder.wide('i8')}")
+
+
+def from_memory(lanes: Lanes, dtype: Scalar, raw: str, scalar: bool = False) -> str:
+    """A value read from memory, as a register holds it."""
+    builder = lanes.one if scalar else lanes.many
+    return (
+        builder.inst(f"icmp ne {builder.wide('i8')} {raw}, {'0' if builder.width == 1 else 'zeroinitializer'}")
+        if dtype is bool_
+        else raw
+    )
+
+
+def _store_scalar(lanes: Lanes, place: Place, value: Value) -> None:
+    """All lanes store to one element: any order of threads is right, and in lane order the last one stays."""
+    if lanes.strides.of[value] == 0:
+        scalar = lanes.scalar(value)
+    else:
+        scalar = extract_lane(lanes, lanes.one.type(value.type), lanes.vector(value), last_lane(lanes))
+    if value.type is bool_:
+        scalar = lanes.one.inst(f"zext i1 {scalar} to i8")
+    type_, pointer = memory_type(place.dtype), element_pointer(lanes, place)
+    lanes.function.line(f"store {type_} {scalar}, ptr {pointer}, align {place.dtype.bytes}")
+
+
+def extract_lane(lanes: Lanes, type_: str, vector: str, lane: str) -> str:
+    """One element of a vector; `lane` is an i64 operand."""
+    return lanes.function.inst(f"extractelement {lanes.many.wide(type_)} {vector}, i64 {lane}")
+
+
+def last_lane(lanes: Lanes) -> str:
+    """The number of the last lane that is on, i64."""
+    if lanes.mask is None:
+        return str(lanes.width - 1)
+    type_ = f"i{lanes.width}"
+    lanes.function.declare(f"declare {type_} @llvm.ctlz.{type_}({type_}, i1)")
+    bits = lanes.bits(lanes.mask)
+    zeros = lanes.function.inst(f"call {type_} @llvm.ctlz.{type_}({type_} {bits}, i1 false)")
+    wide = zeros if lanes.width == 64 else lanes.function.inst(f"zext {type_} {zeros} to i64")
+    return lanes.function.inst(f"sub i64 {lanes.width - 1}, {wide}")
+
+
+def _store_adjacent(lanes: Lanes, place: Place, pointer: str, value: str, mask: str | None) -> None:
+    type_, align = memory_type(place.dtype), place.dtype.bytes
+    wide = lanes.many.wide(type_)
+    if mask is None:
+        lanes.function.line(f"store {wide} {value}, ptr {pointer}, align {align}")
+        return
+    name = f"void @llvm.masked.store.{_suffix(lanes, type_)}.p0"
+    mask_type = lanes.many.mask_type
+    lanes.function.declare(f"declare {name}({wide}, ptr, i32, {mask_type})")
+    lanes.function.line(f"call {name}({wide} {value}, ptr {pointer}, i32 {align}, {mask_type} {mask})")
+
+
+def _scatter(lanes: Lanes, place: Place, value: str) -> None:
+    type_ = memory_type(place.dtype)
+    wide, pointers, mask_type = lanes.many.wide(type_), lanes.many.wide("ptr"), lanes.many.mask_type
+    name = f"void @llvm.masked.scatter.{_suffix(lanes, type_)}.v{lanes.width}p0"
+    lanes.function.declare(f"declare {name}({wide}, {pointers}, i32, {mask_type})")
+    at, mask, align = element_pointers(lanes, place), lanes.mask_operand(), place.dtype.bytes
+    lanes.function.line(f"call {name}({wide} {value}, {pointers} {at}, i32 {align}, {mask_type} {mask})")
+
+
+def store_group_size(lanes: Lanes, ops: Sequence[Store]) -> int:
+    """How many of `ops`, from the first on, store all components of adjacent groups in order; 0 if they do not."""
+    first = ops[0]
+    if lanes.mask is not None or lanes.width == 1 or first.param.rank < 2:
+        return 0
+    group = _group(lanes, first.param, first.indices)
+    if group is None or len(ops) < group[0]:
+        return 0
+    prefix = next(axis for axis, i in enumerate(first.indices) if lanes.strides.of[i] == 1) + 1
+    for component, op in enumerate(ops[: group[0]]):
+        is_next = op.param is first.param and op.indices[:prefix] == first.indices[:prefix]
+        if not is_next or _group(lanes, op.param, op.indices) != (group[0], component):
+            return 0
+    return group[0]
+
+
+def emit_store_group(lanes: Lanes, ops: Sequence[Store]) -> None:
+    """Stores all components of adjacent groups: interleaves the vectors and stores them as one."""
+    place = locate(lanes, ops[0].param, ops[0].indices)
+    width, size, type_ = lanes.width, len(ops), memory_type(place.dtype)
+    parts, lanes_each = [to_memory(lanes, op.value) for op in ops], width
+    while len(parts) > 1:
+        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+        parts = [_concatenate(lanes, type_, lanes_each, pair) for pair in pairs]
+        lanes_each *= 2
+    order = ", ".join(f"i32 {component * width + lane}" for lane in range(width) for component in range(size))
+    joined, wide = f"<{lanes_each} x {type_}>", f"<{size * width} x {type_}>"
+    mixed = lanes.function.inst(f"shufflevector {joined} {parts[0]}, {joined} poison, <{size * width} x i32> <{order}>")
+    lanes.function.line(f"store {wide} {mixed}, ptr {element_pointer(lanes, place)}, align {place.dtype.bytes}")
+
+
+def _concatenate(lanes: Lanes, type_: str, length: int, pair: Sequence[str]) -> str:
+    """Two vectors of `length` after one another; a missing second one is left undefined."""
+    vector = f"<{length} x {type_}>"
+    second = pair[1] if len(pair) == 2 else "poison"
+    order = ", ".join(f"i32 {i}" for i in range(2 * length))
+    return lanes.function.inst(f"shufflevector {vector} {pair[0]}, {vector} {second}, <{2 * length} x i32> <{order}>")

@@ -1,0 +1,85 @@
+"""Launches CPU code on NumPy arrays, without JAX: for tests and tools."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxwarp.codegen.cpu.compile import CpuCode, compile_cpu, load_bitcode
+from jaxwarp.codegen.cpu.frame import GRID
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.ir.nodes import Kernel
+
+Tile = tuple[int, int, int, int]
+"""row_begin, row_end, col_begin, col_end"""
+
+_LAUNCH = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+)
+
+
+def run_cpu(
+    kernel: Kernel,
+    grid: Sequence[int],
+    buffers: Sequence[np.ndarray],
+    width: int | None = None,
+    tiles: Sequence[Tile] | None = None,
+) -> CpuCode:
+    """Launches a prepared kernel, in place, in this thread.
+
+    Args:
+        kernel: the kernel.
+        grid: launch extents.
+        buffers: one C-contiguous array per parameter.
+        width: threads per vector; by default what suits.
+        tiles: the rectangles to run, one after the other; by default one, the whole grid.
+
+    Returns:
+        The code that ran.
+
+    Raises:
+        KernelTypeError: a buffer is not what the parameter is.
+    """
+    code = compile_cpu(kernel, width)
+    launch(code, kernel, grid, buffers, tiles)
+    return code
+
+
+def launch(
+    code: CpuCode,
+    kernel: Kernel,
+    grid: Sequence[int],
+    buffers: Sequence[np.ndarray],
+    tiles: Sequence[Tile] | None = None,
+) -> None:
+    """Runs compiled code of `kernel`; see `run_cpu`."""
+    _require_fit(kernel, grid, buffers)
+    address = load_bitcode(code.bitcode, hashlib.sha256(code.bitcode).hexdigest(), code.symbol)
+    function = _LAUNCH(address)
+    # ctypes arrays are at least one element long, so that there is an address.
+    pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(b.ctypes.data for b in buffers))
+    entries = [grid[axis] if source == GRID else buffers[source].shape[axis] for source, axis in code.geometry]
+    geometry = (ctypes.c_int64 * max(1, len(entries)))(*entries)
+    for tile in tiles if tiles is not None else [(0, math.prod(grid[:-1]), 0, grid[-1])]:
+        function(ctypes.addressof(pointers), ctypes.addressof(geometry), *tile)
+
+
+def _require_fit(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray]) -> None:
+    if len(grid) != kernel.grid_rank or len(buffers) != len(kernel.params):
+        raise KernelTypeError(
+            f"{kernel.name}: expected {kernel.grid_rank} grid extents and {len(kernel.params)} buffers,"
+            f" got {len(grid)} and {len(buffers)}"
+        )
+    for param, buffer in zip(kernel.params, buffers, strict=True):
+        shape_fits = len(buffer.shape) == param.rank and all(
+            known in (None, extent) for known, extent in zip(param.shape, buffer.shape, strict=True)
+        )
+        if buffer.dtype != param.dtype.numpy or not shape_fits or not buffer.flags.c_contiguous:
+            raise KernelTypeError(
+                f"{kernel.name}: buffer {param.name}: expected contiguous {param.dtype} of shape {param.shape},"
+                f" got {buffer.dtype} of shape {buffer.shape}"
+            )

@@ -1,0 +1,68 @@
+"""The machine that code is made for."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+from jaxwarp.codegen.cpu.builder import require_width
+from jaxwarp.errors import InternalError, KernelValueError
+from jaxwarp.ir.nodes import Call, Kernel, Load, walk
+
+WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A CPU as LLVM names it."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    def target_machine(self, optimisation: int = 3) -> llvm.TargetMachine:
+        """A code generator of position-independent objects."""
+        target = llvm.Target.from_triple(self.triple)
+        return target.create_target_machine(
+            cpu=self.cpu, features=self.features, opt=optimisation, reloc="pic", codemodel="small"
+        )
+
+    @property
+    def vector_bits(self) -> int:
+        """The width of the vector registers."""
+        enabled = set(self.features.split(","))
+        if "+avx512f" in enabled:
+            return 512
+        return 256 if "+avx2" in enabled or "+avx" in enabled else 128
+
+
+@functools.cache
+def host() -> Machine:
+    """The machine this process runs on."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
+    """Lanes for a kernel: two registers of float32, so that two operations are in flight; one of float64.
+
+    The environment variable JAXWARP_CPU_WIDTH overrides the choice.
+    """
+    given = os.environ.get(WIDTH_VARIABLE)
+    if given:
+        try:
+            return require_width(int(given))
+        except (ValueError, InternalError):
+            raise KernelValueError(f"{WIDTH_VARIABLE} must be 1, 2, 4, 8, 16, 32 or 64, got {given!r}") from None
+    lanes = (machine or host()).vector_bits // 32
+    return lanes if _is_wide(kernel) else 2 * lanes
+
+
+def _is_wide(kernel: Kernel) -> bool:
+    """Does the kernel compute mostly in 64 bits?"""
+    results = [op.result.type for op in walk(kernel.body) if isinstance(op, (Call, Load))]
+    return 2 * sum(t.bits == 64 for t in results) > len(results)

@@ -1,0 +1,244 @@
+"""Which values are the same in all lanes, which step evenly from lane to lane, which vary.
+
+A vector of lanes runs consecutive threads along the last grid axis. Per value the analysis finds a *stride*:
+
+* 0: **uniform**, one scalar serves every active lane;
+* s: **linear**, lane j holds `base + j*s` in the wrapping arithmetic of the type, with `base` that of lane 0;
+* None: **varying**.
+
+"Every active lane" is what makes the counter of a divergent loop uniform: the lanes still running have all run the same
+number of iterations. What leaves such a loop, or a branch that lanes take differently, varies.
+
+Linear values obey wrapping arithmetic, so a vector made of one is exact. As an index it is used in 64 bits as
+`sext(base) + j*s`. For s > 0 that equals the lane's true index whenever the latter is not negative, and a negative
+index is an error of the program: with |s| * lanes below 2**31 a lane wraps at most once, and from positive to negative.
+For s < 0 the same holds counted from the last lane. Widening casts are different, since adding to a wrapped and widened
+value can make it valid again; they keep linearity only where nothing can have wrapped (`exact`), as for a thread index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jaxwarp.errors import InternalError
+from jaxwarp.ir.nodes import (
+    Atomic,
+    Block,
+    Call,
+    Const,
+    For,
+    If,
+    Kernel,
+    Load,
+    Op,
+    Size,
+    Store,
+    Tid,
+    Value,
+    While,
+    walk,
+)  # fmt: skip
+
+Stride = int | None
+
+# Bounds j*s for any lane count, see above.
+_MAX_STRIDE = 1 << 20
+
+# Rows that map linear integers to linear integers, given the right operands.
+_ADDITIVE = ("add", "sub")
+
+
+@dataclass
+class Strides:
+    """The result of the analysis. `used` are the values that something reads."""
+
+    of: dict[Value, Stride] = field(default_factory=dict)
+    used: set[Value] = field(default_factory=set)
+
+    def is_uniform(self, *values: Value) -> bool:
+        return all(self.of[v] == 0 for v in values)
+
+    def is_scalar(self, value: Value) -> bool:
+        """Is one scalar enough: uniform, or linear by its base?"""
+        return self.of[value] is not None
+
+    def has_uniform_trips(self, loop: For | While) -> bool:
+        """Do all active lanes run the loop equally often?"""
+        if isinstance(loop, For):
+            return self.is_uniform(loop.start, loop.stop, loop.step)
+        return self.is_uniform(loop.condition.results[0])
+
+
+def find_strides(
+    kernel: Kernel,
+    width: int,
+    assumed: Mapping[Value, Stride] | None = None,
+    choices: Mapping[Value, bool] | None = None,
+) -> Strides:
+    """Analyses a kernel.
+
+    Args:
+        kernel: a prepared kernel.
+        width: lanes; with one lane everything is uniform.
+        assumed: strides that hold in the chunks this version of the code is for.
+        choices: bools that are constant in those chunks.
+    """
+    used = {v for op in walk(kernel.body) for v in op.operands}
+    used.update(v for op in walk(kernel.body) for block in op.blocks for v in block.results)
+    if width == 1:
+        every = [v for op in walk(kernel.body) for v in (*op.defined, *(p for b in op.blocks for p in b.params))]
+        return Strides(dict.fromkeys(every, 0), used)
+    analysis = _Analysis(kernel.grid_rank - 1, assumed or {}, choices or {})
+    analysis.run(kernel.body)
+    return Strides(analysis.strides, used)
+
+
+class _Analysis:
+    """Optimistic: a value starts at the first stride found and is lowered to varying where another is found.
+
+    One sweep visits a loop's body once, so sweeps are repeated until none changes anything.
+    """
+
+    def __init__(self, lane_axis: int, assumed: Mapping[Value, Stride], choices: Mapping[Value, bool]):
+        self.lane_axis = lane_axis
+        self.assumed = assumed
+        self.choices = choices
+        self.strides: dict[Value, Stride] = {}
+        self.exact: set[Value] = set()  # linear or uniform, and no lane has wrapped
+        self.constants: dict[Value, bool | int | float] = {}
+        self.changed = True
+
+    def run(self, body: Block) -> None:
+        while self.changed:
+            self.changed = False
+            self.block(body)
+
+    def lower(self, value: Value, stride: Stride) -> None:
+        """Notes that `value` was found to have `stride`."""
+        if value in self.assumed:
+            stride = self.assumed[value]
+        if value not in self.strides:
+            self.strides[value] = stride
+            self.changed = True
+        elif self.strides[value] is not None and self.strides[value] != stride:
+            self.strides[value] = None
+            self.exact.discard(value)
+            self.changed = True
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: Op) -> None:
+        match op:
+            case Const():
+                self.constants[op.result] = op.value
+                self.lower(op.result, 0)
+            case Tid():
+                self.exact.add(op.result)
+                self.lower(op.result, 1 if op.axis == self.lane_axis else 0)
+            case Size():
+                self.lower(op.result, 0)
+            case Call():
+                self.lower(op.result, self.call(op))
+            case Load():
+                self.lower(op.result, 0 if all(self.strides[i] == 0 for i in op.indices) else None)
+            case Store():
+                pass
+            case Atomic():
+                self.lower(op.result, None)
+            case If():
+                self.if_(op)
+            case For():
+                self.for_(op)
+            case While():
+                self.while_(op)
+            case _:
+                raise InternalError(f"the uniformity analysis does not know {type(op).__name__}")
+
+    def call(self, op: Call) -> Stride:
+        strides = [self.strides[a] for a in op.args]
+        if all(s == 0 for s in strides):
+            return 0
+        if None in strides or not op.result.type.is_int:
+            return self.select(op) if op.builtin.name == "select" else None
+        stride = self.linear(op, [s or 0 for s in strides])
+        if stride is not None and abs(stride) > _MAX_STRIDE:
+            return None
+        return stride
+
+    def select(self, op: Call) -> Stride:
+        condition, yes, no = op.args
+        if condition in self.choices:
+            return self.strides[yes if self.choices[condition] else no]
+        return self.join([condition], [yes, no])
+
+    def join(self, conditions: list[Value], values: list[Value]) -> Stride:
+        """The stride of one of `values`, chosen by `conditions`."""
+        strides = {self.strides[v] for v in values}
+        uniform = all(self.strides[c] == 0 for c in conditions)
+        return strides.pop() if len(strides) == 1 and (uniform or values[0] is values[1]) else None
+
+    def linear(self, op: Call, strides: list[int]) -> Stride:
+        """The stride of an integer operation on linear and uniform operands, None if it is not linear."""
+        match op.builtin.name:
+            case "add":
+                return strides[0] + strides[1]
+            case "sub":
+                return strides[0] - strides[1]
+            case "neg":
+                return -strides[0]
+            case "mul":
+                for i, j in ((0, 1), (1, 0)):
+                    if op.args[j] in self.constants:
+                        return strides[i] * int(self.constants[op.args[j]])
+                return None
+            case "shl":
+                count = self.constants.get(op.args[1])
+                return strides[0] << int(count) if count is not None and 0 <= count < 20 else None
+            case "cast" if op.args[0].type.is_int:
+                if op.result.type.bits <= op.args[0].type.bits:
+                    return strides[0]
+                if op.args[0] in self.exact:
+                    self.exact.add(op.result)
+                    return strides[0]
+                return None
+            case "select":
+                return self.select(op)
+            case _:
+                return None
+
+    def if_(self, op: If) -> None:
+        self.block(op.then)
+        self.block(op.orelse)
+        for result, yes, no in zip(op.results, op.then.results, op.orelse.results, strict=True):
+            if op.condition in self.choices:
+                self.lower(result, self.strides[yes if self.choices[op.condition] else no])
+            else:
+                self.lower(result, self.join([op.condition], [yes, no]))
+
+    def for_(self, op: For) -> None:
+        index, *params = op.body.params
+        self.lower(index, self.strides[op.start] if self.strides[op.step] == 0 else None)
+        self.enter(params, op.inits)
+        self.block(op.body)
+        self.enter(params, op.body.results)
+        uniform = all(self.strides[v] == 0 for v in (op.start, op.stop, op.step))
+        self.leave(op, params, uniform)
+
+    def while_(self, op: While) -> None:
+        self.enter(op.condition.params, op.inits)
+        self.block(op.condition)
+        self.enter(op.body.params, op.condition.params)
+        self.block(op.body)
+        self.enter(op.condition.params, op.body.results)
+        self.leave(op, op.condition.params, self.strides[op.condition.results[0]] == 0)
+
+    def enter(self, params: tuple[Value, ...] | list[Value], values: tuple[Value, ...]) -> None:
+        for param, value in zip(params, values, strict=True):
+            self.lower(param, self.strides[value])
+
+    def leave(self, op: For | While, params: tuple[Value, ...] | list[Value], uniform: bool) -> None:
+        for result, param in zip(op.results, params, strict=True):
+            self.lower(result, self.strides[param] if uniform else None)
