@@ -1,1 +1,17 @@
-"""CUDA C++ from the IR, compiled by NVRTC."""
+"""CUDA C++ from the IR, compiled by NVRTC.
+
+code = print_cuda(prepare(kernel))          text, symbol, geometry
+compile_cuda(code, default_archs())         cubins (and PTX) for the image of a launch
+ptx(code, 90), resources(code, 90)          to look at
+"""
+
+from jaxwarp.codegen.cuda.compile import DEFAULT_ARCHITECTURES as DEFAULT_ARCHITECTURES
+from jaxwarp.codegen.cuda.compile import Entry as Entry
+from jaxwarp.codegen.cuda.compile import Resources as Resources
+from jaxwarp.codegen.cuda.compile import compile_cuda as compile_cuda
+from jaxwarp.codegen.cuda.compile import default_archs as default_archs
+from jaxwarp.codegen.cuda.compile import ptx as ptx
+from jaxwarp.codegen.cuda.compile import resources as resources
+from jaxwarp.codegen.cuda.emit import DEFAULT_BLOCK as DEFAULT_BLOCK
+from jaxwarp.codegen.cuda.emit import CudaCode as CudaCode
+from jaxwarp.codegen.cuda.emit import print_cuda as print_cuda

@@ -1,0 +1,170 @@
+"""From CUDA text to cubins and PTX: architectures, the code cache, errors at the user's line, what a kernel uses."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxwarp.codegen import cache
+from jaxwarp.codegen.cuda import nvrtc
+from jaxwarp.codegen.cuda.emit import CudaCode
+from jaxwarp.errors import CompileError, InternalError, KernelValueError, Loc
+
+CUBIN = 1
+PTX = 2
+
+# Compiled for where no device is present: from Ampere on, one of each generation that data centres and desktops have.
+DEFAULT_ARCHITECTURES = (80, 90, 100, 120)
+# Contraction is an operation of the IR (passes/contract_fma), never the compiler's.
+_OPTIONS = ("--std=c++17", "--fmad=false")
+# Raise to forget what earlier versions of this module have put in the cache.
+_CACHE_VERSION = "cuda-1"
+
+
+class Entry(NamedTuple):
+    """One form of a kernel: `kind` is CUBIN or PTX, `arch` is 90 for sm_90."""
+
+    kind: int
+    arch: int
+    code: bytes
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What ptxas reports of a kernel on one architecture; sizes in bytes per thread, shared memory per block."""
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
+    shared: int
+
+
+def compile_cuda(code: CudaCode, archs: Sequence[int | str], ptx: Sequence[int | str] = ()) -> tuple[Entry, ...]:
+    """A cubin of the text for each of `archs` and PTX for each of `ptx`; what was compiled before is in the code cache.
+
+    Args:
+        code: what `print_cuda` made.
+        archs: architectures as 90 or "sm_90".
+        ptx: the same, for PTX.
+
+    Raises:
+        KernelValueError: an architecture that this NVRTC does not know.
+        CompileError: there is no NVRTC, or it refuses the text.
+    """
+    wanted = [(CUBIN, architecture(a)) for a in archs] + [(PTX, architecture(a)) for a in ptx]
+    return tuple(Entry(kind, arch, _compile_cached(code, kind, arch)) for kind, arch in wanted)
+
+
+def ptx(code: CudaCode, arch: int | str) -> str:
+    """The PTX of a text.
+
+    Raises:
+        KernelValueError, CompileError: as `compile_cuda`.
+    """
+    return _compile_cached(code, PTX, architecture(arch)).rstrip(b"\0").decode()
+
+
+def resources(code: CudaCode, arch: int | str) -> Resources:
+    """Registers, spills, stack and shared memory of a kernel on an architecture.
+
+    Raises:
+        KernelValueError, CompileError: as `compile_cuda`.
+    """
+    log = _compile(code, CUBIN, architecture(arch), ("--ptxas-options=-v",)).log
+    return Resources(
+        registers=_reported(r"Used (\d+) registers", log, required=True),
+        spill_stores=_reported(r"(\d+) bytes spill stores", log, required=True),
+        spill_loads=_reported(r"(\d+) bytes spill loads", log, required=True),
+        stack=_reported(r"(\d+) bytes stack frame", log, required=True),
+        shared=_reported(r"(\d+) bytes smem", log),
+    )
+
+
+def default_archs() -> tuple[int, ...]:
+    """Architectures to compile for where no device is present.
+
+    The environment variable JAXWARP_CUDA_ARCHS ("80,90") says which; else the common ones that this NVRTC knows.
+
+    Raises:
+        KernelValueError: the variable is not such a list.
+        CompileError: there is no NVRTC.
+    """
+    given = os.environ.get("JAXWARP_CUDA_ARCHS", "").strip()
+    if given:
+        return tuple(architecture(a.strip()) for a in given.split(","))
+    known = nvrtc.supported_architectures()
+    return tuple(a for a in DEFAULT_ARCHITECTURES if a in known)
+
+
+def architecture(arch: int | str) -> int:
+    """90 from 90, "90" or "sm_90".
+
+    Raises:
+        KernelValueError: this NVRTC does not compile for it.
+    """
+    number = str(arch).removeprefix("sm_").removeprefix("compute_")
+    known = nvrtc.supported_architectures()
+    if not number.isdigit() or int(number) not in known:
+        major, minor = nvrtc.version()
+        listed = ", ".join(f"sm_{a}" for a in known)
+        raise KernelValueError(f"architecture {arch!r} is not one that NVRTC {major}.{minor} compiles for: {listed}")
+    return int(number)
+
+
+def _compile_cached(code: CudaCode, kind: int, arch: int) -> bytes:
+    name = cache.key(_CACHE_VERSION, repr(nvrtc.version()), *_options(kind, arch), code.symbol, code.source)
+    found = cache.get(name)
+    if found is None:
+        found = _compile(code, kind, arch).code
+        cache.put(name, found)
+    return found
+
+
+def _options(kind: int, arch: int) -> tuple[str, ...]:
+    return (f"--gpu-architecture={'compute' if kind == PTX else 'sm'}_{arch}", *_OPTIONS)
+
+
+def _compile(code: CudaCode, kind: int, arch: int, extra: Sequence[str] = ()) -> nvrtc.Compiled:
+    name = f"{code.symbol}.cu"
+    try:
+        return nvrtc.compile_source(code.source, name, [*_options(kind, arch), *extra], kind == PTX)
+    except nvrtc.NvrtcError as error:
+        log = str(error).strip()
+        raise CompileError(
+            f"NVRTC refused the code of kernel {code.symbol} for sm_{arch}:\n{_indent(log)}\n"
+            f"  the code is kept in {_save(code)}",
+            _first_loc(log, name, code),
+            "this is a fault of jaxwarp: please report it with that file",
+        ) from None
+
+
+def _first_loc(log: str, name: str, code: CudaCode) -> Loc | None:
+    """The kernel line of the first message about a line of the text that comes from one."""
+    for number in re.findall(rf"^{re.escape(name)}\((\d+)\): error", log, re.MULTILINE):
+        at = int(number) - 1
+        if at < len(code.lines) and code.lines[at] is not None:
+            return code.lines[at]
+    return None
+
+
+def _save(code: CudaCode) -> str:
+    handle, path = tempfile.mkstemp(prefix=f"jaxwarp-{code.symbol}-", suffix=".cu")
+    with os.fdopen(handle, "w") as file:
+        file.write(code.source)
+    return path
+
+
+def _indent(text: str) -> str:
+    return "\n".join("  " + line if line else "" for line in text.splitlines())
+
+
+def _reported(pattern: str, log: str, required: bool = False) -> int:
+    found = re.search(pattern, log)
+    if found is None and required:
+        raise InternalError(f"the report of ptxas has no {pattern!r}:\n{log}")
+    return int(found[1]) if found is not None else 0

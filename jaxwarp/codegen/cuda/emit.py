@@ -1,0 +1,128 @@
+"""A kernel as CUDA C++ text, in the form that docs/design/0002-launch-abi.md names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from jaxwarp.builtins.rows import cuda_template
+from jaxwarp.codegen.cuda.control import ControlPrinter
+from jaxwarp.codegen.cuda.expression import Expr
+from jaxwarp.codegen.cuda.layout import Layout
+from jaxwarp.codegen.cuda.names import Names, symbol
+from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
+from jaxwarp.codegen.cuda.statements import Line
+from jaxwarp.errors import KernelValueError, Loc
+from jaxwarp.ir.nodes import Call, Kernel, Tid, walk
+
+DEFAULT_BLOCK = 256
+_LINE_LENGTH = 120
+
+# How often a range runs, without overflow; 0 for a step of 0.
+_RANGE_COUNT = """
+template <class U, class T> __device__ __forceinline__ U trips(T start, T stop, T step) {
+    if (step > 0 && start < stop) return ((U)stop - (U)start - 1) / (U)step + 1;
+    if (step < 0 && start > stop) return ((U)start - (U)stop - 1) / (0 - (U)step) + 1;
+    return 0;
+}
+#define RANGE_COUNT(U, T) \\
+    __device__ __forceinline__ U range_count(T start, T stop, T step) { return trips<U>(start, stop, step); }
+RANGE_COUNT(unsigned int, int)
+RANGE_COUNT(unsigned int, unsigned int)
+RANGE_COUNT(unsigned long long, long long)
+RANGE_COUNT(unsigned long long, unsigned long long)
+#undef RANGE_COUNT
+"""
+
+
+@dataclass(frozen=True)
+class CudaCode:
+    """The text of a kernel and how to call it.
+
+    Attributes:
+        symbol: the function in the text.
+        source: CUDA C++ without includes.
+        geometry: the integers it takes after the pointers, as in 0002; the number of threads follows them.
+        index_bits: the width of these.
+        block: threads per block that it is meant for.
+        lines: for each line of the source, the user's line it comes from.
+    """
+
+    symbol: str
+    source: str
+    geometry: tuple[tuple[int, int], ...]
+    index_bits: int
+    block: int
+    lines: tuple[Loc | None, ...]
+
+
+def print_cuda(kernel: Kernel, index_bits: int = 32, block: int = DEFAULT_BLOCK, comments: bool = False) -> CudaCode:
+    """The CUDA C++ text of a kernel that `passes.prepare` has been over.
+
+    Args:
+        kernel: what to print.
+        index_bits: 32 where every array has fewer than 2**31 elements and the launch fewer threads, else 64.
+        block: the largest block it will be launched with.
+        comments: with the user's lines as comments.
+
+    Raises:
+        KernelValueError: `index_bits` or `block` cannot be.
+    """
+    if index_bits not in (32, 64):
+        raise KernelValueError(f"index_bits must be 32 or 64, got {index_bits}")
+    if not (isinstance(block, int) and 1 <= block <= 1024):
+        raise KernelValueError(f"block_dim must be an integer from 1 to 1024, got {block!r}")
+    name = symbol(kernel.name)
+    names = Names({name, "trips", "range_count", *PRELUDE, *_called(kernel)})
+    layout = Layout(kernel, names, index_bits)
+    printer = ControlPrinter(kernel, names, layout, comments)
+    _print_thread(printer, kernel)
+    body = [Line(1, text, None) for text in layout.hoisted]
+    body += [*(Line(1, text, None) for text in layout.loop_header()), *printer.lines, Line(1, "}", None)]
+    head = _signature(name, layout.signature(), block)
+    lines = [*(Line(0, text, None) for text in head), *body, Line(0, "}", None)]
+    text = "\n".join("    " * line.depth + line.text for line in lines) + "\n"
+    helpers = _helpers(text, printer.atomics.text())
+    count = helpers.count("\n")
+    return CudaCode(
+        name, helpers + text, layout.geometry, index_bits, block, (None,) * count + tuple(line.loc for line in lines)
+    )
+
+
+def _print_thread(printer: ControlPrinter, kernel: Kernel) -> None:
+    """The body of the loop over threads."""
+    indices: dict[int, str] = {}
+    for op in walk(kernel.body):
+        if isinstance(op, Tid) and printer.uses[op.result]:
+            if op.axis not in indices:
+                name = printer.locals.names.fresh(op.result.name or f"tid{op.axis}")
+                indices[op.axis] = name
+                printer.line(f"int {name} = {printer.layout.thread_index(op.axis).text};")
+            printer.exprs[op.result] = Expr(indices[op.axis])
+    for text in printer.layout.private_arrays():
+        printer.line(text)
+    printer.block(kernel.body, ())
+
+
+def _called(kernel: Kernel) -> set[str]:
+    """Identifiers in the texts of the builtins used: no local may hide them."""
+    calls = [op for op in walk(kernel.body) if isinstance(op, Call)]
+    texts = {cuda_template(c.builtin, c.result.type, [a.type for a in c.args]) for c in calls}
+    return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts))) - {"type"}
+
+
+def _helpers(text: str, atomics: str) -> str:
+    parts = [prelude_for(text + atomics)]
+    if "range_count(" in text:
+        parts.append(_RANGE_COUNT.lstrip())
+    parts.append(atomics)
+    return "".join(part + "\n" for part in parts if part)
+
+
+def _signature(name: str, parameters: str, block: int) -> list[str]:
+    first = f'extern "C" __global__ void __launch_bounds__({block})'
+    line = f"{name}({parameters})"
+    if len(line) <= _LINE_LENGTH:
+        return [first, line, "{"]
+    listed = parameters.split(", ")
+    return [first, f"{name}(", *(f"    {p}," for p in listed[:-1]), f"    {listed[-1]})", "{"]

@@ -1,0 +1,158 @@
+"""The function's frame: parameters, geometry, strides and offsets, after docs/design/0002-launch-abi.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from jaxwarp.codegen.cuda.expression import CPP_TYPES, PRIMARY, SUM, Expr, binary, cast, combine, literal
+from jaxwarp.codegen.cuda.names import Names
+from jaxwarp.ir.nodes import Atomic, Kernel, Load, Param, Size, Store, Tid, walk
+from jaxwarp.types import int32, int64
+
+
+class Layout:
+    """Names and geometry of a kernel's parameters.
+
+    Attributes:
+        geometry: the run-time integers that the function takes after the pointers: (parameter, axis), (-1, grid axis).
+        thread: the name of the loop variable over threads, `total` that of their number.
+    """
+
+    def __init__(self, kernel: Kernel, names: Names, index_bits: int):
+        self.kernel = kernel
+        self.names = names
+        self.index = int32 if index_bits == 32 else int64
+        ops = list(walk(kernel.body))
+        self._written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
+        self.params = {p: names.fresh(p.name) for p in (*kernel.params, *kernel.locals)}
+        self._sizes = self._name_sizes(ops)
+        self._grid = self._name_grid(ops)
+        self.total = names.fresh("n")
+        self.thread = names.fresh("thread")
+        self.geometry = (*self._sizes, *((-1, axis) for axis in self._grid))
+        self._strides: dict[tuple[Param, int], Expr] = {}
+        self.hoisted: list[str] = []
+        indexed = {op.param for op in ops if isinstance(op, (Load, Store, Atomic))}
+        for param in self.params:
+            if param in indexed:
+                self._hoist_strides(param)
+
+    def _name_sizes(self, ops: Sequence[object]) -> dict[tuple[int, int], str]:
+        """Extents known at run time only that strides or the program need."""
+        wanted: set[tuple[Param, int]] = set()
+        for op in ops:
+            if isinstance(op, Size):
+                wanted.add((op.param, op.axis))
+            elif isinstance(op, (Load, Store, Atomic)):
+                wanted.update((op.param, axis) for axis in range(1, op.param.rank) if op.param.shape[axis] is None)
+        return {
+            (number, axis): self.names.fresh(f"{self.params[param]}_size{axis}")
+            for number, param in enumerate(self.kernel.params)
+            for axis in range(param.rank)
+            if (param, axis) in wanted
+        }
+
+    def _name_grid(self, ops: Sequence[object]) -> dict[int, str]:
+        """Grid extents that thread indices are split by; the first axis' never is."""
+        axes = {op.axis for op in ops if isinstance(op, Tid)}
+        needed = range(max(1, min(axes, default=0)), self.kernel.grid_rank) if axes else ()
+        return {axis: self.names.fresh(f"grid_size{axis}") for axis in needed}
+
+    def size(self, param: Param, axis: int) -> Expr:
+        """An extent, in the width of indices."""
+        known = param.shape[axis]
+        if known is not None:
+            return literal(known, self.index)
+        return Expr(self._sizes[self.kernel.params.index(param), axis])
+
+    def _hoist_strides(self, param: Param) -> None:
+        stride = literal(1, self.index)
+        for axis in range(param.rank - 1, -1, -1):
+            self._strides[param, axis] = stride
+            if axis == 0:
+                break
+            stride = self._product(stride, self.size(param, axis))
+            if stride.precedence != PRIMARY:
+                name = self.names.fresh(f"{self.params[param]}_stride{axis - 1}")
+                self.hoisted.append(f"const {CPP_TYPES[self.index.short]} {name} = {stride.text};")
+                stride = Expr(name)
+
+    def _product(self, a: Expr, b: Expr) -> Expr:
+        """a * b with constants multiplied out."""
+        factors = [_constant(e) for e in (a, b)]
+        if factors[0] is not None and factors[1] is not None:
+            return literal(factors[0] * factors[1], self.index)
+        if factors[0] == 1:
+            return b
+        if factors[1] == 1:
+            return a
+        return binary("*", a, b) if factors[0] is None else binary("*", b, a)
+
+    def offset(self, param: Param, indices: Sequence[Expr]) -> Expr:
+        """The flat, row-major offset of an element, constants folded."""
+        terms: list[Expr] = []
+        constant = 0
+        for axis, index in enumerate(indices):
+            stride = self._strides[param, axis]
+            number, step = _constant(index), _constant(stride)
+            if number is not None and step is not None:
+                constant += number * step
+            elif number != 0:
+                terms.append(self._product(index, stride))
+        if not terms:
+            return Expr(str(constant))
+        if constant:
+            terms.append(literal(constant, self.index))
+        # Sums are left unbracketed: an offset in range is the same in any order.
+        return combine(
+            " + ".join(t.at_least(SUM) for t in terms), SUM if len(terms) > 1 else terms[0].precedence, terms
+        )
+
+    def signature(self) -> str:
+        """The parameter list. Buffers never overlap: an in-out argument is one pointer."""
+        pointers = []
+        for param in self.kernel.params:
+            name = self.params[param]
+            const = "" if param in self._written else "const "
+            pointers.append(f"{const}{CPP_TYPES[param.dtype.short]} *__restrict__ {name}")
+        width = CPP_TYPES[self.index.short]
+        extents = [*self._sizes.values(), *self._grid.values(), self.total]
+        return ", ".join([*pointers, *(f"{width} {name}" for name in extents)])
+
+    def private_arrays(self) -> list[str]:
+        """Declarations of the arrays that each thread has for itself."""
+        return [
+            f"{CPP_TYPES[p.dtype.short]} {self.params[p]}[{max(1, math.prod(n or 0 for n in p.shape))}];"
+            for p in self.kernel.locals
+        ]
+
+    def loop_header(self) -> tuple[str, str]:
+        """The grid-stride loop over all threads of the launch, on two lines."""
+        thread = self.thread
+        if self.index is int32:
+            # Unsigned: the last step may pass 2**31.
+            first = f"for (unsigned int {thread} = blockIdx.x * blockDim.x + threadIdx.x; "
+            return (
+                f"{first}{thread} < (unsigned int){self.total};",
+                f"     {thread} += gridDim.x * blockDim.x) {{",
+            )
+        return (
+            f"for (long long {thread} = (long long)blockIdx.x * blockDim.x + threadIdx.x; {thread} < {self.total};",
+            f"     {thread} += (long long)gridDim.x * blockDim.x) {{",
+        )
+
+    def thread_index(self, axis: int) -> Expr:
+        """The launch index along an axis, from the flat thread number: the last axis runs fastest."""
+        index = Expr(self.thread)
+        for faster in range(self.kernel.grid_rank - 1, axis, -1):
+            index = binary("/", index, Expr(self._grid[faster]))
+        if axis > 0:
+            index = binary("%", index, Expr(self._grid[axis]))
+        return index if self.index is int32 else cast("int", index)
+
+
+def _constant(e: Expr) -> int | None:
+    """The value of an integer literal."""
+    digits = e.text.removesuffix("LL").removesuffix("u")
+    return int(digits) if digits.removeprefix("-").isdigit() else None

@@ -1,0 +1,124 @@
+"""Runs the CUDA text of kernels on the host: compiled as plain C++ behind a shim, its threads one after another.
+
+One translation unit can hold many kernels: `prepare_host` compiles a whole suite's texts at once, and `run_host` then
+finds them. Libraries are kept by the hash of all that went into them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from jaxwarp.codegen.cuda import CudaCode, print_cuda
+from jaxwarp.codegen.cuda.expression import CPP_TYPES
+from jaxwarp.ir.nodes import Kernel
+
+SHIM = Path(__file__).parent / "shim" / "cuda_on_host.h"
+# Signed overflow wraps and words are read as other types, as NVRTC's helpers assume; no contraction, as --fmad=false.
+FLAGS = ("-std=c++17", "-O1", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-w", "-fPIC", "-shared")
+
+_launchers: dict[str, Callable[..., None]] = {}
+
+
+def run_host(
+    kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray], index_bits: int = 32, threads: int | None = None
+) -> None:
+    """Launches the CUDA text of a prepared kernel on host arrays, in place.
+
+    Args:
+        threads: how many CUDA threads share the launch (a multiple of 4 is spread over blocks of 4); None: one each,
+            so that elements are visited in the interpreter's order.
+    """
+    code = print_cuda(kernel, index_bits)
+    if key(code) not in _launchers:
+        compile_host([(kernel, code)])
+    shapes = [b.shape for b in buffers]
+    geometry = [grid[axis] if number < 0 else shapes[number][axis] for number, axis in code.geometry]
+    total = math.prod(grid)
+    block = min(4, total) or 1
+    blocks = -(-(threads or total) // block)
+    pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(b.ctypes.data for b in buffers))
+    numbers = (ctypes.c_longlong * max(1, len(geometry)))(*geometry)
+    _launchers[key(code)](pointers, numbers, ctypes.c_longlong(total), blocks, block)
+
+
+def prepare_host(kernels: Iterable[Kernel], index_bits: Sequence[int] = (32, 64)) -> None:
+    """Compiles the texts of many kernels at once."""
+    codes = {}
+    for kernel in kernels:
+        for bits in index_bits:
+            code = print_cuda(kernel, bits)
+            if key(code) not in _launchers:
+                codes[key(code)] = (kernel, code)
+    if codes:
+        compile_host(list(codes.values()))
+
+
+def key(code: CudaCode) -> str:
+    return hashlib.sha256(code.source.encode()).hexdigest()[:24]
+
+
+def compile_host(codes: Sequence[tuple[Kernel, CudaCode]]) -> None:
+    """One library for these texts."""
+    unit = f'#include "{SHIM.name}"\n' + "\n".join(_unit(kernel, code) for kernel, code in codes)
+    identity = "\0".join([SHIM.read_text(), unit, *FLAGS])
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    folder = Path(tempfile.gettempdir()) / f"jaxwarp-host-cuda-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    library = folder / f"{digest}.so"
+    if not library.exists():
+        _compile(unit, folder, library)
+    loaded = ctypes.CDLL(str(library))
+    for _, code in codes:
+        launcher = getattr(loaded, f"launch_{key(code)}")
+        launcher.restype = None
+        launcher.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_uint, ctypes.c_uint]
+        _launchers[key(code)] = launcher
+
+
+def _compile(unit: str, folder: Path, library: Path) -> None:
+    compiler = shutil.which("g++") or shutil.which("c++")
+    assert compiler is not None, "running CUDA text on the host needs a C++ compiler"
+    with tempfile.TemporaryDirectory(dir=folder) as work:
+        source, built = Path(work) / "unit.cc", Path(work) / "unit.so"
+        source.write_text(unit)
+        command = [compiler, *FLAGS, f"-I{SHIM.parent}", str(source), "-o", str(built), "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise AssertionError(f"the CUDA text does not compile as C++:\n{done.stderr}\n{unit}")
+        # Renaming is atomic: another process sees the whole library or none.
+        os.replace(built, library)
+
+
+def _unit(kernel: Kernel, code: CudaCode) -> str:
+    """The text in a namespace of its own, its extern "C" function renamed by the preprocessor, and a launcher."""
+    mark = key(code)
+    index = "int" if code.index_bits == 32 else "long long"
+    pointers = [f"({CPP_TYPES[p.dtype.short]} *)buffers[{i}]" for i, p in enumerate(kernel.params)]
+    numbers = [f"({index})geometry[{i}]" for i in range(len(code.geometry))]
+    arguments = ", ".join([*pointers, *numbers, f"({index})total"])
+    return f"""
+#define {code.symbol} {code.symbol}_{mark}
+namespace text_{mark} {{
+{code.source}
+}}
+extern "C" void launch_{mark}(
+    void **buffers, const long long *geometry, long long total, unsigned int blocks, unsigned int threads)
+{{
+    gridDim = {{blocks, 1, 1}};
+    blockDim = {{threads, 1, 1}};
+    for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
+        for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
+            text_{mark}::{code.symbol}({arguments});
+}}
+#undef {code.symbol}
+"""

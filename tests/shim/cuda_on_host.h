@@ -1,0 +1,58 @@
+// What NVRTC has built in, for compiling the text of a kernel as plain C++ and running its threads one after another.
+#pragma once
+
+#define __global__
+#define __device__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(threads)
+
+struct jaxwarp_dim3 { unsigned int x, y, z; };
+static thread_local jaxwarp_dim3 blockIdx, threadIdx, blockDim, gridDim;
+
+#define FOR_BOTH_PRECISIONS(DECLARE) \
+    DECLARE(sqrt) DECLARE(cbrt) DECLARE(exp) DECLARE(exp2) DECLARE(expm1) DECLARE(log) DECLARE(log2) DECLARE(log10) \
+    DECLARE(log1p) DECLARE(sin) DECLARE(cos) DECLARE(tan) DECLARE(asin) DECLARE(acos) DECLARE(atan) DECLARE(sinh) \
+    DECLARE(cosh) DECLARE(tanh) DECLARE(asinh) DECLARE(acosh) DECLARE(atanh) DECLARE(erf) DECLARE(erfc) \
+    DECLARE(floor) DECLARE(ceil) DECLARE(trunc) DECLARE(round) DECLARE(rint) DECLARE(fabs)
+#define DECLARE_UNARY(name) double name(double); float name##f(float);
+extern "C" {
+FOR_BOTH_PRECISIONS(DECLARE_UNARY)
+double pow(double, double); float powf(float, float);
+double fmod(double, double); float fmodf(float, float);
+double atan2(double, double); float atan2f(float, float);
+double copysign(double, double); float copysignf(float, float);
+double fma(double, double, double); float fmaf(float, float, float);
+}
+
+static inline float __int_as_float(int bits) { float x; __builtin_memcpy(&x, &bits, 4); return x; }
+static inline double __longlong_as_double(long long bits) { double x; __builtin_memcpy(&x, &bits, 8); return x; }
+static inline int __popc(unsigned int x) { return __builtin_popcount(x); }
+static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+static inline int __clz(int x) { return x ? __builtin_clz((unsigned int)x) : 32; }
+static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+
+// One overload per type that CUDA has, so that a text which relies on another does not compile here either.
+#define ATOMIC(name, T, update) \
+    static inline T name(T *address, T value) { const T old = *address; *address = (update); return old; }
+#define ATOMIC_INTEGERS(T) \
+    ATOMIC(atomicAdd, T, old + value) ATOMIC(atomicExch, T, value) ATOMIC(atomicAnd, T, old & value) \
+    ATOMIC(atomicOr, T, old | value) ATOMIC(atomicXor, T, old ^ value)
+#define ATOMIC_ORDERED(T) \
+    ATOMIC(atomicMin, T, old < value ? old : value) ATOMIC(atomicMax, T, old > value ? old : value)
+#define ATOMIC_CAS(T) \
+    static inline T atomicCAS(T *address, T expected, T value) { \
+        const T old = *address; if (old == expected) *address = value; return old; }
+ATOMIC_INTEGERS(int)
+ATOMIC_INTEGERS(unsigned int)
+ATOMIC_INTEGERS(unsigned long long)
+ATOMIC_ORDERED(int)
+ATOMIC_ORDERED(unsigned int)
+ATOMIC_ORDERED(long long)
+ATOMIC_ORDERED(unsigned long long)
+ATOMIC_CAS(unsigned short)
+ATOMIC_CAS(int)
+ATOMIC_CAS(unsigned int)
+ATOMIC_CAS(unsigned long long)
+ATOMIC(atomicAdd, float, old + value)
+ATOMIC(atomicAdd, double, old + value)
+ATOMIC(atomicExch, float, value)
