@@ -7,7 +7,22 @@ from contextlib import contextmanager
 
 from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.nodes import (
-    Atomic, Block, Builtin, Call, Const, For, If, Kernel, Load, Op, Param, Size, Store, Tid, Value, While,
+    Atomic,
+    Block,
+    Builtin,
+    Call,
+    Const,
+    For,
+    If,
+    Kernel,
+    Load,
+    Op,
+    Param,
+    Size,
+    Store,
+    Tid,
+    Value,
+    While,
 )  # fmt: skip
 from jaxwarp.types import Scalar, bool_, int32
 
@@ -130,6 +145,11 @@ class Builder:
         results = _fresh(types, names)
         self.append(While(results, tuple(inits), before, block, loc=loc))
         return results
+
+    def suggest_name(self, value: Value, name: str) -> None:
+        """Names a value that has no name yet after the user's variable. Names do not count in a kernel's identity."""
+        if not value.name:
+            object.__setattr__(value, "name", name)
 
     def finish(self, name: str, grid_rank: int, params: Sequence[Param]) -> Kernel:
         (ops,) = self._open

@@ -1,0 +1,1 @@
+"""Python functions to IR: `read_source`, `read_parameters`, `lower`."""

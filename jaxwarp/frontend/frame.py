@@ -1,0 +1,264 @@
+"""The state of a lowering, and the dispatch from syntax to the functions that lower it.
+
+`Context` belongs to one kernel, `Frame` to one function being lowered: the kernel's own or an inlined one.
+The other modules register a function per kind of syntax node with `@expression` and `@statement`.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar
+
+from jaxwarp.builtins.ops import Ops
+from jaxwarp.builtins.values import Bundle
+from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelSyntaxError, KernelTypeError, Loc
+from jaxwarp.frontend.liveness import Liveness
+from jaxwarp.frontend.memory import load_element
+from jaxwarp.frontend.refused import refusal
+from jaxwarp.frontend.source import Missing, Source
+from jaxwarp.frontend.values import (
+    Element,
+    Host,
+    Undefined,
+    capture,
+    describe,
+    host_constant,
+    is_literal,
+)  # fmt: skip
+from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.builder import Builder
+from jaxwarp.types import Scalar, element_scalar, int32, int64
+
+# Variables with names that Python cannot have: they go through branches and loops like any other.
+BREAK, CONTINUE, RETURN, RESULT = "$break", "$continue", "$return", "$result"
+EXITS = (BREAK, CONTINUE, RETURN)
+# What printers call them.
+SHOWN = {BREAK: "stopped", CONTINUE: "skipped", RETURN: "returned", RESULT: "result"}
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+_EXPRESSIONS: dict[type, Callable[..., Any]] = {}
+_STATEMENTS: dict[type, Callable[..., Any]] = {}
+
+
+def expression(*nodes: type) -> Callable[[Handler], Handler]:
+    """Registers `f(frame, node) -> value` for kinds of expressions."""
+
+    def register(function: Handler) -> Handler:
+        _EXPRESSIONS.update(dict.fromkeys(nodes, function))
+        return function
+
+    return register
+
+
+def statement(*nodes: type) -> Callable[[Handler], Handler]:
+    """Registers `f(frame, node)` for kinds of statements."""
+
+    def register(function: Handler) -> Handler:
+        _STATEMENTS.update(dict.fromkeys(nodes, function))
+        return function
+
+    return register
+
+
+@dataclass(eq=False)
+class Context:
+    """What all functions inlined into one kernel share."""
+
+    builder: Builder = field(default_factory=Builder)
+    max_unroll: int = 16
+    tid: tuple[int, Loc] | None = None
+    known: dict[ir.Value, bool | int | float] = field(default_factory=dict)
+    stack: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ops = Ops(self.builder)
+
+
+@dataclass(eq=False)
+class Frame:
+    """One function being lowered.
+
+    Attributes:
+        variables: local names and their values here and now.
+        inlined_at: the call that brought this function into the kernel; None for the kernel itself.
+        returns: the pattern of the return annotation, `Missing` if there is none.
+    """
+
+    context: Context
+    source: Source
+    variables: dict[str, Any]
+    inlined_at: Loc | None = None
+    returns: Any = Missing
+
+    def __post_init__(self) -> None:
+        self.builder = self.context.builder
+        self.ops = self.context.ops
+        self.locals = frozenset(
+            n.id for n in ast.walk(self.source.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        )
+        self._locs: dict[ast.AST, Loc] = {}
+        self.liveness = Liveness()
+        self.live: frozenset[str] = frozenset()  # names read after the statement being lowered
+        self.exit_live: frozenset[str] = frozenset()  # names read after a break or continue of the innermost loop
+
+    @property
+    def is_kernel(self) -> bool:
+        return self.inlined_at is None
+
+    # Dispatch
+
+    def place(self, node: ast.expr) -> Any:
+        """The value of an expression; an array element is not loaded yet (see `values.Element`)."""
+        with self.at(node):
+            handler = _EXPRESSIONS.get(type(node))
+            if handler is None:
+                raise refusal(node)
+            return handler(self, node)
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """The value of an expression."""
+        value = self.place(node)
+        if isinstance(value, Element):
+            with self.at(node):
+                return load_element(self.builder, value)
+        return value
+
+    def perform(self, node: ast.stmt, live: frozenset[str]) -> None:
+        """Lowers one statement. Blocks of them: `branches.execute`."""
+        with self.at(node):
+            handler = _STATEMENTS.get(type(node))
+            if handler is None:
+                raise refusal(node)
+            self.live = live
+            handler(self, node)
+
+    @contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        """Operations made and errors raised inside belong to `node`, unless to something more exact."""
+        outer, self.builder.loc = self.builder.loc, self.loc(node)
+        try:
+            yield
+        except KernelError as error:
+            if error.loc is None:
+                error.loc = self.loc(node)
+            raise
+        finally:
+            self.builder.loc = outer
+
+    def loc(self, node: ast.AST) -> Loc:
+        found = self._locs.get(node)
+        if found is None:
+            found = self._locs[node] = self.source.loc(node, self.inlined_at)
+        return found
+
+    # Names
+
+    def lookup(self, name: str) -> Any:
+        """The value of a name, in Python's order: local, closure, global, builtin."""
+        if name in self.variables:
+            value = self.variables[name]
+            if isinstance(value, Undefined):
+                raise KernelNameError(f"{name} is not defined here: {value.reason}")
+            return value
+        if name in self.locals:
+            outside = self.source.lookup(name)
+            hint = None
+            if outside is not Missing:
+                hint = f"the function assigns to {name}, so it is a local variable; use another name for it"
+            raise KernelNameError(f"{name} is used before it is assigned", hint=hint)
+        value = self.source.lookup(name)
+        if value is Missing:
+            names = [*self.variables, *self.source.free_names()]
+            raise KernelNameError(f"name {name} is not defined", hint=did_you_mean(name, names))
+        return self.adopt(value, name)
+
+    def adopt(self, value: Any, name: str = "") -> Any:
+        """A host value as a value of this kernel: NumPy scalars and small arrays become typed constants."""
+        captured = capture(value)
+        return self._constants(captured, name)
+
+    def _constants(self, value: Any, name: str) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._constants(v, name) for v in value)
+        constant = host_constant(value.value) if isinstance(value, Host) else None
+        if constant is None:
+            return value
+        dtype, array = constant
+        scalar = element_scalar(dtype)
+        values = tuple(self.constant(v.item(), scalar) for v in array.reshape(-1))
+        return values[0] if isinstance(dtype, Scalar) else Bundle(dtype, values)
+
+    # Values
+
+    def constant(self, value: bool | int | float, dtype: Scalar) -> ir.Value:
+        """A typed constant whose value the frontend still knows."""
+        result = self.builder.const(value, dtype)
+        self.context.known[result] = value
+        return result
+
+    def known(self, value: Any) -> bool | int | float | None:
+        """The value of a literal or of a constant, if it is one."""
+        if is_literal(value):
+            return value
+        return self.context.known.get(value) if isinstance(value, ir.Value) else None
+
+    def typed(self, value: Any, dtype: Any = None) -> Any:
+        """A literal as a constant of `dtype`, or of its default type; other values must have `dtype` already."""
+        if not is_literal(value):
+            return value if dtype is None else self.ops.materialize(value, dtype)
+        result = self.ops.materialize(value, dtype)
+        if isinstance(result, ir.Value):
+            self.context.known[result] = value
+        return result
+
+    def value(self, node: ast.expr, what: str) -> Any:
+        """Evaluates to a scalar, vector, matrix or literal."""
+        value = self.evaluate(node)
+        if not (isinstance(value, (ir.Value, Bundle)) or is_literal(value)):
+            with self.at(node):
+                raise KernelTypeError(f"{what}: expected a value, got {describe(value)}")
+        return value
+
+    def index(self, value: Any, what: str) -> ir.Value:
+        """An integer as an index: int32, or int64 where it may not fit."""
+        if isinstance(value, bool) or not (isinstance(value, (int, ir.Value))):
+            raise KernelTypeError(f"{what} must be an integer, got {describe(value)}")
+        if isinstance(value, int):
+            return self.constant(value, int32 if -(2**31) <= value < 2**31 else int64)
+        if not value.type.is_int:
+            raise KernelTypeError(f"{what} must be an integer, got {value.type}", hint="convert it with int(...)")
+        if value.type in (int32, int64):
+            return value
+        return self.ops.cast_scalar(int32 if value.type.bits < 32 else int64, value)
+
+    def condition(self, value: Any) -> bool | ir.Value:
+        """A value as the test of `if`, `while`, `and`, `or`, `not`: a bool, known or not."""
+        known = self.known(value)
+        if known is not None:
+            return bool(known)
+        if not isinstance(value, (ir.Value, Bundle)):
+            raise KernelTypeError(f"a condition must be a bool or a number, got {describe(value)}")
+        return self.ops.condition(value)
+
+    def fail(self, message: str, node: ast.AST, hint: str | None = None) -> NoReturn:
+        raise KernelSyntaxError(message, self.loc(node), hint)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str | None:
+    close = difflib.get_close_matches(name, [n for n in names if not n.startswith(("_", "$"))], n=1)
+    return f"did you mean {close[0]}?" if close else None
+
+
+def require_arguments(call: ast.Call, name: str, signature: str, counts: Sequence[int]) -> None:
+    """Checks the number of positional arguments of an intrinsic."""
+    if len(call.args) not in counts or call.keywords:
+        given = len(call.args) + len(call.keywords)
+        raise KernelTypeError(f"{name}: expected {signature}, got {given} argument{'' if given == 1 else 's'}")
+
+
+def unreachable(what: Any) -> NoReturn:
+    raise InternalError(f"the frontend has no case for {what!r}")

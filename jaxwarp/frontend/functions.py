@@ -1,0 +1,64 @@
+"""`@func`: functions of the kernel language, inlined where they are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jaxwarp.frontend.source import Missing, Source
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """`pattern` is what `annotations.resolve` made of the annotation, `typing.Any` where there is none."""
+
+    name: str
+    pattern: Any
+    default: Any = Missing
+    keyword_only: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Overload:
+    source: Source
+    parameters: tuple[Parameter, ...]
+    returns: Any = Missing
+
+    def signature(self) -> str:
+        from jaxwarp.frontend.annotations import pattern_text
+
+        parts = [f"{p.name}: {pattern_text(p.pattern)}" for p in self.parameters]
+        return f"{self.source.name}({', '.join(parts)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Func:
+    """What `@func` returns: one name, one or more overloads, chosen by argument types.
+
+    Called from Python it runs the Python function (of the last overload) on host values.
+    """
+
+    name: str
+    key: str
+    module: str
+    overloads: tuple[Overload, ...]
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self.overloads[-1].source.function.__doc__
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.overloads[-1].source.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<jaxwarp func {self.key}>"
+
+    def with_overload(self, overload: Overload) -> Func:
+        """This function and one more overload, which replaces one of the same signature."""
+        patterns = [p.pattern for p in overload.parameters]
+        others = [o for o in self.overloads if [p.pattern for p in o.parameters] != patterns]
+        return Func(self.name, self.key, self.module, (*others, overload))

@@ -1,0 +1,99 @@
+"""Which names a piece of syntax assigns, reads, and needs: what decides what branches and loops hand on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_LOOPS = (ast.For, ast.While)
+
+
+@dataclass(eq=False)
+class Liveness:
+    """Answers about the nodes of one function, remembered."""
+
+    _uses: dict[ast.AST, frozenset[str]] = field(default_factory=dict)
+
+    def uses(self, node: ast.AST) -> frozenset[str]:
+        """Names read anywhere in a node."""
+        found = self._uses.get(node)
+        if found is None:
+            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+            names |= {
+                n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
+            }
+            found = self._uses[node] = frozenset(names)
+        return found
+
+    def before(self, statements: Sequence[ast.stmt], live: frozenset[str]) -> frozenset[str]:
+        """Names that may be read from the start of `statements` on, if `live` are those read after them."""
+        for node in reversed(statements):
+            live = (live - _overwritten(node)) | self.uses(node)
+        return live
+
+
+def _overwritten(node: ast.stmt) -> frozenset[str]:
+    """Names whose old value is gone after a statement, whatever path it takes."""
+    if isinstance(node, ast.Assign):
+        return frozenset(name for target in node.targets for name in _plain_names(target))
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        return frozenset(_plain_names(node.target))
+    return frozenset()
+
+
+def _plain_names(target: ast.expr) -> list[str]:
+    if isinstance(target, ast.Name):
+        return [target.id]
+    if isinstance(target, ast.Tuple):
+        return [name for element in target.elts for name in _plain_names(element)]
+    return []
+
+
+def assigned(statements: Sequence[ast.AST]) -> list[str]:
+    """Local names that the statements assign to, wholly or in part (`v[0] = x`), in order."""
+    names: dict[str, None] = {}
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, (ast.Name, ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+                root: ast.AST = node
+                while isinstance(root, (ast.Subscript, ast.Attribute)):
+                    root = root.value
+                if isinstance(root, ast.Name):
+                    names[root.id] = None
+    return list(names)
+
+
+def always_exits(statements: Sequence[ast.stmt]) -> bool:
+    """Every path through the statements ends in return, break or continue."""
+    for node in statements:
+        if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
+            return True
+        if isinstance(node, ast.If) and always_exits(node.body) and always_exits(node.orelse):
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Exits:
+    """How the body of a loop can be left early."""
+
+    breaks: bool
+    continues: bool
+    returns: bool
+
+
+def exits(statements: Sequence[ast.stmt]) -> Exits:
+    """`break` and `continue` of the loop whose body this is; `return` at any depth."""
+    breaks = continues = returns = False
+    pending: list[ast.AST] = list(statements)
+    while pending:
+        node = pending.pop()
+        breaks |= isinstance(node, ast.Break)
+        continues |= isinstance(node, ast.Continue)
+        returns |= isinstance(node, ast.Return)
+        if isinstance(node, _LOOPS):
+            returns |= any(isinstance(n, ast.Return) for n in ast.walk(node))
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+    return Exits(breaks, continues, returns)

@@ -1,0 +1,332 @@
+"""`for` over `range`, and `while`.
+
+    constant trip count, small, not left early      unrolled; the variable is a constant in each copy
+    not left by break or return                     For
+    else                                            While, on the index and the flags
+
+Names that the body assigns, that had a value before, and that are read later (or in the next turn) are carried.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.frontend.branches import execute
+from jaxwarp.frontend.frame import BREAK, CONTINUE, RESULT, RETURN, SHOWN, Frame, statement
+from jaxwarp.frontend.liveness import Exits, assigned, exits
+from jaxwarp.frontend.merge import Carried, MismatchError, type_text, zeros_like
+from jaxwarp.frontend.short_circuit import joined_condition
+from jaxwarp.frontend.values import Host, Undefined, describe, is_literal
+from jaxwarp.ir import nodes as ir
+from jaxwarp.types import Scalar, int32
+
+
+@dataclass(eq=False)
+class _Loop:
+    """What the kinds of loops share."""
+
+    frame: Frame
+    node: ast.For | ast.While
+    live: frozenset[str]
+    exits: Exits
+
+    def __post_init__(self) -> None:
+        frame, node = self.frame, self.node
+        test = frame.liveness.uses(node.test) if isinstance(node, ast.While) else frozenset[str]()
+        self.live_in = self.live | test
+        self.live_in |= frame.liveness.before(node.body, self.live_in)
+        if self.exits.breaks or self.exits.continues:
+            # A path to the end of the body may skip an assignment: uses after it count as well.
+            self.live_in |= frozenset(n for s in node.body for n in frame.liveness.uses(s))
+        names = assigned(node.body)
+        if isinstance(node, ast.For):
+            targets = assigned([node.target])
+            names = [*names, *(n for n in targets if n not in names)]
+            self.live_in -= frozenset(targets) - self.live  # each turn sets the loop's variable
+        self.assigned = names
+        self.before = dict(frame.variables)
+        self.carried: list[Carried] = []
+
+    def carry(self) -> list[ir.Value]:
+        """Decides what is carried; the leaves of its values on entry."""
+        frame = self.frame
+        for name in self.assigned:
+            value = self.before.get(name)
+            if value is not None and not isinstance(value, Undefined) and name in self.live_in:
+                self.carried.append(Carried.of(frame, name, value))
+        if self.exits.breaks:
+            self.carried.append(Carried.of(frame, BREAK, False))
+        if self.exits.returns:
+            self.carried.append(Carried.of(frame, RETURN, False))
+            result = self.before.get(RESULT)
+            if result is None:
+                result = self._result_of_trial()
+            if result is not None:
+                self.carried.append(Carried.of(frame, RESULT, result))
+        return [leaf for c in self.carried for leaf in c.leaves]
+
+    def _result_of_trial(self) -> Any:
+        """A value of the type that the body returns: found by lowering it once and throwing that away."""
+        if self.frame.is_kernel:
+            return None
+        frame = self.frame
+        self.enter([], [])
+        with frame.builder.block():
+            if isinstance(self.node, ast.For) and isinstance(self.node.target, ast.Name):
+                frame.variables[self.node.target.id] = frame.builder.const(0, int32)
+            with self.exit_live():
+                execute(frame, self.node.body, self.live_in)
+            result = frame.typed(frame.variables.get(RESULT))
+        frame.variables = dict(self.before)
+        return None if result is None else zeros_like(frame, result)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the leaves, for printers."""
+        return [SHOWN.get(c.name, c.name) for c in self.carried for _ in c.leaves]
+
+    def enter(self, carried: Sequence[Carried], leaves: Sequence[ir.Value]) -> None:
+        """Sets the variables to what they are at the start of a turn."""
+        frame = self.frame
+        frame.variables = dict(self.before)
+        line = frame.loc(self.node).line
+        for name in self.assigned:
+            frame.variables[name] = Undefined(
+                f"the loop in line {line} assigns it, but it has no value before the loop"
+            )
+        if not carried:
+            frame.variables.update({n: self.before[n] for n in self.assigned if n in self.before})
+        remaining = iter(leaves)
+        for c in carried:
+            frame.variables[c.name] = c.rebuild([next(remaining) for _ in c.leaves])
+        for flag in (BREAK, CONTINUE, RETURN):
+            frame.variables[flag] = False
+
+    @contextmanager
+    def exit_live(self) -> Iterator[None]:
+        frame, outer = self.frame, self.frame.exit_live
+        frame.exit_live = self.live_in if self.exits.breaks or self.exits.continues else frozenset()
+        try:
+            yield
+        finally:
+            frame.exit_live = outer
+
+    def turn(self, leaves: Sequence[ir.Value], index: ir.Value | None = None) -> list[ir.Value]:
+        """Lowers the body once; returns the leaves it hands to the next turn."""
+        frame = self.frame
+        self.enter(self.carried, leaves)
+        if index is not None and isinstance(self.node, ast.For) and isinstance(self.node.target, ast.Name):
+            frame.variables[self.node.target.id] = index
+        with self.exit_live():
+            execute(frame, self.node.body, self.live_in)
+        return [leaf for c in self.carried for leaf in self._collect(c)]
+
+    def _collect(self, carried: Carried) -> tuple[ir.Value, ...]:
+        frame, name = self.frame, carried.name
+        value = frame.variables.get(name)
+        if isinstance(value, Undefined):
+            # Assigned on some paths only, which is fine: on the others the loop has been left.
+            raise KernelTypeError(f"{name} has no value at the end of the loop's body: {value.reason}")
+        try:
+            return carried.collect(frame, value)
+        except MismatchError:
+            what = "the result" if name == RESULT else name
+            raise KernelTypeError(
+                f"{what} changes its type in the loop: from {type_text(carried.entry)} to {type_text(value)}",
+                hint=self._type_hint(carried, value),
+            ) from None
+
+    def _type_hint(self, carried: Carried, value: Any) -> str:
+        before = self.before.get(carried.name)
+        if is_literal(before) and isinstance(value, ir.Value):
+            start = float(before) if value.type.is_float else before
+            return f"start with {carried.name} = {value.type}({start})"
+        return "a variable keeps one type in a loop: convert the new value, or use another name"
+
+    def leave(self, leaves: Sequence[ir.Value]) -> None:
+        """Sets the variables to what they are after the loop."""
+        frame, line = self.frame, self.frame.loc(self.node).line
+        frame.variables = dict(self.before)
+        for name in self.assigned:
+            frame.variables[name] = Undefined(
+                f"it is assigned only inside of the loop in line {line}", conditional=True
+            )
+        remaining = iter(leaves)
+        for c in self.carried:
+            value = c.rebuild([next(remaining) for _ in c.leaves])
+            if c.name != BREAK:
+                frame.variables[c.name] = value
+
+    def stopped(self, leaves: Sequence[ir.Value]) -> ir.Value | None:
+        """Whether break or return has ended the loop; None if it has neither."""
+        frame = self.frame
+        self.enter(self.carried, leaves)
+        remaining = iter(leaves)
+        flags = [c.rebuild([next(remaining) for _ in c.leaves]) for c in self.carried]
+        flags = [f for f, c in zip(flags, self.carried, strict=True) if c.name in (BREAK, RETURN)]
+        if not flags:
+            return None
+        return flags[0] if len(flags) == 1 else frame.ops.call("logical_or", *flags)
+
+
+@statement(ast.While)
+def _while(frame: Frame, node: ast.While) -> None:
+    if node.orelse:
+        raise KernelSyntaxError("else of a loop is not part of the kernel language", hint="set a flag before break")
+    if isinstance(node.test, ast.Constant) and not node.test.value:
+        return
+    loop = _Loop(frame, node, frame.live, exits(node.body))
+    if isinstance(node.test, ast.Constant) and not (loop.exits.breaks or loop.exits.returns):
+        raise KernelSyntaxError("this loop never ends", hint="leave it with break or return")
+    inits = loop.carry()
+
+    def evaluate_test() -> bool | ir.Value:
+        return frame.condition(frame.evaluate(node.test))
+
+    def condition(*leaves: ir.Value) -> ir.Value:
+        stopped = loop.stopped(leaves)
+        going = None if stopped is None else frame.ops.call("logical_not", stopped)
+        test = joined_condition(frame, True if going is None else going, evaluate_test, "and")
+        return frame.typed(test)
+
+    def body(*leaves: ir.Value) -> Sequence[ir.Value]:
+        return loop.turn(leaves)
+
+    loop.leave(frame.builder.while_(inits, condition, body, loop.names))
+
+
+@statement(ast.For)
+def _for(frame: Frame, node: ast.For) -> None:
+    if node.orelse:
+        raise KernelSyntaxError("else of a loop is not part of the kernel language", hint="set a flag before break")
+    if not isinstance(node.target, ast.Name):
+        raise KernelSyntaxError("a for loop over range(...) has one variable")
+    bounds = _range_arguments(frame, node)
+    constants = [frame.known(b) for b in bounds]
+    leaving = exits(node.body)
+    if all(isinstance(c, int) for c in constants):
+        turns = range(*(int(c) for c in constants if c is not None)) if constants[-1] != 0 else range(0)
+        if len(turns) <= frame.context.max_unroll and leaving == Exits(False, False, False):
+            _unroll(frame, node, turns, bounds)
+            return
+    loop = _Loop(frame, node, frame.live, leaving)
+    dtype = _index_type(bounds)
+    start, stop, step = (_bound(frame, b, dtype) for b in bounds)
+    inits = loop.carry()
+    if leaving.breaks or leaving.returns:
+        _for_as_while(loop, start, stop, step, inits)
+        return
+
+    def body(index: ir.Value, *leaves: ir.Value) -> Sequence[ir.Value]:
+        return loop.turn(leaves, index)
+
+    names = [node.target.id, *loop.names]
+    loop.leave(frame.builder.for_(start, stop, step, inits, body, names))
+
+
+def _range_arguments(frame: Frame, node: ast.For) -> tuple[Any, Any, Any]:
+    call = node.iter
+    callee = frame.evaluate(call.func) if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or not (isinstance(callee, Host) and callee.value is range):
+        with frame.at(call):
+            raise KernelSyntaxError("a for loop goes over range(...)", hint="for i in range(n):")
+    with frame.at(call):
+        if call.keywords or not 1 <= len(call.args) <= 3 or any(isinstance(a, ast.Starred) for a in call.args):
+            raise KernelTypeError(f"range: expected 1 to 3 arguments, got {len(call.args) + len(call.keywords)}")
+    values = [frame.value(a, "range") for a in call.args]
+    for value, argument in zip(values, call.args, strict=True):
+        with frame.at(argument):
+            integer = isinstance(value, int) or (isinstance(value, ir.Value) and value.type.is_int)
+            if not integer or isinstance(value, bool):
+                raise KernelTypeError(f"range: expected integers, got {describe(value)}", hint="convert with int(...)")
+    if len(values) == 3 and frame.known(values[2]) == 0:
+        with frame.at(call.args[2]):
+            raise KernelValueError("range: the step must not be zero")
+    match values:
+        case [stop]:
+            return 0, stop, 1
+        case [start, stop]:
+            return start, stop, 1
+        case _:
+            return values[0], values[1], values[2]
+
+
+def _index_type(bounds: Sequence[Any]) -> Scalar:
+    types = list(dict.fromkeys(b.type for b in bounds if isinstance(b, ir.Value)))
+    if len(types) > 1:
+        raise KernelTypeError(
+            f"range: the arguments have types {' and '.join(map(repr, types))}", hint="convert them to one type"
+        )
+    return types[0] if types else int32
+
+
+def _bound(frame: Frame, bound: Any, dtype: Scalar) -> ir.Value:
+    return frame.typed(bound, dtype)
+
+
+def _unroll(frame: Frame, node: ast.For, turns: range, bounds: Sequence[Any]) -> None:
+    assert isinstance(node.target, ast.Name)
+    dtype = _index_type(bounds)
+    live_in = frame.live | frame.liveness.before(node.body, frame.live)
+    for index in turns:
+        frame.variables[node.target.id] = frame.typed(index, dtype)
+        execute(frame, node.body, live_in)
+
+
+def _for_as_while(loop: _Loop, start: ir.Value, stop: ir.Value, step: ir.Value, inits: list[ir.Value]) -> None:
+    """A `for` that may be left: carries a counter, and tests it and the flags."""
+    frame, ops = loop.frame, loop.frame.ops
+    direction = frame.known(step)
+    assert isinstance(loop.node, ast.For)
+    assert isinstance(loop.node.target, ast.Name)
+    if direction in (1, -1):
+        first = start
+        more: Callable[[ir.Value], Any] = lambda i: ops.compare("lt" if direction == 1 else "gt", i, stop)  # noqa: E731
+        index_of: Callable[[ir.Value], Any] = lambda i: i  # noqa: E731
+    else:
+        count = _trip_count(frame, start, stop, step)
+        first = frame.builder.const(0, count.type)
+        more = lambda k: ops.compare("lt", k, count)  # noqa: E731
+        index_of = lambda k: ops.binary("add", start, ops.binary("mul", ops.cast_scalar(start.type, k), step))  # noqa: E731
+
+    def condition(counter: ir.Value, *leaves: ir.Value) -> ir.Value:
+        stopped = loop.stopped(leaves)
+        return ops.call("logical_and", more(counter), ops.call("logical_not", stopped))
+
+    def body(counter: ir.Value, *leaves: ir.Value) -> Sequence[ir.Value]:
+        results = loop.turn(leaves, index_of(counter))
+        return [ops.call("add", counter, direction if direction in (1, -1) else 1), *results]
+
+    names = [loop.node.target.id, *loop.names]
+    results = frame.builder.while_([first, *inits], condition, body, names)
+    loop.leave(results[1:])
+
+
+def _trip_count(frame: Frame, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:
+    """The number of turns of a range, in an unsigned type, where the differences cannot overflow."""
+    from jaxwarp import types
+
+    ops = frame.ops
+    dtype = start.type
+    unsigned: Scalar = getattr(types, f"uint{dtype.bits}")
+    low, high, width = (ops.cast_scalar(unsigned, v) for v in (start, stop, step))
+    zero, one = (frame.builder.const(n, unsigned) for n in (0, 1))
+
+    def turns(a: ir.Value, b: ir.Value, by: ir.Value) -> Any:
+        return ops.binary("add", ops.binary("div", ops.binary("sub", ops.binary("sub", b, a), one), by), one)
+
+    def select(test: Any, a: Any, b: Any) -> Any:
+        return ops.select(test, a, b)
+
+    upward = select(ops.compare("lt", start, stop), turns(low, high, width), zero)
+    if not dtype.is_signed:
+        return select(ops.compare("gt", step, 0), upward, zero)
+    back = ops.binary("sub", zero, width)
+    downward = select(ops.compare("gt", start, stop), turns(high, low, back), zero)
+    downward = select(ops.compare("lt", step, 0), downward, zero)
+    return select(ops.compare("gt", step, 0), upward, downward)

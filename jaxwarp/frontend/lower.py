@@ -1,0 +1,62 @@
+"""A kernel's Python function and the types of its arguments, to IR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.frontend import calls, intrinsics, loops, statements  # noqa: F401  (they register what they lower)
+from jaxwarp.frontend.branches import execute
+from jaxwarp.frontend.frame import Context, Frame
+from jaxwarp.frontend.memory import load_element
+from jaxwarp.frontend.source import Source
+from jaxwarp.frontend.values import Element
+from jaxwarp.frontend.views import whole
+from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.verify import verify
+from jaxwarp.types import Array, Mat, Scalar, Vec, element_scalar, element_shape
+
+ArgumentType = Scalar | Vec | Mat | Array
+
+
+def lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], max_unroll: int = 16) -> ir.Kernel:
+    """The kernel for arguments of these types.
+
+    Its grid has as many axes as `tid()` gives indices, one if the kernel does not ask.
+
+    Args:
+        names: of the arguments; the IR's parameters have them.
+        types: concrete, one per argument.
+        max_unroll: loops of at most so many turns, known when lowering, are unrolled.
+    """
+    context = Context(max_unroll=max_unroll)
+    params = tuple(parameter(name, dtype) for name, dtype in zip(names, types, strict=True))
+    frame = Frame(context, source, {})
+    with frame.at(source.tree):
+        context.builder.loc = source.signature_loc
+        for param, dtype in zip(params, types, strict=True):
+            frame.variables[param.name] = _argument(frame, param, dtype)
+        try:
+            execute(frame, source.tree.body, frozenset())
+        except RecursionError:
+            raise KernelTypeError(
+                f"{source.name} is nested too deeply for Python's recursion limit", source.signature_loc
+            ) from None
+    rank = context.tid[0] if context.tid is not None else 1
+    return verify(context.builder.finish(source.name, rank, params))
+
+
+def parameter(name: str, dtype: ArgumentType) -> ir.Param:
+    """The buffer of an argument: array axes, then component axes."""
+    if isinstance(dtype, Array):
+        shape: tuple[int | None, ...] = (None,) * dtype.ndim
+        return ir.Param(name, element_scalar(dtype.dtype), shape + element_shape(dtype.dtype))
+    return ir.Param(name, element_scalar(dtype), element_shape(dtype))
+
+
+def _argument(frame: Frame, param: ir.Param, dtype: ArgumentType) -> Any:
+    """The variable that the function sees; by-value arguments are read once, at the start."""
+    if isinstance(dtype, Array):
+        return whole(param, dtype.dtype, dtype.ndim)
+    return load_element(frame.builder, Element(whole(param, dtype, 0)))

@@ -1,0 +1,73 @@
+"""What is Python but not part of the kernel language, and what to write instead."""
+
+from __future__ import annotations
+
+import ast
+
+from jaxwarp.errors import KernelSyntaxError
+
+_COMPREHENSION = "write a for loop over range(...)"
+_FUNCTION = "define it outside of the kernel as a @func and call it"
+_CONTAINER = "use a vector or matrix type for components known at compile time, or an array argument"
+_NO_EXCEPTIONS = "kernels have no exceptions; test conditions with if"
+
+# Node kind -> (its name, what to write instead). Kinds that are missing here are supported or never reach a body.
+REFUSED: dict[str, tuple[str, str]] = {
+    "FunctionDef": ("a nested function", _FUNCTION),
+    "AsyncFunctionDef": ("async def", _FUNCTION),
+    "ClassDef": ("a class", "define it outside of the kernel"),
+    "Lambda": ("lambda", _FUNCTION),
+    "Delete": ("del", "leave it out: variables end with the kernel"),
+    "With": ("with", "kernels have no context managers"),
+    "AsyncWith": ("async with", "kernels have no context managers"),
+    "AsyncFor": ("async for", "use for"),
+    "Match": ("match", "use if, elif and else"),
+    "Raise": ("raise", _NO_EXCEPTIONS),
+    "Try": ("try", _NO_EXCEPTIONS),
+    "TryStar": ("try", _NO_EXCEPTIONS),
+    "Assert": ("assert", "test the condition with if and write a flag to an output array"),
+    "Import": ("import", "import modules outside of the kernel"),
+    "ImportFrom": ("import", "import modules outside of the kernel"),
+    "Global": ("global", "kernels cannot assign to global names; write to an output array"),
+    "Nonlocal": ("nonlocal", "kernels cannot assign to names outside; write to an output array"),
+    "TypeAlias": ("a type alias", "define it outside of the kernel"),
+    "NamedExpr": (":= inside an expression", "assign to the variable on a line of its own"),
+    "Dict": ("a dictionary", _CONTAINER),
+    "Set": ("a set", _CONTAINER),
+    "List": ("a list", _CONTAINER),
+    "ListComp": ("a list comprehension", _COMPREHENSION),
+    "SetComp": ("a set comprehension", _COMPREHENSION),
+    "DictComp": ("a dictionary comprehension", _COMPREHENSION),
+    "GeneratorExp": ("a generator", _COMPREHENSION),
+    "Await": ("await", "call the function without await"),
+    "Yield": ("yield", "write results to an output array"),
+    "YieldFrom": ("yield from", "write results to an output array"),
+    "FormattedValue": ("an f-string", "kernels have no text; write numbers to an output array"),
+    "JoinedStr": ("an f-string", "kernels have no text; write numbers to an output array"),
+    "TemplateStr": ("a template string", "kernels have no text; write numbers to an output array"),
+    "Interpolation": ("a template string", "kernels have no text; write numbers to an output array"),
+    "Starred": ("* outside of a call", "name the elements one by one"),
+    "Slice": ("a slice", "slices are for arrays: a[start:stop]"),
+}
+
+_PRINT = "kernels have no text; write values to an output array"
+_EXPECT = "write the values to an output array and compare them on the host"
+
+# Functions of Warp that kernels here do not have -> what to do instead.
+UNAVAILABLE = {
+    "print": _PRINT,
+    "printf": _PRINT,
+    "expect_eq": _EXPECT,
+    "expect_neq": _EXPECT,
+    "expect_near": _EXPECT,
+    "breakpoint": _EXPECT,
+    "lower_bound": "write the binary search as a @func",
+    "launch": "kernels cannot launch kernels; make the code a @func and call it",
+}
+
+
+def refusal(node: ast.AST) -> KernelSyntaxError:
+    """The error for a construct that is not part of the language; the caller adds the location."""
+    kind = type(node).__name__
+    name, hint = REFUSED.get(kind, (kind, "see the kernel language's reference"))
+    return KernelSyntaxError(f"{name} is not part of the kernel language", hint=hint)

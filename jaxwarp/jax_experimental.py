@@ -1,0 +1,3 @@
+"""Where Warp had its JAX functions; the names are those of `jaxwarp`."""
+
+from jaxwarp.ffi import jax_kernel as jax_kernel

@@ -1,0 +1,235 @@
+"""`@kernel` and `@func`: Python functions as kernels, and what can be asked of a kernel."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from typing import overload as _typing_overload
+
+from jaxwarp import config
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.annotations import is_generic, matches, pattern_text
+from jaxwarp.frontend.functions import Func, Overload
+from jaxwarp.frontend.lower import lower
+from jaxwarp.frontend.signature import read_parameters, read_return
+from jaxwarp.frontend.source import Source, read_source
+from jaxwarp.ir.nodes import Kernel as KernelIR
+from jaxwarp.types import Array, as_dtype
+
+# Warp's keyword arguments. Only `module_options={"max_unroll": n}` has a meaning here; the others are accepted.
+_KERNEL_OPTIONS = (
+    "enable_backward", "module", "module_options", "launch_bounds", "cluster_dim", "grid_stride", "max_registers",
+    "fast_math", "optimization_level", "block_dim", "name",
+)  # fmt: skip
+_FUNC_OPTIONS = ("name", "module")
+_TARGETS = ("ir", "cuda", "cpu")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a kernel: its name and annotation (a type, or a pattern with `Any` in it)."""
+
+    name: str
+    annotation: Any
+
+    @property
+    def is_array(self) -> bool:
+        return isinstance(self.annotation, Array)
+
+    @property
+    def is_generic(self) -> bool:
+        return is_generic(self.annotation)
+
+
+class Kernel:
+    """A kernel: what `@kernel` returns. Specialised to argument types when those are known.
+
+    Attributes:
+        name: of the Python function.
+        key: its qualified name.
+        arguments: in order.
+        options: the keyword arguments of `@kernel`.
+    """
+
+    def __init__(self, source: Source, options: dict[str, Any]):
+        self._source = source
+        self.name = source.name
+        self.key = source.function.__qualname__
+        self.func = source.function
+        self.options = options
+        self.__doc__ = source.function.__doc__
+        self.__name__ = source.name
+        self.__module__ = source.function.__module__
+        self.arguments = tuple(Argument(p.name, p.pattern) for p in read_parameters(source, "kernel"))
+        self._specialized: dict[tuple[Any, ...], KernelIR] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<jaxwarp kernel {self.key}>"
+
+    def __call__(self, *_args: Any, **_keywords: Any) -> Any:
+        raise KernelTypeError(
+            f"{self.name} is a kernel and cannot be called directly",
+            hint=f"wrap it for JAX: jax_kernel({self.name})(...)",
+        )
+
+    @property
+    def is_generic(self) -> bool:
+        """Some argument's type is not known before it is called."""
+        return any(a.is_generic for a in self.arguments)
+
+    def specialize(self, types: Sequence[Any] | None = None) -> KernelIR:
+        """The IR for arguments of these types; lowered once per signature.
+
+        Its parameters are named after the arguments. The grid has as many axes as `tid()` gives indices (one if it is
+        not called): with one, a thread's index is its number in the whole launch, whatever the rank of that.
+
+        Args:
+            types: one per argument: Scalar, Vec, Mat or Array. None for the annotations, if none is generic.
+
+        Raises:
+            KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
+        """
+        key = self._require_types(types)
+        with self._lock:
+            found = self._specialized.get(key)
+        if found is None:
+            limit = (self.options.get("module_options") or {}).get("max_unroll", config.max_unroll)
+            lowered = lower(self._source, [a.name for a in self.arguments], key, limit)
+            with self._lock:
+                found = self._specialized.setdefault(key, lowered)
+        return found
+
+    def _require_types(self, types: Sequence[Any] | None) -> tuple[Any, ...]:
+        if types is None:
+            generic = [a.name for a in self.arguments if a.is_generic]
+            if generic:
+                raise KernelTypeError(
+                    f"{self.name} is generic in {', '.join(generic)}: the types of its arguments are needed"
+                )
+            return tuple(a.annotation for a in self.arguments)
+        if len(types) != len(self.arguments):
+            raise KernelTypeError(f"{self.name}: expected {len(self.arguments)} types, got {len(types)}")
+        concrete = tuple(t if isinstance(t, Array) else as_dtype(t) for t in types)
+        bound: dict[Any, Any] = {}
+        for argument, dtype in zip(self.arguments, concrete, strict=True):
+            if is_generic(dtype):
+                raise KernelTypeError(f"{self.name}: argument {argument.name}: {pattern_text(dtype)} is generic")
+            if not matches(argument.annotation, dtype, bound):
+                expected = pattern_text(argument.annotation)
+                raise KernelTypeError(f"{self.name}: argument {argument.name}: expected {expected}, got {dtype!r}")
+        return concrete
+
+    def ir(self, types: Sequence[Any] | None = None) -> KernelIR:
+        """The kernel as IR; `str` of it is readable."""
+        return self.specialize(types)
+
+    def source(self, target: str = "cuda", types: Sequence[Any] | None = None) -> str:
+        """The code made for a target: "cuda" (CUDA C++), "cpu" (LLVM IR) or "ir"."""
+        if target not in _TARGETS:
+            raise KernelValueError(f"source: no target {target!r}, expected one of {', '.join(_TARGETS)}")
+        kernel = self.specialize(types)
+        if target == "ir":
+            return str(kernel)
+        if target == "cuda":
+            from jaxwarp.codegen.cuda import print_cuda
+
+            return print_cuda(kernel).source
+        from jaxwarp.codegen.cpu import compile_cpu
+
+        return compile_cpu(kernel).text
+
+    def ptx(self, arch: int | str = 80, types: Sequence[Any] | None = None) -> str:
+        """The PTX that NVRTC makes for an architecture: 90, "sm_90" or "compute_90". Needs no GPU."""
+        from jaxwarp.codegen.cuda import ptx
+
+        return ptx(self.specialize(types), _architecture(arch))
+
+    def resources(self, arch: int | str = 80, types: Sequence[Any] | None = None) -> Any:
+        """Registers, spilled and shared bytes of the machine code for an architecture. Needs no GPU."""
+        from jaxwarp.codegen.cuda import resources
+
+        return resources(self.specialize(types), _architecture(arch))
+
+
+def _architecture(arch: int | str) -> int:
+    text = str(arch).removeprefix("sm_").removeprefix("compute_")
+    if not text.isdigit():
+        raise KernelValueError(f"unknown architecture {arch!r}", hint='write 90, "sm_90" or "compute_90"')
+    return int(text)
+
+
+@_typing_overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+@_typing_overload
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(function: Any = None, /, **options: Any) -> Any:
+    """Makes a kernel of a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
+
+    The names that the function reads keep the values they have now; those without one are looked up when needed.
+
+    Raises:
+        KernelError: the function cannot be a kernel; errors in its body come when it is specialised.
+        TypeError: an unknown keyword argument.
+    """
+    _require_options("kernel", options, _KERNEL_OPTIONS)
+    scope = sys._getframe(1)
+
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        return Kernel(read_source(function, "kernel", scope.f_locals), options)
+
+    return decorate(function) if function is not None else decorate
+
+
+@_typing_overload
+def func(function: Callable[..., Any], /) -> Func: ...
+@_typing_overload
+def func(**options: Any) -> Callable[[Callable[..., Any]], Func]: ...
+def func(function: Any = None, /, **options: Any) -> Any:
+    """Makes a function that kernels can call: `@func`. It is inlined.
+
+    Several of one name in one scope are overloads, chosen by the types of the arguments.
+    """
+    _require_options("func", options, _FUNC_OPTIONS)
+    scope = sys._getframe(1)
+
+    def decorate(function: Callable[..., Any]) -> Func:
+        source = read_source(function, "func", scope.f_locals)
+        new = Overload(source, read_parameters(source, "func"), read_return(source))
+        key = source.function.__qualname__
+        earlier = scope.f_locals.get(source.name)
+        if isinstance(earlier, Func) and earlier.key == key and earlier.module == function.__module__:
+            return earlier.with_overload(new)
+        return Func(source.name, key, function.__module__, (new,))
+
+    return decorate(function) if function is not None else decorate
+
+
+def _require_options(decorator: str, options: dict[str, Any], known: Sequence[str]) -> None:
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise TypeError(f"@{decorator} has no option {', '.join(unknown)}; it has {', '.join(known)}")
+
+
+def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
+    """Warp's `overload`: names the types of a generic kernel in advance. Kernels here are specialised when called."""
+    if not isinstance(kernel, Kernel):
+        raise KernelTypeError(f"overload: expected a kernel, got {type(kernel).__name__}")
+    if argument_types is None:
+        return kernel
+    if isinstance(argument_types, dict):
+        unknown = [n for n in argument_types if n not in {a.name for a in kernel.arguments}]
+        if unknown:
+            raise KernelTypeError(f"overload: {kernel.name} has no argument {', '.join(unknown)}")
+        types = [argument_types.get(a.name, a.annotation) for a in kernel.arguments]
+    else:
+        types = list(argument_types)
+    kernel.specialize(types)
+    return kernel
+
+
+def init() -> None:
+    """Does nothing: there is nothing to start. Programs written for Warp call it."""
