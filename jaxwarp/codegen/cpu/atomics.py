@@ -36,7 +36,9 @@ def _reduce(lanes: Lanes, op: Atomic, place: Place) -> None:
     vector, wide, scalar = lanes.vector(op.args[0]), many.type(dtype), memory_type(dtype)
     if lanes.mask is not None:
         vector = many.select(lanes.mask, wide, vector, many.const(dtype, _identity(op.kind, dtype)))
-    name = f"{scalar} @llvm.vector.reduce.{_integer_name(op.kind, dtype)}.v{lanes.width}{scalar}"
+    sign = "s" if op.kind in ("min", "max") and dtype.is_signed else ""
+    reduction = f"{sign}{_integer_name(op.kind, dtype)}.v{lanes.width}{scalar}"
+    name = f"{scalar} @llvm.vector.reduce.{reduction}"
     lanes.function.declare(f"declare {name}({wide})")
     total = lanes.function.inst(f"call {name}({wide} {vector})")
     _atomic(lanes.one, op.kind, dtype, element_pointer(lanes, place), [total])
@@ -50,8 +52,8 @@ def _identity(kind: str, dtype: Scalar) -> int:
 
 
 def _integer_name(kind: str, dtype: Scalar) -> str:
-    """With the signedness that LLVM's names of minimum and maximum carry."""
-    return (("s" if dtype.is_signed else "u") if kind in ("min", "max") else "") + kind
+    """LLVM's name of an atomic on integers."""
+    return "u" + kind if kind in ("min", "max") and not dtype.is_signed else kind
 
 
 def _each_lane(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:

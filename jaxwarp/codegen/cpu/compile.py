@@ -38,8 +38,8 @@ _GRAIN = 4096
 _LIBM = (
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf",
     "erfc", "exp", "exp10", "exp2", "expm1", "fabs", "floor", "fma", "fmax", "fmin", "fmod", "frexp", "ldexp", "lgamma",
-    "log", "log10", "log1p", "log2", "modf", "nearbyint", "pow", "remainder", "rint", "round", "roundeven", "sin", "sinh",
-    "sqrt", "tan", "tanh", "tgamma", "trunc",
+    "log", "log10", "log1p", "log2", "modf", "nearbyint", "pow", "remainder", "rint", "round", "roundeven", "sin",
+    "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc",
 )
 # fmt: on
 _MEMORY = ("memcpy", "memmove", "memset")
