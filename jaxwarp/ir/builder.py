@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+
 from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.nodes import (
     Atomic,
@@ -23,7 +25,7 @@ from jaxwarp.ir.nodes import (
     Tid,
     Value,
     While,
-)  # fmt: skip
+)
 from jaxwarp.types import Scalar, bool_, int32
 
 
@@ -166,6 +168,7 @@ def _literal(value: bool | int | float, dtype: Scalar) -> bool | int | float:
     if dtype is bool_:
         return bool(value)
     if dtype.is_float:
-        return float(dtype.numpy.type(value))
+        with np.errstate(over="ignore"):
+            return float(dtype.numpy.type(value))
     wrapped = int(value) & ((1 << dtype.bits) - 1)
     return wrapped - (1 << dtype.bits) if dtype.is_signed and wrapped >> (dtype.bits - 1) else wrapped

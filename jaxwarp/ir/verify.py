@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from jaxwarp.errors import InternalError, KernelError
 from jaxwarp.ir.nodes import (
-    ATOMIC_KINDS, Atomic, Block, Call, Const, For, If, Kernel, Load, Op, Param, Size, Store, Tid, Value, While,
-)  # fmt: skip
-from jaxwarp.types import bool_, int32, int64
+    ATOMIC_KINDS,
+    Atomic,
+    Block,
+    Call,
+    Const,
+    For,
+    If,
+    Kernel,
+    Load,
+    Op,
+    Param,
+    Size,
+    Store,
+    Tid,
+    Value,
+    While,
+)
+from jaxwarp.types import Scalar, bool_, int32, int64
 
 
 def verify(kernel: Kernel) -> Kernel:
@@ -18,7 +35,7 @@ def verify(kernel: Kernel) -> Kernel:
         raise InternalError(f"kernel {kernel.name}: parameters with one name: {names}")
     if any(n is None for p in kernel.locals for n in p.shape):
         raise InternalError(f"kernel {kernel.name}: a local array without a static shape")
-    _Verifier(kernel).block(kernel.body, frozenset())
+    _Verifier(kernel).block(kernel.body)
     return kernel
 
 
@@ -26,30 +43,33 @@ class _Verifier:
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
         self.defined: set[Value] = set()
+        self.visible: set[Value] = set()
 
     def require(self, condition: bool, op: Op | None, what: str) -> None:
         if not condition:
             where = f"{type(op).__name__} at {op.loc}: " if op is not None else ""
             raise InternalError(f"kernel {self.kernel.name}: {where}{what}")
 
-    def block(self, block: Block, scope: frozenset[Value]) -> None:
-        visible = set(scope)
-        self.bind(block.params, visible, None)
+    def block(self, block: Block) -> None:
+        bound = list(block.params)
+        self.bind(block.params, None)
         for op in block.ops:
             for value in op.operands:
-                self.require(value in visible, op, f"uses {value}, which is not defined here")
+                self.require(value in self.visible, op, f"uses {value}, which is not defined here")
             self.op(op)
             for inner in op.blocks:
-                self.block(inner, frozenset(visible))
-            self.bind(op.defined, visible, op)
+                self.block(inner)
+            self.bind(op.defined, op)
+            bound += op.defined
         for value in block.results:
-            self.require(value in visible, None, f"a block yields {value}, which is not defined in it")
+            self.require(value in self.visible, None, f"a block yields {value}, which is not defined in it")
+        self.visible.difference_update(bound)
 
-    def bind(self, values: Sequence[Value], visible: set[Value], op: Op | None) -> None:
+    def bind(self, values: Sequence[Value], op: Op | None) -> None:
         for value in values:
             self.require(value not in self.defined, op, f"{value} is defined twice")
             self.defined.add(value)
-            visible.add(value)
+            self.visible.add(value)
 
     def element(self, op: Op, param: Param, indices: Sequence[Value]) -> None:
         known = param in self.kernel.params or param in self.kernel.locals
@@ -61,11 +81,21 @@ class _Verifier:
         types = [v.type.short for v in got], [v.type.short for v in expected]
         self.require(types[0] == types[1], op, f"{what}: types {types[0]}, expected {types[1]}")
 
+    def call(self, op: Call) -> None:
+        if op.builtin.typed:
+            return
+        try:
+            inferred = op.builtin.infer(tuple(a.type for a in op.args))
+        except KernelError as error:
+            raise InternalError(f"kernel {self.kernel.name}: {op.builtin.name}: {error}") from error
+        self.require(op.result.type == inferred, op, f"{op.builtin.name} gives {inferred.short}")
+
     def op(self, op: Op) -> None:
         match op:
             case Const():
                 kind = bool if op.result.type is bool_ else float if op.result.type.is_float else int
-                self.require(type(op.value) is kind, op, f"{op.value!r} is no {op.result.type.short}")
+                representable = type(op.value) is kind and _is_representable(op.value, op.result.type)
+                self.require(representable, op, f"{op.value!r} is no {op.result.type.short}")
             case Tid():
                 self.require(0 <= op.axis < self.kernel.grid_rank, op, f"grid axis {op.axis}")
                 self.require(op.result.type is int32, op, "a thread index is i32")
@@ -74,12 +104,7 @@ class _Verifier:
                 self.require(0 <= op.axis < op.param.rank, op, f"axis {op.axis} of {op.param.name}")
                 self.require(op.result.type is int32, op, "an extent is i32")
             case Call():
-                if not op.builtin.typed:
-                    try:
-                        inferred = op.builtin.infer(tuple(a.type for a in op.args))
-                    except KernelError as error:
-                        raise InternalError(f"kernel {self.kernel.name}: {op.builtin.name}: {error}") from error
-                    self.require(op.result.type == inferred, op, f"{op.builtin.name} gives {inferred.short}")
+                self.call(op)
             case Load():
                 self.element(op, op.param, op.indices)
                 self.require(op.result.type == op.param.dtype, op, "the result has the array's type")
@@ -89,6 +114,8 @@ class _Verifier:
             case Atomic():
                 self.element(op, op.param, op.indices)
                 self.require(op.kind in ATOMIC_KINDS, op, f"no atomic {op.kind!r}")
+                bitwise = op.kind in ("and", "or", "xor")
+                self.require(not (bitwise and op.param.dtype.is_float), op, f"atomic {op.kind!r} of a float")
                 self.require(len(op.args) == (2 if op.kind == "cas" else 1), op, "wrong number of arguments")
                 typed = all(v.type == op.param.dtype for v in (op.result, *op.args))
                 self.require(typed, op, "arguments and result have the array's type")
@@ -110,3 +137,11 @@ class _Verifier:
                 self.require(len(test) == 1 and test[0].type is bool_, op, "the condition yields one bool")
             case _:
                 self.require(False, op, "unknown operation")
+
+
+def _is_representable(value: bool | int | float, dtype: Scalar) -> bool:
+    if dtype.is_int:
+        limits = np.iinfo(dtype.numpy)
+        return limits.min <= value <= limits.max
+    with np.errstate(all="ignore"):
+        return value != value or float(dtype.numpy.type(value)) == value
