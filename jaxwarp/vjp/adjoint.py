@@ -76,10 +76,11 @@ class Adjoint:
         self.o = Calculus(self.builder)
         self.used = used_values(kernel)
         self.ownership = Ownership(kernel)
-        self.locals: list[Param] = []
+        self.locals: list[Param] = list(kernel.locals)
         self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
-        self.cotangent_params = {p: Param(f"{p.name}_ct", p.dtype, p.shape) for p in kernel.params
-                                 if p in self.activity.params}  # fmt: skip
+        self.cotangent_params = {
+            p: Param(f"{p.name}_ct", p.dtype, p.shape) for p in kernel.params if p in self.activity.params
+        }
         # Iterations that a `while` of the differentiated kernel ran, by its first result or condition.
         self.trips: ChainMap[Op, Value] = ChainMap()
 

@@ -61,7 +61,7 @@ class _LoopReversal:
             return
         trips = self.trips()
         needed = self.needed(body)
-        starts = [before[i] if before[i] is not None else self.o.number(0.0, self.carried[i].type) for i in self.active]
+        starts = [before[i] or self.o.number(0.0, self.carried[i].type) for i in self.active]
         starts += [self.o.number(0.0, v.type) for v in body.outer]
         ends = _Checkpointed(self, body, needed, trips).emit(starts) if needed else self.plain(body, trips, starts)
         for i, end in zip(self.active, ends, strict=False):
@@ -139,8 +139,16 @@ class _LoopReversal:
         live = _live(self.op.body.ops, results, pure=True)
         return {c for c in self.carried if c in live}
 
-    def emit_reversed(self, body: _Reversed, outer: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Places the reversed iteration in the open block; returns the cotangents to carry on."""
+    def emit_reversed(
+        self, body: _Reversed, outer: tuple[Value, ...], supplied: Sequence[Value] = ()
+    ) -> tuple[Value, ...]:
+        """Places the reversed iteration in the open block; returns the cotangents to carry on.
+
+        Carried values that are not `supplied` feed only code that will turn out to be unused.
+        """
+        for value, placeholder in body.state.items():
+            if value not in supplied:
+                self.builder.append(_named(self.o.number(0, value.type), placeholder))
         for op in body.ops:
             self.builder.append(op)
         sums = [self.o.add(total, more) for total, more in zip(outer, body.outer.values(), strict=True)]
@@ -198,10 +206,7 @@ class _Checkpointed:
             self.builder.append(_named(reached, body.number))
             for value, found in zip(self.needed, state, strict=True):
                 self.builder.append(_named(found, body.state[value]))
-            for value in loop.carried:
-                if value not in self.needed:
-                    self.builder.append(_named(o.number(0, value.type), body.state[value]))
-            results = loop.emit_reversed(body, totals)
+            results = loop.emit_reversed(body, totals, self.needed)
             # The slot of this very iteration is not needed again (slot 0 may be overwritten by nothing else).
             spent = o.eq(self.builder.load(self.position, [filled]), target)
             left = o.select(spent, o.max(o.sub(filled, 1), 0), filled)

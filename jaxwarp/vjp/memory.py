@@ -50,6 +50,7 @@ class Ownership:
 
     def __init__(self, kernel: Kernel):
         self.addresses = Addresses(kernel)
+        self.locals = frozenset(kernel.locals)
         self.accesses: dict[Param, list[Access]] = {}
         for op in walk(kernel.body):
             if isinstance(op, (Load, Store, Atomic)):
@@ -57,6 +58,8 @@ class Ownership:
 
     def is_private(self, param: Param) -> bool:
         """True if some axes of the array are indexed alike by all accesses, and tell all threads apart."""
+        if param in self.locals:
+            return True
         accesses = self.accesses.get(param, [])
         keys = [self.addresses.key(op) for op in accesses]
         owned: set[int] = set()
@@ -83,6 +86,12 @@ def require_replayable(kernel: Kernel) -> None:
                 "the derivative of that is not defined",
                 loads[0].loc,
                 hint="read from an input and write to an output",
+            )
+        if param in ownership.locals:
+            raise DifferentiationError(
+                "the reverse derivative of a reverse derivative through a loop is not available",
+                loads[0].loc,
+                hint="differentiate forward first: jax.jacfwd(jax.grad(f)), jax.jvp(jax.grad(f), ...), jax.hessian(f)",
             )
         late = _load_after_write(kernel.body.ops, param, ownership.addresses)
         if late is not None:

@@ -167,9 +167,9 @@ class _Promotion:
         current.update(zip(inside, results, strict=True))
         defined = (*op.results, *results)
         if isinstance(op, For):
-            bounds = (self.use(v) for v in (op.start, op.stop, op.step))
-            return For(defined, *bounds, inits, *blocks, loc=op.loc)
-        return While(defined, inits, *blocks, loc=op.loc)
+            start, stop, step = (self.use(v) for v in (op.start, op.stop, op.step))
+            return For(defined, start, stop, step, inits, blocks[0], loc=op.loc)
+        return While(defined, inits, blocks[0], blocks[1], loc=op.loc)
 
     def guarded(
         self, op: For | While, touched: dict[Element, Op], current: Held, visible: set[Value]

@@ -11,6 +11,7 @@ linear in the tangents. Writes to primal arrays are kept only where the kernel r
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Sequence
 
 from jaxwarp.errors import DifferentiationError, InternalError
@@ -63,8 +64,8 @@ class _Tangent:
         self.read = {op.param for op in ops if isinstance(op, Load)} | _observed_atomics(kernel, ops)
         self.written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self.used = used_values(kernel)
-        self.tangent_params = {p: Param(f"{p.name}_t", p.dtype, p.shape) for p in kernel.params
-                               if p in self.activity.params}  # fmt: skip
+        arrays = (*kernel.params, *kernel.locals)
+        self.tangent_params = {p: Param(f"{p.name}_t", p.dtype, p.shape) for p in arrays if p in self.activity.params}
 
     def build(self) -> Derived:
         self.ops(self.kernel.body)
@@ -79,7 +80,9 @@ class _Tangent:
                 params.append(self.tangent_params[param])
                 slots.append(Slot("tangent", i, i in self.wanted, param in self.written))
         name = f"{self.kernel.name}_jvp"
-        return Derived(self.builder.finish(name, self.kernel.grid_rank, params), tuple(slots))
+        locals_ = [p for local in self.kernel.locals for p in (local, self.tangent_params.get(local)) if p is not None]
+        body = self.builder.finish(name, self.kernel.grid_rank, params)
+        return Derived(dataclasses.replace(body, locals=tuple(locals_)), tuple(slots))
 
     def keeps(self, param: Param) -> bool:
         """Whether the tangent kernel needs the primal array: it reads it, or asks for its extents."""

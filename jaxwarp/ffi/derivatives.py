@@ -1,0 +1,134 @@
+"""The derivatives of a launch are launches: of the tangent kernel forward, of the adjoint kernel backward."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import ad
+
+from jaxwarp.errors import InternalError
+from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
+from jaxwarp.ir.nodes import Kernel
+from jaxwarp.vjp.adjoint import adjoint
+from jaxwarp.vjp.derived import Derived, Slot
+from jaxwarp.vjp.tangent import tangent
+
+Bind = Callable[[Launch, Sequence[Any]], list[Any]]
+
+_CACHE = 512
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _tangent(kernel: Kernel, wanted: tuple[int, ...]) -> Derived:
+    derived = tangent(kernel, wanted)
+    return Derived(intern_kernel(derived.kernel), derived.slots)
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _adjoint(kernel: Kernel, wanted: tuple[int, ...]) -> Derived:
+    derived = adjoint(kernel, wanted)
+    return Derived(intern_kernel(derived.kernel), derived.slots)
+
+
+def is_moving(tangent: Any) -> bool:
+    """Whether a tangent is not known to be zero (those of integers and bools always are)."""
+    return type(tangent) is not ad.Zero and jax.typeof(tangent).dtype != jax.dtypes.float0
+
+
+def launch_jvp(
+    bind: Bind, launch: Launch, primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
+    results = bind(launch, primals)
+    zeros: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
+    moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
+    if not moving:
+        return results, zeros
+    derived = _tangent(launch.kernel, tuple(moving))
+    given = dict(zip(launch.operand_params, primals, strict=True))
+    roles = tuple(_tangent_role(launch, slot, moving) for slot in derived.slots)
+    operands = [
+        given[slot.index] if slot.kind == "primal" else moving[slot.index]
+        for slot, role in zip(derived.slots, roles, strict=True)
+        if role != OUTPUT
+    ]
+    found = _results(derived.slots, roles, _bind_derived(bind, launch, derived, roles, operands), "tangent")
+    # An in-out argument that the kernel does not write keeps the tangent it came with.
+    kept = {i: moving[i] for i in launch.result_params if i in moving and i not in found}
+    return results, [{**kept, **found}.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)]
+
+
+def _tangent_role(launch: Launch, slot: Slot, moving: dict[int, Any]) -> str:
+    role = launch.roles[slot.index]
+    if slot.kind == "tangent" and slot.index not in moving:
+        return OUTPUT
+    return INPUT if role == IN_OUT and not slot.writes else role
+
+
+def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    """Cotangents of the operands in which a launch is linear; None for the others."""
+    linear = {i: x for i, x in zip(launch.operand_params, operands, strict=True) if ad.is_undefined_primal(x)}
+    wanted = tuple(i for i in linear if launch.kernel.params[i].dtype.is_float)
+    shapes = dict(zip(launch.result_params, launch.results, strict=True))
+    incoming = dict(zip(launch.result_params, cotangents, strict=True))
+    if all(type(c) is ad.Zero for c in cotangents):
+        return [ad.Zero(x.aval) if ad.is_undefined_primal(x) else None for x in operands]
+    derived = _adjoint(launch.kernel, wanted)
+    given = dict(zip(launch.operand_params, operands, strict=True))
+    values: list[Any] = []
+    roles: list[str] = []
+    for slot in derived.slots:
+        dtype = launch.kernel.params[slot.index].dtype.numpy
+        if slot.kind == "cotangent":
+            roles.append(IN_OUT if slot.reads else OUTPUT)
+            if slot.reads:
+                moved = incoming.get(slot.index)
+                is_zero = moved is None or type(moved) is ad.Zero
+                values.append(jnp.zeros(shapes[slot.index], dtype) if is_zero else moved)
+            continue
+        if slot.index in linear:
+            raise InternalError(f"{launch} is not linear in {launch.kernel.params[slot.index].name}")
+        roles.append(INPUT)
+        # What an output holds on entry is zero.
+        is_output = launch.roles[slot.index] == OUTPUT
+        values.append(jnp.zeros(shapes[slot.index], dtype) if is_output else given[slot.index])
+    outcome = _bind_derived(bind, launch, derived, tuple(roles), values, linear)
+    found = _results(derived.slots, tuple(roles), outcome, "cotangent")
+    # What a launch does not write of an in-out argument goes through: its cotangent is that of the result.
+    found |= {i: incoming[i] for i in linear if i in incoming and i not in found}
+    return [
+        found.get(i, ad.Zero(x.aval)) if ad.is_undefined_primal(x) else None
+        for i, x in zip(launch.operand_params, operands, strict=True)
+    ]
+
+
+def _bind_derived(
+    bind: Bind,
+    launch: Launch,
+    derived: Derived,
+    roles: tuple[str, ...],
+    operands: Sequence[Any],
+    linear: dict[int, Any] | None = None,
+) -> list[Any]:
+    """Launches a derivative kernel on the grid of the launch it comes from."""
+    shapes = dict(zip(launch.result_params, launch.results, strict=True))
+    shapes |= {i: x.aval.shape for i, x in (linear or {}).items()}
+    own = iter(operands)
+    results = []
+    for slot, role in zip(derived.slots, roles, strict=True):
+        shape = next(own).shape if role != OUTPUT else shapes[slot.index]
+        if role != INPUT:
+            results.append(tuple(shape))
+    return bind(
+        launch.replace(kernel=derived.kernel, roles=roles, results=tuple(results), has_side_effect=False), operands
+    )
+
+
+def _results(slots: Sequence[Slot], roles: Sequence[str], values: Sequence[Any], kind: str) -> dict[int, Any]:
+    """The results of one kind by the parameter they belong to; scratch is left out."""
+    written = [slot for slot, role in zip(slots, roles, strict=True) if role != INPUT]
+    return {slot.index: value for slot, value in zip(written, values, strict=True) if slot.kind == kind}

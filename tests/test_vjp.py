@@ -1,0 +1,420 @@
+"""Derivatives of IR kernels, by the interpreter in float64: against finite differences, and against each other.
+
+Each kernel is checked four ways: the tangent against central differences of the kernel; the adjoint against the
+tangent, by <ct, J t> = <J^T ct, t>; the adjoint of the tangent against the adjoint (how JAX transposes); the tangent
+of the adjoint against central differences of the adjoint (second order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from jaxwarp.builtins.rows import ROWS
+from jaxwarp.errors import DifferentiationError
+from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.ir.nodes import Kernel, Param, Value
+from jaxwarp.ir.verify import verify
+from jaxwarp.types import float32, float64, int32
+from jaxwarp.vjp.adjoint import adjoint
+from jaxwarp.vjp.derived import Derived
+from jaxwarp.vjp.tangent import tangent
+
+N = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    kernel: Kernel
+    grid: tuple[int, ...]
+    buffers: list[np.ndarray]
+    wanted: tuple[int, ...]
+    outputs: tuple[int, ...]
+    second_order: bool = True
+
+
+CASES: dict[str, Callable[[], Case]] = {}
+
+
+def case(make: Callable[[], Case]) -> Callable[[], Case]:
+    CASES[make.__name__] = make
+    return make
+
+
+class Code(Builder):
+    """A builder with the rows as methods and numbers as float64 constants."""
+
+    def __getattr__(self, name: str) -> Callable[..., Value]:
+        def call(*args: Value | float) -> Value:
+            return self.call(ROWS[name], *(a if isinstance(a, Value) else self.const(a, float64) for a in args))
+
+        return call
+
+    def integer(self, value: int) -> Value:
+        return self.const(value, int32)
+
+
+def build(name: str, params: Sequence[tuple[str, object, tuple]], body: Callable, rank: int = 1) -> Kernel:
+    code = Code()
+    made = [Param(n, t, s) for n, t, s in params]
+    body(code, *made)
+    return verify(code.finish(name, rank, made))
+
+
+X = ("x", float64, (None,))
+Y = ("y", float64, (None,))
+
+
+def random(*shape: int, low: float = 0.2, high: float = 1.0) -> np.ndarray:
+    return np.random.default_rng(3).uniform(low, high, shape)
+
+
+@case
+def straight_line_with_a_shared_scalar() -> Case:
+    def body(b, x, s, y):
+        i = b.tid(0)
+        v, w = b.load(x, [i]), b.load(s, [])
+        b.store(y, [i], b.mul(b.sin(v), b.div(w, b.add(v, 1.0))))
+
+    kernel = build("k", [X, ("s", float64, ()), Y], body)
+    return Case("", kernel, (N,), [random(N), np.array(1.3), np.zeros(N)], (0, 1), (2,))
+
+
+@case
+def chosen_sides() -> Case:
+    def body(b, x, z, y):
+        i = b.tid(0)
+        v, w = b.load(x, [i]), b.load(z, [i])
+        low, high = b.min(v, w), b.max(b.abs(b.neg(v)), w)
+        b.store(y, [i], b.mul(b.select(b.lt(v, 0.5), b.exp(low), low), high))
+
+    kernel = build("k", [X, ("z", float64, (None,)), Y], body)
+    return Case("", kernel, (N,), [random(N), random(N)[::-1] + 0.01, np.zeros(N)], (0, 1), (2,))
+
+
+@case
+def sum_in_a_loop() -> Case:
+    def body(b, x, y):
+        i = b.tid(0)
+        (total,) = b.for_(b.integer(0), b.size(x, 0), b.integer(1), [b.const(0.0, float64)],
+                          lambda k, acc: [b.add(acc, b.mul(b.load(x, [k]), b.load(x, [i])))])  # fmt: skip
+        b.store(y, [i], total)
+
+    return Case("", build("k", [X, Y], body), (N,), [random(N), np.zeros(N)], (0,), (1,))
+
+
+@case
+def logistic_growth_in_a_loop() -> Case:
+    def body(b, x, y):
+        i = b.tid(0)
+        (v,) = b.for_(b.integer(0), b.size(x, 0), b.integer(1), [b.load(x, [i])],
+                      lambda k, c: [b.mul(b.mul(1.9, c), b.sub(1.0, c))])  # fmt: skip
+        b.store(y, [i], v)
+
+    return Case("", build("k", [X, Y], body), (N,), [random(N), np.zeros(N)], (0,), (1,))
+
+
+@case
+def loop_whose_trip_count_differs_from_thread_to_thread() -> Case:
+    trips = np.array([0, 1, 2, 31, 32, 33, 64, 100, 700], np.int32)
+
+    def body(b, x, n, y):
+        i = b.tid(0)
+        (v,) = b.for_(b.integer(0), b.load(n, [i]), b.integer(1), [b.load(x, [i])],
+                      lambda k, c: [b.sin(b.mul(1.7, c))])  # fmt: skip
+        b.store(y, [i], v)
+
+    kernel = build("k", [X, ("n", int32, (None,)), Y], body)
+    return Case("", kernel, (9,), [random(9), trips, np.zeros(9)], (0,), (2,))
+
+
+@case
+def loop_backwards_by_threes_using_its_index() -> Case:
+    def body(b, x, y):
+        i = b.tid(0)
+
+        def step(k, c):
+            return [b.sin(b.add(b.mul(c, b.load(x, [k])), b.call(ROWS["cast"], k, dtype=float64)))]
+
+        (v,) = b.for_(b.integer(10), b.integer(-1), b.integer(-3), [b.load(x, [i])], step)
+        b.store(y, [i], v)
+
+    return Case("", build("k", [X, Y], body), (11,), [random(11), np.zeros(11)], (0,), (1,))
+
+
+@case
+def while_with_a_branch() -> Case:
+    def body(b, x, y):
+        i = b.tid(0)
+        v = b.load(x, [i])
+
+        def step(c, n):
+            big = b.gt(c, 2.0)
+            (q,) = b.if_(big, lambda: [b.mul(c, b.sqrt(c))], lambda: [b.add(b.mul(c, v), 0.3)])
+            return [q, b.call(ROWS["add"], n, b.integer(1))]
+
+        def test(c, n):
+            return b.logical_and(b.lt(c, 5.0), b.call(ROWS["lt"], n, b.integer(50)))
+
+        c, _ = b.while_([v, b.integer(0)], test, step)
+        b.store(y, [i], b.mul(c, v))
+
+    return Case("", build("k", [X, Y], body), (N,), [random(N, low=0.8, high=1.8), np.zeros(N)], (0,), (1,))
+
+
+@case
+def square_in_place_three_times() -> Case:
+    def body(b, x, a):
+        i = b.tid(0)
+        for _ in range(3):
+            v = b.load(a, [i])
+            b.store(a, [i], b.mul(v, v))
+        b.store(a, [i], b.mul(b.load(a, [i]), b.load(x, [i])))
+
+    kernel = build("k", [X, ("a", float64, (None,))], body)
+    return Case("", kernel, (N,), [random(N), random(N)], (0, 1), (1,))
+
+
+@case
+def update_in_place_in_a_loop_and_a_branch() -> Case:
+    def body(b, x, a):
+        i = b.tid(0)
+
+        def step(k):
+            v = b.load(a, [i])
+            b.store(a, [i], b.sin(b.mul(v, b.load(x, [k]))))
+
+            def square():
+                again = b.load(a, [i])
+                b.store(a, [i], b.mul(again, again))
+                return ()
+
+            b.if_(b.gt(v, 0.5), square)
+            return ()
+
+        b.for_(b.integer(0), b.size(x, 0), b.integer(1), [], step)
+
+    kernel = build("k", [X, ("a", float64, (None,))], body)
+    return Case("", kernel, (N,), [random(N), random(N)], (0, 1), (1,))
+
+
+@case
+def two_components_updated_from_each_other() -> Case:
+    def body(b, a):
+        i = b.tid(0)
+        zero, one = b.integer(0), b.integer(1)
+        b.store(a, [i, zero], b.mul(b.load(a, [i, zero]), b.load(a, [i, one])))
+        b.store(a, [i, one], b.sin(b.add(b.load(a, [i, zero]), b.load(a, [i, one]))))
+
+    return Case("", build("k", [("a", float64, (None, 2))], body), (N,), [random(N, 2)], (0,), (0,))
+
+
+@case
+def element_stored_twice() -> Case:
+    def body(b, x, y):
+        i = b.tid(0)
+        v = b.load(x, [i])
+        b.store(y, [i], b.exp(v))
+        b.store(y, [i], b.mul(v, v))
+
+    return Case("", build("k", [X, Y], body), (N,), [random(N), random(N)], (0, 1), (1,))
+
+
+@case
+def gather_scatter_and_nested_loops() -> Case:
+    def body(b, x, idx, out):
+        i = b.tid(0)
+        j = b.load(idx, [i])
+
+        def outer(k, acc, p):
+            (q,) = b.for_(b.integer(0), b.call(ROWS["add"], k, b.integer(1)), b.integer(1), [b.load(x, [j])],
+                          lambda m, q: [b.sin(b.mul(q, b.add(p, b.load(x, [m]))))])  # fmt: skip
+            return [b.add(acc, q), b.mul(p, q)]
+
+        acc, p = b.for_(b.integer(0), b.size(x, 0), b.integer(1), [b.const(0.0, float64), b.load(x, [i])], outer)
+        b.atomic("add", out, [j], b.mul(acc, p))
+
+    kernel = build("k", [X, ("idx", int32, (None,)), ("out", float64, (None,))], body)
+    indices = np.array([0, 2, 2, 1, 4], np.int32)
+    return Case("", kernel, (N,), [random(N), indices, random(N)], (0, 2), (2,))
+
+
+@case
+def result_of_a_loop_read_by_a_second_one() -> Case:
+    def body(b, x, y):
+        i = b.tid(0)
+        v = b.load(x, [i])
+
+        def step(k, c):
+            return [b.mul(b.cos(c), v)]
+
+        (c,) = b.for_(b.integer(0), b.integer(7), b.integer(1), [v], step)
+        (d,) = b.for_(b.integer(0), b.integer(5), b.integer(1), [c], lambda k, d: [b.mul(d, b.exp(b.neg(c)))])
+        b.store(y, [i], b.add(c, d))
+
+    return Case("", build("k", [X, Y], body), (N,), [random(N), np.zeros(N)], (0,), (1,))
+
+
+def run(kernel: Kernel, grid: tuple[int, ...], buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
+    copies = [np.array(b) for b in buffers]
+    interpret(verify(kernel), grid, copies, max_steps=100_000)
+    return copies
+
+
+def feed(derived: Derived, primals: Sequence[np.ndarray], moved: dict[int, np.ndarray]) -> list[np.ndarray]:
+    """Buffers of a derivative kernel: `moved` are tangents or cotangents, zero where none is given."""
+    return [
+        np.array(primals[s.index] if s.kind == "primal" else moved.get(s.index, np.zeros(primals[s.index].shape)))
+        for s in derived.slots
+    ]
+
+
+def results(derived: Derived, buffers: Sequence[np.ndarray], kind: str) -> dict[int, np.ndarray]:
+    return {s.index: b for s, b in zip(derived.slots, buffers, strict=True) if s.kind == kind and s.writes}
+
+
+def difference(f: Callable[[float], dict[int, np.ndarray]], eps: float = 1e-6) -> dict[int, np.ndarray]:
+    high, low = f(eps), f(-eps)
+    return {i: (high[i] - low[i]) / (2 * eps) for i in high}
+
+
+@pytest.fixture(params=CASES, ids=str)
+def example(request: pytest.FixtureRequest) -> Case:
+    return CASES[request.param]()
+
+
+def directions(case: Case, seed: int) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    tangents = {i: rng.standard_normal(case.buffers[i].shape) for i in case.wanted}
+    cotangents = {i: rng.standard_normal(case.buffers[i].shape) for i in case.outputs}
+    return tangents, cotangents
+
+
+def moved(case: Case, tangents: dict[int, np.ndarray], eps: float) -> list[np.ndarray]:
+    return [b + eps * tangents[i] if i in tangents else b for i, b in enumerate(case.buffers)]
+
+
+def push(case: Case, tangents: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    derived = tangent(case.kernel, case.wanted)
+    return results(derived, run(derived.kernel, case.grid, feed(derived, case.buffers, tangents)), "tangent")
+
+
+def pull(case: Case, buffers: Sequence[np.ndarray], cotangents: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    derived = adjoint(case.kernel, case.wanted)
+    incoming = {s.index: cotangents[s.index] for s in derived.slots if s.kind == "cotangent" and s.reads}
+    found = results(derived, run(derived.kernel, case.grid, feed(derived, buffers, incoming)), "cotangent")
+    return {i: found[i] for i in case.wanted}
+
+
+def test_tangent_is_the_directional_derivative(example):
+    tangents, _ = directions(example, 0)
+    pushed = push(example, tangents)
+    expected = difference(lambda e: dict(enumerate(run(example.kernel, example.grid, moved(example, tangents, e)))))
+    for i in example.outputs:
+        np.testing.assert_allclose(pushed[i], expected[i], rtol=2e-5, atol=1e-6)
+
+
+def test_adjoint_is_the_transpose_of_the_tangent(example):
+    tangents, cotangents = directions(example, 1)
+    pushed, pulled = push(example, tangents), pull(example, example.buffers, cotangents)
+    forward = sum((cotangents[i] * pushed[i]).sum() for i in example.outputs)
+    backward = sum((pulled[i] * t).sum() for i, t in tangents.items())
+    np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-12)
+
+
+def test_adjoint_of_the_tangent_is_the_adjoint(example):
+    _, cotangents = directions(example, 2)
+    first = tangent(example.kernel, example.wanted)
+    positions = {s.index: n for n, s in enumerate(first.slots) if s.kind == "tangent"}
+    wanted = [positions[i] for i in example.wanted]
+    second = adjoint(first.kernel, wanted)
+    inner = [example.buffers[s.index] if s.kind == "primal" else np.full(example.buffers[s.index].shape, np.nan)
+             for s in first.slots]  # fmt: skip
+    incoming = {positions[i]: c for i, c in cotangents.items()}
+    incoming = {s.index: incoming.get(s.index, np.zeros(inner[s.index].shape))
+                for s in second.slots if s.kind == "cotangent" and s.reads}  # fmt: skip
+    found = results(second, run(second.kernel, example.grid, feed(second, inner, incoming)), "cotangent")
+    expected = pull(example, example.buffers, cotangents)
+    for i, position in zip(example.wanted, wanted, strict=True):
+        np.testing.assert_allclose(found[position], expected[i], rtol=1e-12, atol=1e-13)
+
+
+def test_tangent_of_the_adjoint_is_the_second_derivative(example):
+    tangents, cotangents = directions(example, 3)
+    first = adjoint(example.kernel, example.wanted)
+    primal = {s.index: n for n, s in enumerate(first.slots) if s.kind == "primal"}
+    wanted = [primal[i] for i in example.wanted if i in primal]
+    if not wanted:
+        pytest.skip("the adjoint does not depend on the inputs")
+    second = tangent(first.kernel, wanted)
+    incoming = {s.index: cotangents[s.index] for s in first.slots if s.kind == "cotangent" and s.reads}
+    inner = feed(first, example.buffers, incoming)
+    pushed = results(second, run(second.kernel, example.grid,
+                                 feed(second, inner, {primal[i]: t for i, t in tangents.items() if i in primal})),
+                     "tangent")  # fmt: skip
+    expected = difference(lambda e: pull(example, moved(example, tangents, e), cotangents))
+    for n, slot in enumerate(first.slots):
+        if slot.kind == "cotangent" and slot.index in example.wanted:
+            got = pushed.get(n, np.zeros(expected[slot.index].shape))
+            np.testing.assert_allclose(got, expected[slot.index], rtol=5e-5, atol=5e-6)
+
+
+def refused(body: Callable, *params: tuple, wanted: tuple[int, ...] = (0,)) -> str:
+    with pytest.raises(DifferentiationError) as error:
+        adjoint(build("k", params, body), wanted)
+    return error.value.message
+
+
+def test_reading_what_other_threads_write_is_refused():
+    def body(b, a):
+        i = b.tid(0)
+        b.store(a, [i], b.load(a, [b.call(ROWS["add"], i, b.integer(1))]))
+
+    assert "a thread may read what another one writes" in refused(body, ("a", float64, (None,)))
+
+
+def test_a_value_overwritten_at_a_moving_address_is_refused():
+    def body(b, x, a):
+        i = b.tid(0)
+
+        def step(k):
+            last = b.load(a, [i, b.call(ROWS["mod"], k, b.integer(2))])
+            b.store(a, [i, b.integer(0)], b.mul(last, b.load(x, [i])))
+            return ()
+
+        b.for_(b.integer(0), b.size(x, 0), b.integer(1), [], step)
+
+    message = refused(body, X, ("a", float64, (None, None)))
+    assert "after it may have been overwritten" in message
+
+
+@pytest.mark.parametrize("kind", ["min", "max", "exch"])
+def test_other_atomics_are_refused(kind):
+    def body(b, x, y):
+        i = b.tid(0)
+        b.atomic(kind, y, [b.integer(0)], b.load(x, [i]))
+
+    assert f"atomic_{kind} on y" in refused(body, X, Y)
+
+
+def test_the_old_value_of_an_atomic_is_refused():
+    def body(b, x, y):
+        i = b.tid(0)
+        old = b.atomic("add", y, [b.integer(0)], b.load(x, [i]))
+        b.store(y, [i], old)
+
+    assert "the old value that atomic_add on y returns is used" in refused(body, X, Y)
+
+
+def test_bits_of_a_float_are_refused():
+    def body(b, x, y):
+        i = b.tid(0)
+        bits = b.call(ROWS["bitcast"], b.load(x, [i]), dtype=int32)
+        b.store(y, [i], b.call(ROWS["bitcast"], bits, dtype=float32))
+
+    assert "bitcast" in refused(body, ("x", float32, (None,)), ("y", float32, (None,)))
