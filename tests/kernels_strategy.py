@@ -5,6 +5,7 @@ Determined: no thread sees what another writes, except through atomics whose ord
     inputs        read anywhere (indices kept in range), written nowhere
     outputs       each thread stores to, loads from and updates elements of its own
     accumulators  integer arrays that all threads update with one commutative operation, whose old value is not used
+    locals        arrays of each thread's own, stored to in full before anything else
 
 and only operations that are exact. `kernels()` is the Hypothesis strategy; `random_case(seed)` draws from the same
 generator without Hypothesis, for volume.
@@ -165,13 +166,17 @@ class Maker:
         self.inputs = [self.make_input() for _ in range(pick.integer(1, 3))]
         self.outputs = [self.make_output() for _ in range(pick.integer(1, 3))]
         self.accumulators = [self.make_accumulator() for _ in range(pick.integer(0, 2))]
+        self.locals = [self.make_local() for _ in range(pick.integer(0, 1))]
         self.tids = [self.builder.tid(axis, f"t{axis}") for axis in range(len(self.grid))]
         self.pools[-1] += self.tids
+        for array in self.locals:
+            self.fill(array)
         self.statements(0)
         for array in self.outputs:
             self.store(array)
         arrays = self.inputs + self.outputs + self.accumulators
         kernel = self.builder.finish("random", len(self.grid), [a.param for a in arrays])
+        kernel = replace(kernel, locals=tuple(a.param for a in self.locals))
         return Case(verify(kernel), self.grid, tuple(a.shape for a in arrays), pick.integer(0, 2**16))
 
     # The launch
@@ -204,6 +209,15 @@ class Maker:
         integers = [t for t in self.types if t.is_int and t.bits >= 32] or [int32]
         shape = tuple(self.pick.integer(1, 4) for _ in range(self.pick.integer(0, 2)))
         return _Array(self.make_param(self.pick.of(integers), shape), shape, kind=self.pick.of(ORDER_FREE))
+
+    def make_local(self) -> _Array:
+        shape = tuple(self.pick.integer(1, 4) for _ in range(self.pick.integer(0, 2)))
+        return _Array(Param(next(self.names), self.pick.of(self.types), shape), shape)
+
+    def fill(self, array: _Array) -> None:
+        value = self.value(array.param.dtype)
+        for index in np.ndindex(*array.shape):
+            self.builder.store(array.param, [self.builder.const(i, int32) for i in index], value)
 
     # Values
 
@@ -281,9 +295,9 @@ class Maker:
         if choice < 45:
             self.pools[-1].append(self.computed(self.pick.of(self.types)))
         elif choice < 58:
-            self.load(self.pick.of(self.inputs + self.outputs))
+            self.load(self.pick.of(self.inputs + self.outputs + self.locals))
         elif choice < 68:
-            self.store(self.pick.of(self.outputs))
+            self.store(self.pick.of(self.outputs + self.locals))
         elif choice < 76:
             self.atomic()
         elif depth < 3:

@@ -4,6 +4,8 @@
     %s, %t = for ... carry(%p = ..., %q = ...) { ... }   ->   %s = for ... carry(%p = ...) { ... }
         (%t unused, %q feeding only itself)
 
+    store @local[%i], %a   (a local array that is never loaded)
+
 Liveness spreads from the effects through definitions, in one sweep over a work list: linear in the size of the kernel.
 A live operation inside a region makes the operation that owns the region live, with what controls it. Loads are pure.
 A loop without effects whose results nobody uses goes, even if it might not have ended.
@@ -11,7 +13,9 @@ A loop without effects whose results nobody uses goes, even if it might not have
 
 from __future__ import annotations
 
-from jaxwarp.ir.nodes import Atomic, Block, For, If, Kernel, Op, Store, Value, While
+from dataclasses import replace
+
+from jaxwarp.ir.nodes import Atomic, Block, For, If, Kernel, Load, Op, Param, Store, Value, While
 from jaxwarp.passes.rewrite import Rewriter, rebuild
 
 
@@ -29,27 +33,29 @@ class _Liveness:
         self._definition: dict[Value, Op] = {}
         self._owner: dict[Op, Op | None] = {}
         self._needs: dict[Value, tuple[Value, ...]] = {}  # results and carried values of If, For and While
+        self._own: dict[Param, list[Op]] = {p: [] for p in kernel.locals}  # writes to it; they matter if it is loaded
         self._work: list[Value] = []
-        effects: list[Op] = []
-        self._scan(kernel.body, None, effects)
-        for op in effects:
-            self._reach(op)
-        while self._work:
+        self._effects: list[Op] = []
+        self._scan(kernel.body, None)
+        while self._effects or self._work:
+            if self._effects:
+                self._reach(self._effects.pop())
+                continue
             value = self._work.pop()
             self._want(self._needs.get(value, ()))
             self._reach(self._definition[value])
 
-    def _scan(self, block: Block, owner: Op | None, effects: list[Op]) -> None:
+    def _scan(self, block: Block, owner: Op | None) -> None:
         for op in block.ops:
             self._owner[op] = owner
             self._definition.update((v, op) for v in op.defined)
             if isinstance(op, Store | Atomic):
-                effects.append(op)
+                self._own.get(op.param, self._effects).append(op)
             if op.blocks:
                 self._relate(op)
             for inner in op.blocks:
                 self._definition.update((v, op) for v in inner.params)
-                self._scan(inner, op, effects)
+                self._scan(inner, op)
 
     def _relate(self, op: Op) -> None:
         match op:
@@ -78,6 +84,8 @@ class _Liveness:
         """Marks an operation and the owners of its region, with the values they themselves read."""
         while op is not None and op not in self.ops:
             self.ops.add(op)
+            if isinstance(op, Load | Atomic):
+                self._effects += self._own.pop(op.param, ())
             match op:
                 case For():
                     self._want((op.start, op.stop, op.step))
@@ -92,6 +100,11 @@ class _Eliminate(Rewriter):
     def __init__(self, live: _Liveness):
         super().__init__()
         self.live = live
+
+    def kernel(self, kernel: Kernel) -> Kernel:
+        kept = super().kernel(kernel)
+        used = {op.param for op in self.live.ops if isinstance(op, Load | Store | Atomic)}
+        return replace(kept, locals=tuple(p for p in kernel.locals if p in used))
 
     def op(self, op: Op) -> None:
         if op not in self.live.ops:
