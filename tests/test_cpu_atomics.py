@@ -1,0 +1,97 @@
+"""CPU code: atomics of every kind and type, against the interpreter: what is left and what was there before."""
+
+import threading
+
+import numpy as np
+import pytest
+from cpukit import Make, check
+
+from jaxwarp.codegen.cpu import compile_cpu, launch
+from jaxwarp.ir.nodes import ATOMIC_KINDS
+from jaxwarp.types import SCALARS, bool_, int32
+
+BITWISE = ("and", "or", "xor")
+WIDTHS = (1, 8, 32)
+
+
+def values(dtype, n, seed=0):
+    rng = np.random.default_rng(seed)
+    if dtype is bool_:
+        return rng.integers(0, 2, n).astype(bool)
+    if dtype.is_float:
+        numbers = (rng.integers(-20, 20, n) / 4).astype(dtype.numpy)
+        return np.where(rng.random(n) < 0.1, np.nan, numbers).astype(dtype.numpy)
+    return rng.integers(0, 256, n * dtype.bytes).astype(np.uint8).view(dtype.numpy)
+
+
+def _cases():
+    for dtype in SCALARS:
+        for kind in ATOMIC_KINDS:
+            if not (dtype.is_float and kind in BITWISE):
+                yield pytest.param(dtype, kind, id=f"{dtype}-{kind}")
+
+
+@pytest.mark.parametrize(("dtype", "kind"), list(_cases()))
+def test_atomics(dtype, kind):
+    """Under a mask and without, at a few elements and at one; a thread's turn comes in thread order."""
+    m = Make()
+    flag, where = m.array(None, dtype=bool_), m.array(None, dtype=int32)
+    x, y = m.array(None, dtype=dtype), m.array(None, dtype=dtype)
+    few, one, old = m.array(None, dtype=dtype), m.array(2, dtype=dtype), m.array(None, dtype=dtype)
+    i = m.tid(0)
+    args = [m.load(x, [i]), m.load(y, [i])][: 2 if kind == "cas" else 1]
+
+    def update():
+        return (m.atomic(kind, few, [m.load(where, [i])], *args),)
+
+    (before,) = m.if_(m.load(flag, [i]), update, lambda: (args[0],))
+    m.store(old, [i], before)
+    m.atomic(kind, one, [m.i(0)], *args)
+    for n in (1, 21, 40):
+        rng = np.random.default_rng(n)
+        flags, places = rng.random(n) < 0.6, rng.integers(0, 3, n).astype(np.int32)
+        buffers = [flags, places, values(dtype, n), values(dtype, n, 1), values(dtype, 3, 2), values(dtype, 2, 3)]
+        check(m.kernel(), (n,), [*buffers, values(dtype, n)], WIDTHS)
+
+
+@pytest.mark.parametrize("kind", ["add", "min", "max", *BITWISE])
+def test_integers_at_one_element_under_a_mask(kind):
+    """Lanes are combined before memory is touched; those that are off do not count."""
+    for dtype in (t for t in SCALARS if t.is_int):
+        m = Make()
+        flag, x, total = m.array(None, dtype=bool_), m.array(None, dtype=dtype), m.array(dtype=dtype)
+        i = m.tid(0)
+        m.if_(m.load(flag, [i]), lambda: (m.atomic(kind, total, [], m.load(x, [i])), ())[1])
+        for n, share in ((19, 0.0), (19, 0.4), (64, 1.0)):
+            flags = np.random.default_rng(n).random(n) < share
+            check(m.kernel(), (n,), [flags, values(dtype, n), values(dtype, 1, 3).reshape(())], WIDTHS)
+
+
+def test_uniform_value_counts_once_per_thread():
+    m = Make()
+    total = m.array(dtype=int32)
+    m.atomic("add", total, [], m.i(3))
+    for n in (1, 8, 45):
+        (got,) = check(m.kernel(), (n,), [np.zeros((), np.int32)], WIDTHS)
+        assert got == 3 * n
+
+
+def test_tickets_are_handed_out_once():
+    """ticket = atomic_add(counter, 1): every thread gets its own, also with launches in several threads at once."""
+    m = Make()
+    counter, ticket = m.array(1, dtype=int32), m.array(None, dtype=int32)
+    m.store(ticket, [m.tid(0)], m.atomic("add", counter, [m.i(0)], m.i(1)))
+    kernel, n, workers = m.kernel(), 8192, 4
+    code = compile_cpu(kernel)
+    buffers = [np.zeros(1, np.int32), np.full(n, -1, np.int32)]
+    part = n // workers
+    threads = [
+        threading.Thread(target=launch, args=(code, kernel, (n,), buffers, [(0, 1, at, at + part)]))
+        for at in range(0, n, part)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert buffers[0][0] == n
+    assert np.array_equal(np.sort(buffers[1]), np.arange(n))
