@@ -1,5 +1,9 @@
 """Launches from JAX: the primitive and its rules, `jax_kernel`, and the native handlers they reach."""
 
+from jaxwarp.ffi.call import JaxKernel as JaxKernel
+from jaxwarp.ffi.call import ModulePreloadMode as ModulePreloadMode
+from jaxwarp.ffi.call import jax_kernel as jax_kernel
+from jaxwarp.ffi.export import export_checks as export_checks
 from jaxwarp.ffi.native import library as _library
 
 

@@ -6,14 +6,14 @@ import math
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.dims import require_int32_extents, shape_text
+from jaxwarp.ffi.dims import format_shape, require_int32_extents, shape_text
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
     Array,
@@ -74,7 +74,7 @@ class Given:
     def __str__(self) -> str:
         if self.dtype is None or self.kind in ("bool", "int", "float", "list", "tuple"):
             return self.kind
-        return f"{self.dtype} of shape {_shape(self.shape)}"
+        return f"{self.dtype} of shape {format_shape(self.shape or ())}"
 
 
 def describe(value: Any) -> Given:
@@ -199,15 +199,30 @@ def _is_widening(dtype: np.dtype, scalar: Scalar) -> bool:
 
 def _host_converter(argument: Argument, element: Element) -> Convert:
     scalar, shape = element_scalar(element), element_shape(element)
+    number, limit = scalar.numpy.type, _safe_limit(scalar)
 
     def convert(value: Any) -> Any:
+        # The way of eager calls: a Python number well inside the type's range.
+        if type(value) is limit.kind and -limit.size <= value <= limit.size and not shape:
+            return number(value)
         array = np.asarray(value)
         if array.shape != shape:
-            expected = f"{argument.where}: expected {scalar} of shape {_shape(shape)}"
-            raise KernelTypeError(f"{expected}, got {type(value).__name__} of shape {_shape(array.shape)}")
+            expected = f"{argument.where}: expected {scalar} of shape {format_shape(shape)}"
+            raise KernelTypeError(f"{expected}, got {type(value).__name__} of shape {format_shape(array.shape)}")
         return _represent(argument, scalar, array)
 
     return convert
+
+
+class _Limit(NamedTuple):
+    kind: type
+    size: float
+
+
+def _safe_limit(scalar: Scalar) -> _Limit:
+    if scalar.is_float:
+        return _Limit(float, 1e4)
+    return _Limit(int, 100) if scalar.is_signed else _Limit(int, 0)
 
 
 def _represent(argument: Argument, scalar: Scalar, values: np.ndarray) -> Any:
@@ -235,7 +250,3 @@ def require_enabled(argument: Argument, element: Element) -> None:
             f"{argument.where} has type {scalar}, but 64-bit types are not enabled in JAX",
             hint='enable them with jax.config.update("jax_enable_x64", True), before the first array is made',
         )
-
-
-def _shape(shape: Sequence[Any] | None) -> str:
-    return f"({', '.join(map(str, shape or ()))}{',' if len(shape or ()) == 1 else ''})"

@@ -87,5 +87,9 @@ def output_shape(ndim: int, element: Element, dims: Any, where: str) -> tuple[Di
 
 def shape_text(ndim: int, components: Sequence[int]) -> str:
     """An expected shape: "(?, ?, 3)"."""
-    parts = ["?"] * ndim + [str(n) for n in components]
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    return format_shape(["?"] * ndim + [str(n) for n in components])
+
+
+def format_shape(shape: Sequence[Any]) -> str:
+    """A shape as Python writes it, symbolic extents by name."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

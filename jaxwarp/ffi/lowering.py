@@ -11,9 +11,10 @@ import jax
 import numpy as np
 
 from jaxwarp.codegen.cpu import compile_cpu
-from jaxwarp.codegen.cuda import DEFAULT_ARCHITECTURES, compile_cuda, print_cuda
+from jaxwarp.codegen.cuda import DEFAULT_BLOCK, compile_cuda, default_archs, nvrtc, print_cuda
 from jaxwarp.errors import InternalError, KernelValueError
-from jaxwarp.ffi.image import CPU, CUDA, pack_cuda_payload, pack_image
+from jaxwarp.ffi.dims import format_shape
+from jaxwarp.ffi.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
 from jaxwarp.ffi.launch import OUTPUT, Dim, Launch, is_static
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes import prepare
@@ -23,7 +24,6 @@ TARGET = "jaxwarp_launch"
 
 # A CUDA thread steps past the end of the grid before it stops: that index must not wrap either.
 _INDEX32_LIMIT = 2**30
-_DEFAULT_BLOCK = 256
 _CODE_CACHE = 512
 
 
@@ -36,12 +36,12 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
             code = _cpu_code(launch.kernel, launch.fma)
             kind = {"image": code.image, "grain": np.int64(code.grain)}
         case "cuda":
-            block, bits = launch.block_dim or _DEFAULT_BLOCK, _index_bits(launch.grid, shapes)
-            code = _cuda_code(launch.kernel, launch.fma, block, bits, _cuda_architectures())
+            block, bits = launch.block_dim or DEFAULT_BLOCK, _index_bits(launch.grid, shapes)
+            code = _cuda_code(launch.kernel, launch.fma, block, bits, _cuda_targets())
             kind = {"image": code.image, "block": np.int64(block), "index_bits": np.int64(bits)}
         case _:
             raise InternalError(f"no launch on {platform}")
-    defaults = {"grain": np.int64(0), "block": np.int64(_DEFAULT_BLOCK), "index_bits": np.int64(64)}
+    defaults = {"grain": np.int64(0), "block": np.int64(DEFAULT_BLOCK), "index_bits": np.int64(64)}
     return (
         defaults
         | kind
@@ -78,16 +78,12 @@ def _locate_grid(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> tuple[lis
         if place is None:
             raise KernelValueError(
                 f"kernel {launch.name}: the symbolic launch extent {dim} of axis {axis} is no extent of an argument or "
-                f"an output; their shapes are {', '.join(map(_shape_text, shapes))}",
+                f"an output; their shapes are {', '.join(map(format_shape, shapes))}",
                 hint="pass an array that has this extent, or give an output it with output_dims",
             )
         grid.append(-1)
         grid_from += place
     return grid, grid_from
-
-
-def _shape_text(shape: tuple[Dim, ...]) -> str:
-    return f"({', '.join(map(str, shape))})"
 
 
 def _index_bits(grid: Sequence[Dim], shapes: Sequence[tuple[Dim, ...]]) -> int:
@@ -129,17 +125,29 @@ def _cpu_code(kernel: Kernel, fma: bool) -> Code:
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
-def _cuda_code(kernel: Kernel, fma: bool, block: int, index_bits: int, architectures: tuple[int, ...]) -> Code:
+def _cuda_code(kernel: Kernel, fma: bool, block: int, index_bits: int, targets: Targets) -> Code:
     code = print_cuda(prepared(kernel, fma), index_bits=index_bits, block=block)
-    # PTX of the oldest architecture lets a device that is newer than all of them run the program, too.
-    entries = compile_cuda(code.source, code.symbol, architectures, ptx=(min(architectures),))
-    return Code(code.symbol, pack_image(CUDA, pack_cuda_payload(entries)), code.geometry)
+    entries = compile_cuda(code, targets.cubins, ptx=targets.ptx)
+    payload = pack_cuda_payload([CudaEntry(*entry) for entry in entries])
+    return Code(code.symbol, pack_image(CUDA, payload), code.geometry)
 
 
-def _cuda_architectures() -> tuple[int, ...]:
-    """Those of the devices present; without one, the common ones."""
+class Targets(NamedTuple):
+    """Architectures that an image has machine code for, and those that it has PTX for."""
+
+    cubins: tuple[int, ...]
+    ptx: tuple[int, ...]
+
+
+def _cuda_targets() -> Targets:
+    """Machine code for the devices present, or where there is none for the common ones; PTX for newer devices."""
     try:
         devices = jax.local_devices(backend="cuda")
     except RuntimeError:  # no CUDA here: the program is for export
-        return DEFAULT_ARCHITECTURES
-    return tuple(sorted({int(d.compute_capability.replace(".", "")) for d in devices}))
+        cubins = default_archs()
+        return Targets(cubins, (min(cubins),))
+    present = sorted({int(d.compute_capability.replace(".", "")) for d in devices})
+    known = nvrtc.supported_architectures()
+    # A device newer than NVRTC compiles PTX itself.
+    older = [a for a in known if a <= present[0]]
+    return Targets(tuple(a for a in present if a in known), (max(older, default=present[0]),))

@@ -20,7 +20,7 @@ def assign_roles(kernel: Any, num_outputs: int, in_out_argnames: Iterable[str] |
     Raises:
         KernelTypeError, KernelValueError: the number of outputs or the in-out names do not fit the kernel.
     """
-    where, names = f"kernel {kernel.name}", [name for name, _ in kernel.arguments]
+    where, names = f"kernel {kernel.name}", [a.name for a in kernel.arguments]
     in_outs = _in_out_names(where, in_out_argnames, names)
     if not isinstance(num_outputs, (int, np.integer)) or isinstance(num_outputs, bool):
         raise KernelTypeError(f"{where}: num_outputs: expected an integer, got {num_outputs!r}")
@@ -30,7 +30,7 @@ def assign_roles(kernel: Any, num_outputs: int, in_out_argnames: Iterable[str] |
         raise KernelValueError(f"{where}: num_outputs: expected {low} to {len(names)}{counting}, got {num_outputs}")
     first_output = len(names) - (num_outputs - len(in_outs))
     arguments = []
-    for position, (name, annotation) in enumerate(kernel.arguments):
+    for position, (name, annotation) in enumerate((a.name, a.annotation) for a in kernel.arguments):
         role = OUTPUT if position >= first_output else IN_OUT if name in in_outs else INPUT
         if role == OUTPUT and name in in_outs:
             raise KernelValueError(

@@ -1,0 +1,324 @@
+"""`jax_kernel`: a kernel as a function of JAX values."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.arguments import (
+    Argument,
+    Convert,
+    Given,
+    describe,
+    fill_generic,
+    is_generic,
+    make_converter,
+    require_enabled,
+    resolve_element,
+)
+from jaxwarp.ffi.compat import ArrayImpl
+from jaxwarp.ffi.dims import ByName, freeze_dims, is_static_dims, normalize_dims, output_shape, require_int32_extents
+from jaxwarp.ffi.launch import IN_OUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
+from jaxwarp.ffi.primitive import bind_launch, compiled_launch
+from jaxwarp.ffi.roles import assign_roles, bind_names, require_inputs_unchanged
+from jaxwarp.types import Array, Element
+
+VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
+
+# Signatures remembered per function. Beyond it all are forgotten, and found again when they come.
+_MAX_PLANS = 512
+
+
+class ModulePreloadMode(enum.IntEnum):
+    """When Warp loads a module. Here a kernel's code is part of the program that calls it: accepted, no effect."""
+
+    NONE = 0
+    CURRENT_DEVICE = 1
+    ALL_DEVICES = 2
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """What decides a launch apart from the arguments; `None` means the default."""
+
+    launch_dims: Any = None
+    output_dims: Any = None
+    vmap_method: str | None = None
+
+    def over(self, defaults: CallOptions) -> CallOptions:
+        """These options, filled up from `defaults`."""
+        pairs = zip(
+            (self.launch_dims, self.output_dims, self.vmap_method),
+            (defaults.launch_dims, defaults.output_dims, defaults.vmap_method),
+            strict=True,
+        )
+        return CallOptions(*(default if own is None else own for own, default in pairs))
+
+    @property
+    def is_hashable(self) -> bool:
+        """Symbolic dimensions of two programs cannot be compared."""
+        return is_static_dims(self.launch_dims) and is_static_dims(self.output_dims)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What every call with one signature does: how operands are made of the arguments, and the launch."""
+
+    launch: Launch
+    converters: tuple[Convert | None, ...]
+
+    @cached_property
+    def compiled(self) -> Callable[..., list[Any]]:
+        return compiled_launch(self.launch)
+
+    def operands(self, values: Sequence[Any]) -> list[Any]:
+        return [v if c is None else c(v) for c, v in zip(self.converters, values, strict=True)]
+
+
+def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
+    kernel: Any,
+    num_outputs: int = 1,
+    vmap_method: str | None = None,
+    launch_dims: Any = None,
+    output_dims: Any = None,
+    in_out_argnames: Iterable[str] | None = None,
+    module_preload_mode: Any = ModulePreloadMode.CURRENT_DEVICE,
+    enable_backward: bool = False,
+    has_side_effect: bool = False,
+    block_dim: int | None = None,
+) -> JaxKernel:
+    """Makes a function of JAX values of a kernel.
+
+    The function takes the kernel's inputs, by position or by name, and returns its outputs as a list. It works under
+    `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and the other transformations of JAX, and outside of them.
+    Elements of an output that the kernel does not write are zero.
+
+    Args:
+        kernel: made by `@kernel`. Its inputs come first, its outputs last.
+        num_outputs: how many arguments are outputs; in-out arguments count among them.
+        vmap_method: how `jax.vmap` maps a call. None: one launch for all items, nothing copied; "sequential" and
+            "sequential_unrolled": a launch per item; "broadcast_all": unbatched arguments are repeated;
+            "expand_dims" and "legacy_vectorized": as None. The results are the same.
+        launch_dims: number of threads along each axis. Default: the shape of the first array argument.
+        output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
+            has one for each output. Default: the launch dimensions.
+        in_out_argnames: inputs that the kernel updates. Their new values are the first outputs.
+        module_preload_mode: accepted, no effect.
+        enable_backward: accepted, no effect.
+        has_side_effect: launch even if no output is used.
+        block_dim: CUDA threads per block.
+
+    Returns:
+        A function of the kernel's inputs, which also takes `launch_dims`, `output_dims` and `vmap_method`.
+
+    Raises:
+        KernelTypeError, KernelValueError: the options do not fit the kernel.
+
+    Example:
+        >>> @jaxwarp.kernel
+        ... def triple(x: jaxwarp.array[float], y: jaxwarp.array[float]):
+        ...     i = jaxwarp.tid()
+        ...     y[i] = 3.0 * x[i]
+        >>> (y,) = jaxwarp.jax_kernel(triple)(jax.numpy.arange(4.0))
+    """
+    del module_preload_mode, enable_backward
+    if not hasattr(kernel, "specialize"):
+        raise KernelTypeError(f"jax_kernel: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
+    defaults = CallOptions(freeze_dims(launch_dims), freeze_dims(output_dims), vmap_method)
+    arguments = assign_roles(kernel, num_outputs, in_out_argnames)
+    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), _require_block(kernel.name, block_dim))
+
+
+def _require_block(name: str, block_dim: Any) -> int | None:
+    if block_dim is None:
+        return None
+    if isinstance(block_dim, (int, np.integer)) and not isinstance(block_dim, bool) and 1 <= block_dim <= 1024:
+        return int(block_dim)
+    raise KernelValueError(f"kernel {name}: block_dim: expected an integer from 1 to 1024, got {block_dim!r}")
+
+
+class JaxKernel:
+    """A kernel as a function of JAX values: see `jax_kernel`."""
+
+    def __init__(
+        self,
+        kernel: Any,
+        arguments: Sequence[Argument],
+        defaults: CallOptions,
+        has_side_effect: bool,
+        block_dim: int | None,
+    ):
+        self.kernel = kernel
+        self.__name__ = self.__qualname__ = kernel.name
+        self.__doc__ = getattr(kernel, "__doc__", None)
+        self._arguments = arguments
+        self._inputs = [a for a in arguments if a.role != OUTPUT]
+        self._defaults = defaults
+        self._has_side_effect = has_side_effect
+        self._block_dim = block_dim
+        self._plans: dict[Any, _Plan] = {}
+        self._require_options(defaults)
+
+    def __repr__(self) -> str:
+        return f"<jax_kernel {self.__name__}>"
+
+    def __call__(
+        self,
+        *args: Any,
+        launch_dims: Any = None,
+        output_dims: Any = None,
+        vmap_method: str | None = None,
+        **kwargs: Any,
+    ) -> list[Any]:
+        """Launches the kernel on its inputs and returns its outputs as a list."""
+        if kwargs or len(args) != len(self._inputs):
+            args = tuple(bind_names(self._arguments, args, kwargs))
+        if launch_dims is None and output_dims is None and vmap_method is None:
+            options = self._defaults
+        else:
+            options = CallOptions(freeze_dims(launch_dims), freeze_dims(output_dims), vmap_method).over(self._defaults)
+        signature = [_token(value) for value in args]
+        if None in signature or not options.is_hashable:
+            return self._bind(self._make_plan(args, options), args)
+        key = (*signature, options, jax.config.jax_enable_x64)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._make_plan(args, options)
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        return self._bind(plan, args)
+
+    def _bind(self, plan: _Plan, args: Sequence[Any]) -> list[Any]:
+        operands = plan.operands(args)
+        if any(type(x) is not ArrayImpl and isinstance(x, jax.core.Tracer) for x in operands):
+            return list(bind_launch(plan.launch, operands))
+        return list(plan.compiled(*operands))
+
+    def _make_plan(self, args: Sequence[Any], options: CallOptions) -> _Plan:
+        """Everything that does not depend on the values of the arguments; all checks of a call are below here."""
+        self._require_options(options)
+        given = [describe(value) for value in args]
+        elements = self._resolve_elements(given)
+        for argument, element in zip(self._arguments, elements, strict=True):
+            require_enabled(argument, element)
+        converters = tuple(map(make_converter, self._inputs, elements, given))
+        types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(self._arguments, elements, strict=True)]
+        kernel = self.kernel.specialize(tuple(types))
+        require_inputs_unchanged(kernel, self._arguments)
+        extents = self._launch_extents(given, options)
+        kernel, grid = fit_grid(kernel, extents)
+        launch = Launch(
+            intern_kernel(kernel),
+            grid,
+            tuple(a.role for a in self._arguments),
+            self._result_shapes(given, elements, extents, options),
+            options.vmap_method,
+            self._block_dim,
+            getattr(self.kernel, "fma", True),
+            self._has_side_effect,
+        )
+        return _Plan(launch, converters)
+
+    def _require_options(self, options: CallOptions) -> None:
+        if options.vmap_method not in VMAP_METHODS:
+            expected = ", ".join(map(repr, VMAP_METHODS))
+            raise KernelValueError(
+                f"kernel {self.__name__}: vmap_method: expected one of {expected}; got {options.vmap_method!r}"
+            )
+        if options.launch_dims is not None:
+            normalize_dims(options.launch_dims, f"kernel {self.__name__}: launch_dims")
+        if isinstance(options.output_dims, ByName):
+            self._require_names(options.output_dims)
+
+    def _require_names(self, dims: ByName) -> None:
+        where = f"kernel {self.__name__}: output_dims"
+        outputs = {a.name: a for a in self._arguments if a.role == OUTPUT}
+        in_outs = [a.name for a in self._arguments if a.role == IN_OUT]
+        for name, _ in dims.items:
+            if name in in_outs:
+                raise KernelValueError(f"{where}: '{name}' is an in-out argument; it keeps the shape it comes with")
+            if name not in outputs:
+                raise KernelValueError(f"{where}: no output is named {name!r}; the outputs are {', '.join(outputs)}")
+        missing = [name for name in outputs if name not in dict(dims.items)]
+        if missing:
+            raise KernelValueError(f"{where}: no dimensions for output '{missing[0]}'")
+
+    def _resolve_elements(self, given: Sequence[Given]) -> list[Element]:
+        """Element types of all arguments.
+
+        A generic output has the type of the first input with the same type variable, else of the first generic one.
+        """
+        inputs: list[Element] = [resolve_element(a, g) for a, g in zip(self._inputs, given, strict=True)]
+        generic = [(a.element, e) for a, e in zip(self._inputs, inputs, strict=True) if is_generic(a.element)]
+        outputs: list[Element] = []
+        for argument in self._arguments[len(inputs) :]:
+            like = [e for annotated, e in generic if annotated is argument.element] or [e for _, e in generic]
+            if not is_generic(argument.element):
+                outputs.append(argument.element)
+            elif like:
+                outputs.append(fill_generic(argument.element, like[0]))
+            else:
+                raise KernelTypeError(f"{argument.where} is generic, and no input tells its type")
+        return inputs + outputs
+
+    def _launch_extents(self, given: Sequence[Given], options: CallOptions) -> tuple[Dim, ...]:
+        if options.launch_dims is not None:
+            return normalize_dims(options.launch_dims, f"kernel {self.__name__}: launch_dims")
+        for argument, value in zip(self._inputs, given, strict=True):
+            if argument.is_array and value.shape is not None:
+                return tuple(value.shape[: argument.ndim])
+        raise KernelTypeError(
+            f"kernel {self.__name__} has no array input to take the launch dimensions from",
+            hint="pass launch_dims=...",
+        )
+
+    def _result_shapes(
+        self, given: Sequence[Given], elements: Sequence[Element], extents: tuple[Dim, ...], options: CallOptions
+    ) -> tuple[tuple[Dim, ...], ...]:
+        shapes = []
+        for index, (argument, element) in enumerate(zip(self._arguments, elements, strict=True)):
+            if argument.role == IN_OUT:
+                shapes.append(tuple(given[index].shape or ()))
+            elif argument.role == OUTPUT:
+                shapes.append(self._output_shape(argument, element, extents, options.output_dims))
+        return tuple(shapes)
+
+    def _output_shape(
+        self, argument: Argument, element: Element, extents: tuple[Dim, ...], dims: Any
+    ) -> tuple[Dim, ...]:
+        where = f"kernel {self.__name__}: output '{argument.name}'"
+        if dims is None and len(extents) != argument.ndim:
+            axes = "1 axis" if argument.ndim == 1 else f"{argument.ndim} axes"
+            raise KernelValueError(
+                f"{where} has {axes}, but its shape is by default that of the launch, {extents}",
+                hint="pass output_dims=..., or launch_dims=...",
+            )
+        dims = extents if dims is None else dict(dims.items)[argument.name] if isinstance(dims, ByName) else dims
+        shape = output_shape(argument.ndim, element, dims, f"{where}: output_dims")
+        require_int32_extents(shape, where)
+        return shape
+
+
+def _token(value: Any) -> Any:
+    """A hashable stand-in for what `describe` knows of a value; None where there is none."""
+    kind = type(value)
+    if kind is ArrayImpl:
+        aval = value.aval
+        return aval.shape, aval.dtype, aval.weak_type
+    if kind is float or kind is int or kind is bool or isinstance(value, np.generic):
+        return kind
+    if kind is np.ndarray:
+        return kind, value.shape, value.dtype
+    if isinstance(value, jax.core.Tracer):
+        aval = value.aval
+        if all(map(is_static, getattr(aval, "shape", (None,)))):
+            return aval.shape, aval.dtype, aval.weak_type
+    return None

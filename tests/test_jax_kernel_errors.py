@@ -1,0 +1,453 @@
+"""Wrong calls of `jax_kernel`: the exact text, and that nothing is harmed."""
+
+import subprocess
+import sys
+import textwrap
+import typing
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp import jax_kernel
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+
+
+@wp.kernel
+def axpy(s: float, x: wp.array[float], y: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = s * x[i] + y[i]
+
+
+@wp.kernel
+def rowsum(matrix: wp.array2d[float], sums: wp.array[float]):
+    i, j = wp.tid()
+    wp.atomic_add(sums, i, matrix[i, j])
+
+
+@wp.kernel
+def vectors(n: int, v: wp.vec3, a: wp.array[wp.vec3], m: wp.array[wp.mat22], out: wp.array[wp.vec3]):
+    i = wp.tid()
+    out[i] = a[i] + v
+
+
+@wp.kernel
+def untold(out: wp.array[typing.Any]):
+    i = wp.tid()
+    out[i] = out[i]
+
+
+@wp.kernel
+def copy_any(x: wp.array[typing.Any], out: wp.array[typing.Any]):
+    i = wp.tid()
+    out[i] = x[i]
+
+
+@wp.kernel
+def by_value_output(x: wp.array[float], s: float):
+    wp.tid()
+
+
+def _fill(out: wp.array[float]):
+    i = wp.tid()
+    out[i] = 1.0
+
+
+X = np.arange(4, dtype=np.float32)
+M = np.ones((4, 2, 2), np.float32)
+V = np.ones((4, 3), np.float32)
+call = jax_kernel(axpy)
+TYPE, VALUE = KernelTypeError, KernelValueError
+METHODS = "None, 'sequential', 'sequential_unrolled', 'expand_dims', 'broadcast_all', 'legacy_vectorized'"
+
+CALLS = {
+    "count": (lambda: call(1.0, X), TYPE, "kernel axpy: expected 3 inputs (s, x, y), got 2"),
+    "count, too many": (lambda: call(1.0, X, X, X), TYPE, "kernel axpy: expected 3 inputs (s, x, y), got 4"),
+    "count, by name": (lambda: call(1.0, y=X), TYPE, "kernel axpy: expected 3 inputs (s, x, y), got 2"),
+    "count, one": (jax_kernel(rowsum), TYPE, "kernel rowsum: expected 1 input (matrix), got 0"),
+    "keyword": (
+        lambda: call(1.0, X, X, scale=2),
+        TYPE,
+        "kernel axpy: no input is named 'scale'; the inputs are s, x, y",
+    ),
+    "keyword of an output": (
+        lambda: call(1.0, X, X, out=X),
+        TYPE,
+        "kernel axpy: 'out' is an output, not an input; the inputs are s, x, y",
+    ),
+    "keyword twice": (
+        lambda: call(1.0, X, x=X),
+        TYPE,
+        "kernel axpy: input 'x' is given twice, by position and by name",
+    ),
+    "dtype": (
+        lambda: call(1.0, X, jnp.arange(4)),
+        TYPE,
+        "kernel axpy: argument 'y': expected float32 of shape (?,), got int32 of shape (4,)\n"
+        "  hint: convert it: y.astype('float32')",
+    ),
+    "rank": (
+        lambda: call(1.0, X[None], X),
+        TYPE,
+        "kernel axpy: argument 'x': expected float32 of shape (?,), got float32 of shape (1, 4)",
+    ),
+    "array for a scalar": (
+        lambda: call(X, X, X),
+        TYPE,
+        "kernel axpy: argument 's': expected float32 of shape (), got float32 of shape (4,)",
+    ),
+    "scalar for an array": (
+        lambda: call(1.0, 2.0, X),
+        TYPE,
+        "kernel axpy: argument 'x': expected float32 of shape (?,), got float",
+    ),
+    "list for an array": (
+        lambda: call(1.0, [1.0, 2.0], X),
+        TYPE,
+        "kernel axpy: argument 'x': expected float32 of shape (?,), got list",
+    ),
+    "None": (
+        lambda: call(1.0, X, None),
+        TYPE,
+        "kernel axpy: argument 'y': expected float32 of shape (?,), got NoneType",
+    ),
+    "string": (lambda: call("1", X, X), TYPE, "kernel axpy: argument 's': expected float32 of shape (), got str"),
+    "complex scalar": (
+        lambda: call(1j, X, X),
+        TYPE,
+        "kernel axpy: argument 's': expected float32 of shape (), got complex",
+    ),
+    "complex array": (
+        lambda: call(1.0, jnp.ones(4, complex), X),
+        TYPE,
+        "kernel axpy: argument 'x': expected float32 of shape (?,), got complex64 of shape (4,)",
+    ),
+    "keys": (
+        lambda: call(1.0, jax.random.split(jax.random.key(0), 4), X),
+        TYPE,
+        "kernel axpy: argument 'x': expected float32 of shape (?,), got key<fry> of shape (4,)",
+    ),
+    "traced scalar of another type": (
+        lambda: jax.jit(call)(jnp.int32(1), X, X),
+        TYPE,
+        "kernel axpy: argument 's': expected float32 of shape (), got int32 of shape ()\n"
+        "  hint: convert it: s.astype('float32')",
+    ),
+    "traced float for an integer": (
+        lambda: jax.jit(jax_kernel(vectors))(1.0, V[0], V, M),
+        TYPE,
+        "kernel vectors: argument 'n': expected int32 of shape (), got float32 of shape ()\n"
+        "  hint: convert it: n.astype('int32')",
+    ),
+    "fraction for an integer": (
+        lambda: jax_kernel(vectors)(1.5, V[0], V, M),
+        VALUE,
+        "kernel vectors: argument 'n': expected a value of int32, got 1.5",
+    ),
+    "too large an integer": (
+        lambda: jax_kernel(vectors)(2**31, V[0], V, M),
+        VALUE,
+        "kernel vectors: argument 'n': expected a value of int32, got 2147483648",
+    ),
+    "not a number for an integer": (
+        lambda: jax_kernel(vectors)(float("nan"), V[0], V, M),
+        VALUE,
+        "kernel vectors: argument 'n': expected a value of int32, got nan",
+    ),
+    "too large a float": (
+        lambda: call(1e60, X, X),
+        VALUE,
+        "kernel axpy: argument 's': expected a value of float32, got 1e+60",
+    ),
+    "vector by value, length": (
+        lambda: jax_kernel(vectors)(1, (1.0, 2.0), V, M),
+        TYPE,
+        "kernel vectors: argument 'v': expected float32 of shape (3,), got tuple of shape (2,)",
+    ),
+    "vector by value, array": (
+        lambda: jax_kernel(vectors)(1, X, V, M),
+        TYPE,
+        "kernel vectors: argument 'v': expected float32 of shape (3,), got float32 of shape (4,)",
+    ),
+    "components of a vector": (
+        lambda: jax_kernel(vectors)(1, V[0], V[:, :2], M),
+        TYPE,
+        "kernel vectors: argument 'a': expected float32 of shape (?, 3), got float32 of shape (4, 2)",
+    ),
+    "components of a matrix": (
+        lambda: jax_kernel(vectors)(1, V[0], V, M[:, :1]),
+        TYPE,
+        "kernel vectors: argument 'm': expected float32 of shape (?, 2, 2), got float32 of shape (4, 1, 2)",
+    ),
+    "no launch dimensions": (
+        jax_kernel(wp.kernel(_fill)),
+        TYPE,
+        "kernel _fill has no array input to take the launch dimensions from\n  hint: pass launch_dims=...",
+    ),
+    "launch_dims, type": (
+        lambda: call(1.0, X, X, launch_dims=2.0),
+        TYPE,
+        "kernel axpy: launch_dims: expected an integer, or a tuple or list of integers, got 2.0",
+    ),
+    "launch_dims, negative": (
+        lambda: call(1.0, X, X, launch_dims=(2, -1)),
+        VALUE,
+        "kernel axpy: launch_dims: expected extents from 0 to 2147483647, got (2, -1)",
+    ),
+    "output_dims, rank": (
+        lambda: call(1.0, X, X, output_dims=(2, 2)),
+        VALUE,
+        "kernel axpy: output 'out': output_dims: expected dimensions (?,), got (2, 2)",
+    ),
+    "output_dims, components": (
+        lambda: jax_kernel(vectors)(1, V[0], V, M, output_dims=(4, 2)),
+        VALUE,
+        "kernel vectors: output 'out': output_dims: expected dimensions (?,), or (?, 3), got (4, 2)",
+    ),
+    "output_dims, missing": (
+        lambda: call(1.0, X, X, output_dims={}),
+        VALUE,
+        "kernel axpy: output_dims: no dimensions for output 'out'",
+    ),
+    "output_dims, unknown": (
+        lambda: call(1.0, X, X, output_dims={"b": 2}),
+        VALUE,
+        "kernel axpy: output_dims: no output is named 'b'; the outputs are out",
+    ),
+    "output_dims, in-out": (
+        lambda: jax_kernel(rowsum, in_out_argnames=["sums"])(V, X, output_dims={"sums": 4}),
+        VALUE,
+        "kernel rowsum: output_dims: 'sums' is an in-out argument; it keeps the shape it comes with",
+    ),
+    "output shape from the launch": (
+        lambda: jax_kernel(rowsum)(V),
+        VALUE,
+        "kernel rowsum: output 'sums' has 1 axis, but its shape is by default that of the launch, (4, 3)\n"
+        "  hint: pass output_dims=..., or launch_dims=...",
+    ),
+    "vmap_method": (
+        lambda: call(1.0, X, X, vmap_method="parallel"),
+        VALUE,
+        f"kernel axpy: vmap_method: expected one of {METHODS}; got 'parallel'",
+    ),
+    "generic output": (
+        lambda: jax_kernel(untold)(launch_dims=2),
+        TYPE,
+        "kernel untold: argument 'out' is generic, and no input tells its type",
+    ),
+    "generic, complex": (
+        lambda: jax_kernel(copy_any)(jnp.ones(2, complex)),
+        TYPE,
+        "kernel copy_any: argument 'x': expected an array or a scalar of a type of the kernel language, "
+        "got complex64 of shape (2,)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_wrong_call(case):
+    wrong, kind, text = CALLS[case]
+    with pytest.raises(kind) as caught:
+        wrong()
+    assert str(caught.value) == text
+    # The same function still works.
+    np.testing.assert_array_equal(call(2.0, X, X)[0], 3 * X)
+
+
+CONSTRUCTIONS = {
+    "no kernel": (
+        lambda: jax_kernel(_fill),
+        TYPE,
+        f"jax_kernel: expected a kernel, got {_fill!r}\n  hint: decorate it with @jaxwarp.kernel",
+    ),
+    "no outputs": (lambda: jax_kernel(axpy, num_outputs=0), VALUE, "kernel axpy: num_outputs: expected 1 to 4, got 0"),
+    "too many outputs": (lambda: jax_kernel(axpy, 5), VALUE, "kernel axpy: num_outputs: expected 1 to 4, got 5"),
+    "outputs, type": (
+        lambda: jax_kernel(axpy, "out"),
+        TYPE,
+        "kernel axpy: num_outputs: expected an integer, got 'out'",
+    ),
+    "fewer outputs than in-outs": (
+        lambda: jax_kernel(axpy, 1, in_out_argnames=["x", "y"]),
+        VALUE,
+        "kernel axpy: num_outputs: expected 2 to 4 (in-out arguments count among the outputs), got 1",
+    ),
+    "unknown in-out": (
+        lambda: jax_kernel(axpy, in_out_argnames=["z"]),
+        VALUE,
+        "kernel axpy: in_out_argnames: no argument is named 'z'; the arguments are s, x, y, out",
+    ),
+    "in-out twice": (
+        lambda: jax_kernel(axpy, 2, in_out_argnames=["x", "x"]),
+        VALUE,
+        "kernel axpy: in_out_argnames: a name is given twice: x, x",
+    ),
+    "in-out among the outputs": (
+        lambda: jax_kernel(axpy, 3, in_out_argnames=["y"]),
+        VALUE,
+        "kernel axpy: in-out argument 'y' is among the last 2 arguments, which are the outputs\n"
+        "  hint: in-out arguments count in num_outputs, and come before the outputs",
+    ),
+    "scalar output": (
+        lambda: jax_kernel(by_value_output),
+        TYPE,
+        "kernel by_value_output: argument 's' is an output argument: expected an array, got float32",
+    ),
+    "scalar in-out": (
+        lambda: jax_kernel(axpy, 2, in_out_argnames=["s"]),
+        TYPE,
+        "kernel axpy: argument 's' is an in-out argument: expected an array, got float32",
+    ),
+    "block_dim": (
+        lambda: jax_kernel(axpy, block_dim=2000),
+        VALUE,
+        "kernel axpy: block_dim: expected an integer from 1 to 1024, got 2000",
+    ),
+    "vmap_method": (
+        lambda: jax_kernel(axpy, vmap_method="vectorized"),
+        VALUE,
+        f"kernel axpy: vmap_method: expected one of {METHODS}; got 'vectorized'",
+    ),
+    "launch_dims": (
+        lambda: jax_kernel(axpy, launch_dims="all"),
+        TYPE,
+        "kernel axpy: launch_dims: expected an integer, or a tuple or list of integers, got 'all'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONSTRUCTIONS)
+def test_wrong_options(case):
+    wrong, kind, text = CONSTRUCTIONS[case]
+    with pytest.raises(kind) as caught:
+        wrong()
+    assert str(caught.value) == text
+
+
+@wp.kernel
+def writes_to_input(x: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = x[i]
+    x[i] = 0.0
+
+
+@wp.kernel
+def accumulates_into_input(x: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = wp.atomic_add(x, i, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "source"),
+    [(writes_to_input, "    x[i] = 0.0"), (accumulates_into_input, "    out[i] = wp.atomic_add(x, i, 1.0)")],
+)
+def test_write_to_an_input(kernel, source):
+    x = jnp.arange(3.0)
+    for attempt in (jax_kernel(kernel), jax.jit(jax_kernel(kernel))):
+        with pytest.raises(KernelTypeError) as caught:
+            attempt(x)
+        lines = str(caught.value).splitlines()
+        assert lines[0] == f"kernel {kernel.name}: argument 'x' is an input, but the kernel writes to it"
+        assert lines[1].startswith(f"  {__file__}:")
+        assert lines[2] == source
+        assert set(lines[3].strip()) == {"^"}
+        assert lines[4] == (
+            "  hint: update it with in_out_argnames=['x'], or make it an output: the last num_outputs arguments are"
+        )
+    np.testing.assert_array_equal(x, [0, 1, 2])
+
+
+def test_derivatives_are_refused_by_name():
+    expected = (
+        "kernel axpy cannot be differentiated: derivatives of kernels are not available yet\n"
+        "  hint: give the function that calls it a rule with jax.custom_vjp or jax.custom_jvp, or cut its arguments "
+        "off with jax.lax.stop_gradient"
+    )
+    x = jnp.asarray(X)
+
+    def loss(x):
+        return call(1.0, x, x)[0].sum()
+
+    for attempt in (
+        lambda: jax.grad(loss)(x),
+        lambda: jax.jvp(loss, (x,), (x,)),
+        lambda: jax.jit(jax.grad(loss))(x),
+        lambda: jax.linear_transpose(lambda x: call(1.0, x, X)[0], x)(x),
+        lambda: jax.grad(lambda x: jax.lax.scan(lambda c, _: (call(1.0, c, c)[0], None), x, length=2)[0].sum())(x),
+    ):
+        with pytest.raises(KernelError) as caught:
+            attempt()
+        assert str(caught.value) == expected
+
+
+def test_what_has_no_derivative_is_no_obstacle():
+    x = jnp.asarray(X)
+    np.testing.assert_array_equal(jax.grad(lambda x: (x * call(1.0, jax.lax.stop_gradient(x), X)[0]).sum())(x), 2 * X)
+    np.testing.assert_array_equal(jax.grad(lambda x: (x * call(1.0, X, X)[0]).sum())(x), 2 * X)
+
+    @jax.custom_vjp
+    def double(x):
+        return call(1.0, x, x)[0]
+
+    double.defvjp(lambda x: (double(x), None), lambda _, g: (2 * g,))
+    np.testing.assert_array_equal(jax.grad(lambda x: double(x).sum())(x), 2)
+
+
+def test_integer_inputs_under_grad():
+    @wp.kernel
+    def as_float(n: wp.array[int], out: wp.array[float]):
+        i = wp.tid()
+        out[i] = float(n[i])
+
+    n = jnp.arange(4)
+    gradient = jax.grad(lambda x, n: (x * jax_kernel(as_float)(n)[0]).sum(), allow_int=True)(jnp.asarray(X), n)
+    np.testing.assert_array_equal(gradient, n)
+
+
+X64_OFF = """
+    import jax, numpy as np, pytest, sys
+    import jaxwarp as wp
+
+    @wp.kernel
+    def scale(s: {scalar}, x: wp.array[{array}], out: wp.array[{out}]):
+        i = wp.tid()
+        out[i] = {out}(x[i]) * {out}(s)
+
+    call = wp.jax_kernel(scale)
+    try:
+        call(2, np.ones(3, np.{dtype}))
+    except wp.errors.KernelTypeError as error:
+        assert str(error) == (
+            "kernel scale: argument '{name}' has type {wide}, but 64-bit types are not enabled in JAX\\n"
+            '  hint: enable them with jax.config.update("jax_enable_x64", True), before the first array is made'
+        ), str(error)
+    else:
+        raise SystemExit("no error")
+    with jax.enable_x64(True):
+        (out,) = call(2, np.ones(3, np.{dtype}))
+        assert out.dtype == "{outcome}", out.dtype
+        np.testing.assert_array_equal(out, 2)
+    try:
+        call(2, np.ones(3, np.{dtype}))
+    except wp.errors.KernelTypeError:
+        print("refused again")
+"""
+
+
+@pytest.mark.parametrize(
+    ("scalar", "array", "out", "dtype", "name", "wide"),
+    [
+        ("float", "wp.float64", "wp.float64", "float64", "x", "float64"),
+        ("wp.int64", "float", "float", "float32", "s", "int64"),
+        ("int", "int", "wp.uint64", "int32", "out", "uint64"),
+    ],
+)
+def test_64_bit_types_need_to_be_enabled(scalar, array, out, dtype, name, wide, tmp_path):
+    outcome = {"float": "float32"}.get(out, out.removeprefix("wp."))
+    program = tmp_path / "program.py"
+    source = X64_OFF.format(scalar=scalar, array=array, out=out, dtype=dtype, name=name, wide=wide, outcome=outcome)
+    program.write_text(textwrap.dedent(source))
+    run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
+    assert (run.stdout, run.returncode) == ("refused again\n", 0), run.stderr
