@@ -1,6 +1,52 @@
-"""Settings that must be made before the first backend of JAX starts."""
+"""Settings of the whole suite, made before JAX is imported; the marker `gpu`; the option --update-golden."""
 
-import jax
+from __future__ import annotations
 
-# Virtual devices for the tests of shard_map.
-jax.config.update("jax_num_cpu_devices", 8)
+import functools
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Examples per property: enough to notice, few enough for every run; `--hypothesis-profile=thorough` for a long look.
+settings.register_profile("fast", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", parent=settings.get_profile("fast"), max_examples=1000)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew instead of comparing with it")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--hypothesis-profile", None) is None:
+        settings.load_profile("fast")
+    if config.option.markexpr != "gpu":
+        # Tests are for the CPU, also on a machine with a GPU, unless `-m gpu` asks for that.
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    import jax
+
+    # Virtual devices for the tests of shard_map.
+    jax.config.update("jax_num_cpu_devices", 8)
+    # Nothing changes type on its own. 64-bit types are off as in JAX by default: tests enable them where they need them.
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+@functools.cache
+def has_gpu() -> bool:
+    import jax
+
+    try:
+        return bool(jax.devices("cuda"))
+    except RuntimeError:
+        return False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("gpu") is not None and not has_gpu():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU (run with -m gpu where there is one)"))
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-golden"))

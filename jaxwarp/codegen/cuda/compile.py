@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.cuda import nvrtc
-from jaxwarp.codegen.cuda.emit import CudaCode
+from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
 from jaxwarp.errors import CompileError, InternalError, KernelValueError, Loc
+from jaxwarp.ir.nodes import Kernel
 
 CUBIN = 1
 PTX = 2
@@ -60,22 +61,22 @@ def compile_cuda(code: CudaCode, archs: Sequence[int | str], ptx: Sequence[int |
     return tuple(Entry(kind, arch, _compile_cached(code, kind, arch)) for kind, arch in wanted)
 
 
-def ptx(code: CudaCode, arch: int | str) -> str:
-    """The PTX of a text.
+def ptx(kernel: Kernel | CudaCode, arch: int | str) -> str:
+    """The PTX of a prepared kernel, or of a text made from one.
 
     Raises:
         KernelValueError, CompileError: as `compile_cuda`.
     """
-    return _compile_cached(code, PTX, architecture(arch)).rstrip(b"\0").decode()
+    return _compile_cached(_printed(kernel), PTX, architecture(arch)).rstrip(b"\0").decode()
 
 
-def resources(code: CudaCode, arch: int | str) -> Resources:
-    """Registers, spills, stack and shared memory of a kernel on an architecture.
+def resources(kernel: Kernel | CudaCode, arch: int | str) -> Resources:
+    """Registers, spills, stack and shared memory of a prepared kernel, or of a text made from one.
 
     Raises:
         KernelValueError, CompileError: as `compile_cuda`.
     """
-    log = _compile(code, CUBIN, architecture(arch), ("--ptxas-options=-v",)).log
+    log = _compile(_printed(kernel), CUBIN, architecture(arch), ("--ptxas-options=-v",)).log
     return Resources(
         registers=_reported(r"Used (\d+) registers", log, required=True),
         spill_stores=_reported(r"(\d+) bytes spill stores", log, required=True),
@@ -114,6 +115,10 @@ def architecture(arch: int | str) -> int:
         listed = ", ".join(f"sm_{a}" for a in known)
         raise KernelValueError(f"architecture {arch!r} is not one that NVRTC {major}.{minor} compiles for: {listed}")
     return int(number)
+
+
+def _printed(kernel: Kernel | CudaCode) -> CudaCode:
+    return kernel if isinstance(kernel, CudaCode) else print_cuda(kernel)
 
 
 def _compile_cached(code: CudaCode, kind: int, arch: int) -> bytes:

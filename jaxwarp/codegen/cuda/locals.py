@@ -81,7 +81,7 @@ class Locals:
         return [x for scope in reversed(self._scopes) for x in reversed(scope) if x.base == base]
 
     def is_free(self, local: Local, value: Value, still_read: frozenset[Value] = frozenset()) -> bool:
-        """Whether the value may be put there: the type fits, and what it holds is read neither later nor by `still_read`."""
+        """Whether the value may be put there: its type fits, and the occupant is not read later nor in `still_read`."""
         if local in self._protected or local.cpp_type != CPP_TYPES[value.type.short]:
             return False
         held = local.occupant
