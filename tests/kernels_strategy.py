@@ -151,10 +151,10 @@ class _Array:
 class Maker:
     """Builds one kernel. `budget` bounds the number of statements."""
 
-    def __init__(self, pick: Pick, budget: int = 24, types: Sequence[Scalar] = SCALARS, static: bool = False):
+    def __init__(self, pick: Pick, budget: int = 24, types: Sequence[Scalar] = SCALARS, local_arrays: bool = True):
         self.pick = pick
         self.budget = budget
-        self.static = static
+        self.local_arrays = local_arrays
         self.types = [t for t in SCALARS if t in types]
         self.builder = Builder()
         self.pools: list[list[Value]] = [[]]
@@ -166,7 +166,7 @@ class Maker:
         self.inputs = [self.make_input() for _ in range(pick.integer(1, 3))]
         self.outputs = [self.make_output() for _ in range(pick.integer(1, 3))]
         self.accumulators = [self.make_accumulator() for _ in range(pick.integer(0, 2))]
-        self.locals = [self.make_local() for _ in range(pick.integer(0, 1))]
+        self.locals = [self.make_local() for _ in range(pick.integer(0, self.local_arrays))]
         self.tids = [self.builder.tid(axis, f"t{axis}") for axis in range(len(self.grid))]
         self.pools[-1] += self.tids
         for array in self.locals:
@@ -190,7 +190,7 @@ class Maker:
         return tuple(grid) or (3,)
 
     def make_param(self, dtype: Scalar, shape: tuple[int, ...]) -> Param:
-        known = tuple(n if self.static or self.pick.chance(40) else None for n in shape)
+        known = tuple(n if self.pick.chance(40) else None for n in shape)
         return Param(next(self.names), dtype, known)
 
     def make_input(self) -> _Array:
