@@ -34,14 +34,13 @@ def _component_type(name: str, args: tuple[Operand, ...], dtype: Any) -> Scalar:
     return float32 if float32 in literals else int32 if int32 in literals else literals[0]
 
 
-def _host_components(args: tuple[Any, ...], dtype: Any) -> np.ndarray:
-    values = np.stack(np.broadcast_arrays(*args), -1)
-    return values if dtype is None else values.astype(as_dtype(dtype).numpy)
-
-
 def _vector_ref(*args: Any, length: Any = None, dtype: Any = None) -> np.ndarray:
-    values = _host_components(args, dtype) if args else np.zeros(int(length), as_dtype(dtype).numpy)
-    return np.repeat(values, int(length), -1) if len(args) == 1 and length is not None else values
+    values = np.asarray(args[0] if len(args) == 1 else args if args else 0)
+    return np.array(np.broadcast_to(values, length if length is not None else values.shape or (1,)), _numpy(dtype))
+
+
+def _numpy(dtype: Any) -> Any:
+    return None if dtype is None else as_dtype(dtype).numpy
 
 
 @_constructors.add("vector(*components: Scalar, length: int = ..., dtype: type = ...) -> Vec", _vector_ref)
@@ -63,11 +62,9 @@ def _extent(name: str, what: str, value: Any) -> int:
 
 
 def _matrix_ref(*args: Any, shape: Any, dtype: Any = None) -> np.ndarray:
-    rows, columns = (int(n) for n in shape)
-    if not args:
-        return np.zeros((rows, columns), as_dtype(dtype).numpy)
-    values = _host_components(args if len(args) > 1 else args * (rows * columns), dtype)
-    return values.reshape(*values.shape[:-1], rows, columns)
+    if len(args) > 1:
+        return np.reshape(args, shape).astype(_numpy(dtype) or np.asarray(args).dtype)
+    return np.array(np.broadcast_to(args[0] if args else 0, shape), _numpy(dtype))
 
 
 @_constructors.add("matrix(*components: Scalar, shape: tuple[int, int], dtype: type = ...) -> Mat", _matrix_ref)
@@ -79,7 +76,7 @@ def _matrix(ops: Ops, *args: Operand, shape: Any, dtype: Any = None) -> Bundle:
     return ops.construct(Mat(rows, columns, _component_type("matrix", args, dtype)), args)
 
 
-@_constructors.add("identity(n: int, dtype: type) -> Mat", lambda n, dtype: np.eye(int(n), dtype=as_dtype(dtype).numpy))
+@_constructors.add("identity(n: int, dtype: type) -> Mat", lambda n, dtype: np.eye(int(n), dtype=_numpy(dtype)))
 def _identity(ops: Ops, n: Any, dtype: Any) -> Bundle:
     """The square matrix with ones on its diagonal."""
     size, scalar = _extent("identity", "n", n), _component_type("identity", (), dtype)
@@ -87,7 +84,7 @@ def _identity(ops: Ops, n: Any, dtype: Any) -> Bundle:
     return Bundle(Mat(size, size, scalar), tuple(one if i == j else zero for i in range(size) for j in range(size)))
 
 
-@_constructors.add("matrix_from_rows(*rows: Vec) -> Mat", lambda *rows: np.stack(rows, -2))
+@_constructors.add("matrix_from_rows(*rows: Vec) -> Mat", lambda *rows: np.stack(rows))
 def _matrix_from_rows(ops: Ops, first: Operand, *more: Operand) -> Bundle:
     """The matrix with these rows."""
     rows = require_vec("matrix_from_rows", first, *more)

@@ -27,7 +27,8 @@ class Function:
         group: heading of the reference page.
         signature: as the reference page prints it.
         body: what `expand` calls: `body(ops, *args, **kwargs)` on operands of the language.
-        ref: the same on NumPy arrays, written independently. Components are trailing axes.
+        ref: the same on host values, written independently: NumPy scalars (or arrays of rank 0), vectors as arrays of
+            rank 1, matrices as arrays of rank 2.
         domain: the interval that tests draw components from.
         ulp: accuracy against `ref`, in units in the last place of the result's largest component.
     """

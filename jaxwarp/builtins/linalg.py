@@ -12,6 +12,7 @@ from jaxwarp.builtins import algebra
 from jaxwarp.builtins.cofactors import adjugate, determinant
 from jaxwarp.builtins.function import Function, Table, require_float, require_mat, require_vec
 from jaxwarp.builtins.ops import Ops
+from jaxwarp.builtins.rows import ROWS
 from jaxwarp.builtins.values import Bundle, Operand, describe
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.nodes import Value
@@ -32,10 +33,10 @@ def _float_vec(name: str, v: Operand) -> Bundle:
 
 
 def _norm(v: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(v.astype(np.float64), axis=-1).astype(v.dtype)
+    return np.linalg.norm(v.astype(np.float64)).astype(v.dtype)
 
 
-@_vectors.add("dot(a: Vec, b: Vec) -> Scalar", lambda a, b: np.einsum("...i,...i->...", a, b), domain=(0.1, 2.0), ulp=4)
+@_vectors.add("dot(a: Vec, b: Vec) -> Scalar", np.dot, domain=(0.1, 2.0), ulp=4)
 def _dot(ops: Ops, a: Operand, b: Operand) -> Value:
     """The sum of the products of components."""
     x, y = require_vec("dot", a, b)
@@ -62,13 +63,13 @@ def _length(ops: Ops, v: Operand) -> Value:
     return ops.call("sqrt", _length_squared(ops, _float_vec("length", v)))
 
 
-@_vectors.add("length_sq(v: Vec) -> Scalar", lambda v: np.sum(v * v, -1, dtype=v.dtype), ulp=4)
+@_vectors.add("length_sq(v: Vec) -> Scalar", lambda v: np.sum(v * v, dtype=v.dtype), ulp=4)
 def _length_sq(ops: Ops, v: Operand) -> Value:
     """The square of the length: dot(v, v)."""
     return _length_squared(ops, *require_vec("length_sq", v))
 
 
-@_vectors.add("norm_l1(v: Vec) -> Float", lambda v: np.sum(np.abs(v), -1, dtype=v.dtype), ulp=4)
+@_vectors.add("norm_l1(v: Vec) -> Float", lambda v: np.sum(np.abs(v), dtype=v.dtype), ulp=4)
 def _norm_l1(ops: Ops, v: Operand) -> Value:
     """The sum of the components' magnitudes."""
     return algebra.total(ops, [ops.call("abs", x) for x in _float_vec("norm_l1", v).values])
@@ -81,11 +82,11 @@ def _norm_l2(ops: Ops, v: Operand) -> Value:
 
 
 def _norm_huber_ref(v: np.ndarray, delta: Any = 1.0) -> np.ndarray:
-    length = np.linalg.norm(v.astype(np.float64), axis=-1)
+    length = np.linalg.norm(v.astype(np.float64))
     return np.where(length <= delta, 0.5 * length**2, delta * (length - 0.5 * delta)).astype(v.dtype)
 
 
-@_vectors.add("norm_huber(v: Vec, delta: Float = 1.0) -> Float", _norm_huber_ref, ulp=8)
+@_vectors.add("norm_huber(v: Vec, delta: Float = 1.0) -> Float", _norm_huber_ref, domain=(0.1, 2.0), ulp=8)
 def _norm_huber(ops: Ops, v: Operand, delta: Operand = 1.0) -> Value:
     """Half the square of the length up to delta, and linear beyond."""
     square = _length_squared(ops, _float_vec("norm_huber", v))
@@ -95,11 +96,11 @@ def _norm_huber(ops: Ops, v: Operand, delta: Operand = 1.0) -> Value:
 
 
 def _pseudo_huber_ref(v: np.ndarray, delta: Any = 1.0) -> np.ndarray:
-    square = np.sum(v.astype(np.float64) ** 2, -1)
+    square = np.sum(v.astype(np.float64) ** 2)
     return (delta * np.sqrt(1.0 + square / np.asarray(delta, np.float64) ** 2)).astype(v.dtype)
 
 
-@_vectors.add("norm_pseudo_huber(v: Vec, delta: Float = 1.0) -> Float", _pseudo_huber_ref, ulp=4)
+@_vectors.add("norm_pseudo_huber(v: Vec, delta: Float = 1.0) -> Float", _pseudo_huber_ref, domain=(0.1, 2.0), ulp=4)
 def _norm_pseudo_huber(ops: Ops, v: Operand, delta: Operand = 1.0) -> Value:
     """delta * sqrt(1 + dot(v, v) / delta**2): like norm_huber, but smooth."""
     square = _length_squared(ops, _float_vec("norm_pseudo_huber", v))
@@ -108,7 +109,7 @@ def _norm_pseudo_huber(ops: Ops, v: Operand, delta: Operand = 1.0) -> Value:
 
 
 def _normalize_ref(v: np.ndarray) -> np.ndarray:
-    length = np.linalg.norm(v.astype(np.float64), axis=-1, keepdims=True)
+    length = np.linalg.norm(v.astype(np.float64))
     return np.where(length > 0, v / np.where(length > 0, length, 1.0), 0.0).astype(v.dtype)
 
 
@@ -124,7 +125,7 @@ def _normalize(ops: Ops, v: Operand) -> Bundle:
 
 @_vectors.add(
     "smooth_normalize(v: Vec, delta: Float = 1.0) -> Vec",
-    lambda v, delta=1.0: (v / np.asarray(_pseudo_huber_ref(v.astype(np.float64), delta))[..., None]).astype(v.dtype),
+    lambda v, delta=1.0: (v / _pseudo_huber_ref(v.astype(np.float64), delta)).astype(v.dtype),
     ulp=4,
 )
 def _smooth_normalize(ops: Ops, v: Operand, delta: Operand = 1.0) -> Bundle:
@@ -133,7 +134,7 @@ def _smooth_normalize(ops: Ops, v: Operand, delta: Operand = 1.0) -> Bundle:
     return ops.map(lambda x: ops.call("div", x, norm), _float_vec("smooth_normalize", v))
 
 
-@_vectors.add("outer(a: Vec, b: Vec) -> Mat", lambda a, b: a[..., :, None] * b[..., None, :])
+@_vectors.add("outer(a: Vec, b: Vec) -> Mat", np.multiply.outer)
 def _outer(ops: Ops, a: Operand, b: Operand) -> Bundle:
     """The matrix of all products a[i] * b[j]."""
     (x,), (y,) = require_vec("outer", a), require_vec("outer", b)
@@ -143,11 +144,7 @@ def _outer(ops: Ops, a: Operand, b: Operand) -> Bundle:
     return Bundle(Mat(x.type.size, y.type.size, x.dtype), values)
 
 
-def _skew_ref(v: np.ndarray) -> np.ndarray:
-    return np.swapaxes(np.cross(v[..., None, :], np.eye(3, dtype=v.dtype)), -1, -2)
-
-
-@_vectors.add("skew(v: Vec3) -> Mat33", _skew_ref)
+@_vectors.add("skew(v: Vec3) -> Mat33", lambda v: np.cross(v, np.eye(3, dtype=v.dtype)).T)
 def _skew(ops: Ops, v: Operand) -> Bundle:
     """The matrix that multiplies as cross(v, ...)."""
     (vector,) = require_vec("skew", v)
@@ -165,19 +162,19 @@ def _same_bundles(name: str, a: Operand, b: Operand) -> tuple[Bundle, Bundle]:
     raise KernelTypeError(f"{name}: expected vectors or matrices of one type, got {describe(a)} and {describe(b)}")
 
 
-@_vectors.add("cw_mul(a: Any, b: Any) -> Any", lambda a, b: a * b)
+@_vectors.add("cw_mul(a: Any, b: Any) -> Any", ROWS["mul"].ref)
 def _cw_mul(ops: Ops, a: Operand, b: Operand) -> Bundle:
     """The products of corresponding components of vectors or matrices."""
     return ops.map(lambda x, y: ops.call("mul", x, y), *_same_bundles("cw_mul", a, b))
 
 
-@_vectors.add("cw_div(a: Any, b: Any) -> Any", lambda a, b: a / b, domain=(0.5, 2.0))
+@_vectors.add("cw_div(a: Any, b: Any) -> Any", ROWS["div"].ref, domain=(0.5, 2.0))
 def _cw_div(ops: Ops, a: Operand, b: Operand) -> Bundle:
     """The quotients of corresponding components of vectors or matrices."""
     return ops.map(lambda x, y: ops.call("div", x, y), *_same_bundles("cw_div", a, b))
 
 
-@_matrices.add("transpose(m: Mat) -> Mat", lambda m: np.swapaxes(m, -1, -2))
+@_matrices.add("transpose(m: Mat) -> Mat", np.transpose)
 def _transpose(ops: Ops, m: Operand) -> Bundle:
     """Rows become columns."""
     (matrix,) = require_mat("transpose", m)
@@ -196,7 +193,11 @@ def _square(name: str, m: Operand, sizes: tuple[int, ...] = ()) -> Bundle:
 
 
 def _wide_linalg(fn: Any) -> Any:
-    return lambda m: fn(m.astype(np.float64)).astype(m.dtype)
+    def ref(m: np.ndarray) -> np.ndarray:
+        wide = fn(m.astype(np.float64))
+        return (wide if np.issubdtype(m.dtype, np.floating) else np.rint(wide)).astype(m.dtype)
+
+    return ref
 
 
 @_matrices.add("determinant(m: Mat) -> Scalar", _wide_linalg(np.linalg.det), ulp=16)
@@ -217,13 +218,13 @@ def _inverse(ops: Ops, m: Operand) -> Bundle:
     return Bundle(matrix.type, tuple(values))
 
 
-@_matrices.add("trace(m: Mat) -> Scalar", lambda m: np.trace(m, axis1=-2, axis2=-1, dtype=m.dtype), ulp=4)
+@_matrices.add("trace(m: Mat) -> Scalar", lambda m: np.trace(m, dtype=m.dtype), ulp=4)
 def _trace(ops: Ops, m: Operand) -> Value:
     """The sum of the diagonal of a square matrix."""
     return algebra.total(ops, [row[i] for i, row in enumerate(_square("trace", m).rows)])
 
 
-@_matrices.add("diag(v: Vec) -> Mat", lambda v: v[..., None] * np.eye(v.shape[-1], dtype=v.dtype))
+@_matrices.add("diag(v: Vec) -> Mat", np.diag)
 def _diag(ops: Ops, v: Operand) -> Bundle:
     """The matrix with v on its diagonal and zeros elsewhere."""
     (vector,) = require_vec("diag", v)
@@ -232,16 +233,14 @@ def _diag(ops: Ops, v: Operand) -> Bundle:
     return Bundle(Mat(n, n, vector.dtype), values)
 
 
-@_matrices.add("get_diag(m: Mat) -> Vec", lambda m: np.diagonal(m, axis1=-2, axis2=-1))
+@_matrices.add("get_diag(m: Mat) -> Vec", np.diag)
 def _get_diag(ops: Ops, m: Operand) -> Bundle:
     """The diagonal of a square matrix."""
     matrix = _square("get_diag", m)
     return Bundle(Vec(matrix.type.shape[0], matrix.dtype), tuple(row[i] for i, row in enumerate(matrix.rows)))
 
 
-@_matrices.add(
-    "ddot(a: Mat, b: Mat) -> Scalar", lambda a, b: np.einsum("...ij,...ij->...", a, b), domain=(0.1, 2.0), ulp=8
-)
+@_matrices.add("ddot(a: Mat, b: Mat) -> Scalar", np.vdot, domain=(0.1, 2.0), ulp=8)
 def _ddot(ops: Ops, a: Operand, b: Operand) -> Value:
     """The sum of the products of corresponding components."""
     x, y = require_mat("ddot", a, b)

@@ -1,0 +1,557 @@
+"""Functions and operators of the language on scalars, vectors and matrices, against NumPy; and their typing rules."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+
+import numpy as np
+import pytest
+
+from jaxwarp.builtins.constants import CONSTANTS
+from jaxwarp.builtins.folding import fold
+from jaxwarp.builtins.functions import FUNCTIONS
+from jaxwarp.builtins.ops import Ops
+from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_functions import ROW_FUNCTIONS
+from jaxwarp.builtins.values import Bundle
+from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.ir.nodes import Kernel, Param, Value
+from jaxwarp.ir.verify import verify
+from jaxwarp.passes import prepare
+from jaxwarp.types import (
+    Mat,
+    Scalar,
+    Vec,
+    bool_,
+    element_scalar,
+    element_shape,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint8,
+    uint32,
+)  # fmt: skip
+
+THREADS = 24
+
+# Operand shapes that each function is tried on: s scalar, b bool, 2 3 4 vectors, M22 M33 M44 M23 M32 matrices.
+FORMS: dict[str, list[str]] = {
+    "add": ["s s", "3 3", "M23 M23"],
+    "sub": ["s s", "3 3", "M23 M23"],
+    "mul": ["s s", "3 s", "s 3", "M22 s", "s M23", "M23 M32", "M23 3", "2 M23"],
+    "div": ["s s", "3 s", "s 3", "M23 s", "s M22"],
+    "floordiv": ["s s"],
+    "mod": ["s s", "3 3"],
+    "neg": ["s", "3", "M23"],
+    "pos": ["s", "3"],
+    "abs": ["s", "3", "M22"],
+    "sign": ["s", "3"],
+    "nonzero": ["s"],
+    "step": ["s"],
+    "min": ["s s", "s s s", "3 3", "4", "2 2 2"],
+    "max": ["s s", "s s s", "3 3", "4", "2 2 2"],
+    "argmin": ["4"],
+    "argmax": ["4"],
+    "clamp": ["s s s", "3 3 3"],
+    "where": ["b s s", "b 3 3", "b M22 M22"],
+    "select": ["b s s", "b 3 3"],
+    "dot": ["3 3", "4 4"],
+    "cross": ["3 3"],
+    "length_sq": ["3"],
+    "outer": ["2 3"],
+    "skew": ["3"],
+    "cw_mul": ["3 3", "M23 M23"],
+    "cw_div": ["3 3", "M23 M23"],
+    "transpose": ["M23"],
+    "determinant": ["M22", "M33", "M44"],
+    "trace": ["M33"],
+    "diag": ["3"],
+    "get_diag": ["M33"],
+    "ddot": ["M23 M23"],
+    "vector": ["s s s s s"],
+    "matrix_from_rows": ["3 3"],
+    "matrix_from_cols": ["3 3"],
+}
+FLOAT_FORMS: dict[str, list[str]] = {
+    **{name: [" ".join("s" * count)] for name, count in ROW_FUNCTIONS.items() if not name.startswith(("pop", "c")) or
+       name in ("cos", "cosh", "cbrt", "ceil", "copysign")},
+    "frac": ["s"],
+    "degrees": ["s"],
+    "radians": ["s"],
+    "lerp": ["s s s", "3 3 s", "M22 M22 s"],
+    "smoothstep": ["s s s"],
+    "isnan": ["s", "3"],
+    "isinf": ["s", "M22"],
+    "isfinite": ["s", "3"],
+    "length": ["3", "4"],
+    "norm_l1": ["3"],
+    "norm_l2": ["3"],
+    "norm_huber": ["3", "3 s"],
+    "norm_pseudo_huber": ["3", "3 s"],
+    "normalize": ["2", "3"],
+    "smooth_normalize": ["3"],
+    "inverse": ["M22", "M33", "M44"],
+}  # fmt: skip
+INTEGER_FORMS: dict[str, list[str]] = {
+    "bit_and": ["s s", "3 3"],
+    "bit_or": ["s s"],
+    "bit_xor": ["s s"],
+    "lshift": ["s s"],
+    "rshift": ["s s"],
+    "invert": ["s", "3"],
+    "popcount": ["s"],
+    "clz": ["s"],
+    "ctz": ["s"],
+}
+# Those with arguments that are no operands have tests of their own.
+OTHERS = {"cast", "matrix", "identity"}
+
+
+def forms(dtype: Scalar) -> list[tuple[str, str]]:
+    table = FORMS | (FLOAT_FORMS if dtype.is_float else INTEGER_FORMS)
+    return [(name, form) for name, listed in table.items() for form in listed]
+
+
+def test_every_function_has_a_form():
+    assert FORMS.keys() | FLOAT_FORMS.keys() | INTEGER_FORMS.keys() | OTHERS == FUNCTIONS.keys()
+
+
+def form_type(token: str, dtype: Scalar) -> Scalar | Vec | Mat:
+    match token:
+        case "s":
+            return dtype
+        case "b":
+            return bool_
+        case _ if token[0] == "M":
+            return Mat(int(token[1]), int(token[2]), dtype)
+        case _:
+            return Vec(int(token), dtype)
+
+
+def sample(rng: np.random.Generator, name: str, position: int, t: Scalar | Vec | Mat) -> np.ndarray:
+    scalar, shape = element_scalar(t), (THREADS, *element_shape(t))
+    if scalar is bool_:
+        return rng.integers(0, 2, shape).astype(bool)
+    if scalar.is_int:
+        low = 0 if name.endswith("shift") and position else -9
+        return rng.integers(low, 10, shape).astype(scalar.numpy)
+    low, high = FUNCTIONS[name].domain
+    if name in ROWS and ROWS[name].domain:
+        low, high = ROWS[name].domain[position]
+    values = rng.uniform(low, high, shape)
+    if name in ("inverse", "determinant"):
+        values += 4 * np.eye(shape[-1])
+    if name == "clamp":
+        values = values + position - 1
+    if name.startswith("is"):
+        values[::5] = np.nan
+        values[1::5] = np.inf
+    return values.astype(scalar.numpy)
+
+
+class Program:
+    """A kernel that applies functions to arrays, one call per pair of buffers."""
+
+    def __init__(self) -> None:
+        self.builder = Builder()
+        self.ops = Ops(self.builder)
+        self.i = self.builder.tid(0)
+        self.params: list[Param] = []
+        self.buffers: list[np.ndarray] = []
+
+    def _param(self, t: Scalar | Vec | Mat, buffer: np.ndarray) -> Param:
+        param = Param(f"p{len(self.params)}", element_scalar(t), (None, *element_shape(t)))
+        self.params.append(param)
+        self.buffers.append(buffer)
+        return param
+
+    def _places(self, t: Scalar | Vec | Mat) -> list[tuple[Value, ...]]:
+        places = np.ndindex(*element_shape(t))
+        return [(self.i, *(self.builder.const(k, int32) for k in place)) for place in places]
+
+    def load(self, t: Scalar | Vec | Mat, values: np.ndarray) -> Value | Bundle:
+        param = self._param(t, values)
+        loaded = tuple(self.builder.load(param, place) for place in self._places(t))
+        return loaded[0] if isinstance(t, Scalar) else Bundle(t, loaded)
+
+    def store(self, value: Value | Bundle | bool | int | float) -> np.ndarray:
+        value = self.ops.materialize(value)
+        t = value.type
+        buffer = np.zeros((THREADS, *element_shape(t)), element_scalar(t).numpy)
+        param = self._param(t, buffer)
+        values = value.values if isinstance(value, Bundle) else (value,)
+        for place, component in zip(self._places(t), values, strict=True):
+            self.builder.store(param, place, component)
+        return buffer
+
+    def finish(self) -> Kernel:
+        kernel = self.builder.finish("program", 1, self.params)
+        verify(kernel)
+        return kernel
+
+
+def build(dtype: Scalar):
+    """Every form of every function at a type, and what NumPy says of it."""
+    rng = np.random.default_rng(7)
+    program, results = Program(), []
+    for name, form in forms(dtype):
+        types = [form_type(token, dtype) for token in form.split()]
+        arrays = [sample(rng, name, k, t) for k, t in enumerate(types)]
+        values = [program.load(t, a) for t, a in zip(types, arrays, strict=True)]
+        got = program.store(FUNCTIONS[name].expand(program.ops, *values))
+        with np.errstate(all="ignore"):
+            expected = np.stack([np.asarray(FUNCTIONS[name].ref(*(a[k] for a in arrays))) for k in range(THREADS)])
+        results.append((name, form, got, expected))
+    return program, results
+
+
+@pytest.mark.parametrize("dtype", [float32, float64, int32, int64], ids=lambda t: t.short)
+@pytest.mark.parametrize("backend", ["interpreter", "cpu", "cuda text"])
+def test_functions_against_numpy(dtype, backend):
+    program, results = build(dtype)
+    kernel = program.finish()
+    if backend == "interpreter":
+        interpret(kernel, (THREADS,), program.buffers)
+    elif backend == "cpu":
+        run_cpu(prepare(kernel), (THREADS,), program.buffers, width=8)
+    else:
+        hostcuda = pytest.importorskip("hostcuda")
+        hostcuda.run_host(prepare(kernel), (THREADS,), program.buffers, 32)
+    for name, form, got, expected in results:
+        where = f"{name}({form}) on {backend}"
+        assert got.dtype == expected.dtype, where
+        assert got.shape == expected.shape, where
+        if not np.issubdtype(got.dtype, np.floating):
+            assert (got == expected).all(), where
+            continue
+        wide, limit = (a.astype(np.float64) for a in (got, expected))
+        components = tuple(range(1, got.ndim))
+        size = np.max(np.abs(np.where(np.isfinite(limit), limit, 0)), axis=components, keepdims=True)
+        if name in ROWS and not components:
+            size = np.abs(limit)
+        allowed = FUNCTIONS[name].ulp * np.finfo(got.dtype).eps * size
+        close = (np.abs(wide - limit) <= allowed) | (wide == limit) | (np.isnan(wide) & np.isnan(limit))
+        assert close.all(), f"{where}: {wide[~close][:3]}, expected {limit[~close][:3]}"
+
+
+def run_program(build_body) -> list[np.ndarray]:
+    program = Program()
+    outputs = [program.store(v) for v in build_body(program)]
+    interpret(program.finish(), (THREADS,), program.buffers)
+    return outputs
+
+
+def test_special_cases_of_linear_algebra():
+    def body(p: Program):
+        zero = p.ops.construct(Vec(3, float32), ())
+        singular = p.ops.construct(Mat(2, 2, float32), (1, 2, 2, 4))
+        calls = [("normalize", zero), ("inverse", singular), ("determinant", singular)]
+        return [FUNCTIONS[name].expand(p.ops, argument) for name, argument in calls]
+
+    normalized, inverse, determinant = run_program(body)
+    assert not normalized.any()
+    assert not inverse.any()
+    assert not determinant.any()
+
+
+def test_constructors():
+    f2, m23 = Vec(2, float32), Mat(2, 3, float32)
+
+    def body(p: Program):
+        def call(name, *args, **options):
+            return FUNCTIONS[name].expand(p.ops, *args, **options)
+
+        x = p.ops.cast(float32, p.i)
+        return [
+            p.ops.construct(f2, ()),
+            p.ops.construct(f2, (x,)),
+            p.ops.construct(f2, (1, 2.5)),
+            p.ops.construct(Vec(2, int32), (p.ops.construct(f2, (1.9, -1.9)),)),
+            p.ops.construct(m23, range(6)),
+            p.ops.construct(m23, (7,)),
+            call("vector", 1, 2.0, x),
+            call("vector", 1, 2),
+            call("vector", 5, length=3, dtype=float64),
+            call("vector", length=2, dtype=int),
+            call("matrix", 1.0, shape=(1, 2)),
+            call("matrix", 1, 2, 3, 4, shape=(2, 2), dtype=float),
+            call("matrix", shape=(2, 1), dtype=float64),
+            call("identity", n=2, dtype=float64),
+            call("matrix_from_cols", p.ops.construct(f2, (1, 2)), p.ops.construct(f2, (3, 4))),
+            call("matrix_from_rows", p.ops.construct(f2, (1, 2)), p.ops.construct(f2, (3, 4))),
+        ]
+
+    outputs = run_program(body)
+    expected = [
+        np.float32([0, 0]), np.float32([3, 3]), np.float32([1, 2.5]), np.int32([1, -1]),
+        np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 7, np.float32), np.float32([1, 2, 3]),
+        np.int32([1, 2]), np.float64([5, 5, 5]), np.int32([0, 0]), np.float32([[1, 1]]), np.float32([[1, 2], [3, 4]]),
+        np.zeros((2, 1)), np.eye(2), np.float32([[1, 3], [2, 4]]), np.float32([[1, 2], [3, 4]]),
+    ]  # fmt: skip
+    for got, value in zip(outputs, expected, strict=True):
+        assert got.dtype == value.dtype
+        assert (got[3] == value).all(), (got[3], value)
+
+
+def test_bits_read_as_another_type():
+    def body(p: Program):
+        x = p.load(float32, np.full(THREADS, 1.5, np.float32))
+        bits = FUNCTIONS["cast"].expand(p.ops, x, uint32)
+        return [bits, FUNCTIONS["cast"].expand(p.ops, bits, float32)]
+
+    bits, back = run_program(body)
+    assert bits[0] == 0x3FC00000
+    assert back[0] == 1.5
+
+
+COMPARISONS = {name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
+
+
+def test_operators_and_conditions():
+    def body(p: Program):
+        ops, x = p.ops, p.ops.cast(int32, p.i)
+        three = ops.construct(Vec(3, int32), (x, 1, 2))
+        other = ops.construct(Vec(3, int32), (3, 1, 2))
+        return [
+            *(ops.compare(name, x, 3) for name in COMPARISONS),
+            ops.compare("eq", three, other),
+            ops.compare("ne", three, other),
+            ops.condition(x),
+            ops.unary("logical_not", x),
+            ops.unary("bit_not", ops.compare("lt", x, 3)),
+            ops.binary("bit_and", ops.compare("gt", x, 1), ops.compare("lt", x, 3)),
+            ops.binary("bit_xor", ops.compare("gt", x, 1), True),
+            ops.select(ops.compare("lt", x, 3), three, other),
+        ]
+
+    i = np.arange(THREADS)
+    outputs = run_program(body)
+    expected = [f(i, 3) for f in COMPARISONS.values()]
+    expected += [i == 3, i != 3, i != 0, i == 0, i >= 3, (i > 1) & (i < 3), i <= 1]
+    for got, value in zip(outputs[:-1], expected, strict=True):
+        assert (got == value).all()
+    assert outputs[-1][:5, 0].tolist() == [0, 1, 2, 3, 3]
+
+
+def test_literals_take_the_type_they_meet():
+    def body(p: Program):
+        ops = p.ops
+        wide = ops.cast(float64, p.i)
+        assert ops.binary("add", wide, 1).type is float64
+        assert ops.binary("mul", ops.cast(uint8, p.i), 255).type is uint8
+        assert ops.call("sin", 1).type is float32
+        assert ops.materialize(3).type is int32
+        assert ops.materialize(3.0).type is float32
+        assert ops.materialize(True).type is bool_
+        assert ops.binary("pow", wide, 2).type is float64
+        return [ops.binary("div", 1, wide), ops.cast(int64, 2**40), ops.cast(uint8, 300), ops.cast(int32, -3.7)]
+
+    quotient, large, wrapped, truncated = run_program(body)
+    assert quotient[4] == 0.25
+    assert large[0] == 2**40
+    assert wrapped[0] == 44
+    assert truncated[0] == -3
+
+
+def test_literals_meet_literals():
+    assert fold("div", 7, -2) == -3
+    assert fold("mod", -7, 2) == -1
+    assert fold("div", 1, 0) == 0
+    assert isinstance(fold("add", 1, 2), int)
+    assert fold("div", 1.0, 4) == 0.25
+    assert fold("div", 1.0, 0) == math.inf
+    assert fold("mod", -7.5, 2) == -1.5
+    assert fold("floordiv", -7.5, 2) == -4.0
+    assert fold("pow", 2, 10) == 1024
+    assert fold("shl", 1, 40) == 2**40
+    assert fold("bit_and", True, False) is False
+    assert fold("lt", 1, 2.5) is True
+    assert fold("neg", 3) == -3
+
+
+def test_host_calls_compute_references():
+    assert FUNCTIONS["sin"](1.0) == np.float32(math.sin(1.0))
+    assert FUNCTIONS["clamp"](5, 0, 3) == 3
+    assert FUNCTIONS["mul"](np.eye(2), np.array([3.0, 4.0])).tolist() == [3.0, 4.0]
+    assert FUNCTIONS["dot"](np.array([1.0, 2.0]), np.array([3.0, 4.0])) == 11.0
+    assert FUNCTIONS["identity"](n=2, dtype=float).dtype == np.float32
+
+
+def test_constants():
+    assert CONSTANTS["pi"] == CONSTANTS["PI"] == math.pi
+    assert CONSTANTS["inf"] == math.inf
+    assert math.isnan(CONSTANTS["NAN"])
+    assert CONSTANTS["phi"] ** 2 == pytest.approx(CONSTANTS["phi"] + 1)
+    assert CONSTANTS["ln2"] * CONSTANTS["log2e"] == pytest.approx(1)
+    assert CONSTANTS["ln10"] * CONSTANTS["log10e"] == pytest.approx(1)
+
+
+class Operands:
+    """One of each kind, for refused programs."""
+
+    def __init__(self) -> None:
+        self.ops = Ops(Builder())
+        self.i = self.ops.builder.tid(0)
+        self.f = self.ops.cast(float32, self.i)
+        self.d = self.ops.cast(float64, self.i)
+        self.b = self.ops.compare("lt", self.i, 3)
+        self.v = self.ops.construct(Vec(3, float32), (self.f,))
+        self.w = self.ops.construct(Vec(3, float64), (self.d,))
+        self.m = self.ops.construct(Mat(3, 3, float32), (self.f,))
+
+
+def call(name, *args, **options):
+    return lambda o: FUNCTIONS[name].expand(
+        o.ops, *(getattr(o, a) if isinstance(a, str) else a for a in args), **options
+    )
+
+
+REFUSED = {
+    "int32 + float32": (
+        lambda o: o.ops.binary("add", o.i, o.f), KernelTypeError,
+        "add: the operands have types int32 and float32\n  hint: convert with int32(...) or float32(...)"),
+    "float32 < float64": (
+        lambda o: o.ops.compare("lt", o.f, o.d), KernelTypeError,
+        "lt: the operands have types float32 and float64\n  hint: convert with float32(...) or float64(...)"),
+    "int32 + 2.5": (
+        lambda o: o.ops.binary("add", o.i, 2.5), KernelTypeError,
+        "add: the constant 2.5 cannot be used as int32\n"
+        "  hint: convert the int32 operand with float32(...) or float64(...)"),
+    "int32 + 2**40": (
+        lambda o: o.ops.binary("add", o.i, 2**40), KernelValueError,
+        "add: the constant 1099511627776 does not fit in int32\n  hint: write int64(1099511627776)"),
+    "2**31 alone": (
+        lambda o: o.ops.materialize(2**31), KernelValueError,
+        "the constant 2147483648 does not fit in int32\n  hint: write uint32(2147483648)"),
+    "2**70 alone": (
+        lambda o: o.ops.materialize(2**70), KernelValueError, f"the constant {2**70} does not fit in int32"),
+    "bool + bool": (
+        lambda o: o.ops.binary("add", o.b, o.b), KernelTypeError,
+        "add: operand 1 must be a number, got bool\n  hint: convert the bool with int(...) or float(...)"),
+    "True + int32": (
+        lambda o: o.ops.binary("add", True, o.i), KernelTypeError,
+        "add: the constant True cannot be used as int32\n  hint: convert with int32(True)"),
+    "1 + True": (
+        lambda o: o.ops.binary("add", 1, True), KernelTypeError, "add: the operands must be numbers, got 1 and True"),
+    "float32 & float32": (
+        lambda o: o.ops.binary("bit_and", o.f, o.f), KernelTypeError,
+        "bit_and: operand 1 must be an integer, got float32"),
+    "int32 ** 2": (
+        lambda o: o.ops.binary("pow", o.i, 2), KernelTypeError,
+        "pow: integers have no power, got int32 ** the constant 2\n  hint: multiply, or convert with float(...)"),
+    "2 ** -1": (
+        lambda o: o.ops.binary("pow", 2, -1), KernelTypeError,
+        "pow: integers have no negative power, got 2 ** -1\n  hint: write 2.0 ** -1"),
+    "1 << 100": (
+        lambda o: o.ops.binary("shl", 1, 100), KernelValueError, "a constant shift must be by 0 to 63, got 100"),
+    "vec3 * vec3": (
+        lambda o: o.ops.binary("mul", o.v, o.v), KernelTypeError,
+        "mul: vec3[float32] * vec3[float32] is not defined\n"
+        "  hint: use dot(a, b), cross(a, b), outer(a, b) or cw_mul(a, b)"),
+    "vec3 / vec3": (
+        lambda o: o.ops.binary("div", o.v, o.v), KernelTypeError,
+        "div: vec3[float32] / vec3[float32] is not defined\n  hint: use cw_div(a, b)"),
+    "vec3 + 1": (
+        lambda o: o.ops.binary("add", o.v, 1), KernelTypeError,
+        "add: vec3[float32] + the constant 1 is not defined\n"
+        "  hint: make a vector of the scalar first, like vec3(s)"),
+    "vec3 + vec3 of doubles": (
+        lambda o: o.ops.binary("add", o.v, o.w), KernelTypeError,
+        "add: vec3[float32] + vec3[float64] is not defined\n"
+        "  hint: convert one with vec3[float32](...) or vec3[float64](...)"),
+    "vec3 * float64": (
+        lambda o: o.ops.binary("mul", o.v, o.d), KernelTypeError,
+        "mul: the operands have types float32 and float64\n  hint: convert with float32(...) or float64(...)"),
+    "float32 @ float32": (
+        lambda o: o.ops.binary("matmul", o.f, o.f), KernelTypeError,
+        "matmul: expected matrices or vectors, got float32 and float32"),
+    "vec3 < vec3": (
+        lambda o: o.ops.compare("lt", o.v, o.v), KernelTypeError,
+        "lt: vectors and matrices have no order, got vec3[float32] and vec3[float32]"),
+    "vec3 == 1": (
+        lambda o: o.ops.compare("eq", o.v, 1), KernelTypeError,
+        "eq: the operands have types vec3[float32] and the constant 1"),
+    "if vec3": (
+        lambda o: o.ops.condition(o.v), KernelTypeError, "a condition must be a bool or a number, got vec3[float32]"),
+    "sin(int32)": (
+        call("sin", "i"), KernelTypeError,
+        "sin: the operand must be a float, got int32\n  hint: convert with float(...) or float64(...)"),
+    "sin(vec3)": (call("sin", "v"), KernelTypeError, "sin: expected a scalar, got vec3[float32]"),
+    "sin(x, y)": (
+        call("sin", "f", "f"), KernelTypeError,
+        "sin: expected 1 argument, got 2\n  hint: the signature is sin(x: Float) -> Float"),
+    "dot(vec3, float)": (
+        call("dot", "v", "f"), KernelTypeError, "dot: expected vectors of one type, got vec3[float32] and float32"),
+    "dot(vec3)": (
+        call("dot", "v"), KernelTypeError,
+        "dot: missing a required argument: 'b'\n  hint: the signature is dot(a: Vec, b: Vec) -> Scalar"),
+    "cross of mat33": (
+        call("cross", "m", "m"), KernelTypeError,
+        "cross: expected vectors of one type, got mat3x3[float32] and mat3x3[float32]"),
+    "clamp of two types": (
+        call("clamp", "f", "d", 1.0), KernelTypeError,
+        "clamp: the operands have types float64 and float32\n  hint: convert with float64(...) or float32(...)"),
+    "where of two types": (
+        call("where", "b", "v", "f"), KernelTypeError,
+        "select: expected values of one type, got vec3[float32] and float32"),
+    "inverse of a vector": (
+        call("inverse", "v"), KernelTypeError, "inverse: expected a matrix, got vec3[float32]"),
+    "vec3 of an int32": (
+        lambda o: o.ops.construct(Vec(3, float32), (o.i,)), KernelTypeError,
+        "vec3[float32]: components are float32, got int32\n  hint: convert with float32(...)"),
+    "vec3 of two": (
+        lambda o: o.ops.construct(Vec(3, float32), (o.f, o.f)), KernelTypeError,
+        "vec3[float32]: expected 0, 1 or 3 components, got 2"),
+    "ivec of a float": (
+        lambda o: o.ops.construct(Vec(2, int32), (1, 2.0)), KernelTypeError,
+        "vec2[int32]: the constant 2.0 cannot be used as int32\n"
+        "  hint: convert the int32 operand with float32(...) or float64(...)"),
+    "mat33 of vectors": (
+        lambda o: o.ops.construct(Mat(3, 3, float32), (o.v, o.v, o.v)), KernelTypeError,
+        "mat3x3[float32]: a matrix cannot be made of vectors this way: it is not clear whether they are rows or "
+        "columns\n  hint: use matrix_from_rows(...) or matrix_from_cols(...)"),
+    "vec2 of vec3": (
+        lambda o: o.ops.construct(Vec(2, float32), (o.v,)), KernelTypeError,
+        "vec2[float32]: expected a value of its shape, got vec3[float32]"),
+    "float32 of vec3": (
+        lambda o: o.ops.cast(float32, o.v), KernelTypeError, "float32: expected a scalar, got vec3[float32]"),
+    "bits of another size": (
+        call("cast", "f", int64), KernelTypeError,
+        "cast: the bits of float32 cannot be read as int64: the sizes differ"),
+    "vector of nothing": (call("vector"), KernelTypeError, "vector: expected components or length="),
+    "identity of a run-time size": (
+        call("identity", "i", float32), KernelValueError,
+        "identity: n must be a positive integer known before the kernel runs"),
+    "a value of another type": (
+        lambda o: o.ops.materialize(o.f, float64), KernelTypeError,
+        "expected float64, got float32\n  hint: convert with float64(...)"),
+    "norm of integers": (
+        lambda o: FUNCTIONS["length"].expand(o.ops, o.ops.construct(Vec(2, int32), (1, 2))), KernelTypeError,
+        "length: components must be floats, got int32"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case):
+    attempt, kind, message = REFUSED[case]
+    with pytest.raises(kind) as caught:
+        attempt(Operands())
+    assert str(caught.value) == message
+
+
+def test_signatures_name_the_parameters():
+    """What the page prints is what a call binds."""
+    for function in FUNCTIONS.values():
+        text = function.signature
+        assert text.startswith(function.name + "("), text
+        parameters = list(inspect.signature(function.body).parameters.values())[1:]
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            continue
+        inside = text[len(function.name) + 1 : text.rindex(") ->")].replace("tuple[int, int]", "tuple")
+        assert [p.name for p in parameters] == [part.split(":")[0].strip() for part in inside.split(",")], text
