@@ -14,7 +14,7 @@ settings.register_profile("thorough", parent=settings.get_profile("fast"), max_e
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew instead of comparing with it")
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew, not compare with it")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     # Virtual devices for the tests of shard_map.
     jax.config.update("jax_num_cpu_devices", 8)
-    # Nothing changes type on its own. 64-bit types are off as in JAX by default: tests enable them where they need them.
+    # Nothing changes type on its own. 64-bit types are off, as in JAX by default: tests enable them.
     jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 

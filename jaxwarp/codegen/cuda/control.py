@@ -14,10 +14,11 @@ from jaxwarp.codegen.cuda.names import identifier
 from jaxwarp.codegen.cuda.statements import Line, StatementPrinter
 from jaxwarp.errors import Loc
 from jaxwarp.ir.nodes import Block, Call, Const, For, If, Load, Op, Size, Tid, Value, While
+from jaxwarp.types import bool_
 
 # A conditional expression or a loop's condition with more operations than this is written as statements.
 _LARGEST_BRANCH = 3
-_LARGEST_CONDITION = 8
+_LARGEST_CONDITION = 10
 
 
 class ControlPrinter(StatementPrinter):
@@ -77,7 +78,8 @@ class ControlPrinter(StatementPrinter):
             return True
         (result,) = op.results
         updates = any(self.held(b.results[0]) in self.locals.named(result) for b in op.blocks)
-        return not updates and all(self.is_expression(b, _LARGEST_BRANCH) for b in op.blocks)
+        largest = _LARGEST_CONDITION if result.type is bool_ else _LARGEST_BRANCH
+        return not updates and all(self.is_expression(b, largest) for b in op.blocks)
 
     def held(self, value: Value) -> Local | None:
         """The local that holds a value of the enclosing blocks."""

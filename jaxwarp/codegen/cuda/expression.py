@@ -37,7 +37,8 @@ _BINARY = {
     "<<": 9, ">>": 9, "+": SUM, "-": SUM, "*": 11, "/": 11, "%": 11,
 }  # fmt: skip
 # Readers do not remember how these rank among the others: their operands are always set off.
-_OBSCURE = ("||", "|", "^", "&", "<<", ">>")
+_OBSCURE = ("|", "^", "&", "<<", ">>")
+_ASSOCIATIVE = ("||", "&&", "|", "^", "&")
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,12 @@ def combine(text: str, precedence: int, parts: Sequence[Expr]) -> Expr:
 
 def binary(operator: str, a: Expr, b: Expr) -> Expr:
     precedence = _BINARY[operator]
-    if operator in _OBSCURE:
+    if operator in _ASSOCIATIVE:
+        # "||" next to "&&" is one of the ranks that readers do not remember.
+        needed = UNARY if operator in _OBSCURE else AND + 1
+        left, right = (e.text if e.precedence == precedence else e.at_least(needed) for e in (a, b))
+    elif operator in _OBSCURE:
         left, right = a.at_least(UNARY), b.at_least(UNARY)
-        if a.precedence == precedence and operator in ("||", "|", "^", "&"):
-            left = a.text
     else:
         left, right = a.at_least(precedence), b.at_least(precedence + 1)
     return combine(f"{left} {operator} {right}", precedence, (a, b))
@@ -170,7 +173,8 @@ def apply_template(template: str, args: Sequence[Expr]) -> Expr:
     text = parsed.pieces[0]
     for slot, after in zip(parsed.slots, parsed.pieces[1:], strict=True):
         enclosed = text.endswith(("(", ", ")) and after.startswith((")", ","))
-        text += args[slot].at_least(TERNARY if enclosed else PRIMARY) + after
+        spaced = text.endswith((" ", "(")) and after.startswith((" ", ")"))
+        text += args[slot].at_least(TERNARY if enclosed else UNARY if spaced else PRIMARY) + after
     return combine(text, parsed.precedence, [args[s] for s in parsed.slots])
 
 

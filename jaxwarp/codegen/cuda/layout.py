@@ -28,7 +28,7 @@ class Layout:
         self.params = {p: names.fresh(p.name) for p in (*kernel.params, *kernel.locals)}
         self._sizes = self._name_sizes(ops)
         self._grid = self._name_grid(ops)
-        self.total = names.fresh("n")
+        self.total = names.fresh("thread_count")
         self.thread = names.fresh("thread")
         self.geometry = (*self._sizes, *((-1, axis) for axis in self._grid))
         self._strides: dict[tuple[Param, int], Expr] = {}

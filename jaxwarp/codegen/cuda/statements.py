@@ -91,24 +91,24 @@ class StatementPrinter:
         expr = self.use(value)
         return expr if _ATOM.fullmatch(expr.text) else self.declare(value, expr, loc, hint).expr
 
-    def define(self, value: Value, expr: Expr, loc: Loc | None) -> None:
-        """Gives a value its expression: waiting for the only use, or in a local."""
+    def define(self, value: Value, expr: Expr, loc: Loc | None, hint: str = "") -> None:
+        """Gives a value its expression: waiting for the only use, or in a local, named `hint` for want of a name."""
         if self.uses[value] == 0:
             return
         short = len(expr.text) <= _LONGEST_EXPRESSION
         if self.folding or (self.uses[value] == 1 and short and not value.name):
             self.pending[value] = expr
         else:
-            self.put(value, expr, loc)
+            self.put(value, expr, loc, hint)
 
-    def put(self, value: Value, expr: Expr, loc: Loc | None) -> None:
+    def put(self, value: Value, expr: Expr, loc: Loc | None, hint: str = "") -> None:
         """Puts a value in a local: the one it is wanted in, one of its name that is free, or a new one."""
         candidates = [self.wanted[value]] if value in self.wanted else []
         for local in (*candidates, *self.locals.named(value)):
             if self.locals.is_free(local, value):
                 self.assign(local, value, expr, loc)
                 return
-        self.declare(value, expr, loc)
+        self.declare(value, expr, loc, value.name or hint)
 
     def declare(self, value: Value, expr: Expr, loc: Loc | None, hint: str = "") -> Local:
         local = self.locals.declare(value, hint)
@@ -151,7 +151,7 @@ class StatementPrinter:
             case Call():
                 self.define(op.result, self.call(op), op.loc)
             case Load():
-                self.define(op.result, self.load(op), op.loc)
+                self.define(op.result, self.load(op), op.loc, op.param.name)
             case Store():
                 target = self.element(op.param, op.indices)
                 value = self.use(op.value)

@@ -1,0 +1,117 @@
+"""Every shared kernel on every target against the interpreter, and its IR and CUDA text against the goldens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hostcuda
+import numpy as np
+import pytest
+from kernels import KERNELS, Sample
+from kernels_strategy import same_values
+
+from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda, resources
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.verify import verify
+from jaxwarp.passes import prepare
+
+GOLDEN = Path(__file__).parent / "golden"
+ARCHITECTURES = (80, 90, 100, 120)
+# Of kernels with elementary functions: a few units in the last place of each, through some arithmetic.
+RELATIVE = {2: 1e-2, 4: 2e-5, 8: 1e-12}
+
+every_kernel = pytest.mark.parametrize("name", KERNELS)
+needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
+
+
+@pytest.fixture(scope="module")
+def prepared() -> dict[str, Kernel]:
+    kernels = {name: verify(prepare(verify(one.ir))) for name, one in KERNELS.items()}
+    hostcuda.prepare_host(kernels.values())
+    return kernels
+
+
+def interpreted(kernel: Kernel, one: Sample) -> list[np.ndarray]:
+    buffers = one.buffers()
+    interpret(kernel, one.grid, buffers)
+    return buffers
+
+
+def check(one: Sample, kernel: Kernel, got: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for param, a, b in zip(kernel.params, got, expected, strict=True):
+        if one.exact:
+            assert same_values(a, b), f"{param.name}: got {a}, expected {b}"
+        else:
+            np.testing.assert_allclose(a, b, rtol=RELATIVE[a.dtype.itemsize], err_msg=param.name)
+
+
+@every_kernel
+def test_writes_every_element_of_its_outputs(name: str, prepared: dict[str, Kernel]):
+    one = KERNELS[name]
+    for before, after in zip(one.buffers(), interpreted(prepared[name], one), strict=True):
+        poisoned = before.size > 1 and np.all(before == 77)
+        assert not (poisoned and np.any(after == 77))
+
+
+@every_kernel
+def test_passes_keep_the_meaning(name: str):
+    one = KERNELS[name]
+    as_written, simplified = interpreted(one.ir, one), interpreted(prepare(one.ir, fma=False), one)
+    assert all(same_values(a, b) for a, b in zip(as_written, simplified, strict=True))
+
+
+@every_kernel
+@pytest.mark.parametrize("width", [1, 8, 16, 32])
+def test_cpu(name: str, width: int, prepared: dict[str, Kernel]):
+    one, kernel = KERNELS[name], prepared[name]
+    buffers = one.buffers()
+    run_cpu(kernel, one.grid, buffers, width=width)
+    check(one, kernel, buffers, interpreted(kernel, one))
+
+
+@every_kernel
+@pytest.mark.parametrize("index_bits", [32, 64])
+def test_cuda_text_on_the_host(name: str, index_bits: int, prepared: dict[str, Kernel]):
+    one, kernel = KERNELS[name], prepared[name]
+    expected = interpreted(kernel, one)
+    # One thread per element, and few threads that stride over the grid.
+    for threads in (None, 8):
+        buffers = one.buffers()
+        hostcuda.run_host(kernel, one.grid, buffers, index_bits, threads)
+        check(one, kernel, buffers, expected)
+
+
+@needs_nvrtc
+@every_kernel
+def test_nvrtc(name: str, prepared: dict[str, Kernel]):
+    code = print_cuda(prepared[name], comments=True)
+    entries = compile_cuda(code, ARCHITECTURES)
+    assert [(e.kind, e.arch) for e in entries] == [(1, a) for a in ARCHITECTURES]
+    assert all(e.code.startswith(b"\x7fELF") for e in entries)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", ["lbm_d2q9", "matmul", "nbody"])
+def test_nothing_is_spilled(name: str, prepared: dict[str, Kernel]):
+    used = resources(prepared[name], "sm_90")
+    assert 0 < used.registers <= 64
+    assert (used.spill_stores, used.spill_loads, used.stack, used.shared) == (0, 0, 0, 0)
+
+
+@every_kernel
+@pytest.mark.parametrize("form", ["ir", "cu"])
+def test_golden(name: str, form: str, prepared: dict[str, Kernel], update_golden: bool):
+    kernel = prepared[name]
+    text = str(kernel) if form == "ir" else print_cuda(kernel, comments=True).source
+    path = GOLDEN / f"{name}.{form}"
+    if update_golden:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert path.exists(), f"{path.name} is missing: run pytest --update-golden and look at what changed"
+    assert text == path.read_text(), f"{path.name} differs: run pytest --update-golden and look at what changed"
+
+
+def test_no_golden_is_left_over():
+    assert {p.stem for p in GOLDEN.iterdir()} == set(KERNELS)
