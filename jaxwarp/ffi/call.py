@@ -113,7 +113,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         module_preload_mode: accepted, no effect.
         enable_backward: accepted, no effect.
         has_side_effect: launch even if no output is used.
-        block_dim: CUDA threads per block.
+        block_dim: CUDA threads per block; default: the kernel's option of that name, or 256.
 
     Returns:
         A function of the kernel's inputs, which also takes `launch_dims`, `output_dims` and `vmap_method`.
@@ -133,7 +133,8 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         raise KernelTypeError(f"jax_kernel: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
     defaults = CallOptions(freeze_dims(launch_dims), freeze_dims(output_dims), vmap_method)
     arguments = assign_roles(kernel, num_outputs, in_out_argnames)
-    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), _require_block(kernel.name, block_dim))
+    block = _require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
+    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), block)
 
 
 def _require_block(name: str, block_dim: Any) -> int | None:
@@ -222,7 +223,7 @@ class JaxKernel:
             self._result_shapes(given, elements, extents, options),
             options.vmap_method,
             self._block_dim,
-            getattr(self.kernel, "fma", True),
+            self.kernel.options.get("fma", True),
             self._has_side_effect,
         )
         return _Plan(launch, converters)
