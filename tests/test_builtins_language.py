@@ -350,9 +350,16 @@ def test_literals_take_the_type_they_meet():
         assert ops.materialize(3.0).type is float32
         assert ops.materialize(True).type is bool_
         assert ops.binary("pow", wide, 2).type is float64
-        return [ops.binary("div", 1, wide), ops.cast(int64, 2**40), ops.cast(uint8, 300), ops.cast(int32, -3.7)]
+        return [
+            ops.binary("div", 1, wide),
+            ops.cast(int64, 2**40),
+            ops.cast(uint8, 300),
+            ops.cast(int32, -3.7),
+            *(ops.binary("pow", ops.cast(float32, p.i), e) for e in (2, 3.0, 4, 0, 0.5)),
+        ]
 
-    quotient, large, wrapped, truncated = run_program(body)
+    quotient, large, wrapped, truncated, *powers = run_program(body)
+    assert [p[3] for p in powers] == [9.0, 27.0, 81.0, 1.0, np.float32(3.0) ** np.float32(0.5)]
     assert quotient[4] == 0.25
     assert large[0] == 2**40
     assert wrapped[0] == 44

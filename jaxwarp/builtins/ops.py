@@ -265,9 +265,16 @@ class Ops:
             raise KernelTypeError(f"matmul: expected matrices or vectors, got {describe(a)} and {describe(b)}")
         if name == "pow":
             _require_float_power(a, b)
+            if isinstance(b, (int, float)) and b in (2, 3, 4):
+                return self._small_power(a, int(b))
         if _is_bool(a) and _is_bool(b):
             name = _BOOL_FORMS.get(name, name)
         return self.call(name, a, b)
+
+    def _small_power(self, a: Operand, exponent: int) -> Value:
+        """a ** 2, 3 or 4 as products: exact for 2, and not a call."""
+        square = self.call("mul", a, a)
+        return square if exponent == 2 else self.call("mul", square, a if exponent == 3 else square)
 
     def unary(self, name: str, a: Operand) -> Operand:
         """An operator: neg, pos, bit_not, logical_not."""

@@ -60,7 +60,8 @@ def _mul_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _operator(table: Table, name: str, row: str, symbol: str, kind: str) -> None:
     doc, ref = f"The operator `a {symbol} b`. {ROWS[row].doc}", ROWS[row].ref
     signature = f"{name}(a: {kind}, b: {kind}) -> {kind}"
-    # Products of matrices are sums, which are rounded in an order of their own.
+    if row == "mul":
+        doc += " The accuracy is that of products of matrices; others are exact."
     accuracy: Any = {"ref": _mul_ref, "domain": (0.1, 2.0), "ulp": 4} if row == "mul" else {"ref": ref}
 
     @table.add(signature, doc=doc, **accuracy)

@@ -1,0 +1,817 @@
+"""Type stub of the package, generated from the tables and the package: `python -m jaxwarp.document` writes it."""
+
+# ruff: noqa
+# pyright: reportSelfClsParameterName=false
+
+from typing import Any, Generic, TypeVar
+
+from jaxwarp import config as config
+from jaxwarp import errors as errors
+from jaxwarp import types as types
+from jaxwarp.errors import CompileError as CompileError
+from jaxwarp.errors import JaxwarpError as JaxwarpError
+from jaxwarp.errors import KernelError as KernelError
+from jaxwarp.ffi import ModulePreloadMode as ModulePreloadMode
+from jaxwarp.ffi import export_checks as export_checks
+from jaxwarp.ffi import jax_kernel as jax_kernel
+from jaxwarp.frontend.functions import Func as Func
+from jaxwarp.kernel import Kernel as Kernel
+from jaxwarp.kernel import func as func
+from jaxwarp.kernel import init as init
+from jaxwarp.kernel import kernel as kernel
+from jaxwarp.kernel import overload as overload
+
+_T = TypeVar("_T")
+
+class _Value:
+    """A vector or matrix in a kernel; on the host, calling its type makes a NumPy array."""
+
+    def __init__(self, *components: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+    def __getitem__(self, index: Any) -> Any: ...
+    def __setitem__(self, index: Any, value: Any) -> None: ...
+    def __len__(self) -> Any: ...
+    def __add__(self, other: Any) -> Any: ...
+    def __sub__(self, other: Any) -> Any: ...
+    def __mul__(self, other: Any) -> Any: ...
+    def __rmul__(self, other: Any) -> Any: ...
+    def __matmul__(self, other: Any) -> Any: ...
+    def __truediv__(self, other: Any) -> Any: ...
+    def __rtruediv__(self, other: Any) -> Any: ...
+    def __mod__(self, other: Any) -> Any: ...
+    def __neg__(self) -> Any: ...
+    def __pos__(self) -> Any: ...
+    def __invert__(self) -> Any: ...
+
+class array(Generic[_T]):
+    """An array argument of a kernel: `array[float]`, `array(dtype=vec3, ndim=2)`."""
+
+    def __init__(self, data: Any = ..., dtype: Any = ..., ndim: Any = ...) -> None: ...
+    shape: Any
+    ndim: Any
+    dtype: Any
+    size: Any
+    def __getitem__(self, index: Any) -> Any: ...
+    def __setitem__(self, index: Any, value: Any) -> None: ...
+    def __len__(self) -> Any: ...
+
+class array1d(array[_T]): ...
+class array2d(array[_T]): ...
+class array3d(array[_T]): ...
+class array4d(array[_T]): ...
+
+class _Scalar:
+    """A scalar type; in a kernel, calling it converts."""
+
+    name: str
+    kind: str
+    bits: Any
+    numpy: Any
+    def __new__(cls, value: Any = ...) -> Any: ...
+
+class int8(_Scalar): ...
+class int16(_Scalar): ...
+class int32(_Scalar): ...
+class int64(_Scalar): ...
+class uint8(_Scalar): ...
+class uint16(_Scalar): ...
+class uint32(_Scalar): ...
+class uint64(_Scalar): ...
+class float16(_Scalar): ...
+class bfloat16(_Scalar): ...
+class float32(_Scalar): ...
+class float64(_Scalar): ...
+class bool(_Scalar): ...
+class vec2(_Value): ...
+class vec2h(_Value): ...
+class vec2f(_Value): ...
+class vec2d(_Value): ...
+class vec2b(_Value): ...
+class vec2ub(_Value): ...
+class vec2s(_Value): ...
+class vec2us(_Value): ...
+class vec2i(_Value): ...
+class vec2ui(_Value): ...
+class vec2l(_Value): ...
+class vec2ul(_Value): ...
+class vec3(_Value): ...
+class vec3h(_Value): ...
+class vec3f(_Value): ...
+class vec3d(_Value): ...
+class vec3b(_Value): ...
+class vec3ub(_Value): ...
+class vec3s(_Value): ...
+class vec3us(_Value): ...
+class vec3i(_Value): ...
+class vec3ui(_Value): ...
+class vec3l(_Value): ...
+class vec3ul(_Value): ...
+class vec4(_Value): ...
+class vec4h(_Value): ...
+class vec4f(_Value): ...
+class vec4d(_Value): ...
+class vec4b(_Value): ...
+class vec4ub(_Value): ...
+class vec4s(_Value): ...
+class vec4us(_Value): ...
+class vec4i(_Value): ...
+class vec4ui(_Value): ...
+class vec4l(_Value): ...
+class vec4ul(_Value): ...
+class mat22(_Value): ...
+class mat22h(_Value): ...
+class mat22f(_Value): ...
+class mat22d(_Value): ...
+class mat33(_Value): ...
+class mat33h(_Value): ...
+class mat33f(_Value): ...
+class mat33d(_Value): ...
+class mat44(_Value): ...
+class mat44h(_Value): ...
+class mat44f(_Value): ...
+class mat44d(_Value): ...
+
+__version__: str
+vec = types.vector
+mat = types.matrix
+JaxModulePreloadMode = ModulePreloadMode
+pi: float
+half_pi: float
+tau: float
+e: float
+log2e: float
+log10e: float
+ln2: float
+ln10: float
+phi: float
+inf: float
+nan: float
+PI: float
+HALF_PI: float
+TAU: float
+E: float
+LOG2E: float
+LOG10E: float
+LN2: float
+LN10: float
+PHI: float
+INF: float
+NAN: float
+
+def tid() -> Any:
+    """`tid() -> int | tuple[int, ...]`
+
+    The index of this thread: one int, or as many as names take it.
+    """
+
+def static(expression: Any) -> Any:
+    """`static(expression) -> constant`
+
+    Evaluates an expression in Python while the kernel is made; variables of unrolled loops have values in it.
+    """
+
+def len(x: Any) -> Any:
+    """`len(x: Array | Vec | Mat | tuple) -> int`
+
+    The extent of the first axis.
+    """
+
+def type(x: Any) -> Any:
+    """`type(x: Scalar | Vec | Mat) -> type`
+
+    The type of a value, to make others of it.
+    """
+
+def atomic_add(*args: Any, **keywords: Any) -> Any:
+    """`atomic_add(arr: Array, i: Int, ..., value: Any) -> Any`
+
+    Atomically adds `value` to an element; returns the old value.
+    """
+
+def atomic_sub(*args: Any, **keywords: Any) -> Any:
+    """`atomic_sub(arr: Array, i: Int, ..., value: Any) -> Any`
+
+    Atomically subtracts `value` from an element; returns the old value.
+    """
+
+def atomic_min(*args: Any, **keywords: Any) -> Any:
+    """`atomic_min(arr: Array, i: Int, ..., value: Any) -> Any`
+
+    Atomically replaces an element by the smaller of it and `value`; returns the old value.
+    """
+
+def atomic_max(*args: Any, **keywords: Any) -> Any:
+    """`atomic_max(arr: Array, i: Int, ..., value: Any) -> Any`
+
+    Atomically replaces an element by the larger of it and `value`; returns the old value.
+    """
+
+def atomic_exch(*args: Any, **keywords: Any) -> Any:
+    """`atomic_exch(arr: Array, i: Int, ..., value: Any) -> Any`
+
+    Atomically replaces an element by `value`; returns the old value.
+    """
+
+def atomic_cas(*args: Any, **keywords: Any) -> Any:
+    """`atomic_cas(arr: Array, i: Int, ..., compare: Any, value: Any) -> Any`
+
+    Atomically replaces an element by `value` if it equals `compare`; returns the old value.
+    """
+
+def atomic_and(*args: Any, **keywords: Any) -> Any:
+    """`atomic_and(arr: Array, i: Int, ..., value: Any) -> Any`
+
+    Atomically replaces an element by its bitwise and with `value`; returns the old value.
+    """
+
+def atomic_or(*args: Any, **keywords: Any) -> Any:
+    """`atomic_or(arr: Array, i: Int, ..., value: Any) -> Any`
+
+    Atomically replaces an element by its bitwise or with `value`; returns the old value.
+    """
+
+def atomic_xor(*args: Any, **keywords: Any) -> Any:
+    """`atomic_xor(arr: Array, i: Int, ..., value: Any) -> Any`
+
+    Atomically replaces an element by its bitwise exclusive or with `value`; returns the old value.
+    """
+
+def add(a: Any, b: Any) -> Any:
+    """`add(a: Any, b: Any) -> Any`
+
+    The operator `a + b`. The sum. Integers wrap.
+    """
+
+def sub(a: Any, b: Any) -> Any:
+    """`sub(a: Any, b: Any) -> Any`
+
+    The operator `a - b`. The difference. Integers wrap.
+    """
+
+def mul(a: Any, b: Any) -> Any:
+    """`mul(a: Any, b: Any) -> Any`
+
+    The operator `a * b`. The product. Integers wrap. The accuracy is that of products of matrices; others are
+    exact.
+    """
+
+def div(a: Any, b: Any) -> Any:
+    """`div(a: Any, b: Any) -> Any`
+
+    The operator `a / b`. The quotient. Of integers: toward zero, as in C++; 0 if the divisor is 0.
+    """
+
+def floordiv(a: Any, b: Any) -> Any:
+    """`floordiv(a: Any, b: Any) -> Any`
+
+    The operator `a // b`. floor(a / b) of floats. Of integers: the same as div, toward zero.
+    """
+
+def mod(a: Any, b: Any) -> Any:
+    """`mod(a: Any, b: Any) -> Any`
+
+    The operator `a % b`. The remainder with the sign of the dividend, as C++ % and fmod. Of integers: 0 if the
+    divisor is 0.
+    """
+
+def neg(x: Any) -> Any:
+    """`neg(x: Any) -> Any`
+
+    The operator `-x`.
+    """
+
+def pos(x: Any) -> Any:
+    """`pos(x: Any) -> Any`
+
+    The operator `+x`: x itself.
+    """
+
+def abs(x: Any) -> Any:
+    """`abs(x: Any) -> Any`
+
+    The absolute value, per component. The derivative at 0 is 1.
+    """
+
+def sign(x: Any) -> Any:
+    """`sign(x: Any) -> Any`
+
+    -1 if x < 0, else 1, per component.
+    """
+
+def nonzero(x: Any) -> Any:
+    """`nonzero(x: Scalar) -> Scalar`
+
+    1 if x is not zero, else 0.
+    """
+
+def step(x: Any) -> Any:
+    """`step(x: Scalar) -> Scalar`
+
+    1 if x < 0, else 0 (as in Warp).
+    """
+
+def frac(x: Any) -> Any:
+    """`frac(x: Float) -> Float`
+
+    The fraction x - trunc(x); it has the sign of x.
+    """
+
+def degrees(x: Any) -> Any:
+    """`degrees(x: Float) -> Float`
+
+    Radians in degrees.
+    """
+
+def radians(x: Any) -> Any:
+    """`radians(x: Float) -> Float`
+
+    Degrees in radians.
+    """
+
+def min(*args: Any, **keywords: Any) -> Any:
+    """`min(a: Any, b: Any, ...) -> Any`
+
+    The smaller of numbers, or of vectors per component; of one vector, its smallest component.
+    """
+
+def max(*args: Any, **keywords: Any) -> Any:
+    """`max(a: Any, b: Any, ...) -> Any`
+
+    The larger of numbers, or of vectors per component; of one vector, its largest component.
+    """
+
+def argmin(v: Any) -> Any:
+    """`argmin(v: Vec) -> uint32`
+
+    The index of the smallest component, the first of equal ones.
+    """
+
+def argmax(v: Any) -> Any:
+    """`argmax(v: Vec) -> uint32`
+
+    The index of the largest component, the first of equal ones.
+    """
+
+def clamp(x: Any, low: Any, high: Any) -> Any:
+    """`clamp(x: Any, low: Any, high: Any) -> Any`
+
+    x, but not below low nor above high: min(max(low, x), high). Of vectors per component.
+    """
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """`where(condition: bool, a: Any, b: Any) -> Any`
+
+    a if the condition holds, else b. Both are evaluated; `a if condition else b` evaluates one.
+    """
+
+def select(condition: Any, value_if_false: Any, value_if_true: Any) -> Any:
+    """`select(condition: bool, value_if_false: Any, value_if_true: Any) -> Any`
+
+    Warp's older spelling of where, with the values in the other order.
+    """
+
+def lerp(a: Any, b: Any, t: Any) -> Any:
+    """`lerp(a: Any, b: Any, t: Float) -> Any`
+
+    a * (1 - t) + b * t.
+    """
+
+def smoothstep(edge0: Any, edge1: Any, x: Any) -> Any:
+    """`smoothstep(edge0: Float, edge1: Float, x: Float) -> Float`
+
+    0 below edge0, 1 above edge1, and t * t * (3 - 2 * t) between, with t the fraction of the way.
+    """
+
+def isnan(x: Any) -> Any:
+    """`isnan(x: Any) -> bool`
+
+    Whether x is not a number. Of vectors and matrices: whether any component is.
+    """
+
+def isinf(x: Any) -> Any:
+    """`isinf(x: Any) -> bool`
+
+    Whether x is infinite, of either sign. Of vectors and matrices: whether any component is.
+    """
+
+def isfinite(x: Any) -> Any:
+    """`isfinite(x: Any) -> bool`
+
+    Whether x is neither infinite nor NaN. Of vectors and matrices: whether all components are.
+    """
+
+def bit_and(a: Any, b: Any) -> Any:
+    """`bit_and(a: Int, b: Int) -> Int`
+
+    The operator `a & b`. a & b.
+    """
+
+def bit_or(a: Any, b: Any) -> Any:
+    """`bit_or(a: Int, b: Int) -> Int`
+
+    The operator `a | b`. a | b.
+    """
+
+def bit_xor(a: Any, b: Any) -> Any:
+    """`bit_xor(a: Int, b: Int) -> Int`
+
+    The operator `a ^ b`. a ^ b.
+    """
+
+def lshift(a: Any, b: Any) -> Any:
+    """`lshift(a: Int, b: Int) -> Int`
+
+    The operator `a << b`. a << n; 0 if n, read as unsigned, is the width or more.
+    """
+
+def rshift(a: Any, b: Any) -> Any:
+    """`rshift(a: Int, b: Int) -> Int`
+
+    The operator `a >> b`. a >> n with the sign of a; 0 (or -1 of a negative a) if n, read as unsigned, is the width
+    or more.
+    """
+
+def invert(x: Any) -> Any:
+    """`invert(x: Int) -> Int`
+
+    The operator `~x`.
+    """
+
+def cast(x: Any, dtype: Any) -> Any:
+    """`cast(x: Scalar, dtype: type) -> Scalar`
+
+    The bits of x read as another type of the same size. (To convert a value, call the type: `float64(x)`.)
+    """
+
+def floor(x: Any) -> Any:
+    """`floor(x: Float) -> Float`
+
+    The largest whole number not above x.
+    """
+
+def ceil(x: Any) -> Any:
+    """`ceil(x: Float) -> Float`
+
+    The smallest whole number not below x.
+    """
+
+def trunc(x: Any) -> Any:
+    """`trunc(x: Float) -> Float`
+
+    x without its fraction: toward zero.
+    """
+
+def round(x: Any) -> Any:
+    """`round(x: Float) -> Float`
+
+    The nearest whole number; halves away from zero.
+    """
+
+def rint(x: Any) -> Any:
+    """`rint(x: Float) -> Float`
+
+    The nearest whole number; halves to the even one.
+    """
+
+def sqrt(x: Any) -> Any:
+    """`sqrt(x: Float) -> Float`
+
+    The square root, correctly rounded.
+    """
+
+def rsqrt(x: Any) -> Any:
+    """`rsqrt(x: Float) -> Float`
+
+    1 / sqrt(x), each rounded.
+    """
+
+def cbrt(x: Any) -> Any:
+    """`cbrt(x: Float) -> Float`
+
+    The cube root, of negative numbers too.
+    """
+
+def exp(x: Any) -> Any:
+    """`exp(x: Float) -> Float`
+
+    e to the power x.
+    """
+
+def exp2(x: Any) -> Any:
+    """`exp2(x: Float) -> Float`
+
+    2 to the power x.
+    """
+
+def expm1(x: Any) -> Any:
+    """`expm1(x: Float) -> Float`
+
+    exp(x) - 1, accurate near 0.
+    """
+
+def log(x: Any) -> Any:
+    """`log(x: Float) -> Float`
+
+    The natural logarithm.
+    """
+
+def log2(x: Any) -> Any:
+    """`log2(x: Float) -> Float`
+
+    The logarithm to base 2.
+    """
+
+def log10(x: Any) -> Any:
+    """`log10(x: Float) -> Float`
+
+    The logarithm to base 10.
+    """
+
+def log1p(x: Any) -> Any:
+    """`log1p(x: Float) -> Float`
+
+    log(1 + x), accurate near 0.
+    """
+
+def sin(x: Any) -> Any:
+    """`sin(x: Float) -> Float`
+
+    The sine of x radians.
+    """
+
+def cos(x: Any) -> Any:
+    """`cos(x: Float) -> Float`
+
+    The cosine of x radians.
+    """
+
+def tan(x: Any) -> Any:
+    """`tan(x: Float) -> Float`
+
+    The tangent of x radians.
+    """
+
+def asin(x: Any) -> Any:
+    """`asin(x: Float) -> Float`
+
+    The arc sine, in radians.
+    """
+
+def acos(x: Any) -> Any:
+    """`acos(x: Float) -> Float`
+
+    The arc cosine, in radians.
+    """
+
+def atan(x: Any) -> Any:
+    """`atan(x: Float) -> Float`
+
+    The arc tangent, in radians.
+    """
+
+def sinh(x: Any) -> Any:
+    """`sinh(x: Float) -> Float`
+
+    The hyperbolic sine.
+    """
+
+def cosh(x: Any) -> Any:
+    """`cosh(x: Float) -> Float`
+
+    The hyperbolic cosine.
+    """
+
+def tanh(x: Any) -> Any:
+    """`tanh(x: Float) -> Float`
+
+    The hyperbolic tangent.
+    """
+
+def asinh(x: Any) -> Any:
+    """`asinh(x: Float) -> Float`
+
+    The inverse hyperbolic sine.
+    """
+
+def acosh(x: Any) -> Any:
+    """`acosh(x: Float) -> Float`
+
+    The inverse hyperbolic cosine.
+    """
+
+def atanh(x: Any) -> Any:
+    """`atanh(x: Float) -> Float`
+
+    The inverse hyperbolic tangent.
+    """
+
+def erf(x: Any) -> Any:
+    """`erf(x: Float) -> Float`
+
+    The error function.
+    """
+
+def erfc(x: Any) -> Any:
+    """`erfc(x: Float) -> Float`
+
+    1 - erf(x), accurate for large x.
+    """
+
+def atan2(y: Any, x: Any) -> Any:
+    """`atan2(y: Float, x: Float) -> Float`
+
+    The angle of the point (x, y) in radians; the arguments are y, x.
+    """
+
+def pow(x: Any, y: Any) -> Any:
+    """`pow(x: Float, y: Float) -> Float`
+
+    a to the power b.
+    """
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """`fma(a: Float, b: Float, c: Float) -> Float`
+
+    a * b + c, rounded once.
+    """
+
+def copysign(x: Any, y: Any) -> Any:
+    """`copysign(x: Float, y: Float) -> Float`
+
+    The magnitude of a with the sign of b.
+    """
+
+def popcount(x: Any) -> Any:
+    """`popcount(x: Int) -> Int`
+
+    The number of bits that are 1.
+    """
+
+def clz(x: Any) -> Any:
+    """`clz(x: Int) -> Int`
+
+    The number of zero bits above the highest 1; the width for 0.
+    """
+
+def ctz(x: Any) -> Any:
+    """`ctz(x: Int) -> Int`
+
+    The number of zero bits below the lowest 1; the width for 0.
+    """
+
+def vector(*components: Any, length: Any = ..., dtype: Any = ...) -> Any:
+    """`vector(*components: Scalar, length: int = ..., dtype: type = ...) -> Vec`
+
+    A vector of the components; or of one component repeated, or zeros, `length` times.
+    """
+
+def matrix(*components: Any, shape: Any, dtype: Any = ...) -> Any:
+    """`matrix(*components: Scalar, shape: tuple[int, int], dtype: type = ...) -> Mat`
+
+    A matrix of the components, row by row; or of one component repeated, or zeros.
+    """
+
+def identity(n: Any, dtype: Any) -> Any:
+    """`identity(n: int, dtype: type) -> Mat`
+
+    The square matrix with ones on its diagonal.
+    """
+
+def matrix_from_rows(*rows: Any) -> Any:
+    """`matrix_from_rows(*rows: Vec) -> Mat`
+
+    The matrix with these rows.
+    """
+
+def matrix_from_cols(*columns: Any) -> Any:
+    """`matrix_from_cols(*columns: Vec) -> Mat`
+
+    The matrix with these columns.
+    """
+
+def dot(a: Any, b: Any) -> Any:
+    """`dot(a: Vec, b: Vec) -> Scalar`
+
+    The sum of the products of components.
+    """
+
+def cross(a: Any, b: Any) -> Any:
+    """`cross(a: Vec3, b: Vec3) -> Vec3`
+
+    The vector product in three dimensions.
+    """
+
+def length(v: Any) -> Any:
+    """`length(v: Vec) -> Float`
+
+    The Euclidean length.
+    """
+
+def length_sq(v: Any) -> Any:
+    """`length_sq(v: Vec) -> Scalar`
+
+    The square of the length: dot(v, v).
+    """
+
+def norm_l1(v: Any) -> Any:
+    """`norm_l1(v: Vec) -> Float`
+
+    The sum of the components' magnitudes.
+    """
+
+def norm_l2(v: Any) -> Any:
+    """`norm_l2(v: Vec) -> Float`
+
+    The Euclidean length.
+    """
+
+def norm_huber(v: Any, delta: Any = 1.0) -> Any:
+    """`norm_huber(v: Vec, delta: Float = 1.0) -> Float`
+
+    Half the square of the length up to delta, and linear beyond.
+    """
+
+def norm_pseudo_huber(v: Any, delta: Any = 1.0) -> Any:
+    """`norm_pseudo_huber(v: Vec, delta: Float = 1.0) -> Float`
+
+    delta * sqrt(1 + dot(v, v) / delta**2): like norm_huber, but smooth.
+    """
+
+def normalize(v: Any) -> Any:
+    """`normalize(v: Vec) -> Vec`
+
+    The vector of length 1 in the direction of v; zero for the zero vector.
+    """
+
+def smooth_normalize(v: Any, delta: Any = 1.0) -> Any:
+    """`smooth_normalize(v: Vec, delta: Float = 1.0) -> Vec`
+
+    v / norm_pseudo_huber(v, delta).
+    """
+
+def outer(a: Any, b: Any) -> Any:
+    """`outer(a: Vec, b: Vec) -> Mat`
+
+    The matrix of all products a[i] * b[j].
+    """
+
+def skew(v: Any) -> Any:
+    """`skew(v: Vec3) -> Mat33`
+
+    The matrix that multiplies as cross(v, ...).
+    """
+
+def cw_mul(a: Any, b: Any) -> Any:
+    """`cw_mul(a: Any, b: Any) -> Any`
+
+    The products of corresponding components of vectors or matrices.
+    """
+
+def cw_div(a: Any, b: Any) -> Any:
+    """`cw_div(a: Any, b: Any) -> Any`
+
+    The quotients of corresponding components of vectors or matrices.
+    """
+
+def transpose(m: Any) -> Any:
+    """`transpose(m: Mat) -> Mat`
+
+    Rows become columns.
+    """
+
+def determinant(m: Any) -> Any:
+    """`determinant(m: Mat) -> Scalar`
+
+    The determinant of a square matrix of up to 4 rows.
+    """
+
+def inverse(m: Any) -> Any:
+    """`inverse(m: Mat) -> Mat`
+
+    The inverse of a square matrix of up to 4 rows; zero if the determinant is 0.
+    """
+
+def trace(m: Any) -> Any:
+    """`trace(m: Mat) -> Scalar`
+
+    The sum of the diagonal of a square matrix.
+    """
+
+def diag(v: Any) -> Any:
+    """`diag(v: Vec) -> Mat`
+
+    The matrix with v on its diagonal and zeros elsewhere.
+    """
+
+def get_diag(m: Any) -> Any:
+    """`get_diag(m: Mat) -> Vec`
+
+    The diagonal of a square matrix.
+    """
+
+def ddot(a: Any, b: Any) -> Any:
+    """`ddot(a: Mat, b: Mat) -> Scalar`
+
+    The sum of the products of corresponding components.
+    """

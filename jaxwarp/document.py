@@ -1,0 +1,299 @@
+"""Writes what is generated from the tables: `docs/builtins.md` and the type stub `jaxwarp/__init__.pyi`.
+
+Run `python -m jaxwarp.document` in a checkout after a change of a builtin or of a public name.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+from jaxwarp.builtins.constants import CONSTANTS
+from jaxwarp.builtins.functions import FUNCTIONS
+from jaxwarp.builtins.rows import FAMILIES, ROWS, NoGradient, ulp
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.frontend.intrinsics import INTRINSICS
+from jaxwarp.ir.nodes import Builtin
+from jaxwarp.short_names import MATRICES, VECTORS
+from jaxwarp.types import SCALARS, Scalar, bool_, float32, float64
+
+PACKAGE = Path(__file__).parent
+REFERENCE = PACKAGE.parent / "docs" / "builtins.md"
+STUB = PACKAGE / "__init__.pyi"
+
+_ORDER = ("Threads, arrays and compile time", "Arithmetic", "Comparison and logic", "Choosing and interpolating",
+          "Rounding", "Elementary functions", "Bits", "Constructors", "Vectors", "Matrices")  # fmt: skip
+
+_PREFACE = """\
+# Builtin functions
+
+This page is generated from the tables in `jaxwarp/builtins`; `python -m jaxwarp.document` writes it.
+
+In signatures, `Float` is a value of one of the float types, `Int` of one of the integer types, `Scalar` of either,
+`Vec` and `Mat` are vectors and matrices of scalars, and `Any` is any of these. Operands have the same scalar type;
+nothing is converted by itself, except that a literal takes the type of what it meets. float16 and bfloat16 are computed
+in float32 and rounded after every operation.
+
+Accuracy is the largest error that is allowed, in units in the last place of float32 and float64 (of the largest
+component where the result is a vector or matrix), measured against a reference in higher precision; "exact" results are
+the same on every backend, to the bit. Half types are at most 1 off where the others are not exact.
+Functions marked "exact" that are made of several operations may differ by the contraction of products into fma.
+"""
+
+_OPERATORS = """\
+## Operators
+
+| operator | on | meaning |
+| --- | --- | --- |
+| `a + b`, `a - b` | numbers; vectors or matrices of one type | integers wrap |
+| `a * b` | numbers; a vector or matrix and a number | per component |
+| `a * b`, `a @ b` | matrices; a matrix and a vector | the product; a vector on the left is a row |
+| `a / b` | numbers; a vector or matrix and a number | of integers toward zero, as in C++; by zero gives 0 |
+| `a // b` | numbers | floor(a / b); of integers the same as `/` |
+| `a % b` | numbers; vectors of one type | the sign of a, as C++ `%` and fmod; by zero gives 0 |
+| `a ** b` | floats | a power; exponents 2, 3 and 4 in the text are products |
+| `-a`, `+a` | numbers, vectors, matrices | |
+| `a < b`, `<=`, `>`, `>=` | numbers | false where one is NaN |
+| `a == b`, `!=` | numbers, bools; vectors or matrices of one type | of all components |
+| `a & b`, `\\|`, `^`, `~a` | integers, bools | |
+| `a << n`, `a >> n` | integers of one type | 0 (-1 for `>>` of a negative) beyond the width |
+| `a and b`, `or`, `not a` | bools, numbers | `and` and `or` evaluate the right side if needed only |
+"""
+
+
+def reference() -> str:
+    """The reference page."""
+    sections = [_PREFACE, _OPERATORS]
+    for group in _ORDER:
+        rows = _intrinsic_lines() if group == _ORDER[0] else _function_lines(group)
+        sections.append(
+            f"## {group}\n\n| function | gives | accuracy |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+        )
+    sections.append(_constant_section())
+    sections.append(_row_section())
+    return "\n".join(sections)
+
+
+def _cells(*texts: str) -> str:
+    return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+
+def _intrinsic_lines() -> list[str]:
+    return [_cells(f"`{i.signature or i.name}`", i.doc, "") for i in INTRINSICS.values()]
+
+
+def _function_lines(group: str) -> list[str]:
+    lines = []
+    for function in FUNCTIONS.values():
+        if function.group == group:
+            row = ROWS.get(function.name)
+            accuracy = _accuracy(row) if row is not None and row.domain else _ulps(function.ulp, function.ulp)
+            lines.append(_cells(f"`{function.signature}`", function.doc, accuracy))
+    return lines
+
+
+def _ulps(single: float, double: float) -> str:
+    if single == double == 0:
+        return "exact"
+    return f"{single:g}" if single == double else f"{single:g}, {double:g}"
+
+
+def _accuracy(row: Builtin) -> str:
+    return _ulps(ulp(row, float32), ulp(row, float64))
+
+
+def _constant_section() -> str:
+    lines = [_cells(f"`{n}`, `{n.upper()}`", repr(v)) for n, v in CONSTANTS.items() if n.islower()]
+    return "## Constants\n\n| name | value |\n| --- | --- |\n" + "\n".join(lines) + "\n"
+
+
+def _row_section() -> str:
+    parts = [
+        "## Core operations\n\nWhat a kernel is made of when it is printed (`kernel.source()`): operators and functions"
+        " become these, on scalars.\n\n| operation | types | meaning | accuracy | derivative |\n"
+        "| --- | --- | --- | --- | --- |"
+    ]
+    for family in FAMILIES.values():
+        for row in family:
+            derivative = f"none: {row.partials.reason}" if isinstance(row.partials, NoGradient) else "yes"
+            parts.append(_cells(f"`{row.name}`", accepted_types(row), row.doc, _accuracy(row), derivative))
+    return "\n".join(parts) + "\n"
+
+
+def accepted_types(row: Builtin) -> str:
+    """The types that a row takes, in words."""
+    if row.typed:
+        return "any to any" if row.name == "cast" else "of equal size"
+    accepted = [t for t in SCALARS if _accepts(row, t)]
+    words = []
+    if float32 in accepted:
+        words.append("floats")
+    if any(t.is_int for t in accepted):
+        words.append("integers")
+    if bool_ in accepted:
+        words.append("bool")
+    return ", ".join(words)
+
+
+def _accepts(row: Builtin, dtype: Scalar) -> bool:
+    for types in ((dtype,), (dtype,) * 2, (dtype,) * 3, (bool_, dtype, dtype)):
+        try:
+            row.infer(types)
+        except KernelTypeError:
+            continue
+        return True
+    return False
+
+
+# The stub. It shows type checkers what kernels write, not what the objects are: an annotation may name a class, and
+# `vec3` and `array` are instances.
+
+_STUB_HEAD = '''\
+"""Type stub of the package, generated from the tables and the package: `python -m jaxwarp.document` writes it."""
+
+# ruff: noqa
+# pyright: reportSelfClsParameterName=false
+
+from typing import Any, Generic, TypeVar
+
+'''
+
+_STUB_CLASSES = '''
+_T = TypeVar("_T")
+
+class _Value:
+    """A vector or matrix in a kernel; on the host, calling its type makes a NumPy array."""
+
+    def __init__(self, *components: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+    def __getitem__(self, index: Any) -> Any: ...
+    def __setitem__(self, index: Any, value: Any) -> None: ...
+    def __len__(self) -> Any: ...
+    def __add__(self, other: Any) -> Any: ...
+    def __sub__(self, other: Any) -> Any: ...
+    def __mul__(self, other: Any) -> Any: ...
+    def __rmul__(self, other: Any) -> Any: ...
+    def __matmul__(self, other: Any) -> Any: ...
+    def __truediv__(self, other: Any) -> Any: ...
+    def __rtruediv__(self, other: Any) -> Any: ...
+    def __mod__(self, other: Any) -> Any: ...
+    def __neg__(self) -> Any: ...
+    def __pos__(self) -> Any: ...
+    def __invert__(self) -> Any: ...
+
+class array(Generic[_T]):
+    """An array argument of a kernel: `array[float]`, `array(dtype=vec3, ndim=2)`."""
+
+    def __init__(self, data: Any = ..., dtype: Any = ..., ndim: Any = ...) -> None: ...
+    shape: Any
+    ndim: Any
+    dtype: Any
+    size: Any
+    def __getitem__(self, index: Any) -> Any: ...
+    def __setitem__(self, index: Any, value: Any) -> None: ...
+    def __len__(self) -> Any: ...
+
+class array1d(array[_T]): ...
+class array2d(array[_T]): ...
+class array3d(array[_T]): ...
+class array4d(array[_T]): ...
+
+class _Scalar:
+    """A scalar type; in a kernel, calling it converts."""
+
+    name: str
+    kind: str
+    bits: Any
+    numpy: Any
+    def __new__(cls, value: Any = ...) -> Any: ...
+
+'''
+
+_SHOWN_AS_CLASSES = {"array", "array1d", "array2d", "array3d", "array4d", *(t.name for t in SCALARS if t is not bool_)}
+
+
+def stub() -> str:
+    """The type stub of the package."""
+    imports, assignments = _public_statements((PACKAGE / "__init__.py").read_text())
+    parts = [_STUB_HEAD, "".join(f"{line}\n" for line in imports), _STUB_CLASSES]
+    scalars = [t.name for t in SCALARS if t is not bool_]
+    parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]
+    parts += [*(f"class {name}(_Value): ...\n" for name in [*VECTORS, *MATRICES]), "\n"]
+    parts += [f"{line}\n" for line in assignments]
+    parts += [f"{name}: float\n" for name in CONSTANTS]
+    parts += ["\n"]
+    for name, signature, doc in _callables():
+        parts.append(_stub_function(name, signature, doc))
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def _public_statements(source: str) -> tuple[list[str], list[str]]:
+    """The re-exports of the package's `__init__.py`, and its simple assignments."""
+    imports, assignments = [], []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom):
+            names = [a for a in node.names if a.asname == a.name and a.name not in _SHOWN_AS_CLASSES]
+            imports += [f"from {node.module} import {a.name} as {a.name}" for a in names]
+        elif isinstance(node, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in node.targets):
+            text = ast.unparse(node)
+            if text.startswith("__version__"):
+                assignments.append("__version__: str")
+            elif not text.startswith("bool"):
+                assignments += _single_assignments(node)
+    return imports, assignments
+
+
+def _single_assignments(node: ast.Assign) -> list[str]:
+    target = node.targets[0]
+    if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+        pairs = zip(target.elts, node.value.elts, strict=True)
+        return [f"{ast.unparse(t)} = {ast.unparse(v)}" for t, v in pairs]
+    return [ast.unparse(node)]
+
+
+def _callables() -> Iterable[tuple[str, str, str]]:
+    for name, intrinsic in INTRINSICS.items():
+        yield name, intrinsic.signature or f"{name}(...)", intrinsic.doc
+    for name, function in FUNCTIONS.items():
+        yield name, function.signature, function.doc
+
+
+def _stub_function(name: str, signature: str, doc: str) -> str:
+    inside = signature[len(name) + 1 : signature.rindex(")")]
+    if "..." in inside.replace("= ...", ""):
+        parameters = "*args: Any, **keywords: Any"
+    else:
+        parameters = re.sub(r": (?:\w+\[[^\]]*\]|[^,=]+?)(?= =|,|$)", ": Any", inside)
+        parameters = ", ".join(p if ":" in p else f"{p}: Any" for p in parameters.split(", ") if p)
+    quoted = doc.replace("\\", "\\\\").replace('"""', "'''")
+    return f'def {name}({parameters}) -> Any:\n    """`{signature}`\n\n    {_wrapped(quoted)}\n    """\n\n'
+
+
+def _wrapped(text: str) -> str:
+    return "\n    ".join(textwrap.wrap(text, 112))
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the files; with `--check`, only says which are out of date."""
+    outdated = [path for path, text in ((REFERENCE, reference()), (STUB, stub())) if _differs(path, text)]
+    for path in outdated:
+        if "--check" in arguments:
+            print(f"{path} is out of date: run python -m jaxwarp.document")
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(reference() if path == REFERENCE else stub())
+            print(f"wrote {path}")
+    return 1 if outdated and "--check" in arguments else 0
+
+
+def _differs(path: Path, text: str) -> bool:
+    return not path.exists() or path.read_text() != text
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

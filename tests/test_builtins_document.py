@@ -1,0 +1,62 @@
+"""The reference page and the type stub are generated, complete and up to date."""
+
+from __future__ import annotations
+
+import ast
+import types
+
+import pytest
+
+import jaxwarp
+from jaxwarp import document
+from jaxwarp.builtins.functions import FUNCTIONS
+from jaxwarp.builtins.rows import ROWS
+
+
+@pytest.mark.parametrize(("path", "text"), [(document.REFERENCE, document.reference), (document.STUB, document.stub)])
+def test_committed_files_are_up_to_date(path, text):
+    assert path.read_text() == text(), "run python -m jaxwarp.document"
+
+
+def test_the_page_has_every_function_and_row():
+    page = document.reference()
+    for function in FUNCTIONS.values():
+        assert f"| `{function.signature}` |" in page
+    for row in ROWS.values():
+        assert f"| `{row.name}` | {document.accepted_types(row)} |" in page
+    widths = {}
+    for line in page.splitlines():
+        if line.startswith("|"):
+            widths.setdefault(line.replace("\\|", "").count("|"), line)
+    assert set(widths) == {3, 4, 6}, "a cell has an unescaped bar"
+
+
+def test_the_stub_has_every_public_name():
+    tree = ast.parse(document.stub())
+    named = {n.name for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    named |= {a.asname for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
+    named |= {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    named |= {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    public = {n for n, v in vars(jaxwarp).items() if not n.startswith("_") and not isinstance(v, types.ModuleType)}
+    assert public <= named, sorted(public - named)
+    for name in named:
+        assert name.startswith("_") or hasattr(jaxwarp, name), name
+
+
+def test_stub_parameters():
+    functions = {n.name: n for n in ast.parse(document.stub()).body if isinstance(n, ast.FunctionDef)}
+    assert ast.unparse(functions["matrix"].args) == "*components: Any, shape: Any, dtype: Any=..."
+    assert ast.unparse(functions["norm_huber"].args) == "v: Any, delta: Any=1.0"
+    assert ast.unparse(functions["min"].args) == "*args: Any, **keywords: Any"
+    assert "largest component" in ast.get_docstring(functions["max"])
+
+
+def test_check_reports_and_write_repairs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(document, "REFERENCE", tmp_path / "docs" / "builtins.md")
+    monkeypatch.setattr(document, "STUB", tmp_path / "__init__.pyi")
+    assert document.main(["--check"]) == 1
+    assert "is out of date: run python -m jaxwarp.document" in capsys.readouterr().out
+    assert document.main([]) == 0
+    assert document.main(["--check"]) == 0
+    (tmp_path / "__init__.pyi").write_text("changed")
+    assert document.main(["--check"]) == 1
