@@ -7,6 +7,7 @@ every value a new identity, for code that is to appear twice in one kernel.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 
 from jaxwarp.errors import InternalError, Loc
@@ -50,7 +51,7 @@ class Rewriter:
         return self.values.get(value, value)
 
     def all(self, values: Iterable[Value]) -> tuple[Value, ...]:
-        return tuple(self.value(v) for v in values)
+        return tuple(map(self.value, values))
 
     def param(self, param: Param) -> Param:
         return self.params.get(param, param)
@@ -137,4 +138,4 @@ def rebuild(
 
 
 def _same(new: Sequence[object], old: Sequence[object]) -> bool:
-    return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
+    return new is old or (len(new) == len(old) and all(map(operator.is_, new, old)))
