@@ -17,6 +17,7 @@ from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.signature import read_parameters, read_return
 from jaxwarp.frontend.source import Source, read_source
 from jaxwarp.ir.nodes import Kernel as KernelIR
+from jaxwarp.passes import prepare
 from jaxwarp.types import Array, as_dtype
 
 # Warp's keyword arguments. Only `module_options={"max_unroll": n}` has a meaning here; the others are accepted.
@@ -85,7 +86,7 @@ class Kernel:
         """The IR for arguments of these types; lowered once per signature.
 
         Its parameters are named after the arguments. The grid has as many axes as `tid()` gives indices (one if it is
-        not called): with one, a thread's index is its number in the whole launch, whatever the rank of that.
+        not called): the leading axes of a launch, which may have more.
 
         Args:
             types: one per argument: Scalar, Vec, Mat or Array. None for the annotations, if none is generic.
@@ -131,9 +132,9 @@ class Kernel:
         """The code made for a target: "cuda" (CUDA C++), "cpu" (LLVM IR) or "ir"."""
         if target not in _TARGETS:
             raise KernelValueError(f"source: no target {target!r}, expected one of {', '.join(_TARGETS)}")
-        kernel = self.specialize(types)
         if target == "ir":
-            return str(kernel)
+            return str(self.specialize(types))
+        kernel = prepare(self.specialize(types))
         if target == "cuda":
             from jaxwarp.codegen.cuda import print_cuda
 
@@ -143,23 +144,25 @@ class Kernel:
         return compile_cpu(kernel).text
 
     def ptx(self, arch: int | str = 80, types: Sequence[Any] | None = None) -> str:
-        """The PTX that NVRTC makes for an architecture: 90, "sm_90" or "compute_90". Needs no GPU."""
+        """The PTX that NVRTC makes for an architecture, 90 or "sm_90". Needs no GPU.
+
+        Raises:
+            KernelValueError: NVRTC does not know the architecture.
+            CompileError: there is no NVRTC.
+        """
         from jaxwarp.codegen.cuda import ptx
 
-        return ptx(self.specialize(types), _architecture(arch))
+        return ptx(prepare(self.specialize(types)), arch)
 
     def resources(self, arch: int | str = 80, types: Sequence[Any] | None = None) -> Any:
-        """Registers, spilled and shared bytes of the machine code for an architecture. Needs no GPU."""
+        """Registers, spills, stack and shared memory of the machine code for an architecture. Needs no GPU.
+
+        Raises:
+            KernelValueError, CompileError: as `ptx`.
+        """
         from jaxwarp.codegen.cuda import resources
 
-        return resources(self.specialize(types), _architecture(arch))
-
-
-def _architecture(arch: int | str) -> int:
-    text = str(arch).removeprefix("sm_").removeprefix("compute_")
-    if not text.isdigit():
-        raise KernelValueError(f"unknown architecture {arch!r}", hint='write 90, "sm_90" or "compute_90"')
-    return int(text)
+        return resources(prepare(self.specialize(types)), arch)
 
 
 @_typing_overload

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.annotations import matches, pattern_text
 from jaxwarp.frontend.frame import Frame
-from jaxwarp.frontend.values import describe, is_literal, type_of
+from jaxwarp.frontend.values import Host, describe, is_literal, type_of
 from jaxwarp.types import Scalar, bool_, float32, int32
 
 
@@ -20,7 +20,7 @@ def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
     if pattern is Any:
         return 4
     if pattern is collections.abc.Callable:
-        return 0 if callable(value) or isinstance(value, Scalar) else None
+        return 0 if callable(value.value if isinstance(value, Host) else value) else None
     if isinstance(pattern, tuple):
         if not isinstance(value, tuple) or len(value) != len(pattern):
             return None

@@ -89,8 +89,8 @@ def split(
     before, sides, blocks = frame.variables, [], []
     for holds, statements in ((True, then), (False, orelse)):
         frame.variables = dict(before)
-        if cleared and not holds:
-            frame.variables.update({name: False for name in EXITS if name in before})
+        if cleared:
+            frame.variables.update(_flags(before, holds))
         with frame.builder.block() as ops:
             execute(frame, statements, live)
         sides.append(frame.variables)
@@ -105,6 +105,14 @@ def split(
             frame.variables[name] = Undefined("it is not read after the condition")
     frame.builder.append(join.operation(blocks))
     join.publish()
+
+
+def _flags(before: dict[str, Any], exited: bool) -> dict[str, bool]:
+    """What is known about the exit flags where one is up, or none."""
+    up = [name for name in EXITS if before.get(name, False) is not False]
+    if exited:
+        return {up[0]: True} if len(up) == 1 else {}
+    return dict.fromkeys(up, False)
 
 
 def _unchanged(name: str, before: dict[str, Any], sides: list[dict[str, Any]]) -> bool:

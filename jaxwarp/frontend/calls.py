@@ -9,14 +9,15 @@ from typing import Any
 from jaxwarp.builtins.function import Function
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
+from jaxwarp.frontend.annotations import pattern_text
 from jaxwarp.frontend.binding import cost, typed_as
 from jaxwarp.frontend.branches import execute
 from jaxwarp.frontend.expressions import shape_tuple
-from jaxwarp.frontend.frame import RESULT, RETURN, Frame, expression
+from jaxwarp.frontend.frame import RESULT, RETURN, Frame, expression, wrapped
 from jaxwarp.frontend.functions import Func, Overload, Parameter
 from jaxwarp.frontend.refused import UNAVAILABLE
 from jaxwarp.frontend.source import Missing
-from jaxwarp.frontend.values import Host, Intrinsic, NoValue, describe, is_dynamic, is_literal
+from jaxwarp.frontend.values import Host, Intrinsic, NoValue, describe, is_dynamic, is_literal, type_of
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Mat, Scalar, Vec, element_scalar
 
@@ -91,7 +92,7 @@ def construct(frame: Frame, dtype: Scalar | Vec | Mat, args: list[Any], keywords
     result = frame.ops.cast(dtype, value)
     known = frame.known(value)
     if known is not None and isinstance(result, ir.Value) and dtype.is_int and isinstance(known, int):
-        frame.context.known[result] = int(dtype.numpy.type(known & ((1 << dtype.bits) - 1)))
+        frame.context.known[result] = wrapped(known, dtype)
     return result
 
 
@@ -117,16 +118,19 @@ def _known(frame: Frame, value: Any) -> Any:
 
 def _not_callable(value: Any) -> Exception:
     name = getattr(value, "__name__", type(value).__name__)
-    if isinstance(value, types.BuiltinFunctionType | type) and name in UNAVAILABLE:
+    plain = isinstance(value, types.BuiltinFunctionType | type)
+    if plain and name in UNAVAILABLE:
         return KernelNameError(f"{name} is not available in kernels", hint=UNAVAILABLE[name])
     if type(value).__name__ == "Kernel":
         return KernelTypeError(
             f"{value.name} is a kernel; kernels cannot call kernels", hint="make the code a @func and call it"
         )
     if isinstance(value, types.FunctionType):
-        return KernelTypeError(f"{name} is a Python function; kernels can call functions of the language only",
-                               hint=f"decorate {name} with @func")  # fmt: skip
-    if isinstance(value, types.BuiltinFunctionType | type) or callable(value):
+        return KernelTypeError(
+            f"{name} is a Python function; kernels can call functions of the language only",
+            hint=f"decorate {name} with @func",
+        )
+    if plain or callable(value):
         module = getattr(value, "__module__", None)
         full = f"{module}.{name}" if module and module != "builtins" else name
         return KernelTypeError(
@@ -195,14 +199,11 @@ def _choose(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any])
 
 
 def _type_of(value: Any) -> str:
-    from jaxwarp.frontend.values import type_of
-
     dtype = type_of(value)
     return repr(dtype) if dtype is not None else describe(value)
 
 
 def _bind(frame: Frame, overload: Overload, args: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
-    name = overload.source.name
     positional = [p for p in overload.parameters if not p.keyword_only]
     if len(args) > len(positional):
         raise _argument_error(overload, f"takes {_count(len(positional))}, got {len(args)}")
@@ -218,7 +219,7 @@ def _bind(frame: Frame, overload: Overload, args: list[Any], keywords: dict[str,
         if parameter.name not in bound:
             if parameter.default is Missing:
                 raise _argument_error(overload, f"is called without its argument {parameter.name}")
-            bound[parameter.name] = frame.adopt(parameter.default, name)
+            bound[parameter.name] = frame.adopt(parameter.default)
     return bound
 
 
@@ -243,8 +244,6 @@ def _total_cost(overload: Overload, bound: dict[str, Any]) -> int:
 
 
 def _misfit(overload: Overload, parameter: Parameter, value: Any) -> KernelTypeError:
-    from jaxwarp.frontend.annotations import pattern_text
-
     expected = pattern_text(parameter.pattern)
     scalar = isinstance(parameter.pattern, Scalar) and (isinstance(value, ir.Value) or is_literal(value))
     hint = f"convert with {expected}(...)" if scalar else None

@@ -18,7 +18,7 @@ from jaxwarp.frontend.short_circuit import is_cheap, joined_condition
 from jaxwarp.frontend.values import Element, Host, Shape, View, describe, is_literal
 from jaxwarp.frontend.views import Slice, extent, index_view, shape_item, shape_of
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Mat, Scalar, Vec
+from jaxwarp.types import Mat, Vec
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul", ast.Div: "div", ast.FloorDiv: "floordiv",
@@ -38,6 +38,9 @@ _REFUSED_COMPARISONS = {
     ast.Is: ("is", "compare with =="), ast.IsNot: ("is not", "compare with !="),
     ast.In: ("in", "compare with each element"), ast.NotIn: ("not in", "compare with each element"),
 }  # fmt: skip
+
+# Integer operators whose exact result, wrapped, is the result in any integer type.
+_FOLDED = frozenset(("add", "sub", "mul", "div", "floordiv", "mod", "neg", *_COMPARISONS.values()))
 
 
 def symbol(operator: str) -> str:
@@ -70,7 +73,7 @@ def _binary(frame: Frame, node: ast.BinOp) -> Any:
     if operator is None:
         unreachable(node.op)
     left, right = (frame.value(n, f"the operand of {symbol(operator)}") for n in (node.left, node.right))
-    return folded(frame, (left, right), lambda a, b: frame.ops.binary(operator, a, b))
+    return folded(frame, operator, (left, right), lambda a, b: frame.ops.binary(operator, a, b))
 
 
 @expression(ast.UnaryOp)
@@ -82,27 +85,21 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
         test = frame.condition(frame.evaluate(node.operand))
         return (not test) if isinstance(test, bool) else frame.ops.unary(operator, test)
     value = frame.value(node.operand, "the operand of an operator")
-    return folded(frame, (value,), lambda a: frame.ops.unary(operator, a))
+    return folded(frame, operator, (value,), lambda a: frame.ops.unary(operator, a))
 
 
-def folded(frame: Frame, operands: Sequence[Any], apply: Callable[..., Any]) -> Any:
+def folded(frame: Frame, name: str, operands: Sequence[Any], apply: Callable[..., Any]) -> Any:
     """Applies an operator; its result stays a known constant if all integer operands are.
 
     So `q + 1` in an unrolled loop is a constant index, and `if q == 0` is decided while lowering.
     """
     result = apply(*operands)
-    known = [frame.known(v) for v in operands]
+    known = [frame.known(v) for v in operands] if name in _FOLDED else [None]
     if isinstance(result, ir.Value) and not result.type.is_float and all(isinstance(k, int) for k in known):
         value = apply(*known)
         if is_literal(value) and not isinstance(value, float):
-            held = frame.builder.const(value, result.type)
-            frame.context.known[held] = _wrapped(value, result.type)
-            return held
+            return frame.constant(value, result.type)
     return result
-
-
-def _wrapped(value: bool | int, dtype: Scalar) -> bool | int:
-    return bool(value) if not dtype.is_int else int(dtype.numpy.type(value & ((1 << dtype.bits) - 1)))
 
 
 @expression(ast.Compare)
@@ -119,7 +116,7 @@ def _chain(frame: Frame, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> A
         raise KernelSyntaxError(f"{text} is not part of the kernel language", hint=hint)
     right = frame.value(node, "a comparison")
     name = _COMPARISONS[type(operator)]
-    test = folded(frame, (left, right), lambda a, b: frame.ops.compare(name, a, b))
+    test = folded(frame, name, (left, right), lambda a, b: frame.ops.compare(name, a, b))
     if not others:
         return test
     return joined_condition(frame, frame.condition(test), lambda: frame.condition(_chain(frame, right, others)), "and")
@@ -286,7 +283,7 @@ def _host_attribute(frame: Frame, host: Any, name: str) -> Any:
     except AttributeError:
         what = f"module {host.__name__}" if is_module else f"a Python object of type {type(host).__name__}"
         raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host))) from None
-    return frame.adopt(value, name)
+    return frame.adopt(value)
 
 
 def shape_tuple(frame: Frame, value: Any) -> Any:

@@ -174,16 +174,15 @@ class Frame:
         if value is Missing:
             names = [*self.variables, *self.source.free_names()]
             raise KernelNameError(f"name {name} is not defined", hint=did_you_mean(name, names))
-        return self.adopt(value, name)
+        return self.adopt(value)
 
-    def adopt(self, value: Any, name: str = "") -> Any:
+    def adopt(self, value: Any) -> Any:
         """A host value as a value of this kernel: NumPy scalars and small arrays become typed constants."""
-        captured = capture(value)
-        return self._constants(captured, name)
+        return self._constants(capture(value))
 
-    def _constants(self, value: Any, name: str) -> Any:
+    def _constants(self, value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(self._constants(v, name) for v in value)
+            return tuple(self._constants(v) for v in value)
         constant = host_constant(value.value) if isinstance(value, Host) else None
         if constant is None:
             return value
@@ -197,7 +196,7 @@ class Frame:
     def constant(self, value: bool | int | float, dtype: Scalar) -> ir.Value:
         """A typed constant whose value the frontend still knows."""
         result = self.builder.const(value, dtype)
-        self.context.known[result] = value
+        self.context.known[result] = wrapped(value, dtype)
         return result
 
     def known(self, value: Any) -> bool | int | float | None:
@@ -212,7 +211,7 @@ class Frame:
             return value if dtype is None else self.ops.materialize(value, dtype)
         result = self.ops.materialize(value, dtype)
         if isinstance(result, ir.Value):
-            self.context.known[result] = value
+            self.context.known[result] = value  # it fits, or that was an error
         return result
 
     def value(self, node: ast.expr, what: str) -> Any:
@@ -246,6 +245,14 @@ class Frame:
 
     def fail(self, message: str, node: ast.AST, hint: str | None = None) -> NoReturn:
         raise KernelSyntaxError(message, self.loc(node), hint)
+
+
+def wrapped(value: bool | int | float, dtype: Scalar) -> bool | int | float:
+    """What an integer type makes of an integer that may not fit."""
+    if not dtype.is_int:
+        return value
+    low = int(value) & ((1 << dtype.bits) - 1)
+    return low - (1 << dtype.bits) if dtype.is_signed and low >> (dtype.bits - 1) else low
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:

@@ -27,7 +27,7 @@ from jaxwarp.frontend.values import (
     type_of,
 )  # fmt: skip
 from jaxwarp.frontend.views import extent, index_view
-from jaxwarp.types import Mat, Scalar, Vec, bool_, element_scalar
+from jaxwarp.types import Mat, Scalar, Vec, bool_, element_scalar, matrix, vector
 
 INTRINSICS: dict[str, Intrinsic] = {}
 
@@ -44,7 +44,8 @@ def _intrinsic(name: str, signature: str, doc: str, host: Callable[..., Any] | N
 
 
 @_intrinsic("tid", "tid() -> int | tuple[int, ...]", "The index of this thread: one int, or as many as names take it.")
-def _tid(frame: Frame, node: ast.Call, count: int = 1) -> Any:
+def lower_tid(frame: Frame, node: ast.Call, count: int = 1) -> Any:
+    """`tid()`, asked for `count` indices."""
     if node.args or node.keywords:
         raise KernelTypeError(f"tid: expected no arguments, got {len(node.args) + len(node.keywords)}")
     if not frame.is_kernel:
@@ -77,9 +78,14 @@ def _indices(count: int) -> str:
 def _static(frame: Frame, node: ast.Call) -> Any:
     if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
         raise KernelTypeError(f"static: expected 1 argument, got {len(node.args) + len(node.keywords)}")
-    (argument,) = node.args
+    return _evaluate_static(frame, node.args[0], "static")
+
+
+def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
+    names = [n for n in ast.walk(argument) if isinstance(n, ast.Name)]
+    own = {n.id for n in names if isinstance(n.ctx, ast.Store)}  # of comprehensions
     constants: dict[str, Any] = {}
-    for name in sorted({n.id for n in ast.walk(argument) if isinstance(n, ast.Name)} & set(frame.variables)):
+    for name in sorted({n.id for n in names if n.id in frame.variables} - own):
         value = frame.lookup(name)
         known = frame.known(value)
         if known is not None:
@@ -90,18 +96,23 @@ def _static(frame: Frame, node: ast.Call) -> Any:
             constants[name] = value.value
         else:
             raise KernelValueError(
-                f"static: {name} is not known before the kernel runs",
+                f"{what}: {name} is not known before the kernel runs",
                 hint="only names outside of the kernel and variables of unrolled loops are",
             )
     value = evaluate_host(frame.source, argument, constants, frame.loc(argument))
     found = frame.adopt(value)
     if isinstance(found, Host) and not callable(found.value):
         raise KernelTypeError(
-            f"static: the expression gives {describe(found)}",
+            f"{what}: the expression gives {describe(found)}",
             frame.loc(argument),
             hint="it must give a number, a vector or matrix, a tuple of those, a type or a function",
         )
     return found
+
+
+def _type_maker(name: str) -> Intrinsic:
+    """`types.vector(length=5, dtype=float)` in a kernel gives the type, as it does in Python."""
+    return Intrinsic(name, lambda frame, node: _evaluate_static(frame, node, name))
 
 
 @_intrinsic("len", "len(x: Array | Vec | Mat | tuple) -> int", "The extent of the first axis.")
@@ -216,3 +227,4 @@ PYTHON_OBJECTS.update(
     {getattr(builtins, name): FUNCTIONS[name] for name in ("min", "max", "abs", "round", "pow") if name in FUNCTIONS}
 )
 PYTHON_OBJECTS.update({len: INTRINSICS["len"], type: INTRINSICS["type"]})
+PYTHON_OBJECTS.update({vector: _type_maker("vector"), matrix: _type_maker("matrix")})

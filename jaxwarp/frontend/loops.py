@@ -10,20 +10,21 @@ Names that the body assigns, that had a value before, and that are read later (o
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.errors import InternalError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.branches import execute
 from jaxwarp.frontend.frame import BREAK, CONTINUE, RESULT, RETURN, SHOWN, Frame, statement
 from jaxwarp.frontend.liveness import Exits, assigned, exits
 from jaxwarp.frontend.merge import Carried, MismatchError, type_text, zeros_like
+from jaxwarp.frontend.ranges import index_type, range_bounds, trip_count
 from jaxwarp.frontend.short_circuit import joined_condition
-from jaxwarp.frontend.values import Host, Undefined, describe, is_literal
+from jaxwarp.frontend.values import Undefined
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Scalar, int32
+from jaxwarp.types import int32
 
 
 @dataclass(eq=False)
@@ -77,13 +78,17 @@ class _Loop:
         frame = self.frame
         self.enter([], [])
         with frame.builder.block():
-            if isinstance(self.node, ast.For) and isinstance(self.node.target, ast.Name):
-                frame.variables[self.node.target.id] = frame.builder.const(0, int32)
+            if self.index_name:
+                frame.variables[self.index_name] = frame.builder.const(0, int32)
             with self.exit_live():
                 execute(frame, self.node.body, self.live_in)
             result = frame.typed(frame.variables.get(RESULT))
         frame.variables = dict(self.before)
         return None if result is None else zeros_like(frame, result)
+
+    @property
+    def index_name(self) -> str:
+        return index_name(self.node) if isinstance(self.node, ast.For) else ""
 
     @property
     def names(self) -> list[str]:
@@ -120,8 +125,8 @@ class _Loop:
         """Lowers the body once; returns the leaves it hands to the next turn."""
         frame = self.frame
         self.enter(self.carried, leaves)
-        if index is not None and isinstance(self.node, ast.For) and isinstance(self.node.target, ast.Name):
-            frame.variables[self.node.target.id] = index
+        if index is not None:
+            frame.variables[self.index_name] = index
         with self.exit_live():
             execute(frame, self.node.body, self.live_in)
         return [leaf for c in self.carried for leaf in self._collect(c)]
@@ -130,8 +135,10 @@ class _Loop:
         frame, name = self.frame, carried.name
         value = frame.variables.get(name)
         if isinstance(value, Undefined):
-            # Assigned on some paths only, which is fine: on the others the loop has been left.
-            raise KernelTypeError(f"{name} has no value at the end of the loop's body: {value.reason}")
+            # Only paths that have returned drop a variable that is read later: they may hand on anything.
+            if frame.variables.get(RETURN, False) is False:
+                raise InternalError(f"{name} has no value at the end of the loop in line {frame.loc(self.node).line}")
+            return carried.leaves
         try:
             return carried.collect(frame, value)
         except MismatchError:
@@ -143,7 +150,7 @@ class _Loop:
 
     def _type_hint(self, carried: Carried, value: Any) -> str:
         before = self.before.get(carried.name)
-        if is_literal(before) and isinstance(value, ir.Value):
+        if isinstance(before, (bool, int, float)) and isinstance(value, ir.Value):
             start = float(before) if value.type.is_float else before
             return f"start with {carried.name} = {value.type}({start})"
         return "a variable keeps one type in a loop: convert the new value, or use another name"
@@ -172,6 +179,12 @@ class _Loop:
         if not flags:
             return None
         return flags[0] if len(flags) == 1 else frame.ops.call("logical_or", *flags)
+
+
+def index_name(node: ast.For) -> str:
+    if not isinstance(node.target, ast.Name):
+        raise KernelSyntaxError("a for loop over range(...) has one variable")
+    return node.target.id
 
 
 @statement(ast.While)
@@ -204,9 +217,8 @@ def _while(frame: Frame, node: ast.While) -> None:
 def _for(frame: Frame, node: ast.For) -> None:
     if node.orelse:
         raise KernelSyntaxError("else of a loop is not part of the kernel language", hint="set a flag before break")
-    if not isinstance(node.target, ast.Name):
-        raise KernelSyntaxError("a for loop over range(...) has one variable")
-    bounds = _range_arguments(frame, node)
+    index_name(node)
+    bounds = range_bounds(frame, node)
     constants = [frame.known(b) for b in bounds]
     leaving = exits(node.body)
     if all(isinstance(c, int) for c in constants):
@@ -215,8 +227,8 @@ def _for(frame: Frame, node: ast.For) -> None:
             _unroll(frame, node, turns, bounds)
             return
     loop = _Loop(frame, node, frame.live, leaving)
-    dtype = _index_type(bounds)
-    start, stop, step = (_bound(frame, b, dtype) for b in bounds)
+    dtype = index_type(bounds)
+    start, stop, step = (frame.typed(b, dtype) for b in bounds)
     inits = loop.carry()
     if leaving.breaks or leaving.returns:
         _for_as_while(loop, start, stop, step, inits)
@@ -225,108 +237,40 @@ def _for(frame: Frame, node: ast.For) -> None:
     def body(index: ir.Value, *leaves: ir.Value) -> Sequence[ir.Value]:
         return loop.turn(leaves, index)
 
-    names = [node.target.id, *loop.names]
+    names = [loop.index_name, *loop.names]
     loop.leave(frame.builder.for_(start, stop, step, inits, body, names))
 
 
-def _range_arguments(frame: Frame, node: ast.For) -> tuple[Any, Any, Any]:
-    call = node.iter
-    callee = frame.evaluate(call.func) if isinstance(call, ast.Call) else None
-    if not isinstance(call, ast.Call) or not (isinstance(callee, Host) and callee.value is range):
-        with frame.at(call):
-            raise KernelSyntaxError("a for loop goes over range(...)", hint="for i in range(n):")
-    with frame.at(call):
-        if call.keywords or not 1 <= len(call.args) <= 3 or any(isinstance(a, ast.Starred) for a in call.args):
-            raise KernelTypeError(f"range: expected 1 to 3 arguments, got {len(call.args) + len(call.keywords)}")
-    values = [frame.value(a, "range") for a in call.args]
-    for value, argument in zip(values, call.args, strict=True):
-        with frame.at(argument):
-            integer = isinstance(value, int) or (isinstance(value, ir.Value) and value.type.is_int)
-            if not integer or isinstance(value, bool):
-                raise KernelTypeError(f"range: expected integers, got {describe(value)}", hint="convert with int(...)")
-    if len(values) == 3 and frame.known(values[2]) == 0:
-        with frame.at(call.args[2]):
-            raise KernelValueError("range: the step must not be zero")
-    match values:
-        case [stop]:
-            return 0, stop, 1
-        case [start, stop]:
-            return start, stop, 1
-        case _:
-            return values[0], values[1], values[2]
-
-
-def _index_type(bounds: Sequence[Any]) -> Scalar:
-    types = list(dict.fromkeys(b.type for b in bounds if isinstance(b, ir.Value)))
-    if len(types) > 1:
-        raise KernelTypeError(
-            f"range: the arguments have types {' and '.join(map(repr, types))}", hint="convert them to one type"
-        )
-    return types[0] if types else int32
-
-
-def _bound(frame: Frame, bound: Any, dtype: Scalar) -> ir.Value:
-    return frame.typed(bound, dtype)
-
-
 def _unroll(frame: Frame, node: ast.For, turns: range, bounds: Sequence[Any]) -> None:
-    assert isinstance(node.target, ast.Name)
-    dtype = _index_type(bounds)
+    dtype, name = index_type(bounds), index_name(node)
     live_in = frame.live | frame.liveness.before(node.body, frame.live)
     for index in turns:
-        frame.variables[node.target.id] = frame.typed(index, dtype)
+        frame.variables[name] = frame.typed(index, dtype)
         execute(frame, node.body, live_in)
 
 
 def _for_as_while(loop: _Loop, start: ir.Value, stop: ir.Value, step: ir.Value, inits: list[ir.Value]) -> None:
     """A `for` that may be left: carries a counter, and tests it and the flags."""
-    frame, ops = loop.frame, loop.frame.ops
+    frame, call = loop.frame, loop.frame.ops.call
     direction = frame.known(step)
-    assert isinstance(loop.node, ast.For)
-    assert isinstance(loop.node.target, ast.Name)
-    if direction in (1, -1):
-        first = start
-        more: Callable[[ir.Value], Any] = lambda i: ops.compare("lt" if direction == 1 else "gt", i, stop)  # noqa: E731
-        index_of: Callable[[ir.Value], Any] = lambda i: i  # noqa: E731
-    else:
-        count = _trip_count(frame, start, stop, step)
-        first = frame.builder.const(0, count.type)
-        more = lambda k: ops.compare("lt", k, count)  # noqa: E731
-        index_of = lambda k: ops.binary("add", start, ops.binary("mul", ops.cast_scalar(start.type, k), step))  # noqa: E731
+    by_one = direction in (1, -1)
+    # With steps of one the index itself counts: it never passes `stop`, so it cannot overflow.
+    count = None if by_one else trip_count(frame, start, stop, step)
+    first = start if count is None else frame.builder.const(0, count.type)
 
     def condition(counter: ir.Value, *leaves: ir.Value) -> ir.Value:
+        bound, comparison = (stop, "lt" if direction == 1 else "gt") if count is None else (count, "lt")
+        more = call(comparison, counter, bound)
         stopped = loop.stopped(leaves)
-        return ops.call("logical_and", more(counter), ops.call("logical_not", stopped))
+        return more if stopped is None else call("logical_and", more, call("logical_not", stopped))
 
     def body(counter: ir.Value, *leaves: ir.Value) -> Sequence[ir.Value]:
-        results = loop.turn(leaves, index_of(counter))
-        return [ops.call("add", counter, direction if direction in (1, -1) else 1), *results]
+        index = counter
+        if count is not None:
+            turn = frame.ops.cast_scalar(start.type, counter)
+            index = call("add", start, call("mul", turn, step))
+        results = loop.turn(leaves, index)
+        return [call("add", counter, step if by_one else 1), *results]
 
-    names = [loop.node.target.id, *loop.names]
-    results = frame.builder.while_([first, *inits], condition, body, names)
+    results = frame.builder.while_([first, *inits], condition, body, [loop.index_name, *loop.names])
     loop.leave(results[1:])
-
-
-def _trip_count(frame: Frame, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:
-    """The number of turns of a range, in an unsigned type, where the differences cannot overflow."""
-    from jaxwarp import types
-
-    ops = frame.ops
-    dtype = start.type
-    unsigned: Scalar = getattr(types, f"uint{dtype.bits}")
-    low, high, width = (ops.cast_scalar(unsigned, v) for v in (start, stop, step))
-    zero, one = (frame.builder.const(n, unsigned) for n in (0, 1))
-
-    def turns(a: ir.Value, b: ir.Value, by: ir.Value) -> Any:
-        return ops.binary("add", ops.binary("div", ops.binary("sub", ops.binary("sub", b, a), one), by), one)
-
-    def select(test: Any, a: Any, b: Any) -> Any:
-        return ops.select(test, a, b)
-
-    upward = select(ops.compare("lt", start, stop), turns(low, high, width), zero)
-    if not dtype.is_signed:
-        return select(ops.compare("gt", step, 0), upward, zero)
-    back = ops.binary("sub", zero, width)
-    downward = select(ops.compare("gt", start, stop), turns(high, low, back), zero)
-    downward = select(ops.compare("lt", step, 0), downward, zero)
-    return select(ops.compare("gt", step, 0), upward, downward)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.frontend import calls, intrinsics, loops, statements  # noqa: F401  (they register what they lower)
+from jaxwarp.frontend import calls, intrinsics, loops, statements
 from jaxwarp.frontend.branches import execute
 from jaxwarp.frontend.frame import Context, Frame
 from jaxwarp.frontend.memory import load_element
@@ -18,6 +18,9 @@ from jaxwarp.ir.verify import verify
 from jaxwarp.types import Array, Mat, Scalar, Vec, element_scalar, element_shape
 
 ArgumentType = Scalar | Vec | Mat | Array
+
+# Importing these registers the functions that lower each kind of syntax node.
+_LOWERING = (statements, loops, calls, intrinsics)
 
 
 def lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], max_unroll: int = 16) -> ir.Kernel:

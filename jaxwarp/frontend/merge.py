@@ -62,9 +62,8 @@ def unify(frame: Frame, a: Any, b: Any) -> Merged:
         raise MismatchError
     dtype = _common_type(a, b)
     left, right = typed(frame, a, dtype), typed(frame, b, dtype)
-    if isinstance(left, Bundle) and isinstance(right, Bundle):
-        return Merged(left.values, right.values, lambda leaves: Bundle(dtype, tuple(leaves)))
-    return Merged((left,), (right,), lambda leaves: leaves[0])
+    leaves, rebuild = _split(left)
+    return Merged(leaves, _split(right)[0], rebuild)
 
 
 def _join(parts: list[Merged]) -> Merged:

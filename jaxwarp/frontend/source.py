@@ -34,7 +34,7 @@ class Source:
     name: str
     file: str
     tree: ast.FunctionDef
-    function: types.FunctionType
+    function: Any  # a types.FunctionType, which checkers would take for a method
     lines: tuple[str, ...]
     captured: dict[str, Any] = field(default_factory=dict)
 

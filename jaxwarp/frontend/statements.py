@@ -10,9 +10,10 @@ from jaxwarp.frontend import annotations
 from jaxwarp.frontend.binding import converted
 from jaxwarp.frontend.expressions import OPERATORS, symbol
 from jaxwarp.frontend.frame import RESULT, RETURN, Frame, statement, unreachable
+from jaxwarp.frontend.intrinsics import INTRINSICS, lower_tid
 from jaxwarp.frontend.source import Missing, evaluate_host
 from jaxwarp.frontend.targets import Name, Place, accumulate, target
-from jaxwarp.frontend.values import Intrinsic, NoValue, Shape, describe
+from jaxwarp.frontend.values import NoValue, Shape, describe
 from jaxwarp.frontend.views import shape_of
 
 
@@ -31,9 +32,9 @@ def _call_with_count(frame: Frame, node: ast.Assign) -> Any:
         return None
     with frame.at(node.value):
         callee = frame.evaluate(node.value.func)
-        if not (isinstance(callee, Intrinsic) and callee.name == "tid"):
+        if callee is not INTRINSICS["tid"]:
             return None
-        return callee.lower(frame, node.value, count=len(where.elts))
+        return lower_tid(frame, node.value, len(where.elts))
 
 
 def assign(frame: Frame, where: ast.expr, value: Any) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxwarp.builtins.function import Function
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import InternalError, KernelError
 from jaxwarp.frontend.functions import Func
@@ -160,8 +161,8 @@ def describe(value: Any) -> str:
             return f"the function {value.name}"
         case Host(value=types.ModuleType() as module):
             return f"the module {module.__name__}"
-        case Host(value=host) if callable(host) and hasattr(host, "name"):
-            return f"the function {host.name}"
+        case Host(value=Function() as function):
+            return f"the function {function.name}"
         case Host(value=host):
             return f"a Python object of type {type(host).__name__}"
         case _:
@@ -179,7 +180,7 @@ def capture(value: Any) -> Any:
         return Host(value)
     if isinstance(value, (bool, int, float)):
         return value
-    if isinstance(value, (types.BuiltinFunctionType, type)):
+    if isinstance(value, (types.BuiltinFunctionType, types.FunctionType, type)):
         value = PYTHON_OBJECTS.get(value, value)
     if isinstance(value, (Scalar, Vec, Mat, Intrinsic, Func)):
         return value

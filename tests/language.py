@@ -1,0 +1,77 @@
+"""Runs kernels of the language tests: on the interpreter, on CPU code, and as plain Python."""
+
+from __future__ import annotations
+
+import linecache
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.passes import prepare
+
+_sources = 0
+
+
+def define(source: str, **names: Any) -> dict[str, Any]:
+    """Executes source made by a test; returns its names. The text is registered, as programs that use `exec` must."""
+    global _sources
+    _sources += 1
+    file = f"<test source {_sources}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    scope = {"wp": wp, **names}
+    exec(compile(source, file, "exec"), scope)
+    return scope
+
+
+def run(kernel: wp.Kernel, grid: Sequence[int] | int, *arguments: Any, kinds: Sequence[Any] | None = None) -> list[Any]:
+    """Runs a kernel on copies of the arguments; returns them as they are afterwards.
+
+    The interpreter and CPU code of two widths must agree.
+    """
+    ir = kernel.specialize(kinds)
+    shape = (grid,) if isinstance(grid, int) else tuple(grid)
+    buffers = [np.array(a, dtype=p.dtype.numpy) for a, p in zip(arguments, ir.params, strict=True)]
+    expected = [b.copy() for b in buffers]
+    interpret(ir, shape, expected)
+    prepared = prepare(ir, fma=False)
+    for width in (1, 8):
+        got = [b.copy() for b in buffers]
+        run_cpu(prepared, shape, got, width=width)
+        for a, b, p in zip(expected, got, ir.params, strict=True):
+            # Elementary functions have an accuracy of their own; everything else agrees to the last bit.
+            exact = not p.dtype.is_float
+            np.testing.assert_allclose(b, a, rtol=0 if exact else 2e-6, err_msg=f"{p.name}, width {width}")
+    return expected
+
+
+def outputs(kernel: wp.Kernel, grid: Sequence[int] | int, *arguments: Any, **options: Any) -> Any:
+    """The last argument after `run`."""
+    return run(kernel, grid, *arguments, **options)[-1]
+
+
+class _Thread:
+    """Stands for `wp` when a kernel's function is run by Python."""
+
+    def __init__(self) -> None:
+        self.index = 0
+
+    def tid(self) -> int:
+        return self.index
+
+
+def run_python(scope: dict[str, Any], kernel: str, threads: int, *arguments: Any) -> None:
+    """Runs the Python functions behind the kernels and funcs of a scope, thread by thread."""
+    thread = _Thread()
+    plain: dict[str, Any] = {"wp": thread}
+    for name, value in scope.items():
+        if isinstance(value, wp.Func):
+            plain[name] = types.FunctionType(value.overloads[-1].source.function.__code__, plain)
+    function = types.FunctionType(scope[kernel].func.__code__, plain)
+    for index in range(threads):
+        thread.index = index
+        function(*arguments)
