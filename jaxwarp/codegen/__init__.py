@@ -1,0 +1,1 @@
+"""The two code generators, `cpu` and `cuda`, and the cache of what they make."""

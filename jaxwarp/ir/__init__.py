@@ -1,0 +1,1 @@
+"""The intermediate representation: nodes, builder, printer, verifier, interpreter. `nodes.py` is where to start."""

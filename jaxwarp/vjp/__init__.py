@@ -1,0 +1,1 @@
+"""Derivatives of kernels, from IR to IR. Knows nothing of JAX."""

@@ -1,0 +1,163 @@
+"""The shape of the code: which module may import which, and how long files and functions may be."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import jaxwarp
+
+ROOT = Path(jaxwarp.__file__).parent
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 100
+
+# A module may import from its own layer and from those before it; within one layer, cycles are excluded too.
+LAYERS = (
+    ("errors", "types", "config"),
+    ("ir",),
+    ("builtins",),
+    ("frontend", "passes", "vjp", "codegen"),
+    ("ffi",),
+    ("kernel",),
+)
+# `codegen` prints what `passes` prepare; the other neighbours do not know each other.
+NEIGHBOURS = {("vjp", "passes"), ("codegen", "passes"), ("types", "errors")}
+WITHOUT_JAX = ("errors", "types", "ir", "builtins", "frontend", "passes", "vjp", "codegen")
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name, below the package, of every source file."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imported(path: Path, at_load: bool) -> Iterator[str]:
+    """Full names of the modules a file imports; with `at_load` only those imported when it is loaded itself."""
+    tree = ast.parse(path.read_text())
+    nodes = _outside_functions(tree) if at_load else ast.walk(tree)
+    for node in nodes:
+        match node:
+            case ast.Import():
+                yield from (alias.name for alias in node.names)
+            case ast.ImportFrom(level=0, module=str() as module):
+                for alias in node.names:
+                    full = f"{module}.{alias.name}"
+                    inside = full.removeprefix("jaxwarp.") if full.startswith("jaxwarp.") else ""
+                    yield full if inside in MODULES else module
+            case ast.ImportFrom():
+                raise AssertionError(f"{path}:{node.lineno}: relative imports hide what is imported")
+            case _:
+                pass
+
+
+def _outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            continue
+        yield node
+        yield from _outside_functions(node)
+
+
+def ours(path: Path, at_load: bool) -> set[str]:
+    names = {name for name in imported(path, at_load) if name == "jaxwarp" or name.startswith("jaxwarp.")}
+    return {name.removeprefix("jaxwarp").removeprefix(".") for name in names}
+
+
+def layer(module: str) -> int | None:
+    """The number of a module's layer; None for the package itself and for modules beside the line."""
+    head = module.split(".", maxsplit=1)[0]
+    return next((n for n, heads in enumerate(LAYERS) if head in heads), None)
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if layer(m) is not None])
+def test_imports_go_one_way(module):
+    # Late imports count as well, but for the identity of a kernel, which its printer defines.
+    allowed_late = {("ir.nodes", "ir.printer")}
+    head = module.split(".")[0]
+    for target in ours(MODULES[module], at_load=False):
+        if (module, target) in allowed_late:
+            continue
+        there = layer(target)
+        assert there is not None, f"{module} imports {target or 'jaxwarp'}, which belongs to no lower layer"
+        assert there <= layer(module), f"{module} imports {target}, which is above it"
+        other = target.split(".")[0]
+        if there == layer(module) and other != head:
+            assert (head, other) in NEIGHBOURS, f"{module} imports its neighbour {target}"
+
+
+def test_no_import_cycles():
+    edges = {m: {t for t in ours(path, at_load=True) if t in MODULES and t != m} for m, path in MODULES.items()}
+    for module in MODULES:
+        # A package's __init__ imports its modules, which is no dependency of theirs on it.
+        edges[module] = {t for t in edges[module] if not module.startswith(f"{t}.")}
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path[path.index(module) :], module))
+        if module not in done:
+            for target in sorted(edges[module]):
+                visit(target, (*path, module))
+            done.add(module)
+
+    for module in MODULES:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.split(".")[0] in WITHOUT_JAX])
+def test_only_the_upper_layers_know_jax(module):
+    assert not {name for name in imported(MODULES[module], at_load=False) if name.split(".")[0] in ("jax", "jaxlib")}
+
+
+def test_the_compiler_loads_without_jax():
+    """From text to code of both backends, in a process where importing JAX fails."""
+    heads = [head for head in WITHOUT_JAX if (ROOT / head).exists() or (ROOT / f"{head}.py").exists()]
+    code = (
+        "import sys, types\n"
+        "sys.modules['jax'] = sys.modules['jaxlib'] = None\n"
+        "package = types.ModuleType('jaxwarp')\n"
+        f"package.__path__ = [{str(ROOT)!r}]\n"
+        "sys.modules['jaxwarp'] = package\n"
+        "import importlib\n"
+        f"for name in {heads!r}: importlib.import_module('jaxwarp.' + name)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_files_are_short():
+    lengths = {str(p.relative_to(ROOT)): len(p.read_text().splitlines()) for p in MODULES.values()}
+    assert {name: n for name, n in lengths.items() if n > MAX_FILE_LINES} == {}
+
+
+def test_functions_are_short():
+    too_long = {}
+    for path in MODULES.values():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > MAX_FUNCTION_LINES:
+                    too_long[f"{path.relative_to(ROOT)}:{node.name}"] = length
+    assert too_long == {}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_say_what_they_are(module):
+    assert ast.get_docstring(ast.parse(MODULES[module].read_text())), f"{module} has no docstring"
+
+
+def test_public_names_only_in_the_package_itself():
+    text = MODULES[""].read_text()
+    assert len(text.splitlines()) < 150
+    assert not [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
