@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 
 # Raise it when machine code made from equal bitcode would differ.
 _PIPELINE = "1"
-_OPTIMISATION = 3
+# At 3 LLVM also copies loops to take tests out of them: twice the code and the time, for code that is seldom hot.
+_OPTIMISATION = 2
 
 # Threads below which splitting a launch over the pool costs more than it gains.
 _GRAIN = 4096
@@ -88,8 +89,8 @@ def _assemble(text: str, name: str) -> bytes:
         raise InternalError(f"kernel {name}: LLVM does not accept the code made for it: {error}") from error
 
 
-def compile_object(payload: bytes, machine: Machine) -> bytes:
-    """Machine code of bitcode, as a relocatable object file.
+def compile_object(payload: bytes, machine: Machine, assembly: bool = False) -> bytes:
+    """Machine code of bitcode, as a relocatable object file or (to read) as text.
 
     Raises:
         CompileError: the payload is no bitcode that this LLVM can read.
@@ -110,7 +111,7 @@ def compile_object(payload: bytes, machine: Machine) -> bytes:
         builder = owned.enter_context(llvm.create_pass_builder(generator, options))
         passes = owned.enter_context(builder.getModulePassManager())
         passes.run(module, builder)
-        return generator.emit_object(module)
+        return generator.emit_assembly(module).encode() if assembly else generator.emit_object(module)
 
 
 def _llvm_version() -> str:

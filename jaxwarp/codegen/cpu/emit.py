@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from jaxwarp.codegen.cpu.atomics import emit_atomic
 from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, scalar_constant, scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.memory import emit_load, emit_store, emit_store_group, store_group_size
+from jaxwarp.codegen.cpu.memory import MAX_GROUP, emit_load, emit_store, emit_store_group, store_group_size
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import (
     Atomic,
@@ -29,7 +29,7 @@ from jaxwarp.ir.nodes import (
     Value,
     While,
 )  # fmt: skip
-from jaxwarp.types import Scalar
+from jaxwarp.types import Scalar, int64
 
 # Rows of a few instructions. Blocks of few of them are computed by all lanes rather than branched around.
 # fmt: off
@@ -41,13 +41,15 @@ _CHEAP_ROWS = frozenset((
 # fmt: on
 _CHEAP_BLOCK = 12
 
+_PURE = (Const, Tid, Size, Call)
+
 
 class Emitter:
     """Writes one body.
 
     Args:
         lanes: where values are kept.
-        tids: the thread index of lane 0 by grid axis, i32 operands.
+        tids: the thread index of lane 0 by grid axis, i64 operands.
         choices: bools known to be constant in the chunks this body runs on.
     """
 
@@ -71,31 +73,38 @@ class Emitter:
     def stores(self, ops: Sequence[Op], at: int) -> int:
         """Emits the store at `at`, or the group of stores that starts there. Returns how many operations that was.
 
-        Constants between the stores (indices of components) are emitted first: they depend on nothing.
+        Pure operations between the stores of a group (values and indices of components) are emitted before it.
         """
-        end = at
-        while end < len(ops) and isinstance(ops[end], (Store, Const)):
+        end, stores = at, []
+        while end < len(ops) and isinstance(ops[end], (Store, *_PURE)) and len(stores) < MAX_GROUP:
+            stores += [end] if isinstance(ops[end], Store) else []
             end += 1
-        run = ops[at:end]
-        group = [op for op in run if isinstance(op, Store)]
-        if len(group) > 1:
-            for op in run:
-                if isinstance(op, Const):
-                    self.op(op)
-            size = store_group_size(self.lanes, group)
-            if size:
-                emit_store_group(self.lanes, group[:size])
-                last = group[size - 1]
-                return next(i for i, op in enumerate(run) if op is last) + 1
-        emit_store(self.lanes, group[0])
-        return 1
+        group = [op for i in stores if isinstance(op := ops[i], Store)]
+        for op in ops[at:end]:
+            if isinstance(op, Const):
+                self.op(op)
+        size = store_group_size(self.lanes, group)
+        if not size:
+            emit_store(self.lanes, group[0])
+            return 1
+        last = stores[size - 1]
+        for op in ops[at:last]:
+            if isinstance(op, _PURE):
+                self.op(op)
+        emit_store_group(self.lanes, group[:size])
+        return last + 1 - at
 
     def op(self, op: Op) -> None:
         match op:
             case Const():
                 self.lanes.bind(op.result, scalar_constant(op.result.type, op.value))
             case Tid():
-                self.lanes.bind(op.result, self.tids[op.axis])
+                wide = self.tids[op.axis]
+                narrow = self.lanes.derive(
+                    (wide, "i32"), lambda: self.function.inst(f"trunc nuw nsw i64 {wide} to i32")
+                )
+                self.lanes.widened[narrow] = wide
+                self.lanes.bind(op.result, narrow)
             case Size():
                 extent = self.lanes.frame.extent(op.param, op.axis)
                 text = str(extent) if isinstance(extent, int) else self.function.inst(f"trunc i64 {extent} to i32")
@@ -125,6 +134,9 @@ class Emitter:
                 lanes.bind(op.result, lanes.scalar(op.args[1 if self.choices[op.args[0]] else 2]))
                 return
             args = [lanes.scalar(a) for a in op.args]
+            if op.builtin.name == "cast" and op.result.type is int64 and args[0] in lanes.widened:
+                lanes.bind(op.result, lanes.widened[args[0]])
+                return
             lanes.bind(op.result, op.builtin.llvm(lanes.one, op.result.type, types, args))
         else:
             args = [lanes.vector(a) for a in op.args]
@@ -225,7 +237,9 @@ class Emitter:
             self.block(op.body)
             nexts = self.held_as(op.body.results, params)
         next_count = function.inst(f"add {type_} {count}, 1")
-        next_position = function.inst(f"add {type_} {position}, {bounds[2]}")
+        # An index that all lanes share is only used if it is in the range, so it has not overflowed.
+        exact = "nsw " if index.type.is_signed and self.strides.is_uniform(index) else ""
+        next_position = function.inst(f"add {exact}{type_} {position}, {bounds[2]}")
         loop.close([next_count, next_position, *nexts])
         function.open(after)
         self.bind_all(op.results, carried)
@@ -361,11 +375,11 @@ class Loop:
         self.function.lines.append("")
         return name
 
-    def close(self, nexts: Sequence[str]) -> None:
+    def close(self, nexts: Sequence[str], metadata: str = "") -> None:
         """Jumps back to the header with the phis' next values, in the order of their making."""
         for (line, text), value in zip(self.open_phis, nexts, strict=True):
             self.function.lines[line] = f"{text}, [ {value}, %{self.function.label} ]"
-        self.function.line(f"br label %{self.header}")
+        self.function.line(f"br label %{self.header}{metadata}")
 
 
 def is_cheap(block: Block) -> bool:

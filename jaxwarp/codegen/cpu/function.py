@@ -26,6 +26,9 @@ _ATTRIBUTES = (
 )
 
 
+_NO_UNROLLING = ", !llvm.loop !1"
+
+
 @dataclass(frozen=True)
 class FunctionCode:
     """LLVM text of a launch function, the geometry entries it reads, and the library functions it calls."""
@@ -52,7 +55,10 @@ def emit_function(kernel: Kernel, width: int) -> FunctionCode:
         *function.lines,
         "}",
         _ATTRIBUTES.format(debug=debug),
+        # Chunks are long already, and rows and chunks longer still: LLVM need not unroll them.
         "!0 = !{}",
+        "!1 = distinct !{!1, !2}",
+        '!2 = !{!"llvm.loop.unroll.disable"}',
         "",
     ]
     return FunctionCode(symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm))
@@ -68,18 +74,25 @@ class _Writer:
 
     def rows(self) -> None:
         function = self.function
-        loop = Loop(function, "rows")
-        row = loop.phi("i64", "%row_begin")
-        is_more = function.inst(f"icmp slt i64 {row}, %row_end")
-        function.line(f"br i1 {is_more}, label %row, label %end")
-        function.open("row")
-        self.columns(self.outer_tids(row))
-        loop.close([function.inst(f"add i64 {row}, 1")])
+        if self.kernel.grid_rank == 1:
+            is_any = function.inst("icmp slt i64 %row_begin, %row_end")
+            function.line(f"br i1 {is_any}, label %row, label %end")
+            function.open("row")
+            self.columns([])
+            function.line("br label %end")
+        else:
+            loop = Loop(function, "rows")
+            row = loop.phi("i64", "%row_begin")
+            is_more = function.inst(f"icmp slt i64 {row}, %row_end")
+            function.line(f"br i1 {is_more}, label %row, label %end")
+            function.open("row")
+            self.columns(self.outer_tids(row))
+            loop.close([function.inst(f"add i64 {row}, 1")], _NO_UNROLLING)
         function.open("end")
         function.line("ret void")
 
     def outer_tids(self, row: str) -> list[str]:
-        """The thread indices of all axes but the last: the digits of the row number, i32."""
+        """The thread indices of all axes but the last: the digits of the row number, i64."""
         function, digits = self.function, []
         for axis in range(self.kernel.grid_rank - 2, -1, -1):
             digit = row
@@ -87,7 +100,7 @@ class _Writer:
                 extent = self.frame.grid_extent(axis)
                 digit = function.inst(f"urem i64 {row}, {extent}")
                 row = function.inst(f"udiv i64 {row}, {extent}")
-            digits.append(function.inst(f"trunc nuw nsw i64 {digit} to i32"))
+            digits.append(digit)
         return digits[::-1]
 
     def columns(self, outer: list[str]) -> None:
@@ -99,7 +112,7 @@ class _Writer:
         function.line(f"br i1 {is_full}, label %chunk, label %rest")
         function.open("chunk")
         self.body(outer, column, None)
-        loop.close([end])
+        loop.close([end], _NO_UNROLLING)
         function.open("rest")
         if self.width > 1:
             is_more = function.inst(f"icmp slt i64 {column}, %col_end")
@@ -120,5 +133,4 @@ class _Writer:
 
     def body(self, outer: list[str], column: str, mask: str | None) -> None:
         lanes = Lanes(self.frame, self.function, self.width, self.strides, mask)
-        tid = self.function.inst(f"trunc nuw nsw i64 {column} to i32")
-        Emitter(lanes, [*outer, tid]).block(self.kernel.body)
+        Emitter(lanes, [*outer, column]).block(self.kernel.body)

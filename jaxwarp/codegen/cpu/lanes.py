@@ -23,6 +23,7 @@ class Lanes:
 
     Attributes:
         one, many: builders of scalar and of vector operations.
+        widened: i64 operands that equal scalars of other types.
         mask: the lanes that are on, or None when all are.
     """
 
@@ -34,6 +35,7 @@ class Lanes:
         self.mask = mask
         self.one = VectorBuilder(1, function)
         self.many = VectorBuilder(width, function)
+        self.widened: dict[str, str] = {}
         self._scalars: dict[Value, str] = {}
         self._vectors: dict[Value, str] = {}
         # Values derived on demand, valid in the region that is open and those in it.

@@ -20,7 +20,7 @@ from jaxwarp.ir.nodes import Load, Param, Store, Value
 from jaxwarp.types import Scalar, bool_, int32
 
 # Wide accesses to more components than this cost more in shuffles than gathers do.
-_MAX_GROUP = 4
+MAX_GROUP = 4
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ class _Locator:
 
     def add(self, axis: int, index: Value) -> None:
         unit = self.lanes.frame.stride(self.param, axis)
+        index, constant = self.lanes.strides.shifts.get(index, (index, 0))
+        self.add_term("i64", str(constant), unit)
         stride = self.lanes.strides.of[index]
         if stride is None:
             self.vectors.append((index, unit))
@@ -95,8 +97,8 @@ class _Locator:
             self.terms.append(self.product(scalar, unit))
 
     def widen(self, type_: str, scalar: str) -> str:
-        if type_ == "i64":
-            return scalar
+        if type_ == "i64" or scalar in self.lanes.widened:
+            return self.lanes.widened.get(scalar, scalar)
         return self.lanes.derive((scalar, type_), lambda: self.inst(f"sext {type_} {scalar} to i64"))
 
     def product(self, scalar: str, unit: int | str) -> str:
@@ -250,7 +252,7 @@ def _group(lanes: Lanes, param: Param, indices: Sequence[Value]) -> tuple[int, i
             return None
         component += int(scalar) * size
         size *= extent
-    return (size, component) if 1 < size <= _MAX_GROUP else None
+    return (size, component) if 1 < size <= MAX_GROUP else None
 
 
 def _load_component(lanes: Lanes, place: Place, size: int, component: int) -> str:

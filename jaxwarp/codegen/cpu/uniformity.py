@@ -14,6 +14,10 @@ Linear values obey wrapping arithmetic, so a vector made of one is exact. As an 
 index is an error of the program: with |s| * lanes below 2**31 a lane wraps at most once, and from positive to negative.
 For s < 0 the same holds counted from the last lane. Widening casts are different, since adding to a wrapped and widened
 value can make it valid again; they keep linearity only where nothing can have wrapped (`exact`), as for a thread index.
+
+In the same way `v + c` with a constant c is a *shift* of v: as an index it may be computed in 64 bits as `sext(v) + c`.
+For c >= 0 the two differ only where v + c wraps to a negative number, and for c < 0 they do not differ if v >= 0.
+So neighbours in a stencil have addresses that differ by constants.
 """
 
 from __future__ import annotations
@@ -39,22 +43,27 @@ from jaxwarp.ir.nodes import (
     While,
     walk,
 )  # fmt: skip
+from jaxwarp.types import int32, int64
 
 Stride = int | None
 
 # Bounds j*s for any lane count, see above.
 _MAX_STRIDE = 1 << 20
 
-# Rows that map linear integers to linear integers, given the right operands.
-_ADDITIVE = ("add", "sub")
-
 
 @dataclass
 class Strides:
-    """The result of the analysis. `used` are the values that something reads."""
+    """The result of the analysis.
 
-    of: dict[Value, Stride] = field(default_factory=dict)
-    used: set[Value] = field(default_factory=set)
+    Attributes:
+        of: the stride of each value.
+        used: the values that something reads.
+        shifts: (v, c) of integer values that as indices are v + c.
+    """
+
+    of: dict[Value, Stride]
+    used: set[Value]
+    shifts: dict[Value, tuple[Value, int]] = field(default_factory=dict)
 
     def is_uniform(self, *values: Value) -> bool:
         return all(self.of[v] == 0 for v in values)
@@ -91,7 +100,7 @@ def find_strides(
         return Strides(dict.fromkeys(every, 0), used)
     analysis = _Analysis(kernel.grid_rank - 1, assumed or {}, choices or {})
     analysis.run(kernel.body)
-    return Strides(analysis.strides, used)
+    return Strides(analysis.strides, used, analysis.shifts)
 
 
 class _Analysis:
@@ -107,6 +116,8 @@ class _Analysis:
         self.strides: dict[Value, Stride] = {}
         self.exact: set[Value] = set()  # linear or uniform, and no lane has wrapped
         self.constants: dict[Value, bool | int | float] = {}
+        self.shifts: dict[Value, tuple[Value, int]] = {}
+        self.not_negative: set[Value] = set()
         self.changed = True
 
     def run(self, body: Block) -> None:
@@ -137,11 +148,15 @@ class _Analysis:
                 self.lower(op.result, 0)
             case Tid():
                 self.exact.add(op.result)
+                self.not_negative.add(op.result)
                 self.lower(op.result, 1 if op.axis == self.lane_axis else 0)
             case Size():
+                self.not_negative.add(op.result)
                 self.lower(op.result, 0)
             case Call():
                 self.lower(op.result, self.call(op))
+                if op.builtin.name in ("add", "sub") and op.result.type in (int32, int64):
+                    self.note_shift(op)
             case Load():
                 self.lower(op.result, 0 if all(self.strides[i] == 0 for i in op.indices) else None)
             case Store():
@@ -167,6 +182,19 @@ class _Analysis:
         if stride is not None and abs(stride) > _MAX_STRIDE:
             return None
         return stride
+
+    def note_shift(self, op: Call) -> None:
+        left, right = op.args
+        if op.builtin.name == "add" and left in self.constants:
+            left, right = right, left
+        if right not in self.constants:
+            return
+        constant = int(self.constants[right])
+        root, before = self.shifts.get(left, (left, 0))
+        total = before + (constant if op.builtin.name == "add" else -constant)
+        limit = 1 << (root.type.bits - 1)
+        if (0 if root not in self.not_negative else -limit) <= total < limit:
+            self.shifts[op.result] = root, total
 
     def select(self, op: Call) -> Stride:
         condition, yes, no = op.args
@@ -221,11 +249,16 @@ class _Analysis:
     def for_(self, op: For) -> None:
         index, *params = op.body.params
         self.lower(index, self.strides[op.start] if self.strides[op.step] == 0 else None)
+        if self.is_not_negative(op.start) and self.constants.get(op.step, -1) > 0:
+            self.not_negative.add(index)
         self.enter(params, op.inits)
         self.block(op.body)
         self.enter(params, op.body.results)
         uniform = all(self.strides[v] == 0 for v in (op.start, op.stop, op.step))
         self.leave(op, params, uniform)
+
+    def is_not_negative(self, value: Value) -> bool:
+        return value in self.not_negative or self.constants.get(value, -1) >= 0
 
     def while_(self, op: While) -> None:
         self.enter(op.condition.params, op.inits)
