@@ -433,6 +433,12 @@ REFUSED = {
     "int32 + 2**40": (
         lambda o: o.ops.binary("add", o.i, 2**40), KernelValueError,
         "add: the constant 1099511627776 does not fit in int32\n  hint: write int64(1099511627776)"),
+    "uint8 - 1": (
+        lambda o: o.ops.binary("add", o.ops.cast(uint8, o.i), -1), KernelValueError,
+        "add: the constant -1 does not fit in uint8\n  hint: uint8 has no negative values"),
+    "where of two scalar types": (
+        call("where", "b", "f", "d"), KernelTypeError,
+        "where: the operands have types float32 and float64\n  hint: convert with float32(...) or float64(...)"),
     "2**31 alone": (
         lambda o: o.ops.materialize(2**31), KernelValueError,
         "the constant 2147483648 does not fit in int32\n  hint: write uint32(2147483648)"),
@@ -506,7 +512,7 @@ REFUSED = {
         "clamp: the operands have types float64 and float32\n  hint: convert with float64(...) or float32(...)"),
     "where of two types": (
         call("where", "b", "v", "f"), KernelTypeError,
-        "select: expected values of one type, got vec3[float32] and float32"),
+        "where: expected values of one type, got vec3[float32] and float32"),
     "inverse of a vector": (
         call("inverse", "v"), KernelTypeError, "inverse: expected a matrix, got vec3[float32]"),
     "vec3 of an int32": (

@@ -20,7 +20,7 @@ from jaxwarp.builtins.values import LITERALS, Bundle, Literal, Operand, describe
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Builtin, Value
-from jaxwarp.types import Mat, Scalar, Vec, bool_, float32, int32
+from jaxwarp.types import Mat, Scalar, Vec, bool_, float32, int32, int64, uint32, uint64
 
 
 def _takes_only_floats(builtin: Builtin) -> bool:
@@ -79,10 +79,8 @@ class Ops:
         if dtype.is_int:
             limits = np.iinfo(dtype.numpy)
             if not limits.min <= value <= limits.max:
-                wider = next((t for t in ("uint32", "int64", "uint64") if _holds(t, int(value))), None)
                 raise KernelValueError(
-                    f"the constant {value} does not fit in {dtype}",
-                    hint=f"write {wider}({value})" if wider else None,
+                    f"the constant {value} does not fit in {dtype}", hint=_wider_hint(int(value), dtype)
                 )
         if dtype.is_float and isinstance(value, int) and abs(value) > np.finfo(np.float64).max:
             raise KernelValueError(f"the constant {value} does not fit in {dtype}")
@@ -242,13 +240,13 @@ class Ops:
             raise KernelTypeError(f"{name}: expected operands of one type, got {listed}")
         return self.map(lambda *values: self.call(name, *values), *bundles)
 
-    def select(self, condition: Operand, a: Operand, b: Operand) -> Value | Bundle:
-        """a if the condition holds, else b; both are evaluated."""
-        self._require_operands("select", a, b)
+    def select(self, condition: Operand, a: Operand, b: Operand, name: str = "select") -> Value | Bundle:
+        """a if the condition holds, else b; both are evaluated. `name` is for messages."""
+        self._require_operands(name, a, b)
         if not isinstance(a, Bundle) and not isinstance(b, Bundle):
-            return self.call("select", condition, a, b)
+            return self.call("select", condition, *self.scalars(name, a, b))
         if not (isinstance(a, Bundle) and isinstance(b, Bundle) and a.type == b.type):
-            raise KernelTypeError(f"select: expected values of one type, got {describe(a)} and {describe(b)}")
+            raise KernelTypeError(f"{name}: expected values of one type, got {describe(a)} and {describe(b)}")
         test = self.condition(condition)
         return self.map(lambda x, y: self.call("select", test, x, y), a, b)
 
@@ -322,9 +320,12 @@ def _is_bool(a: Operand) -> bool:
     return isinstance(a, bool) or (isinstance(a, Value) and a.type is bool_)
 
 
-def _holds(name: str, value: int) -> bool:
-    limits = np.iinfo(name)
-    return limits.min <= value <= limits.max
+def _wider_hint(value: int, dtype: Scalar) -> str | None:
+    """What to write for an integer constant that its type cannot hold."""
+    if value < 0 and not dtype.is_signed:
+        return f"{dtype} has no negative values"
+    fitting = [t for t in (uint32, int64, uint64) if np.iinfo(t.numpy).min <= value <= np.iinfo(t.numpy).max]
+    return f"write {fitting[0]}({value})" if fitting else None
 
 
 def _conversion_hint(dtype: Scalar | Vec | Mat) -> str:

@@ -228,7 +228,7 @@ def _clamp(ops: Ops, x: Operand, low: Operand, high: Operand) -> Operand:
 @_choices.add("where(condition: bool, a: Any, b: Any) -> Any", np.where)
 def _where(ops: Ops, condition: Operand, a: Operand, b: Operand) -> Operand:
     """a if the condition holds, else b. Both are evaluated; `a if condition else b` evaluates one."""
-    return ops.select(condition, a, b)
+    return ops.select(condition, a, b, "where")
 
 
 @_choices.add(
