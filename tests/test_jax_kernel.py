@@ -393,6 +393,16 @@ def test_disable_jit():
         np.testing.assert_array_equal(jax.vmap(jax_kernel(axpy), (None, 0, 0))(2.0, X[None], Y[None])[0][0], 2 * X + Y)
 
 
+def test_debug_nans():
+    with jax.debug_nans(True):
+        np.testing.assert_array_equal(jax_kernel(axpy)(2.0, X, Y)[0], 2 * X + Y)
+        with pytest.raises(FloatingPointError, match="axpy"):
+            jax_kernel(axpy)(float("nan"), X, Y)
+        with pytest.raises(FloatingPointError, match="axpy"):
+            jax.jit(lambda s: jax_kernel(axpy)(s, X, Y)[0])(float("nan"))
+    assert np.isnan(jax_kernel(axpy)(float("nan"), X, Y)[0]).all()
+
+
 def test_calls_on_another_device():
     device = jax.devices()[3]
     x = jax.device_put(X, device)

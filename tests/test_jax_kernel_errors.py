@@ -326,6 +326,15 @@ def test_wrong_options(case):
     assert str(caught.value) == text
 
 
+def test_traced_dimensions():
+    with pytest.raises(KernelTypeError) as caught:
+        jax.jit(call)(1.0, X, X, launch_dims=4)
+    first, last = str(caught.value).splitlines()
+    assert first.startswith("kernel axpy: launch_dims: expected an integer, or a tuple or list of integers, got ")
+    assert last == "  hint: dimensions are part of the program: make them static_argnames of jax.jit"
+    np.testing.assert_array_equal(jax.jit(call, static_argnames="launch_dims")(1.0, X, X, launch_dims=4)[0], 2 * X)
+
+
 @wp.kernel
 def writes_to_input(x: wp.array[float], out: wp.array[float]):
     i = wp.tid()

@@ -1,6 +1,9 @@
 """What a call costs after the first, and that nothing grows with calls, traces or kernels."""
 
 import gc
+import os
+import subprocess
+import sys
 import time
 import weakref
 
@@ -163,3 +166,13 @@ def test_functions_and_kernels_can_be_collected():
     del call
     gc.collect()
     assert gone() is None
+
+
+def test_importing_starts_no_backend():
+    """So that programs can still choose devices, or call jax.distributed.initialize()."""
+    program = "import jaxwarp, jax; jax.config.update('jax_num_cpu_devices', 3); print(jax.device_count())"
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+    assert (run.stdout, run.returncode) == ("3\n", 0), run.stderr

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -312,14 +313,13 @@ def _token(value: Any) -> Any:
     """A hashable stand-in for what `describe` knows of a value; None where there is none."""
     kind = type(value)
     if kind is ArrayImpl:
-        aval = value.aval
-        return aval.shape, aval.dtype, aval.weak_type
+        return value.aval.shape, value.aval.dtype, value.aval.weak_type
     if kind is float or kind is int or kind is bool or isinstance(value, np.generic):
         return kind
     if kind is np.ndarray:
         return kind, value.shape, value.dtype
     if isinstance(value, jax.core.Tracer):
-        aval = value.aval
+        aval: Any = value.aval
         if all(map(is_static, getattr(aval, "shape", (None,)))):
             return aval.shape, aval.dtype, aval.weak_type
     return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.core
 from jax._src import array as _array
 from jax._src import effects as _effects
 from jax._src import source_info_util as _source_info_util
@@ -43,6 +44,16 @@ for _allowed in (
     _allowed.add_type(LaunchEffect)
 
 SIDE_EFFECT = LaunchEffect()
+
+
+def jit_primitive(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`jax.jit` of a function that does nothing but bind a primitive.
+
+    Marked as such, as JAX marks its own: where jax.debug_nans finds a NaN it does not look for it inside, by running
+    the function eagerly, which would compile it again, find the NaN again and so on.
+    """
+    function._apply_primitive = True
+    return jax.jit(function)
 
 
 def varying_axes(aval: Any) -> frozenset[Any]:

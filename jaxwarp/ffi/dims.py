@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.core
 import numpy as np
+from jax.export import is_symbolic_dim
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch import Dim, is_static
@@ -58,13 +60,16 @@ def _require_extent(extent: Any, dims: Any, where: str) -> Dim:
         return int(extent)
     if _is_symbolic(extent):
         return extent
-    raise KernelTypeError(f"{where}: expected an integer, or a tuple or list of integers, got {dims!r}")
+    hint = "dimensions are part of the program: make them static_argnames of jax.jit" if _is_traced(extent) else None
+    raise KernelTypeError(f"{where}: expected an integer, or a tuple or list of integers, got {dims!r}", hint=hint)
 
 
 def _is_symbolic(extent: Any) -> bool:
-    from jax.export import is_symbolic_dim
-
     return is_symbolic_dim(extent)
+
+
+def _is_traced(extent: Any) -> bool:
+    return isinstance(extent, jax.core.Tracer)
 
 
 def require_int32_extents(shape: Sequence[Dim], where: str) -> None:

@@ -37,7 +37,7 @@ def compiled_launch(launch: Launch) -> Callable[..., list[Any]]:
         return launch_p.bind(*operands, launch=launch)
 
     call.__name__ = call.__qualname__ = launch.name
-    return jax.jit(call)
+    return compat.jit_primitive(call)
 
 
 def _launch_impl(*operands: Any, launch: Launch) -> list[Any]:
@@ -59,7 +59,8 @@ def _launch_abstract(*operands: Any, launch: Launch) -> tuple[list[Any], set[Any
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platform: str) -> Sequence[Any]:
-    attributes = call_attributes(launch, [a.shape for a in ctx.avals_in], platform)
+    avals: Sequence[Any] = ctx.avals_in
+    attributes = call_attributes(launch, [aval.shape for aval in avals], platform)
     rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=launch.has_side_effect)
     return rule(ctx, *operands, **attributes)
 
