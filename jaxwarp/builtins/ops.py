@@ -20,7 +20,7 @@ from jaxwarp.builtins.values import LITERALS, Bundle, Literal, Operand, describe
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Builtin, Value
-from jaxwarp.types import Mat, Scalar, Vec, bool_, float32, int32, int64, uint32, uint64
+from jaxwarp.types import Mat, Scalar, Vec, bool_, float32, float64, int32, int64, uint32, uint64
 
 
 def _takes_only_floats(builtin: Builtin) -> bool:
@@ -82,7 +82,7 @@ class Ops:
                 raise KernelValueError(
                     f"the constant {value} does not fit in {dtype}", hint=_wider_hint(int(value), dtype)
                 )
-        if dtype.is_float and isinstance(value, int) and abs(value) > np.finfo(np.float64).max:
+        if dtype.is_float and _overflows(value, dtype):
             raise KernelValueError(f"the constant {value} does not fit in {dtype}")
         return self._constant(value, dtype)
 
@@ -120,7 +120,7 @@ class Ops:
 
     def _cast_literal(self, dtype: Scalar, a: Literal) -> Value:
         if isinstance(a, int):
-            if dtype.is_float and abs(a) > np.finfo(np.float64).max:
+            if dtype.is_float and _overflows(a, float64):
                 raise KernelValueError(f"the constant {a} does not fit in {dtype}")
             return self._constant(a, dtype)
         return self._constant(ROWS["cast"].ref(np.float64(a), dtype=dtype.numpy).item(), dtype)
@@ -318,6 +318,16 @@ def _common_type(name: str, literals: Sequence[object]) -> Scalar:
 
 def _is_bool(a: Operand) -> bool:
     return isinstance(a, bool) or (isinstance(a, Value) and a.type is bool_)
+
+
+def _overflows(value: Literal, dtype: Scalar) -> bool:
+    """Whether a finite literal would become infinite."""
+    try:
+        wide = np.float64(value)
+    except OverflowError:
+        return True
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(wide) and not np.isfinite(wide.astype(dtype.numpy)))
 
 
 def _wider_hint(value: int, dtype: Scalar) -> str | None:

@@ -12,8 +12,8 @@ heat_3d(
     int grid_size2,
     int thread_count)
 {
-    const int u_stride0 = u_size2 * u_size1;
-    const int out_stride0 = out_size2 * out_size1;
+    const int u_stride0 = u_size1 * u_size2;
+    const int out_stride0 = out_size1 * out_size2;
     for (unsigned int thread = blockIdx.x * blockDim.x + threadIdx.x; thread < (unsigned int)thread_count;
          thread += gridDim.x * blockDim.x) {
         int i = thread / grid_size2 / grid_size1;
@@ -23,18 +23,18 @@ heat_3d(
         float c = u[i * u_stride0 + j * u_size2 + m];
         // if i == 0 or j == 0 or m == 0 or i == u.shape[0] - 1 or j == u.shape[1] - 1 or m == u.shape[2] - 1:
         bool t = i == 0 || j == 0 || m == 0 || i == u_size0 - 1 || j == u_size1 - 1 || m == u_size2 - 1;
-        float t_1 = k[0];
+        float k_1 = k[0];
         // if i == 0 or j == 0 or m == 0 or i == u.shape[0] - 1 or j == u.shape[1] - 1 or m == u.shape[2] - 1:
         if (t) {
             // out[i, j, m] = c
             out[i * out_stride0 + j * out_size2 + m] = c;
         } else {
             // s = u[i - 1, j, m] + u[i + 1, j, m] + u[i, j - 1, m] + u[i, j + 1, m] + u[i, j, m - 1] + u[i, j, m + 1]
-            float t_2 = u[(i - 1) * u_stride0 + j * u_size2 + m] + u[(i + 1) * u_stride0 + j * u_size2 + m];
-            float t_3 = t_2 + u[i * u_stride0 + (j - 1) * u_size2 + m] + u[i * u_stride0 + (j + 1) * u_size2 + m];
-            float s = t_3 + u[i * u_stride0 + j * u_size2 + m - 1] + u[i * u_stride0 + j * u_size2 + m + 1];
+            float t_1 = u[(i - 1) * u_stride0 + j * u_size2 + m] + u[(i + 1) * u_stride0 + j * u_size2 + m];
+            float t_2 = t_1 + u[i * u_stride0 + (j - 1) * u_size2 + m] + u[i * u_stride0 + (j + 1) * u_size2 + m];
+            float s = t_2 + u[i * u_stride0 + j * u_size2 + m - 1] + u[i * u_stride0 + j * u_size2 + m + 1];
             // out[i, j, m] = c + k * (s - 6.0 * c)
-            out[i * out_stride0 + j * out_size2 + m] = fmaf(t_1, fmaf(-6.0f, c, s), c);
+            out[i * out_stride0 + j * out_size2 + m] = fmaf(k_1, fmaf(-6.0f, c, s), c);
         }
     }
 }

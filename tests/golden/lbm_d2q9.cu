@@ -23,8 +23,8 @@ lbm_d2q9(
     int grid_size1,
     int thread_count)
 {
-    const int f_stride0 = f_size2 * f_size1;
-    const int out_stride0 = out_size2 * out_size1;
+    const int f_stride0 = f_size1 * f_size2;
+    const int out_stride0 = out_size1 * out_size2;
     for (unsigned int thread = blockIdx.x * blockDim.x + threadIdx.x; thread < (unsigned int)thread_count;
          thread += gridDim.x * blockDim.x) {
         int y = thread / grid_size1;
@@ -44,19 +44,19 @@ lbm_d2q9(
         // f1 = f[1, y, xm]
         float f1 = f[f_stride0 + y * f_size2 + xm];
         // f2 = f[2, ym, x]
-        float f2 = f[f_stride0 * 2 + ym * f_size2 + x];
+        float f2 = f[2 * f_stride0 + ym * f_size2 + x];
         // f3 = f[3, y, xp]
-        float f3 = f[f_stride0 * 3 + y * f_size2 + xp];
+        float f3 = f[3 * f_stride0 + y * f_size2 + xp];
         // f4 = f[4, yp, x]
-        float f4 = f[f_stride0 * 4 + yp * f_size2 + x];
+        float f4 = f[4 * f_stride0 + yp * f_size2 + x];
         // f5 = f[5, ym, xm]
-        float f5 = f[f_stride0 * 5 + ym * f_size2 + xm];
+        float f5 = f[5 * f_stride0 + ym * f_size2 + xm];
         // f6 = f[6, ym, xp]
-        float f6 = f[f_stride0 * 6 + ym * f_size2 + xp];
+        float f6 = f[6 * f_stride0 + ym * f_size2 + xp];
         // f7 = f[7, yp, xp]
-        float f7 = f[f_stride0 * 7 + yp * f_size2 + xp];
+        float f7 = f[7 * f_stride0 + yp * f_size2 + xp];
         // f8 = f[8, yp, xm]
-        float f8 = f[f_stride0 * 8 + yp * f_size2 + xm];
+        float f8 = f[8 * f_stride0 + yp * f_size2 + xm];
         // rho = f0 + f1 + f2 + f3 + f4 + f5 + f6 + f7 + f8
         float rho = f0 + f1 + f2 + f3 + f4 + f5 + f6 + f7 + f8;
         // ux = (f1 + f5 + f8 - f3 - f6 - f7) / rho
@@ -82,22 +82,22 @@ lbm_d2q9(
         // out[2, y, x] = f2 + omega * (w1 * (1.0 + 3.0 * uy + 4.5 * uy * uy - usq) - f2)
         float t_2 = 3.0f * uy;
         float t_3 = 4.5f * uy * uy;
-        out[out_stride0 * 2 + y * out_size2 + x] = fmaf(omega_1, fmaf(w1, 1.0f + t_2 + t_3 - usq, -f2), f2);
+        out[2 * out_stride0 + y * out_size2 + x] = fmaf(omega_1, fmaf(w1, 1.0f + t_2 + t_3 - usq, -f2), f2);
         // out[3, y, x] = f3 + omega * (w1 * (1.0 - 3.0 * ux + 4.5 * ux * ux - usq) - f3)
-        out[out_stride0 * 3 + y * out_size2 + x] = fmaf(omega_1, fmaf(w1, 1.0f - t + t_1 - usq, -f3), f3);
+        out[3 * out_stride0 + y * out_size2 + x] = fmaf(omega_1, fmaf(w1, 1.0f - t + t_1 - usq, -f3), f3);
         // out[4, y, x] = f4 + omega * (w1 * (1.0 - 3.0 * uy + 4.5 * uy * uy - usq) - f4)
-        out[out_stride0 * 4 + y * out_size2 + x] = fmaf(omega_1, fmaf(w1, 1.0f - t_2 + t_3 - usq, -f4), f4);
+        out[4 * out_stride0 + y * out_size2 + x] = fmaf(omega_1, fmaf(w1, 1.0f - t_2 + t_3 - usq, -f4), f4);
         // out[5, y, x] = f5 + omega * (w2 * (1.0 + 3.0 * d + 4.5 * d * d - usq) - f5)
         float t_4 = 3.0f * d;
         float t_5 = 4.5f * d * d;
-        out[out_stride0 * 5 + y * out_size2 + x] = fmaf(omega_1, fmaf(w2, 1.0f + t_4 + t_5 - usq, -f5), f5);
+        out[5 * out_stride0 + y * out_size2 + x] = fmaf(omega_1, fmaf(w2, 1.0f + t_4 + t_5 - usq, -f5), f5);
         // out[6, y, x] = f6 + omega * (w2 * (1.0 - 3.0 * e + 4.5 * e * e - usq) - f6)
         float t_6 = 3.0f * e;
         float t_7 = 4.5f * e * e;
-        out[out_stride0 * 6 + y * out_size2 + x] = fmaf(omega_1, fmaf(w2, 1.0f - t_6 + t_7 - usq, -f6), f6);
+        out[6 * out_stride0 + y * out_size2 + x] = fmaf(omega_1, fmaf(w2, 1.0f - t_6 + t_7 - usq, -f6), f6);
         // out[7, y, x] = f7 + omega * (w2 * (1.0 - 3.0 * d + 4.5 * d * d - usq) - f7)
-        out[out_stride0 * 7 + y * out_size2 + x] = fmaf(omega_1, fmaf(w2, 1.0f - t_4 + t_5 - usq, -f7), f7);
+        out[7 * out_stride0 + y * out_size2 + x] = fmaf(omega_1, fmaf(w2, 1.0f - t_4 + t_5 - usq, -f7), f7);
         // out[8, y, x] = f8 + omega * (w2 * (1.0 + 3.0 * e + 4.5 * e * e - usq) - f8)
-        out[out_stride0 * 8 + y * out_size2 + x] = fmaf(omega_1, fmaf(w2, 1.0f + t_6 + t_7 - usq, -f8), f8);
+        out[8 * out_stride0 + y * out_size2 + x] = fmaf(omega_1, fmaf(w2, 1.0f + t_6 + t_7 - usq, -f8), f8);
     }
 }

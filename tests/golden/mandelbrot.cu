@@ -27,15 +27,15 @@ mandelbrot(
         float zi = 0.0f;
         float zr = 0.0f;
         int n = 0;
-        int t = limit[0];
-        while (n < t && fmaf(zr, zr, zi * zi) <= 4.0f) {
+        int limit_1 = limit[0];
+        while (n < limit_1 && fmaf(zr, zr, zi * zi) <= 4.0f) {
             // t = zr * zr - zi * zi + cr
-            float t_1 = fmaf(zr, zr, -(zi * zi)) + cr;
+            float t = fmaf(zr, zr, -(zi * zi)) + cr;
             // zi = 2.0 * zr * zi + ci
             zi = fmaf(2.0f * zr, zi, ci);
             // n += 1
             n = wrap_add(n, 1);
-            zr = t_1;
+            zr = t;
         }
         // count[i, j] = n
         count[i * count_size1 + j] = n;
