@@ -64,6 +64,7 @@ class StatementPrinter:
         self.exprs: dict[Value, Expr] = {}
         self.pending: dict[Value, Expr] = {}
         self.wanted: dict[Value, Local] = {}  # where the results of the open block are to end up
+        self.hints: dict[Value, str] = {}  # names for values without one
         self.folding = False
         self._comments = comments
         self._commented: tuple[str, int] | None = None
@@ -89,29 +90,38 @@ class StatementPrinter:
     def use_atom(self, value: Value, hint: str = "", loc: Loc | None = None) -> Expr:
         """As `use`, for places that read the text more than once: a name or a literal."""
         expr = self.use(value)
-        return expr if _ATOM.fullmatch(expr.text) else self.declare(value, expr, loc, hint).expr
+        if _ATOM.fullmatch(expr.text):
+            return expr
+        known = self.exprs.get(value)
+        local = self.declare(value, expr, loc, hint)
+        if known is not None:
+            # A literal: it is used again where this block's local is not in scope.
+            self.exprs[value] = known
+        return local.expr
 
     def define(self, value: Value, expr: Expr, loc: Loc | None, hint: str = "") -> None:
         """Gives a value its expression: waiting for the only use, or in a local, named `hint` for want of a name."""
         if self.uses[value] == 0:
             return
+        if hint:
+            self.hints[value] = hint
         short = len(expr.text) <= _LONGEST_EXPRESSION
         if self.folding or (self.uses[value] == 1 and short and not value.name):
             self.pending[value] = expr
         else:
-            self.put(value, expr, loc, hint)
+            self.put(value, expr, loc)
 
-    def put(self, value: Value, expr: Expr, loc: Loc | None, hint: str = "") -> None:
+    def put(self, value: Value, expr: Expr, loc: Loc | None) -> None:
         """Puts a value in a local: the one it is wanted in, one of its name that is free, or a new one."""
         candidates = [self.wanted[value]] if value in self.wanted else []
         for local in (*candidates, *self.locals.named(value)):
             if self.locals.is_free(local, value):
                 self.assign(local, value, expr, loc)
                 return
-        self.declare(value, expr, loc, value.name or hint)
+        self.declare(value, expr, loc)
 
     def declare(self, value: Value, expr: Expr, loc: Loc | None, hint: str = "") -> Local:
-        local = self.locals.declare(value, hint)
+        local = self.locals.declare(value, value.name or self.hints.get(value, hint))
         self.line(f"{local.cpp_type} {local.name} = {expr.text};", loc)
         self.exprs[value] = local.expr
         return local
