@@ -46,7 +46,7 @@ for _allowed in (
 SIDE_EFFECT = LaunchEffect()
 
 
-def jit_primitive(function: Callable[..., Any]) -> Callable[..., Any]:
+def jit_primitive(function: Any) -> Callable[..., Any]:
     """`jax.jit` of a function that does nothing but bind a primitive.
 
     Marked as such, as JAX marks its own: where jax.debug_nans finds a NaN it does not look for it inside, by running

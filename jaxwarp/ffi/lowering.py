@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxwarp.codegen.cpu import compile_cpu
-from jaxwarp.codegen.cuda import DEFAULT_BLOCK, compile_cuda, default_archs, nvrtc, print_cuda
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.dims import format_shape
 from jaxwarp.ffi.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
@@ -25,37 +23,35 @@ TARGET = "jaxwarp_launch"
 # A CUDA thread steps past the end of the grid before it stops: that index must not wrap either.
 _INDEX32_LIMIT = 2**30
 _CODE_CACHE = 512
+_DEFAULT_BLOCK = 256
 
 
 def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], platform: str) -> dict[str, Any]:
     """The attributes of the custom call on `platform`, "cpu" or "cuda"."""
     shapes = [*operand_shapes, *launch.results]
     grid, grid_from = _locate_grid(launch, shapes)
+    block, index_bits = launch.block_dim or _DEFAULT_BLOCK, _index_bits(launch.grid, shapes)
     match platform:
         case "cpu":
             code = _cpu_code(launch.kernel, launch.fma)
-            kind = {"image": code.image, "grain": np.int64(code.grain)}
         case "cuda":
-            block, bits = launch.block_dim or DEFAULT_BLOCK, _index_bits(launch.grid, shapes)
-            code = _cuda_code(launch.kernel, launch.fma, block, bits, _cuda_targets())
-            kind = {"image": code.image, "block": np.int64(block), "index_bits": np.int64(bits)}
+            code = _cuda_code(launch.kernel, launch.fma, block, index_bits, _cuda_targets())
         case _:
             raise InternalError(f"no launch on {platform}")
-    defaults = {"grain": np.int64(0), "block": np.int64(DEFAULT_BLOCK), "index_bits": np.int64(64)}
-    return (
-        defaults
-        | kind
-        | {
-            "name": launch.name,
-            "symbol": code.symbol,
-            "buffers": _int64(launch.buffers),
-            "ranks": _int64([p.rank for p in launch.kernel.params]),
-            "grid": _int64(grid),
-            "grid_from": _int64(grid_from),
-            "geometry": _int64([n for pair in code.geometry for n in pair]),
-            "zero": _int64(_outputs_to_clear(launch)),
-        }
-    )
+    return {
+        "name": launch.name,
+        "symbol": code.symbol,
+        "image": code.image,
+        "buffers": _int64(launch.buffers),
+        "ranks": _int64([p.rank for p in launch.kernel.params]),
+        "grid": _int64(grid),
+        "grid_from": _int64(grid_from),
+        "geometry": _int64([n for pair in code.geometry for n in pair]),
+        "zero": _int64(_outputs_to_clear(launch)),
+        "grain": np.int64(code.grain),
+        "block": np.int64(block),
+        "index_bits": np.int64(index_bits),
+    }
 
 
 def _int64(values: Sequence[int]) -> np.ndarray:
@@ -120,12 +116,16 @@ class Code(NamedTuple):
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
 def _cpu_code(kernel: Kernel, fma: bool) -> Code:
+    from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
+
     code = compile_cpu(prepared(kernel, fma))
     return Code(code.symbol, pack_image(CPU, code.bitcode), code.geometry, code.grain)
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
 def _cuda_code(kernel: Kernel, fma: bool, block: int, index_bits: int, targets: Targets) -> Code:
+    from jaxwarp.codegen.cuda import compile_cuda, print_cuda
+
     code = print_cuda(prepared(kernel, fma), index_bits=index_bits, block=block)
     entries = compile_cuda(code, targets.cubins, ptx=targets.ptx)
     payload = pack_cuda_payload([CudaEntry(*entry) for entry in entries])
@@ -141,6 +141,8 @@ class Targets(NamedTuple):
 
 def _cuda_targets() -> Targets:
     """Machine code for the devices present, or where there is none for the common ones; PTX for newer devices."""
+    from jaxwarp.codegen.cuda import default_archs, nvrtc
+
     try:
         devices = jax.local_devices(backend="cuda")
     except RuntimeError:  # no CUDA here: the program is for export
