@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "ieee.h"
 #include "launch.h"
 #include "parallel.h"
 
@@ -137,11 +138,13 @@ void Run(const CpuState& state, const Frame* frame) {
       // `launch` outlives every running chunk, since ParallelFor returns after the last one.
       ParallelFor(frame, threads, cut.count(), [=](int64_t i) {
         const int64_t row = i / cut.column_pieces, column = i % cut.column_pieces;
+        IeeeArithmetic ieee;
         function(buffers, geometry, cut.row(row), cut.row(row + 1), cut.column(column), cut.column(column + 1));
       });
       return;
     }
   }
+  IeeeArithmetic ieee;
   function(buffers, geometry, 0, launch.rows(), 0, launch.columns());
 }
 
