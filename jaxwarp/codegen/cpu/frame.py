@@ -1,5 +1,7 @@
 """The launch function's arguments as its body sees them: buffer pointers, extents, strides, grid extents.
 
+Arrays of a thread's own are on the stack, element by element: the lanes of one element are adjacent.
+
 Whatever a body asks for is read or computed once, at the start of the function; nothing else is.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from jaxwarp.codegen.cpu.builder import memory_type
 from jaxwarp.ir.nodes import Kernel, Param
 
 GRID = -1  # in a geometry entry: an extent of the grid, not of a parameter
@@ -15,13 +18,15 @@ GRID = -1  # in a geometry entry: an extent of the grid, not of a parameter
 class Frame:
     """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads."""
 
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: Kernel, width: int):
         self.kernel = kernel
+        self.width = width
         self.lines: list[str] = []
         self._geometry: dict[tuple[int, int], str] = {}
         self._pointers: dict[Param, str] = {}
         self._strides: dict[tuple[Param, int], int | str] = {}
-        self._numbers = {p: i for i, p in enumerate(kernel.params)}
+        self._numbers = {p: i for i, p in enumerate((*kernel.params, *kernel.locals))}
+        self._locals = frozenset(kernel.locals)
 
     @property
     def geometry(self) -> tuple[tuple[int, int], ...]:
@@ -34,8 +39,20 @@ class Frame:
         if name is None:
             number = self._numbers[param]
             name = self._pointers[param] = f"%p{number}"
-            self._read(name, "ptr", "%buffers", number)
+            if self.is_local(param):
+                count = (self.element_count(param) or 0) * self.width
+                self.lines.append(f"  {name} = alloca [{count} x {memory_type(param.dtype)}], align 64")
+            else:
+                self._read(name, "ptr", "%buffers", number)
         return name
+
+    def is_local(self, param: Param) -> bool:
+        """Whether every thread has its own."""
+        return param in self._locals
+
+    def lane_step(self, param: Param) -> int:
+        """Elements from one lane's array to the next one's: 0 for what all threads share."""
+        return 1 if self.is_local(param) and self.width > 1 else 0
 
     def extent(self, param: Param, axis: int) -> int | str:
         """An extent: a Python integer where it is static, else an i64 operand."""
@@ -60,7 +77,7 @@ class Frame:
 
     def _stride(self, param: Param, axis: int) -> int | str:
         if axis == param.rank - 1:
-            return 1
+            return self.width if self.is_local(param) else 1
         inner, extent = self.stride(param, axis + 1), self.extent(param, axis + 1)
         if isinstance(inner, int) and isinstance(extent, int):
             return inner * extent

@@ -68,7 +68,7 @@ class _Writer:
     def __init__(self, kernel: Kernel, width: int):
         self.kernel = kernel
         self.width = width
-        self.frame = Frame(kernel)
+        self.frame = Frame(kernel, width)
         self.function = FunctionText()
         self.strides = find_strides(kernel, width)
 

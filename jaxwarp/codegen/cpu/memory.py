@@ -1,5 +1,7 @@
 """Loads and stores: where the elements of the lanes lie, and the cheapest access that touches just those.
 
+Each lane has the arrays that are a thread's own for itself; their lanes are adjacent.
+
 | elements of consecutive lanes | load | store |
 |---|---|---|
 | the same | scalar | scalar, of the last lane that is on |
@@ -119,6 +121,7 @@ class _Locator:
             pointer = self.lanes.derive(
                 (base, offset), lambda: self.inst(f"getelementptr {type_}, ptr {base}, i64 {offset}")
             )
+        self.step += self.lanes.frame.lane_step(self.param)
         step: int | str = self.step
         if self.steps:
             step = self.total([*self.steps, *([str(self.step)] if self.step else [])])
@@ -128,6 +131,8 @@ class _Locator:
     def offsets(self) -> tuple[str, int]:
         """The varying part. 32 bits are enough where no valid offset needs more; others may wrap, they are not used."""
         count = self.lanes.frame.element_count(self.param)
+        if count is not None and self.lanes.frame.is_local(self.param):
+            count *= self.lanes.width
         (first, unit), is_single = self.vectors[0], len(self.vectors) == 1
         small = (count is not None and count < 1 << 31) or (is_single and unit == 1 and first.type is int32)
         bits = 32 if small else 64
@@ -242,6 +247,8 @@ def _group(lanes: Lanes, param: Param, indices: Sequence[Value]) -> tuple[int, i
     That is a[.., i, c, ..] with i linear of stride 1 and c, ... known in axes of static extent. Then the whole group of
     a lane that is on lies in the array, whichever component the lane asks for.
     """
+    if lanes.frame.is_local(param):
+        return None
     strides = [lanes.strides.of[i] for i in indices]
     if sorted(s != 0 for s in strides)[-2:] != [False, True] or 1 not in strides:
         return None

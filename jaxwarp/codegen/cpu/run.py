@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -58,14 +59,18 @@ def launch(
 ) -> None:
     """Runs compiled code of `kernel`; see `run_cpu`."""
     _require_fit(kernel, grid, buffers)
-    address = load_bitcode(code.bitcode, hashlib.sha256(code.bitcode).hexdigest(), code.symbol)
-    function = _LAUNCH(address)
+    function = _function(code)
     # ctypes arrays are at least one element long, so that there is an address.
     pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(b.ctypes.data for b in buffers))
     entries = [grid[axis] if source == GRID else buffers[source].shape[axis] for source, axis in code.geometry]
     geometry = (ctypes.c_int64 * max(1, len(entries)))(*entries)
     for tile in tiles if tiles is not None else [(0, math.prod(grid[:-1]), 0, grid[-1])]:
         function(ctypes.addressof(pointers), ctypes.addressof(geometry), *tile)
+
+
+@functools.lru_cache(maxsize=256)
+def _function(code: CpuCode) -> Callable[..., None]:
+    return _LAUNCH(load_bitcode(code.bitcode, hashlib.sha256(code.bitcode).hexdigest(), code.symbol))
 
 
 def _require_fit(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray]) -> None:

@@ -98,7 +98,7 @@ def find_strides(
     if width == 1:
         every = [v for op in walk(kernel.body) for v in (*op.defined, *(p for b in op.blocks for p in b.params))]
         return Strides(dict.fromkeys(every, 0), used)
-    analysis = _Analysis(kernel.grid_rank - 1, assumed or {}, choices or {})
+    analysis = _Analysis(kernel, assumed or {}, choices or {})
     analysis.run(kernel.body)
     return Strides(analysis.strides, used, analysis.shifts)
 
@@ -109,8 +109,9 @@ class _Analysis:
     One sweep visits a loop's body once, so sweeps are repeated until none changes anything.
     """
 
-    def __init__(self, lane_axis: int, assumed: Mapping[Value, Stride], choices: Mapping[Value, bool]):
-        self.lane_axis = lane_axis
+    def __init__(self, kernel: Kernel, assumed: Mapping[Value, Stride], choices: Mapping[Value, bool]):
+        self.lane_axis = kernel.grid_rank - 1
+        self.locals = frozenset(kernel.locals)
         self.assumed = assumed
         self.choices = choices
         self.strides: dict[Value, Stride] = {}
@@ -158,7 +159,8 @@ class _Analysis:
                 if op.builtin.name in ("add", "sub") and op.result.type in (int32, int64):
                     self.note_shift(op)
             case Load():
-                self.lower(op.result, 0 if all(self.strides[i] == 0 for i in op.indices) else None)
+                shared = op.param not in self.locals and all(self.strides[i] == 0 for i in op.indices)
+                self.lower(op.result, 0 if shared else None)
             case Store():
                 pass
             case Atomic():
