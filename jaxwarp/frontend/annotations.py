@@ -135,4 +135,6 @@ def pattern_text(pattern: Any) -> str:
         return pattern.__name__
     if isinstance(pattern, tuple):
         return f"tuple[{', '.join(pattern_text(p) for p in pattern)}]"
+    if isinstance(pattern, Array):
+        return f"array[{pattern_text(pattern.dtype)}, {pattern.ndim}]"
     return repr(pattern)

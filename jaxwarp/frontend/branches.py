@@ -58,7 +58,7 @@ def exit_condition(frame: Frame) -> bool | ir.Value:
 
 def _conditional(frame: Frame, node: ast.If, rest: Sequence[ast.stmt], live: frozenset[str]) -> bool:
     """Lowers an `if`. True: and the statements after it, in the branch that goes on."""
-    test = frame.condition(frame.evaluate(node.test))
+    test = frame.test(node.test)
     after = frame.liveness.before(rest, live) | frame.exit_live
     if isinstance(test, bool):
         execute(frame, node.body if test else node.orelse, after)
@@ -182,7 +182,7 @@ class _Join:
 
     def _mismatch(self, name: str, a: Any, b: Any) -> Merged:
         frame = self.frame
-        for side, other in enumerate((b, a)):
+        for side, other in enumerate((b, a) if name != RESULT else ()):
             # After `return` nothing reads the variable, so its type on that path does not matter.
             if self.sides[side].get(RETURN) is True or (side == 0 and self.exited[0] and not frame.exit_live):
                 filler = zeros_like(frame, other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
+from dataclasses import replace
 from typing import Any
 
 from jaxwarp.builtins.function import Function
@@ -170,7 +171,7 @@ def _result(inner: Frame, func: Func) -> Any:
     if returned is not True:
         raise KernelTypeError(
             f"{func.name} returns a value on some paths only",
-            inner.source.signature_loc,
+            replace(inner.source.signature_loc, inlined_at=inner.inlined_at),
             hint="end the function with a return of the same type",
         )
     return inner.variables[RESULT]

@@ -82,7 +82,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
     if operator is None:
         unreachable(node.op)
     if operator == "logical_not":
-        test = frame.condition(frame.evaluate(node.operand))
+        test = frame.test(node.operand)
         return (not test) if isinstance(test, bool) else frame.ops.unary(operator, test)
     value = frame.value(node.operand, "the operand of an operator")
     return folded(frame, operator, (value,), lambda a: frame.ops.unary(operator, a))
@@ -113,7 +113,7 @@ def _chain(frame: Frame, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> A
     (operator, node), *others = rest
     if type(operator) in _REFUSED_COMPARISONS:
         text, hint = _REFUSED_COMPARISONS[type(operator)]
-        raise KernelSyntaxError(f"{text} is not part of the kernel language", hint=hint)
+        raise KernelSyntaxError(f"the operator {text} is not part of the kernel language", hint=hint)
     right = frame.value(node, "a comparison")
     name = _COMPARISONS[type(operator)]
     test = folded(frame, name, (left, right), lambda a, b: frame.ops.compare(name, a, b))
@@ -127,7 +127,7 @@ def _bool_operation(frame: Frame, node: ast.BoolOp) -> Any:
     kind = "and" if isinstance(node.op, ast.And) else "or"
 
     def from_operand(k: int) -> Any:
-        test = frame.condition(frame.evaluate(node.values[k]))
+        test = frame.test(node.values[k])
         if k == len(node.values) - 1:
             return test
         return joined_condition(frame, test, lambda: from_operand(k + 1), kind)
@@ -137,7 +137,7 @@ def _bool_operation(frame: Frame, node: ast.BoolOp) -> Any:
 
 @expression(ast.IfExp)
 def _if_expression(frame: Frame, node: ast.IfExp) -> Any:
-    test = frame.condition(frame.evaluate(node.test))
+    test = frame.test(node.test)
     if isinstance(test, bool):
         return frame.evaluate(node.body if test else node.orelse)
     with frame.builder.block() as then:

@@ -103,6 +103,8 @@ class Frame:
         self._locs: dict[ast.AST, Loc] = {}
         self.liveness = Liveness()
         self.live: frozenset[str] = frozenset()  # names read after the statement being lowered
+        # Variables that had a literal before the loop being lowered, and so its default type in it.
+        self.literal_starts: dict[str, Any] = {}
         self.exit_live: frozenset[str] = frozenset()  # names read after a break or continue of the innermost loop
 
     @property
@@ -234,6 +236,12 @@ class Frame:
             return value
         return self.ops.cast_scalar(int32 if value.type.bits < 32 else int64, value)
 
+    def test(self, node: ast.expr) -> bool | ir.Value:
+        """Evaluates a condition."""
+        value = self.evaluate(node)
+        with self.at(node):
+            return self.condition(value)
+
     def condition(self, value: Any) -> bool | ir.Value:
         """A value as the test of `if`, `while`, `and`, `or`, `not`: a bool, known or not."""
         known = self.known(value)
@@ -245,6 +253,13 @@ class Frame:
 
     def fail(self, message: str, node: ast.AST, hint: str | None = None) -> NoReturn:
         raise KernelSyntaxError(message, self.loc(node), hint)
+
+
+def start_hint(name: str, start: Any, value: Any) -> str | None:
+    """What to write where a loop makes `value` of a variable that starts with a literal."""
+    if not (isinstance(start, (bool, int, float)) and isinstance(value, ir.Value)):
+        return None
+    return f"start with {name} = {value.type}({float(start) if value.type.is_float else start})"
 
 
 def wrapped(value: bool | int | float, dtype: Scalar) -> bool | int | float:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxwarp.builtins.functions import FUNCTIONS
 from jaxwarp.builtins.values import Bundle
-from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.frame import Frame
 from jaxwarp.frontend.functions import Func
 from jaxwarp.frontend.memory import element_type
@@ -49,7 +49,7 @@ def lower_tid(frame: Frame, node: ast.Call, count: int = 1) -> Any:
     if node.args or node.keywords:
         raise KernelTypeError(f"tid: expected no arguments, got {len(node.args) + len(node.keywords)}")
     if not frame.is_kernel:
-        raise KernelError("tid() can be called in kernels only", hint="pass the thread index as an argument")
+        raise KernelNameError("tid() can be called in kernels only", hint="pass the thread index as an argument")
     first = frame.context.tid
     if first is not None and first[0] != count:
         raise KernelTypeError(

@@ -17,12 +17,12 @@ from typing import Any
 
 from jaxwarp.errors import InternalError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.branches import execute
-from jaxwarp.frontend.frame import BREAK, CONTINUE, RESULT, RETURN, SHOWN, Frame, statement
+from jaxwarp.frontend.frame import BREAK, CONTINUE, RESULT, RETURN, SHOWN, Frame, start_hint, statement
 from jaxwarp.frontend.liveness import Exits, assigned, exits
 from jaxwarp.frontend.merge import Carried, MismatchError, type_text, zeros_like
 from jaxwarp.frontend.ranges import index_type, range_bounds, trip_count
 from jaxwarp.frontend.short_circuit import joined_condition
-from jaxwarp.frontend.values import Undefined
+from jaxwarp.frontend.values import Undefined, is_literal
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import int32
 
@@ -127,8 +127,12 @@ class _Loop:
         self.enter(self.carried, leaves)
         if index is not None:
             frame.variables[self.index_name] = index
+        outer = frame.literal_starts
+        starts = {c.name: self.before.get(c.name) for c in self.carried}
+        frame.literal_starts = outer | {name: value for name, value in starts.items() if is_literal(value)}
         with self.exit_live():
             execute(frame, self.node.body, self.live_in)
+        frame.literal_starts = outer
         return [leaf for c in self.carried for leaf in self._collect(c)]
 
     def _collect(self, carried: Carried) -> tuple[ir.Value, ...]:
@@ -149,11 +153,8 @@ class _Loop:
             ) from None
 
     def _type_hint(self, carried: Carried, value: Any) -> str:
-        before = self.before.get(carried.name)
-        if isinstance(before, (bool, int, float)) and isinstance(value, ir.Value):
-            start = float(before) if value.type.is_float else before
-            return f"start with {carried.name} = {value.type}({start})"
-        return "a variable keeps one type in a loop: convert the new value, or use another name"
+        hint = start_hint(carried.name, self.before.get(carried.name), value)
+        return hint or "a variable keeps one type in a loop: convert the new value, or use another name"
 
     def leave(self, leaves: Sequence[ir.Value]) -> None:
         """Sets the variables to what they are after the loop."""
@@ -199,7 +200,7 @@ def _while(frame: Frame, node: ast.While) -> None:
     inits = loop.carry()
 
     def evaluate_test() -> bool | ir.Value:
-        return frame.condition(frame.evaluate(node.test))
+        return frame.test(node.test)
 
     def condition(*leaves: ir.Value) -> ir.Value:
         stopped = loop.stopped(leaves)

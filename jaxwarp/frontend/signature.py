@@ -45,7 +45,9 @@ def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what
     if parameter.annotation is inspect.Parameter.empty:
         if what == "kernel":
             raise KernelTypeError(
-                f"{source.name}: argument {name} has no annotation", loc, hint=f"{name}: float, {name}: array[float]"
+                f"{source.name}: argument {name} has no annotation",
+                loc,
+                hint=f"write {name}: float, or {name}: array[float]",
             )
         pattern: Any = Any
     else:

@@ -9,7 +9,7 @@ from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend import annotations
 from jaxwarp.frontend.binding import converted
 from jaxwarp.frontend.expressions import OPERATORS, symbol
-from jaxwarp.frontend.frame import RESULT, RETURN, Frame, statement, unreachable
+from jaxwarp.frontend.frame import RESULT, RETURN, Frame, start_hint, statement, unreachable
 from jaxwarp.frontend.intrinsics import INTRINSICS, lower_tid
 from jaxwarp.frontend.source import Missing, evaluate_host
 from jaxwarp.frontend.targets import Name, Place, accumulate, target
@@ -21,6 +21,9 @@ from jaxwarp.frontend.views import shape_of
 def _assign(frame: Frame, node: ast.Assign) -> None:
     counted = _call_with_count(frame, node)
     value = counted if counted is not None else frame.evaluate(node.value)
+    if isinstance(value, type) and issubclass(value, NoValue):
+        with frame.at(node.value):
+            raise KernelTypeError("the function returns no value that could be assigned")
     for where in node.targets:
         assign(frame, where, value)
 
@@ -43,8 +46,6 @@ def assign(frame: Frame, where: ast.expr, value: Any) -> None:
         if isinstance(where, (ast.Tuple, ast.List)):
             _unpack(frame, where, value)
             return
-        if isinstance(value, type) and issubclass(value, NoValue):
-            raise KernelTypeError("the function returns no value that could be assigned")
         target(frame, where).set(frame, value)
 
 
@@ -89,7 +90,13 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
     value = frame.value(node.value, f"{symbol(operator)}=")
     if isinstance(where, Place) and accumulate(frame, where.element(), operator, value):
         return
-    where.set(frame, frame.ops.binary(operator, where.get(frame), value))
+    try:
+        result = frame.ops.binary(operator, where.get(frame), value)
+    except KernelTypeError as error:
+        if isinstance(where, Name):
+            error.hint = start_hint(where.name, frame.literal_starts.get(where.name), value) or error.hint
+        raise
+    where.set(frame, result)
 
 
 @statement(ast.Return)

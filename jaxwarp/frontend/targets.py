@@ -15,7 +15,7 @@ from jaxwarp.frontend.components import component_element, extract, insert, name
 from jaxwarp.frontend.expressions import indices_of
 from jaxwarp.frontend.frame import Frame
 from jaxwarp.frontend.memory import addresses, element_type, load_element, store_element
-from jaxwarp.frontend.values import Element, Shape, View, describe
+from jaxwarp.frontend.values import Element, View, describe
 from jaxwarp.frontend.views import index_view
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import bool_, element_scalar
@@ -105,8 +105,6 @@ def target(frame: Frame, node: ast.expr) -> Target:
 
 def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
     base = parent.peek(frame)
-    if isinstance(base, Shape):
-        raise KernelTypeError("the shape of an array cannot be assigned to")
     indices = indices_of(frame, node.slice)
     if isinstance(base, View):
         return Place(index_view(frame, base, indices))
@@ -121,6 +119,8 @@ def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
 
 def _attribute(frame: Frame, parent: Target, name: str) -> Target:
     base = parent.peek(frame)
+    if isinstance(base, View):
+        raise KernelTypeError(f"the {name} of an array cannot be assigned to")
     if isinstance(base, Element):
         index = named_index(element_type(base), name)
         if index is not None:

@@ -146,7 +146,7 @@ def describe(value: Any) -> str:
         case ir.Value() | Bundle():
             return repr(value.type)
         case View():
-            return f"an array ({value.type!r})"
+            return repr(value.type)
         case Element():
             return repr(value.view.dtype)
         case tuple():

@@ -1,0 +1,348 @@
+"""`@func`, captured names, `static`, and the places a kernel can be defined in."""
+
+# ruff: noqa: B023, F811, UP018  (kernels are written for their own sake)
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from language import define, outputs
+
+import jaxwarp as wp
+from jaxwarp import sin as sine
+from jaxwarp.errors import KernelError, KernelSyntaxError, KernelTypeError, KernelValueError
+
+
+@wp.func
+def polar(v: wp.vec2):
+    """Length and angle."""
+    return wp.length(v), wp.atan2(v[1], v[0])
+
+
+@wp.func
+def scaled(x: float, by: float = 2.0, *, offset: float = 0.0) -> float:
+    return x * by + offset
+
+
+@wp.func
+def scaled(x: int, by: int = 3):
+    return x * by
+
+
+@wp.func
+def scaled(x: wp.vec2):
+    return x * 4.0
+
+
+@wp.func
+def clipped(x: Any, limit: Any):
+    if x > limit:
+        return limit
+    if x < -limit:
+        return -limit
+    return x
+
+
+@wp.func
+def search(a: wp.array[int], wanted: int):
+    for k in range(len(a)):
+        if a[k] == wanted:
+            return k
+    return -1
+
+
+@wp.func
+def apply(f: Callable, x: float):
+    return f(f(x))
+
+
+@wp.func
+def set_row(row: wp.array[float], value: float):
+    for k in range(len(row)):
+        if k == 2:
+            return
+        row[k] = value
+
+
+@wp.kernel
+def calls(a: wp.array[int], out: wp.array2d[float]):
+    i = wp.tid()
+    r, angle = polar(wp.vec2(3.0, 4.0))
+    out[i, 0] = r + 0.0 * angle
+    out[i, 1] = scaled(1.5) + scaled(x=1.0, offset=1.0, by=0.5)
+    out[i, 2] = float(scaled(i)) + scaled(wp.vec2(1.0, 2.0)).y
+    out[i, 3] = clipped(float(i), 1.5) + float(clipped(-i, 2))
+    out[i, 4] = float(search(a, i + 5))
+    out[i, 5] = apply(scaled, 1.0) + apply(wp.sqrt, 16.0) + sine(0.0)
+    set_row(out[i], 9.0)
+
+
+def test_calls_of_functions():
+    out = outputs(calls, 4, [7, 5, 6, 5], np.zeros((4, 6)))
+    expected = [[9, 9, 3 * i + 8, min(i, 1.5) + max(-i, -2), [1, 2, 0, -1][i], 6] for i in range(4)]
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+def test_functions_can_be_called_on_the_host():
+    assert polar(wp.vec2(3.0, 4.0))[0] == 5.0
+    assert polar.__doc__ == "Length and angle."
+
+
+@wp.func
+def nested_return(a: wp.array[float], i: int):
+    for j in range(3, 40):
+        for k in range(j):
+            if a[i] < float(j * k):
+                return j, wp.vec2(float(k), a[i])
+        if j > 20:
+            return j, wp.vec2(0.0)
+    return 0, wp.vec2(-1.0)
+
+
+@wp.kernel
+def returns_from_loops(a: wp.array[float], out: wp.array2d[float]):
+    i = wp.tid()
+    j, v = nested_return(a, i)
+    out[i, 0] = float(j)
+    out[i, 1] = v.x
+    out[i, 2] = v.y
+
+
+def test_values_returned_from_nested_loops():
+    def plain(x):
+        for j in range(3, 40):
+            for k in range(j):
+                if x < j * k:
+                    return j, k, x
+            if j > 20:
+                return j, 0, 0
+        return 0, -1, -1
+
+    a = np.array([0.0, 17.0, 100.0, 1e6], np.float32)
+    out = outputs(returns_from_loops, 4, a, np.zeros((4, 3)))
+    np.testing.assert_array_equal(out, [plain(x) for x in a])
+
+
+def make_power(n):
+    @wp.func
+    def power(x: float):
+        result = float(1.0)
+        for _ in range(n):
+            result *= x
+        return result
+
+    @wp.kernel
+    def kernel(a: wp.array[float], out: wp.array[float]):
+        i = wp.tid()
+        out[i] = power(a[i]) + wp.static(float(n) * 100.0)
+
+    return kernel
+
+
+def test_kernels_of_a_factory_capture_their_own_values():
+    kernels = [make_power(n) for n in (2, 3)]
+    for n, kernel in zip((2, 3), kernels, strict=True):
+        np.testing.assert_array_equal(outputs(kernel, 2, [2.0, 3.0], np.zeros(2)), [2**n + n * 100, 3**n + n * 100])
+
+
+LOOP_KERNELS = []
+for function in (wp.sin, wp.cos):
+
+    @wp.kernel
+    def in_a_loop(a: wp.array[float]):
+        a[wp.tid()] = function(0.0)
+
+    LOOP_KERNELS.append(in_a_loop)
+
+
+def test_kernels_defined_in_a_loop_keep_the_values_of_their_turn():
+    assert [outputs(k, 1, [9.0])[0] for k in LOOP_KERNELS] == [0.0, 1.0]
+
+
+def test_static_sees_globals_closures_and_unrolled_variables():
+    weights = [0.5, 0.25, 0.125]
+
+    @wp.kernel
+    def kernel(a: wp.array[float]):
+        for k in range(3):
+            a[k] = wp.static(weights[k] + sum(w for w in weights)) + wp.static(wp.vec3(1.0, 2.0, 3.0))[k]
+        a[3] = wp.static(wp.sin if len(weights) == 3 else wp.cos)(0.0)
+        a[4] = wp.static(wp.vec2)(7.0).y
+
+    np.testing.assert_array_equal(outputs(kernel, 1, np.ones(5)), [2.375, 3.125, 4.0, 0.0, 7.0])
+
+
+def test_static_is_the_identity_on_the_host():
+    assert wp.static(2.5) == 2.5
+
+
+def test_annotations_as_text_see_the_scope_of_the_definition():
+    source = """
+from __future__ import annotations
+def make(dtype):
+    vector = wp.types.vector(2, dtype)
+    @wp.kernel
+    def kernel(a: wp.array[vector], s: dtype):
+        a[0] = a[0] * s
+    return kernel
+"""
+    make = define(source)["make"]
+    np.testing.assert_array_equal(outputs_of(make(wp.float64), [[1, 2]], 3), [[3, 6]])
+    np.testing.assert_array_equal(outputs_of(make(wp.int32), [[1, 2]], 3), [[3, 6]])
+
+
+def outputs_of(kernel, array, scalar):
+    from language import run
+
+    return run(kernel, 1, array, scalar)[0]
+
+
+class Model:
+    gain = 3.0
+
+    @wp.func
+    def respond(x: float):
+        return x * 2.0
+
+
+def test_names_found_through_classes_and_instances():
+    model = Model()
+    model.offset = 1.0
+
+    @wp.kernel
+    def kernel(a: wp.array[float]):
+        a[0] = Model.respond(a[0]) * model.gain + model.offset
+
+    assert outputs(kernel, 1, [2.0])[0] == 13.0
+
+
+def test_positions_are_right_in_indented_source_with_wide_characters():
+    source = '''
+if True:
+    def make():
+        """A kernel in a function.
+  Its docstring is indented less.
+        """
+        @wp.kernel
+        def kernel(a: wp.array[float]):
+            # ünïcode
+            größe = "ä"
+        return kernel
+'''
+    with pytest.raises(KernelSyntaxError) as caught:
+        define(source)["make"]().specialize()
+    assert caught.value.loc.line == 10
+    assert str(caught.value).splitlines()[2:4] == ['    größe = "ä"', "            ^^^"]
+
+
+def test_cells_with_lines_that_are_not_python():
+    """Notebooks register what was typed, magics included."""
+    text = "%time\n@wp.kernel\ndef kernel(a: wp.array[float]):\n    a[0] = 4.0\n\nkernel\n"
+    code = "\n" + text.split("\n", 1)[1]
+    file = "<ipython-input-test>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    scope = {"wp": wp}
+    exec(compile(code, file, "exec"), scope)
+    assert outputs(scope["kernel"], 1, [0.0])[0] == 4.0
+
+
+def test_source_that_cannot_be_found():
+    scope = {"wp": wp}
+    with pytest.raises(KernelValueError) as caught:
+        exec("@wp.kernel\ndef lost(a: wp.array[float]):\n    a[0] = 1.0\n", scope)
+    assert str(caught.value) == (
+        "the source of lost is not available (<string>)\n"
+        "  hint: define it in a file or a notebook cell; for source made by a program, register the text before exec: "
+        "linecache.cache[name] = (len(text), None, text.splitlines(True), name), compiled under that name"
+    )
+
+
+def test_what_is_no_function():
+    with pytest.raises(KernelSyntaxError, match="@kernel cannot be applied to a lambda"):
+        wp.kernel(lambda a: None)
+    with pytest.raises(KernelTypeError, match="@func expects a Python function, got int"):
+        wp.func(3)
+    with pytest.raises(KernelSyntaxError, match="@kernel cannot be applied to async def"):
+        define("@wp.kernel\nasync def k(a: wp.array[float]):\n    pass\n")
+
+
+def test_warps_keyword_arguments_are_accepted():
+    source = """
+@wp.func(module="m")
+def f(x: float):
+    return x
+
+@wp.kernel(enable_backward=False, module="unique", launch_bounds=256)
+def k(a: wp.array[float]):
+    a[0] = f(2.0)
+"""
+    assert outputs(define(source)["k"], 1, [0.0])[0] == 2.0
+    with pytest.raises(TypeError, match="@kernel has no option speed; it has enable_backward, "):
+        wp.kernel(speed=3)
+
+
+def test_a_kernel_object():
+    kernel = define('@wp.kernel\ndef named(a: wp.array[float], n: int):\n    """Does little."""\n    a[n] = 1.0\n')[
+        "named"
+    ]
+    assert (kernel.name, kernel.key, kernel.__doc__) == ("named", "named", "Does little.")
+    assert [(a.name, repr(a.annotation)) for a in kernel.arguments] == [("a", "array[float32, 1]"), ("n", "int32")]
+    assert kernel.source("ir").startswith("kernel named[1](@a: f32[?], @n: i32[]) {")
+    assert "named" in kernel.source("cpu")
+    assert "__global__" in kernel.source("cuda")
+    with pytest.raises(KernelValueError, match="source: no target 'metal', expected one of ir, cuda, cpu"):
+        kernel.source("metal")
+    with pytest.raises(KernelTypeError, match="named is a kernel and cannot be called directly"):
+        kernel([1.0], 0)
+    with pytest.raises(KernelTypeError, match="named: expected 2 types, got 1"):
+        kernel.specialize([wp.int32])
+
+
+def test_overload_names_the_types_of_a_generic_kernel():
+    kernel = define("from typing import Any\n@wp.kernel\ndef k(x: Any, a: wp.array[Any]):\n    a[0] = x\n")["k"]
+    assert wp.overload(kernel, {"x": float, "a": wp.array[float]}) is kernel
+    with pytest.raises(KernelTypeError, match="a holds int32, got float32"):
+        wp.overload(kernel, [float, wp.array[int]])
+    with pytest.raises(KernelTypeError, match="overload: k has no argument b"):
+        wp.overload(kernel, {"b": float})
+
+
+def test_tid_of_several_axes():
+    kernel = define(
+        "@wp.kernel\ndef k(a: wp.array3d[int]):\n    i, j, l = wp.tid()\n    a[i, j, l] = i * 100 + j * 10 + l\n"
+    )
+    assert kernel["k"].specialize().grid_rank == 3
+    expected = np.add.outer(np.add.outer(np.arange(2) * 100, np.arange(3) * 10), np.arange(4))
+    np.testing.assert_array_equal(outputs(kernel["k"], (2, 3, 4), np.zeros((2, 3, 4))), expected)
+
+
+def test_functions_of_the_frontend_on_the_host():
+    for call in (wp.tid, lambda: wp.atomic_add(np.zeros(3), 0, 1.0)):
+        with pytest.raises(KernelError, match=r"\(\) can only be called inside a kernel"):
+            call()
+
+
+def test_many_threads_can_specialise_one_kernel():
+    from concurrent.futures import ThreadPoolExecutor
+
+    kernel = make_power(5)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: kernel.specialize(), range(16)))
+    assert all(k is found[0] for k in found)
+
+
+def test_array_annotations():
+    from jaxwarp.types import Array
+
+    assert wp.array[float] == wp.array(dtype=float) == wp.array1d[wp.float32] == Array(wp.float32, 1)
+    assert wp.array2d[wp.vec3] == wp.array(dtype=wp.vec3, ndim=2) == Array(wp.vec3, 2)
+    with pytest.raises(KernelTypeError, match=r"array\(...\) is an annotation and holds no data"):
+        wp.array([1.0, 2.0], dtype=float)
+    with pytest.raises(KernelValueError, match=r"array\(...\): ndim must be a positive integer, got 0"):
+        wp.array(dtype=float, ndim=0)
+    with pytest.raises(KernelValueError, match=r"array2d\(...\): ndim is 2, got 3"):
+        wp.array2d(dtype=float, ndim=3)
