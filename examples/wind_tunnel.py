@@ -16,6 +16,7 @@ unstable all the same is noticed and reported. It is two-dimensional: real eddie
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 import time
@@ -24,7 +25,6 @@ from typing import NoReturn
 
 import jax
 import numpy as np
-
 from windtunnel import TunnelError, obstacle, render
 from windtunnel.flow import Tunnel
 
@@ -136,7 +136,7 @@ def blow(tunnel: Tunnel, options: argparse.Namespace) -> tuple[list[np.ndarray],
     f = tunnel.advance(tunnel.start(), 0).block_until_ready()  # compiles
     progress, seconds = Progress(int(marks[-1])), 0.0
     vorticity, force = [], []
-    for before, mark in zip(marks[:-1], marks[1:], strict=True):
+    for before, mark in itertools.pairwise(marks):
         began = time.perf_counter()
         f = tunnel.advance(f, int(mark - before)).block_until_ready()
         seconds += time.perf_counter() - began

@@ -33,7 +33,7 @@ vec9 = wp.types.vector(length=9, dtype=float)
 @wp.func
 def velocity_at(f: wp.array3d[float], y: int, x: int):
     """Velocity in one cell."""
-    rho = float(0.0)
+    rho = 0.0
     momentum = wp.vec2(0.0, 0.0)
     for q in range(wp.static(Q)):
         rho += f[q, y, x]
@@ -81,12 +81,12 @@ def collide(v: vec9, omega: float):
         w_q (rho + 3 rho c.u + 9/2 H2:a2 + 27/2 H3:a3 + 81/4 H4 a4),
     whose coefficients follow from rho, u and (1 - omega) n.
     """
-    rho = float(0.0)
-    ux = float(0.0)
-    uy = float(0.0)
-    xx = float(0.0)
-    xy = float(0.0)
-    yy = float(0.0)
+    rho = 0.0
+    ux = 0.0
+    uy = 0.0
+    xx = 0.0
+    xy = 0.0
+    yy = 0.0
     for q in range(wp.static(Q)):
         cx = float(wp.static(CX[q]))
         cy = float(wp.static(CY[q]))
@@ -153,7 +153,7 @@ def look(f: wp.array3d[float], velocity: wp.array2d[wp.vec2]):
 @wp.kernel
 def curl(velocity: wp.array2d[wp.vec2], cells: wp.array2d[wp.uint8], vorticity: wp.array2d[float]):
     y, x = wp.tid()
-    w = float(0.0)
+    w = 0.0
     if y > 0 and x > 0 and y < cells.shape[0] - 1 and x < cells.shape[1] - 1 and cells[y, x] != wp.static(SOLID):
         # Rows go down, so the y axis does: the sign makes counter-clockwise as seen positive.
         along_y = velocity[y + 1, x] - velocity[y - 1, x]
@@ -175,9 +175,9 @@ def exchange_momentum(
         for q in range(1, wp.static(Q)):
             target_y = y + wp.static(CY[q])
             target_x = x + wp.static(CX[q])
-            if target_y >= 0 and target_y < f.shape[1] and target_x >= 0 and target_x < f.shape[2]:
-                if body[target_y, target_x]:
-                    given += 2.0 * f[q, y, x] * wp.vec2(float(wp.static(CX[q])), float(wp.static(CY[q])))
+            inside = 0 <= target_y < f.shape[1] and 0 <= target_x < f.shape[2]
+            if inside and body[target_y, target_x]:
+                given += 2.0 * f[q, y, x] * wp.vec2(float(wp.static(CX[q])), float(wp.static(CY[q])))
         wp.atomic_add(force, 0, given)
 
 
