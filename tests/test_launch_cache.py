@@ -111,13 +111,14 @@ def test_thousands_of_retraces_leave_nothing_behind():
         )
 
     def retrace(times):
-        for _ in range(times):
+        for n in range(times):
             jax.make_jaxpr(lambda s, x: call(s, x, x))(1.0, x)
-            jax.make_jaxpr(lambda x: mapped(1.0, x, x[0]))(x[None])
+            if n % 5 == 0:
+                jax.make_jaxpr(lambda x: mapped(1.0, x, x[0]))(x[None])
 
     retrace(2)
     before = sizes()
-    retrace(1000)
+    retrace(2000)
     assert sizes() == before
     for _ in range(20):
         jax.block_until_ready(jax.jit(lambda x: call(1.0, x, x)[0])(x))

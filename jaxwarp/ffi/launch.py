@@ -115,8 +115,8 @@ def fit_grid(kernel: Kernel, extents: Sequence[Dim]) -> tuple[Kernel, tuple[Dim,
 
 def _is_idempotent(kernel: Kernel) -> bool:
     """Does a thread that runs several times leave what it leaves the first time? It reads nothing that it writes."""
-    access = analyze(kernel).access.values()
-    return not any(a.accumulates or (a.writes and a.reads) for a in access)
+    effects = analyze(kernel)
+    return not any(effects[p].accumulates or (effects[p].writes and effects[p].reads) for p in kernel.params)
 
 
 def is_static(dim: Dim) -> bool:
