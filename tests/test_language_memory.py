@@ -207,3 +207,38 @@ def k(a: wp.array[bool], out: wp.array[wp.bool]):
     out[i] |= a[i] and i == 0
 """
     np.testing.assert_array_equal(outputs(define(source)["k"], 2, [True, False], [0, 0]), [True, True])
+
+
+@wp.kernel
+def moving_views(a: wp.array2d[float], b: wp.array[float], n: int, out: wp.array[float]):
+    row = a[0]
+    tail = b[0:]
+    for k in range(n):
+        out[0] = out[0] * 10.0 + row[1]
+        row = a[k + 1]
+        tail = tail[1:]
+    best = a[2] if n > 2 else a[1]
+    if n == 1:
+        best = row
+    out[1] = best[0]
+    out[2] = tail[0] + float(len(tail))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_variable_can_stand_for_different_parts_of_one_array(n):
+    a, b = np.arange(8.0).reshape(4, 2), np.arange(10.0, 15.0)
+    out = outputs(moving_views, 1, a, b, n, np.zeros(3))
+    digits = float("".join(str(int(x)) for x in a[:n, 1]))
+    np.testing.assert_array_equal(out, [digits, 4.0 if n == 3 else 2.0, b[n] + 5 - n])
+
+
+@wp.kernel
+def wide_bounds(a: wp.array[float], lo: wp.int64, hi: wp.uint32, out: wp.array[float]):
+    out[0] = total(a[lo:hi])
+    out[1] = float(len(a[hi:]))
+
+
+def test_slice_bounds_of_other_integer_types():
+    a = np.arange(5.0)
+    np.testing.assert_array_equal(outputs(wide_bounds, 1, a, -(2**40), 3, np.zeros(2)), [3, 2])
+    np.testing.assert_array_equal(outputs(wide_bounds, 1, a, 2, 2**32 - 1, np.zeros(2)), [9, 0])

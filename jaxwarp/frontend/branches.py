@@ -18,7 +18,7 @@ from typing import Any
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.frame import EXITS, RESULT, RETURN, SHOWN, Frame, statement
 from jaxwarp.frontend.liveness import always_exits
-from jaxwarp.frontend.merge import Merged, MismatchError, type_text, unify, zeros_like
+from jaxwarp.frontend.merge import Merged, MismatchError, type_hint, type_text, unify, zeros_like
 from jaxwarp.frontend.values import Undefined
 from jaxwarp.ir import nodes as ir
 
@@ -190,7 +190,7 @@ class _Join:
         what = "the result" if name == RESULT else name
         raise KernelTypeError(
             f"{what} is {type_text(a)} if the condition is true, and {type_text(b)} if it is false",
-            hint="both must have one type: convert one of them, or use two names",
+            hint=type_hint(a, b, "both must have one type: convert one of them, or use two names"),
         )
 
     def operation(self, blocks: list[list[ir.Op]]) -> ir.If:

@@ -92,7 +92,7 @@ def construct(frame: Frame, dtype: Scalar | Vec | Mat, args: list[Any], keywords
     value = args[0] if args else 0
     result = frame.ops.cast(dtype, value)
     known = frame.known(value)
-    if known is not None and isinstance(result, ir.Value) and dtype.is_int and isinstance(known, int):
+    if isinstance(known, int) and isinstance(result, ir.Value) and dtype.is_int:
         frame.context.known[result] = wrapped(known, dtype)
     return result
 

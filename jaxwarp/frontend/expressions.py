@@ -12,7 +12,7 @@ from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, 
 from jaxwarp.frontend.components import component_element, extract, named_index
 from jaxwarp.frontend.frame import Frame, did_you_mean, expression, unreachable
 from jaxwarp.frontend.memory import element_type
-from jaxwarp.frontend.merge import MismatchError, same, type_text, unify
+from jaxwarp.frontend.merge import MismatchError, same, type_hint, type_text, unify
 from jaxwarp.frontend.refused import UNAVAILABLE
 from jaxwarp.frontend.short_circuit import is_cheap, joined_condition
 from jaxwarp.frontend.values import Element, Host, Shape, View, describe, is_literal
@@ -152,8 +152,8 @@ def _if_expression(frame: Frame, node: ast.IfExp) -> Any:
         merged = unify(frame, a, b)
     except MismatchError:
         raise KernelTypeError(
-            f"the sides of a conditional expression have types {type_text(a)} and {type_text(b)}",
-            hint="convert one of them",
+            f"the sides of a conditional expression are {type_text(a)} and {type_text(b)}",
+            hint=type_hint(a, b, "convert one of them"),
         ) from None
     if is_cheap(then) and is_cheap(orelse):
         for op in (*then, *orelse):

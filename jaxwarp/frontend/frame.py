@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from jaxwarp.builtins.ops import Ops
 from jaxwarp.builtins.values import Bundle
-from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelSyntaxError, KernelTypeError, Loc
+from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc
 from jaxwarp.frontend.liveness import Liveness
 from jaxwarp.frontend.memory import load_element
 from jaxwarp.frontend.refused import refusal
@@ -251,9 +251,6 @@ class Frame:
             raise KernelTypeError(f"a condition must be a bool or a number, got {describe(value)}")
         return self.ops.condition(value)
 
-    def fail(self, message: str, node: ast.AST, hint: str | None = None) -> NoReturn:
-        raise KernelSyntaxError(message, self.loc(node), hint)
-
 
 def start_hint(name: str, start: Any, value: Any) -> str | None:
     """What to write where a loop makes `value` of a variable that starts with a literal."""
@@ -273,13 +270,6 @@ def wrapped(value: bool | int | float, dtype: Scalar) -> bool | int | float:
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:
     close = difflib.get_close_matches(name, [n for n in names if not n.startswith(("_", "$"))], n=1)
     return f"did you mean {close[0]}?" if close else None
-
-
-def require_arguments(call: ast.Call, name: str, signature: str, counts: Sequence[int]) -> None:
-    """Checks the number of positional arguments of an intrinsic."""
-    if len(call.args) not in counts or call.keywords:
-        given = len(call.args) + len(call.keywords)
-        raise KernelTypeError(f"{name}: expected {signature}, got {given} argument{'' if given == 1 else 's'}")
 
 
 def unreachable(what: Any) -> NoReturn:

@@ -19,7 +19,7 @@ from jaxwarp.errors import InternalError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.branches import execute
 from jaxwarp.frontend.frame import BREAK, CONTINUE, RESULT, RETURN, SHOWN, Frame, start_hint, statement
 from jaxwarp.frontend.liveness import Exits, assigned, exits
-from jaxwarp.frontend.merge import Carried, MismatchError, type_text, zeros_like
+from jaxwarp.frontend.merge import Carried, MismatchError, type_hint, type_text, zeros_like
 from jaxwarp.frontend.ranges import index_type, range_bounds, trip_count
 from jaxwarp.frontend.short_circuit import joined_condition
 from jaxwarp.frontend.values import Undefined, is_literal
@@ -154,7 +154,8 @@ class _Loop:
 
     def _type_hint(self, carried: Carried, value: Any) -> str:
         hint = start_hint(carried.name, self.before.get(carried.name), value)
-        return hint or "a variable keeps one type in a loop: convert the new value, or use another name"
+        repair = "a variable keeps one type in a loop: convert the new value, or use another name"
+        return hint or type_hint(carried.entry, value, repair)
 
     def leave(self, leaves: Sequence[ir.Value]) -> None:
         """Sets the variables to what they are after the loop."""

@@ -13,7 +13,7 @@ from typing import Any
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.frame import Frame
-from jaxwarp.frontend.values import describe, is_dynamic, is_literal, type_of
+from jaxwarp.frontend.values import Axis, View, describe, is_dynamic, is_literal, type_of
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Mat, Scalar, Vec, bool_, float32
 
@@ -58,6 +58,9 @@ def unify(frame: Frame, a: Any, b: Any) -> Merged:
         return Merged((), (), lambda _: a)
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return _join([unify(frame, x, y) for x, y in zip(a, b, strict=True)])
+    if isinstance(a, View) and isinstance(b, View) and a.param is b.param:
+        merged = _join([unify(frame, x, y) for x, y in zip(_parts(a), _parts(b), strict=True)])
+        return Merged(merged.left, merged.right, lambda leaves: _with_parts(a, merged.rebuild(leaves)))
     if not (is_dynamic(a) and is_dynamic(b)):
         raise MismatchError
     dtype = _common_type(a, b)
@@ -76,6 +79,16 @@ def _join(parts: list[Merged]) -> Merged:
     left = tuple(v for p in parts for v in p.left)
     right = tuple(v for p in parts for v in p.right)
     return Merged(left, right, rebuild)
+
+
+def _parts(view: View) -> tuple[ir.Value | None, ...]:
+    """What can differ between two views of one array, at run time; None where an axis has no such part."""
+    return tuple(part for axis in view.axes for part in (axis.index, axis.offset, axis.extent))
+
+
+def _with_parts(view: View, parts: Sequence[ir.Value | None]) -> View:
+    axes = tuple(Axis(*parts[k : k + 3]) for k in range(0, len(parts), 3))
+    return View(view.param, view.dtype, axes)
 
 
 def _common_type(a: Any, b: Any) -> Any:
@@ -111,6 +124,8 @@ def typed(frame: Frame, value: Any, dtype: Any) -> Any:
 
 def zeros_like(frame: Frame, value: Any) -> Any:
     """Some value of the same type: stands where no path reads it."""
+    if isinstance(value, View):
+        return _with_parts(value, zeros_like(frame, _parts(value)))
     if isinstance(value, tuple):
         return tuple(zeros_like(frame, v) for v in value)
     if isinstance(value, Bundle):
@@ -159,6 +174,9 @@ def _split(value: Any) -> tuple[tuple[ir.Value, ...], Rebuild]:
         parts = [_split(v) for v in value]
         joined = _join([Merged(leaves, leaves, rebuild) for leaves, rebuild in parts])
         return joined.left, joined.rebuild
+    if isinstance(value, View):
+        leaves, rebuild = _split(_parts(value))
+        return leaves, lambda values: _with_parts(value, rebuild(values))
     return (), lambda _: value
 
 
@@ -167,12 +185,22 @@ def _matching(frame: Frame, entry: Any, value: Any) -> tuple[ir.Value, ...]:
         return tuple(v for e, x in zip(entry, value, strict=True) for v in _matching(frame, e, x))
     if isinstance(entry, (ir.Value, Bundle)) and is_dynamic(value):
         return _split(typed(frame, value, entry.type))[0]
+    if isinstance(entry, View) and isinstance(value, View) and entry.param is value.param:
+        return _matching(frame, _parts(entry), _parts(value))
     if same(entry, value):
         return ()
     raise MismatchError
 
 
+def type_hint(a: Any, b: Any, repair: str) -> str:
+    """What to do about a variable that is to be both."""
+    if is_dynamic(a) and is_dynamic(b):
+        return repair
+    return "only values of one type, and parts of one array, can be chosen while the kernel runs"
+
+
 def type_text(value: Any) -> str:
     """The type of a value in a message about a variable that changes it."""
-    dtype = type_of(value)
-    return repr(dtype) if is_dynamic(value) and dtype is not None else describe(value)
+    if isinstance(value, View):
+        return f"a part of {value.param.name}" if value.ndim < len(value.axes) else f"the array {value.param.name}"
+    return repr(type_of(value)) if is_dynamic(value) else describe(value)

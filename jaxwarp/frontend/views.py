@@ -93,9 +93,9 @@ def _sliced(frame: Frame, view: View, axis: int, index: Slice) -> Axis:
 
 def _bound(frame: Frame, view: View, axis: int, bound: Any, size: ir.Value) -> ir.Value:
     position = _position(frame, view, axis, bound)
-    if position.type is not int32:
-        position = frame.ops.cast_scalar(int32, position)
-    return frame.ops.call("min", frame.ops.call("max", position, 0), size)
+    limit = frame.ops.cast_scalar(position.type, size)
+    clamped = frame.ops.call("min", frame.ops.call("max", position, 0), limit)
+    return frame.ops.cast_scalar(int32, clamped)
 
 
 def _count(n: int, one: str, many: str) -> str:
