@@ -72,7 +72,7 @@ class Layout:
             self._strides[param, axis] = stride
             if axis == 0:
                 break
-            stride = self._product(stride, self.size(param, axis))
+            stride = self._product(self.size(param, axis), stride)
             if stride.precedence != PRIMARY:
                 name = self.names.fresh(f"{self.params[param]}_stride{axis - 1}")
                 self.hoisted.append(f"const {CPP_TYPES[self.index.short]} {name} = {stride.text};")
@@ -87,7 +87,7 @@ class Layout:
             return b
         if factors[1] == 1:
             return a
-        return binary("*", a, b) if factors[0] is None else binary("*", b, a)
+        return binary("*", a, b)
 
     def offset(self, param: Param, indices: Sequence[Expr]) -> Expr:
         """The flat, row-major offset of an element, constants folded."""

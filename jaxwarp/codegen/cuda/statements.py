@@ -243,8 +243,9 @@ class StatementPrinter:
                     left = others
                     break
             else:
-                # Every target is still read by another: a cycle. Compute the first one's new value aside.
-                local, expr = left[0]
+                # Every target is still read by another: a cycle. Compute one new value aside.
+                at = next(n for n, (_, expr) in enumerate(left) if expr.reads)
+                local, expr = left[at]
                 aside = self.locals.names.fresh(f"next_{local.base}")
                 self.line(f"{local.cpp_type} {aside} = {expr.text};", loc)
-                left[0] = (local, Expr(aside))
+                left[at] = (local, Expr(aside))
