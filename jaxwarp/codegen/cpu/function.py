@@ -14,7 +14,8 @@ from jaxwarp.codegen.cpu.builder import FunctionText, require_width
 from jaxwarp.codegen.cpu.emit import Emitter, Loop
 from jaxwarp.codegen.cpu.frame import Frame
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.uniformity import find_strides
+from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
+from jaxwarp.codegen.cpu.versions import emit_tests, find_interior
 from jaxwarp.ir.nodes import Kernel
 
 _SIGNATURE = (
@@ -71,6 +72,7 @@ class _Writer:
         self.frame = Frame(kernel, width)
         self.function = FunctionText()
         self.strides = find_strides(kernel, width)
+        self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
 
     def rows(self) -> None:
         function = self.function
@@ -111,26 +113,38 @@ class _Writer:
         is_full = function.inst(f"icmp sle i64 {end}, %col_end")
         function.line(f"br i1 {is_full}, label %chunk, label %rest")
         function.open("chunk")
-        self.body(outer, column, None)
-        loop.close([end], _NO_UNROLLING)
+        if self.interior is not None:
+            is_inside = emit_tests(self.interior, self.lanes(self.interior.strides, None), [*outer, column])
+            function.line(f"br i1 {is_inside}, label %inside, label %rest")
+            function.open("inside")
+        self.body(outer, column, self.interior.strides if self.interior else self.strides, None)
+        function.line("br label %following")
         function.open("rest")
         if self.width > 1:
             is_more = function.inst(f"icmp slt i64 {column}, %col_end")
-            function.line(f"br i1 {is_more}, label %tail, label %next")
-            function.open("tail")
-            self.body(outer, column, self.tail_mask(column))
-            function.line("br label %next")
-            function.open("next")
+            function.line(f"br i1 {is_more}, label %partial, label %past")
+            function.open("partial")
+            self.body(outer, column, self.strides, self.column_mask(column))
+            function.line("br label %following")
+        else:
+            function.line("br label %past")
+        function.open("following")
+        loop.close([end], _NO_UNROLLING)
+        function.open("past")
 
-    def tail_mask(self, column: str) -> str:
+    def column_mask(self, column: str) -> str:
         """The lanes below the end of the columns."""
-        function = self.function
+        function, lanes = self.function, self.lanes(self.strides, None)
         left = function.inst(f"sub i64 %col_end, {column}")
+        function.declare("declare i64 @llvm.smin.i64(i64, i64)")
+        left = function.inst(f"call i64 @llvm.smin.i64(i64 {left}, i64 {self.width})")
         left = function.inst(f"trunc i64 {left} to i32")
-        lanes = Lanes(self.frame, function, self.width, self.strides, None)
         vector = lanes.many.wide("i32")
         return function.inst(f"icmp ult {vector} {lanes.lane_numbers(32)}, {lanes.splat('i32', left)}")
 
-    def body(self, outer: list[str], column: str, mask: str | None) -> None:
-        lanes = Lanes(self.frame, self.function, self.width, self.strides, mask)
-        Emitter(lanes, [*outer, column]).block(self.kernel.body)
+    def lanes(self, strides: Strides, mask: str | None) -> Lanes:
+        return Lanes(self.frame, self.function, self.width, strides, mask)
+
+    def body(self, outer: list[str], column: str, strides: Strides, mask: str | None) -> None:
+        choices = self.interior.choices if self.interior is not None and mask is None else {}
+        Emitter(self.lanes(strides, mask), [*outer, column], choices).block(self.kernel.body)

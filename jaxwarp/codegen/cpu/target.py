@@ -14,6 +14,9 @@ from jaxwarp.ir.nodes import Call, Kernel, Load, walk
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
 
+# Operations beyond which a kernel is long.
+_LONG = 200
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -48,7 +51,10 @@ def host() -> Machine:
 
 
 def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
-    """Lanes for a kernel: two registers of float32, so that two operations are in flight; one of float64.
+    """Lanes for a kernel: two registers of float32, so that two operations are in flight.
+
+    One register for kernels that compute in 64 bits, and for long ones: they have parallel work enough, and twice as
+    many live values would not fit the registers.
 
     The environment variable JAXWARP_CPU_WIDTH overrides the choice.
     """
@@ -59,10 +65,6 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
         except (ValueError, InternalError):
             raise KernelValueError(f"{WIDTH_VARIABLE} must be 1, 2, 4, 8, 16, 32 or 64, got {given!r}") from None
     lanes = (machine or host()).vector_bits // 32
-    return lanes if _is_wide(kernel) else 2 * lanes
-
-
-def _is_wide(kernel: Kernel) -> bool:
-    """Does the kernel compute mostly in 64 bits?"""
     results = [op.result.type for op in walk(kernel.body) if isinstance(op, (Call, Load))]
-    return 2 * sum(t.bits == 64 for t in results) > len(results)
+    is_wide = 2 * sum(t.bits == 64 for t in results) > len(results)
+    return lanes if is_wide or len(results) > _LONG else 2 * lanes

@@ -1,0 +1,223 @@
+"""A second version of the code for chunks inside the domain, where conditions on the thread index do not vary.
+
+A wrap `(i + 1) % n`, a clamp `min(i + 1, n - 1)`, a test `i == 0` or `i < n` gives all lanes of most chunks the same
+answer, or an even step. In a version of the body that assumes so, the index of a stencil's neighbour is linear, and its
+load a plain vector load; whether a chunk may run that version is a few scalar operations at its start:
+
+| operation on a (linear) and b, integers | assumed | if, for the first and the last lane, |
+|---|---|---|
+| a < b and the like | uniform | the answer is the same |
+| a == b, a != b | uniform | a - b has the same sign and is not 0 |
+| a % b | steps like a | a >= 0 and b > 0, and a // b is the same |
+| a // b | uniform | likewise |
+| min(a, b), max(a, b) | steps like the operand that steps | that operand is the result |
+
+A test that chooses between an index that steps and one that does not is assumed to choose the one that steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from jaxwarp.codegen.cpu.emit import Emitter
+from jaxwarp.codegen.cpu.lanes import Lanes
+from jaxwarp.codegen.cpu.uniformity import Stride, Strides, find_strides
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Kernel, Load, Op, Param, Size, Store, Tid, Value, walk
+from jaxwarp.types import int32
+
+_ORDERED = ("lt", "le", "gt", "ge")
+_EQUAL = ("eq", "ne")
+_QUOTIENT = ("mod", "div", "floordiv")
+_EXTREME = ("min", "max")
+
+# A chunk's tests must stay cheap beside its work.
+_MAX_TESTS = 16
+
+
+# Assumptions can rest on others (a clamp is a minimum of a maximum), in chains up to this long.
+_ROUNDS = 4
+
+
+@dataclass
+class Interior:
+    """What holds in the chunks of the second version.
+
+    Attributes:
+        strides: of all values, under the assumptions.
+        tests: the operations whose behaviour is tested.
+        assumed: strides of their results.
+        choices: those of them that are known, not just uniform.
+        slice: the operations that compute their operands, in program order.
+    """
+
+    strides: Strides
+    tests: list[Call] = field(default_factory=list)
+    assumed: dict[Value, Stride] = field(default_factory=dict)
+    choices: dict[Value, bool] = field(default_factory=dict)
+    slice: list[Op] = field(default_factory=list)
+
+
+def find_interior(kernel: Kernel, width: int, strides: Strides) -> Interior | None:
+    """The assumptions that make values of a kernel uniform or linear; None if there are none.
+
+    Args:
+        kernel: the kernel.
+        width: lanes.
+        strides: of its values, without assumptions.
+    """
+    interior, sources = Interior(strides), _Sources(kernel)
+    for _ in range(_ROUNDS):
+        before = len(interior.tests)
+        for op in walk(kernel.body):
+            if isinstance(op, Call) and interior.strides.of[op.result] is None and len(interior.tests) < _MAX_TESTS:
+                stride = _assumed_stride(op, interior.strides)
+                if stride is not None and sources.note(op):
+                    interior.tests.append(op)
+                    interior.assumed[op.result] = stride
+        if len(interior.tests) == before:
+            break
+        interior.choices.update(_choices(kernel, interior.strides, interior.assumed))
+        interior.strides = find_strides(kernel, width, interior.assumed, interior.choices)
+    interior.slice = sources.needed()
+    return interior if interior.tests else None
+
+
+def _assumed_stride(op: Call, strides: Strides) -> Stride:
+    """The stride that the result is assumed to have, or None where there is nothing to assume."""
+    if len(op.args) != 2 or any(a.type is not int32 for a in op.args):
+        return None
+    first, second = (strides.of[a] for a in op.args)
+    if first is None or second is None:
+        return None
+    name = op.builtin.name
+    if name in _ORDERED or name in _EQUAL:
+        return 0
+    if name in _QUOTIENT and first > 0 and second == 0:
+        return first if name == "mod" else 0
+    if name in _EXTREME and (first == 0) != (second == 0):
+        return first or second
+    return None
+
+
+class _Sources:
+    """Which values the start of a chunk can compute: scalars made of thread indices, extents, constants, parameters."""
+
+    def __init__(self, kernel: Kernel):
+        written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
+        self.order = {op: n for n, op in enumerate(walk(kernel.body))}
+        self.makers = {op.result: op for op in self.order if self.is_simple(op, written)}
+        self.found: dict[Op, None] = {}
+
+    @staticmethod
+    def is_simple(op: Op, written: set[Param]) -> bool:
+        if isinstance(op, Call):
+            return not op.result.type.is_float and not any(a.type.is_float for a in op.args)
+        # A parameter of rank 0 has its one element, so reading it early is safe; and nobody may have changed it.
+        is_scalar = isinstance(op, Load) and not op.indices and op.param not in written
+        return isinstance(op, (Const, Tid, Size)) or is_scalar
+
+    def note(self, op: Call) -> bool:
+        """Adds what the operands of `op` need, if all of it can be computed."""
+        needed: dict[Op, None] = {}
+        waiting = list(op.args)
+        while waiting:
+            maker = self.makers.get(waiting.pop())
+            if maker is None:
+                return False
+            if maker not in needed:
+                needed[maker] = None
+                waiting.extend(maker.operands)
+        self.found.update(needed)
+        return True
+
+    def needed(self) -> list[Op]:
+        return sorted(self.found, key=self.order.__getitem__)
+
+
+def _choices(kernel: Kernel, strides: Strides, assumed: dict[Value, Stride]) -> Iterator[tuple[Value, bool]]:
+    """The tests that choose between an integer that steps and one that does not."""
+    for op in walk(kernel.body):
+        if isinstance(op, Call) and op.builtin.name == "select":
+            condition, pairs = op.args[0], [(op.args[1], op.args[2])]
+        elif isinstance(op, If):
+            condition, pairs = op.condition, list(zip(op.then.results, op.orelse.results, strict=True))
+        else:
+            continue
+        if condition in assumed:
+            for yes, no in pairs:
+                steps = strides.of[yes], strides.of[no]
+                if None not in steps and steps[0] != steps[1] and yes.type.is_int:
+                    yield condition, steps[0] != 0
+
+
+def emit_tests(interior: Interior, lanes: Lanes, tids: list[str]) -> str:
+    """Computes, as an i1, whether the chunk whose first thread has indices `tids` is one of the interior.
+
+    `lanes` has the interior's strides: what is assumed is a scalar, which is right for the first lane in any case, and
+    for the last one if all tests hold.
+    """
+    Emitter(lanes, tids, interior.choices).block(Block((), tuple(interior.slice), ()))
+    tester = _Tester(lanes)
+    for op in interior.tests:
+        tester.test(op, interior.choices.get(op.result))
+    return tester.holds
+
+
+class _Tester:
+    def __init__(self, lanes: Lanes):
+        self.lanes = lanes
+        self.inst = lanes.function.inst
+        self.holds = "true"
+
+    def require(self, condition: str) -> None:
+        self.holds = condition if self.holds == "true" else self.inst(f"and i1 {self.holds}, {condition}")
+
+    def ends(self, value: Value) -> tuple[str, str]:
+        """The value in the first and in the last lane, i64; requires that no lane between them has wrapped."""
+        scalar, stride = self.lanes.scalar(value), self.lanes.strides.of[value] or 0
+        first = self.lanes.widened.get(scalar) or self.inst(f"sext i32 {scalar} to i64")
+        if stride == 0:
+            return first, first
+        last = self.inst(f"add i64 {first}, {stride * (self.lanes.width - 1)}")
+        narrow = self.inst(f"trunc i64 {last} to i32")
+        back = self.inst(f"sext i32 {narrow} to i64")
+        self.require(self.inst(f"icmp eq i64 {back}, {last}"))
+        return first, last
+
+    def test(self, op: Call, choice: bool | None) -> None:
+        name = op.builtin.name
+        a, b = (self.ends(v) for v in op.args)
+        if name in _ORDERED:
+            at_first, at_last = (self.inst(f"icmp s{name} i64 {x}, {y}") for x, y in zip(a, b, strict=True))
+            self.require(self.inst(f"icmp eq i1 {at_first}, {at_last}"))
+            if choice is not None:
+                self.require(at_first if choice else self.inst(f"xor i1 {at_first}, true"))
+        elif name in _EQUAL:
+            below, above = (self.same_order(order, a, b) for order in ("slt", "sgt"))
+            self.require(self.inst(f"or i1 {below}, {above}"))
+            if choice is (name == "eq"):
+                self.require("false")
+        elif name in _QUOTIENT:
+            self.same_quotient(op, a, b)
+        else:
+            order = "slt" if name == "min" else "sgt"
+            steps_first = self.lanes.strides.of[op.args[0]] != 0
+            self.require(self.same_order(order, *((a, b) if steps_first else (b, a))))
+
+    def same_order(self, order: str, a: tuple[str, str], b: tuple[str, str]) -> str:
+        first, last = (self.inst(f"icmp {order} i64 {x}, {y}") for x, y in zip(a, b, strict=True))
+        return self.inst(f"and i1 {first}, {last}")
+
+    def same_quotient(self, op: Call, a: tuple[str, str], b: tuple[str, str]) -> None:
+        is_natural = self.inst(f"icmp sge i64 {a[0]}, 0")
+        is_positive = self.inst(f"icmp sgt i64 {b[0]}, 0")
+        self.require(is_natural)
+        self.require(is_positive)
+        # In 32 bits, where division is faster, and guarded: the operands need not be what was just required.
+        divisor = self.inst(f"select i1 {is_positive}, i32 {self.lanes.scalar(op.args[1])}, i32 1")
+        dividend = self.inst(f"select i1 {is_natural}, i32 {self.lanes.scalar(op.args[0])}, i32 0")
+        rest = self.inst(f"urem i32 {dividend}, {divisor}")
+        rest = self.inst(f"zext i32 {rest} to i64")
+        last = self.inst(f"add i64 {rest}, {(self.lanes.strides.of[op.args[0]] or 0) * (self.lanes.width - 1)}")
+        self.require(self.inst(f"icmp slt i64 {last}, {b[0]}"))
