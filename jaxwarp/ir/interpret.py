@@ -115,7 +115,7 @@ class _Machine:
         # An array of rank 0 is seen as one of rank 1, so that one form of indexing serves all.
         self.memory = {p: b if p.rank else b.reshape(1) for p, b in zip(kernel.params, buffers, strict=True)}
         threads = math.prod(grid)
-        self.memory |= {p: _undefined((threads, *p.shape), p.dtype) for p in kernel.locals}
+        self.memory |= {p: _undefined(threads, p) for p in kernel.locals}
         self.locals = frozenset(kernel.locals)
         self.steps_left = max_steps
 
@@ -292,11 +292,12 @@ def atomic_result(kind: str, old: np.ndarray, args: Sequence[np.ndarray]) -> np.
             raise InternalError(f"the interpreter does not know atomic {kind!r}")
 
 
-def _undefined(shape: Sequence[int | None], dtype: Scalar) -> np.ndarray:
-    """An array that nobody may read before writing: its contents are made to be noticed."""
-    if dtype.is_float:
-        return np.full(shape, np.nan, dtype.numpy)  # pyright: ignore[reportArgumentType]
-    return np.full(shape, 0x55, dtype.numpy)  # pyright: ignore[reportArgumentType]
+def _undefined(threads: int, param: Param) -> np.ndarray:
+    """A local array that nobody may read before writing: its contents are made to be noticed."""
+    extents = [n for n in param.shape if n is not None]
+    memory = np.empty((threads, *extents), param.dtype.numpy)
+    memory[...] = np.nan if param.dtype.is_float else 0x55
+    return memory
 
 
 def _occurrences(keys: np.ndarray) -> np.ndarray:

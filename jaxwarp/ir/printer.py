@@ -7,8 +7,22 @@ from collections.abc import Iterable
 
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import (
-    Atomic, Block, Call, Const, For, If, Kernel, Load, Op, Param, Size, Store, Tid, Value, While,
-)  # fmt: skip
+    Atomic,
+    Block,
+    Call,
+    Const,
+    For,
+    If,
+    Kernel,
+    Load,
+    Op,
+    Param,
+    Size,
+    Store,
+    Tid,
+    Value,
+    While,
+)
 
 # Part of every digest: raise it when the meaning of a printed kernel changes.
 IR_VERSION = 1
