@@ -232,6 +232,16 @@ def test_width_follows_machine_kernel_and_environment(monkeypatch):
             compile_cpu(saxpy())
 
 
+def test_grain_follows_the_work_of_a_thread():
+    """A launch is split sooner the more a thread does; a loop counts for much."""
+    m = Make()
+    x, out = m.array(None), m.array(None)
+    i = m.tid(0)
+    (total,) = m.for_(m.i(0), m.size(x, 0), m.i(1), [m.f(0.0)], lambda k, t: (m.op("add", t, m.load(x, [k])),))
+    m.store(out, [i], total)
+    assert 64 <= compile_cpu(m.kernel()).grain < compile_cpu(saxpy()).grain // 4
+
+
 def test_bitcode_that_cannot_be_read_is_an_error():
     with pytest.raises(CompileError, match="the CPU code of a kernel cannot be read by LLVM"):
         load_bitcode(b"not bitcode", "0" * 64, "f")

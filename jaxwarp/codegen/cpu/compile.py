@@ -20,7 +20,7 @@ import llvmlite.binding as llvm
 
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.cpu.function import emit_function
-from jaxwarp.codegen.cpu.target import Machine, choose_width, host
+from jaxwarp.codegen.cpu.target import Machine, choose_grain, choose_width, host
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.nodes import Kernel
 
@@ -30,9 +30,6 @@ logger = logging.getLogger(__name__)
 _PIPELINE = "1"
 # At 3 LLVM also copies loops to take tests out of them: twice the code and the time, for code that is seldom hot.
 _OPTIMISATION = 2
-
-# Threads below which splitting a launch over the pool costs more than it gains.
-_GRAIN = 4096
 
 # The functions of the C library that code may call: those of builtins, and those LLVM may make of their intrinsics.
 # fmt: off
@@ -77,7 +74,9 @@ def compile_cpu(kernel: Kernel, width: int | None = None) -> CpuCode:
     """
     lanes = choose_width(kernel) if width is None else width
     code = emit_function(kernel, lanes)
-    return CpuCode(code.symbol, code.text, _assemble(code.text, kernel.name), code.geometry, _GRAIN, lanes)
+    return CpuCode(
+        code.symbol, code.text, _assemble(code.text, kernel.name), code.geometry, choose_grain(kernel), lanes
+    )
 
 
 def _assemble(text: str, name: str) -> bytes:

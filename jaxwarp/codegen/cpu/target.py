@@ -10,12 +10,16 @@ import llvmlite.binding as llvm
 
 from jaxwarp.codegen.cpu.builder import require_width
 from jaxwarp.errors import InternalError, KernelValueError
-from jaxwarp.ir.nodes import Call, Kernel, Load, walk
+from jaxwarp.ir.nodes import Block, Call, Const, For, Kernel, Load, Size, Tid, While, walk
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
 
 # Operations beyond which a kernel is long.
 _LONG = 200
+
+_GRAIN_OPERATIONS = 400_000
+_MIN_GRAIN, _MAX_GRAIN = 64, 65_536
+_GUESSED_TRIPS = 32
 
 
 @dataclass(frozen=True)
@@ -68,3 +72,18 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     results = [op.result.type for op in walk(kernel.body) if isinstance(op, (Call, Load))]
     is_wide = 2 * sum(t.bits == 64 for t in results) > len(results)
     return lanes if is_wide or len(results) > _LONG else 2 * lanes
+
+
+def choose_grain(kernel: Kernel) -> int:
+    """Threads below which splitting a launch costs more than it gains: about 15 microseconds of work, the price of
+    waking a thread of the pool, by a guess of what the kernel does."""
+    return max(_MIN_GRAIN, min(_MAX_GRAIN, _GRAIN_OPERATIONS // (1 + _operations(kernel.body))))
+
+
+def _operations(block: Block) -> int:
+    total = 0
+    for op in block.ops:
+        inner = sum(_operations(b) for b in op.blocks)
+        total += _GUESSED_TRIPS * inner if isinstance(op, (For, While)) else inner
+        total += not isinstance(op, (Const, Tid, Size))
+    return total

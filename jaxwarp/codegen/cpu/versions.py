@@ -106,7 +106,8 @@ class _Sources:
     def __init__(self, kernel: Kernel):
         written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
         self.order = {op: n for n, op in enumerate(walk(kernel.body))}
-        self.makers = {op.result: op for op in self.order if self.is_simple(op, written)}
+        simple = [op for op in self.order if self.is_simple(op, written)]
+        self.makers = {result: op for op in simple for result in op.defined}
         self.found: dict[Op, None] = {}
 
     @staticmethod
