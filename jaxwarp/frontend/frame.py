@@ -16,7 +16,6 @@ from typing import Any, NoReturn, TypeVar
 from jaxwarp.builtins.ops import Ops
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc
-from jaxwarp.frontend.liveness import Liveness
 from jaxwarp.frontend.memory import load_element
 from jaxwarp.frontend.refused import refusal
 from jaxwarp.frontend.source import Missing, Source
@@ -97,11 +96,8 @@ class Frame:
     def __post_init__(self) -> None:
         self.builder = self.context.builder
         self.ops = self.context.ops
-        self.locals = frozenset(
-            n.id for n in ast.walk(self.source.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        )
         self._locs: dict[ast.AST, Loc] = {}
-        self.liveness = Liveness()
+        self.liveness = self.source.liveness
         self.live: frozenset[str] = frozenset()  # names read after the statement being lowered
         # Variables that had a literal before the loop being lowered, and so its default type in it.
         self.literal_starts: dict[str, Any] = {}
@@ -166,7 +162,7 @@ class Frame:
             if isinstance(value, Undefined):
                 raise KernelNameError(f"{name} is not defined here: {value.reason}")
             return value
-        if name in self.locals:
+        if name in self.source.locals:
             outside = self.source.lookup(name)
             hint = None
             if outside is not Missing:

@@ -8,11 +8,12 @@ import inspect
 import linecache
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, Loc
+from jaxwarp.frontend.liveness import Liveness
 
 
 class Missing:
@@ -37,18 +38,32 @@ class Source:
     function: Any  # a types.FunctionType, which checkers would take for a method
     lines: tuple[str, ...]
     captured: dict[str, Any] = field(default_factory=dict)
+    liveness: Liveness = field(default_factory=Liveness)
+    _spans: dict[ast.AST, Loc] = field(default_factory=dict)
+
+    @cached_property
+    def locals(self) -> frozenset[str]:
+        """Names that the function assigns to."""
+        names = (n for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        return frozenset(n.id for n in names)
 
     def loc(self, node: ast.AST, inlined_at: Loc | None = None) -> Loc:
         """The span of a node, in characters (Python counts bytes)."""
+        span = self._spans.get(node)
+        if span is None:
+            span = self._spans[node] = self._span(node)
+        return span if inlined_at is None else replace(span, inlined_at=inlined_at)
+
+    def _span(self, node: ast.AST) -> Loc:
         line: int = getattr(node, "lineno", self.tree.lineno)
         end_line: int = getattr(node, "end_lineno", line)
         column = self._column(line, getattr(node, "col_offset", 0))
         end_column = self._column(end_line, getattr(node, "end_col_offset", 0))
-        return Loc(self.file, line, column, end_line, end_column, self.name, inlined_at)
+        return Loc(self.file, line, column, end_line, end_column, self.name)
 
     def _column(self, line: int, offset: int) -> int:
         text = self.lines[line - 1] if line <= len(self.lines) else ""
-        return len(text.encode()[:offset].decode(errors="ignore"))
+        return offset if text.isascii() else len(text.encode()[:offset].decode(errors="ignore"))
 
     @property
     def signature_loc(self) -> Loc:
@@ -195,7 +210,7 @@ def evaluate_host(source: Source, node: ast.expr, variables: dict[str, Any], loc
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     found = {name: source.lookup(name) for name in names}
     scope = {name: value for name, value in found.items() if value is not Missing} | variables
-    code = compile(ast.fix_missing_locations(ast.Expression(node)), source.file, "eval")
+    code = compile(ast.Expression(node), source.file, "eval")
     try:
         return eval(code, source.function.__globals__ | scope)
     except NameError as error:
