@@ -7,6 +7,7 @@ from pathlib import Path
 import hostcuda
 import numpy as np
 import pytest
+from devicecuda import run_device
 from kernels_strategy import random_array, same_values, special_values
 
 from jaxwarp.builtins.rows import ROWS
@@ -96,6 +97,27 @@ def test_atomics_of_every_type(kind: str, t: Scalar, private: bool, atomics):
     value = random_array(rng, t, (n,))
     value[::3] = x[k[::3]]  # so that compare-and-swap succeeds at times
     check(atomics[kind, t, private], (n,), [x, k, value, random_array(rng, t, (n,)), np.zeros(n, t.numpy)])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("kind", "t"), ATOMICS, ids=[f"{k}-{t.short}" for k, t in ATOMICS])
+def test_atomics_on_the_device(kind: str, t: Scalar, atomics):
+    """All threads of a word at once; operations whose result does not depend on their order."""
+    kernel = atomics[kind, t, False]
+    rng = np.random.default_rng(2)
+    n = 64
+    ordered = kind in ("exch", "cas") or (kind == "add" and t.is_float)
+    k = np.arange(n, dtype=np.int32) if ordered else rng.integers(0, 7, n).astype(np.int32)
+    x, value = (random_array(rng, t, (n,)) for _ in range(2))
+    value[::3] = x[k[::3]]
+    if t.is_float:  # the minimum of NaN and others, or of 0 and -0, depends on their order
+        value, x = (np.where((a != a) | (a == 0), a.dtype.type(1), a) for a in (value, x))
+    buffers = [x, k, value, random_array(rng, t, (n,)), np.zeros(n, t.numpy)]
+    expected = [b.copy() for b in buffers]
+    interpret(kernel, (n,), expected)
+    run_device(kernel, (n,), buffers)
+    assert same_values(buffers[0], expected[0])
+    assert not ordered or same_values(buffers[4], expected[4])
 
 
 def test_atomic_on_bytes_leaves_the_neighbours_alone():

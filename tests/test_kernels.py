@@ -7,6 +7,7 @@ from pathlib import Path
 import hostcuda
 import numpy as np
 import pytest
+from devicecuda import run_device
 from kernels import KERNELS, Sample
 from kernels_strategy import same_values
 
@@ -90,6 +91,16 @@ def test_nvrtc(name: str, prepared: dict[str, Kernel]):
     entries = compile_cuda(code, ARCHITECTURES)
     assert [(e.kind, e.arch) for e in entries] == [(1, a) for a in ARCHITECTURES]
     assert all(e.code.startswith(b"\x7fELF") for e in entries)
+
+
+@pytest.mark.gpu
+@every_kernel
+@pytest.mark.parametrize("index_bits", [32, 64])
+def test_on_the_device(name: str, index_bits: int, prepared: dict[str, Kernel]):
+    one, kernel = KERNELS[name], prepared[name]
+    buffers = one.buffers()
+    run_device(kernel, one.grid, buffers, index_bits)
+    check(one, kernel, buffers, interpreted(kernel, one))
 
 
 @needs_nvrtc
