@@ -368,29 +368,6 @@ def test_write_to_an_input(kernel, source):
     np.testing.assert_array_equal(x, [0, 1, 2])
 
 
-def test_derivatives_are_refused_by_name():
-    expected = (
-        "kernel axpy cannot be differentiated: derivatives of kernels are not available yet\n"
-        "  hint: give the function that calls it a rule with jax.custom_vjp or jax.custom_jvp, or cut its arguments "
-        "off with jax.lax.stop_gradient"
-    )
-    x = jnp.asarray(X)
-
-    def loss(x):
-        return call(1.0, x, x)[0].sum()
-
-    for attempt in (
-        lambda: jax.grad(loss)(x),
-        lambda: jax.jvp(loss, (x,), (x,)),
-        lambda: jax.jit(jax.grad(loss))(x),
-        lambda: jax.linear_transpose(lambda x: call(1.0, x, X)[0], x)(x),
-        lambda: jax.grad(lambda x: jax.lax.scan(lambda c, _: (call(1.0, c, c)[0], None), x, length=2)[0].sum())(x),
-    ):
-        with pytest.raises(KernelError) as caught:
-            attempt()
-        assert str(caught.value) == expected
-
-
 def test_what_has_no_derivative_is_no_obstacle():
     x = jnp.asarray(X)
     np.testing.assert_array_equal(jax.grad(lambda x: (x * call(1.0, jax.lax.stop_gradient(x), X)[0]).sum())(x), 2 * X)

@@ -416,8 +416,3 @@ def test_pairs_of_transformations(inner, names, scale):
         launched, reference = TRANSFORMATIONS[name](launched), TRANSFORMATIONS[name](reference)
     x = jnp.asarray(np.cos(np.arange(16, dtype=np.float32)).reshape(4, 4) * 0.5 + np.float32(scale))
     np.testing.assert_allclose(launched(x), reference(x), rtol=1e-3, atol=1e-4)
-
-
-def test_derivative_of_a_mapped_launch_is_refused_too():
-    with pytest.raises(KernelError, match="kernel stencil cannot be differentiated"):
-        jax.grad(lambda x: jax.vmap(lambda x: call_stencil(x, WEIGHTS)[0])(x).sum())(normal(2, 4, 4))

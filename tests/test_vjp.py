@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import hostcuda
 import numpy as np
 import pytest
 
 from jaxwarp.builtins.rows import ROWS
+from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Kernel, Param, Value
 from jaxwarp.ir.verify import verify
+from jaxwarp.passes import prepare
 from jaxwarp.types import float32, float64, int32
 from jaxwarp.vjp.adjoint import adjoint
 from jaxwarp.vjp.derived import Derived
@@ -362,6 +365,23 @@ def test_tangent_of_the_adjoint_is_the_second_derivative(example):
         if slot.kind == "cotangent" and slot.index in example.wanted:
             got = pushed.get(n, np.zeros(expected[slot.index].shape))
             np.testing.assert_allclose(got, expected[slot.index], rtol=5e-5, atol=5e-6)
+
+
+@pytest.mark.parametrize("make", [tangent, adjoint])
+def test_derivative_kernels_run_alike_on_every_backend(make, example):
+    """The arrays of a thread's own, in particular, which only derivative kernels have."""
+    derived = make(example.kernel, example.wanted)
+    kernel = prepare(derived.kernel, fma=False)
+    moved_ = {i: np.cos(np.arange(b.size, dtype=float)).reshape(b.shape) for i, b in enumerate(example.buffers)}
+    buffers = feed(derived, example.buffers, moved_)
+    expected = run(kernel, example.grid, buffers)
+    backends = [lambda b, w=w: run_cpu(kernel, example.grid, b, w) for w in (1, 8, 16, 32)]
+    backends.append(lambda b: hostcuda.run_host(kernel, example.grid, b))
+    for backend in backends:
+        got = [np.array(b) for b in buffers]
+        backend(got)
+        for a, b in zip(got, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
 def refused(body: Callable, *params: tuple, wanted: tuple[int, ...] = (0,)) -> str:

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from jaxwarp.errors import InternalError, KernelError
+from jaxwarp.errors import InternalError
 from jaxwarp.ffi import compat
+from jaxwarp.ffi.derivatives import launch_jvp, launch_transpose
 from jaxwarp.ffi.launch import IN_OUT, Dim, Launch, intern_kernel
 from jaxwarp.ffi.lowering import TARGET, call_attributes
 from jaxwarp.ir.nodes import Kernel
@@ -124,24 +125,12 @@ def _batch_sequential(
     return results, [0] * len(results)
 
 
-def _refuse_derivative(launch: Launch) -> KernelError:
-    return KernelError(
-        f"kernel {launch.name} cannot be differentiated: derivatives of kernels are not available yet",
-        hint="give the function that calls it a rule with jax.custom_vjp or jax.custom_jvp, or cut its arguments off "
-        "with jax.lax.stop_gradient",
-    )
-
-
 def _launch_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Launch) -> tuple[list[Any], list[Any]]:
-    if any(type(t) is not ad.Zero and jax.typeof(t).dtype != jax.dtypes.float0 for t in tangents):
-        raise _refuse_derivative(launch)
-    results = bind_launch(launch, primals)
-    return results, [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
+    return launch_jvp(bind_launch, launch, primals, tangents)
 
 
 def _launch_transpose(cotangents: Sequence[Any], *operands: Any, launch: Launch) -> list[Any]:
-    del cotangents, operands
-    raise _refuse_derivative(launch)
+    return launch_transpose(bind_launch, launch, cotangents, operands)
 
 
 launch_p.def_impl(_launch_impl)
