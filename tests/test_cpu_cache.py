@@ -157,9 +157,9 @@ def test_processes_that_compile_at_once(folder):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
     workers = [
         subprocess.Popen([sys.executable, "-c", PROCESS], env=environment, stdout=subprocess.PIPE, text=True)
-        for _ in range(4)
+        for _ in range(3)
     ]
-    assert [w.communicate(timeout=120)[0].strip() for w in workers] == ["done"] * 4
+    assert [w.communicate(timeout=120)[0].strip() for w in workers] == ["done"] * 3
     entries = list(folder.iterdir())
     assert len(entries) == 6
     assert all(cache.get(p.stem) for p in entries)
