@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jaxwarp.codegen.cpu.atomics import emit_atomic
-from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, scalar_constant, scalar_type
+from jaxwarp.codegen.cpu.builder import scalar_constant, scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
+from jaxwarp.codegen.cpu.loops import Loop, range_distance, trip_count
 from jaxwarp.codegen.cpu.memory import MAX_GROUP, emit_load, emit_store, emit_store_group, store_group_size
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import (
@@ -29,7 +30,7 @@ from jaxwarp.ir.nodes import (
     Value,
     While,
 )  # fmt: skip
-from jaxwarp.types import Scalar, int64
+from jaxwarp.types import int64
 
 # Rows of a few instructions. Blocks of few of them are computed by all lanes rather than branched around.
 # fmt: off
@@ -221,7 +222,7 @@ class Emitter:
         index, *params = op.body.params
         type_ = scalar_type(index.type)
         bounds = [lanes.scalar(v) for v in (op.start, op.stop, op.step)]
-        trips = _trip_count(lanes.one, index.type, bounds)
+        trips = trip_count(lanes.one, index.type, bounds)
         inits = self.held_as(op.inits, params)
         header, body, after = (function.new_label(h) for h in ("for", "body", "done"))
         loop = Loop(function, header)
@@ -251,7 +252,7 @@ class Emitter:
         vector = many.type(index.type)
         bounds = [lanes.vector(v) for v in (op.start, op.stop, op.step)]
         literal = lanes.scalar(op.step) if self.strides.is_uniform(op.step) else "%"
-        distance, pace = _distance(many, index.type, bounds, literal)
+        distance, pace = range_distance(many, index.type, bounds, literal)
         if lanes.mask is not None:
             distance = many.select(lanes.mask, vector, distance, "zeroinitializer")
         step, start = (lanes.held(v, self.strides.of[index]) for v in (op.step, op.start))
@@ -357,31 +358,6 @@ class Emitter:
             self.lanes.bind(value, operand)
 
 
-class Loop:
-    """The header block of a loop under construction: phis whose second arm comes at the end."""
-
-    def __init__(self, function: FunctionText, header: str):
-        self.function = function
-        self.header = header
-        self.before = function.label
-        self.open_phis: list[tuple[int, str]] = []  # line and its text so far
-        function.line(f"br label %{header}")
-        function.open(header)
-
-    def phi(self, type_: str, init: str) -> str:
-        """A value that is `init` on entry and what `close` is given later on."""
-        name = self.function.name()
-        self.open_phis.append((len(self.function.lines), f"  {name} = phi {type_} [ {init}, %{self.before} ]"))
-        self.function.lines.append("")
-        return name
-
-    def close(self, nexts: Sequence[str], metadata: str = "") -> None:
-        """Jumps back to the header with the phis' next values, in the order of their making."""
-        for (line, text), value in zip(self.open_phis, nexts, strict=True):
-            self.function.lines[line] = f"{text}, [ {value}, %{self.function.label} ]"
-        self.function.line(f"br label %{self.header}{metadata}")
-
-
 def is_cheap(block: Block) -> bool:
     """Can all lanes compute the block faster than branch around it? Only pure operations qualify."""
     return _cost(block) <= _CHEAP_BLOCK
@@ -400,49 +376,3 @@ def _cost(block: Block) -> int:
             case _:
                 return _CHEAP_BLOCK + 1
     return total
-
-
-def _distance(ops: VectorBuilder, dtype: Scalar, bounds: Sequence[str], literal: str) -> tuple[str, str]:
-    """How far a range reaches, as an unsigned number (0 if it is empty), and how far one step goes.
-
-    Args:
-        ops: builder of scalars or vectors.
-        dtype: type of the index.
-        bounds: start, stop, step.
-        literal: the step, if it is a number known here, else something that starts with "%".
-    """
-    type_ = ops.type(dtype)
-    start, stop, step = bounds
-    less = "icmp slt" if dtype.is_signed else "icmp ult"
-    zero = ops.const(dtype, 0)
-
-    def reach(low: str, high: str) -> str:
-        distance = ops.inst(f"sub {type_} {high}, {low}")
-        return ops.select(ops.inst(f"{less} {type_} {low}, {high}"), type_, distance, zero)
-
-    if not literal.startswith("%"):
-        known = int(literal)
-        if known == 0:
-            return zero, zero
-        return (reach(start, stop), step) if known > 0 else (reach(stop, start), ops.const(dtype, -known))
-    goes_up = ops.inst(f"{less} {type_} {zero}, {step}")
-    distance = ops.select(goes_up, type_, reach(start, stop), reach(stop, start) if dtype.is_signed else zero)
-    is_zero = ops.inst(f"icmp eq {type_} {step}, {zero}")
-    distance = ops.select(is_zero, type_, zero, distance)
-    return distance, ops.select(goes_up, type_, step, ops.inst(f"sub {type_} {zero}, {step}"))
-
-
-def _trip_count(one: VectorBuilder, dtype: Scalar, bounds: Sequence[str]) -> str:
-    """How often a range runs, as an unsigned scalar."""
-    type_ = one.type(dtype)
-    distance, pace = _distance(one, dtype, bounds, bounds[2])
-    if pace == "1" or pace == "0":
-        return distance
-    safe = pace
-    if pace.startswith("%"):
-        safe = one.select(one.inst(f"icmp eq {type_} {pace}, 0"), type_, "1", pace)
-    # Rounded up without overflow: (distance - 1) / pace + 1 unless the distance is 0.
-    before_last = one.inst(f"sub {type_} {distance}, 1")
-    quotient = one.inst(f"udiv {type_} {before_last}, {safe}")
-    count = one.inst(f"add {type_} {quotient}, 1")
-    return one.select(one.inst(f"icmp eq {type_} {distance}, 0"), type_, "0", count)

@@ -11,9 +11,10 @@ import re
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.builder import FunctionText, require_width
-from jaxwarp.codegen.cpu.emit import Emitter, Loop
+from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.frame import Frame
 from jaxwarp.codegen.cpu.lanes import Lanes
+from jaxwarp.codegen.cpu.loops import Loop
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.versions import emit_tests, find_interior
 from jaxwarp.ir.nodes import Kernel
