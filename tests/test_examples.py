@@ -297,3 +297,12 @@ def test_lattice_is_the_published_one():
     np.testing.assert_array_equal(c[list(lattice.MIRRORED)], c * (1, -1))
     assert weight.sum() == pytest.approx(1)
     np.testing.assert_allclose(np.einsum("q,qi,qj->ij", weight, c, c), np.eye(2) / 3, atol=1e-15)
+
+
+@pytest.mark.gpu
+def test_the_wind_blows_on_a_gpu_too():
+    test_step_equals_numpy(0)
+    test_observations_equal_numpy()
+    test_a_closed_box_keeps_its_air()
+    test_the_time_loop_copies_nothing()
+    test_drag_of_the_cylinder()
