@@ -68,6 +68,7 @@ def random_array(rng: np.random.Generator, dtype: Scalar, shape: tuple[int, ...]
         small = np.asarray(small).astype(dtype.numpy)
         wild = rng.integers(0, 2**32, shape, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         wild = rng.normal(0, 1, shape).astype(dtype.numpy) if dtype.is_float else wild.astype(dtype.numpy)
+    special = np.concatenate([special[:3], special[:3], special])
     which = rng.integers(0, 10, shape)
     chosen = np.where(which < 6, small, np.where(which < 8, wild, special[rng.integers(0, len(special), shape)]))
     return np.ascontiguousarray(chosen.astype(dtype.numpy)).reshape(shape)
@@ -81,7 +82,7 @@ def special_values(dtype: Scalar) -> tuple[Any, ...]:
         info = np.iinfo(dtype.numpy)
         near = [0, 1, 2, 3, 5, 7, 8, dtype.bits - 1, dtype.bits, int(info.max), int(info.max) - 1, int(info.min)]
         return tuple(near + ([-1, -2, -3, int(info.min) + 1] if dtype.is_signed else [1 << (dtype.bits - 1)]))
-    exact = [0.0, 1.0, -0.0, -1.0, 0.5, 2.0, 3.0, -2.5, 4.0, 0.125, 100.0, math.inf, -math.inf, math.nan]
+    exact = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -2.5, 4.0, 0.125, 100.0, math.inf, -math.inf, math.nan]
     if not dtype.is_half:
         tiny = np.finfo(dtype.numpy).smallest_subnormal
         exact += [float(np.finfo(dtype.numpy).max), float(tiny), 2.0**31, -(2.0**63), 2.0**64]
@@ -155,9 +156,13 @@ class Maker:
         self.pick = pick
         self.budget = budget
         self.local_arrays = local_arrays
-        self.types = [t for t in SCALARS if t in types]
+        # A few types in each kernel, so that values meet values of their own type and not only casts.
+        few = [pick.of(types) for _ in range(pick.integer(1, 4))]
+        self.types = [t for t in SCALARS if t in (bool_, int32, *few)]
         self.builder = Builder()
         self.pools: list[list[Value]] = [[]]
+        # Elements touched before, so that they are touched again; as visible as the values.
+        self.places: list[list[tuple[_Array, list[Value]]]] = [[]]
         self.names = map("p{}".format, itertools.count())
 
     def case(self) -> Case:
@@ -174,7 +179,7 @@ class Maker:
         self.statements(0)
         for array in self.outputs:
             self.store(array)
-        arrays = self.inputs + self.outputs + self.accumulators
+        arrays = self.inputs + self.outputs + self.accumulators + self.kept()
         kernel = self.builder.finish("random", len(self.grid), [a.param for a in arrays])
         kernel = replace(kernel, locals=tuple(a.param for a in self.locals))
         return Case(verify(kernel), self.grid, tuple(a.shape for a in arrays), pick.integer(0, 2**16))
@@ -219,10 +224,24 @@ class Maker:
         for index in np.ndindex(*array.shape):
             self.builder.store(array.param, [self.builder.const(i, int32) for i in index], value)
 
+    def kept(self) -> list[_Array]:
+        """Outputs that keep the latest values of each type, so that nothing of a kernel is without effect."""
+        arrays = []
+        for dtype in self.types:
+            values = [v for v in self.pools[0] if v.type is dtype][-6:]
+            if values:
+                shape = (*self.grid, len(values))
+                array = _Array(Param(next(self.names), dtype, (None,) * len(shape)), shape)
+                arrays.append(array)
+            for number, value in enumerate(values):
+                self.builder.store(array.param, [*self.tids, self.builder.const(number, int32)], value)
+        return arrays
+
     # Values
 
     def constant(self, dtype: Scalar) -> Value:
-        return self.builder.const(self.pick.of(special_values(dtype)), dtype)
+        options = special_values(dtype)
+        return self.builder.const(self.pick.of(options[:4] if self.pick.chance(50) else options), dtype)
 
     def visible(self, dtype: Scalar) -> list[Value]:
         return [v for pool in self.pools for v in pool if v.type is dtype]
@@ -250,8 +269,17 @@ class Maker:
         same_size = [t for t in self.types if t.bits == dtype.bits and t is not dtype]
         if same_size and self.pick.chance(6):
             return build.call(ROWS["bitcast"], self.without_nan(self.value(self.pick.of(same_size))), dtype=dtype)
-        row, types = self.pick.of(EXACT_ROWS[dtype])
+        rows = EXACT_ROWS[dtype]
+        if dtype is not bool_ and self.pick.chance(50):
+            rows = [
+                (row, types) for row, types in rows if row.name in ("add", "sub", "mul", "div", "neg", "min", "max")
+            ]
+        row, types = self.pick.of(rows)
         args = [self.value(t) for t in types]
+        if self.pick.chance(25):
+            # What identities look for: 0, 1, -1, -0 as an operand, or one operand twice.
+            at = self.pick.integer(0, len(types) - 1)
+            args[at] = args[-1] if types[at] is types[-1] and self.pick.chance(30) else self.constant(types[at])
         if row.name == "copysign":
             args[1] = self.without_nan(args[1])
         return build.call(row, *args)
@@ -269,6 +297,14 @@ class Maker:
         return build.call(ROWS["select"], negative, build.call(ROWS["add"], rest, size), rest)
 
     def indices(self, array: _Array) -> list[Value]:
+        again = [indices for places in self.places for known, indices in places if known is array]
+        if again and self.pick.chance(60):
+            return self.pick.of(again[::-1])
+        indices = self.new_indices(array)
+        self.places[-1].append((array, indices))
+        return indices
+
+    def new_indices(self, array: _Array) -> list[Value]:
         own = [self.own_index(array, axis) for axis in range(len(array.tid_axes))]
         rest = range(len(own), len(array.shape))
         return own + [self.index(array.param, axis, array.shape[axis]) for axis in rest]
@@ -284,7 +320,7 @@ class Maker:
     # Statements
 
     def statements(self, depth: int) -> None:
-        for _ in range(self.pick.integer(1, 6)):
+        for _ in range(self.pick.integer(1, 6) if depth else self.pick.integer(3, 24)):
             if self.budget <= 0:
                 return
             self.budget -= 1
@@ -293,13 +329,20 @@ class Maker:
     def statement(self, depth: int) -> None:
         choice = self.pick.integer(0, 99)
         if choice < 45:
-            self.pools[-1].append(self.computed(self.pick.of(self.types)))
-        elif choice < 58:
-            self.load(self.pick.of(self.inputs + self.outputs + self.locals))
-        elif choice < 68:
+            floats = [t for t in self.types if t.is_float]
+            dtype = self.pick.of(floats if floats and self.pick.chance(40) else self.types)
+            for _ in range(self.pick.integer(1, 4)):
+                self.pools[-1].append(self.computed(dtype))
+        elif choice < 52:
+            self.load(self.pick.of(self.inputs))
+        elif choice < 60:
+            self.load(self.pick.of(self.outputs + self.locals))
+        elif choice < 70:
             self.store(self.pick.of(self.outputs + self.locals))
         elif choice < 76:
             self.atomic()
+        elif choice < 80:
+            self.revisit()
         elif depth < 3:
             (self.if_, self.for_, self.while_)[self.pick.integer(0, 2)](depth)
 
@@ -325,10 +368,33 @@ class Maker:
         args = [self.value(dtype) for _ in range(2 if kind == "cas" else 1)]
         self.pools[-1].append(self.builder.atomic(kind, array.param, indices, *args))
 
+    def revisit(self) -> None:
+        """One element before and after a store that may or may not happen, perhaps to this element."""
+        array = self.pick.of(self.outputs + self.locals)
+        indices = self.indices(array)
+        before = self.builder.load(array.param, indices)
+        other = indices if self.pick.chance(60) else self.indices(array)
+        value = self.value(array.param.dtype)
+
+        def store(*_: Value) -> tuple[()]:
+            self.builder.store(array.param, other, value)
+            return ()
+
+        match self.pick.integer(0, 2):
+            case 0:
+                store()
+            case 1:
+                self.builder.if_(self.value(bool_), store)
+            case _:
+                self.builder.for_(*self.bounds(int32), [], store)
+        self.pools[-1] += [before, self.builder.load(array.param, indices)]
+
     def region(self, params: Sequence[Value], depth: int, yields: Sequence[Scalar]) -> list[Value]:
         self.pools.append(list(params))
+        self.places.append([])
         self.statements(depth + 1)
         results = [self.value(t) for t in yields]
+        self.places.pop()
         self.pools.pop()
         return results
 
@@ -338,7 +404,11 @@ class Maker:
     def if_(self, depth: int) -> None:
         types = self.some_types()
         branches = [lambda: self.region((), depth, types)] * 2
-        self.pools[-1] += self.builder.if_(self.computed(bool_), *branches)
+        known = self.visible(bool_)
+        condition = self.pick.of(known[::-1]) if known and self.pick.chance(40) else self.computed(bool_)
+        if condition not in known:
+            self.pools[-1].append(condition)
+        self.pools[-1] += self.builder.if_(condition, *branches)
 
     def for_(self, depth: int) -> None:
         types, dtype = self.some_types(), self.pick.of(INTEGERS)

@@ -69,7 +69,7 @@ def relaxed_reference(x, n):
 def updated(x: wp.array[wp.float64], a: wp.array[wp.float64], out: wp.array[wp.float64]):
     """`a` in place, several times; `out` by atomics."""
     i = wp.tid()
-    for k in range(3):
+    for _ in range(3):
         a[i] = a[i] * a[i]
         a[i] *= x[i]
     wp.atomic_add(out, i % 2, wp.exp(a[i]))
@@ -114,20 +114,24 @@ def pair(request):
     return PAIRS[request.param]
 
 
-@pytest.mark.parametrize("transform", [
-    lambda f, k: jax.grad(scalar(f), tuple(range(k))),
-    lambda f, k: jax.jit(jax.grad(scalar(f), tuple(range(k)))),
-    lambda f, k: jax.jacfwd(f, tuple(range(k))),
-    lambda f, k: jax.jacrev(f, tuple(range(k))),
-    lambda f, k: jax.hessian(scalar(f), tuple(range(k))),
-    lambda f, k: jax.jit(jax.hessian(scalar(f))),
-    lambda f, k: jax.jacfwd(jax.jacfwd(scalar(f))),
-    lambda f, k: jax.grad(jax.checkpoint(scalar(f))),
-    lambda f, k: jax.jacfwd(jax.jacfwd(jax.grad(scalar(f)))),
-], ids=["grad", "jit-grad", "jacfwd", "jacrev", "hessian", "jit-hessian", "forward-twice", "checkpoint", "third"])  # fmt: skip
+# All but the first are compiled as a whole, since JAX takes its time for a Hessian one operation at a time.
+TRANSFORMS = {
+    "grad": lambda f, k: jax.grad(scalar(f), tuple(range(k))),
+    "jit-grad": lambda f, k: jax.jit(jax.grad(scalar(f), tuple(range(k)))),
+    "jacfwd": lambda f, k: jax.jit(jax.jacfwd(f, tuple(range(k)))),
+    "jacrev": lambda f, k: jax.jit(jax.jacrev(f, tuple(range(k)))),
+    "hessian": lambda f, k: jax.jit(jax.hessian(scalar(f), tuple(range(k)))),
+    "forward-twice": lambda f, k: jax.jit(jax.jacfwd(jax.jacfwd(scalar(f)))),
+    "checkpoint": lambda f, k: jax.jit(jax.grad(jax.checkpoint(scalar(f)))),
+    "third": lambda f, k: jax.jit(jax.jacfwd(jax.jacfwd(jax.grad(scalar(f))))),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
 def test_derivatives_are_those_of_jax(pair, transform):
     launched, reference, args = pair
-    close(transform(launched, len(args))(*args), transform(reference, len(args))(*args))
+    derive = TRANSFORMS[transform]
+    close(derive(launched, len(args))(*args), derive(reference, len(args))(*args))
 
 
 def test_against_finite_differences(pair):
@@ -149,7 +153,7 @@ def test_jvp_and_linearize(pair):
 
 def test_reverse_over_reverse_of_straight_code_and_sums():
     args = (X, W, np.float64(1.7))
-    twice = [jax.jacrev(jax.grad(scalar(f), (0, 1, 2)), (0, 1, 2)) for f in (launch_filter, filter_reference)]
+    twice = [jax.jit(jax.jacrev(jax.grad(scalar(f), (0, 1, 2)), (0, 1, 2))) for f in (launch_filter, filter_reference)]
     close(twice[0](*args), twice[1](*args))
 
 
@@ -159,7 +163,10 @@ def test_reverse_over_reverse_through_a_loop_with_state_is_refused_with_its_line
     assert "jax.hessian" in str(error.value)
 
 
-@pytest.mark.parametrize("axes", [(0, None, None), (1, None, None), (None, 0, None), (0, 0, 0), (1, 1, None)], ids=str)
+AXES = [(0, None, None), (1, None, None), (None, 0, None), (0, 0, 0), (1, 1, None)]
+
+
+@pytest.mark.parametrize("axes", AXES, ids=str)
 def test_vmap_of_grad_and_grad_of_vmap(axes):
     sizes = {0: X, 1: W, 2: np.float64(1.7)}
     args = tuple(
@@ -172,7 +179,7 @@ def test_vmap_of_grad_and_grad_of_vmap(axes):
         lambda f: jax.vmap(jax.jacfwd(f, (0, 1, 2)), axes),
         lambda f: jax.hessian(scalar(jax.vmap(f, axes)), (0, 1)),
     ):
-        close(wrap(launch_filter)(*args), wrap(filter_reference)(*args))
+        close(jax.jit(wrap(launch_filter))(*args), jax.jit(wrap(filter_reference))(*args))
 
 
 def test_through_scan_cond_and_while():
@@ -183,8 +190,8 @@ def test_through_scan_cond_and_while():
 
         return lambda x: sum(map(jnp.sum, jax.lax.scan(jax.checkpoint(step), x, jnp.array([0.2, 0.7, 1.1]))))
 
-    for wrap in (jax.grad, jax.jacfwd, lambda f: jax.jit(jax.grad(f))):
-        close(wrap(program(launch_filter))(X), wrap(program(filter_reference))(X))
+    for wrap in (jax.grad, jax.jacfwd):
+        close(jax.jit(wrap(program(launch_filter)))(X), jax.jit(wrap(program(filter_reference)))(X))
 
     def loop(f):
         return lambda x: jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, f(c[1], W, 0.9)), (0, x))[1]
@@ -229,8 +236,8 @@ def test_vectors_matrices_and_components_assigned_again():
         return u / jnp.linalg.norm(u, axis=1, keepdims=True) + jnp.cross(u, v)
 
     launched = lambda v, m: wp.jax_kernel(vectors)(v, m)[0]  # noqa: E731
-    close(jax.jacrev(launched, (0, 1))(v, m), jax.jacrev(reference, (0, 1))(v, m))
-    close(jax.hessian(scalar(launched), (0, 1))(v, m), jax.hessian(scalar(reference), (0, 1))(v, m))
+    for derive in (lambda f: jax.jacrev(f, (0, 1)), lambda f: jax.hessian(scalar(f), (0, 1))):
+        close(jax.jit(derive(launched))(v, m), jax.jit(derive(reference))(v, m))
 
 
 @wp.kernel

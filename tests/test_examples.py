@@ -173,13 +173,13 @@ NUMBERS = {
     "--velocity 0": "--velocity must be a number above zero, got 0",
     "--velocity 0.4": "--velocity 0.4 is too near the lattice's speed of sound, 0.58, for the flow to be that of air in"
     " a wind tunnel; use at most 0.2",
-    "--reynolds 1e6": "--reynolds 1e+06 is unstable with an obstacle of 160 cells: its eddies are smaller than a cell;"
-    " use at most 16000, or a larger --length",
+    "--reynolds 1e6": "--reynolds 1e+06 is unstable with an obstacle of 192 cells: its eddies are smaller than a cell;"
+    " use at most 19200, or a larger --length",
     "--steps many": "argument --steps: invalid int value: 'many'",
     "--speed 3": "unrecognized arguments: --speed 3",
-    "--length 400": "the obstacle is 400 x 144 cells, which does not fit into the tunnel of 800 x 320 with room around"
+    "--length 400": "the obstacle is 400 x 144 cells, which does not fit into the tunnel of 960 x 384 with room around"
     " it; lower --length or enlarge --width and --height",
-    "--height 40": "the obstacle is 160 x 57 cells, which does not fit into the tunnel of 800 x 40 with room around it;"
+    "--height 40": "the obstacle is 192 x 69 cells, which does not fit into the tunnel of 960 x 40 with room around it;"
     " lower --length or enlarge --width and --height",
 }
 

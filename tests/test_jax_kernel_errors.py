@@ -12,7 +12,7 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp import jax_kernel
-from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 
 
 @wp.kernel

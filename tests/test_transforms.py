@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import jaxwarp as wp
 from jaxwarp import jax_kernel
-from jaxwarp.errors import KernelError
 
 METHODS = [None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"]
 rng = np.random.default_rng(1)

@@ -150,8 +150,9 @@ def _float(name: str, a: Value, b: Literal | None) -> Outcome:
         case "mul" | "div" if b == 1:
             return a
         case "div" if abs(math.frexp(b)[0]) == 0.5:
-            limits = np.finfo(np.float16) if a.type.is_half else np.finfo(a.type.numpy)
-            return Instead("mul", (a, 1 / b)) if limits.tiny <= abs(1 / b) <= limits.max else None
+            limits = np.finfo(np.float16 if a.type.is_half else a.type.numpy)
+            normal = float(limits.tiny) <= abs(1 / b) <= float(limits.max)
+            return Instead("mul", (a, 1 / b)) if normal else None
         case _:
             return None
 
