@@ -177,7 +177,7 @@ NUMBERS = {
     " use at most 19200, or a larger --length",
     "--steps many": "argument --steps: invalid int value: 'many'",
     "--speed 3": "unrecognized arguments: --speed 3",
-    "--length 400": "the obstacle is 400 x 144 cells, which does not fit into the tunnel of 960 x 384 with room around"
+    "--length 500": "the obstacle is 500 x 180 cells, which does not fit into the tunnel of 960 x 384 with room around"
     " it; lower --length or enlarge --width and --height",
     "--height 40": "the obstacle is 192 x 69 cells, which does not fit into the tunnel of 960 x 40 with room around it;"
     " lower --length or enlarge --width and --height",
