@@ -1,0 +1,58 @@
+"""The code on the pages runs, and prints what the comments beside it say; what the pages point to is there."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ["README.md", "docs/language.md", "docs/jax_kernel.md"]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^\s*print\(.*\)  # (.*)$")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
+
+
+def blocks(page: str) -> list[tuple[int, str]]:
+    """Line number (from 0) and text of each Python block of a page."""
+    text = (ROOT / page).read_text()
+    return [(text[: m.start(1)].count("\n"), m.group(1)) for m in BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_on_the_page(page, capsys):
+    scope = {"__name__": f"page_{page}"}
+    found = blocks(page)
+    assert found
+    for line, text in found:
+        expected = [m.group(1) for m in map(PRINTED.match, text.splitlines()) if m]
+        name = f"<{page}:{line + 1}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec"), scope)
+        assert capsys.readouterr().out.splitlines() == expected, f"{page}, block at line {line + 1}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md"])
+def test_links(page):
+    for target in LINK.findall((ROOT / page).read_text()):
+        assert ((ROOT / page).parent / target).exists(), f"{page} points to {target}, which is not there"
+
+
+def test_the_front_page_has_what_the_demo_prints():
+    """All but the numbers of a machine."""
+    source = (ROOT / "examples" / "wind_tunnel.py").read_text()
+    front = (ROOT / "README.md").read_text()
+    for text in (
+        "million lattice updates a second, ",
+        "(mean of the second half)",
+        "cells long in a tunnel of ",
+        "s in time steps",
+    ):
+        assert text in source
+        assert text in front
+    for name in ("width", "height", "steps"):
+        default = re.search(rf'"--{name}", type=int, default=(\d+)', source).group(1)
+        assert default in front
+    assert (ROOT / "docs/images/wind_tunnel.png").stat().st_size < 300_000
