@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import gpu_kernels as kernels
 import handwritten
 import jax
 import jax.numpy as jnp
-import kernels
 import measure
 import numpy as np
 

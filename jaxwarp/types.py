@@ -174,7 +174,7 @@ def matrix(shape: tuple[int, int], dtype: Any) -> Mat:
     return Mat(_extent("rows", rows), _extent("columns", columns), _component(dtype))
 
 
-def _extent(name: str, value: Any) -> int:
+def _extent(name: str, value: Any) -> Any:
     if value is Any:
         return value
     if not isinstance(value, (int, np.integer)) or isinstance(value, builtins.bool) or value < 1:

@@ -357,15 +357,20 @@ class Maker:
             array = self.pick.of(self.accumulators)
             self.builder.atomic(array.kind, array.param, self.indices(array), self.value(array.param.dtype))
             return
-        owned = [a for a in self.outputs if a.param.dtype.bits >= 32]
+        owned = [a for a in self.outputs + self.locals if a.param.dtype is not bool_]
         if not owned:
             return
         array = self.pick.of(owned)
         dtype = array.param.dtype
-        kinds = ("add", "min", "max", "exch") + (("and", "or", "xor", "cas") if dtype.is_int else ())
-        kind = self.pick.of(kinds)
+        kind = self.pick.of(("add", "min", "max", "exch", "cas") + (("and", "or", "xor") if dtype.is_int else ()))
         indices = self.indices(array)
         args = [self.value(dtype) for _ in range(2 if kind == "cas" else 1)]
+        if kind == "cas":
+            # It compares representations. Often the element holds what is expected.
+            self.builder.store(array.param, indices, self.without_nan(self.builder.load(array.param, indices)))
+            args[0] = self.without_nan(args[0])
+            if self.pick.chance(50):
+                self.builder.store(array.param, indices, args[0])
         self.pools[-1].append(self.builder.atomic(kind, array.param, indices, *args))
 
     def revisit(self) -> None:

@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import gpu  # noqa: E402
+import gpu_kernels as timed  # noqa: E402
 import handwritten  # noqa: E402
-import kernels as timed  # noqa: E402
 import launch  # noqa: E402
 import measure  # noqa: E402
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi import compat
 from jaxwarp.ffi.dims import format_shape, require_int32_extents, shape_text
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
@@ -245,7 +246,7 @@ def _represent(argument: Argument, scalar: Scalar, values: np.ndarray) -> Any:
 def require_enabled(argument: Argument, element: Element) -> None:
     """64-bit types exist in JAX only where they are enabled."""
     scalar = element_scalar(element)
-    if scalar.bits == 64 and not jax.config.jax_enable_x64:
+    if scalar.bits == 64 and not compat.is_x64_enabled():
         raise KernelTypeError(
             f"{argument.where} has type {scalar}, but 64-bit types are not enabled in JAX",
             hint='enable them with jax.config.update("jax_enable_x64", True), before the first array is made',

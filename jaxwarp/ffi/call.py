@@ -24,7 +24,7 @@ from jaxwarp.ffi.arguments import (
     require_enabled,
     resolve_element,
 )
-from jaxwarp.ffi.compat import ArrayImpl
+from jaxwarp.ffi.compat import ArrayImpl, is_x64_enabled
 from jaxwarp.ffi.dims import ByName, freeze_dims, is_static_dims, normalize_dims, output_shape, require_int32_extents
 from jaxwarp.ffi.launch import IN_OUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
 from jaxwarp.ffi.primitive import bind_launch, compiled_launch
@@ -189,7 +189,7 @@ class JaxKernel:
         signature = [_token(value) for value in args]
         if None in signature or not options.is_hashable:
             return self._bind(self._make_plan(args, options), args)
-        key = (*signature, options, jax.config.jax_enable_x64)
+        key = (*signature, options, is_x64_enabled())
         plan = self._plans.get(key)
         if plan is None:
             plan = self._make_plan(args, options)

@@ -66,8 +66,12 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platfo
     return rule(ctx, *operands, **attributes)
 
 
-_launch_lower_cpu = functools.partial(_lower, platform="cpu")
-_launch_lower_cuda = functools.partial(_lower, platform="cuda")
+def _launch_lower_cpu(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
+    return _lower(ctx, *operands, platform="cpu", **params)
+
+
+def _launch_lower_cuda(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
+    return _lower(ctx, *operands, platform="cuda", **params)
 
 
 @functools.lru_cache(maxsize=1024)
