@@ -25,6 +25,7 @@ from typing import NoReturn
 
 import jax
 import numpy as np
+from PIL import Image
 from windtunnel import TunnelError, obstacle, render
 from windtunnel.flow import Tunnel
 
@@ -68,9 +69,9 @@ def check(options: argparse.Namespace) -> None:
     """Raises:
     TunnelError: a number makes no sense, or makes a flow that the method cannot compute.
     """
-    for name in ("width", "height", "length", "steps", "frames"):
-        if getattr(options, name) < 1:
-            raise TunnelError(f"--{name} must be at least 1, got {getattr(options, name)}")
+    for name, least in {"width": 1, "height": 1, "length": 1, "steps": 2, "frames": 1}.items():
+        if getattr(options, name) < least:
+            raise TunnelError(f"--{name} must be at least {least}, got {getattr(options, name)}")
     for name in ("reynolds", "velocity"):
         if not getattr(options, name) > 0 or not np.isfinite(getattr(options, name)):
             raise TunnelError(f"--{name} must be a number above zero, got {getattr(options, name):g}")
@@ -86,14 +87,17 @@ def check(options: argparse.Namespace) -> None:
             f"--reynolds {options.reynolds:g} is unstable with an obstacle of {options.length} cells: its eddies are"
             f" smaller than a cell; use at most {highest:.0f}, or a larger --length"
         )
-    require_memory(options.width * options.height * BYTES_PER_CELL)
+    require_memory(options.width * options.height * (BYTES_PER_CELL + options.frames))
 
 
 def require_memory(wanted: int) -> None:
     """Raises:
-    TunnelError: the tunnel does not fit into the device's memory (where it says how much it has).
+    TunnelError: the tunnel does not fit into the device's memory, or JAX has no device.
     """
-    statistics = jax.devices()[0].memory_stats() or {}
+    try:
+        statistics = jax.devices()[0].memory_stats() or {}
+    except RuntimeError as error:
+        raise TunnelError(f"JAX finds no device to run on ({str(error).splitlines()[0]})") from None
     available = statistics.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if wanted > available:
         raise TunnelError(
@@ -122,34 +126,35 @@ class Progress:
             print(f"  {part:4.0%}  {note}", file=sys.stderr, flush=True)
 
 
-def blow(tunnel: Tunnel, options: argparse.Namespace) -> tuple[list[np.ndarray], np.ndarray, float]:
+def blow(tunnel: Tunnel, options: argparse.Namespace) -> tuple[list[Image.Image], np.ndarray, float]:
     """Lets the wind blow.
 
     Returns:
-        The vorticity at each frame, the force at each frame `[frames, 2]`, and the seconds spent in time steps.
+        The frames, the force at each of them `[frames, 2]`, and the seconds spent in time steps.
 
     Raises:
         TunnelError: the flow became unstable.
     """
-    frames = min(options.frames, max(1, options.steps // 2))
-    marks = np.rint(np.linspace(0, options.steps, frames + 1) / 2).astype(int) * 2  # the loop takes two steps a turn
+    count = min(options.frames, max(1, options.steps // 2))
+    marks = np.rint(np.linspace(0, options.steps, count + 1) / 2).astype(int) * 2  # the loop takes two steps a turn
+    limit = 16.0 * options.velocity / options.length  # shear layers shine, eddies are in the middle of the scale
     f = tunnel.advance(tunnel.start(), 0).block_until_ready()  # compiles
     progress, seconds = Progress(int(marks[-1])), 0.0
-    vorticity, force = [], []
+    frames, force = [], []
     for before, mark in itertools.pairwise(marks):
         began = time.perf_counter()
         f = tunnel.advance(f, int(mark - before)).block_until_ready()
         seconds += time.perf_counter() - began
-        field, push, fastest = tunnel.observe(f)
+        vorticity, push, fastest = tunnel.observe(f)
         if not fastest < UNSTABLE_SPEED:
             raise TunnelError(
                 f"the flow became unstable before step {mark}; lower --reynolds or --velocity, or raise --length"
             )
-        vorticity.append(field)
+        frames.append(render.picture(vorticity, tunnel.body, limit))
         force.append(push)
         updates = int(mark) * tunnel.solid.size
         progress.show(int(mark), f"step {mark}, {updates / seconds / 1e6:.0f} million updates a second")
-    return vorticity, np.array(force), seconds
+    return frames, np.array(force), seconds
 
 
 def run(options: argparse.Namespace) -> None:
@@ -161,19 +166,18 @@ def run(options: argparse.Namespace) -> None:
     tunnel = Tunnel(body, body, np.full(options.height, options.velocity), viscosity, SPONGE)
     device = jax.devices()[0]
     print(f"{options.obstacle.name}: {options.length} cells long in a tunnel of {options.width} x {options.height},")
-    print(f"Reynolds number {options.reynolds:g}, {options.steps} steps on {device.device_kind} ({device.platform})")
+    print(f"Reynolds number {options.reynolds:g}, {options.steps} steps on {device.device_kind}", flush=True)
 
-    vorticity, force, seconds = blow(tunnel, options)
+    frames, force, seconds = blow(tunnel, options)
 
-    limit = 16.0 * options.velocity / options.length  # shear layers shine, eddies are in the middle of the scale
-    pictures = [render.picture(field, body, limit) for field in vorticity]
-    render.save(pictures[-1], options.out / "vorticity.png")
-    render.save(pictures[0], options.out / "vorticity.gif", pictures[1:])
+    still, moving = options.out / "vorticity.png", options.out / "vorticity.gif"
+    render.save(frames[-1], still)
+    render.save(frames[0], moving, frames[1:])
     drag, lift = force[len(force) // 2 :].mean(axis=0) / (0.5 * options.velocity**2 * options.length)
-    steps = options.steps // 2 * 2
     print(f"drag coefficient {drag:.3f}, lift coefficient {lift:.3f} (mean of the second half)")
-    print(f"{steps * body.size / seconds / 1e6:.0f} million lattice updates a second, {seconds:.1f} s in time steps")
-    print(f"wrote {options.out / 'vorticity.png'} and {options.out / 'vorticity.gif'}")
+    updates = options.steps // 2 * 2 * body.size
+    print(f"{updates / seconds / 1e6:.0f} million lattice updates a second, {seconds:.1f} s in time steps")
+    print(f"wrote {still} and {moving}")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -181,6 +185,11 @@ def main(arguments: list[str] | None = None) -> int:
         run(parse(arguments))
     except TunnelError as error:
         print(f"wind_tunnel: {error}", file=sys.stderr)
+        return 2
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        print("wind_tunnel: the device has not enough memory; lower --width and --height", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nwind_tunnel: stopped", file=sys.stderr)

@@ -165,7 +165,7 @@ def refused(capsys, *arguments: str | Path) -> str:
 NUMBERS = {
     "--width 0": "--width must be at least 1, got 0",
     "--height -3": "--height must be at least 1, got -3",
-    "--steps 0": "--steps must be at least 1, got 0",
+    "--steps 1": "--steps must be at least 2, got 1",
     "--frames 0": "--frames must be at least 1, got 0",
     "--length 0": "--length must be at least 1, got 0",
     "--reynolds -5": "--reynolds must be a number above zero, got -5",
@@ -191,7 +191,24 @@ def test_numbers_that_cannot_be(given, capsys, tmp_path):
 
 def test_more_than_the_memory(capsys, tmp_path):
     message = refused(capsys, "--width", 2_000_000, "--height", 2_000_000, "--length", 100, "--out", tmp_path)
-    assert message.startswith("a tunnel of this --width and --height takes 417232.5 GiB, and there are only")
+    assert message.startswith("a tunnel of this --width and --height takes 864267.3 GiB, and there are only")
+
+
+def test_no_device(capsys, tmp_path, monkeypatch):
+    def devices():
+        raise RuntimeError("Unable to initialize backend 'cuda': no GPU\nmore\nlines")
+
+    monkeypatch.setattr(wind_tunnel.jax, "devices", devices)
+    message = refused(capsys, "--out", tmp_path)
+    assert message == "JAX finds no device to run on (Unable to initialize backend 'cuda': no GPU)"
+
+
+def test_device_out_of_memory(capsys, tmp_path, monkeypatch):
+    def start(_):
+        raise wind_tunnel.jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    monkeypatch.setattr(wind_tunnel.Tunnel, "start", start)
+    assert refused(capsys, "--out", tmp_path) == "the device has not enough memory; lower --width and --height"
 
 
 def test_pictures_that_cannot_be(capsys, tmp_path):
