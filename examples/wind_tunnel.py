@@ -56,10 +56,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--steps", type=int, default=30000, help="time steps (default %(default)s)")
     add("--frames", type=int, default=120, help="pictures in the GIF (default %(default)s)")
     add("--out", type=Path, default=Path("out"), help="folder for the pictures (default %(default)s)")
-    add("--quick", action="store_true", help="a small tunnel, a few seconds: 320 x 128 cells, 4000 steps, 20 frames")
+    add("--quick", action="store_true", help="other defaults: 320 x 128 cells, 4000 steps, 20 frames")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.width, options.height, options.steps, options.frames = 320, 128, 4000, 20
+        parser.set_defaults(width=320, height=128, steps=4000, frames=20)
+        options = parser.parse_args(arguments)
     if options.length is None:
         options.length = max(1, options.width // 5)
     return options

@@ -194,6 +194,11 @@ def test_more_than_the_memory(capsys, tmp_path):
     assert message.startswith("a tunnel of this --width and --height takes 864267.3 GiB, and there are only")
 
 
+def test_quick_changes_defaults_only():
+    options = wind_tunnel.parse(["--quick", "--steps", "10"])
+    assert (options.width, options.height, options.length, options.steps, options.frames) == (320, 128, 64, 10, 20)
+
+
 def test_no_device(capsys, tmp_path, monkeypatch):
     def devices():
         raise RuntimeError("Unable to initialize backend 'cuda': no GPU\nmore\nlines")
