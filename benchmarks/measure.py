@@ -86,6 +86,7 @@ def environment() -> dict[str, Any]:
         "platform": device.platform,
         "processor": processor(),
         "cores": cores(),
+        "load": os.getloadavg()[0],  # above the number of cores, other programs are in the figures
         "python": platform.python_version(),
         "jax": jax.__version__,
         "jaxlib": jaxlib.__version__,
