@@ -57,6 +57,10 @@ class Case:
     def __repr__(self) -> str:
         return f"Case(grid={self.grid}, shapes={self.shapes}, seed={self.seed})\n{self.kernel}"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Hypothesis would print the dataclasses, all the way down."""
+        printer.text(repr(self))
+
 
 def random_array(rng: np.random.Generator, dtype: Scalar, shape: tuple[int, ...]) -> np.ndarray:
     """Mostly small values, some from the whole range, some special."""
@@ -481,7 +485,8 @@ def same_values(a: np.ndarray, b: np.ndarray) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if SCALARS_BY_NUMPY[a.dtype].is_float:
-        nan = np.isnan(a.astype(np.float64)), np.isnan(b.astype(np.float64))
+        with np.errstate(all="ignore"):  # converting a signalling NaN
+            nan = np.isnan(a.astype(np.float64)), np.isnan(b.astype(np.float64))
         bits = np.dtype(f"u{a.dtype.itemsize}")
         return bool(np.array_equal(*nan) and np.array_equal(a[~nan[0]].view(bits), b[~nan[1]].view(bits)))
     return bool(np.array_equal(a, b))
