@@ -232,6 +232,16 @@ CALLS = {
         VALUE,
         f"kernel axpy: vmap_method: expected one of {METHODS}; got 'parallel'",
     ),
+    "launch_dims, by name": (
+        lambda: call(1.0, X, X, launch_dims={"out": (4,)}),
+        TYPE,
+        "kernel axpy: launch_dims: expected an integer, or a tuple or list of integers, got {'out': (4,)}",
+    ),
+    "integer beyond every float": (
+        lambda: call(10**309, X, X),
+        VALUE,
+        f"kernel axpy: argument 's': expected a value of float32, got {10**309}",
+    ),
     "generic output": (
         lambda: jax_kernel(untold)(launch_dims=2),
         TYPE,

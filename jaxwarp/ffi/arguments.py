@@ -96,6 +96,20 @@ def describe(value: Any) -> Given:
     return Given(type(value).__name__)
 
 
+def as_jax_value(value: Any) -> Any:
+    """A JAX array for what JAX takes as one: objects with `__jax_array__`, and arrays that JAX itself passes around
+    while it traces. Everything else as it is."""
+    if value is None or isinstance(value, (np.ndarray, np.generic, numbers.Number, list, tuple, jax.Array)):
+        return value
+    if hasattr(value, "__jax_array__"):
+        return jnp.asarray(value.__jax_array__())
+    try:
+        jax.typeof(value)
+    except TypeError:
+        return value
+    return jnp.asarray(value)
+
+
 def _is_numeric(values: Sequence[Any]) -> bool:
     return all(_is_numeric(v) if isinstance(v, (list, tuple)) else isinstance(v, numbers.Real) for v in values)
 
@@ -229,10 +243,12 @@ def _safe_limit(scalar: Scalar) -> _Limit:
 def _represent(argument: Argument, scalar: Scalar, values: np.ndarray) -> Any:
     """The values in the argument's type; refused where they do not exist in it."""
     if scalar.is_float:
-        with np.errstate(all="ignore"):
-            result = values.astype(scalar.numpy)
-        is_lost = np.isinf(result.astype(np.float64)) & np.isfinite(values.astype(np.float64))
-        fits = not is_lost.any()
+        try:
+            with np.errstate(all="ignore"):
+                result = values.astype(scalar.numpy)
+            fits = not (np.isinf(result.astype(np.float64)) & np.isfinite(values.astype(np.float64))).any()
+        except OverflowError:  # an integer beyond every float
+            result, fits = values, False
     else:
         info = np.iinfo(scalar.numpy) if scalar.is_int else None
         low, high = (int(info.min), int(info.max)) if info else (0, 1)

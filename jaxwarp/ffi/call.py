@@ -17,6 +17,7 @@ from jaxwarp.ffi.arguments import (
     Argument,
     Convert,
     Given,
+    as_jax_value,
     describe,
     fill_generic,
     is_generic,
@@ -188,6 +189,7 @@ class JaxKernel:
             options = CallOptions(freeze_dims(launch_dims), freeze_dims(output_dims), vmap_method).over(self._defaults)
         signature = [_token(value) for value in args]
         if None in signature or not options.is_hashable:
+            args = tuple(map(as_jax_value, args))
             return self._bind(self._make_plan(args, options), args)
         key = (*signature, options, is_x64_enabled())
         plan = self._plans.get(key)

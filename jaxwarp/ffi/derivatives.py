@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad
 
-from jaxwarp.errors import InternalError
+from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.nodes import Kernel, Load, walk
 from jaxwarp.vjp.adjoint import adjoint
 from jaxwarp.vjp.derived import Derived, Slot
 from jaxwarp.vjp.tangent import tangent
@@ -90,9 +90,13 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
                 is_zero = moved is None or type(moved) is ad.Zero
                 values.append(jnp.zeros(shapes[slot.index], dtype) if is_zero else moved)
             continue
-        if slot.index in linear:
-            raise InternalError(f"{launch} is not linear in {launch.kernel.params[slot.index].name}")
         roles.append(INPUT)
+        if slot.index in linear:
+            if slot.reads:
+                raise _not_linear(launch.kernel, slot.index)
+            # Its extents are all that is asked for.
+            values.append(jnp.zeros(linear[slot.index].aval.shape, dtype))
+            continue
         # What an output holds on entry is zero.
         is_output = launch.roles[slot.index] == OUTPUT
         values.append(jnp.zeros(shapes[slot.index], dtype) if is_output else given[slot.index])
@@ -104,6 +108,17 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
         found.get(i, ad.Zero(x.aval)) if ad.is_undefined_primal(x) else None
         for i, x in zip(launch.operand_params, operands, strict=True)
     ]
+
+
+def _not_linear(kernel: Kernel, index: int) -> DifferentiationError:
+    """What `jax.linear_transpose` gets of a kernel that is not: tangent kernels always are."""
+    param = kernel.params[index]
+    read = next(op for op in walk(kernel.body) if isinstance(op, Load) and op.param is param)
+    return DifferentiationError(
+        f"kernel {kernel.name} is not linear in its argument {param.name}, and cannot be transposed",
+        read.loc,
+        hint="derivatives at a point are those of jax.vjp and jax.grad",
+    )
 
 
 def _bind_derived(

@@ -24,6 +24,9 @@ class ByName:
 
     items: tuple[tuple[str, Any], ...]
 
+    def __repr__(self) -> str:
+        return repr(dict(self.items))
+
 
 def freeze_dims(dims: Any) -> Any:
     """The same dimensions as a hashable value: lists become tuples, dictionaries `ByName`."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
@@ -288,11 +289,16 @@ class Adjoint:
 
 
 def _without_idle_primals(kernel: Kernel, slots: tuple[Slot, ...]) -> Derived:
-    """Drops primal arrays that the reverse sweep turned out not to touch."""
+    """Drops primal arrays that the reverse sweep turned out not to touch; of some it needs the extents only."""
     from jaxwarp.passes.simplify import simplify
 
     kernel = simplify(kernel)
-    touched = {op.param for op in walk(kernel.body) if isinstance(op, (Load, Store, Atomic, Size))}
-    kept = [(p, s) for p, s in zip(kernel.params, slots, strict=True) if s.kind != "primal" or p in touched]
+    accessed = {op.param for op in walk(kernel.body) if isinstance(op, (Load, Store, Atomic))}
+    sized = {op.param for op in walk(kernel.body) if isinstance(op, Size)}
+    kept = [
+        (p, replace(s, reads=p in accessed) if s.kind == "primal" else s)
+        for p, s in zip(kernel.params, slots, strict=True)
+        if s.kind != "primal" or p in accessed | sized
+    ]
     params = tuple(p for p, _ in kept)
     return Derived(Kernel(kernel.name, kernel.grid_rank, params, kernel.body, kernel.locals), tuple(s for _, s in kept))

@@ -1,0 +1,66 @@
+"""Calls that are rare: array-like operands, transposes asked for directly."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+
+
+@wp.kernel
+def stencil(a: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    n = a.shape[0]
+    out[i] = a[(i + n - 1) % n] + 2.0 * a[i] + a[(i + 1) % n]
+
+
+X = np.arange(6, dtype=np.float32)
+launch = wp.jax_kernel(stencil)
+
+
+def reference(x):
+    return jnp.roll(x, 1) + 2 * x + jnp.roll(x, -1)
+
+
+def test_objects_that_say_which_array_they_are():
+    class Parameter:
+        def __jax_array__(self):
+            return jnp.asarray(X)
+
+    np.testing.assert_array_equal(launch(Parameter())[0], reference(X))
+    np.testing.assert_array_equal(jax.jit(lambda: launch(Parameter())[0])(), reference(X))
+
+
+def test_under_custom_vjp_called_eagerly():
+    """JAX passes the operands of such a call as arrays of a type of its own."""
+
+    @jax.custom_vjp
+    def doubled(x):
+        return launch(x)[0]
+
+    doubled.defvjp(lambda x: (doubled(x), None), lambda _, ct: (2 * ct,))
+    np.testing.assert_array_equal(jax.grad(lambda x: doubled(x).sum())(X), np.full(6, 2, np.float32))
+
+
+@wp.kernel
+def squares(a: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = a[i] * a[i]
+
+
+def test_the_transpose_of_a_linear_launch():
+    matrix = jax.jacfwd(lambda x: launch(x)[0])(X)
+    (got,) = jax.linear_transpose(lambda x: launch(x)[0], X)(X)
+    np.testing.assert_allclose(got, matrix.T @ X, rtol=1e-6)
+
+
+def test_the_transpose_of_another_is_refused():
+    with pytest.raises(wp.errors.DifferentiationError) as error:
+        jax.linear_transpose(lambda x: wp.jax_kernel(squares)(x)[0], X)(X)
+    first, place, line, caret, hint = str(error.value).splitlines()
+    assert first == "kernel squares is not linear in its argument a, and cannot be transposed"
+    assert place.endswith(", in squares")
+    assert line == "    out[i] = a[i] * a[i]"
+    assert caret == "             ^^^^"
+    assert hint == "  hint: derivatives at a point are those of jax.vjp and jax.grad"
