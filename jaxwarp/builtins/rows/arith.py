@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.builtins.rows.expression import emit_formula
+from jaxwarp.builtins.rows.power import power
 from jaxwarp.builtins.rows.registry import (
     FLOAT,
     NUMBER,
@@ -230,7 +232,7 @@ ARITH = (
         cuda="max_of({0}, {1})", llvm=_max_llvm, partials=_selecting("gt"), doc="a if a > b else b."),
     row("pow", same("pow", 2, FLOAT), ref=_pow_ref, domain=((0.01, 20.0), (-10.0, 10.0)),
         ulp={"f32": 4.0, "f64": 4.0, "*": 1.0}, cuda={"f32": "powf({0}, {1})", "f64": "pow({0}, {1})"},
-        llvm=emit_libm("pow"), partials=_pow_partials, doc="a to the power b."),
+        llvm=emit_formula(power), partials=_pow_partials, doc="a to the power b."),
     row("fma", same("fma", 3, FLOAT), ref=_fma_ref, ulp=EXACT,
         cuda={"f32": "fmaf({0}, {1}, {2})", "f64": "fma({0}, {1}, {2})"}, llvm=emit_intrinsic("fma"),
         partials=lambda o, out, a, b, c: (b, a, o.const(1.0, a)), doc="a * b + c, rounded once."),

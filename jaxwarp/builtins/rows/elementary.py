@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.builtins.rows import vector_math
+from jaxwarp.builtins.rows.expression import Num, emit_formula
 from jaxwarp.builtins.rows.registry import FLOAT, emit_intrinsic, emit_libm, row, same
 
 Interval = tuple[float, float]
@@ -41,15 +43,19 @@ def _elementary(
     ulp: tuple[float, float] = (2.0, 2.0),
     doc: str,
     ref: Callable[..., Any] | None = None,
+    llvm: Callable[..., Num] | None = None,
 ) -> Any:
-    """`ulp` is for float32 and float64. Half types are rounded from float32: a neighbour at most."""
+    """`ulp` is for float32 and float64. Half types are rounded from float32: a neighbour at most.
+
+    `llvm` is the formula for all lanes at once; without one, the C library is called lane by lane.
+    """
     count = len(domain)
     operands = ", ".join(f"{{{i}}}" for i in range(count))
     reference = ref or _wide(fn)  # pyright: ignore[reportArgumentType]
     return row(name, same(name, count, FLOAT), ref=reference, domain=domain,
                ulp={"f32": ulp[0], "f64": ulp[1], "*": 1.0},
                cuda={"f32": f"{name}f({operands})", "f64": f"{name}({operands})"},
-               llvm=emit_libm(name), partials=partials, doc=doc)  # fmt: skip
+               llvm=emit_formula(llvm) if llvm else emit_libm(name), partials=partials, doc=doc)  # fmt: skip
 
 
 def _rsqrt_llvm(ops: Any, result: Any, types: Any, args: Any) -> str:
@@ -81,35 +87,39 @@ ELEMENTARY = (
         partials=lambda o, out, x: (o.div(o.mul(-0.5, out), x),), doc="1 / sqrt(x), each rounded."),
     _elementary("cbrt", np.cbrt, lambda o, out, x: (o.div(1.0, o.mul(3.0, o.mul(out, out))),), (-1e3, 1e3),
         ulp=(2, 4), doc="The cube root, of negative numbers too."),
-    _elementary("exp", np.exp, lambda o, out, x: (out,), (-80.0, 80.0), doc="e to the power x."),
+    _elementary("exp", np.exp, lambda o, out, x: (out,), (-80.0, 80.0), llvm=vector_math.exp, doc="e to the power x."),
     _elementary("exp2", np.exp2, lambda o, out, x: (o.mul(math.log(2.0), out),), (-100.0, 100.0),
-        doc="2 to the power x."),
+        llvm=vector_math.exp2, doc="2 to the power x."),
     _elementary("expm1", np.expm1, lambda o, out, x: (o.add(out, 1.0),), (-20.0, 20.0),
-        doc="exp(x) - 1, accurate near 0."),
-    _elementary("log", np.log, lambda o, out, x: (o.div(1.0, x),), (1e-6, 1e6), doc="The natural logarithm."),
+        llvm=vector_math.expm1, doc="exp(x) - 1, accurate near 0."),
+    _elementary("log", np.log, lambda o, out, x: (o.div(1.0, x),), (1e-6, 1e6),
+        llvm=vector_math.log, doc="The natural logarithm."),
     _elementary("log2", np.log2, lambda o, out, x: (o.div(1.0 / math.log(2.0), x),), (1e-6, 1e6),
-        doc="The logarithm to base 2."),
+        llvm=vector_math.log2, doc="The logarithm to base 2."),
     _elementary("log10", np.log10, lambda o, out, x: (o.div(1.0 / math.log(10.0), x),), (1e-6, 1e6), ulp=(3, 2),
-        doc="The logarithm to base 10."),
+        llvm=vector_math.log10, doc="The logarithm to base 10."),
     _elementary("log1p", np.log1p, lambda o, out, x: (o.div(1.0, o.add(x, 1.0)),), (-0.99, 1e3),
-        doc="log(1 + x), accurate near 0."),
-    _elementary("sin", np.sin, lambda o, out, x: (o.cos(x),), (-100.0, 100.0), doc="The sine of x radians."),
-    _elementary("cos", np.cos, lambda o, out, x: (o.neg(o.sin(x)),), (-100.0, 100.0), doc="The cosine of x radians."),
-    _elementary("tan", np.tan, lambda o, out, x: (o.add(o.mul(out, out), 1.0),), (-1.5, 1.5), ulp=(4, 2),
-        doc="The tangent of x radians."),
+        llvm=vector_math.log1p, doc="log(1 + x), accurate near 0."),
+    _elementary("sin", np.sin, lambda o, out, x: (o.cos(x),), (-100.0, 100.0),
+        llvm=vector_math.sin, doc="The sine of x radians."),
+    _elementary("cos", np.cos, lambda o, out, x: (o.neg(o.sin(x)),), (-100.0, 100.0),
+        llvm=vector_math.cos, doc="The cosine of x radians."),
+    _elementary("tan", np.tan, lambda o, out, x: (o.add(o.mul(out, out), 1.0),), (-1.5, 1.5), ulp=(4, 4),
+        llvm=vector_math.tan, doc="The tangent of x radians."),
     _elementary("asin", np.arcsin, lambda o, out, x: (_over_root(o, o.sub(1.0, o.mul(x, x))),), (-1.0, 1.0),
-        ulp=(4, 2), doc="The arc sine, in radians."),
+        ulp=(4, 3), llvm=vector_math.asin, doc="The arc sine, in radians."),
     _elementary("acos", np.arccos, lambda o, out, x: (o.neg(_over_root(o, o.sub(1.0, o.mul(x, x)))),), (-1.0, 1.0),
-        doc="The arc cosine, in radians."),
+        llvm=vector_math.acos, doc="The arc cosine, in radians."),
     _elementary("atan", np.arctan, lambda o, out, x: (o.div(1.0, o.add(o.mul(x, x), 1.0)),), (-100.0, 100.0),
-        doc="The arc tangent, in radians."),
+        llvm=vector_math.atan, doc="The arc tangent, in radians."),
     _elementary("atan2", np.arctan2, _atan2_partials, (-10.0, 10.0), (-10.0, 10.0), ulp=(3, 2),
-        doc="The angle of the point (x, y) in radians; the arguments are y, x."),
-    _elementary("sinh", np.sinh, lambda o, out, x: (o.cosh(x),), (-80.0, 80.0), ulp=(3, 3), doc="The hyperbolic sine."),
+        llvm=vector_math.atan2, doc="The angle of the point (x, y) in radians; the arguments are y, x."),
+    _elementary("sinh", np.sinh, lambda o, out, x: (o.cosh(x),), (-80.0, 80.0), ulp=(3, 3),
+        llvm=vector_math.sinh, doc="The hyperbolic sine."),
     _elementary("cosh", np.cosh, lambda o, out, x: (o.sinh(x),), (-80.0, 80.0), ulp=(2, 2),
-        doc="The hyperbolic cosine."),
+        llvm=vector_math.cosh, doc="The hyperbolic cosine."),
     _elementary("tanh", np.tanh, lambda o, out, x: (o.sub(1.0, o.mul(out, out)),), (-10.0, 10.0), ulp=(3, 3),
-        doc="The hyperbolic tangent."),
+        llvm=vector_math.tanh, doc="The hyperbolic tangent."),
     _elementary("asinh", np.arcsinh, lambda o, out, x: (_over_root(o, o.add(o.mul(x, x), 1.0)),), (-1e3, 1e3),
         ulp=(3, 3), doc="The inverse hyperbolic sine."),
     _elementary("acosh", np.arccosh, lambda o, out, x: (_over_root(o, o.sub(o.mul(x, x), 1.0)),), (1.0, 1e3),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from jaxwarp.codegen.cpu.builder import FRAME_ALIGN, VectorBuilder, memory_type
 from jaxwarp.codegen.cpu.lanes import Lanes
@@ -67,7 +67,8 @@ def _each_lane(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
     scalars = {a: to_memory(lanes, a, scalar=True) for a in op.args if lanes.strides.of[a] == 0}
     spilled = {a: _spill(lanes, type_, to_memory(lanes, a)) for a in op.args if a not in scalars}
     olds = _spill(lanes, type_, "zeroinitializer") if keep else ""
-    lane, close = _open_lane_loop(lanes)
+    every = "-1" if lanes.mask is None else lanes.bits(lanes.mask)
+    lane, close = lanes.many.lane_loop(every)
     if pointers is not None:
         pointer = _pick(lanes, "ptr", pointers, lane)
     args = [scalars[a] if a in scalars else _pick(lanes, type_, spilled[a], lane) for a in op.args]
@@ -76,32 +77,6 @@ def _each_lane(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
         function.line(f"store {type_} {old}, ptr {_slot(lanes, type_, olds, lane)}")
     close()
     return function.inst(f"load {lanes.many.wide(type_)}, ptr {olds}, align {FRAME_ALIGN}") if keep else ""
-
-
-def _open_lane_loop(lanes: Lanes) -> tuple[str, Callable[[], None]]:
-    """Starts a loop over the lanes that are on. Returns the lane's number (i64) and what ends the loop."""
-    function, bits = lanes.function, f"i{lanes.width}"
-    every = "-1" if lanes.mask is None else lanes.bits(lanes.mask)
-    before, loop, after = function.label, function.new_label("lane"), function.new_label("lanes_done")
-    function.line(f"br label %{loop}")
-    function.open(loop)
-    left, rest = function.name(), function.name()
-    hole = len(function.lines)
-    function.lines.append("")  # the phi, once the block that closes the loop is known
-    function.declare(f"declare {bits} @llvm.cttz.{bits}({bits}, i1)")
-    lane = function.inst(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
-    if lanes.width < 64:
-        lane = function.inst(f"zext {bits} {lane} to i64")
-
-    def close() -> None:
-        lower = function.inst(f"sub {bits} {left}, 1")
-        function.line(f"{rest} = and {bits} {left}, {lower}")
-        is_more = function.inst(f"icmp ne {bits} {rest}, 0")
-        function.lines[hole] = f"  {left} = phi {bits} [ {every}, %{before} ], [ {rest}, %{function.label} ]"
-        function.line(f"br i1 {is_more}, label %{loop}, label %{after}")
-        function.open(after)
-
-    return lane, close
 
 
 def _spill(lanes: Lanes, type_: str, vector: str) -> str:

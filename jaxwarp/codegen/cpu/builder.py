@@ -11,7 +11,7 @@ Rows must not trap or be undefined for any operand: lanes that are switched off 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -176,6 +176,62 @@ class VectorBuilder:
             arguments = [self.inst(f"extractelement {vector} {x}, i32 {lane}") for x in operands]
             result = self.inst(f"insertelement {vector} {result}, {type_} {call(arguments)}, i32 {lane}")
         return result
+
+    def libm_where(self, condition: str, name: str, dtype: Scalar, operands: Sequence[str], other: str) -> str:
+        """`libm` in the lanes where the condition holds, `other` in the rest: a branch that is seldom taken."""
+        function, type_ = self.function, scalar_type(dtype)
+        before, slow, after = function.label, function.new_label("seldom"), function.new_label("mostly")
+        bits, vector = f"i{self.width}", self.type(dtype)
+        mask = condition if self.width == 1 else self.inst(f"bitcast {self.mask_type} {condition} to {bits}")
+        function.line(f"br i1 {self.inst(f'icmp ne {bits} {mask}, 0')}, label %{slow}, label %{after}")
+        function.open(slow)
+        if self.width == 1:
+            found = self.libm(name, dtype, operands)
+        else:
+            spilled = [self._spill(dtype, x) for x in operands]
+            results = self._spill(dtype, other)
+            lane, close = self.lane_loop(mask)
+            one = VectorBuilder(1, function)
+            picked = [self.inst(f"load {type_}, ptr {self._element(dtype, x, lane)}") for x in spilled]
+            function.line(f"store {type_} {one.libm(name, dtype, picked)}, ptr {self._element(dtype, results, lane)}")
+            close()
+            found = self.inst(f"load {vector}, ptr {results}, align {FRAME_ALIGN}")
+        end = function.label
+        function.line(f"br label %{after}")
+        function.open(after)
+        return self.inst(f"phi {vector} [ {other}, %{before} ], [ {found}, %{end} ]")
+
+    def lane_loop(self, bits: str) -> tuple[str, Callable[[], None]]:
+        """Starts a loop over the lanes whose bit is set (one is). Returns the lane, i64, and what ends the loop."""
+        function, type_ = self.function, f"i{self.width}"
+        before, loop, after = function.label, function.new_label("lane"), function.new_label("lanes_done")
+        function.line(f"br label %{loop}")
+        function.open(loop)
+        left, rest = function.name(), function.name()
+        hole = len(function.lines)
+        function.lines.append("")  # the phi, once the block that closes the loop is known
+        function.declare(f"declare {type_} @llvm.cttz.{type_}({type_}, i1)")
+        lane = function.inst(f"call {type_} @llvm.cttz.{type_}({type_} {left}, i1 true)")
+        if self.width < 64:
+            lane = function.inst(f"zext {type_} {lane} to i64")
+
+        def close() -> None:
+            lower = function.inst(f"sub {type_} {left}, 1")
+            function.line(f"{rest} = and {type_} {left}, {lower}")
+            is_more = function.inst(f"icmp ne {type_} {rest}, 0")
+            function.lines[hole] = f"  {left} = phi {type_} [ {bits}, %{before} ], [ {rest}, %{function.label} ]"
+            function.line(f"br i1 {is_more}, label %{loop}, label %{after}")
+            function.open(after)
+
+        return lane, close
+
+    def _spill(self, dtype: Scalar, vector: str) -> str:
+        memory = self.function.alloca(f"[{self.width} x {scalar_type(dtype)}]")
+        self.function.line(f"store {self.type(dtype)} {vector}, ptr {memory}, align {FRAME_ALIGN}")
+        return memory
+
+    def _element(self, dtype: Scalar, memory: str, lane: str) -> str:
+        return self.inst(f"getelementptr {scalar_type(dtype)}, ptr {memory}, i64 {lane}")
 
     def half_to_float(self, dtype: Scalar, operand: str) -> str:
         """float16 or bfloat16 bits (`i16`) to float32, exactly.

@@ -1,0 +1,100 @@
+"""Elementary functions on the CPU: stated accuracy over the whole range, the same bits at every width, no calls."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from builtin_cases import distance, specials
+from cpukit import Make
+
+from jaxwarp.builtins.rows import ROWS, ulp
+from jaxwarp.codegen.cpu import compile_cpu, run_cpu
+from jaxwarp.ir.nodes import Kernel
+from jaxwarp.passes import prepare
+from jaxwarp.types import Scalar, float32, float64
+
+FORMULAS = (
+    "acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "pow", "sin",
+    "sinh", "tan", "tanh",
+)  # fmt: skip
+COUNT = 3000
+TYPES = pytest.mark.parametrize("dtype", [float32, float64], ids=lambda t: t.short)
+
+
+def any_bits(rng: np.random.Generator, dtype: Scalar) -> np.ndarray:
+    bits = np.uint32 if dtype is float32 else np.uint64
+    return rng.integers(0, np.iinfo(bits).max, COUNT, bits, endpoint=True).view(dtype.numpy)
+
+
+def arguments(rng: np.random.Generator, dtype: Scalar) -> np.ndarray:
+    """Floats of all sizes, of usual sizes, at the edges; and those next to multiples of a right angle."""
+    sizes = [rng.uniform(-s, s, COUNT) for s in (1e-3, 1.0, 10.0, 90.0, 750.0, 1e5)]
+    angles = np.round(rng.uniform(-80_000, 80_000, COUNT)) * (np.pi / 2)
+    near_one = 1 + rng.uniform(-1e-3, 1e-3, COUNT)
+    values = np.concatenate([*sizes, angles, near_one, np.exp2(rng.uniform(-1070, 1020, COUNT))])
+    with np.errstate(all="ignore"):
+        return np.concatenate([values.astype(dtype.numpy), any_bits(rng, dtype), specials(dtype)])
+
+
+def function(name: str, dtype: Scalar, count: int) -> Kernel:
+    m = Make()
+    sources, target, i = [m.array(None, dtype=dtype) for _ in range(count)], m.array(None, dtype=dtype), m.tid(0)
+    m.store(target, (i,), m.op(name, *[m.load(p, (i,)) for p in sources]))
+    return prepare(m.kernel())
+
+
+def operands(name: str, dtype: Scalar) -> list[np.ndarray]:
+    rng = np.random.default_rng(len(name))
+    first = arguments(rng, dtype)
+    if name not in ("pow", "atan2"):
+        return [first]
+    second = rng.permutation(first)
+    if name == "pow":
+        # Exponents whose power is neither 0 nor infinite.
+        with np.errstate(all="ignore"):
+            size = np.log2(np.abs(first.astype(np.longdouble)))
+            reachable = rng.uniform(-1, 1, len(first)) * (np.finfo(dtype.numpy).maxexp / size)
+            second = np.where(rng.random(len(first)) < 0.7, reachable, second).astype(dtype.numpy)
+    return [first, second]
+
+
+@TYPES
+@pytest.mark.parametrize("name", FORMULAS)
+def test_accuracy_over_the_whole_range(name, dtype):
+    inputs = operands(name, dtype)
+    kernel = function(name, dtype, len(inputs))
+    results = []
+    for width in (1, 16):
+        results.append(np.zeros_like(inputs[0]))
+        run_cpu(kernel, (len(inputs[0]),), [*inputs, results[-1]], width)
+    one, many = results
+    np.testing.assert_array_equal(one, many)
+    np.testing.assert_array_equal(np.signbit(one[~np.isnan(one)]), np.signbit(many[~np.isnan(one)]))
+    expected = ROWS[name].ref(*inputs)
+    with np.errstate(all="ignore"):
+        wrong = distance(one, expected)
+    worst = int(np.argmax(wrong))
+    where = ", ".join(repr(x[worst].item()) for x in inputs)
+    assert wrong[worst] <= ulp(ROWS[name], dtype), f"{name}({where}) = {one[worst]!r}, expected {expected[worst]!r}"
+    zero = expected == 0
+    np.testing.assert_array_equal(np.signbit(one[zero]), np.signbit(expected[zero]))
+
+
+@TYPES
+@pytest.mark.parametrize("name", FORMULAS)
+def test_no_library_call_but_for_huge_angles(name, dtype):
+    text = compile_cpu(function(name, dtype, 2 if name in ("pow", "atan2") else 1), 16).text
+    called = set(re.findall(r"call \S+ @(?!llvm)(\w+)", text))
+    suffix = "f" if dtype is float32 else ""
+    assert called == ({name + suffix} if name in ("sin", "cos", "tan") else set())
+
+
+def test_huge_angles_between_others():
+    x = np.array([1.0, 1e30, -2.0, -3e38, np.inf, 5e5, np.nan, 0.5] * 5, np.float32)
+    for name in ("sin", "cos", "tan"):
+        for width in (1, 8, 16):
+            got = np.zeros_like(x)
+            run_cpu(function(name, float32, 1), (len(x),), [x, got], width)
+            assert np.all(distance(got, ROWS[name].ref(x)) <= ulp(ROWS[name], float32))

@@ -1,0 +1,186 @@
+"""Fits the polynomials of the elementary functions and writes jaxwarp/builtins/rows/coefficients.py.
+
+    python tools/fit_elementary.py        (needs mpmath)
+
+Each is the minimax polynomial, in the stated weight, of a function on an interval, by Remez's exchange algorithm in
+60 digits, then rounded. The printed error is that of the rounded polynomial, as a power of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.dps = 60
+TARGET = Path(__file__).parents[1] / "jaxwarp/builtins/rows/coefficients.py"
+Real = Any
+Function = Callable[[Real], Real]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """sum of c[i] z**i ~ function(z) on low ... high; |error| * weight(z) is made small. `counts`: of f32, f64."""
+
+    name: str
+    doc: str
+    function: Function
+    weight: Function
+    low: Real
+    high: Real
+    counts: dict[str, int]
+
+
+def remez(fit: Fit, count: int) -> list[Real]:
+    """Coefficients of the minimax polynomial with `count` of them."""
+    middle, half = (fit.low + fit.high) / 2, (fit.high - fit.low) / 2
+    points = [middle - half * mp.cos(mp.pi * (i + mp.mpf(1) / 2) / (count + 1)) for i in range(count + 1)]
+    grid = [middle - half * mp.cos(mp.pi * i / (40 * count)) for i in range(40 * count + 1)]
+    values = [(fit.function(z), fit.weight(z)) for z in grid]
+    coefficients: list[Real] = []
+    for _ in range(12):
+        rows = [[z**i for i in range(count)] + [(-1) ** k / fit.weight(z)] for k, z in enumerate(points)]
+        solved = mp.lu_solve(mp.matrix(rows), mp.matrix([fit.function(z) for z in points]))
+        coefficients = list(solved)[:count]
+        errors = [(horner(coefficients, z) - f) * w for z, (f, w) in zip(grid, values, strict=True)]
+        points = extremes(grid, errors, count + 1)
+        if max(map(abs, errors)) < abs(solved[count]) * mp.mpf("1.001"):
+            break
+    return coefficients
+
+
+def extremes(grid: list[Real], errors: list[Real], count: int) -> list[Real]:
+    """`count` points where the error is largest in runs of one sign."""
+    runs: list[int] = []
+    for i, error in enumerate(errors):
+        if runs and (errors[runs[-1]] > 0) == (error > 0):
+            if abs(error) > abs(errors[runs[-1]]):
+                runs[-1] = i
+        else:
+            runs.append(i)
+    while len(runs) > count:
+        runs.pop(0 if abs(errors[runs[0]]) < abs(errors[runs[-1]]) else -1)
+    if len(runs) < count:
+        raise SystemExit("the exchange lost points: fewer coefficients, or more digits")
+    return [grid[i] for i in runs]
+
+
+def horner(coefficients: list[Real], z: Real) -> Real:
+    total = mp.mpf(0)
+    for c in reversed(coefficients):
+        total = total * z + c
+    return total
+
+
+def series(function: Function, order: int) -> Function:
+    """Of a function with removable singularities at 0: more digits near them."""
+
+    def evaluate(z: Real) -> Real:
+        with mp.workdps(60 + 25 * order):
+            return function(z if abs(z) > mp.mpf(10) ** -20 else mp.mpf(10) ** -20)
+
+    return evaluate
+
+
+def _atanh_part(z: Real) -> Real:
+    s = mp.sqrt(z)
+    return (2 * mp.atanh(s) / s - 2) / z
+
+
+def _root(function: Function) -> Function:
+    return lambda z: (function(mp.sqrt(z)) / mp.sqrt(z) - 1) / z
+
+
+LN2 = mp.log(2)
+LOG_END = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.001")
+SIN_END = (mp.pi / 4) ** 2 * mp.mpf("1.001")
+FITS = (
+    Fit("EXP", "(exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2, weighted for expm1",
+        series(lambda r: (mp.exp(r) - 1 - r) / r**2, 2), lambda r: abs(r) + mp.mpf("1e-9"),
+        -LN2 * mp.mpf("0.501"), LN2 * mp.mpf("0.501"), {"f32": 5, "f64": 11}),
+    Fit("EXP2", "(2**r - 1) / r on |r| <= 1/2; 'mid' is for float32 powers computed in float64",
+        series(lambda r: (mp.power(2, r) - 1) / r, 2), lambda r: abs(r) + mp.mpf("1e-9"),
+        mp.mpf("-0.501"), mp.mpf("0.501"), {"f32": 6, "mid": 8, "f64": 12}),
+    Fit("LOG", "(2 atanh(s) / s - 2) / z in z = s**2, |s| <= (sqrt(2) - 1) / (sqrt(2) + 1)",
+        series(_atanh_part, 2), lambda z: z / 2 + mp.mpf("1e-9"), mp.mpf(0), LOG_END, {"f32": 4, "mid": 5, "f64": 7}),
+    Fit("LOG_TAIL", "the same less 2/3, divided by z once more",
+        series(lambda z: (_atanh_part(z) - mp.mpf(2) / 3) / z, 3), lambda z: z**2 / 2 + mp.mpf("1e-12"),
+        mp.mpf(0), LOG_END, {"f64": 8}),
+    Fit("SIN", "(sin(r) / r - 1) / z in z = r**2, |r| <= pi / 4", series(_root(mp.sin), 2),
+        lambda z: z + mp.mpf("1e-9"), mp.mpf(0), SIN_END, {"f32": 3, "f64": 6}),
+    Fit("COS", "(cos(r) - 1 + z / 2) / z**2 in z = r**2, |r| <= pi / 4",
+        series(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, 3), lambda z: z**2 + mp.mpf("1e-12"),
+        mp.mpf(0), SIN_END, {"f32": 3, "f64": 6}),
+    Fit("ATAN", "(atan(t) / t - 1) / z in z = t**2, |t| <= tan(pi / 8)", series(_root(mp.atan), 2),
+        lambda z: z + mp.mpf("1e-9"), mp.mpf(0), (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001"), {"f32": 5, "f64": 11}),
+    Fit("ASIN", "(asin(t) / t - 1) / z in z = t**2, |t| <= 1/2", series(_root(mp.asin), 2),
+        lambda z: z + mp.mpf("1e-9"), mp.mpf(0), mp.mpf("0.2501"), {"f32": 5, "f64": 12}),
+)  # fmt: skip
+
+# A number as a sum of floats: the first `bits` bits (0: as many as fit), then what is left, and so on.
+PARTS = (
+    ("LN2", "log(2)", mp.log(2), 2, 0),
+    ("LN2_SHORT", "log(2); times an exponent the first is exact", mp.log(2), 2, {"f32": 15, "f64": 41}),
+    ("LOG10_2_SHORT", "log10(2); times an exponent the first is exact", mp.log10(2), 2, {"f32": 15, "f64": 41}),
+    ("LOG2_E", "1 / log(2)", 1 / mp.log(2), 2, 0),
+    ("LOG10_E", "1 / log(10)", 1 / mp.log(10), 2, 0),
+    ("TWO_THIRDS", "2 / 3", mp.mpf(2) / 3, 2, 0),
+    ("HALF_PI", "pi / 2", mp.pi / 2, 3, 0),
+    ("QUARTER_PI", "pi / 4", mp.pi / 4, 2, 0),
+)
+
+
+def parts(value: Real, count: int, kind: str, bits: int) -> list[float]:
+    found = []
+    for i in range(count):
+        if bits and i == 0:
+            unit = mp.mpf(2) ** (mp.floor(mp.log(value, 2)) + 1 - bits)
+            part = float(mp.nint(value / unit) * unit)
+        else:
+            part = rounded(value, kind)
+        found.append(part)
+        value -= mp.mpf(part)
+    return found
+
+
+def rounded(c: Real, kind: str) -> float:
+    return float(np.float32(float(c))) if kind == "f32" else float(c)
+
+
+def error(fit: Fit, coefficients: list[float]) -> float:
+    points = [fit.low + (fit.high - fit.low) * i / 500 for i in range(501)]
+    exact = [mp.mpf(c) for c in coefficients]
+    worst = max(abs((horner(exact, z) - fit.function(z)) * fit.weight(z)) for z in points)
+    return float(mp.log(worst, 2))
+
+
+def main() -> None:
+    lines = [
+        '"""Polynomials of the elementary functions, lowest power first. Written by tools/fit_elementary.py."""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
+    for fit in FITS:
+        lines += [f"# {fit.doc}.", f"{fit.name} = {{"]
+        for kind, count in fit.counts.items():
+            numbers = [rounded(c, kind) for c in remez(fit, count)]
+            bits = error(fit, numbers)
+            print(f"{fit.name:10} {kind}  {count:2} coefficients, error 2**{bits:.1f}")
+            lines += [f'    "{kind}": (  # error 2**{bits:.1f}', *(f"        {n!r}," for n in numbers), "    ),"]
+        lines += ["}", ""]
+    for name, doc, value, count, bits in PARTS:
+        lines += [f"# {doc}.", f"{name} = {{"]
+        for kind in ("f32", "f64"):
+            numbers = parts(mp.mpf(value), count, kind, bits[kind] if isinstance(bits, dict) else bits)
+            lines += [f'    "{kind}": ({", ".join(map(repr, numbers))}),']
+        lines += ["}", ""]
+    TARGET.write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
