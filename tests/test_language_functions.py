@@ -253,9 +253,10 @@ def test_cells_with_lines_that_are_not_python():
 def test_source_that_cannot_be_found():
     scope = {"wp": wp}
     with pytest.raises(KernelValueError) as caught:
-        exec("@wp.kernel\ndef lost(a: wp.array[float]):\n    a[0] = 1.0\n", scope)
+        # Not "<string>": since Python 3.13 that name has the text of `python -c`, which is how test workers start.
+        exec(compile("@wp.kernel\ndef lost(a: wp.array[float]):\n    a[0] = 1.0\n", "<nowhere>", "exec"), scope)
     assert str(caught.value) == (
-        "the source of lost is not available (<string>)\n"
+        "the source of lost is not available (<nowhere>)\n"
         "  hint: define it in a file or a notebook cell; for source made by a program, register the text before exec: "
         "linecache.cache[name] = (len(text), None, text.splitlines(True), name), compiled under that name"
     )
