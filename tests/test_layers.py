@@ -18,7 +18,7 @@ MAX_FUNCTION_LINES = 100
 
 # A module may import from its own layer and from those before it; within one layer, cycles are excluded too.
 LAYERS = (
-    ("errors", "types", "config"),
+    ("errors", "types", "config", "deep"),
     ("ir",),
     ("builtins",),
     ("frontend", "passes", "vjp", "codegen"),
@@ -27,7 +27,7 @@ LAYERS = (
 )
 # `codegen` prints what `passes` prepare; the other neighbours do not know each other.
 NEIGHBOURS = {("vjp", "passes"), ("codegen", "passes"), ("types", "errors")}
-WITHOUT_JAX = ("errors", "types", "ir", "builtins", "frontend", "passes", "vjp", "codegen")
+WITHOUT_JAX = ("errors", "types", "deep", "ir", "builtins", "frontend", "passes", "vjp", "codegen")
 
 
 def modules() -> dict[str, Path]:

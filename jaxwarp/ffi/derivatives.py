@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad
 
+from jaxwarp.deep import roomy
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.ir.nodes import Kernel, Load, walk
@@ -23,12 +24,14 @@ _CACHE = 512
 
 
 @functools.lru_cache(maxsize=_CACHE)
+@roomy
 def _tangent(kernel: Kernel, wanted: tuple[int, ...]) -> Derived:
     derived = tangent(kernel, wanted)
     return Derived(intern_kernel(derived.kernel), derived.slots)
 
 
 @functools.lru_cache(maxsize=_CACHE)
+@roomy
 def _adjoint(kernel: Kernel, wanted: tuple[int, ...]) -> Derived:
     derived = adjoint(kernel, wanted)
     return Derived(intern_kernel(derived.kernel), derived.slots)

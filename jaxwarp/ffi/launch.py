@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.effects import analyze
@@ -25,6 +26,7 @@ _kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary
 _kernels_lock = threading.Lock()
 
 
+@roomy
 def intern_kernel(kernel: Kernel) -> Kernel:
     """The one kernel object with this content, so that launches of equal kernels compare equal."""
     with _kernels_lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend import calls, intrinsics, loops, statements
 from jaxwarp.frontend.branches import execute
@@ -33,6 +34,16 @@ def lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], m
         types: concrete, one per argument.
         max_unroll: loops of at most so many turns, known when lowering, are unrolled.
     """
+    try:
+        return _lower(source, names, types, max_unroll)
+    except RecursionError:
+        raise KernelTypeError(
+            f"{source.name} is nested too deeply for Python's recursion limit", source.signature_loc
+        ) from None
+
+
+@roomy
+def _lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], max_unroll: int) -> ir.Kernel:
     context = Context(max_unroll=max_unroll)
     params = tuple(parameter(name, dtype) for name, dtype in zip(names, types, strict=True))
     frame = Frame(context, source, {})
@@ -40,12 +51,7 @@ def lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], m
         context.builder.loc = source.signature_loc
         for param, dtype in zip(params, types, strict=True):
             frame.variables[param.name] = _argument(frame, param, dtype)
-        try:
-            execute(frame, source.tree.body, frozenset())
-        except RecursionError:
-            raise KernelTypeError(
-                f"{source.name} is nested too deeply for Python's recursion limit", source.signature_loc
-            ) from None
+        execute(frame, source.tree.body, frozenset())
     rank = context.tid[0] if context.tid is not None else 1
     return verify(context.builder.finish(source.name, rank, params))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError, KernelError
 from jaxwarp.ir.nodes import (
     ATOMIC_KINDS,
@@ -28,6 +29,7 @@ from jaxwarp.ir.nodes import (
 from jaxwarp.types import Scalar, bool_, int32, int64
 
 
+@roomy
 def verify(kernel: Kernel) -> Kernel:
     """Returns the kernel; raises InternalError naming the operation that is wrong."""
     names = [p.name for p in (*kernel.params, *kernel.locals)]

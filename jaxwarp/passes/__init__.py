@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from jaxwarp.deep import roomy
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.contract_fma import contract_fma
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.widen_half import widen_half
 
 
+@roomy
 def prepare(kernel: Kernel, *, fma: bool = True) -> Kernel:
     """The kernel as backends compile it: simplified, half precision widened, and (with `fma`) products contracted."""
     kernel = widen_half(simplify(kernel))

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Atomic, Block, Kernel, Load, Op, Param, Size, Store, Tid, Value
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import int32
 
 
+@roomy
 def batch(kernel: Kernel, axes: Sequence[int | None], size: int | None = None) -> Kernel:
     """The kernel that does the work of `size` launches in one; grid axis 0 counts them.
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jaxwarp.deep import roomy
 from jaxwarp.errors import Loc
 from jaxwarp.ir.nodes import Atomic, Block, For, Kernel, Load, Op, Param, Store, walk
 from jaxwarp.passes import affine
@@ -120,6 +121,7 @@ class Effects:
         return wanted <= solved
 
 
+@roomy
 def analyze(kernel: Kernel) -> Effects:
     """Reads, writes and atomic updates of every parameter."""
     return Effects(kernel)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from jaxwarp.builtins.rows import ROWS
+from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.interpret import evaluate, trip_counts
 from jaxwarp.ir.nodes import (
@@ -48,6 +49,7 @@ from jaxwarp.passes.rewrite import Rewriter, rebuild
 from jaxwarp.types import Scalar, bool_
 
 
+@roomy
 def simplify(kernel: Kernel) -> Kernel:
     """The kernel with fewer operations."""
     return eliminate(_Simplify(kernel).kernel(kernel))

@@ -21,6 +21,7 @@ import llvmlite.binding as llvm
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.cpu.function import emit_function
 from jaxwarp.codegen.cpu.target import Machine, choose_grain, choose_width, host
+from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.nodes import Kernel
 
@@ -64,6 +65,7 @@ class CpuCode:
     width: int
 
 
+@roomy
 def compile_cpu(kernel: Kernel, width: int | None = None) -> CpuCode:
     """Code for a kernel that `passes.prepare` has prepared.
 

@@ -12,6 +12,7 @@ from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
 from jaxwarp.codegen.cuda.statements import Line
+from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelValueError, Loc
 from jaxwarp.ir.nodes import Call, Kernel, Tid, walk
 
@@ -56,6 +57,7 @@ class CudaCode:
     lines: tuple[Loc | None, ...]
 
 
+@roomy
 def print_cuda(kernel: Kernel, index_bits: int = 32, block: int = DEFAULT_BLOCK, comments: bool = False) -> CudaCode:
     """The CUDA C++ text of a kernel that `passes.prepare` has been over.
 

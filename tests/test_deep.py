@@ -1,0 +1,66 @@
+"""Kernels deeper than Python's recursion limit, and programs that are deep themselves."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+from language import define
+
+from jaxwarp import jax_kernel
+from jaxwarp.deep import roomy
+
+HEAD = "@wp.kernel\ndef k(a: wp.array[float], out: wp.array[float]):\n    i = wp.tid()\n"
+
+
+def test_a_sum_of_hundreds_of_terms():
+    terms = 600
+    kernel = define(f"{HEAD}    out[i] = {' + '.join(['a[i]'] * terms)}\n")["k"]
+    (got,) = jax_kernel(kernel)(np.arange(3, dtype=np.float32))
+    np.testing.assert_array_equal(got, np.arange(3) * terms)
+
+
+def test_hundreds_of_early_returns():
+    count = 150
+    body = "".join(f"    if a[i] == {n}.0:\n        return\n    out[i] += 1.0\n" for n in range(count))
+    kernel = define(HEAD + body)["k"]
+    (got,) = jax_kernel(kernel)(np.array([0, 7, 149, 200], np.float32))
+    np.testing.assert_array_equal(got, [0, 7, 149, 150])
+    assert kernel.source("cuda").count("if (") >= count
+
+
+def at_depth(frames: int, function):
+    return function() if frames == 0 else at_depth(frames - 1, function)
+
+
+def test_a_small_kernel_in_a_deep_program():
+    body = "    if a[i] > 0.0:\n        for j in range(3):\n            out[i] = ((a[i] + 1.0) * 2.0 + float(j))\n"
+    shallow, deep = (define(HEAD + body)["k"] for _ in range(2))
+    source = at_depth(sys.getrecursionlimit() - 250, lambda: deep.source("cuda"))
+    assert source == shallow.source("cuda")
+
+
+def depth(n: int) -> int:
+    return 0 if n == 0 else 1 + depth(n - 1)
+
+
+def test_the_settings_of_the_process_are_as_before():
+    before = sys.getrecursionlimit(), threading.stack_size()
+    assert roomy(depth)(5 * before[0]) == 5 * before[0]
+    assert (sys.getrecursionlimit(), threading.stack_size()) == before
+    with pytest.raises(RecursionError):
+        depth(5 * before[0])
+
+
+def test_errors_come_through_and_endless_recursion_ends():
+    def fails(n: int) -> int:
+        if n == 0:
+            raise KeyError("at the bottom")
+        return fails(n - 1)
+
+    with pytest.raises(KeyError, match="at the bottom"):
+        roomy(fails)(5000)
+    with pytest.raises(RecursionError):
+        roomy(fails)(-1)
