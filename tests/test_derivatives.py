@@ -337,3 +337,43 @@ def test_an_exported_gradient_runs_in_another_process(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     expected = jax.grad(lambda x: relaxed_reference(x, 50).sum())(X)
     np.testing.assert_allclose(eval(done.stdout), expected, rtol=1e-9)
+
+
+@wp.kernel
+def doubled(a: wp.array[wp.float64], y: wp.array[wp.float64]):
+    i = wp.tid()
+    y[i] = a[i] * wp.float64(2.0)
+
+
+def test_an_in_out_argument_that_is_not_written_goes_through():
+    call = wp.jax_kernel(doubled, num_outputs=2, in_out_argnames=["a"])
+    total = lambda a: sum(jnp.sum(o) for o in call(a))  # noqa: E731
+    np.testing.assert_array_equal(jax.grad(total)(np.ones(3)), 3.0)
+    (transposed,) = jax.linear_transpose(call, np.ones(3))([np.ones(3), np.ones(3)])
+    np.testing.assert_array_equal(transposed, 3.0)
+
+
+@wp.kernel
+def stairs(x: wp.array[wp.float64], y: wp.array[wp.float64]):
+    i = wp.tid()
+    y[i] = wp.float64(int(x[i]))
+
+
+def test_what_does_not_move_has_a_zero_derivative():
+    launched = lambda x: wp.jax_kernel(stairs)(x)[0]  # noqa: E731
+    np.testing.assert_array_equal(jax.jacfwd(launched)(X), 0.0)
+    np.testing.assert_array_equal(jax.grad(lambda x: launched(x).sum())(X), 0.0)
+
+
+@wp.kernel
+def scattered(x: wp.array[wp.float64], place: wp.array[int], y: wp.array[wp.float64]):
+    i = wp.tid()
+    y[place[i]] = x[i] * x[i]
+
+
+def test_scatter_at_places_that_only_the_caller_knows_to_differ():
+    place = np.array([3, 0, 5, 1, 4, 2], np.int32)
+    launched = lambda x: wp.jax_kernel(scattered)(x, place)[0]  # noqa: E731
+    reference = lambda x: jnp.zeros(6).at[place].set(x * x)  # noqa: E731
+    for derive in (lambda f: jax.grad(scalar(f)), lambda f: jax.hessian(scalar(f))):
+        close(jax.jit(derive(launched))(X), jax.jit(derive(reference))(X))

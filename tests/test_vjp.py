@@ -8,37 +8,25 @@ of the adjoint against central differences of the adjoint (second order).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import derivativekit as kit
 import hostcuda
 import numpy as np
 import pytest
+from derivativekit import Case, feed, run
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Kernel, Param, Value
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 from jaxwarp.types import float32, float64, int32
 from jaxwarp.vjp.adjoint import adjoint
-from jaxwarp.vjp.derived import Derived
 from jaxwarp.vjp.tangent import tangent
 
 N = 5
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    kernel: Kernel
-    grid: tuple[int, ...]
-    buffers: list[np.ndarray]
-    wanted: tuple[int, ...]
-    outputs: tuple[int, ...]
-    second_order: bool = True
 
 
 CASES: dict[str, Callable[[], Case]] = {}
@@ -263,27 +251,85 @@ def result_of_a_loop_read_by_a_second_one() -> Case:
     return Case("", build("k", [X, Y], body), (N,), [random(N), np.zeros(N)], (0,), (1,))
 
 
-def run(kernel: Kernel, grid: tuple[int, ...], buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
-    copies = [np.array(b) for b in buffers]
-    interpret(verify(kernel), grid, copies, max_steps=100_000)
-    return copies
+# Each of these was wrong once, or was found by looking for what could be.
 
 
-def feed(derived: Derived, primals: Sequence[np.ndarray], moved: dict[int, np.ndarray]) -> list[np.ndarray]:
-    """Buffers of a derivative kernel: `moved` are tangents or cotangents, zero where none is given."""
-    return [
-        np.array(primals[s.index] if s.kind == "primal" else moved.get(s.index, np.zeros(primals[s.index].shape)))
-        for s in derived.slots
-    ]
+@case
+def one_element_stored_by_every_thread() -> Case:
+    def body(b, s, y):
+        b.tid(0)
+        v = b.load(s, [])
+        b.store(y, [b.integer(0)], b.mul(v, v))
+
+    kernel = build("k", [("s", float64, ()), Y], body)
+    return Case("", kernel, (N,), [np.array(1.3), np.zeros(1)], (0,), (1,))
 
 
-def results(derived: Derived, buffers: Sequence[np.ndarray], kind: str) -> dict[int, np.ndarray]:
-    return {s.index: b for s, b in zip(derived.slots, buffers, strict=True) if s.kind == kind and s.writes}
+@case
+def elements_squared_one_by_one_in_a_dynamic_loop() -> Case:
+    def body(b, x, a):
+        i = b.tid(0)
+
+        def step(k):
+            v = b.load(a, [i, k])
+            b.store(a, [i, k], b.mul(v, b.mul(v, b.load(x, [i]))))
+            return ()
+
+        b.for_(b.integer(0), b.size(a, 1), b.integer(1), [], step)
+
+    kernel = build("k", [X, ("a", float64, (None, None))], body)
+    return Case("", kernel, (N,), [random(N), random(N, 3)], (0, 1), (1,))
 
 
-def difference(f: Callable[[float], dict[int, np.ndarray]], eps: float = 1e-6) -> dict[int, np.ndarray]:
-    high, low = f(eps), f(-eps)
-    return {i: (high[i] - low[i]) / (2 * eps) for i in high}
+@case
+def condition_of_a_while_reads_what_its_body_stores() -> Case:
+    def body(b, x, a, y):
+        i = b.tid(0)
+
+        def step(c):
+            d = b.mul(c, b.add(b.load(x, [i]), 1.0))
+            b.store(a, [i], d)
+            return [d]
+
+        (c,) = b.while_([b.load(x, [i])], lambda c: b.lt(b.load(a, [i]), 5.0), step)
+        b.store(y, [i], b.mul(c, b.load(a, [i])))
+
+    kernel = build("k", [X, ("a", float64, (None,)), Y], body)
+    return Case("", kernel, (N,), [random(N), random(N), np.zeros(N)], (0, 1), (1, 2))
+
+
+@case
+def element_used_in_a_branch_before_and_after_it() -> Case:
+    def body(b, x, a, y):
+        i = b.tid(0)
+        v = b.load(x, [i])
+        places = []
+
+        def branch():
+            # An index of the branch's own, equal to the one outside.
+            places.append(b.call(ROWS["add"], i, b.integer(1)))
+            b.store(a, [places[0]], b.mul(b.load(a, [places[0]]), v))
+            b.atomic("add", y, [i], b.load(a, [places[0]]))
+            return ()
+
+        b.if_(b.gt(v, 0.5), branch)
+        outer = b.call(ROWS["add"], i, b.integer(1))
+        b.store(a, [outer], b.sin(v))
+
+    kernel = build("k", [X, ("a", float64, (None,)), Y], body)
+    return Case("", kernel, (N,), [random(N), random(N + 1), np.zeros(N)], (0, 1), (1, 2))
+
+
+@case
+def root_in_the_side_not_taken() -> Case:
+    """At 0 the factor of the root is infinite; it is not to reach the gradient."""
+
+    def body(b, x, y):
+        i = b.tid(0)
+        v = b.sub(b.load(x, [i]), b.load(x, [i]))
+        b.store(y, [i], b.select(b.gt(v, 0.0), b.mul(b.sqrt(v), 3.0), b.load(x, [i])))
+
+    return Case("", build("k", [X, Y], body), (N,), [random(N), np.zeros(N)], (0,), (1,))
 
 
 @pytest.fixture(params=CASES, ids=str)
@@ -291,80 +337,20 @@ def example(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]()
 
 
-def directions(case: Case, seed: int) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
-    rng = np.random.default_rng(seed)
-    tangents = {i: rng.standard_normal(case.buffers[i].shape) for i in case.wanted}
-    cotangents = {i: rng.standard_normal(case.buffers[i].shape) for i in case.outputs}
-    return tangents, cotangents
-
-
-def moved(case: Case, tangents: dict[int, np.ndarray], eps: float) -> list[np.ndarray]:
-    return [b + eps * tangents[i] if i in tangents else b for i, b in enumerate(case.buffers)]
-
-
-def push(case: Case, tangents: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    derived = tangent(case.kernel, case.wanted)
-    return results(derived, run(derived.kernel, case.grid, feed(derived, case.buffers, tangents)), "tangent")
-
-
-def pull(case: Case, buffers: Sequence[np.ndarray], cotangents: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    derived = adjoint(case.kernel, case.wanted)
-    incoming = {s.index: cotangents[s.index] for s in derived.slots if s.kind == "cotangent" and s.reads}
-    found = results(derived, run(derived.kernel, case.grid, feed(derived, buffers, incoming)), "cotangent")
-    return {i: found[i] for i in case.wanted}
-
-
 def test_tangent_is_the_directional_derivative(example):
-    tangents, _ = directions(example, 0)
-    pushed = push(example, tangents)
-    expected = difference(lambda e: dict(enumerate(run(example.kernel, example.grid, moved(example, tangents, e)))))
-    for i in example.outputs:
-        np.testing.assert_allclose(pushed[i], expected[i], rtol=2e-5, atol=1e-6)
+    kit.check_tangent(example)
 
 
 def test_adjoint_is_the_transpose_of_the_tangent(example):
-    tangents, cotangents = directions(example, 1)
-    pushed, pulled = push(example, tangents), pull(example, example.buffers, cotangents)
-    forward = sum((cotangents[i] * pushed[i]).sum() for i in example.outputs)
-    backward = sum((pulled[i] * t).sum() for i, t in tangents.items())
-    np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-12)
+    kit.check_adjoint(example)
 
 
 def test_adjoint_of_the_tangent_is_the_adjoint(example):
-    _, cotangents = directions(example, 2)
-    first = tangent(example.kernel, example.wanted)
-    positions = {s.index: n for n, s in enumerate(first.slots) if s.kind == "tangent"}
-    wanted = [positions[i] for i in example.wanted]
-    second = adjoint(first.kernel, wanted)
-    inner = [example.buffers[s.index] if s.kind == "primal" else np.full(example.buffers[s.index].shape, np.nan)
-             for s in first.slots]  # fmt: skip
-    incoming = {positions[i]: c for i, c in cotangents.items()}
-    incoming = {s.index: incoming.get(s.index, np.zeros(inner[s.index].shape))
-                for s in second.slots if s.kind == "cotangent" and s.reads}  # fmt: skip
-    found = results(second, run(second.kernel, example.grid, feed(second, inner, incoming)), "cotangent")
-    expected = pull(example, example.buffers, cotangents)
-    for i, position in zip(example.wanted, wanted, strict=True):
-        np.testing.assert_allclose(found[position], expected[i], rtol=1e-12, atol=1e-13)
+    kit.check_adjoint_of_tangent(example)
 
 
 def test_tangent_of_the_adjoint_is_the_second_derivative(example):
-    tangents, cotangents = directions(example, 3)
-    first = adjoint(example.kernel, example.wanted)
-    primal = {s.index: n for n, s in enumerate(first.slots) if s.kind == "primal"}
-    wanted = [primal[i] for i in example.wanted if i in primal]
-    if not wanted:
-        pytest.skip("the adjoint does not depend on the inputs")
-    second = tangent(first.kernel, wanted)
-    incoming = {s.index: cotangents[s.index] for s in first.slots if s.kind == "cotangent" and s.reads}
-    inner = feed(first, example.buffers, incoming)
-    pushed = results(second, run(second.kernel, example.grid,
-                                 feed(second, inner, {primal[i]: t for i, t in tangents.items() if i in primal})),
-                     "tangent")  # fmt: skip
-    expected = difference(lambda e: pull(example, moved(example, tangents, e), cotangents))
-    for n, slot in enumerate(first.slots):
-        if slot.kind == "cotangent" and slot.index in example.wanted:
-            got = pushed.get(n, np.zeros(expected[slot.index].shape))
-            np.testing.assert_allclose(got, expected[slot.index], rtol=5e-5, atol=5e-6)
+    kit.check_tangent_of_adjoint(example)
 
 
 @pytest.mark.parametrize("make", [tangent, adjoint])
@@ -438,3 +424,64 @@ def test_bits_of_a_float_are_refused():
         b.store(y, [i], b.call(ROWS["bitcast"], bits, dtype=float32))
 
     assert "bitcast" in refused(body, ("x", float32, (None,)), ("y", float32, (None,)))
+
+
+def test_a_recurrence_along_an_array_is_refused():
+    """a[k + 1] = a[k]^2: the addresses differ at any one time, but not from one iteration to the next."""
+
+    def body(b, a):
+        i = b.tid(0)
+
+        def step(k):
+            v = b.load(a, [i, k])
+            b.store(a, [i, b.call(ROWS["add"], k, b.integer(1))], b.mul(v, v))
+            return ()
+
+        b.for_(b.integer(0), b.integer(40), b.integer(1), [], step)
+
+    assert "after it may have been overwritten" in refused(body, ("a", float64, (None, None)))
+
+
+def test_steps_of_two_do_not_meet():
+    """a[k + 1] = a[k]^2 for even k: an even element never is an odd one."""
+
+    def body(b, a):
+        i = b.tid(0)
+
+        def step(k):
+            v = b.load(a, [i, k])
+            b.store(a, [i, b.call(ROWS["add"], k, b.integer(1))], b.mul(v, v))
+            return ()
+
+        b.for_(b.integer(0), b.integer(40), b.integer(2), [], step)
+
+    kernel = build("k", [("a", float64, (None, None))], body)
+    case = Case("", kernel, (2,), [random(2, 40)], (0,), (0,))
+    kit.check_adjoint(case)
+    kit.check_tangent_of_adjoint(case)
+
+
+def test_a_condition_with_effects_is_refused():
+    def body(b, x, y):
+        i = b.tid(0)
+
+        def test(c):
+            b.atomic("add", y, [i], c)
+            return b.lt(c, 3.0)
+
+        b.while_([b.load(x, [i])], test, lambda c: [b.mul(c, 2.0)])
+
+    assert "the condition of a while loop writes to y" in refused(body, X, Y)
+
+
+def test_reading_what_other_threads_write_is_refused_forward_where_it_shows():
+    def body(b, a):
+        i = b.tid(0)
+        b.store(a, [i], b.load(a, [b.call(ROWS["add"], i, b.integer(1))]))
+
+    kernel = build("k", [("a", float64, (None,))], body)
+    with pytest.raises(DifferentiationError, match="a thread may read what another one writes"):
+        tangent(kernel, (0,))
+    # One thread has nobody to race with.
+    kit.check_tangent(Case("", kernel, (1,), [random(2)], (0,), (0,)))
+    kit.check_adjoint(Case("", kernel, (1,), [random(2)], (0,), (0,)))

@@ -12,7 +12,7 @@ from jax.interpreters import ad
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
+from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
 from jaxwarp.ir.nodes import Kernel, Load, walk
 from jaxwarp.vjp.adjoint import adjoint
 from jaxwarp.vjp.derived import Derived, Slot
@@ -25,16 +25,20 @@ _CACHE = 512
 
 @functools.lru_cache(maxsize=_CACHE)
 @roomy
-def _tangent(kernel: Kernel, wanted: tuple[int, ...]) -> Derived:
-    derived = tangent(kernel, wanted)
+def _tangent(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...]) -> Derived:
+    derived = tangent(kernel, wanted, grid)
     return Derived(intern_kernel(derived.kernel), derived.slots)
 
 
 @functools.lru_cache(maxsize=_CACHE)
 @roomy
-def _adjoint(kernel: Kernel, wanted: tuple[int, ...]) -> Derived:
-    derived = adjoint(kernel, wanted)
+def _adjoint(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...]) -> Derived:
+    derived = adjoint(kernel, wanted, grid)
     return Derived(intern_kernel(derived.kernel), derived.slots)
+
+
+def _known_grid(launch: Launch) -> tuple[int | None, ...]:
+    return tuple(int(n) if is_static(n) else None for n in launch.grid)
 
 
 def is_moving(tangent: Any) -> bool:
@@ -51,8 +55,12 @@ def launch_jvp(
     moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
     if not moving:
         return results, zeros
-    derived = _tangent(launch.kernel, tuple(moving))
+    derived = _tangent(launch.kernel, tuple(moving), _known_grid(launch))
     given = dict(zip(launch.operand_params, primals, strict=True))
+    # An in-out argument that the kernel does not write keeps the tangent it came with.
+    kept = {i: moving[i] for i in launch.result_params if i in moving}
+    if not any(slot.kind == "tangent" and slot.writes for slot in derived.slots):
+        return results, [kept.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)]
     roles = tuple(_tangent_role(launch, slot, moving) for slot in derived.slots)
     operands = [
         given[slot.index] if slot.kind == "primal" else moving[slot.index]
@@ -60,8 +68,6 @@ def launch_jvp(
         if role != OUTPUT
     ]
     found = _results(derived.slots, roles, _bind_derived(bind, launch, derived, roles, operands), "tangent")
-    # An in-out argument that the kernel does not write keeps the tangent it came with.
-    kept = {i: moving[i] for i in launch.result_params if i in moving and i not in found}
     return results, [{**kept, **found}.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)]
 
 
@@ -80,7 +86,7 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
     incoming = dict(zip(launch.result_params, cotangents, strict=True))
     if all(type(c) is ad.Zero for c in cotangents):
         return [ad.Zero(x.aval) if ad.is_undefined_primal(x) else None for x in operands]
-    derived = _adjoint(launch.kernel, wanted)
+    derived = _adjoint(launch.kernel, wanted, _known_grid(launch))
     given = dict(zip(launch.operand_params, operands, strict=True))
     values: list[Any] = []
     roles: list[str] = []
@@ -105,8 +111,11 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
         values.append(jnp.zeros(shapes[slot.index], dtype) if is_output else given[slot.index])
     outcome = _bind_derived(bind, launch, derived, tuple(roles), values, linear)
     found = _results(derived.slots, tuple(roles), outcome, "cotangent")
-    # What a launch does not write of an in-out argument goes through: its cotangent is that of the result.
-    found |= {i: incoming[i] for i in linear if i in incoming and i not in found}
+    # An in-out argument that the kernel does not write goes through: the cotangent of the result joins its own.
+    written = {slot.index for slot in derived.slots if slot.kind == "cotangent" and slot.reads}
+    for i in linear:
+        if i in incoming and i not in written and type(incoming[i]) is not ad.Zero:
+            found[i] = incoming[i] + found[i] if i in found else incoming[i]
     return [
         found.get(i, ad.Zero(x.aval)) if ad.is_undefined_primal(x) else None
         for i, x in zip(launch.operand_params, operands, strict=True)

@@ -4,7 +4,7 @@ Each thread runs its part of the kernel again (without the writes), then the sam
 
     y = f(a, b)            ->   a* += df/da y*;  b* += df/db y*
     v = load x[i]          ->   x*[i] += v*
-    store y[i], v          ->   v* += y*[i];  y*[i] = 0
+    store y[i], v          ->   v* += y*[i];  y*[i] = 0         (an atomic exchange if threads may share y[i])
     atomic_add y[i], v     ->   v* += y*[i]
 
 A branch is run again inside the reversed branch; loops are in `loops.py`. The cotangent of an array that the kernel
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
@@ -38,11 +39,12 @@ from jaxwarp.ir.nodes import (
     walk,
 )  # fmt: skip
 from jaxwarp.passes.rewrite import rebuild
+from jaxwarp.passes.simplify import simplify
 from jaxwarp.types import Scalar, int64
 from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
 from jaxwarp.vjp.derived import Derived, Slot
-from jaxwarp.vjp.memory import Ownership, require_replayable
+from jaxwarp.vjp.memory import Ownership, require_partitioned, require_pure_conditions, require_replayable
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation, used_values
 
@@ -51,37 +53,44 @@ Environment = ChainMap[Value, Value]
 Cotangents = dict[Value, Value]
 
 
-def adjoint(kernel: Kernel, wanted: Collection[int]) -> Derived:
+def adjoint(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None) -> Derived:
     """The kernel that maps cotangents of what the kernel writes to cotangents of the parameters in `wanted`.
 
     Args:
         kernel: a verified kernel.
         wanted: positions of the float parameters whose cotangents are asked: inputs, or initial values of in-outs.
+        grid: launch extents that the result may rely on, as far as they are known: they help to prove that threads
+            do not share elements.
 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
     """
-    promoted = promote_memory(kernel)
-    require_replayable(promoted)
-    return Adjoint(promoted, wanted).build()
+    kernel = simplify(kernel)
+    require_pure_conditions(kernel)
+    require_partitioned(kernel, grid)
+    promoted = promote_memory(kernel, grid)
+    require_replayable(promoted, grid)
+    return Adjoint(promoted, wanted, grid).build()
 
 
 class Adjoint:
     """The state of one construction; `loops.py` works on it too."""
 
-    def __init__(self, kernel: Kernel, wanted: Collection[int]):
+    def __init__(self, kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None):
         self.kernel = kernel
         self.wanted = frozenset(wanted)
         self.activity = Activity(kernel, [kernel.params[i] for i in wanted])
         self.builder = Builder()
         self.o = Calculus(self.builder)
         self.used = used_values(kernel)
-        self.ownership = Ownership(kernel)
+        self.ownership = Ownership(kernel, grid)
         self.locals: list[Param] = list(kernel.locals)
         self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
         self.cotangent_params = {
             p: Param(f"{p.name}_ct", p.dtype, p.shape) for p in kernel.params if p in self.activity.params
         }
+        # Cotangents that are zero where a select, min or max did not take their side.
+        self.guarded: set[Value] = set()
         # Iterations that a `while` of the differentiated kernel ran, by its first result or condition.
         self.trips: ChainMap[Op, Value] = ChainMap()
 
@@ -212,27 +221,49 @@ class Adjoint:
     def add(self, cotangents: Cotangents, value: Value, more: Value | None) -> None:
         """value* += more, if the value's cotangent is of interest."""
         if value in self.activity.values and more is not None:
-            total = self.o.plus(cotangents.get(value), more)
+            before = cotangents.get(value)
+            total = self.o.plus(before, more)
             assert total is not None
+            if more in self.guarded and (before is None or before in self.guarded):
+                self.guarded.add(total)
             cotangents[value] = total
+
+    def chosen(self, condition: Value, a: Value | float, b: Value | float) -> Value:
+        """A cotangent for one side of a choice."""
+        result = self.o.select(condition, a, b)
+        self.guarded.add(result)
+        return result
+
+    def scaled(self, factor: Any, incoming: Value) -> Value | None:
+        """factor * incoming, which stays zero for a side that was not taken, whatever the factor is there."""
+        product = self.o.times(factor, incoming)
+        if incoming not in self.guarded or product is None:
+            return product
+        if self.o.known(factor) is None:
+            product = self.o.select(self.o.eq(incoming, 0.0), 0.0, product)
+        self.guarded.add(product)
+        return product
 
     def reverse_call(self, op: Call, env: Environment, incoming: Value, cotangents: Cotangents) -> None:
         args = [env[a] for a in op.args]
         if op.builtin.name == "cast":
-            self.add(cotangents, op.args[0], self.o.cast(incoming, op.args[0].type))
+            moved = self.o.cast(incoming, op.args[0].type)
+            if incoming in self.guarded:
+                self.guarded.add(moved)
+            self.add(cotangents, op.args[0], moved)
         elif op.builtin.name in ("select", "min", "max"):
             # The cotangent goes to the side that was taken; the other side gets zero, whatever its value is.
             if op.builtin.name == "select":
                 condition, sides = args[0], op.args[1:]
             else:
                 condition, sides = (self.o.lt if op.builtin.name == "min" else self.o.gt)(*args), op.args
-            self.add(cotangents, sides[0], self.o.select(condition, incoming, 0.0))
-            self.add(cotangents, sides[1], self.o.select(condition, 0.0, incoming))
+            self.add(cotangents, sides[0], self.chosen(condition, incoming, 0.0))
+            self.add(cotangents, sides[1], self.chosen(condition, 0.0, incoming))
         else:
             factors = partial_derivatives(self.o, op, env[op.result], tuple(args))
             for arg, factor in zip(op.args, factors, strict=True):
                 if arg in self.activity.values:
-                    self.add(cotangents, arg, self.o.times(factor, incoming))
+                    self.add(cotangents, arg, self.scaled(factor, incoming))
 
     def accumulate(self, op: Load, env: Environment, incoming: Value) -> None:
         """x*[i] += v*: without an atomic where no other thread can touch the element."""
@@ -247,8 +278,13 @@ class Adjoint:
         if op.param not in self.activity.params:
             return
         target, indices = self.cotangent_params[op.param], [env[v] for v in op.indices]
-        self.add(cotangents, op.value, self.builder.load(target, indices))
-        self.builder.store(target, indices, self.o.number(0.0, op.param.dtype))
+        zero = self.o.number(0.0, op.param.dtype)
+        if self.ownership.is_private(op.param):
+            self.add(cotangents, op.value, self.builder.load(target, indices))
+            self.builder.store(target, indices, zero)
+        else:
+            # Several threads may store one value to one element: the cotangent goes to one of them.
+            self.add(cotangents, op.value, self.builder.atomic("exch", target, indices, zero))
 
     def reverse_if(self, op: If, env: Environment, cotangents: Cotangents) -> None:
         incoming = [cotangents.pop(v, None) for v in op.results]
@@ -290,8 +326,6 @@ class Adjoint:
 
 def _without_idle_primals(kernel: Kernel, slots: tuple[Slot, ...]) -> Derived:
     """Drops primal arrays that the reverse sweep turned out not to touch; of some it needs the extents only."""
-    from jaxwarp.passes.simplify import simplify
-
     kernel = simplify(kernel)
     accessed = {op.param for op in walk(kernel.body) if isinstance(op, (Load, Store, Atomic))}
     sized = {op.param for op in walk(kernel.body) if isinstance(op, Size)}

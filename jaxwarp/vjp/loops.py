@@ -74,13 +74,16 @@ class _LoopReversal:
         if isinstance(self.op, While):
             return self.adjoint.trips[self.op]
         o = self.o
-        start, stop, step = (o.cast(self.env[v], int64) for v in (self.op.start, self.op.stop, self.op.step))
-        up = o.gt(step, 0)
+        bounds = [self.env[v] for v in (self.op.start, self.op.stop, self.op.step)]
+        up = o.gt(bounds[2], 0)
+        # Compared as they are: a large uint64 is negative as int64 (differences are right nevertheless).
+        runs = o.select(up, o.lt(bounds[0], bounds[1]), o.gt(bounds[0], bounds[1]))
+        start, stop, step = (o.cast(v, int64) for v in bounds)
         span = o.select(up, o.sub(stop, start), o.sub(start, stop))
         stride = o.abs(step)
         # Rounded up; a zero step divides by zero, which gives 0 as it should.
         count = o.div(o.add(span, o.sub(stride, 1)), stride)
-        return o.max(count, 0)
+        return o.select(runs, count, 0)
 
     def bind_index(self, number: Value, child: Environment) -> None:
         """The loop variable of iteration `number`."""

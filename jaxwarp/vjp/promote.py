@@ -25,12 +25,12 @@ from jaxwarp.vjp.memory import Addresses, Key, are_disjoint
 
 Element = tuple[Param, Key]
 Held = dict[Element, Value]
+Places = dict[Element, tuple[Value, ...]]  # indices of an element, visible where it is written back
 
 
-def promote_memory(kernel: Kernel) -> Kernel:
-    """The same kernel, with fewer loads of what it has stored itself."""
-    kernel = simplify(kernel)
-    promotion = _Promotion(kernel)
+def promote_memory(kernel: Kernel, grid: Sequence[int | None] | None = None) -> Kernel:
+    """The same kernel, with fewer loads of what it has stored itself. Conditions of `while` have no effects."""
+    promotion = _Promotion(kernel, grid)
     if not promotion.candidates:
         return kernel
     body, _ = promotion.block(kernel.body, {}, set())
@@ -38,15 +38,14 @@ def promote_memory(kernel: Kernel) -> Kernel:
 
 
 class _Promotion:
-    def __init__(self, kernel: Kernel):
-        self.addresses = Addresses(kernel)
+    def __init__(self, kernel: Kernel, grid: Sequence[int | None] | None):
+        self.addresses = Addresses(kernel, grid)
         self.values: dict[Value, Value] = {}
         accesses: dict[Param, list[Op]] = {}
         for op in walk(kernel.body):
             if isinstance(op, (Load, Store, Atomic)):
                 accesses.setdefault(op.param, []).append(op)
         self.candidates = {p for p, ops in accesses.items() if self._is_candidate(ops)}
-        self.indices: dict[Element, tuple[Value, ...]] = {}
 
     def _is_candidate(self, ops: Sequence[Op]) -> bool:
         kinds = {type(op) for op in ops}
@@ -84,12 +83,13 @@ class _Promotion:
         current = dict(held)
         visible = visible | set(block.params)
         certain = self.certain(block)
-        dirty: set[Element] = set()
+        places: Places = {}
+        dirty: dict[Element, None] = {}
         ops: list[Op] = []
         for op in block.ops:
             element = self.element(op)
             if element is not None:
-                self.indices.setdefault(element, tuple(self.use(i) for i in op.indices))  # pyright: ignore
+                places.setdefault(element, tuple(self.use(i) for i in op.indices))  # pyright: ignore
                 if isinstance(op, Load):
                     if element not in current:
                         ops.append(self.again(op))
@@ -98,17 +98,18 @@ class _Promotion:
                         self.values[op.result] = current[element]
                 elif isinstance(op, Store):
                     current[element] = self.use(op.value)
-                    dirty.add(element)
+                    dirty[element] = None
             elif op.blocks and (touched := self.touched(op)):
+                # The condition of a `while` runs at least once.
+                sure = certain | self.certain(op.condition) if isinstance(op, While) else certain
                 for e in touched:
-                    if e not in current and e in certain and set(certain[e].indices) <= visible:  # pyright: ignore
-                        ops.append(self.take_up(e, certain[e], current))
+                    if e not in current and e in sure and set(sure[e].indices) <= visible:  # pyright: ignore
+                        ops.append(self.take_up(e, sure[e], current, places))
                 ops += self.region(op, touched, current, dirty, visible)
             else:
                 ops.append(self.again(op))
             visible |= set(op.defined)
-        for e in sorted(dirty - set(held), key=lambda e: e[0].name):
-            ops.append(Store(e[0], self.indices[e], current[e]))
+        ops += [Store(e[0], places[e], current[e]) for e in dirty if e not in held]
         results = tuple(self.use(v) for v in block.results)
         return Block(block.params, tuple(ops), results), {e: current[e] for e in held}
 
@@ -120,28 +121,27 @@ class _Promotion:
         ops = tuple(self.again(op) for op in block.ops)
         return Block(block.params, ops, tuple(self.use(v) for v in block.results))
 
-    def take_up(self, element: Element, access: Op, current: Held) -> Load:
+    def take_up(self, element: Element, access: Op, current: Held, places: Places) -> Load:
         """A load of an element that the block is about to access in any case."""
         indices = tuple(self.use(i) for i in access.indices)  # pyright: ignore
-        self.indices.setdefault(element, indices)
+        places.setdefault(element, indices)
         load = Load(Value(element[0].dtype, element[0].name), element[0], indices, loc=access.loc)
         current[element] = load.result
         return load
 
     def region(
-        self, op: Op, touched: dict[Element, Op], current: Held, dirty: set[Element], visible: set[Value]
+        self, op: Op, touched: dict[Element, Op], current: Held, dirty: dict[Element, None], visible: set[Value]
     ) -> list[Op]:
         """A branch or a loop that accesses candidates: elements held here go in and come out as values."""
         inside = [e for e in touched if e in current]
-        stored = {e for e in inside if any(isinstance(x, Store) and self.element(x) == e
-                                           for b in op.blocks for x in walk(b))}  # fmt: skip
+        written = {self.element(x) for b in op.blocks for x in walk(b) if isinstance(x, Store)}
         if isinstance(op, If):
             new: list[Op] = [self.branches(op, inside, current, visible)]
         else:
             assert isinstance(op, (For, While))
             guarded = self.guarded(op, touched, current, visible)
             new = guarded if guarded is not None else [self.loop(op, inside, current, visible)]
-        dirty |= stored
+        dirty.update((e, None) for e in inside if e in written)
         return new
 
     def branches(self, op: If, inside: list[Element], current: Held, visible: set[Value]) -> If:
@@ -183,11 +183,12 @@ class _Promotion:
         held = [e for e in touched if e in current]
         inner = {e: current[e] for e in held}
         ops, runs = self.runs(op)
-        then: list[Op] = [self.take_up(e, certain[e], inner) for e in fresh]
+        places: Places = {}
+        then: list[Op] = [self.take_up(e, certain[e], inner, places) for e in fresh]
         values = tuple(Value(v.type, v.name) for v in op.results)
-        dirty: set[Element] = set()
+        dirty: dict[Element, None] = {}
         then += self.region(rebuild(op, values, op.operands, op.blocks), touched, inner, dirty, visible)
-        then += [Store(e[0], self.indices[e], inner[e], loc=op.loc) for e in fresh if e in dirty]
+        then += [Store(e[0], places[e], inner[e], loc=op.loc) for e in fresh if e in dirty]
         after = tuple(Value(e[0].dtype, e[0].name) for e in held)
         then_block = Block((), tuple(then), (*values, *(inner[e] for e in held)))
         else_block = Block((), (), (*(self.use(v) for v in op.inits), *(current[e] for e in held)))

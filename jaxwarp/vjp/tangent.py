@@ -37,18 +37,21 @@ from jaxwarp.ir.nodes import (
 from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
 from jaxwarp.vjp.derived import Derived, Slot
+from jaxwarp.vjp.memory import require_no_visible_race
 
 
-def tangent(kernel: Kernel, wanted: Collection[int]) -> Derived:
+def tangent(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None) -> Derived:
     """The kernel that maps tangents of the parameters in `wanted` to tangents of what the kernel writes.
 
     Args:
         kernel: a verified kernel.
         wanted: positions of the float parameters whose tangents are given: inputs, or initial values of in-outs.
+        grid: launch extents, as far as they are known: they help to prove that threads do not share elements.
 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
     """
+    require_no_visible_race(kernel, grid)
     return _Tangent(kernel, wanted).build()
 
 
@@ -64,6 +67,7 @@ class _Tangent:
         self.read = {op.param for op in ops if isinstance(op, Load)} | _observed_atomics(kernel, ops)
         self.written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self.used = used_values(kernel)
+        self.constants = {op.result for op in ops if isinstance(op, Const)}
         arrays = (*kernel.params, *kernel.locals)
         self.tangent_params = {p: Param(f"{p.name}_t", p.dtype, p.shape) for p in arrays if p in self.activity.params}
 
@@ -144,8 +148,12 @@ class _Tangent:
             self.builder.append(op)
         if not active:
             return
-        require_plain_accumulation(op, self.used)
+        require_plain_accumulation(op, self.used, self.constants)
         moved = self.tangent(op.args[0])
+        if op.kind == "exch":
+            old = self.builder.atomic("exch", self.tangent_params[op.param], op.indices, self.dense(op.args[0]))
+            self.tangents[op.result] = old
+            return
         if moved is not None:
             self.builder.atomic("add", self.tangent_params[op.param], op.indices, moved)
 
@@ -224,8 +232,13 @@ def require_locally_constant(op: Call) -> None:
         raise DifferentiationError("bitcast has no derivative: it reads the bits of a float", op.loc)
 
 
-def require_plain_accumulation(op: Atomic, used: Collection[Value]) -> None:
-    """Refuses atomics whose derivative is not known: other kinds than add, and old values that are used."""
+def require_plain_accumulation(op: Atomic, used: Collection[Value], constants: Collection[Value] = ()) -> None:
+    """Refuses atomics whose derivative is not known: other kinds than add, and old values that are used.
+
+    Except an exchange for a constant that does not move: the adjoint's way to take a cotangent that threads share.
+    """
+    if op.kind == "exch" and op.args[0] in constants:
+        return
     if op.kind != "add":
         raise DifferentiationError(
             f"atomic_{op.kind} on {op.param.name} has no derivative here: only atomic_add has one so far", op.loc

@@ -1,0 +1,145 @@
+"""What checks of derivatives share: kernels with launches, their derivatives by the interpreter, four checks.
+
+The tangent is held against central differences of the kernel; the adjoint against the tangent, by
+<ct, J t> = <J^T ct, t>; the adjoint of the tangent against the adjoint (how JAX transposes); the tangent of the adjoint
+against central differences of the adjoint (second order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.verify import verify
+from jaxwarp.vjp.adjoint import adjoint
+from jaxwarp.vjp.derived import Derived
+from jaxwarp.vjp.tangent import tangent
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel, a launch of it, what is differentiated by what."""
+
+    name: str
+    kernel: Kernel
+    grid: tuple[int, ...]
+    buffers: list[np.ndarray]
+    wanted: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def run(kernel: Kernel, grid: tuple[int, ...], buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
+    copies = [np.array(b) for b in buffers]
+    interpret(verify(kernel), grid, copies, max_steps=100_000)
+    return copies
+
+
+def feed(derived: Derived, primals: Sequence[np.ndarray], moved: dict[int, np.ndarray]) -> list[np.ndarray]:
+    """Buffers of a derivative kernel: `moved` are tangents or cotangents, zero where none is given."""
+    return [
+        np.array(primals[s.index] if s.kind == "primal" else moved.get(s.index, np.zeros(primals[s.index].shape)))
+        for s in derived.slots
+    ]
+
+
+def results(derived: Derived, buffers: Sequence[np.ndarray], kind: str) -> dict[int, np.ndarray]:
+    return {s.index: b for s, b in zip(derived.slots, buffers, strict=True) if s.kind == kind and s.writes}
+
+
+def difference(f: Callable[[float], dict[int, np.ndarray]], eps: float = 1e-6) -> dict[int, np.ndarray]:
+    high, low = f(eps), f(-eps)
+    return {i: (high[i] - low[i]) / (2 * eps) for i in high}
+
+
+def directions(case: Case, seed: int) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    tangents = {i: rng.standard_normal(case.buffers[i].shape) for i in case.wanted}
+    cotangents = {i: rng.standard_normal(case.buffers[i].shape) for i in case.outputs}
+    return tangents, cotangents
+
+
+def moved(case: Case, tangents: dict[int, np.ndarray], eps: float) -> list[np.ndarray]:
+    return [b + eps * tangents[i] if i in tangents else b for i, b in enumerate(case.buffers)]
+
+
+def push(case: Case, tangents: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    derived = tangent(case.kernel, case.wanted, case.grid)
+    found = results(derived, run(derived.kernel, case.grid, feed(derived, case.buffers, tangents)), "tangent")
+    return {i: t for i, t in tangents.items() if i in case.outputs} | found
+
+
+def pull(
+    case: Case, buffers: Sequence[np.ndarray], cotangents: dict[int, np.ndarray], with_grid: bool = True
+) -> dict[int, np.ndarray]:
+    derived = adjoint(case.kernel, case.wanted, case.grid if with_grid else None)
+    incoming = {s.index: cotangents[s.index] for s in derived.slots if s.kind == "cotangent" and s.reads}
+    found = results(derived, run(derived.kernel, case.grid, feed(derived, buffers, incoming)), "cotangent")
+    return through(derived, found, {i: i for i in case.wanted}, cotangents)
+
+
+def through(
+    derived: Derived, found: dict[int, np.ndarray], positions: dict[int, int], cotangents: dict[int, np.ndarray]
+) -> dict[int, np.ndarray]:
+    """Cotangents of the wanted parameters; what the kernel does not write of an in-out argument goes through."""
+    written = {s.index for s in derived.slots if s.kind == "cotangent" and s.reads}
+    passed = {i: cotangents[i] for i, p in positions.items() if i in cotangents and p not in written}
+    return {i: found[p] + passed.get(i, 0.0) for i, p in positions.items()}
+
+
+def check_tangent(case: Case, eps: float = 1e-6) -> None:
+    tangents, _ = directions(case, 0)
+    pushed = push(case, tangents)
+    expected = difference(lambda e: dict(enumerate(run(case.kernel, case.grid, moved(case, tangents, e)))), eps)
+    for i in case.outputs:
+        got = pushed.get(i, np.zeros(case.buffers[i].shape))
+        np.testing.assert_allclose(got, expected[i], rtol=2e-5, atol=1e-6)
+
+
+def check_adjoint(case: Case) -> None:
+    tangents, cotangents = directions(case, 1)
+    pushed, pulled = push(case, tangents), pull(case, case.buffers, cotangents)
+    forward = sum((cotangents[i] * pushed[i]).sum() for i in case.outputs if i in pushed)
+    backward = sum((pulled[i] * t).sum() for i, t in tangents.items())
+    scale = sum(np.abs(pulled[i] * t).sum() for i, t in tangents.items())
+    np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-12 + 1e-12 * scale)
+
+
+def check_adjoint_of_tangent(case: Case) -> None:
+    _, cotangents = directions(case, 2)
+    first = tangent(case.kernel, case.wanted, case.grid)
+    positions = {s.index: n for n, s in enumerate(first.slots) if s.kind == "tangent"}
+    wanted = [positions[i] for i in case.wanted]
+    second = adjoint(first.kernel, wanted, case.grid)
+    inner = [case.buffers[s.index] if s.kind == "primal" else np.full(case.buffers[s.index].shape, np.nan)
+             for s in first.slots]  # fmt: skip
+    incoming = {positions[i]: c for i, c in cotangents.items() if i in positions}
+    incoming = {s.index: incoming.get(s.index, np.zeros(inner[s.index].shape))
+                for s in second.slots if s.kind == "cotangent" and s.reads}  # fmt: skip
+    found = results(second, run(second.kernel, case.grid, feed(second, inner, incoming)), "cotangent")
+    expected = pull(case, case.buffers, cotangents, with_grid=False)
+    got = through(second, found, dict(zip(case.wanted, wanted, strict=True)), cotangents)
+    for i in case.wanted:
+        np.testing.assert_allclose(got[i], expected[i], rtol=1e-9, atol=1e-12)
+
+
+def check_tangent_of_adjoint(case: Case, eps: float = 1e-6) -> None:
+    tangents, cotangents = directions(case, 3)
+    first = adjoint(case.kernel, case.wanted, case.grid)
+    primal = {s.index: n for n, s in enumerate(first.slots) if s.kind == "primal"}
+    wanted = [primal[i] for i in case.wanted if i in primal]
+    if not wanted:
+        return  # the adjoint does not depend on the inputs
+    second = tangent(first.kernel, wanted, case.grid)
+    incoming = {s.index: cotangents[s.index] for s in first.slots if s.kind == "cotangent" and s.reads}
+    inner = feed(first, case.buffers, incoming)
+    tangents_in = {primal[i]: t for i, t in tangents.items() if i in primal}
+    pushed = results(second, run(second.kernel, case.grid, feed(second, inner, tangents_in)), "tangent")
+    expected = difference(lambda e: pull(case, moved(case, tangents, e), cotangents), eps)
+    for n, slot in enumerate(first.slots):
+        if slot.kind == "cotangent" and slot.index in case.wanted:
+            got = pushed.get(n, np.zeros(expected[slot.index].shape))
+            np.testing.assert_allclose(got, expected[slot.index], rtol=5e-5, atol=5e-6)

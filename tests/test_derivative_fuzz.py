@@ -1,0 +1,47 @@
+"""Random kernels: their derivatives are right or refused, and seldom refused."""
+
+from __future__ import annotations
+
+import derivative_strategy
+import derivativekit as kit
+import pytest
+from derivativekit import Case
+from hypothesis import given, settings
+
+from jaxwarp.errors import DifferentiationError
+
+EXAMPLES = 25
+CHECKS = {
+    "tangent": kit.check_tangent,
+    "adjoint": kit.check_adjoint,
+    "adjoint-of-tangent": kit.check_adjoint_of_tangent,
+    "tangent-of-adjoint": kit.check_tangent_of_adjoint,
+}
+DIFFERENCES = ("tangent", "tangent-of-adjoint")
+
+
+def check(name: str, case: Case) -> bool:
+    """Whether the derivative was given; it is right if so."""
+    try:
+        CHECKS[name](case)
+    except DifferentiationError:
+        assert name != "tangent", "forward mode needs nothing that these kernels do not have"
+        return False
+    except AssertionError:
+        if name not in DIFFERENCES:
+            raise
+        # A branch may be taken differently a little way off; then a smaller step is right.
+        CHECKS[name](case, 3e-8)
+    return True
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(case=derivative_strategy.cases(budget=16))
+def test_derivatives_of_random_kernels(name, case):
+    check(name, case)
+
+
+def test_most_random_kernels_have_gradients():
+    given_ = [check("adjoint", derivative_strategy.random_case(seed)) for seed in range(60)]
+    assert sum(given_) > 36
