@@ -8,7 +8,8 @@ from cpukit import Make, check
 
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.ir.nodes import ATOMIC_KINDS
-from jaxwarp.types import SCALARS, bool_, int32
+from jaxwarp.passes import prepare
+from jaxwarp.types import SCALARS, bool_, float32, int32, uint8
 
 BITWISE = ("and", "or", "xor")
 WIDTHS = (1, 8, 32)
@@ -95,3 +96,78 @@ def test_tickets_are_handed_out_once():
         thread.join()
     assert buffers[0][0] == n
     assert np.array_equal(np.sort(buffers[1]), np.arange(n))
+
+
+def gather_kernel(rank, dtype=float32, kind="add"):
+    """out[i] += a[i, j] in rows of threads, or total += a[i]."""
+    m = Make()
+    a, out = m.array(*[None] * rank, dtype=dtype), m.array(*[None] * (rank - 1), dtype=dtype)
+    tids = [m.tid(axis) for axis in range(rank)]
+    m.atomic(kind, out, tids[:-1], m.load(a, tids))
+    return m.kernel(rank)
+
+
+@pytest.mark.parametrize("shape", [(77,), (3, 45), (2, 3, 33), (5, 1), (0,), (4, 0)], ids=str)
+@pytest.mark.parametrize("dtype", [float32, int32, uint8], ids=str)
+def test_row_sums(shape, dtype):
+    """Small whole numbers: their sums are exact in any order."""
+    a = np.random.default_rng(1).integers(0, 9, shape).astype(dtype.numpy)
+    out = np.ones(shape[:-1], dtype.numpy)
+    (_, got) = check(gather_kernel(len(shape), dtype), shape, [a, out], WIDTHS)
+    np.testing.assert_array_equal(got, 1 + a.sum(-1, dtype=dtype.numpy))
+
+
+def test_row_sums_touch_memory_once_a_row():
+    text = compile_cpu(prepare(gather_kernel(2)), 16).text
+    assert text.count("atomicrmw fadd") == 1
+    assert text.index("atomicrmw") > text.index("past:")
+
+
+def test_a_row_sum_no_thread_reaches_leaves_memory_alone():
+    m = Make()
+    flag, x, total = m.array(None, dtype=bool_), m.array(None), m.array(None)
+    i = m.tid(0)
+    m.if_(m.load(flag, [i]), lambda: (m.atomic("add", total, [m.i(10**9)], m.load(x, [i])), ())[1])
+    check(m.kernel(), (40,), [np.zeros(40, bool), np.ones(40, np.float32), np.ones(1, np.float32)], (8, 16))
+
+
+def test_a_total_in_a_loop_under_a_mask():
+    m = Make()
+    n, x, total = m.array(None, dtype=int32), m.array(None), m.array()
+    i = m.tid(0)
+
+    def step(_k):
+        m.atomic("add", total, [], m.load(x, [i]))
+        return ()
+
+    m.for_(m.i(0), m.load(n, [i]), m.i(1), (), step)
+    counts, values_ = np.arange(37, dtype=np.int32) % 5, np.arange(37, dtype=np.float32)
+    (*_, got) = check(m.kernel(), (37,), [counts, values_, np.zeros((), np.float32)], WIDTHS)
+    assert got == (counts * values_).sum()
+
+
+@pytest.mark.parametrize("kind", ["add", "min", "max", *BITWISE])
+@pytest.mark.parametrize("dtype", [float32, int32], ids=str)
+def test_private_elements_need_no_atomics(kind, dtype):
+    if dtype.is_float and kind in BITWISE:
+        pytest.skip("bits of floats")
+    m = Make()
+    flag, x, y, old = m.array(None, dtype=bool_), *(m.array(None, None, dtype=dtype) for _ in range(3))
+    i, j = m.tid(0), m.tid(1)
+    m.store(old, [i, j], m.atomic(kind, y, [i, j], m.load(x, [i, j])))
+    m.if_(m.load(flag, [i]), lambda: (m.atomic(kind, y, [i, j], m.load(x, [i, j])), ())[1])
+    kernel = m.kernel(2)
+    assert "atomicrmw" not in compile_cpu(prepare(kernel), 16).text
+    flags = np.arange(3) % 2 == 0
+    check(kernel, (3, 21), [flags, *(values(dtype, 63, s).reshape(3, 21) for s in range(3))], WIDTHS)
+
+
+def test_elements_that_threads_share_stay_atomic():
+    for other in (lambda m, i: m.op("add", i, m.i(1)), lambda m, i: m.op("div", i, m.i(2))):
+        m = Make()
+        x, y, i = m.array(None), m.array(None), m.tid(0)
+        m.atomic("add", y, [i], m.load(x, [i]))
+        m.atomic("add", y, [other(m, i)], m.load(x, [i]))
+        kernel = m.kernel()
+        assert "atomicrmw" in compile_cpu(prepare(kernel), 16).text
+        check(kernel, (40,), [np.arange(40, dtype=np.float32), np.zeros(41, np.float32)], WIDTHS)

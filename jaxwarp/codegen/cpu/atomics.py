@@ -22,12 +22,77 @@ def emit_atomic(lanes: Lanes, op: Atomic) -> None:
         args = [to_memory(lanes, a, scalar=True) for a in op.args]
         old = _atomic(lanes.one, op.kind, op.param.dtype, element_pointer(lanes, place), args)
         lanes.bind(op.result, from_memory(lanes, op.param.dtype, old, scalar=True))
+    elif op in lanes.frame.sums:
+        lanes.frame.sums[op].gather(lanes, op, element_pointer(lanes, place))
     elif op.result in lanes.strides.used:
         lanes.bind(op.result, from_memory(lanes, op.param.dtype, _each_lane(lanes, op, place, keep=True)))
     elif place.is_uniform and op.param.dtype.is_int and op.kind in _REDUCTIONS:
         _reduce(lanes, op, place)
     else:
         _each_lane(lanes, op, place, keep=False)
+
+
+class RowSum:
+    """Partial results of an atomic, one per lane, and the address they are for; see private.py.
+
+    They are memory of the function's frame here, which LLVM keeps in registers. The address is null until some thread
+    has come by: one that none reaches may lie outside the array.
+    """
+
+    def __init__(self, many: VectorBuilder, op: Atomic):
+        self.many = many
+        self.function = many.function
+        self.kind = op.kind
+        self.dtype = op.param.dtype
+        self.vector = many.type(self.dtype)
+        self.identity = -0.0 if self.dtype.is_float else _identity(op.kind, self.dtype)
+        self.partial = self.function.alloca(self.vector)
+        self.address = self.function.alloca("ptr")
+
+    def clear(self) -> None:
+        """At the start of a row."""
+        self.function.line(f"store {self.vector} {self.many.const(self.dtype, self.identity)}, ptr {self.partial}")
+        self.function.line(f"store ptr null, ptr {self.address}")
+
+    def gather(self, lanes: Lanes, op: Atomic, pointer: str) -> None:
+        """In place of the atomic."""
+        value = lanes.vector(op.args[0])
+        if lanes.mask is not None:
+            value = self.many.select(lanes.mask, self.vector, value, self.many.const(self.dtype, self.identity))
+        old = self.function.inst(f"load {self.vector}, ptr {self.partial}")
+        self.function.line(f"store {self.vector} {self.combine(self.many, old, value)}, ptr {self.partial}")
+        self.function.line(f"store ptr {pointer}, ptr {self.address}")
+
+    def combine(self, ops: VectorBuilder, a: str, b: str) -> str:
+        if self.kind in ("min", "max"):
+            sign = "s" if self.dtype.is_signed else "u"
+            return ops.intrinsic(sign + self.kind, self.dtype, [(self.dtype, a), (self.dtype, b)])
+        return ops.inst(f"{'fadd' if self.dtype.is_float else self.kind} {ops.type(self.dtype)} {a}, {b}")
+
+    def finish(self) -> None:
+        """At the end of a row: halves of the vector are combined until one value is left, in an order of our own."""
+        function, one = self.function, VectorBuilder(1, self.many.function)
+        pointer = function.inst(f"load ptr, ptr {self.address}")
+        reached, after = function.new_label("reached"), function.new_label("gathered")
+        function.line(f"br i1 {function.inst(f'icmp eq ptr {pointer}, null')}, label %{after}, label %{reached}")
+        function.open(reached)
+        total, width = function.inst(f"load {self.vector}, ptr {self.partial}"), self.many.width
+        while width > 1:
+            whole, width = VectorBuilder(width, function).type(self.dtype), width // 2
+            halves = [
+                function.inst(
+                    f"shufflevector {whole} {total}, {whole} poison, <{width} x i32> "
+                    f"<{', '.join(f'i32 {i}' for i in range(start, start + width))}>"
+                )
+                for start in (0, width)
+            ]
+            if width == 1:
+                single = f"<1 x {one.type(self.dtype)}>"
+                halves = [function.inst(f"extractelement {single} {half}, i32 0") for half in halves]
+            total = self.combine(VectorBuilder(width, function), *halves)
+        _atomic(one, self.kind, self.dtype, pointer, [total])
+        function.line(f"br label %{after}")
+        function.open(after)
 
 
 def _reduce(lanes: Lanes, op: Atomic, place: Place) -> None:

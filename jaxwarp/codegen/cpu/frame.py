@@ -8,20 +8,28 @@ Whatever a body asks for is read or computed once, at the start of the function;
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from jaxwarp.codegen.cpu.builder import memory_type
-from jaxwarp.ir.nodes import Kernel, Param
+from jaxwarp.ir.nodes import Atomic, Kernel, Param
+
+if TYPE_CHECKING:
+    from jaxwarp.codegen.cpu.atomics import RowSum
 
 GRID = -1  # in a geometry entry: an extent of the grid, not of a parameter
 
 
 class Frame:
-    """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads."""
+    """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads.
+
+    `sums` are the atomics whose values are gathered over a row.
+    """
 
     def __init__(self, kernel: Kernel, width: int):
         self.kernel = kernel
         self.width = width
         self.lines: list[str] = []
+        self.sums: dict[Atomic, RowSum] = {}
         self._geometry: dict[tuple[int, int], str] = {}
         self._pointers: dict[Param, str] = {}
         self._strides: dict[tuple[Param, int], int | str] = {}

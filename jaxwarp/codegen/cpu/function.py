@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cpu.builder import FunctionText, require_width
+from jaxwarp.codegen.cpu.atomics import RowSum
+from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, require_width
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.frame import Frame
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop
+from jaxwarp.codegen.cpu.private import make_private, row_sums
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.versions import emit_tests, find_interior
 from jaxwarp.ir.nodes import Kernel
@@ -68,11 +70,15 @@ def emit_function(kernel: Kernel, width: int) -> FunctionCode:
 
 class _Writer:
     def __init__(self, kernel: Kernel, width: int):
+        kernel = make_private(kernel) if width > 1 else kernel
         self.kernel = kernel
         self.width = width
         self.frame = Frame(kernel, width)
         self.function = FunctionText()
         self.strides = find_strides(kernel, width)
+        if width > 1:
+            many = VectorBuilder(width, self.function)
+            self.frame.sums = {op: RowSum(many, op) for op in row_sums(kernel, self.strides.used)}
         self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
 
     def rows(self) -> None:
@@ -107,7 +113,9 @@ class _Writer:
         return digits[::-1]
 
     def columns(self, outer: list[str]) -> None:
-        function = self.function
+        function, sums = self.function, self.frame.sums.values()
+        for total in sums:
+            total.clear()
         loop = Loop(function, "columns")
         column = loop.phi("i64", "%col_begin")
         end = function.inst(f"add i64 {column}, {self.width}")
@@ -132,6 +140,8 @@ class _Writer:
         function.open("following")
         loop.close([end], _NO_UNROLLING)
         function.open("past")
+        for total in sums:
+            total.finish()
 
     def column_mask(self, column: str) -> str:
         """The lanes below the end of the columns."""
