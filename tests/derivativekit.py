@@ -38,10 +38,18 @@ def run(kernel: Kernel, grid: tuple[int, ...], buffers: Sequence[np.ndarray]) ->
     return copies
 
 
-def feed(derived: Derived, primals: Sequence[np.ndarray], moved: dict[int, np.ndarray]) -> list[np.ndarray]:
+def feed(
+    derived: Derived,
+    primals: Sequence[np.ndarray],
+    moved: dict[int, np.ndarray],
+    finals: Sequence[np.ndarray] = (),
+) -> list[np.ndarray]:
     """Buffers of a derivative kernel: `moved` are tangents or cotangents, zero where none is given."""
+    sources = {"primal": primals, "final": finals}
     return [
-        np.array(primals[s.index] if s.kind == "primal" else moved.get(s.index, np.zeros(primals[s.index].shape)))
+        np.array(
+            sources[s.kind][s.index] if s.kind in sources else moved.get(s.index, np.zeros(primals[s.index].shape))
+        )
         for s in derived.slots
     ]
 
@@ -68,7 +76,8 @@ def moved(case: Case, tangents: dict[int, np.ndarray], eps: float) -> list[np.nd
 
 def push(case: Case, tangents: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
     derived = tangent(case.kernel, case.wanted, case.grid)
-    found = results(derived, run(derived.kernel, case.grid, feed(derived, case.buffers, tangents)), "tangent")
+    finals = run(case.kernel, case.grid, case.buffers)
+    found = results(derived, run(derived.kernel, case.grid, feed(derived, case.buffers, tangents, finals)), "tangent")
     return {i: t for i, t in tangents.items() if i in case.outputs} | found
 
 

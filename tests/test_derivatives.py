@@ -377,3 +377,40 @@ def test_scatter_at_places_that_only_the_caller_knows_to_differ():
     reference = lambda x: jnp.zeros(6).at[place].set(x * x)  # noqa: E731
     for derive in (lambda f: jax.grad(scalar(f)), lambda f: jax.hessian(scalar(f))):
         close(jax.jit(derive(launched))(X), jax.jit(derive(reference))(X))
+
+
+@wp.kernel
+def extremes(x: wp.array[wp.float64], place: wp.array[int], high: wp.array[wp.float64], low: wp.array[wp.float64]):
+    i = wp.tid()
+    v = x[i] * x[i] + wp.sin(wp.float64(3.0) * x[i])
+    wp.atomic_max(high, place[i], v)
+    wp.atomic_min(low, place[i], v * x[i])
+
+
+def test_atomic_min_and_max():
+    """Products and sums are there to be contracted differently: the selected operand is found nevertheless."""
+    x, place = np.linspace(-1.3, 2.1, 41), np.arange(41, dtype=np.int32) % 4
+    high, low = np.full(4, -9.0), np.array([9.0, -90.0, 9.0, 9.0])
+    call = wp.jax_kernel(extremes, num_outputs=2, in_out_argnames=["high", "low"], launch_dims=41)
+
+    def dense(x, high, low):
+        """JAX does not differentiate its scatters of extremes."""
+        v = x * x + jnp.sin(3.0 * x)
+        inside = place[None] == np.arange(4)[:, None]
+        return (
+            jnp.maximum(high, jnp.where(inside, v, -jnp.inf).max(axis=1)),
+            jnp.minimum(low, jnp.where(inside, v * x, jnp.inf).min(axis=1)),
+        )
+
+    launched = lambda x, high, low: tuple(call(x, place, high, low))  # noqa: E731
+    close(launched(x, high, low), dense(x, high, low))
+    everything = (0, 1, 2)
+    for derive in (
+        lambda f: jax.jacfwd(f, everything),
+        lambda f: jax.jacrev(f, everything),
+        lambda f: jax.hessian(scalar(f)),
+    ):
+        close(jax.jit(derive(launched))(x, high, low), jax.jit(derive(dense))(x, high, low))
+    stacked = np.stack([x, x[::-1].copy()])
+    mapped = [jax.vmap(jax.grad(scalar(lambda x, f=f: f(x, high, low))))(stacked) for f in (launched, dense)]
+    close(*mapped)

@@ -399,8 +399,44 @@ def test_a_value_overwritten_at_a_moving_address_is_refused():
     assert "after it may have been overwritten" in message
 
 
+def extremes(kind: str) -> Kernel:
+    def body(b, x, index, y):
+        i = b.tid(0)
+        b.atomic(kind, y, [b.load(index, [i])], b.sin(b.load(x, [i])))
+
+    return build("k", [X, ("index", int32, (None,)), Y], body)
+
+
+@pytest.mark.parametrize("kind", ["min", "max"])
+def test_an_extreme_moves_with_the_operand_that_it_is(kind):
+    buffers = [
+        random(9),
+        np.array([0, 1, 2, 0, 1, 2, 0, 1, 2], np.int32),
+        np.array([0.5, 0.6, 2.0 - 4 * (kind == "min")]),
+    ]
+    kit.check_tangent(Case("", extremes(kind), (9,), buffers, (0, 2), (2,)))
+
+
+def test_of_equal_operands_one_is_selected():
+    """And it is the thread's, not the former contents."""
+    buffers = [np.full(4, 0.5), np.zeros(4, np.int32), np.sin(np.full(1, 0.5))]
+    case = Case("", extremes("max"), (4,), buffers, (0, 2), (2,))
+    pushed = kit.push(case, {0: np.arange(1.0, 5.0), 2: np.array([100.0])})
+    assert pushed[2][0] / np.cos(0.5) in (1.0, 2.0, 3.0, 4.0)
+
+
+def test_an_extreme_that_is_read_too_is_refused():
+    def body(b, x, y):
+        i = b.tid(0)
+        b.atomic("max", y, [i], b.load(x, [i]))
+        b.atomic("add", y, [i], b.load(x, [i]))
+
+    with pytest.raises(DifferentiationError, match="does not tell which operand was selected"):
+        tangent(build("k", [X, Y], body), (0,))
+
+
 @pytest.mark.parametrize("kind", ["min", "max", "exch"])
-def test_other_atomics_are_refused(kind):
+def test_other_atomics_have_no_adjoint_of_their_own(kind):
     def body(b, x, y):
         i = b.tid(0)
         b.atomic(kind, y, [b.integer(0)], b.load(x, [i]))

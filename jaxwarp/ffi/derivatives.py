@@ -50,22 +50,24 @@ def launch_jvp(
     bind: Bind, launch: Launch, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
+    moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
+    derived = _tangent(launch.kernel, tuple(moving), _known_grid(launch)) if moving else None
+    if derived is not None and any(slot.kind == "final" for slot in derived.slots):
+        # The derivative compares operands with what came out: computed again, they must be equal to the last bit.
+        launch = launch.replace(fma=False)
     results = bind(launch, primals)
     zeros: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
-    moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
-    if not moving:
+    if derived is None:
         return results, zeros
-    derived = _tangent(launch.kernel, tuple(moving), _known_grid(launch))
     given = dict(zip(launch.operand_params, primals, strict=True))
     # An in-out argument that the kernel does not write keeps the tangent it came with.
     kept = {i: moving[i] for i in launch.result_params if i in moving}
     if not any(slot.kind == "tangent" and slot.writes for slot in derived.slots):
         return results, [kept.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)]
     roles = tuple(_tangent_role(launch, slot, moving) for slot in derived.slots)
+    values = {"primal": given, "tangent": moving, "final": dict(zip(launch.result_params, results, strict=True))}
     operands = [
-        given[slot.index] if slot.kind == "primal" else moving[slot.index]
-        for slot, role in zip(derived.slots, roles, strict=True)
-        if role != OUTPUT
+        values[slot.kind][slot.index] for slot, role in zip(derived.slots, roles, strict=True) if role != OUTPUT
     ]
     found = _results(derived.slots, roles, _bind_derived(bind, launch, derived, roles, operands), "tangent")
     return results, [{**kept, **found}.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)]
@@ -73,6 +75,8 @@ def launch_jvp(
 
 def _tangent_role(launch: Launch, slot: Slot, moving: dict[int, Any]) -> str:
     role = launch.roles[slot.index]
+    if slot.kind == "final":
+        return INPUT
     if slot.kind == "tangent" and slot.index not in moving:
         return OUTPUT
     return INPUT if role == IN_OUT and not slot.writes else role

@@ -12,7 +12,8 @@ class Slot:
     """One parameter of a derivative kernel.
 
     Attributes:
-        kind: "primal" (the parameter itself), "tangent" or "cotangent" (same shape and dtype, its derivative).
+        kind: "primal" (the parameter itself), "final" (what the kernel leaves in it: the operand that equals this was
+            selected by an atomic min or max), "tangent" or "cotangent" (same shape and dtype, its derivative).
         index: which parameter of the differentiated kernel it belongs to.
         reads: the launch needs a value on entry.
         writes: the launch leaves a value that is a result (or scratch, for primals).

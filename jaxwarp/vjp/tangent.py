@@ -4,6 +4,7 @@
     v = load x[i]          ->   v = load x[i];  v' = load x'[i]
     store y[i], v          ->   store y[i], v;  store y'[i], v'
     atomic_add y[i], v     ->   atomic_add y[i], v;  atomic_add y'[i], v'
+    atomic_max y[i], v     ->   if v == final y[i] { store y'[i], v' }         (min likewise; one of equal operands)
 
 Branches and loops return and carry tangents beside their values, so the control flow is the primal's. The result is
 linear in the tangents. Writes to primal arrays are kept only where the kernel reads them back.
@@ -69,6 +70,7 @@ class _Tangent:
         self.used = used_values(kernel)
         self.constants = {op.result for op in ops if isinstance(op, Const)}
         arrays = (*kernel.params, *kernel.locals)
+        self.finals: dict[Param, Param] = {}
         self.tangent_params = {p: Param(f"{p.name}_t", p.dtype, p.shape) for p in arrays if p in self.activity.params}
 
     def build(self) -> Derived:
@@ -83,6 +85,10 @@ class _Tangent:
             if param in self.tangent_params:
                 params.append(self.tangent_params[param])
                 slots.append(Slot("tangent", i, i in self.wanted, param in self.written))
+        for i, param in enumerate(self.kernel.params):
+            if param in self.finals:
+                params.append(self.finals[param])
+                slots.append(Slot("final", i, True, False))
         name = f"{self.kernel.name}_jvp"
         locals_ = [p for local in self.kernel.locals for p in (local, self.tangent_params.get(local)) if p is not None]
         body = self.builder.finish(name, self.kernel.grid_rank, params)
@@ -148,6 +154,9 @@ class _Tangent:
             self.builder.append(op)
         if not active:
             return
+        if op.kind in ("min", "max"):
+            self.selection(op)
+            return
         require_plain_accumulation(op, self.used, self.constants)
         moved = self.tangent(op.args[0])
         if op.kind == "exch":
@@ -156,6 +165,22 @@ class _Tangent:
             return
         if moved is not None:
             self.builder.atomic("add", self.tangent_params[op.param], op.indices, moved)
+
+    def selection(self, op: Atomic) -> None:
+        """The tangent of a minimum or maximum is that of the operand which it is in the end."""
+        others = [x for x in walk(self.kernel.body) if isinstance(x, (Load, Store, Atomic)) and x.param is op.param]
+        if any(not isinstance(x, Atomic) or x.kind != op.kind or x.result in self.used for x in others):
+            raise DifferentiationError(
+                f"atomic_{op.kind} on {op.param.name} has no derivative here: the kernel also uses {op.param.name} in "
+                "another way, so what the array holds in the end does not tell which operand was selected",
+                op.loc,
+            )
+        final = self.finals.setdefault(op.param, Param(f"{op.param.name}_final", op.param.dtype, op.param.shape))
+        is_selected = self.o.eq(op.args[0], self.builder.load(final, op.indices))
+        with self.builder.block() as ops:
+            self.builder.store(self.tangent_params[op.param], op.indices, self.dense(op.args[0]))
+            then = Block((), tuple(ops), ())
+        self.builder.append(If((), is_selected, then, Block((), (), ()), loc=op.loc))
 
     def branch(self, block: Block, active: Sequence[int]) -> Block:
         with self.builder.block() as ops:
@@ -240,9 +265,7 @@ def require_plain_accumulation(op: Atomic, used: Collection[Value], constants: C
     if op.kind == "exch" and op.args[0] in constants:
         return
     if op.kind != "add":
-        raise DifferentiationError(
-            f"atomic_{op.kind} on {op.param.name} has no derivative here: only atomic_add has one so far", op.loc
-        )
+        raise DifferentiationError(f"atomic_{op.kind} on {op.param.name} has no derivative", op.loc)
     if op.result in used:
         raise DifferentiationError(
             f"the old value that atomic_add on {op.param.name} returns is used; it depends on the order of threads, "
