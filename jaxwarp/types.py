@@ -87,7 +87,7 @@ class Vec:
         return _host_value(self, values)
 
     def __repr__(self) -> str:
-        return f"vec{self.length}[{_name(self.dtype)}]"
+        return f"vec{_name(self.length)}[{_name(self.dtype)}]"
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Mat:
         return _host_value(self, values)
 
     def __repr__(self) -> str:
-        return f"mat{self.rows}x{self.columns}[{_name(self.dtype)}]"
+        return f"mat{_name(self.rows)}x{_name(self.columns)}[{_name(self.dtype)}]"
 
 
 Element = Scalar | Vec | Mat
@@ -159,7 +159,7 @@ def as_dtype(t: Any) -> Any:
         return Any
     try:
         return SCALAR_BY_DTYPE[np.dtype(t)]
-    except (TypeError, KeyError):
+    except (TypeError, ValueError, KeyError):
         raise KernelTypeError(f"{t!r} is not a type of the kernel language") from None
 
 
@@ -170,6 +170,8 @@ def vector(length: int, dtype: Any) -> Vec:
 
 def matrix(shape: tuple[int, int], dtype: Any) -> Mat:
     """The type of matrices of `shape` (rows, columns) of scalar type `dtype`."""
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2:
+        raise KernelTypeError(f"shape must be (rows, columns), got {shape!r}")
     rows, columns = shape
     return Mat(_extent("rows", rows), _extent("columns", columns), _component(dtype))
 

@@ -50,6 +50,10 @@ def by_value_output(x: wp.array[float], s: float):
     wp.tid()
 
 
+def _nothing():
+    wp.tid()
+
+
 def _fill(out: wp.array[float]):
     i = wp.tid()
     out[i] = 1.0
@@ -267,6 +271,11 @@ def test_wrong_call(case):
 
 
 CONSTRUCTIONS = {
+    "no arguments": (
+        lambda: jax_kernel(wp.kernel(_nothing)),
+        TYPE,
+        "kernel _nothing has no arguments\n  hint: a launch needs an output: an array argument",
+    ),
     "no kernel": (
         lambda: jax_kernel(_fill),
         TYPE,

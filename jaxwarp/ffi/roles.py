@@ -24,6 +24,8 @@ def assign_roles(kernel: Any, num_outputs: int, in_out_argnames: Iterable[str] |
     in_outs = _in_out_names(where, in_out_argnames, names)
     if not isinstance(num_outputs, (int, np.integer)) or isinstance(num_outputs, bool):
         raise KernelTypeError(f"{where}: num_outputs: expected an integer, got {num_outputs!r}")
+    if not names:
+        raise KernelTypeError(f"{where} has no arguments", hint="a launch needs an output: an array argument")
     low = max(1, len(in_outs))
     if not low <= num_outputs <= len(names):
         counting = " (in-out arguments count among the outputs)" if in_outs else ""

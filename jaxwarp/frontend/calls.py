@@ -178,7 +178,7 @@ def _result(inner: Frame, func: Func) -> Any:
 
 
 def _choose(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]) -> tuple[Overload, dict[str, Any]]:
-    best: tuple[int, Overload, dict[str, Any]] | None = None
+    fitting: list[tuple[tuple[int, int], Overload, dict[str, Any]]] = []
     errors: list[KernelTypeError] = []
     for overload in func.overloads:
         try:
@@ -187,13 +187,20 @@ def _choose(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any])
         except KernelTypeError as error:
             errors.append(error)
             continue
-        if best is None or total < best[0]:
-            best = (total, overload, bound)
-    if best is not None:
-        return best[1], best[2]
-    if len(errors) == 1:
+        # Between two that fit alike, the one that fills in fewer defaults.
+        fitting.append(((total, len(overload.parameters)), overload, bound))
+    if not fitting and len(errors) == 1:
         raise errors[0]
+    lowest = min((distance for distance, _, _ in fitting), default=None)
+    closest = [(overload, bound) for distance, overload, bound in fitting if distance == lowest]
+    if len(closest) == 1:
+        return closest[0]
     given = ", ".join([*map(_type_of, args), *(f"{k}={_type_of(v)}" for k, v in keywords.items())])
+    if closest:
+        raise KernelTypeError(
+            f"several overloads of {func.name} take ({given}) equally well",
+            hint=f"convert an argument; they are {'; '.join(o.signature() for o, _ in closest)}",
+        )
     raise KernelTypeError(
         f"no overload of {func.name} takes ({given})", hint="; ".join(o.signature() for o in func.overloads)
     )

@@ -31,6 +31,13 @@ def read_parameters(source: Source, what: str) -> tuple[Parameter, ...]:
                 source.loc(extra),
                 hint="name the arguments one by one",
             )
+    if what == "kernel" and read_return(source) is not Missing:
+        assert source.tree.returns is not None
+        raise KernelTypeError(
+            f"{source.name}: a kernel returns nothing",
+            source.loc(source.tree.returns),
+            hint="leave the annotation out; results are written to output arrays",
+        )
     signature = inspect.signature(source.function)
     nodes = {a.arg: a for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     return tuple(_parameter(source, nodes[p.name], p, what) for p in signature.parameters.values())

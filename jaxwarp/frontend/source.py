@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, Loc
+from jaxwarp.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, Loc
 from jaxwarp.frontend.liveness import Liveness
 
 
@@ -213,6 +213,9 @@ def evaluate_host(source: Source, node: ast.expr, variables: dict[str, Any], loc
     code = compile(ast.Expression(node), source.file, "eval")
     try:
         return eval(code, source.function.__globals__ | scope)
+    except KernelError as error:
+        error.loc = error.loc or loc
+        raise
     except NameError as error:
         raise KernelNameError(str(error), loc) from error
     except Exception as error:
