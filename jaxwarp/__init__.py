@@ -18,9 +18,20 @@ from jaxwarp.builtins.functions import FUNCTIONS as _FUNCTIONS
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
 from jaxwarp.errors import KernelError as KernelError
+from jaxwarp.ffi import GraphMode as GraphMode
 from jaxwarp.ffi import ModulePreloadMode as ModulePreloadMode
 from jaxwarp.ffi import export_checks as export_checks
+from jaxwarp.ffi import jax_callable as jax_callable
 from jaxwarp.ffi import jax_kernel as jax_kernel
+from jaxwarp.ffi.program import clone as clone
+from jaxwarp.ffi.program import copy as copy
+from jaxwarp.ffi.program import empty as empty
+from jaxwarp.ffi.program import empty_like as empty_like
+from jaxwarp.ffi.program import full as full
+from jaxwarp.ffi.program import full_like as full_like
+from jaxwarp.ffi.program import launch as launch
+from jaxwarp.ffi.program import zeros as zeros
+from jaxwarp.ffi.program import zeros_like as zeros_like
 from jaxwarp.frontend.annotations import array as array
 from jaxwarp.frontend.annotations import array1d as array1d
 from jaxwarp.frontend.annotations import array2d as array2d
@@ -52,7 +63,7 @@ __version__ = "0.1.0"
 
 bool = types.bool_  # noqa: A001  (its name in kernels)
 vec, mat = types.vector, types.matrix
-JaxModulePreloadMode = ModulePreloadMode
+JaxModulePreloadMode, JaxCallableGraphMode = ModulePreloadMode, GraphMode
 
 # Builtin functions, constants and short type names come from their tables: jaxwarp.sin, jaxwarp.PI, jaxwarp.vec3.
 globals().update(_FUNCTIONS | _INTRINSICS | _CONSTANTS | _VECTORS | _MATRICES)

@@ -11,9 +11,20 @@ from jaxwarp import types as types
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
 from jaxwarp.errors import KernelError as KernelError
+from jaxwarp.ffi import GraphMode as GraphMode
 from jaxwarp.ffi import ModulePreloadMode as ModulePreloadMode
 from jaxwarp.ffi import export_checks as export_checks
+from jaxwarp.ffi import jax_callable as jax_callable
 from jaxwarp.ffi import jax_kernel as jax_kernel
+from jaxwarp.ffi.program import clone as clone
+from jaxwarp.ffi.program import copy as copy
+from jaxwarp.ffi.program import empty as empty
+from jaxwarp.ffi.program import empty_like as empty_like
+from jaxwarp.ffi.program import full as full
+from jaxwarp.ffi.program import full_like as full_like
+from jaxwarp.ffi.program import launch as launch
+from jaxwarp.ffi.program import zeros as zeros
+from jaxwarp.ffi.program import zeros_like as zeros_like
 from jaxwarp.frontend.functions import Func as Func
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import func as func
@@ -136,6 +147,7 @@ __version__: str
 vec = types.vector
 mat = types.matrix
 JaxModulePreloadMode = ModulePreloadMode
+JaxCallableGraphMode = GraphMode
 pi: float
 half_pi: float
 tau: float

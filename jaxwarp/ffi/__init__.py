@@ -3,6 +3,8 @@
 from jaxwarp.ffi.call import JaxKernel as JaxKernel
 from jaxwarp.ffi.call import ModulePreloadMode as ModulePreloadMode
 from jaxwarp.ffi.call import jax_kernel as jax_kernel
+from jaxwarp.ffi.callable import GraphMode as GraphMode
+from jaxwarp.ffi.callable import jax_callable as jax_callable
 from jaxwarp.ffi.export import export_checks as export_checks
 from jaxwarp.ffi.native import library as _library
 

@@ -40,10 +40,11 @@ class Argument:
     name: str
     annotation: Any
     role: str
+    owner: str = "kernel"
 
     @property
     def where(self) -> str:
-        return f"kernel {self.kernel}: argument '{self.name}'"
+        return f"{self.owner} {self.kernel}: argument '{self.name}'"
 
     @property
     def is_array(self) -> bool:

@@ -187,7 +187,7 @@ class JaxKernel:
             options = self._defaults
         else:
             options = CallOptions(freeze_dims(launch_dims), freeze_dims(output_dims), vmap_method).over(self._defaults)
-        signature = [_token(value) for value in args]
+        signature = [signature_token(value) for value in args]
         if None in signature or not options.is_hashable:
             args = tuple(map(as_jax_value, args))
             return self._bind(self._make_plan(args, options), args)
@@ -311,7 +311,7 @@ class JaxKernel:
         return shape
 
 
-def _token(value: Any) -> Any:
+def signature_token(value: Any) -> Any:
     """A hashable stand-in for what `describe` knows of a value; None where there is none."""
     kind = type(value)
     if kind is ArrayImpl:

@@ -20,7 +20,8 @@ def assign_roles(kernel: Any, num_outputs: int, in_out_argnames: Iterable[str] |
     Raises:
         KernelTypeError, KernelValueError: the number of outputs or the in-out names do not fit the kernel.
     """
-    where, names = f"kernel {kernel.name}", [a.name for a in kernel.arguments]
+    owner = getattr(kernel, "owner", "kernel")
+    where, names = f"{owner} {kernel.name}", [a.name for a in kernel.arguments]
     in_outs = _in_out_names(where, in_out_argnames, names)
     if not isinstance(num_outputs, (int, np.integer)) or isinstance(num_outputs, bool):
         raise KernelTypeError(f"{where}: num_outputs: expected an integer, got {num_outputs!r}")
@@ -40,7 +41,7 @@ def assign_roles(kernel: Any, num_outputs: int, in_out_argnames: Iterable[str] |
                 "which are the outputs",
                 hint="in-out arguments count in num_outputs, and come before the outputs",
             )
-        argument = Argument(kernel.name, name, annotation, role)
+        argument = Argument(kernel.name, name, annotation, role, owner)
         if role != INPUT and not argument.is_array:
             raise KernelTypeError(f"{argument.where} is an {role} argument: expected an array, got {annotation}")
         arguments.append(argument)
@@ -62,7 +63,7 @@ def _in_out_names(where: str, given: Iterable[str] | None, names: Sequence[str])
 def bind_names(arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The inputs' values in order, from positional and keyword arguments."""
     inputs = [a.name for a in arguments if a.role != OUTPUT]
-    where, listing = f"kernel {arguments[0].kernel}", f"({', '.join(inputs)})" if inputs else ""
+    where, listing = f"{arguments[0].owner} {arguments[0].kernel}", f"({', '.join(inputs)})" if inputs else ""
     for name in kwargs:
         if name not in inputs:
             is_output = any(a.name == name for a in arguments)

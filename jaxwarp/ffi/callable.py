@@ -1,0 +1,252 @@
+"""`jax_callable`: a Python function that launches several kernels, as a function of JAX values."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.core
+import jax.numpy as jnp
+
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.ffi.arguments import (
+    Argument,
+    as_jax_value,
+    describe,
+    is_generic,
+    make_converter,
+    require_enabled,
+    resolve_element,
+)
+from jaxwarp.ffi.call import VMAP_METHODS, CallOptions, ModulePreloadMode, signature_token
+from jaxwarp.ffi.compat import is_x64_enabled
+from jaxwarp.ffi.dims import ByName, freeze_dims, output_shape
+from jaxwarp.ffi.handles import ArrayHandle, filled
+from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT
+from jaxwarp.ffi.program import Program, tracing
+from jaxwarp.ffi.roles import assign_roles, bind_names
+from jaxwarp.frontend.annotations import resolve
+from jaxwarp.types import Array
+
+_MAX_COMPILED = 256
+
+
+class GraphMode(enum.IntEnum):
+    """How the launches of a callable get into CUDA graphs."""
+
+    NONE = 0
+    JAX = 1
+    WARP = 2
+
+
+def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
+    func: Callable[..., None],
+    num_outputs: int = 1,
+    graph_mode: GraphMode = GraphMode.JAX,
+    vmap_method: str | None = None,
+    output_dims: Any = None,
+    in_out_argnames: Iterable[str] | None = None,
+    graph_cache_max: int | None = None,
+    module_preload_mode: Any = ModulePreloadMode.CURRENT_DEVICE,
+    has_side_effect: bool = False,
+) -> JaxCallable:
+    """Makes a function of JAX values of a Python function that launches kernels.
+
+    The function is annotated like a kernel and is traced: `launch`, `copy`, `zeros` and the like inside it become
+    launches and JAX operations, each array standing for its newest value. What comes out is an ordinary JAX function,
+    compiled as a whole, with all of JAX's transformations; XLA captures its launches into CUDA graphs.
+
+    Args:
+        func: inputs come first, outputs last; it returns nothing.
+        num_outputs: how many arguments are outputs; in-out arguments count among them.
+        graph_mode: `GraphMode.JAX`. The others are not available yet, and refused.
+        vmap_method: as in `jax_kernel`, for each launch.
+        output_dims: shape of the outputs, or a dictionary of shapes by name. Default: that of the first array argument.
+        in_out_argnames: inputs that the function updates. Their new values are the first outputs.
+        graph_cache_max: accepted, no effect with `GraphMode.JAX`.
+        module_preload_mode: accepted, no effect.
+        has_side_effect: launch even if no output is used.
+
+    Returns:
+        A function of the inputs, which also takes `output_dims` and `vmap_method`. Python numbers are static: the
+        function may branch on them; JAX scalars are traced.
+
+    Raises:
+        KernelTypeError, KernelValueError: the options do not fit the function.
+    """
+    del graph_cache_max, module_preload_mode
+    if not callable(func) or hasattr(func, "specialize"):
+        hint = "use jax_kernel for a kernel" if hasattr(func, "specialize") else None
+        raise KernelTypeError(f"jax_callable: expected a Python function, got {func!r}", hint=hint)
+    _require_graph_mode(func, graph_mode)
+    function = _Function(func)
+    arguments = assign_roles(function, num_outputs, in_out_argnames)
+    defaults = CallOptions(None, freeze_dims(output_dims), vmap_method)
+    return JaxCallable(func, arguments, defaults, bool(has_side_effect))
+
+
+def _require_graph_mode(func: Callable[..., None], mode: Any) -> None:
+    name = getattr(func, "__name__", repr(func))
+    try:
+        mode = GraphMode(mode)
+    except ValueError:
+        listed = ", ".join(f"GraphMode.{m.name}" for m in GraphMode)
+        raise KernelValueError(f"callable {name}: graph_mode: expected one of {listed}, got {mode!r}") from None
+    if mode != GraphMode.JAX:
+        raise KernelValueError(
+            f"callable {name}: graph_mode: GraphMode.{mode.name} is not available yet",
+            hint="with GraphMode.JAX the launches are part of the compiled program, and XLA captures them",
+        )
+
+
+class Parameter(NamedTuple):
+    """An argument of the Python function."""
+
+    name: str
+    annotation: Any
+
+
+class _Function:
+    """What `assign_roles` asks of a kernel, of a Python function."""
+
+    owner = "callable"
+
+    def __init__(self, func: Callable[..., None]):
+        self.name = getattr(func, "__name__", "function")
+        self.arguments: list[Parameter] = []
+        try:
+            signature = inspect.signature(func, eval_str=True)
+        except NameError as error:
+            raise KernelTypeError(f"callable {self.name}: an annotation cannot be evaluated: {error}") from error
+        for parameter in signature.parameters.values():
+            if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                raise KernelTypeError(f"callable {self.name}: argument {parameter.name} must be an ordinary one")
+            if parameter.annotation is parameter.empty:
+                raise KernelTypeError(
+                    f"callable {self.name}: argument {parameter.name} has no annotation",
+                    hint=f"write {parameter.name}: float, or {parameter.name}: array[float]",
+                )
+            try:
+                pattern = resolve(parameter.annotation)
+            except KernelError as error:
+                error.message = f"callable {self.name}: argument {parameter.name}: {error.message}"
+                raise
+            self.arguments.append(Parameter(parameter.name, pattern))
+
+
+class JaxCallable:
+    """A Python function that launches kernels, as a function of JAX values: see `jax_callable`."""
+
+    def __init__(
+        self, func: Callable[..., None], arguments: Sequence[Argument], defaults: CallOptions, has_side_effect: bool
+    ):
+        self.func = func
+        self.__name__ = self.__qualname__ = getattr(func, "__name__", "function")
+        self.__doc__ = func.__doc__
+        self._arguments = arguments
+        self._inputs = [a for a in arguments if a.role != OUTPUT]
+        self._defaults = defaults
+        self._has_side_effect = has_side_effect
+        self._compiled: dict[Any, Callable[..., list[Any]]] = {}
+        self._require_options(defaults)
+
+    def __repr__(self) -> str:
+        return f"<jax_callable {self.__name__}>"
+
+    def __call__(self, *args: Any, output_dims: Any = None, vmap_method: str | None = None, **kwargs: Any) -> list[Any]:
+        """Runs the function on its inputs and returns its outputs as a list."""
+        values = bind_names(self._arguments, args, kwargs)
+        options = CallOptions(None, freeze_dims(output_dims), vmap_method).over(self._defaults)
+        self._require_options(options)
+        values = [as_jax_value(v) for v in values]
+        is_static = [_is_static(a, v) for a, v in zip(self._inputs, values, strict=True)]
+        dynamic = [v for v, static in zip(values, is_static, strict=True) if not static]
+        fixed = tuple((type(v), v) for v, static in zip(values, is_static, strict=True) if static)
+        tokens = tuple(signature_token(v) for v in dynamic)
+        if None in tokens or not options.is_hashable or any(isinstance(v, jax.core.Tracer) for v in dynamic):
+            return self._trace(values, options)
+        key = (tuple(is_static), fixed, tokens, options, is_x64_enabled())
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            if len(self._compiled) >= _MAX_COMPILED:
+                self._compiled.clear()
+            compiled = self._compiled[key] = self._compile(values, is_static, options)
+        return list(compiled(*dynamic))
+
+    def _compile(self, values: list[Any], is_static: list[bool], options: CallOptions) -> Callable[..., list[Any]]:
+        """A compiled function of the arguments that are not static."""
+        static = [v if s else None for v, s in zip(values, is_static, strict=True)]
+
+        def call(*dynamic: Any) -> list[Any]:
+            given = iter(dynamic)
+            return self._trace([v if s else next(given) for v, s in zip(static, is_static, strict=True)], options)
+
+        call.__name__ = call.__qualname__ = self.__name__
+        return jax.jit(call)
+
+    def _trace(self, values: Sequence[Any], options: CallOptions) -> list[Any]:
+        """Runs the Python function on handles; the outputs are what the handles stand for at its end."""
+        bound: list[Any] = []
+        for argument, value in zip(self._inputs, values, strict=True):
+            bound.append(self._input(argument, value))
+        arrays = [b for b in bound if isinstance(b, ArrayHandle)]
+        bound += [self._output(a, arrays, options.output_dims) for a in self._arguments if a.role == OUTPUT]
+        with (
+            tracing(Program(self.__name__, options.vmap_method, self._has_side_effect)),
+            jax.named_scope(self.__name__),
+        ):
+            returned = self.func(*bound)
+        if returned is not None:
+            raise KernelTypeError(
+                f"callable {self.__name__}: expected a function that returns nothing, it returned"
+                f" {type(returned).__name__}",
+                hint="write to the output arguments",
+            )
+        return [b.value for a, b in zip(self._arguments, bound, strict=True) if a.role != INPUT]
+
+    def _input(self, argument: Argument, value: Any) -> Any:
+        given = describe(value)
+        element = resolve_element(argument, given)
+        require_enabled(argument, element)
+        convert = make_converter(argument, element, given)
+        if not argument.is_array:
+            # A Python number stays one, so that the function may branch on it.
+            return value if _is_static(argument, value) else value if convert is None else convert(value)
+        array = jnp.asarray(value if convert is None else convert(value))
+        return ArrayHandle(argument.name, Array(element, argument.ndim), array, argument.role == IN_OUT)
+
+    def _output(self, argument: Argument, arrays: Sequence[ArrayHandle], dims: Any) -> ArrayHandle:
+        where = f"{argument.where}: output_dims"
+        if is_generic(argument.element):
+            raise KernelTypeError(f"{argument.where} is an output and generic: expected a type with a dtype")
+        require_enabled(argument, argument.element)
+        wanted = dict(dims.items).get(argument.name) if isinstance(dims, ByName) else dims
+        if wanted is None:
+            if not arrays:
+                raise KernelTypeError(
+                    f"{where}: there is no array input to take the shape from", hint="pass output_dims"
+                )
+            wanted = arrays[0].shape
+        shape = output_shape(argument.ndim, argument.element, wanted, where)
+        value = filled(shape, argument.element, 0, where)
+        return ArrayHandle(argument.name, Array(argument.element, argument.ndim), value, is_writable=True)
+
+    def _require_options(self, options: CallOptions) -> None:
+        where = f"callable {self.__name__}"
+        if options.vmap_method not in VMAP_METHODS:
+            expected = ", ".join(map(repr, VMAP_METHODS))
+            raise KernelValueError(f"{where}: vmap_method: expected one of {expected}; got {options.vmap_method!r}")
+        if isinstance(options.output_dims, ByName):
+            outputs = [a.name for a in self._arguments if a.role == OUTPUT]
+            for name, _ in options.output_dims.items:
+                if name not in outputs:
+                    raise KernelValueError(
+                        f"{where}: output_dims: no output is named {name!r}; the outputs are {', '.join(outputs)}"
+                    )
+
+
+def _is_static(argument: Argument, value: Any) -> bool:
+    return not argument.is_array and isinstance(value, (bool, int, float))

@@ -1,0 +1,169 @@
+"""What a function under `jax_callable` gets for its arrays: a name for a JAX value that launches replace."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.types import Array, Element, element_scalar, element_shape
+
+
+class ArrayHandle:
+    """An array inside a `jax_callable`, with shape and type as in a kernel: components are not axes.
+
+    Its `value` is the JAX value it stands for now. A launch that writes to the array, `fill_` and `assign` give it a
+    new one; JAX arrays themselves never change. Functions of `jnp` are called with the value.
+    """
+
+    def __init__(self, name: str, type_: Array, value: jax.Array, is_writable: bool):
+        self.name = name
+        self.type = type_
+        self.is_writable = is_writable
+        self._value = value
+
+    @property
+    def value(self) -> jax.Array:
+        """The JAX value: the array's shape followed by the component axes."""
+        return self._value
+
+    @property
+    def root(self) -> ArrayHandle:
+        """The array that this one is, or is a part of."""
+        return self
+
+    def replace(self, value: jax.Array) -> None:
+        """Lets the handle stand for a new value of the same shape and type."""
+        self.require_writable("written")
+        self._value = value
+
+    def require_writable(self, what: str) -> None:
+        """Inputs are values of the caller's."""
+        if not self.root.is_writable:
+            raise KernelTypeError(
+                f"array '{self.root.name}' is an input and cannot be {what}",
+                hint=f"name it in in_out_argnames=['{self.root.name}'], or write to a clone",
+            )
+
+    @property
+    def dtype(self) -> Element:
+        """The element type: a scalar, vector or matrix type."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes, without those of components."""
+        return self.type.ndim
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The extents, without those of components."""
+        return tuple(self.value.shape[: self.ndim])
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def device(self) -> None:
+        """JAX places arrays."""
+        return None
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise KernelTypeError(f"array '{self.name}' has no axes and no length")
+        return self.shape[0]
+
+    def __jax_array__(self) -> jax.Array:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"<array '{self.name}': {self.dtype}, shape {self.shape}>"
+
+    def __getitem__(self, index: Any) -> ArrayHandle:
+        """A part of the array, by integers and slices of its leading axes. Writing to it writes to the array."""
+        return _View(self, _require_index(self, index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self[index].assign(value)
+
+    def assign(self, source: Any) -> ArrayHandle:
+        """Gives the array the contents of another one, or of a JAX or NumPy array, of the same shape and dtype."""
+        scalar = element_scalar(self.dtype)
+        given = source.value if isinstance(source, ArrayHandle) else jnp.asarray(source)
+        if given.shape != self.value.shape or given.dtype != scalar.numpy:
+            raise KernelTypeError(
+                f"array '{self.name}': expected {scalar} of shape {self.value.shape}, got {given.dtype} of shape"
+                f" {given.shape}"
+            )
+        self.replace(given)
+        return self
+
+    def fill_(self, value: Any) -> ArrayHandle:
+        """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
+        self.replace(filled(self.value.shape, self.dtype, value, f"array '{self.name}'"))
+        return self
+
+    def zero_(self) -> ArrayHandle:
+        """Sets every element to zero."""
+        return self.fill_(0)
+
+    def numpy(self) -> NoReturn:
+        """Refused: the function is traced, there are no numbers yet."""
+        raise KernelTypeError(
+            f"array '{self.name}' has no numbers while its function is traced",
+            hint="compute with jnp functions, or return it as an output",
+        )
+
+    __array__ = numpy
+    list = numpy
+
+
+class _View(ArrayHandle):
+    """A part of another array, by basic indexing; reads and writes go to that array."""
+
+    def __init__(self, parent: ArrayHandle, index: tuple[Any, ...]):
+        self.parent = parent
+        self.index = index
+        ndim = parent.ndim - sum(not isinstance(i, slice) for i in index)
+        super().__init__(f"{parent.name}[...]", Array(parent.dtype, ndim), parent.value, parent.is_writable)
+
+    @property
+    def value(self) -> jax.Array:
+        return self.parent.value[self.index]
+
+    @property
+    def root(self) -> ArrayHandle:
+        return self.parent.root
+
+    def replace(self, value: jax.Array) -> None:
+        self.require_writable("written")
+        self.parent.replace(self.parent.value.at[self.index].set(value))
+
+
+def _require_index(handle: ArrayHandle, index: Any) -> tuple[Any, ...]:
+    given = index if isinstance(index, tuple) else (index,)
+    for part in given:
+        if not isinstance(part, slice) and (isinstance(part, bool) or not hasattr(part, "__index__")):
+            raise KernelTypeError(f"array '{handle.name}': an index is an integer or a slice, got {part!r}")
+    if len(given) > handle.ndim:
+        raise KernelTypeError(f"array '{handle.name}' has {handle.ndim} axes, got {len(given)} indices")
+    for part, extent in zip(given, handle.shape, strict=False):
+        if not isinstance(part, slice) and not -extent <= part < extent:
+            raise KernelTypeError(f"array '{handle.name}': index {part} is out of range, the extent is {extent}")
+    return given
+
+
+def filled(shape: tuple[Any, ...], element: Element, value: Any, where: str) -> jax.Array:
+    """A JAX array of `shape`, component axes included, of one value."""
+    scalar, components = element_scalar(element), element_shape(element)
+    given = value.value if isinstance(value, ArrayHandle) else value
+    array = jnp.asarray(given)
+    if array.shape not in ((), components):
+        expected = "a number" if not components else f"a number or an array of shape {components}"
+        raise KernelTypeError(f"{where}: expected {expected} to fill it with, got an array of shape {array.shape}")
+    return jnp.broadcast_to(jax.lax.convert_element_type(array, scalar.numpy), shape)

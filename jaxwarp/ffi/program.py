@@ -1,0 +1,252 @@
+"""What a function under `jax_callable` may call: launch, copy, zeros and so on, while the function is traced."""
+
+from __future__ import annotations
+
+import contextvars
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxwarp.errors import KernelError, KernelTypeError, Loc
+from jaxwarp.ffi.arguments import Argument, as_jax_value, describe, make_converter, require_enabled, resolve_element
+from jaxwarp.ffi.dims import normalize_dims
+from jaxwarp.ffi.handles import ArrayHandle, filled
+from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, fit_grid, intern_kernel
+from jaxwarp.ffi.primitive import bind_launch
+from jaxwarp.passes.effects import analyze
+from jaxwarp.types import Array, as_dtype, element_shape, float32
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+
+@dataclass(frozen=True)
+class Program:
+    """The call that is being traced: its name, and options that hold for all its launches."""
+
+    name: str
+    vmap_method: str | None
+    has_side_effect: bool
+
+
+_current: contextvars.ContextVar[Program | None] = contextvars.ContextVar("jaxwarp_program", default=None)
+
+
+@contextmanager
+def tracing(program: Program) -> Iterator[None]:
+    """Launches in the `with` belong to `program`."""
+    token = _current.set(program)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def _in_program(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Only inside a `jax_callable`; an error gets the line there that called."""
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if _current.get() is None:
+            raise KernelTypeError(
+                f"{function.__name__}() works inside a function under jax_callable",
+                hint="arrays of jaxwarp are JAX arrays: make them with jax.numpy, and launch a kernel with"
+                " jax_kernel(kernel)(...)",
+            )
+        try:
+            return function(*args, **kwargs)
+        except KernelError as error:
+            raise _located(error, sys._getframe(1)) from None
+
+    return checked
+
+
+def _located(error: KernelError, frame: Any) -> KernelError:
+    """The error with the caller's line at the end of its chain of places."""
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    if frame is None:
+        return error
+    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    line, end_line, column, end_column = (p or 0 for p in positions)
+    here = Loc(frame.f_code.co_filename, line or frame.f_lineno, column, end_line, end_column, frame.f_code.co_name)
+    error.loc = here if error.loc is None else _append(error.loc, here)
+    return error
+
+
+def _append(loc: Loc, last: Loc) -> Loc:
+    outer = last if loc.inlined_at is None else _append(loc.inlined_at, last)
+    return dataclasses.replace(loc, inlined_at=outer)
+
+
+@_in_program
+def launch(
+    kernel: Any,
+    dim: Any,
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
+    *,
+    device: Any = None,
+    stream: Any = None,
+    block_dim: int | None = None,
+) -> None:
+    """Launches a kernel on arrays of the program; those that it writes stand for their new contents afterwards.
+
+    Args:
+        kernel: made by `@kernel`.
+        dim: threads along each axis: an integer, or a tuple or list.
+        inputs: the kernel's first arguments: arrays of the program, JAX values, Python numbers.
+        outputs: its other arguments. Which arguments a kernel writes is found in the kernel, not here.
+        device: accepted, no effect: JAX places the program.
+        stream: accepted, no effect.
+        block_dim: CUDA threads per block.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+    """
+    del device, stream
+    program = _current.get()
+    assert program is not None
+    if not hasattr(kernel, "specialize"):
+        raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
+    given = [*_as_list(inputs), *_as_list(outputs)]
+    arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
+    if len(given) != len(arguments):
+        listed = ", ".join(a.name for a in arguments)
+        raise KernelTypeError(f"kernel {kernel.name}: expected {len(arguments)} arguments ({listed}), got {len(given)}")
+    values = [as_jax_value(g.value) if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
+    described = [describe(v) for v in values]
+    elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
+    for argument, element in zip(arguments, elements, strict=True):
+        require_enabled(argument, element)
+    converters = [make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True)]
+    types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
+    ir, grid = fit_grid(kernel.specialize(tuple(types)), normalize_dims(dim, f"kernel {kernel.name}: dim"))
+    roles = _roles(ir, grid, arguments, given, values)
+    operands = [
+        value if convert is None else convert(value)
+        for value, convert, role in zip(values, converters, roles, strict=True)
+        if role != OUTPUT
+    ]
+    shapes = tuple(tuple(v.shape) for v, role in zip(values, roles, strict=True) if role != INPUT)
+    block = block_dim if block_dim is not None else kernel.options.get("block_dim")
+    fma = kernel.options.get("fma", True)
+    made = Launch(
+        intern_kernel(ir), grid, tuple(roles), shapes, program.vmap_method, block, fma, program.has_side_effect
+    )
+    results = bind_launch(made, operands)
+    written = [g for g, role in zip(given, roles, strict=True) if role != INPUT]
+    for handle, result in zip(written, results, strict=True):
+        handle.replace(result)
+
+
+def _as_list(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _roles(
+    ir: Any, grid: Sequence[Any], arguments: Sequence[Argument], given: Sequence[Any], values: Sequence[Any]
+) -> list[str]:
+    """Read only; written in full, so that what was there does not matter; or updated."""
+    effects = analyze(ir)
+    roles = []
+    for param, argument, handle, value in zip(ir.params, arguments, given, values, strict=True):
+        if not effects[param].modifies:
+            roles.append(INPUT)
+            continue
+        if not isinstance(handle, ArrayHandle):
+            raise KernelTypeError(
+                f"{argument.where} is written by the kernel: expected an array of the program, got"
+                f" {type(handle).__name__}",
+                effects[param].first_write,
+                hint="make one with zeros(...), or pass an output",
+            )
+        handle.require_writable(f"written by kernel {argument.kernel}")
+        roles.append(OUTPUT if effects.covers(param, grid, value.shape) else IN_OUT)
+    for i, role in enumerate(roles):
+        for j, other in enumerate(given):
+            same = i != j and isinstance(other, ArrayHandle) and other.root is given[i].root if role != INPUT else False
+            if same:
+                raise KernelTypeError(
+                    f"{arguments[i].where} and argument '{arguments[j].name}' are the same array, and the kernel writes"
+                    " to it",
+                    hint="pass a clone(...) as one of them",
+                )
+    return roles
+
+
+def _made(name: str, shape: Any, dtype: Any, value: Any) -> ArrayHandle:
+    element = as_dtype(dtype)
+    extents = normalize_dims(shape, f"{name}: shape")
+    array = filled((*extents, *element_shape(element)), element, value, name)
+    return ArrayHandle(name, Array(element, len(extents)), array, is_writable=True)
+
+
+@_in_program
+def zeros(shape: Any, dtype: Any = float32, **_: Any) -> ArrayHandle:
+    """A new array of zeros. `shape` does not have the component axes of vectors and matrices."""
+    return _made("zeros", shape, dtype, 0)
+
+
+@_in_program
+def empty(shape: Any, dtype: Any = float32, **_: Any) -> ArrayHandle:
+    """A new array. It holds zeros: nothing is ever uninitialised."""
+    return _made("empty", shape, dtype, 0)
+
+
+@_in_program
+def full(shape: Any, value: Any, dtype: Any = float32, **_: Any) -> ArrayHandle:
+    """A new array of one value."""
+    return _made("full", shape, dtype, value)
+
+
+@_in_program
+def zeros_like(src: ArrayHandle, **_: Any) -> ArrayHandle:
+    """A new array of zeros with the shape and type of another one."""
+    return _made("zeros_like", src.shape, src.dtype, 0)
+
+
+@_in_program
+def empty_like(src: ArrayHandle, **_: Any) -> ArrayHandle:
+    """A new array with the shape and type of another one. It holds zeros."""
+    return _made("empty_like", src.shape, src.dtype, 0)
+
+
+@_in_program
+def full_like(src: ArrayHandle, value: Any, **_: Any) -> ArrayHandle:
+    """A new array of one value, with the shape and type of another one."""
+    return _made("full_like", src.shape, src.dtype, value)
+
+
+@_in_program
+def clone(src: ArrayHandle, **_: Any) -> ArrayHandle:
+    """A new array with the contents of another one."""
+    return ArrayHandle(f"clone of {src.name}", src.type, src.value, is_writable=True)
+
+
+@_in_program
+def copy(dest: ArrayHandle, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, **_: Any) -> None:
+    """Copies elements of `src` to `dest`: all of them, or `count` from offsets into arrays with one axis."""
+    if not (dest_offset or src_offset or count):
+        dest.assign(src)
+        return
+    source = src.value if isinstance(src, ArrayHandle) else jnp.asarray(src)
+    count = count or int(np.shape(source)[0]) - src_offset
+    if dest.ndim != 1:
+        raise KernelTypeError(f"copy: offsets need an array with 1 axis, '{dest.name}' has {dest.ndim}")
+    if (
+        min(dest_offset, src_offset, count) < 0
+        or src_offset + count > source.shape[0]
+        or dest_offset + count > len(dest)
+    ):
+        raise KernelTypeError(
+            f"copy: {count} elements from {src_offset} of {source.shape[0]} do not fit {dest_offset} of {len(dest)}"
+        )
+    dest[dest_offset : dest_offset + count].assign(source[src_offset : src_offset + count])

@@ -1,0 +1,304 @@
+"""`jax_callable`: a Python function of launches as a JAX function."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+from jax.sharding import PartitionSpec as P
+
+import jaxwarp as wp
+from jaxwarp import GraphMode, KernelError, jax_callable
+from jaxwarp.errors import KernelTypeError, KernelValueError
+
+X = np.arange(6, dtype=np.float32)
+
+
+@wp.kernel
+def scale(a: wp.array[float], s: float, out: wp.array[float]):
+    i = wp.tid()
+    out[i] = a[i] * s
+
+
+@wp.kernel
+def scale_vec(a: wp.array[wp.vec2], s: float, out: wp.array[wp.vec2]):
+    i = wp.tid()
+    out[i] = a[i] * s
+
+
+@wp.kernel
+def average(a: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    n = a.shape[0]
+    out[i] = 0.5 * a[i] + 0.25 * (a[(i + 1) % n] + a[(i + n - 1) % n])
+
+
+@wp.kernel
+def accumulate(a: wp.array[float], total: wp.array[float]):
+    wp.atomic_add(total, 0, a[wp.tid()] ** 2.0)
+
+
+def averaged(a):
+    return 0.5 * a + 0.25 * (jnp.roll(a, -1) + jnp.roll(a, 1))
+
+
+def test_documented_program():
+    def program(a: wp.array[float], b: wp.array[wp.vec2], s: float, c: wp.array[float], d: wp.array[wp.vec2]):
+        wp.launch(scale, dim=a.shape, inputs=[a, s], outputs=[c])
+        wp.launch(scale_vec, dim=b.shape, inputs=[b, s], outputs=[d])
+
+    b = X.reshape(3, 2)
+    call = jax_callable(program, num_outputs=2)
+    for dims in ({"c": (6,), "d": (3, 2)}, {"c": 6, "d": 3}, {"c": [6], "d": b.shape}):
+        c, d = call(X, b, 2.0, output_dims=dims)
+        np.testing.assert_array_equal(c, 2 * X)
+        np.testing.assert_array_equal(d, 2 * b)
+    c, d = jax.jit(lambda s: call(X, b, s=s, output_dims={"c": 6, "d": 3}))(3.0)  # a traced scalar, by name
+    np.testing.assert_array_equal(d, 3 * b)
+
+
+def smoothing(a: wp.array[float], steps: int, out: wp.array[float]):
+    """`steps` averages, from one array to the other and back."""
+    here, there = wp.clone(a), wp.empty_like(a)
+    for _ in range(steps):
+        wp.launch(average, a.shape, [here], [there])
+        here, there = there, here
+    wp.copy(out, here)
+
+
+smooth = jax_callable(smoothing)
+
+
+def smooth_reference(a, steps):
+    for _ in range(steps):
+        a = averaged(a)
+    return a
+
+
+def test_loops_and_temporaries():
+    np.testing.assert_allclose(smooth(X, 5)[0], smooth_reference(X, 5), rtol=1e-6)
+    np.testing.assert_array_equal(smooth(X, 0)[0], X)
+
+
+def test_a_long_ping_pong_copies_nothing():
+    text = jax.jit(lambda a: smooth(a, 100)[0]).lower(X).compile().as_text()
+    assert text.count('custom_call_target="jaxwarp_launch"') == 100
+    assert "copy(" not in text
+
+
+def test_launches_that_nobody_needs_disappear():
+    def program(a: wp.array[float], out: wp.array[float]):
+        wp.launch(average, a.shape, [a], [wp.zeros_like(a)])
+        wp.launch(scale, a.shape, [a, 1.0], [out])
+
+    text = jax.jit(lambda a: jax_callable(program)(a)[0]).lower(X).compile().as_text()
+    assert text.count('custom_call_target="jaxwarp_launch"') == 1
+
+
+def test_in_out_arguments_and_accumulation():
+    def program(a: wp.array[float], total: wp.array[float], out: wp.array[float]):
+        wp.launch(accumulate, a.shape, [a], [total])
+        wp.launch(accumulate, a.shape, [a], [total])
+        wp.launch(scale, a.shape, [a, 2.0], [out])
+
+    start = jnp.array([1.0], jnp.float32)
+    total, out = jax_callable(program, num_outputs=2, in_out_argnames=["total"])(X, start)
+    np.testing.assert_allclose(total, [1 + 2 * (X**2).sum()])
+    np.testing.assert_array_equal(out, 2 * X)
+    np.testing.assert_array_equal(start, [1.0])
+
+
+def test_parts_of_arrays_fill_and_jnp():
+    def program(a: wp.array2d[float], out: wp.array2d[float]):
+        wp.launch(scale, a.shape[1], [a[1], 10.0], [out[0]])
+        out[1, 1:].fill_(7.0)
+        out[1][0:1].assign(jnp.sin(a[0].value)[:1])
+        out[2] = jnp.cumsum(a[0].value)
+        assert (len(a), a.ndim, a.size, a.dtype, a[0].shape) == (3, 2, 6, wp.float32, (2,))
+
+    a = X.reshape(3, 2)
+    (out,) = jax_callable(program)(a)
+    np.testing.assert_allclose(out, [10 * a[1], [np.sin(a[0, 0]), 7.0], np.cumsum(a[0])])
+
+
+def test_made_arrays():
+    def program(v: wp.array[wp.vec3], out: wp.array[wp.vec3]):
+        ones = wp.full_like(v, 1.0)
+        row = wp.full(2, wp.vec3(1.0, 2.0, 3.0), dtype=wp.vec3)
+        assert ones.shape == v.shape == row.shape == wp.zeros((2,), wp.vec3).shape
+        out.assign(ones.value + row.value + wp.zeros_like(v).value + wp.empty(2, wp.vec3).value)
+
+    (out,) = jax_callable(program)(np.zeros((2, 3), np.float32))
+    np.testing.assert_array_equal(out, [[2, 3, 4]] * 2)
+
+
+def test_copy_of_a_range():
+    def program(a: wp.array[float], out: wp.array[float]):
+        wp.copy(out, a, dest_offset=1, src_offset=3, count=2)
+
+    np.testing.assert_array_equal(jax_callable(program)(X)[0], [0, 3, 4, 0, 0, 0])
+
+
+def test_python_numbers_are_static_and_jax_scalars_are_not():
+    traces = []
+
+    def program(a: wp.array[float], n: int, s: float, out: wp.array[float]):
+        traces.append(n)
+        if n > 2:
+            wp.launch(scale, a.shape, [a, s], [out])
+
+    call = jax_callable(program)
+    np.testing.assert_array_equal(call(X, 1, 2.0)[0], 0 * X)
+    np.testing.assert_array_equal(call(X, 3, 2.0)[0], 2 * X)
+    np.testing.assert_array_equal(call(X, 3, jnp.float32(4.0))[0], 4 * X)
+    np.testing.assert_array_equal(call(X, 3, jnp.float32(5.0))[0], 5 * X)
+    assert traces == [1, 3, 3]  # a call of a signature seen before does not run Python
+
+
+TRANSFORMS = {
+    "vmap": lambda f: jax.vmap(f, in_axes=1)(np.stack([X, 2 * X], 1)),
+    "grad": lambda f: jax.grad(lambda a: jnp.sum(jnp.sin(f(a))))(X),
+    "jvp": lambda f: jax.jvp(f, (X,), (np.cos(X),)),
+    "hessian": lambda f: jax.jit(jax.hessian(lambda a: jnp.sum(jnp.sin(f(a)))))(X),
+    "scan": lambda f: jax.lax.scan(lambda c, _: (f(c), c.sum()), X, None, length=3),
+    "checkpoint": lambda f: jax.grad(lambda a: jnp.sum(jax.checkpoint(f)(a) ** 2))(X),
+    "donate": lambda f: jax.jit(f, donate_argnums=0)(jnp.array(X)),
+    "vmap-grad": lambda f: jax.vmap(jax.grad(lambda a: jnp.sum(jnp.sin(f(a)))))(np.stack([X, 2 * X])),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transformations(transform):
+    run = TRANSFORMS[transform]
+    got, expected = run(lambda a: smooth(a, 3)[0]), run(lambda a: smooth_reference(a, 3))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), got, expected)
+
+
+def test_shard_map():
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    x = np.arange(32, dtype=np.float32)
+    mapped = jax.shard_map(lambda a: smooth(a, 2)[0], mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+    expected = np.concatenate([smooth_reference(part, 2) for part in x.reshape(8, 4)])
+    np.testing.assert_allclose(jax.jit(mapped)(x), expected, rtol=1e-6)
+
+
+def test_export_with_a_symbolic_extent():
+    (n,) = export.symbolic_shape("n")
+    program = export.export(jax.jit(lambda a: smooth(a, 2)[0]), disabled_checks=wp.export_checks())(
+        jax.ShapeDtypeStruct((n,), jnp.float32)
+    )
+    again = export.deserialize(program.serialize())
+    np.testing.assert_allclose(again.call(X), smooth_reference(X, 2), rtol=1e-6)
+
+
+def test_retraces_leave_nothing_behind():
+    call = jax_callable(smoothing)
+    for n in range(400):
+        call(X, n % 300 if n % 300 < 2 else n % 2)
+        jax.jit(lambda a, n=n: call(a, n % 2)[0]).lower(X)
+    assert len(call._compiled) <= 256
+
+
+# Errors
+
+
+def fails(program, *args, error=KernelTypeError, **options) -> str:
+    with pytest.raises(error) as caught:
+        jax_callable(program, **options)(*args)
+    return str(caught.value)
+
+
+def test_writing_to_an_input():
+    def program(a: wp.array[float], out: wp.array[float]):
+        wp.launch(scale, a.shape, [out, 2.0, a])
+
+    text = fails(program, X)
+    assert text.splitlines()[0] == "array 'a' is an input and cannot be written by kernel scale"
+    assert "wp.launch(scale, a.shape, [out, 2.0, a])" in text
+    assert text.endswith("hint: name it in in_out_argnames=['a'], or write to a clone")
+
+
+def test_one_array_as_two_arguments_of_which_one_is_written():
+    def program(a: wp.array[float], out: wp.array[float]):
+        wp.launch(average, 3, [out[0:3]], [out])
+
+    assert "argument 'out' and argument 'a' are the same array, and the kernel writes to it" in fails(program, X)
+
+
+def test_errors_in_a_kernel_name_both_lines():
+    @wp.kernel
+    def wrong(a: wp.array[float], out: wp.array[float]):
+        i = wp.tid()
+        out[i] = a[i] + wp.float64(1.0)
+
+    def program(a: wp.array[float], out: wp.array[float]):
+        wp.launch(wrong, a.shape, [a], [out])
+
+    text = fails(program, X, error=KernelError)
+    assert "out[i] = a[i] + wp.float64(1.0)" in text
+    assert "  called from\n" in text
+    assert "wp.launch(wrong, a.shape, [a], [out])" in text
+
+
+def test_arguments_of_a_launch():
+    def count(a: wp.array[float], out: wp.array[float]):
+        wp.launch(scale, a.shape, [a], [out])
+
+    def dtype(a: wp.array[float], out: wp.array[float]):
+        wp.launch(scale, a.shape, [jnp.arange(6, dtype=jnp.int32), 1.0], [out])
+
+    def plain(a: wp.array[float], out: wp.array[float]):
+        wp.launch(scale, a.shape, [a, 1.0], [jnp.zeros(6, jnp.float32)])
+
+    def no_kernel(a: wp.array[float], out: wp.array[float]):
+        wp.launch(print, a.shape, [a], [out])
+
+    assert "kernel scale: expected 3 arguments (a, s, out), got 2" in fails(count, X)
+    assert "kernel scale: argument 'a': expected float32 of shape (?,), got int32 of shape (6,)" in fails(dtype, X)
+    assert "kernel scale: argument 'out' is written by the kernel: expected an array of the program" in fails(plain, X)
+    assert "launch: expected a kernel, got <built-in function print>" in fails(no_kernel, X)
+
+
+def test_misuse_of_arrays():
+    def numbers(a: wp.array[float], out: wp.array[float]):
+        a.numpy()
+
+    def shape(a: wp.array[float], out: wp.array[float]):
+        wp.copy(out, a[1:])
+
+    def index(a: wp.array[float], out: wp.array[float]):
+        out[6].fill_(1.0)
+
+    def returned(a: wp.array[float], out: wp.array[float]):
+        return out
+
+    assert "array 'a' has no numbers while its function is traced" in fails(numbers, X)
+    assert "array 'out': expected float32 of shape (6,), got float32 of shape (5,)" in fails(shape, X)
+    assert "array 'out': index 6 is out of range, the extent is 6" in fails(index, X)
+    assert "callable returned: expected a function that returns nothing, it returned ArrayHandle" in fails(returned, X)
+
+
+def test_outside_of_a_callable():
+    with pytest.raises(KernelTypeError, match=r"launch\(\) works inside a function under jax_callable"):
+        wp.launch(scale, 6, [X, 1.0], [X])
+    with pytest.raises(KernelTypeError, match=r"zeros\(\) works inside a function under jax_callable"):
+        wp.zeros(3)
+
+
+def test_calls_and_options():
+    with pytest.raises(TypeError, match="callable smoothing: no input is named 'launch_dims'; the inputs are a, steps"):
+        smooth(X, 2, launch_dims=3)
+    with pytest.raises(KernelTypeError, match=r"callable smoothing: argument 'a': expected float32 of shape \(\?,\)"):
+        smooth(X.astype(np.int32), 2)
+    with pytest.raises(KernelValueError, match="output_dims: no output is named 'c'; the outputs are out"):
+        smooth(X, 2, output_dims={"c": 3})
+    with pytest.raises(KernelTypeError, match="use jax_kernel for a kernel"):
+        jax_callable(scale)
+    with pytest.raises(KernelTypeError, match="argument a has no annotation"):
+        jax_callable(lambda a: None)
+    with pytest.raises(KernelValueError, match=r"graph_mode: .*NONE.* is not available yet"):
+        jax_callable(smoothing, graph_mode=GraphMode.NONE)
+    with pytest.raises(KernelValueError, match="graph_mode: expected one of"):
+        jax_callable(smoothing, graph_mode=9)
