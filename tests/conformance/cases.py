@@ -1,0 +1,531 @@
+# The kernels are in the language that jaxwarp shares with Warp: `run.py` loads this file once for each of them.
+import numpy as np
+
+import jaxwarp as wp
+
+CASES = {}
+
+
+class Case:
+    """A kernel, its arguments in order, and the gradient of sum(w * arguments[of]) by arguments[by], w = 1, 2, 3, ...
+
+    Attributes:
+        expected: of the arguments by name, and w, which has the shape of arguments[of].
+        outputs: arguments that start as zeros and are results; in_outs: those that are results too.
+        dims: launch extents; None: the shape of the first array.
+    """
+
+    def __init__(self, kernel, arguments, by, of, expected, in_outs=(), dims=None):
+        self.kernel = kernel
+        self.arguments = arguments
+        self.by, self.of = by, of
+        self.in_outs = in_outs
+        self.outputs = [n for n, a in arguments.items() if isinstance(a, np.ndarray) and n.startswith("out")]
+        self.dims = dims
+        shape = arguments[of].shape
+        self.weights = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+        self.expected = np.asarray(expected(**arguments, w=self.weights), np.float64)
+
+
+def case(expected, by="x", of="out", in_outs=(), dims=None, **arguments):
+    """Registers a kernel; what is expected of which arguments."""
+
+    def register(kernel):
+        name = getattr(kernel, "key", None) or kernel.name
+        CASES[name] = Case(kernel, arguments, by, of, expected, in_outs, dims)
+        return kernel
+
+    return register
+
+
+F = wp.array(dtype=wp.float64)
+F2 = wp.array(dtype=wp.float64, ndim=2)
+V = wp.array(dtype=wp.vec3d)
+INTS = wp.array(dtype=wp.int32)
+X = np.array([0.7, 1.1, 1.3])
+
+
+def zeros(*shape):
+    return np.zeros(shape)
+
+
+# Straight lines
+
+
+@case(lambda x, out, w: w * (np.cos(x) * np.exp(x) + np.sin(x) * np.exp(x)), x=X, out=zeros(3))
+@wp.kernel
+def product_of_functions(x: F, out: F):
+    i = wp.tid()
+    out[i] = wp.sin(x[i]) * wp.exp(x[i])
+
+
+@case(lambda x, out, w: w * -1 / (x * x), x=X, out=zeros(3))
+@wp.kernel
+def reciprocal(x: F, out: F):
+    i = wp.tid()
+    out[i] = wp.float64(1.0) / x[i]
+
+
+@case(lambda x, out, w: w * 2.5 * x**1.5, x=X, out=zeros(3))
+@wp.kernel
+def power(x: F, out: F):
+    i = wp.tid()
+    out[i] = wp.pow(x[i], wp.float64(2.5))
+
+
+@case(lambda x, out, w: w * np.where(x > 1, 2 * x, 3), x=X, out=zeros(3))
+@wp.kernel
+def branch(x: F, out: F):
+    i = wp.tid()
+    v = x[i]
+    if v > wp.float64(1.0):
+        out[i] = v * v
+    else:
+        out[i] = v * wp.float64(3.0)
+
+
+@case(lambda x, out, w: w * np.array([0, 0.5 / np.sqrt(4.0), 1.0 / 6]), x=np.array([0.0, 4.0, 9.0]), out=zeros(3))
+@wp.kernel
+def root_in_the_side_not_taken(x: F, out: F):
+    i = wp.tid()
+    out[i] = wp.where(x[i] > wp.float64(0.0), wp.sqrt(x[i]), wp.float64(0.0))
+
+
+@case(lambda x, out, w: w * np.array([0.0, 1.0, 0.0]), x=np.array([0.2, 0.5, 0.9]), out=zeros(3))
+@wp.kernel
+def clamped(x: F, out: F):
+    i = wp.tid()
+    out[i] = wp.clamp(x[i], wp.float64(0.3), wp.float64(0.7))
+
+
+@case(lambda x, out, w: w * np.array([-1.0, 1.0, 1.0]), x=np.array([-0.5, 0.0, 2.0]), out=zeros(3))
+@wp.kernel
+def absolute_value(x: F, out: F):
+    i = wp.tid()
+    out[i] = wp.abs(x[i])
+
+
+@case(lambda x, out, w: np.zeros(3), x=X, out=zeros(3))
+@wp.kernel
+def steps(x: F, out: F):
+    i = wp.tid()
+    out[i] = wp.floor(x[i]) + wp.float64(int(x[i]))
+
+
+# Loops with carried values
+
+
+@case(lambda x, n, out, w: w * 2**n * 0.9 ** (2**n - 1) * x ** (2**n - 1), x=X, n=3, out=zeros(3))
+@wp.kernel
+def carried_square(x: F, n: int, out: F):
+    i = wp.tid()
+    v = x[i]
+    for _k in range(n):
+        v = wp.float64(0.9) * v * v
+    out[i] = v
+
+
+@case(lambda x, n, out, w: w * 2**n * 0.9 ** (2**n - 1) * x ** (2**n - 1), x=X, n=3, out=zeros(3))
+@wp.kernel
+def carried_square_in_a_while_with_break(x: F, n: int, out: F):
+    i = wp.tid()
+    v = x[i]
+    k = 0
+    while True:
+        if k >= n:
+            break
+        v = wp.float64(0.9) * v * v
+        k = k + 1
+    out[i] = v
+
+
+@case(lambda x, n, out, w: np.prod(x) / x, x=np.array([1.0, 4.0, 8.0]), n=3, out=zeros(1), dims=1)
+@wp.kernel
+def product_of_elements(x: F, n: int, out: F):
+    p = wp.float64(1.0)
+    for k in range(n):
+        p = p * x[k]
+    out[0] = p
+
+
+@case(lambda x, n, out, w: w * 0.5 / np.sqrt(x), x=np.array([4.0, 2.0, 0.5]), n=20, out=zeros(3))
+@wp.kernel
+def newton_square_root(x: F, n: int, out: F):
+    i = wp.tid()
+    v = x[i]
+    for _k in range(n):
+        v = wp.float64(0.5) * (v + x[i] / v)
+    out[i] = v
+
+
+def _tanh_recurrence(x, n, out, w):
+    v, d = x.copy(), np.ones_like(x)
+    for _ in range(n):
+        v = np.tanh(1.2 * v)
+        d = d * 1.2 * (1 - v * v)
+    return w * d
+
+
+@case(_tanh_recurrence, x=X, n=100, out=zeros(3))
+@wp.kernel
+def tanh_recurrence(x: F, n: int, out: F):
+    i = wp.tid()
+    v = x[i]
+    for _k in range(n):
+        v = wp.tanh(wp.float64(1.2) * v)
+    out[i] = v
+
+
+@case(lambda x, out, w: w * 2.0 ** np.ceil(np.log2(700 / x)), x=X, out=zeros(3))
+@wp.kernel
+def doubled_until_large(x: F, out: F):
+    i = wp.tid()
+    v = x[i]
+    while v < wp.float64(700.0):
+        v = v * wp.float64(2.0)
+    out[i] = v
+
+
+@case(lambda x, out, w: np.array([0.0, 1.0, 0.0]), x=np.array([0.3, 0.9, 0.5]), out=zeros(1), dims=1)
+@wp.kernel
+def largest_by_continue(x: F, out: F):
+    best = x[0]
+    for k in range(x.shape[0]):
+        if x[k] <= best:
+            continue
+        best = x[k]
+    out[0] = best
+
+
+@case(lambda x, n, out, w: np.array([1.0, 1.0, 0.0, 0.0]), x=np.array([0.5, 0.6, 0.7, 0.1]), n=4, out=zeros(1), dims=1)
+@wp.kernel
+def sum_until_above_one(x: F, n: int, out: F):
+    s = wp.float64(0.0)
+    for k in range(n):
+        s = s + x[k]
+        if s > wp.float64(1.0):
+            break
+    out[0] = s
+
+
+@case(lambda x, n, out, w: np.full(3, w.sum()) * 2 * x, x=X, n=3, out=zeros(3))
+@wp.kernel
+def sum_of_squares_by_every_thread(x: F, n: int, out: F):
+    i = wp.tid()
+    s = wp.float64(0.0)
+    for k in range(n):
+        s += x[k] * x[k]
+    out[i] = s
+
+
+def _nested(x, n, out, w):
+    d, v = np.ones_like(x), x.copy()
+    for j in range(n):
+        for _ in range(j):
+            d, v = d * np.cos(v), np.sin(v)
+        d, v = d * 2 * v, v * v
+    return w * d
+
+
+@case(_nested, x=X, n=4, out=zeros(3))
+@wp.kernel
+def nested_loops(x: F, n: int, out: F):
+    i = wp.tid()
+    v = x[i]
+    for j in range(n):
+        for _k in range(j):
+            v = wp.sin(v)
+        v = v * v
+    out[i] = v
+
+
+@case(lambda x, n, out, w: w * n * (n - 1) / 2, x=X, n=5, out=zeros(3))
+@wp.kernel
+def linear_carried_pair(x: F, n: int, out: F):
+    i = wp.tid()
+    a = wp.float64(0.0)
+    b = wp.float64(0.0)
+    for _k in range(n):
+        b = b + a
+        a = a + x[i]
+    out[i] = b
+
+
+def _swap(x, n, out, w):
+    a, b, da, db = x.copy(), np.ones_like(x), np.ones_like(x), np.zeros_like(x)
+    for _ in range(n):
+        a, b, da, db = b, a * np.sin(b), db, da * np.sin(b) + a * np.cos(b) * db
+    return w * da
+
+
+@case(_swap, x=X, n=7, out=zeros(3))
+@wp.kernel
+def pair_that_changes_places(x: F, n: int, out: F):
+    i = wp.tid()
+    a = x[i]
+    b = wp.float64(1.0)
+    for _k in range(n):
+        c = a * wp.sin(b)
+        a = b
+        b = c
+    out[i] = a
+
+
+@case(lambda x, n, out, w: w * 32 * x**31, x=X, n=5, out=zeros(3))
+@wp.kernel
+def countdown(x: F, n: int, out: F):
+    i = wp.tid()
+    v = x[i]
+    for _k in range(n, 0, -1):
+        v = v * v
+    out[i] = v
+
+
+@case(lambda x, n, out, w: w * 2.0**n * x ** (2.0**n - 1), x=X, n=np.array([0, 1, 4], np.int32), out=zeros(3))
+@wp.kernel
+def trips_of_each_thread(x: F, n: INTS, out: F):
+    i = wp.tid()
+    v = x[i]
+    for _k in range(n[i]):
+        v = v * v
+    out[i] = v
+
+
+@case(lambda x, n, out, w: w * 1.001**n, x=X, n=1000, out=zeros(3))
+@wp.kernel
+def a_thousand_steps(x: F, n: int, out: F):
+    i = wp.tid()
+    v = x[i]
+    for _k in range(n):
+        v = v * wp.float64(1.001)
+    out[i] = v
+
+
+# Memory
+
+
+@case(lambda x, w: w * 8 * x**7, of="x", in_outs=("x",), x=X)
+@wp.kernel
+def squared_in_place_three_times(x: F):
+    i = wp.tid()
+    for _k in range(3):
+        x[i] = x[i] * x[i]
+
+
+@case(lambda x, n, w: w * 2.0**n * x ** (2.0**n - 1), of="x", in_outs=("x",), x=X, n=3)
+@wp.kernel
+def squared_in_place_in_a_dynamic_loop(x: F, n: int):
+    i = wp.tid()
+    for _k in range(n):
+        x[i] = x[i] * x[i]
+
+
+@case(lambda x, out, w: w * np.sin(2 * x), x=X, out=zeros(3))
+@wp.kernel
+def squared_in_the_output(x: F, out: F):
+    i = wp.tid()
+    out[i] = wp.sin(x[i])
+    out[i] = out[i] * out[i]
+
+
+@case(lambda x, a, w: w * a, of="a", in_outs=("a",), x=X, a=np.array([6.0, 2.0, 3.0]))
+@wp.kernel
+def multiplied_in_place(x: F, a: F):
+    i = wp.tid()
+    a[i] *= x[i]
+
+
+@case(lambda x, a, w: w * x, by="a", of="a", in_outs=("a",), x=X, a=np.array([6.0, 2.0, 3.0]))
+@wp.kernel
+def multiplied_in_place_by_the_former_value(x: F, a: F):
+    i = wp.tid()
+    a[i] *= x[i]
+
+
+@case(lambda x, out, w: w * 3, x=X, out=zeros(3))
+@wp.kernel
+def stored_twice(x: F, out: F):
+    i = wp.tid()
+    out[i] = x[i] * x[i]
+    out[i] = x[i] * wp.float64(3.0)
+
+
+@case(lambda x, a, w: np.zeros(3), by="a", of="a", in_outs=("a",), x=X, a=X + 1)
+@wp.kernel
+def former_contents_overwritten(x: F, a: F):
+    i = wp.tid()
+    a[i] = x[i]
+
+
+@case(lambda x, index, out, w: np.array([w[0] + w[3], w[1], w[2]]) * 2 * x, x=X,
+      index=np.array([0, 1, 2, 0], np.int32), out=zeros(4), dims=4)  # fmt: skip
+@wp.kernel
+def gather(x: F, index: INTS, out: F):
+    i = wp.tid()
+    v = x[index[i]]
+    out[i] = v * v
+
+
+@case(lambda x, index, out, w: w[index] * 2 * x, x=X, index=np.array([2, 0, 1], np.int32), out=zeros(3))
+@wp.kernel
+def scatter(x: F, index: INTS, out: F):
+    i = wp.tid()
+    out[index[i]] = x[i] * x[i]
+
+
+@case(lambda x, out, w: w * 2 * x, x=np.array([1.7]), out=zeros(1), dims=7)
+@wp.kernel
+def one_value_stored_by_every_thread(x: F, out: F):
+    _i = wp.tid()
+    out[0] = x[0] * x[0]
+
+
+@case(lambda x, index, out, w: w[index] * np.cos(x), x=X, index=np.array([1, 0, 1], np.int32), out=zeros(2), dims=3)
+@wp.kernel
+def atomic_sum(x: F, index: INTS, out: F):
+    i = wp.tid()
+    wp.atomic_add(out, index[i], wp.sin(x[i]))
+
+
+@case(lambda x, out, w: -2 * x, x=X, out=zeros(1), dims=3)
+@wp.kernel
+def atomic_difference(x: F, out: F):
+    i = wp.tid()
+    wp.atomic_sub(out, 0, x[i] * x[i])
+
+
+@case(lambda x, out, w: np.array([0.0, 2 * 1.9, 0.0]), x=np.array([0.3, 1.9, 0.5]), out=zeros(1), dims=3)
+@wp.kernel
+def atomic_maximum(x: F, out: F):
+    i = wp.tid()
+    wp.atomic_max(out, 0, x[i] * x[i])
+
+
+@case(lambda x, out, w: np.array([0.0, 0.0, -np.sin(2.5)]), x=np.array([0.3, 1.9, 2.5]), out=zeros(1), dims=3)
+@wp.kernel
+def atomic_minimum(x: F, out: F):
+    i = wp.tid()
+    wp.atomic_min(out, 0, wp.cos(x[i]))
+
+
+def _recurrence(x, n, a, w):
+    total, d, v = 0.0, 1.0, float(x[0])
+    for k in range(n + 1):
+        total += w[n - k] * d
+        d, v = d * 2 * v, v * v
+    return [total]
+
+
+@case(_recurrence, of="a", in_outs=("a",), x=np.array([1.1]), n=3, a=zeros(4), dims=1)
+@wp.kernel
+def recurrence_along_an_array(x: F, n: int, a: F):
+    i = wp.tid()
+    a[i + n] = x[i]
+    for k in range(n):
+        a[i + n - k - 1] = a[i + n - k] * a[i + n - k]
+
+
+# Vectors, shared and scalar arguments, shapes
+
+
+@case(lambda x, out, w: np.stack([w[:, 0] + w[:, 1] * x[:, 1], w[:, 1] * x[:, 0], w[:, 2]], axis=1),
+      x=np.arange(1.0, 7.0).reshape(2, 3), out=zeros(2, 3), dims=2)  # fmt: skip
+@wp.kernel
+def component_assigned(x: V, out: V):
+    i = wp.tid()
+    v = x[i]
+    v[1] = v[0] * v[1]
+    out[i] = v
+
+
+def _twice(x, out, w):
+    a, b = x[:, 0], x[:, 1]
+    last = w[:, 1] * 2 * a * b
+    return np.stack([w[:, 0] + last * b, last * a, w[:, 2]], axis=1)
+
+
+@case(_twice, x=np.arange(1.0, 7.0).reshape(2, 3), out=zeros(2, 3), dims=2)
+@wp.kernel
+def component_assigned_twice(x: V, out: V):
+    i = wp.tid()
+    v = x[i]
+    v[1] = v[0] * v[1]
+    v[1] = v[1] * v[1]
+    out[i] = v
+
+
+@case(lambda x, out, w: w[:, None] * x / np.linalg.norm(x, axis=1, keepdims=True),
+      x=np.arange(1.0, 7.0).reshape(2, 3), out=zeros(2), dims=2)  # fmt: skip
+@wp.kernel
+def vector_length(x: V, out: F):
+    i = wp.tid()
+    out[i] = wp.length(x[i])
+
+
+@case(lambda x, a, out, w: [np.sum(w * a)], x=np.array([3.0]), a=np.array([1.0, 2.0, 3.0]), out=zeros(3), dims=3)
+@wp.kernel
+def shared_weight(x: F, a: F, out: F):
+    i = wp.tid()
+    out[i] = x[0] * a[i]
+
+
+@case(lambda a, x, out, w: np.sum(w * np.cos(x * a) * a), a=X, x=0.4, out=zeros(3))
+@wp.kernel
+def scalar_argument(a: F, x: wp.float64, out: F):
+    i = wp.tid()
+    out[i] = wp.sin(x * a[i])
+
+
+@case(lambda x, b, out, w: w @ b.T, x=np.arange(6.0).reshape(3, 2), b=np.arange(10.0).reshape(2, 5) - 3,
+      out=zeros(3, 5), dims=(3, 5))  # fmt: skip
+@wp.kernel
+def matrix_product(x: F2, b: F2, out: F2):
+    i, j = wp.tid()
+    s = wp.float64(0.0)
+    for k in range(x.shape[1]):
+        s += x[i, k] * b[k, j]
+    out[i, j] = s
+
+
+@case(lambda x, out, w: 2 * w - np.roll(w, 1) * 0.5 - np.roll(w, -1) * 0.5, x=np.arange(5.0) ** 2, out=zeros(5))
+@wp.kernel
+def stencil(x: F, out: F):
+    i = wp.tid()
+    n = x.shape[0]
+    out[i] = wp.float64(2.0) * x[i] - wp.float64(0.5) * (x[(i + 1) % n] + x[(i + n - 1) % n])
+
+
+@case(lambda x, out, w: np.sum(w.reshape(3, 2) * np.array([1.0, 2.0]), axis=1) * np.cos(x), x=X, out=zeros(6), dims=3)
+@wp.kernel
+def larger_output(x: F, out: F):
+    i = wp.tid()
+    out[2 * i] = wp.sin(x[i])
+    out[2 * i + 1] = wp.float64(2.0) * wp.sin(x[i])
+
+
+@case(lambda x, n, out, w: w * np.where(np.arange(3) < n, 2 * x, 0), x=X, n=2, out=zeros(3))
+@wp.kernel
+def early_return(x: F, n: int, out: F):
+    i = wp.tid()
+    if i >= n:
+        return
+    out[i] = x[i] * x[i]
+
+
+@case(lambda x, w: w * np.cos(np.sin(x)) * np.cos(x), of="x", in_outs=("x",), x=X)
+@wp.kernel
+def sine_of_sine_in_place(x: F):
+    i = wp.tid()
+    x[i] = wp.sin(x[i])
+    x[i] = wp.sin(x[i])
+
+
+@case(lambda x, out, w: w * 10 * x**9, x=X, out=zeros(3))
+@wp.kernel
+def while_that_reads_what_it_stores(x: F, out: F):
+    i = wp.tid()
+    out[i] = wp.float64(1.0)
+    k = 0
+    while k < 10:
+        out[i] = out[i] * x[i]
+        k = k + 1
