@@ -11,7 +11,7 @@ NATIVE := $(wildcard jaxwarp/ffi/native/*.cc jaxwarp/ffi/native/*.h) jaxwarp/ffi
 LIBRARY := jaxwarp/ffi/native/lib/libjaxwarp.so
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint pytest native test-gpu bench-gpu bench-launch clean
+.PHONY: demo test lint pytest native test-gpu bench bench-gpu bench-launch clean
 
 demo: $(VENV)/ready
 	mkdir -p out
@@ -54,6 +54,10 @@ $(LIBRARY): CMakeLists.txt $(NATIVE)
 
 test-gpu: native
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu
+
+# Needs a C++ compiler; compares with Numba and Warp where PYTHON has them.
+bench: native
+	PYTHONPATH=. $(PYTHON) benchmarks/cpu.py
 
 bench-gpu: native
 	PYTHONPATH=. $(PYTHON) benchmarks/gpu.py
