@@ -126,7 +126,7 @@ def test_vmap_methods_agree(method):
     np.testing.assert_allclose(by_default, s[:, None] * x + y, rtol=1e-6, atol=1e-6)
     m, sums = normal(2, 3, 4), jnp.ones(3)
     got = jax.vmap(functools.partial(call_rowsum, vmap_method=method), (0, None))(m, sums)[0]
-    np.testing.assert_allclose(got, m.sum(2) + 1, rtol=1e-5)
+    np.testing.assert_allclose(got, m.sum(2) + 1, rtol=1e-5, atol=1e-5)
     nested = jax.vmap(jax.vmap(functools.partial(call_pointwise, vmap_method=method), (None, 0, None)), (0, None, 0))
     np.testing.assert_allclose(
         nested(s, normal(2, 4) * 0 + x, y)[0], (s[:, None] * x + y)[:, None].repeat(2, 1), rtol=1e-6, atol=1e-6
