@@ -170,13 +170,13 @@ def test_vmap_copies_nothing():
 def test_out_axes():
     x, y = normal(3, 4), normal(3, 4)
     got = jax.vmap(call_pointwise, (None, 0, 0), out_axes=1)(2.0, x, y)[0]
-    np.testing.assert_allclose(got, (2 * x + y).T, rtol=1e-6)
+    np.testing.assert_allclose(got, (2 * x + y).T, rtol=1e-6, atol=1e-6)
 
 
 def test_vmap_with_axis_name_and_collectives():
     x = normal(3, 4)
     got = jax.vmap(lambda x: call_pointwise(1.0, x, jax.lax.psum(x, "i"))[0], axis_name="i")(x)
-    np.testing.assert_allclose(got, x + x.sum(0), rtol=1e-5)
+    np.testing.assert_allclose(got, x + x.sum(0), rtol=1e-5, atol=1e-5)
 
 
 def test_scan_while_cond_checkpoint():
@@ -189,16 +189,16 @@ def test_scan_while_cond_checkpoint():
     for _ in range(5):
         expected = np.float32(0.5) * expected + y
     scanned = jax.jit(lambda x: jax.lax.scan(lambda c, _: (step(c), c.sum()), x, length=5)[0])(x)
-    np.testing.assert_allclose(scanned, expected, rtol=1e-5)
+    np.testing.assert_allclose(scanned, expected, rtol=1e-5, atol=1e-5)
     looped = jax.lax.while_loop(lambda c: c[0] < 5, lambda c: (c[0] + 1, step(c[1])), (0, x))[1]
-    np.testing.assert_allclose(looped, expected, rtol=1e-5)
+    np.testing.assert_allclose(looped, expected, rtol=1e-5, atol=1e-5)
     for flag in (True, False):
         chosen = jax.jit(lambda flag, x: jax.lax.cond(flag, step, lambda x: x, x))(flag, x)
         np.testing.assert_allclose(chosen, step(x) if flag else x)
     gradient = jax.grad(jax.checkpoint(lambda x: (step(jax.lax.stop_gradient(x)) * x).sum()))(x)
-    np.testing.assert_allclose(gradient, step(x), rtol=1e-6)
+    np.testing.assert_allclose(gradient, step(x), rtol=1e-6, atol=1e-6)
     traced = jax.jit(lambda s: jax.lax.scan(lambda c, s: (call_pointwise(s, c, y)[0], None), x, s)[0])(jnp.ones(3) / 2)
-    np.testing.assert_allclose(traced, jax.lax.fori_loop(0, 3, lambda _, c: step(c), x), rtol=1e-6)
+    np.testing.assert_allclose(traced, jax.lax.fori_loop(0, 3, lambda _, c: step(c), x), rtol=1e-6, atol=1e-6)
 
 
 def test_vmapped_control_flow():
@@ -208,11 +208,11 @@ def test_vmapped_control_flow():
         return call_pointwise(0.5, x, y)[0]
 
     got = jax.vmap(lambda x: jax.lax.cond(x.sum() > 0, step, lambda x: x, x))(x)
-    np.testing.assert_allclose(got, np.where(x.sum(1, keepdims=True) > 0, 0.5 * x + y, x), rtol=1e-6)
+    np.testing.assert_allclose(got, np.where(x.sum(1, keepdims=True) > 0, 0.5 * x + y, x), rtol=1e-6, atol=1e-6)
     counts = jnp.array([0, 2, 5])
     got = jax.vmap(lambda n, x: jax.lax.fori_loop(0, n, lambda _, c: step(c), x))(counts, x)
     for n, row, result in zip(counts, x, got, strict=True):
-        np.testing.assert_allclose(result, jax.lax.fori_loop(0, n, lambda _, c: step(c), row), rtol=1e-5)
+        np.testing.assert_allclose(result, jax.lax.fori_loop(0, n, lambda _, c: step(c), row), rtol=1e-5, atol=1e-5)
 
 
 def test_eval_shape_runs_nothing():
@@ -227,7 +227,7 @@ def test_kernel_names_are_readable_in_compiled_programs():
     args = 2.0, normal(4), normal(4)
     lowered = jax.jit(lambda *a: call_pointwise(*a)[0]).lower(*args)
     compiled = lowered.compile()
-    np.testing.assert_allclose(compiled(*args), 2 * args[1] + args[2], rtol=1e-6)
+    np.testing.assert_allclose(compiled(*args), 2 * args[1] + args[2], rtol=1e-6, atol=1e-6)
     assert "jaxwarp_launch" in lowered.as_text()
     assert 'name = "pointwise"' in lowered.as_text()
     assert "pointwise/jaxwarp_launch" in compiled.as_text()
@@ -308,7 +308,7 @@ def test_side_effects_under_checkpoint():
     body = jax.checkpoint(lambda x: (effect(jax.lax.stop_gradient(x)), jnp.sin(x))[1])
     x = jnp.ones(4)
     before = executions()
-    np.testing.assert_allclose(jax.jit(jax.grad(lambda x: body(x).sum()))(x), jnp.cos(x), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.grad(lambda x: body(x).sum()))(x), jnp.cos(x), rtol=1e-6, atol=1e-6)
     jax.effects_barrier()
     assert executions() > before
 
@@ -318,8 +318,10 @@ def test_calls_from_many_threads():
         local = np.random.default_rng(seed)
         for n in local.integers(1, 50, 5):
             x, y = local.random(n, np.float32), local.random(n, np.float32)
-            np.testing.assert_allclose(call_pointwise(2.0, x, y)[0], 2 * x + y, rtol=1e-6)
-            np.testing.assert_allclose(jax.jit(lambda x, y: call_pointwise(2.0, x, y)[0])(x, y), 2 * x + y, rtol=1e-6)
+            np.testing.assert_allclose(call_pointwise(2.0, x, y)[0], 2 * x + y, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(
+                jax.jit(lambda x, y: call_pointwise(2.0, x, y)[0])(x, y), 2 * x + y, rtol=1e-6, atol=1e-6
+            )
         return True
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
