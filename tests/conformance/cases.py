@@ -1,4 +1,7 @@
-# The kernels are in the language that jaxwarp shares with Warp: `run.py` loads this file once for each of them.
+"""The cases. The kernels are in the language that jaxwarp shares with Warp: `run.py` loads this file once for each."""
+
+# ruff: noqa: UP018, RUF046  (`int(0)` is how Warp is told of a variable)
+
 import numpy as np
 
 import jaxwarp as wp
@@ -130,7 +133,7 @@ def carried_square(x: F, n: int, out: F):
 def carried_square_in_a_while_with_break(x: F, n: int, out: F):
     i = wp.tid()
     v = x[i]
-    k = 0
+    k = int(0)
     while True:
         if k >= n:
             break
@@ -525,7 +528,7 @@ def sine_of_sine_in_place(x: F):
 def while_that_reads_what_it_stores(x: F, out: F):
     i = wp.tid()
     out[i] = wp.float64(1.0)
-    k = 0
+    k = int(0)
     while k < 10:
         out[i] = out[i] * x[i]
         k = k + 1
