@@ -14,6 +14,7 @@ from jaxwarp import config as config
 from jaxwarp import errors as errors
 from jaxwarp import types as types
 from jaxwarp.builtins.constants import CONSTANTS as _CONSTANTS
+from jaxwarp.builtins.constants import constant as constant
 from jaxwarp.builtins.functions import FUNCTIONS as _FUNCTIONS
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from jaxwarp import config as config
 from jaxwarp import errors as errors
 from jaxwarp import types as types
+from jaxwarp.builtins.constants import constant as constant
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
 from jaxwarp.errors import KernelError as KernelError

@@ -12,6 +12,7 @@ import pytest
 from language import define, outputs, run
 
 import jaxwarp as wp
+from jaxwarp.errors import KernelTypeError
 from jaxwarp.types import SCALARS, Array
 
 N = 3
@@ -318,3 +319,17 @@ def axpy(a: Any, x: wp.array[T], y: wp.array(dtype=T)):
         kernel.specialize((wp.int32, Array(wp.float32), Array(wp.float64)))
     with pytest.raises(wp.KernelError, match="axpy is generic in a, x, y: the types of its arguments are needed"):
         kernel.specialize()
+
+
+LIMIT = wp.constant(7)
+AXIS = wp.constant(wp.vec3(1.0, 2.0, 3.0))
+
+
+def test_constants_in_warps_spelling():
+    @wp.kernel
+    def kernel(out: wp.array[float]):
+        out[0] = AXIS[1] * float(LIMIT)
+
+    assert outputs(kernel, 1, [0.0])[0] == 14.0
+    with pytest.raises(KernelTypeError, match="constant: expected a number, a vector or a matrix, got str"):
+        wp.constant("seven")

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.errors import KernelTypeError
 
 _VALUES = {
     "pi": math.pi,
@@ -19,3 +24,14 @@ _VALUES = {
 }
 
 CONSTANTS: dict[str, float] = _VALUES | {name.upper(): value for name, value in _VALUES.items()}
+
+
+def constant(value: Any) -> Any:
+    """Warp's mark of a constant: the value itself. Here every number, vector or matrix that a kernel names is one.
+
+    Raises:
+        KernelTypeError: the value is none of these.
+    """
+    if not isinstance(value, (bool, int, float, np.generic, np.ndarray)):
+        raise KernelTypeError(f"constant: expected a number, a vector or a matrix, got {type(value).__name__}")
+    return value
