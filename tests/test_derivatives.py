@@ -414,3 +414,31 @@ def test_atomic_min_and_max():
     stacked = np.stack([x, x[::-1].copy()])
     mapped = [jax.vmap(jax.grad(scalar(lambda x, f=f: f(x, high, low))))(stacked) for f in (launched, dense)]
     close(*mapped)
+
+
+@wp.kernel
+def scaled(x: wp.array[Any], s: wp.array[Any], n: int, y: wp.array[Any]):
+    i = wp.tid()
+    for _ in range(n):
+        y[i] = x[i] * s[0]
+
+
+@wp.kernel
+def summed(x: wp.array[Any], s: wp.array[Any], n: int, y: wp.array[Any]):
+    i = wp.tid()
+    total = x[i] - x[i]
+    for _ in range(n):
+        total += x[i] * s[0]
+    y[i] = total
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16], ids=str)
+@pytest.mark.parametrize("kernel", [scaled, summed], ids=lambda k: k.name)
+def test_gradients_in_half_precision_are_summed_in_single(dtype, kernel):
+    """Ones added up in half precision stop at 2048 (bfloat16: 256)."""
+    threads, steps = (8192, 1) if kernel is scaled else (1, 8192)
+    x = jnp.ones(threads, dtype)
+    loss = lambda s: wp.jax_kernel(kernel)(x, s, steps)[0].astype(jnp.float32).sum()  # noqa: E731
+    gradient = jax.grad(loss)(jnp.full(1, 1e-3, dtype))
+    assert gradient.dtype == dtype
+    np.testing.assert_allclose(gradient.astype(np.float32), 8192, rtol=1e-2)

@@ -115,6 +115,8 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
         values.append(jnp.zeros(shapes[slot.index], dtype) if is_output else given[slot.index])
     outcome = _bind_derived(bind, launch, derived, tuple(roles), values, linear)
     found = _results(derived.slots, tuple(roles), outcome, "cotangent")
+    # Those of half precision are accumulated in float32.
+    found = {i: c.astype(launch.kernel.params[i].dtype.numpy) for i, c in found.items()}
     # An in-out argument that the kernel does not write goes through: the cotangent of the result joins its own.
     written = {slot.index for slot in derived.slots if slot.kind == "cotangent" and slot.reads}
     for i in linear:

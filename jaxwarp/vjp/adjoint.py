@@ -40,7 +40,7 @@ from jaxwarp.ir.nodes import (
 )  # fmt: skip
 from jaxwarp.passes.rewrite import rebuild
 from jaxwarp.passes.simplify import simplify
-from jaxwarp.types import Scalar, int64
+from jaxwarp.types import Scalar, float32, int64
 from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
 from jaxwarp.vjp.derived import Derived, Slot
@@ -73,6 +73,11 @@ def adjoint(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] 
     return Adjoint(promoted, wanted, grid).build()
 
 
+def cotangent_type(dtype: Scalar) -> Scalar:
+    """Of a value's cotangent: sums of many small terms are not made in half precision."""
+    return float32 if dtype.is_half else dtype
+
+
 class Adjoint:
     """The state of one construction; `loops.py` works on it too."""
 
@@ -87,7 +92,9 @@ class Adjoint:
         self.locals: list[Param] = list(kernel.locals)
         self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
         self.cotangent_params = {
-            p: Param(f"{p.name}_ct", p.dtype, p.shape) for p in kernel.params if p in self.activity.params
+            p: Param(f"{p.name}_ct", p.dtype if p in self.written else cotangent_type(p.dtype), p.shape)
+            for p in kernel.params
+            if p in self.activity.params
         }
         # Cotangents that are zero where a select, min or max did not take their side.
         self.guarded: set[Value] = set()
@@ -221,12 +228,19 @@ class Adjoint:
     def add(self, cotangents: Cotangents, value: Value, more: Value | None) -> None:
         """value* += more, if the value's cotangent is of interest."""
         if value in self.activity.values and more is not None:
+            more = self.converted(more, cotangent_type(value.type))
             before = cotangents.get(value)
             total = self.o.plus(before, more)
             assert total is not None
             if more in self.guarded and (before is None or before in self.guarded):
                 self.guarded.add(total)
             cotangents[value] = total
+
+    def converted(self, cotangent: Value, dtype: Scalar) -> Value:
+        result = self.o.cast(cotangent, dtype)
+        if cotangent in self.guarded:
+            self.guarded.add(result)
+        return result
 
     def chosen(self, condition: Value, a: Value | float, b: Value | float) -> Value:
         """A cotangent for one side of a choice."""
@@ -236,6 +250,8 @@ class Adjoint:
 
     def scaled(self, factor: Any, incoming: Value) -> Value | None:
         """factor * incoming, which stays zero for a side that was not taken, whatever the factor is there."""
+        if isinstance(factor, Value) and self.o.known(factor) is None:
+            factor = self.o.cast(factor, incoming.type)
         product = self.o.times(factor, incoming)
         if incoming not in self.guarded or product is None:
             return product
@@ -247,10 +263,7 @@ class Adjoint:
     def reverse_call(self, op: Call, env: Environment, incoming: Value, cotangents: Cotangents) -> None:
         args = [env[a] for a in op.args]
         if op.builtin.name == "cast":
-            moved = self.o.cast(incoming, op.args[0].type)
-            if incoming in self.guarded:
-                self.guarded.add(moved)
-            self.add(cotangents, op.args[0], moved)
+            self.add(cotangents, op.args[0], incoming)
         elif op.builtin.name in ("select", "min", "max"):
             # The cotangent goes to the side that was taken; the other side gets zero, whatever its value is.
             if op.builtin.name == "select":
@@ -268,6 +281,7 @@ class Adjoint:
     def accumulate(self, op: Load, env: Environment, incoming: Value) -> None:
         """x*[i] += v*: without an atomic where no other thread can touch the element."""
         target, indices = self.cotangent_params[op.param], [env[v] for v in op.indices]
+        incoming = self.o.cast(incoming, target.dtype)
         if self.ownership.is_private(op.param):
             before = self.builder.load(target, indices)
             self.builder.store(target, indices, self.o.add(before, incoming))
@@ -306,13 +320,13 @@ class Adjoint:
             results = []
             for value in outer:
                 if value not in local:
-                    local[value] = Value(value.type)
+                    local[value] = Value(cotangent_type(value.type))
                     ops.append(Const(local[value], 0.0, loc=op.loc))
                 results.append(local[value])
             blocks.append(Block((), tuple(ops), tuple(results)))
         if not any(block.ops for block in blocks):
             return
-        back = tuple(Value(v.type) for v in outer)
+        back = tuple(Value(cotangent_type(v.type)) for v in outer)
         self.builder.append(If(back, env[op.condition], *blocks, loc=op.loc))
         for value, moved in zip(outer, back, strict=True):
             self.add(cotangents, value, moved)

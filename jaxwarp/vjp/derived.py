@@ -13,7 +13,8 @@ class Slot:
 
     Attributes:
         kind: "primal" (the parameter itself), "final" (what the kernel leaves in it: the operand that equals this was
-            selected by an atomic min or max), "tangent" or "cotangent" (same shape and dtype, its derivative).
+            selected by an atomic min or max), "tangent" or "cotangent" (its derivative, of the same shape, and dtype
+            except that a cotangent that is only accumulated is float32 for half precision).
         index: which parameter of the differentiated kernel it belongs to.
         reads: the launch needs a value on entry.
         writes: the launch leaves a value that is a result (or scratch, for primals).

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Op, Param, Store, Value, While, walk
 from jaxwarp.types import int32, int64
-from jaxwarp.vjp.adjoint import Adjoint, Cotangents, Environment
+from jaxwarp.vjp.adjoint import Adjoint, Cotangents, Environment, cotangent_type
 
 # 32 states cover 2^27 iterations by halving alone, and loops of 30 iterations without recomputation.
 SLOTS = 32
@@ -61,13 +61,16 @@ class _LoopReversal:
             return
         trips = self.trips()
         needed = self.needed(body)
-        starts = [before[i] or self.o.number(0.0, self.carried[i].type) for i in self.active]
-        starts += [self.o.number(0.0, v.type) for v in body.outer]
+        starts = [before[i] or self.zero(self.carried[i]) for i in self.active]
+        starts += [self.zero(v) for v in body.outer]
         ends = _Checkpointed(self, body, needed, trips).emit(starts) if needed else self.plain(body, trips, starts)
         for i, end in zip(self.active, ends, strict=False):
             self.adjoint.add(self.cotangents, self.op.inits[i], end)
         for value, end in zip(body.outer, ends[len(self.active) :], strict=True):
             self.adjoint.add(self.cotangents, value, end)
+
+    def zero(self, value: Value) -> Value:
+        return self.o.number(0.0, cotangent_type(value.type))
 
     def trips(self) -> Value:
         """How often the loop ran, int64."""
@@ -115,14 +118,14 @@ class _LoopReversal:
             incoming: dict[Value, Value] = {}
             local: Cotangents = {}
             for i in self.active:
-                incoming[self.carried[i]] = Value(self.carried[i].type)
+                incoming[self.carried[i]] = Value(cotangent_type(self.carried[i].type))
                 self.adjoint.add(local, self.op.body.results[i], incoming[self.carried[i]])
             self.adjoint.reverse(self.op.body, child, local)
             self.adjoint.trips = saved
             outgoing = {}
             for i in self.active:
                 found = local.pop(self.carried[i], None)
-                outgoing[self.carried[i]] = found or self.o.number(0.0, self.carried[i].type)
+                outgoing[self.carried[i]] = found or self.zero(self.carried[i])
         return _Reversed(ops, number, state, incoming, outgoing, local)
 
     def needed(self, body: _Reversed) -> list[Value]:
@@ -160,7 +163,7 @@ class _LoopReversal:
     def plain(self, body: _Reversed, trips: Value, starts: list[Value]) -> tuple[Value, ...]:
         """for j in range(n): reverse iteration n - 1 - j."""
         counter = Value(int64)
-        totals = tuple(Value(v.type) for v in body.outer)
+        totals = tuple(Value(cotangent_type(v.type)) for v in body.outer)
         with self.builder.block() as ops:
             last = self.o.sub(trips, 1)
             self.builder.append(_named(self.o.sub(last, counter), body.number))
@@ -202,7 +205,7 @@ class _Checkpointed:
         first = o.number(0, int32)
         self.save(first, o.number(0, int64), tuple(loop.env[self.initial(v)] for v in self.needed))
         counter, top = Value(int64), Value(int32, "top")
-        totals = tuple(Value(v.type) for v in body.outer)
+        totals = tuple(Value(cotangent_type(v.type)) for v in body.outer)
         with self.builder.block() as ops:
             target = o.sub(o.sub(self.trips, 1), counter)
             reached, state, filled = self.advance(target, top)
