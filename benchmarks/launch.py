@@ -99,7 +99,7 @@ def pure_callback(x: jax.Array) -> jax.Array:
 
 
 def contenders() -> dict[str, Call]:
-    big = _first(wp.jax_kernel(big_kernel(70)))
+    big = _first(wp.jax_kernel(big_kernel(80)))
     size = code_size(big)
     if size < BIG_CODE:
         raise SystemExit(f"the big kernel has only {size} bytes of code, {BIG_CODE} are wanted")
