@@ -321,6 +321,27 @@ def element_used_in_a_branch_before_and_after_it() -> Case:
 
 
 @case
+def inner_loop_that_only_hands_on_what_the_outer_one_carries() -> Case:
+    """Nothing but the `yield` of the inner loop reads p."""
+
+    def body(b, x, y):
+        i = b.tid(0)
+        v = b.load(x, [i])
+
+        def inner(k, p, q):
+            b.atomic("add", y, [i], b.sin(b.mul(q, q)))
+            return [p]
+
+        def outer(k, p):
+            b.for_(b.integer(0), b.integer(2), b.integer(1), [v], lambda k, q: inner(k, p, q))
+            return [b.add(p, 0.7)]
+
+        b.for_(b.integer(0), b.integer(3), b.integer(1), [v], outer)
+
+    return Case("", build("k", [X, Y], body), (N,), [random(N), np.zeros(N)], (0,), (1,))
+
+
+@case
 def root_in_the_side_not_taken() -> Case:
     """At 0 the factor of the root is infinite; it is not to reach the gradient."""
 

@@ -275,10 +275,9 @@ def _live(ops: Sequence[Op], results: Iterable[Value], pure: bool = False) -> se
         inside = [inner for block in op.blocks for inner in walk(block)]
         effect = not pure and any(isinstance(x, (Store, Atomic)) for x in (op, *inside))
         if effect or any(v in live for v in op.defined):
-            live.update(op.operands)
             # A live region counts as a whole: to look closer would save little.
-            for inner in inside:
+            for inner in (op, *inside):
                 live.update(inner.operands)
-            for block in op.blocks:
-                live.update(block.results)
+                for block in inner.blocks:
+                    live.update(block.results)
     return live
