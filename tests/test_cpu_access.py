@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from cpukit import WIDTHS, Make, check, floats
 
-from jaxwarp.types import SCALARS, bool_, float32, int8, int32, int64, uint8
+from jaxwarp.codegen.cpu import compile_cpu
+from jaxwarp.passes import prepare
+from jaxwarp.types import SCALARS, bool_, float32, int8, int16, int32, int64, uint8, uint32
 
 SIZES = (1, 5, 16, 37, 100)
 
@@ -247,3 +249,41 @@ def test_extents_are_those_of_the_launch():
         m.store(out, [m.i(axis)], m.size(a, axis))
     got = check(m.kernel(), (5,), [floats(2, 4, 9), np.zeros(3, np.int32)])
     assert got[1].tolist() == [2, 4, 9]
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (7,), (2, 4)], ids=str)
+def test_matrices_walked_in_order_need_no_gathers(shape):
+    m = Make()
+    a, out, i = m.array(None, *shape), m.array(None, *shape), m.tid(0)
+    places = [[i, *map(m.i, at)] for at in np.ndindex(*shape)]
+    values = [m.op("mul", m.load(a, at), m.load(a, places[0])) for at in places]
+    for at, value in zip(places, values, strict=True):
+        m.store(out, at, value)
+    kernel = m.kernel()
+    text = compile_cpu(prepare(kernel), 8).text
+    unmasked = text[: text.index("partial")]
+    assert "gather" not in unmasked.split("define", 1)[1]
+    assert "scatter" not in unmasked.split("define", 1)[1]
+    data = np.random.default_rng(1).random((41, *shape)).astype(np.float32)
+    check(kernel, (41,), [data, np.zeros_like(data)])
+
+
+@pytest.mark.parametrize("dtype", [int8, uint8, int16, int32, uint32], ids=str)
+def test_integer_division_in_vectors_is_exact(dtype):
+    """Also of the largest numbers, by 0 and by -1, and where the quotient is next to a whole number."""
+    m = Make()
+    a, b = m.array(None, dtype=dtype), m.array(None, dtype=dtype)
+    quotient, rest, i = m.array(None, dtype=dtype), m.array(None, dtype=dtype), m.tid(0)
+    x, y = m.load(a, [i]), m.load(b, [i])
+    m.store(quotient, [i], m.op("div", x, y))
+    m.store(rest, [i], m.op("mod", x, y))
+    kernel = m.kernel()
+    rng, limits = np.random.default_rng(2), np.iinfo(dtype.numpy)
+    divisors = rng.integers(1, limits.max, 500, endpoint=True)
+    multiples = divisors * rng.integers(1, np.maximum(limits.max // divisors, 1), endpoint=True)
+    near = np.clip(multiples + rng.integers(-1, 2, 500), limits.min, limits.max)
+    edges = [limits.min, limits.min + 1, 0, 1, limits.max - 1, limits.max, *([-1] if limits.min else [])]
+    left, right = (g.ravel() for g in np.meshgrid(edges, edges))
+    x, y = (np.concatenate(p).astype(dtype.numpy) for p in ((near, left), (divisors, right)))
+    check(kernel, (len(x),), [x, y, np.zeros_like(x), np.zeros_like(x)])
+    assert "sdiv <" not in compile_cpu(prepare(kernel), 16).text

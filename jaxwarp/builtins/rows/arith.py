@@ -18,6 +18,7 @@ from jaxwarp.builtins.rows.registry import (
     Types,
     binary,
     compare,
+    convert,
     emit_binary,
     emit_intrinsic,
     emit_libm,
@@ -27,7 +28,7 @@ from jaxwarp.builtins.rows.registry import (
     same,
     select,
 )
-from jaxwarp.types import Scalar
+from jaxwarp.types import Scalar, float64
 
 EXACT = {"*": 0.0}
 
@@ -121,12 +122,26 @@ def _guarded(ops: Any, t: Scalar, b: str) -> tuple[str, str, str]:
     return zero, minus, select(ops, t, minus, ops.const(t, 1), safe)
 
 
+def _quotient(ops: Any, t: Scalar, a: str, b: str, safe: str) -> str:
+    """a / b of integers, toward zero, where `safe` is what `_guarded` made of b.
+
+    Processors have no vector division of integers; by a constant, LLVM multiplies. Up to 32 bits the one of float64
+    serves: a quotient that is not whole is at least 1 / b from the next whole number, and rounding moves it by less
+    than that times 2**-20.
+    """
+    if ops.width == 1 or t.bits > 32 or not b.startswith("%"):
+        return binary("sdiv" if t.is_signed else "udiv", ops, t, a, safe)
+    sign = "s" if t.is_signed else "u"
+    x, y = (convert(f"{sign}itofp", ops, t, float64, v) for v in (a, safe))
+    return convert(f"fpto{sign}i", ops, float64, t, binary("fdiv", ops, float64, x, y))
+
+
 def _div_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
     a, b = args
     if t.is_float:
         return binary("fdiv", ops, t, a, b)
     zero, minus, safe = _guarded(ops, t, b)
-    quotient = binary("sdiv" if t.is_signed else "udiv", ops, t, a, safe)
+    quotient = _quotient(ops, t, a, b, safe)
     if minus:
         quotient = select(ops, t, minus, binary("sub", ops, t, ops.const(t, 0), a), quotient)
     return select(ops, t, zero, ops.const(t, 0), quotient)
@@ -141,8 +156,11 @@ def _mod_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
     if t.is_float:
         return emit_libm("fmod")(ops, t, types, args)
     # x % 1 is 0, which is also the result for the divisors 0 and -1.
-    _, _, safe = _guarded(ops, t, args[1])
-    return binary("srem" if t.is_signed else "urem", ops, t, args[0], safe)
+    a, b = args
+    _, _, safe = _guarded(ops, t, b)
+    if ops.width == 1 or not b.startswith("%"):
+        return binary("srem" if t.is_signed else "urem", ops, t, a, safe)
+    return binary("sub", ops, t, a, binary("mul", ops, t, _quotient(ops, t, a, b, safe), safe))
 
 
 def _neg_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import os
 from dataclasses import dataclass
 
@@ -10,12 +12,15 @@ import llvmlite.binding as llvm
 
 from jaxwarp.codegen.cpu.builder import require_width
 from jaxwarp.errors import InternalError, KernelValueError
-from jaxwarp.ir.nodes import Block, Call, Const, For, Kernel, Load, Size, Tid, While, walk
+from jaxwarp.ir.nodes import Block, Call, Const, For, Kernel, Load, Param, Size, Store, Tid, While, walk
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
 
 # Operations beyond which a kernel is long.
 _LONG = 200
+
+# Components that are shuffled apart at little cost; operations per access beyond which it does not matter.
+_SMALL_GROUP, _BUSY = 4, 4
 
 _GRAIN_OPERATIONS = 400_000
 _MIN_GRAIN, _MAX_GRAIN = 64, 65_536
@@ -58,7 +63,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     """Lanes for a kernel: two registers of float32, so that two operations are in flight.
 
     One register for kernels that compute in 64 bits, and for long ones: they have parallel work enough, and twice as
-    many live values would not fit the registers.
+    many live values would not fit the registers. One also for those that walk arrays of matrices, whose components are
+    shuffled apart; half of one if they do little else.
 
     The environment variable JAXWARP_CPU_WIDTH overrides the choice.
     """
@@ -69,9 +75,19 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
         except (ValueError, InternalError):
             raise KernelValueError(f"{WIDTH_VARIABLE} must be 1, 2, 4, 8, 16, 32 or 64, got {given!r}") from None
     lanes = (machine or host()).vector_bits // 32
+    if any(_components(p) > _SMALL_GROUP for p in kernel.params):
+        accesses = sum(isinstance(op, (Load, Store)) for op in walk(kernel.body))
+        calls = sum(isinstance(op, Call) for op in walk(kernel.body))
+        return lanes if calls > _BUSY * accesses else lanes // 2
     results = [op.result.type for op in walk(kernel.body) if isinstance(op, (Call, Load))]
     is_wide = 2 * sum(t.bits == 64 for t in results) > len(results)
     return lanes if is_wide or len(results) > _LONG else 2 * lanes
+
+
+def _components(param: Param) -> int:
+    """Elements per entry of an array of vectors or matrices: the product of the static extents at the end."""
+    static = itertools.takewhile(lambda n: n is not None, reversed(param.shape))
+    return math.prod(n or 0 for n in static) if None in param.shape else 1
 
 
 def choose_grain(kernel: Kernel) -> int:
