@@ -192,12 +192,20 @@ class Maker:
         self.floats[-1] += self.build.if_(self.condition(), branch, branch)
 
     def for_(self, depth: int) -> None:
+        """Carries floats, and an integer that they may depend on."""
         inits = [self.float() for _ in range(self.pick.integer(0, 2))]
-        start, stop, step = self.pick.of(((0, 3, 1), (3, 0, -1), (0, 2, 1), (1, 6, 2)))
+        start, stop, step = self.pick.of(((0, 3, 1), (3, 0, -1), (0, 2, 1), (1, 6, 2), (0, 5, 1)))
         bounds = [self.int(start), self.int(stop), self.int(step)]
         if self.pick.chance(50):
             bounds[0 if step < 0 else 1] = self.integer(4)
-        self.floats[-1] += self.build.for_(*bounds, inits, lambda k, *c: self.region(depth, [k], c, len(inits)))
+
+        def body(k: Value, m: Value, *carried: Value) -> list[Value]:
+            results = self.region(depth, [k, m], carried, len(inits))
+            return [self.build.call(ROWS["add"], m, self.pick.of((k, m, self.tid))), *results]
+
+        m, *rest = self.build.for_(*bounds, [self.integer(3), *inits], body)
+        self.ints[-1].append(m)
+        self.floats[-1] += rest
 
     def while_(self, depth: int) -> None:
         build = self.build

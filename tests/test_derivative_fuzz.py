@@ -9,6 +9,7 @@ from derivativekit import Case
 from hypothesis import given, settings
 
 from jaxwarp.errors import DifferentiationError
+from jaxwarp.vjp import loops
 
 EXAMPLES = 25
 CHECKS = {
@@ -40,6 +41,14 @@ def check(name: str, case: Case) -> bool:
 @given(case=derivative_strategy.cases(budget=16))
 def test_derivatives_of_random_kernels(name, case):
     check(name, case)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_few_checkpoints(slots, monkeypatch):
+    """Short loops do what otherwise only those of many iterations do."""
+    monkeypatch.setattr(loops, "SLOTS", slots)
+    for seed in range(1000 * slots, 1000 * slots + 30):
+        check("adjoint", derivative_strategy.random_case(seed))
 
 
 def test_most_random_kernels_have_gradients():
