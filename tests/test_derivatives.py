@@ -442,3 +442,21 @@ def test_gradients_in_half_precision_are_summed_in_single(dtype, kernel):
     gradient = jax.grad(loss)(jnp.full(1, 1e-3, dtype))
     assert gradient.dtype == dtype
     np.testing.assert_allclose(gradient.astype(np.float32), 8192, rtol=1e-2)
+
+
+@wp.kernel
+def product_of_all(x: wp.array[wp.float64], y: wp.array[wp.float64]):
+    p = wp.float64(1.0)
+    for k in range(x.shape[0]):
+        p = p * x[k]
+    y[0] = p
+
+
+def test_a_derivative_made_for_one_thread_is_mapped_to_many():
+    """With one thread nothing is shared; `vmap` gives each item its own gradient."""
+    launched = lambda x: wp.jax_kernel(product_of_all, launch_dims=1, output_dims=1)(x)[0][0]  # noqa: E731
+    x = np.linspace(0.5, 1.5, 12).reshape(3, 4)
+    for derive in (jax.grad, jax.hessian):
+        close(jax.vmap(derive(launched))(x), jax.vmap(derive(jnp.prod))(x))
+    shared = lambda f: jax.grad(lambda x: jnp.sum(jax.vmap(lambda s: f(x) * s)(jnp.arange(3.0))))  # noqa: E731
+    close(shared(launched)(x[0]), shared(jnp.prod)(x[0]))
