@@ -23,6 +23,7 @@ def is_x64_enabled() -> bool:
     """Whether JAX has 64-bit types here and now (`jax.enable_x64` is a context manager, too)."""
     return bool(_config.jax_enable_x64)
 
+
 # The line that profiles and HLO show for a launch is the user's, not ours.
 _source_info_util.register_exclusion(os.path.dirname(__file__))
 
