@@ -77,7 +77,9 @@ def compile_reference(target: Path) -> str:
 def run_child(library: Path, result: Path, cpus: list[int], options: Any) -> dict[str, Any]:
     count = str(len(cpus))
     paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
-    settings = {"OMP_NUM_THREADS": count, "NUMBA_NUM_THREADS": count, "JAX_PLATFORMS": "cpu",
+    # Threads of OpenMP wait asleep: spinning, they would keep a core from whoever is timed next.
+    settings = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0",
+                "OMP_NUM_THREADS": count, "NUMBA_NUM_THREADS": count, "JAX_PLATFORMS": "cpu",
                 "PYTHONPATH": os.pathsep.join(filter(None, paths))}  # fmt: skip
     command = [sys.executable, __file__, "--rounds", str(options.rounds), "--only", options.only]
     done = subprocess.run(
