@@ -17,6 +17,7 @@ from jaxwarp.ffi import ModulePreloadMode as ModulePreloadMode
 from jaxwarp.ffi import export_checks as export_checks
 from jaxwarp.ffi import jax_callable as jax_callable
 from jaxwarp.ffi import jax_kernel as jax_kernel
+from jaxwarp.ffi import register_ffi_callback as register_ffi_callback
 from jaxwarp.ffi.program import clone as clone
 from jaxwarp.ffi.program import copy as copy
 from jaxwarp.ffi.program import empty as empty

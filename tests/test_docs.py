@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "docs/language.md", "docs/jax_kernel.md", "docs/derivatives.md", "docs/jax_callable.md"]
+PAGES = [
+    "README.md",
+    "docs/language.md",
+    "docs/jax_kernel.md",
+    "docs/derivatives.md",
+    "docs/jax_callable.md",
+    "docs/callbacks.md",
+]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^\s*print\(.*\)  # (.*)$")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")

@@ -19,6 +19,7 @@ from jaxwarp.errors import KernelError, KernelTypeError, Loc
 from jaxwarp.ffi.arguments import Argument, as_jax_value, describe, make_converter, require_enabled, resolve_element
 from jaxwarp.ffi.dims import normalize_dims
 from jaxwarp.ffi.handles import ArrayHandle, filled
+from jaxwarp.ffi.immediate import launch_now
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, fit_grid, intern_kernel
 from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.passes.effects import analyze
@@ -36,13 +37,27 @@ class Program:
     has_side_effect: bool
 
 
-_current: contextvars.ContextVar[Program | None] = contextvars.ContextVar("jaxwarp_program", default=None)
+class _Execution:
+    """A callback is running: launches run at once."""
+
+
+_current: contextvars.ContextVar[Program | _Execution | None] = contextvars.ContextVar("jaxwarp_program", default=None)
 
 
 @contextmanager
 def tracing(program: Program) -> Iterator[None]:
     """Launches in the `with` belong to `program`."""
     token = _current.set(program)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def executing() -> Iterator[None]:
+    """Launches in the `with` run at once: a callback is being called."""
+    token = _current.set(_Execution())
     try:
         yield
     finally:
@@ -59,6 +74,11 @@ def _in_program(function: Callable[..., Any]) -> Callable[..., Any]:
                 f"{function.__name__}() works inside a function under jax_callable",
                 hint="arrays of jaxwarp are JAX arrays: make them with jax.numpy, and launch a kernel with"
                 " jax_kernel(kernel)(...)",
+            )
+        if isinstance(_current.get(), _Execution) and function.__name__ != "launch":
+            raise KernelTypeError(
+                f"{function.__name__}() does not work in a callback",
+                hint="make arrays with NumPy, and copy with np.copyto(buffer.numpy(), ...)",
             )
         try:
             return function(*args, **kwargs)
@@ -99,6 +119,8 @@ def launch(
 ) -> None:
     """Launches a kernel on arrays of the program; those that it writes stand for their new contents afterwards.
 
+    In a callback of `register_ffi_callback` the kernel runs at once, on its buffers and on NumPy arrays.
+
     Args:
         kernel: made by `@kernel`.
         dim: threads along each axis: an integer, or a tuple or list.
@@ -112,8 +134,6 @@ def launch(
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
     del device, stream
-    program = _current.get()
-    assert program is not None
     if not hasattr(kernel, "specialize"):
         raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
     given = [*_as_list(inputs), *_as_list(outputs)]
@@ -121,6 +141,10 @@ def launch(
     if len(given) != len(arguments):
         listed = ", ".join(a.name for a in arguments)
         raise KernelTypeError(f"kernel {kernel.name}: expected {len(arguments)} arguments ({listed}), got {len(given)}")
+    program = _current.get()
+    if not isinstance(program, Program):
+        launch_now(kernel, dim, given)
+        return
     values = [as_jax_value(g.value) if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
     described = [describe(v) for v in values]
     elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
