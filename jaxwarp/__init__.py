@@ -43,6 +43,8 @@ from jaxwarp.frontend.functions import Func as Func
 from jaxwarp.frontend.intrinsics import INTRINSICS as _INTRINSICS
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import func as func
+from jaxwarp.kernel import func_grad as func_grad
+from jaxwarp.kernel import func_replay as func_replay
 from jaxwarp.kernel import init as init
 from jaxwarp.kernel import kernel as kernel
 from jaxwarp.kernel import overload as overload

@@ -30,6 +30,8 @@ from jaxwarp.ffi.program import zeros_like as zeros_like
 from jaxwarp.frontend.functions import Func as Func
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import func as func
+from jaxwarp.kernel import func_grad as func_grad
+from jaxwarp.kernel import func_replay as func_replay
 from jaxwarp.kernel import init as init
 from jaxwarp.kernel import kernel as kernel
 from jaxwarp.kernel import overload as overload
@@ -249,6 +251,13 @@ def atomic_xor(*args: Any, **keywords: Any) -> Any:
     """`atomic_xor(arr: Array, i: Int, ..., value: Any) -> Any`
 
     Atomically replaces an element by its bitwise exclusive or with `value`; returns the old value.
+    """
+
+def grad(f: Any) -> Any:
+    """`grad(f: Function) -> Function`
+
+    The gradient of a function that returns a float: a function of the same arguments that gives the derivative by
+    each (a tuple, if there are several); of integers it is 0.
     """
 
 def add(a: Any, b: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from typing import overload as _typing_overload
 
 from jaxwarp import config
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import DifferentiationError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.annotations import is_generic, matches, pattern_text
 from jaxwarp.frontend.functions import Func, Overload
 from jaxwarp.frontend.lower import lower
@@ -209,6 +209,25 @@ def func(function: Any = None, /, **options: Any) -> Any:
         return Func(source.name, key, function.__module__, (new,))
 
     return decorate(function) if function is not None else decorate
+
+
+def func_grad(forward: Any) -> Any:
+    """Warp's decorator for a function's derivative written by hand: refused, since nothing here would use it."""
+    raise _no_custom_rules("func_grad", forward)
+
+
+def func_replay(forward: Any) -> Any:
+    """Warp's decorator for what the reverse sweep runs in place of a function: refused, as `func_grad`."""
+    raise _no_custom_rules("func_replay", forward)
+
+
+def _no_custom_rules(decorator: str, forward: Any) -> DifferentiationError:
+    name = getattr(forward, "__name__", repr(forward))
+    return DifferentiationError(
+        f"@{decorator}({name}): derivative rules written by hand are not available in kernels yet; "
+        f"derivatives are those of the code of {name}",
+        hint="leave it out, or put jax.custom_vjp or jax.custom_jvp around the launch",
+    )
 
 
 def _require_options(decorator: str, options: dict[str, Any], known: Sequence[str]) -> None:

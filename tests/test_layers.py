@@ -25,8 +25,14 @@ LAYERS = (
     ("ffi",),
     ("kernel",),
 )
-# `codegen` prints what `passes` prepare; the other neighbours do not know each other.
-NEIGHBOURS = {("vjp", "passes"), ("codegen", "passes"), ("types", "errors")}
+# `codegen` prints what `passes` prepare, `frontend` differentiates what `grad(f)` names; no others know each other.
+NEIGHBOURS = {
+    ("vjp", "passes"),
+    ("codegen", "passes"),
+    ("frontend", "passes"),
+    ("frontend", "vjp"),
+    ("types", "errors"),
+}
 WITHOUT_JAX = ("errors", "types", "deep", "ir", "builtins", "frontend", "passes", "vjp", "codegen")
 
 

@@ -153,7 +153,7 @@ def _bind_derived(
     own = iter(operands)
     results = []
     for slot, role in zip(derived.slots, roles, strict=True):
-        shape = next(own).shape if role != OUTPUT else shapes[slot.index]
+        shape = jnp.shape(next(own)) if role != OUTPUT else shapes[slot.index]
         if role != INPUT:
             results.append(tuple(shape))
     return bind(

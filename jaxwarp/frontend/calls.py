@@ -18,7 +18,7 @@ from jaxwarp.frontend.frame import RESULT, RETURN, Frame, expression, wrapped
 from jaxwarp.frontend.functions import Func, Overload, Parameter
 from jaxwarp.frontend.refused import UNAVAILABLE
 from jaxwarp.frontend.source import Missing
-from jaxwarp.frontend.values import Host, Intrinsic, NoValue, describe, is_dynamic, is_literal, type_of
+from jaxwarp.frontend.values import Gradient, Host, Intrinsic, NoValue, describe, is_dynamic, is_literal, type_of
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Mat, Scalar, Vec, element_scalar
 
@@ -31,7 +31,7 @@ def _call(frame: Frame, node: ast.Call) -> Any:
     callee = frame.evaluate(node.func)
     if isinstance(callee, Intrinsic):
         return callee.lower(frame, node)
-    args, keywords = _arguments(frame, node)
+    args, keywords = evaluate_arguments(frame, node)
     return call(frame, node, callee, args, keywords)
 
 
@@ -42,6 +42,8 @@ def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: d
             return construct(frame, callee, args, keywords)
         case Func():
             return inline(frame, node, callee, args, keywords)
+        case Gradient():
+            return callee.apply(frame, node, callee, args, keywords)
         case Host(value=Function() as function):
             return _builtin(frame, function, args, keywords)
         case Host(value=value):
@@ -50,7 +52,7 @@ def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: d
             raise KernelTypeError(f"{describe(callee)} cannot be called")
 
 
-def _arguments(frame: Frame, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+def evaluate_arguments(frame: Frame, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
     args: list[Any] = []
     for argument in node.args:
         if not isinstance(argument, ast.Starred):
@@ -146,7 +148,18 @@ def _not_callable(value: Any) -> Exception:
 
 def inline(frame: Frame, node: ast.Call, func: Func, args: list[Any], keywords: dict[str, Any]) -> Any:
     """The body of the overload that fits, in place of the call."""
+    overload, variables = bind(frame, func, args, keywords)
+    return execute_body(frame, node, func, overload, variables)
+
+
+def bind(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]) -> tuple[Overload, dict[str, Any]]:
+    """The overload that fits, and its parameters' values."""
     overload, bound = _choose(frame, func, args, keywords)
+    return overload, {p.name: typed_as(frame, bound[p.name], p.pattern) for p in overload.parameters}
+
+
+def execute_body(frame: Frame, node: ast.Call, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
+    """Appends the code of an overload; `variables` are its parameters' values."""
     stack = frame.context.stack
     if overload in stack:
         chain = [o.source.name for o in stack[stack.index(overload) :]] + [func.name]
@@ -154,7 +167,6 @@ def inline(frame: Frame, node: ast.Call, func: Func, args: list[Any], keywords: 
             f"{func.name} calls itself ({' -> '.join(chain)}); functions are inlined and cannot recurse",
             hint="write it as a loop",
         )
-    variables = {p.name: typed_as(frame, bound[p.name], p.pattern) for p in overload.parameters}
     inner = Frame(frame.context, overload.source, variables, frame.loc(node), overload.returns)
     stack.append(overload)
     try:

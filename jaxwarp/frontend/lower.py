@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.frontend import calls, intrinsics, loops, statements
+from jaxwarp.frontend import calls, gradient, intrinsics, loops, statements
 from jaxwarp.frontend.branches import execute
 from jaxwarp.frontend.frame import Context, Frame
 from jaxwarp.frontend.memory import load_element
@@ -21,7 +21,7 @@ from jaxwarp.types import Array, Mat, Scalar, Vec, element_scalar, element_shape
 ArgumentType = Scalar | Vec | Mat | Array
 
 # Importing these registers the functions that lower each kind of syntax node.
-_LOWERING = (statements, loops, calls, intrinsics)
+_LOWERING = (statements, loops, calls, intrinsics, gradient)
 
 
 def lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], max_unroll: int = 16) -> ir.Kernel:

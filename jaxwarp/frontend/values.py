@@ -120,6 +120,14 @@ class Intrinsic:
         return f"<jaxwarp function {self.name}>"
 
 
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """`grad(f)`; `apply(frame, node, gradient, args, keywords)` lowers a call of it."""
+
+    function: Any
+    apply: Callable[..., Any]
+
+
 def is_literal(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
 
@@ -157,6 +165,8 @@ def describe(value: Any) -> str:
             return f"the type {value!r}"
         case type() if issubclass(value, NoValue):
             return "nothing (the function returns no value)"
+        case Gradient():
+            return f"the gradient of {describe(value.function)}"
         case Func() | Intrinsic():
             return f"the function {value.name}"
         case Host(value=types.ModuleType() as module):

@@ -56,6 +56,23 @@ def tangent(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] 
     return _Tangent(kernel, wanted).build()
 
 
+def directional(builder: Builder, block: Block, by: Value) -> Value | None:
+    """Appends a block that writes nothing, and the derivative of its only result by a value from outside.
+
+    Returns:
+        the derivative; None where it is zero everywhere.
+    """
+    seed = Param("seed", by.type, ())
+    kernel = Kernel("directional", 1, (seed,), Block((), (Load(by, seed, ()), *block.ops), block.results))
+    tangent = _Tangent(kernel, [0])
+    tangent.builder, tangent.o = builder, Calculus(builder)
+    loc = builder.loc
+    tangent.tangents[by] = builder.const(1.0, by.type)
+    tangent.ops(block)
+    builder.loc = loc
+    return tangent.tangents.get(block.results[0])
+
+
 class _Tangent:
     def __init__(self, kernel: Kernel, wanted: Collection[int]):
         self.kernel = kernel
