@@ -268,6 +268,30 @@ def test_refused_registrations():
     )
 
 
+def test_a_name_of_somebody_else():
+    jax.devices()  # once a backend runs, registrations are checked at once
+    wp.register_ffi_callback("mine", copy_over)
+    jax.ffi.register_ffi_target("theirs", jax.ffi.pycapsule(module._entries["mine"].handlers["cpu"]), platform="cpu")
+    with pytest.raises(KernelValueError, match=r"^register_ffi_callback theirs: XLA refuses the name: "):
+        wp.register_ffi_callback("theirs", copy_over)
+    assert "theirs" not in module._entries
+
+
+def test_each_device_has_its_number():
+    seen = []
+
+    def program(inputs, outputs, attrs, ctx):
+        seen.append(ctx.device_ordinal)
+        copy_over(inputs, outputs, attrs, ctx)
+
+    wp.register_ffi_callback("devices", program)
+    devices = jax.devices()
+    run = jax.jit(jax.ffi.ffi_call("devices", like(X)))
+    for device in devices:
+        np.testing.assert_array_equal(run(jax.device_put(X, device)), X)
+    assert seen == list(range(len(devices)))
+
+
 def test_launch_outside_a_callback_is_still_refused():
     call("inside", copy_over, like(X), X).block_until_ready()
     with pytest.raises(KernelTypeError, match="works inside a function under jax_callable"):

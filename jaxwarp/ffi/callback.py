@@ -60,6 +60,7 @@ class _Entry:
 
 _lock = threading.Lock()
 _entries: dict[str, _Entry] = {}
+_kept: list[_Entry] = []  # XLA has addresses of their handlers, also where a registration failed half-way
 
 
 def register_ffi_callback(name: str, func: Callback, graph_compatible: bool = True) -> None:
@@ -76,7 +77,7 @@ def register_ffi_callback(name: str, func: Callback, graph_compatible: bool = Tr
             capture only.
 
     Raises:
-        KernelTypeError, KernelValueError: the name or the function cannot be registered.
+        KernelTypeError, KernelValueError: the name or the function cannot be registered; somebody else has the name.
     """
     if not isinstance(name, str):
         raise KernelTypeError(f"register_ffi_callback: name: expected a string, got {name!r}")
@@ -87,10 +88,7 @@ def register_ffi_callback(name: str, func: Callback, graph_compatible: bool = Tr
     with _lock:
         entry = _entries.get(name)
         if entry is None:
-            entry = _Entry(name, func, bool(graph_compatible))
-            for platform, handler in entry.handlers.items():
-                jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform=platform)
-            _entries[name] = entry
+            entry = _entries[name] = _register(_Entry(name, func, bool(graph_compatible)))
         elif entry.is_graph_compatible != bool(graph_compatible):
             raise KernelValueError(
                 f"register_ffi_callback {name}: graph_compatible: the name is registered with"
@@ -98,6 +96,16 @@ def register_ffi_callback(name: str, func: Callback, graph_compatible: bool = Tr
                 hint="register the function under another name",
             )
         entry.func = func
+
+
+def _register(entry: _Entry) -> _Entry:
+    _kept.append(entry)
+    try:
+        for platform, handler in entry.handlers.items():
+            jax.ffi.register_ffi_target(entry.name, jax.ffi.pycapsule(handler), platform=platform)
+    except jax.errors.JaxRuntimeError as error:
+        raise KernelValueError(f"register_ffi_callback {entry.name}: XLA refuses the name: {error}") from error
+    return entry
 
 
 def _call(func: Callback, frame: xla.CallFrame, platform: str) -> None:
