@@ -43,7 +43,7 @@ def test_derivatives_of_random_kernels(name, case):
     check(name, case)
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3])
+@pytest.mark.parametrize("slots", [2, 3, 5])
 def test_few_checkpoints(slots, monkeypatch):
     """Short loops do what otherwise only those of many iterations do."""
     monkeypatch.setattr(loops, "SLOTS", slots)

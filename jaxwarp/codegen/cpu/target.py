@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import llvmlite.binding as llvm
 
 from jaxwarp.codegen.cpu.builder import require_width
+from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ir.nodes import Block, Call, Const, For, Kernel, Load, Param, Size, Store, Tid, While, walk
 
@@ -79,7 +80,10 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
         accesses = sum(isinstance(op, (Load, Store)) for op in walk(kernel.body))
         calls = sum(isinstance(op, Call) for op in walk(kernel.body))
         return lanes if calls > _BUSY * accesses else lanes // 2
-    results = [op.result.type for op in walk(kernel.body) if isinstance(op, (Call, Load))]
+    strides = find_strides(kernel, lanes)
+    results = [op.result for op in walk(kernel.body) if isinstance(op, (Call, Load))]
+    # One scalar serves all lanes of a uniform value.
+    results = [v.type for v in results if not strides.is_uniform(v)]
     is_wide = 2 * sum(t.bits == 64 for t in results) > len(results)
     return lanes if is_wide or len(results) > _LONG else 2 * lanes
 
