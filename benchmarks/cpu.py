@@ -1,12 +1,14 @@
 """CPU code against C++ with OpenMP SIMD written by hand, Numba, NVIDIA Warp and plain jax.numpy.
 
-    python benchmarks/cpu.py [--rounds 11] [--only saxpy,lbm] [--threads 1,2]
+    python benchmarks/cpu.py [--rounds 11] [--only saxpy,lbm] [--threads 1,2] [--plot docs/images/cpu.png]
 
 Each case is checked, then all contenders take turns on the same data at the same number of threads: a process for each
 number, bound to so many CPUs. A ratio is that of one round, in CPU time at one thread and wall time at several; the
 median and the quartiles are printed. All read the same memory and write the same memory; ours and jax.numpy run inside
 jax.jit with a donated buffer for the result, as in a loop of a program. Needs g++ (or the compiler that CXX names).
-Numba and Warp are left out where they are not installed (pip install numba warp-lang). Writes results/cpu.json.
+Numba and Warp are left out where they are not installed (pip install numba warp-lang). Writes results/cpu.json, where
+cases that were not asked for keep their figures if they are from the same machine; --plot draws that file with
+Matplotlib, and nothing is measured with --rounds 0.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-FLAGS = ("-O3", "-march=native", "-mprefer-vector-width=512", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC")
 FLAGS_ANYWHERE = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC")
+FLAGS = (*FLAGS_ANYWHERE, "-mprefer-vector-width=512")
+TYPES = {"float": "float32", "double": "float64"}  # of C++ and NumPy
 REFERENCE = "C++ OpenMP"
 LEAST_SECONDS = 4e-3  # of one measurement
 
@@ -37,75 +40,92 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--only", default="", help="names of cases, with commas between")
     parser.add_argument("--threads", default="", help="numbers of threads, with commas between (default: 1 and all)")
+    parser.add_argument("--plot", default="", metavar="FILE", help="draw the results, for example docs/images/cpu.png")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        library, result, threads = options.child.split(",")
-        Path(result).write_text(json.dumps(measure_all(library, int(threads), options)))
+        folder, threads = options.child.split(",")
+        (Path(folder) / "result.json").write_text(
+            json.dumps(measure_all(load_reference(folder), int(threads), options))
+        )
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "reference.so"
-        problem = compile_reference(library)
-        if problem:
-            print(f"bench: {problem}")
-            return 1
-        cpus = sorted(os.sched_getaffinity(0))
-        counts = [int(n) for n in options.threads.split(",")] if options.threads else sorted({1, len(cpus)})
-        results = {}
-        for count in counts:
-            results[str(count)] = found = run_child(library, Path(folder) / "result.json", cpus[:count], options)
-            report(found, count)
-    write(results)
+    if options.rounds:
+        with tempfile.TemporaryDirectory() as folder:
+            problem = compile_reference(Path(folder))
+            if problem:
+                print(f"bench: {problem}")
+                return 1
+            cpus = sorted(os.sched_getaffinity(0))
+            counts = [int(n) for n in options.threads.split(",")] if options.threads else sorted({1, len(cpus)})
+            results = {}
+            for count in counts:
+                results[str(count)] = found = run_child(Path(folder), cpus[:count], options)
+                report(found, count)
+        write(results)
+    if options.plot:
+        from cpu_plot import plot
+
+        plot(options.plot)
     return 0
 
 
-def compile_reference(target: Path) -> str:
-    """Compiles cpu_reference.cc; returns what is wrong, or nothing."""
+def compile_reference(folder: Path) -> str:
+    """Compiles cpu_reference.cc for each type of floats; returns what is wrong, or nothing."""
     compiler, complaint = os.environ.get("CXX", "g++"), ""
-    for flags in (FLAGS, FLAGS_ANYWHERE):  # the second where the first names what only x86 has
-        command = [compiler, *flags, str(HERE / "cpu_reference.cc"), "-o", str(target), "-lmvec", "-lm"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except OSError as error:
-            return f"the hand-written C++ needs a C++ compiler: {compiler}: {error.strerror}. Install g++, or set CXX"
-        if done.returncode == 0:
-            return ""
-        complaint = done.stderr
-    return f"{compiler} does not compile cpu_reference.cc:\n{complaint}"
+    for real, name in TYPES.items():
+        for flags in (FLAGS, FLAGS_ANYWHERE):  # the second where the first names what only x86 has
+            command = [compiler, *flags, f"-DREAL={real}", str(HERE / "cpu_reference.cc")]
+            command += ["-o", str(folder / f"{name}.so"), "-lmvec", "-lm"]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+            except OSError as error:
+                return f"the hand-written C++ needs a compiler: {compiler}: {error.strerror}. Install g++, or set CXX"
+            if done.returncode == 0:
+                break
+            complaint = done.stderr
+        else:
+            return f"{compiler} does not compile cpu_reference.cc:\n{complaint}"
+    return ""
 
 
-def run_child(library: Path, result: Path, cpus: list[int], options: Any) -> dict[str, Any]:
+def load_reference(folder: str | Path) -> dict[str, Any]:
+    """The hand-written C++ by NumPy's name of the type."""
+    return {name: ctypes.CDLL(str(Path(folder) / f"{name}.so")) for name in TYPES.values()}
+
+
+def run_child(folder: Path, cpus: list[int], options: Any) -> dict[str, Any]:
     count = str(len(cpus))
     paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
     # Threads of OpenMP wait asleep: spinning, they would keep a core from whoever is timed next.
     settings = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0",
-                "OMP_NUM_THREADS": count, "NUMBA_NUM_THREADS": count, "JAX_PLATFORMS": "cpu",
+                "OMP_NUM_THREADS": count, "NUMBA_NUM_THREADS": count, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1",
                 "PYTHONPATH": os.pathsep.join(filter(None, paths))}  # fmt: skip
     command = [sys.executable, __file__, "--rounds", str(options.rounds), "--only", options.only]
     done = subprocess.run(
-        [*command, "--child", f"{library},{result},{count}"],
+        [*command, "--child", f"{folder},{count}"],
         env=os.environ | settings,
         preexec_fn=lambda: os.sched_setaffinity(0, cpus),
         check=False,
     )
     if done.returncode:
         raise SystemExit(f"bench: the process for {count} threads failed")
-    return json.loads(result.read_text())
+    return json.loads((folder / "result.json").read_text())
 
 
-def measure_all(library: str, threads: int, options: Any) -> dict[str, Any]:
+def measure_all(code: dict[str, Any], threads: int, options: Any) -> dict[str, Any]:
     """In the child: name of case -> contender -> {"ratio": [low, median, high], "seconds": median}."""
     from cpu_cases import make_cases
 
     wanted = set(filter(None, options.only.split(",")))
-    code, missing, found = ctypes.CDLL(library), set(), {}
+    missing, found, began = set(), {}, time.perf_counter()
     clock = time.process_time if threads == 1 else time.perf_counter
     for case in make_cases():
-        if wanted and case.name not in wanted:
+        if wanted and not wanted & {case.name, case.kernel_name}:
             continue
         runs = contenders(case, code, missing)
         require_right(case, runs)
         found[case.name] = compare(runs, options.rounds, clock)
+        print(f"bench: {case.name} done after {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     for name in sorted(missing):
         print(f"bench: {name} is not installed: left out", file=sys.stderr)
     return found
@@ -123,10 +143,10 @@ class Memory:
         import numpy as np
 
         self.inputs = [jnp.array(a) for a in case.arrays]
-        self.result = jnp.zeros(case.shape, case.dtype).block_until_ready()
+        self.result = jnp.zeros(case.shape, case.result_dtype).block_until_ready()
         self.address = self.result.unsafe_buffer_pointer()
         self.arrays = tuple(np.asarray(a) for a in self.inputs)
-        kind = ctypes.c_int32 if case.dtype is np.int32 else ctypes.c_float
+        kind = {np.int32: ctypes.c_int32, np.float32: ctypes.c_float}.get(case.result_dtype, ctypes.c_double)
         self.out = np.ctypeslib.as_array((kind * self.result.size).from_address(self.address)).reshape(case.shape)
 
     def jitted(self, call: Callable[..., Any]) -> Callable[[], Any]:
@@ -145,13 +165,13 @@ class Memory:
         return run
 
 
-def contenders(case: Any, code: Any, missing: set[str]) -> dict[str, Callable[[], Any]]:
+def contenders(case: Any, code: dict[str, Any], missing: set[str]) -> dict[str, Callable[[], Any]]:
     import cpu_peers
 
     memory = Memory(case)
     case, out = dataclasses.replace(case, arrays=memory.arrays), memory.out
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*case.arrays, out)]
-    function = getattr(code, case.name)
+    function = getattr(code[case.real.__name__], case.kernel_name)
 
     def by_hand() -> Any:
         function(*case.scalars, *pointers)
@@ -215,16 +235,33 @@ def report(found: dict[str, Any], threads: int) -> None:
             low, median, high = row[name]["ratio"] if name in row else (math.nan,) * 3
             cells.append(f"{median:8.2f} [{low:.2f}, {high:.2f}]".rjust(22))
         print(f"{case:12}{1e3 * row[REFERENCE]['seconds']:8.3f}" + "".join(cells))
-    means = [
-        math.exp(sum(math.log(row[n]["ratio"][1] / row["jaxwarp"]["ratio"][1]) for row in found.values()) / len(found))
-        for n in names
-    ]
+    means = [mean_over_ours(found, [n]) for n in names]
     print(f"{'over ours':20}" + "".join(f"{m:22.2f}" for m in means) + "   (geometric means)", flush=True)
+    print(
+        f"the better of Numba's modes over ours: {mean_over_ours(found, ['Numba', 'Numba fastmath']):.2f}", flush=True
+    )
+
+
+def mean_over_ours(found: dict[str, Any], names: Sequence[str]) -> float:
+    """Geometric mean, over the cases, of the time of the fastest of `names` over ours; NaN where there is none."""
+    logs = []
+    for row in found.values():
+        least = min((row[n]["ratio"][1] for n in names if n in row), default=math.nan)
+        logs.append(math.log(least / row["jaxwarp"]["ratio"][1]))
+    return math.exp(sum(logs) / len(logs))
 
 
 def write(results: dict[str, Any]) -> None:
+    import cpu_cases
     import measure
 
+    path = measure.RESULTS / "cpu.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    if before.get("environment", {}).get("processor") == measure.processor():
+        names = [case.name for case in cpu_cases.make_cases(small=True)]
+        for threads, old in before["threads"].items():
+            cases = old | results.get(threads, {})
+            results[threads] = {name: cases[name] for name in names if name in cases}
     versions = {}
     for name in ("numba", "warp"):
         try:

@@ -1,28 +1,30 @@
 """What cpu.py times: data, the kernel as users call it, plain jax.numpy, the arguments of the C++ function.
 
-Every case computes float32 (or int32) of one size. Results are compared with those of the hand-written C++, which is
-itself compared with jax.numpy.
+Most cases come in float32 and in float64, the latter with half the elements where it is memory that counts. Results of
+all contenders are compared with those of jax.numpy.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cpu_kernels as kernels
+import cpu_kernels
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
 
-RNG = np.random.default_rng(7)
 OMEGA, LIMIT = 1.2, 256
 WEIGHTS = (0.1, 0.2, 0.3, 0.4)
 CX = (0, 1, 0, -1, 0, 1, -1, -1, 1)
 CY = (0, 0, 1, 0, -1, 1, 1, -1, -1)
+TYPES = {np.float32: (wp.float32, wp.vec3, wp.mat33), np.float64: (wp.float64, wp.vec3d, wp.mat33d)}
+TOLERANCES = {np.float32: 1e-5, np.float64: 1e-13}
 
 
 @dataclass(frozen=True)
@@ -30,86 +32,124 @@ class Case:
     """Something to time.
 
     Attributes:
-        name: of the kernel, the C++ function, and the functions of the peers.
+        kernel_name: of the kernel, the C++ function, and the functions of the peers.
+        real: the type of its floats, of NumPy.
         arrays: the data, NumPy.
-        shape, dtype: of the result.
+        shape: of the result.
         scalars: what the C++ function takes first.
-        arguments: of the kernel, without outputs, given the arrays.
-        dims: of the launch.
         plain: the same in jax.numpy.
-        tolerance: ||result - reference|| / ||reference||.
+        dims: of the launch.
+        arguments: of the kernel, without outputs, given the arrays.
+        dtype: of the result; None for `real`.
+        looseness: ||result - jax.numpy's|| / ||jax.numpy's|| that is allowed, times what is for one rounding or two.
     """
 
-    name: str
+    kernel_name: str
+    real: Any
     arrays: tuple[np.ndarray, ...]
     shape: tuple[int, ...]
     scalars: tuple[Any, ...]
     plain: Callable[..., Any]
     dims: tuple[int, ...]
     arguments: Callable[..., Sequence[Any]] = lambda *arrays: arrays
-    dtype: Any = np.float32
-    tolerance: float = 1e-5
+    dtype: Any = None
+    looseness: float = 1.0
 
-    def kernel(self) -> Any:
-        return getattr(kernels, self.name)
+    @property
+    def name(self) -> str:
+        return self.kernel_name + (" f64" if self.real is np.float64 else "")
+
+    @property
+    def result_dtype(self) -> Any:
+        return self.dtype or self.real
+
+    @property
+    def tolerance(self) -> float:
+        return self.looseness * TOLERANCES[self.real]
 
     def ours(self, *arrays: Any) -> Any:
-        call = wp.jax_kernel(self.kernel(), launch_dims=self.dims, output_dims=self.shape)
+        call = wp.jax_kernel(_kernel(self.kernel_name, self.real), launch_dims=self.dims, output_dims=self.shape)
         return call(*self.arguments(*arrays))[0]
 
 
-def floats(*shape: int) -> np.ndarray:
-    return RNG.uniform(0.1, 1.0, shape).astype(np.float32)
+@functools.cache
+def _kernel(name: str, real: Any) -> Any:
+    return cpu_kernels.KERNELS[name](*TYPES[real])
+
+
+class _Maker:
+    """Sizes, random data and C arguments for one type of floats."""
+
+    def __init__(self, real: Any, small: bool):
+        self.real = real
+        self.small = small
+        self.random = np.random.default_rng(7)
+
+    def bulk(self, n: int) -> int:
+        """Elements of a case that memory bounds: about the same number of bytes in both types."""
+        return n // 256 if self.small else n * 4 // np.dtype(self.real).itemsize
+
+    def floats(self, *shape: int) -> np.ndarray:
+        return self.random.uniform(0.1, 1.0, shape).astype(self.real)
+
+    def c(self, x: float) -> Any:
+        return (ctypes.c_float if self.real is np.float32 else ctypes.c_double)(x)
 
 
 def c_int(n: int) -> Any:
     return ctypes.c_int64(n)
 
 
-def make_cases() -> list[Case]:
-    return [*_streaming(), *_loops(), *_awkward()]
+def make_cases(small: bool = False) -> Iterator[Case]:
+    """The cases, one after the other; `small` ones are for tests."""
+    single, double = _Maker(np.float32, small), _Maker(np.float64, small)
+    yield from (*_streaming(single), *_loops(single), *_awkward(single), *_streaming(double), *_loops(double))
 
 
-def _streaming() -> list[Case]:
-    n, m, side, cells = 4_000_000, 65_536, 768, 1_000_000
-    lattice = (9, side, side)
-    return [
-        Case("saxpy", (floats(n), floats(n)), (n,), (c_int(n), ctypes.c_float(1.7)), lambda x, y: 1.7 * x + y, (n,),
-             lambda x, y: (1.7, x, y)),
-        Case("vec3", (floats(cells, 3), floats(cells, 3)), (cells, 3), (c_int(cells),), _vec3, (cells,)),
-        Case("lbm", (floats(*lattice),), lattice, (c_int(side), c_int(side), ctypes.c_float(OMEGA)), _lbm, (side, side),
-             lambda f: (f, OMEGA)),
-        Case("gather", (floats(n), floats(m)), (n,), (c_int(n), c_int(m)), _gather, (n,)),
-        Case("row_sum", (floats(4096, 1024),), (4096,), (c_int(4096), c_int(1024)), lambda a: a.sum(1), (4096, 1024)),
-    ]  # fmt: skip
+def _streaming(make: _Maker) -> Iterator[Case]:
+    real, floats, c = make.real, make.floats, make.c
+    n, m, cells = make.bulk(4_000_000), make.bulk(65_536), make.bulk(1_000_000)
+    yield Case("saxpy", real, (floats(n), floats(n)), (n,), (c_int(n), c(1.7)), lambda x, y: real(1.7) * x + y, (n,),
+               lambda x, y: (real(1.7), x, y))  # fmt: skip
+    yield Case("vec3", real, (floats(cells, 3), floats(cells, 3)), (cells, 3), (c_int(cells),), _vec3, (cells,))
+    ny = nx = 46 if make.small else 768
+    ny = ny if make.small else make.bulk(ny)
+    yield Case("lbm", real, (floats(9, ny, nx),), (9, ny, nx), (c_int(ny), c_int(nx), c(OMEGA)), _lbm, (ny, nx),
+               lambda f: (f, real(OMEGA)))  # fmt: skip
+    # The fraction of x (m - 1) has lost as many digits as its whole part takes.
+    yield Case("gather", real, (floats(n), floats(m)), (n,), (c_int(n), c_int(m)), _gather, (n,), looseness=500)
+    rows, columns = make.bulk(4096), 1024
+    yield Case("row_sum", real, (floats(rows, columns),), (rows,), (c_int(rows), c_int(columns)), lambda a: a.sum(1),
+               (rows, columns))  # fmt: skip
 
 
-def _loops() -> list[Case]:
-    bodies, picture, size, n = 4096, 768, 384, 2_000_000
-    return [
-        Case("nbody", (floats(bodies, 3), floats(bodies)), (bodies, 3), (c_int(bodies),), _nbody, (bodies,),
-             tolerance=1e-4),
-        # Fused and unfused products differ for points at the edge of the set.
-        Case("mandelbrot", (), (picture, picture), (c_int(picture), ctypes.c_int(LIMIT)), lambda: _mandelbrot(picture),
-             (picture, picture), lambda: (float(picture), LIMIT), np.int32, 0.02),
-        Case("matmul", (floats(size, size), floats(size, size)), (size, size), (c_int(size),), jnp.matmul,
-             (size, size)),
-        Case("elementary", (floats(n), floats(n)), (n,), (c_int(n),),
-             lambda x, y: jnp.sin(x) * jnp.exp(-y) + x**y + jnp.sqrt(x), (n,)),
-    ]  # fmt: skip
+def _loops(make: _Maker) -> Iterator[Case]:
+    real, floats = make.real, make.floats
+    # Multiples of what the C++ takes at a time.
+    bodies, picture, size = (64, 192, 96) if make.small else (4096, 768, 384)
+    n = make.bulk(2_000_000)
+    yield Case("nbody", real, (floats(bodies, 3), floats(bodies)), (bodies, 3), (c_int(bodies),), _nbody, (bodies,),
+               looseness=10)  # fmt: skip
+    # Fused and unfused products differ for points at the edge of the set.
+    yield Case("mandelbrot", real, (), (picture, picture), (c_int(picture), ctypes.c_int(LIMIT)),
+               lambda: _mandelbrot(picture, real), (picture, picture), lambda: (real(picture), LIMIT), np.int32,
+               0.02 / TOLERANCES[real])  # fmt: skip
+    yield Case("matmul", real, (floats(size, size), floats(size, size)), (size, size), (c_int(size),), jnp.matmul,
+               (size, size))  # fmt: skip
+    yield Case("elementary", real, (floats(n), floats(n)), (n,), (c_int(n),),
+               lambda x, y: jnp.sin(x) * jnp.exp(-y) + x**y + jnp.sqrt(x), (n,))  # fmt: skip
 
 
-def _awkward() -> list[Case]:
-    starts, n, matrices = 1 << 18, 1_000_000, 400_000
-    return [
-        Case("collatz", (RNG.integers(1, 100_000, starts).astype(np.int32),), (starts,), (c_int(starts),), _collatz,
-             (starts,), dtype=np.int32, tolerance=0.0),
-        Case("many", tuple(floats(n) for _ in range(8)), (n,), (c_int(n),),
-             lambda *a: sum(w * x * y for w, x, y in zip(WEIGHTS, a[::2], a[1::2], strict=True)), (n,),
-             lambda *a: (*a, *WEIGHTS)),
-        Case("mat33", (floats(matrices, 3, 3), floats(matrices, 3, 3)), (matrices, 3, 3), (c_int(matrices),),
-             lambda a, b: a @ b + a.swapaxes(1, 2), (matrices,)),
-    ]  # fmt: skip
+def _awkward(make: _Maker) -> Iterator[Case]:
+    real, floats = make.real, make.floats
+    starts, n, matrices = make.bulk(1 << 18), make.bulk(1_000_000), make.bulk(400_000)
+    yield Case("collatz", real, (make.random.integers(1, 100_000, starts).astype(np.int32),), (starts,),
+               (c_int(starts),), _collatz, (starts,), dtype=np.int32, looseness=0)  # fmt: skip
+    yield Case("many", real, tuple(floats(n) for _ in range(8)), (n,), (c_int(n),),
+               lambda *a: sum(real(w) * x * y for w, x, y in zip(WEIGHTS, a[::2], a[1::2], strict=True)), (n,),
+               lambda *a: (*a, *map(real, WEIGHTS)))  # fmt: skip
+    yield Case("mat33", real, (floats(matrices, 3, 3), floats(matrices, 3, 3)), (matrices, 3, 3), (c_int(matrices),),
+               lambda a, b: a @ b + a.swapaxes(1, 2), (matrices,))  # fmt: skip
 
 
 def _vec3(a: Any, b: Any) -> Any:
@@ -118,19 +158,19 @@ def _vec3(a: Any, b: Any) -> Any:
 
 def _lbm(f: Any) -> Any:
     v = jnp.stack([jnp.roll(f[q], (CY[q], CX[q]), (0, 1)) for q in range(9)])
-    cx, cy = (jnp.array(c, jnp.float32)[:, None, None] for c in (CX, CY))
-    weight = jnp.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4, jnp.float32)[:, None, None]
+    cx, cy = (jnp.array(c, f.dtype)[:, None, None] for c in (CX, CY))
+    weight = jnp.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4, f.dtype)[:, None, None]
     rho = v.sum(0)
     ux, uy = (v * cx).sum(0) / rho, (v * cy).sum(0) / rho
     along = cx * ux + cy * uy
     equilibrium = weight * rho * (1 + 3 * along + 4.5 * along**2 - 1.5 * (ux**2 + uy**2))
-    return v + jnp.float32(OMEGA) * (equilibrium - v)
+    return v + f.dtype.type(OMEGA) * (equilibrium - v)
 
 
 def _gather(x: Any, table: Any) -> Any:
     t = x * (table.shape[0] - 1)
     k = t.astype(jnp.int32)
-    s = t - k
+    s = t - k.astype(t.dtype)
     return table[k] * (1 - s) + table[k + 1] * s
 
 
@@ -140,16 +180,17 @@ def _nbody(pos: Any, mass: Any) -> Any:
     return (d * (mass / (r2 * jnp.sqrt(r2)))[..., None]).sum(1)
 
 
-def _mandelbrot(size: int) -> Any:
-    step = np.float32(3 / size)
-    cr, ci = (-2 + jnp.arange(size) * step)[None, :], (-1.5 + jnp.arange(size) * step)[:, None]
+def _mandelbrot(size: int, real: Any) -> Any:
+    step = real(3 / size)
+    across = jnp.arange(size).astype(real) * step
+    cr, ci = (-2 + across)[None, :], (-1.5 + across)[:, None]
 
     def iterate(_: Any, state: Any) -> Any:
         zr, zi, count = state
         live = zr * zr + zi * zi <= 4
         return zr * zr - zi * zi + cr, 2 * zr * zi + ci, count + live
 
-    zero = jnp.zeros((size, size), jnp.float32)
+    zero = jnp.zeros((size, size), real)
     return jax.lax.fori_loop(0, LIMIT, iterate, (zero, zero, zero.astype(jnp.int32)))[2]
 
 

@@ -20,10 +20,12 @@ def numba_runs(case: Case, out: np.ndarray, fastmath: bool) -> Run:
     """The case through Numba. Raises ImportError where it is not installed."""
     import numba
 
-    scope = {"prange": numba.prange, "math": math, "np": np}
-    function = numba.njit(parallel=True, fastmath=fastmath, error_model="numpy")(_in_scope(LOOPS[case.name], scope))
-    extra = {"saxpy": (np.float32(1.7),), "lbm": (np.float32(OMEGA),), "many": tuple(map(np.float32, WEIGHTS)),
-             "mandelbrot": (LIMIT,)}.get(case.name, ())  # fmt: skip
+    scope = {"prange": numba.prange, "math": math, "np": np, "real": case.real}
+    function = numba.njit(parallel=True, fastmath=fastmath, error_model="numpy")(
+        _in_scope(LOOPS[case.kernel_name], scope)
+    )
+    extra = {"saxpy": (case.real(1.7),), "lbm": (case.real(OMEGA),), "many": tuple(map(case.real, WEIGHTS)),
+             "mandelbrot": (LIMIT,)}.get(case.kernel_name, ())  # fmt: skip
 
     def run() -> np.ndarray:
         function(*extra, *case.arrays, out)
@@ -43,19 +45,20 @@ def warp_runs(case: Case, buffer: np.ndarray) -> Run:
     import warp
 
     warp.config.quiet = True
-    kernel = getattr(_warp_module(), case.name)
-    types = {"vec3": warp.vec3, "nbody": warp.vec3, "mat33": warp.mat33}
-    element = {2: types.get(case.name), 3: types.get(case.name)}
+    suffix = "d" if case.real is np.float64 else "f"
+    vec, mat = getattr(warp, f"vec3{suffix}"), getattr(warp, f"mat33{suffix}")
+    kernel = _warp_module().KERNELS[case.kernel_name](warp.dtype_from_numpy(case.real), vec, mat)
+    composite = {"vec3": vec, "nbody": vec, "mat33": mat}.get(case.kernel_name)
 
     def array(a: np.ndarray) -> Any:
-        composite = element.get(a.ndim) if a.ndim > 1 else None
-        return warp.array(a, dtype=composite or warp.dtype_from_numpy(a.dtype), device="cpu", copy=False)
+        element = composite if a.ndim > 1 else None
+        return warp.array(a, dtype=element or warp.dtype_from_numpy(a.dtype), device="cpu", copy=False)
 
-    inputs = [array(a) if isinstance(a, np.ndarray) else a for a in case.arguments(*case.arrays)]
+    inputs = [array(a) if isinstance(a, np.ndarray) and a.ndim else a for a in case.arguments(*case.arrays)]
     output = array(buffer)
 
     def run() -> np.ndarray:
-        if case.name == "row_sum":
+        if case.kernel_name == "row_sum":
             buffer[:] = 0
         warp.launch(kernel, dim=case.dims, inputs=inputs, outputs=[output], device="cpu")
         return buffer
@@ -99,8 +102,8 @@ def run(a, b, out):
     "lbm": """
 def run(omega, f, g):
     ny, nx = f.shape[1], f.shape[2]
-    one, three, half3, half9 = np.float32(1), np.float32(3), np.float32(1.5), np.float32(4.5)
-    k0, k1, k2 = np.float32(4 / 9), np.float32(1 / 9), np.float32(1 / 36)
+    one, three, half3, half9 = real(1), real(3), real(1.5), real(4.5)
+    k0, k1, k2 = real(4 / 9), real(1 / 9), real(1 / 36)
     for y in prange(ny):
         up = y - 1 if y > 0 else ny - 1
         down = y + 1 if y < ny - 1 else 0
@@ -127,17 +130,17 @@ def run(omega, f, g):
 """,
     "gather": """
 def run(x, table, out):
-    last = np.float32(len(table) - 1)
+    last = real(len(table) - 1)
     for i in prange(len(x)):
         t = x[i] * last
         k = np.int32(t)
-        s = t - np.float32(k)
-        out[i] = table[k] * (np.float32(1) - s) + table[k + 1] * s
+        s = t - real(k)
+        out[i] = table[k] * (real(1) - s) + table[k + 1] * s
 """,
     "row_sum": """
 def run(a, out):
     for i in prange(a.shape[0]):
-        s = np.float32(0)
+        s = real(0)
         for j in range(a.shape[1]):
             s += a[i, j]
         out[i] = s
@@ -146,10 +149,10 @@ def run(a, out):
 def run(pos, mass, acc):
     n = len(pos)
     for i in prange(n):
-        ax = ay = az = np.float32(0)
+        ax = ay = az = real(0)
         for j in range(n):
             x, y, z = pos[j, 0] - pos[i, 0], pos[j, 1] - pos[i, 1], pos[j, 2] - pos[i, 2]
-            r2 = x * x + y * y + z * z + np.float32(1e-3)
+            r2 = x * x + y * y + z * z + real(1e-3)
             w = mass[j] / (r2 * math.sqrt(r2))
             ax += x * w
             ay += y * w
@@ -159,16 +162,16 @@ def run(pos, mass, acc):
     "mandelbrot": """
 def run(limit, out):
     size = out.shape[0]
-    step = np.float32(3) / np.float32(size)
+    step = real(3) / real(size)
     for y in prange(size):
-        ci = np.float32(-1.5) + np.float32(y) * step
+        ci = real(-1.5) + real(y) * step
         for x in range(size):
-            cr = np.float32(-2) + np.float32(x) * step
-            zr = zi = np.float32(0)
+            cr = real(-2) + real(x) * step
+            zr = zi = real(0)
             n = 0
-            while zr * zr + zi * zi <= np.float32(4) and n < limit:
+            while zr * zr + zi * zi <= real(4) and n < limit:
                 t = zr * zr - zi * zi + cr
-                zi = np.float32(2) * zr * zi + ci
+                zi = real(2) * zr * zi + ci
                 zr = t
                 n += 1
             out[y, x] = n
@@ -177,7 +180,7 @@ def run(limit, out):
 def run(a, b, c):
     for i in prange(a.shape[0]):
         for j in range(b.shape[1]):
-            s = np.float32(0)
+            s = real(0)
             for k in range(a.shape[1]):
                 s += a[i, k] * b[k, j]
             c[i, j] = s

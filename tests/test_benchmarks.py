@@ -1,4 +1,4 @@
-"""The benchmarks: hand-written CUDA that means the same as the kernels it is timed against; programs that run."""
+"""The benchmarks: what is written by hand means the same as the kernels it is timed against; programs that run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import hostcuda
@@ -21,6 +22,8 @@ from jaxwarp.codegen.cuda import nvrtc
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import cpu  # noqa: E402
+import cpu_cases  # noqa: E402
 import gpu  # noqa: E402
 import gpu_kernels as timed  # noqa: E402
 import handwritten  # noqa: E402
@@ -128,6 +131,44 @@ def test_bench_launch_checks_what_it_times():
     launch.in_loop(big, 10)()
     with pytest.raises(AssertionError):
         launch.in_loop(lambda x: x + 2, 10)
+
+
+@pytest.fixture(scope="module")
+def by_hand_on_the_cpu(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reference")
+    assert cpu.compile_reference(folder) == ""
+    return cpu.load_reference(folder)
+
+
+@pytest.mark.parametrize("case", list(cpu_cases.make_cases(small=True)), ids=lambda case: case.name)
+def test_cpu_cases(by_hand_on_the_cpu, case):
+    """C++ by hand, jaxwarp, jax.numpy (and Numba and Warp where they are installed) give the same result."""
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        runs = cpu.contenders(case, by_hand_on_the_cpu, set())
+        cpu.require_right(case, runs)
+        found = cpu.compare(runs, 1, time.perf_counter)
+    assert {"C++ OpenMP", "jaxwarp", "jax.numpy"} <= set(found)
+    assert all(row["seconds"] > 0 and len(row["ratio"]) == 3 for row in found.values())
+
+
+def test_cpu_cases_find_a_wrong_contender(by_hand_on_the_cpu):
+    case = next(cpu_cases.make_cases(small=True))
+    runs = cpu.contenders(case, by_hand_on_the_cpu, set())
+    run = runs["jaxwarp"]
+    runs["jaxwarp"] = lambda: run() * 1.0001
+    with pytest.raises(SystemExit, match=r"bench: saxpy \(jaxwarp\) is wrong: relative error 1.00e-04"):
+        cpu.require_right(case, runs)
+
+
+def test_cpu_means():
+    def row(ours, *others):
+        ratios = zip(("jaxwarp", "Numba", "Numba fastmath"), (ours, *others), strict=False)
+        return {name: {"ratio": [0.0, ratio, 9.0], "seconds": 1.0} for name, ratio in ratios}
+
+    found = {"a": row(1.0, 4.0, 2.0), "b": row(2.0, 16.0, 64.0)}
+    assert math.isclose(cpu.mean_over_ours(found, ["Numba"]), math.sqrt(4 * 8))
+    assert math.isclose(cpu.mean_over_ours(found, ["Numba", "Numba fastmath"]), math.sqrt(2 * 8))
+    assert math.isnan(cpu.mean_over_ours(found, ["Warp"]))
 
 
 def test_figures():
