@@ -18,6 +18,7 @@ from native import frames
 import jaxwarp as wp
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi import callback as module
+from jaxwarp.ffi import dlpack
 from jaxwarp.ffi.native.library import find_library
 
 X = np.arange(6, dtype=np.float32)
@@ -190,36 +191,103 @@ def test_errors_of_launches():
                 wp.launch(scale, 6, inputs=[out, 2.0], outputs=[a])
             case "overlap":
                 wp.launch(scale, 6, inputs=[out, 2.0], outputs=[out])
-            case "strided":
-                wp.launch(scale, 3, inputs=[a, 2.0], outputs=[np.asarray(out)[::2]])
             case "list":
                 wp.launch(scale, 6, inputs=[a, 2.0], outputs=[[0.0] * 6])
             case "readonly":
                 wp.launch(scale, 6, inputs=[out, 2.0], outputs=[np.asarray(a)])
-            case "zeros":
-                wp.zeros(6)
+            case "copy":
+                wp.copy(a, out)
+            case "type":
+                wp.zeros_like(np.zeros(3, complex))
 
     written = "kernel scale: argument 'out' is written by the kernel"
     expected = {
         "dtype": "kernel scale: argument 'a': expected float32 of shape (?,), got int64 of shape (6,)",
         "input": f"{written}, but it is input 0, an input of the callback",
         "overlap": f"{written}, and shares memory with argument 'a'",
-        "strided": f"{written}: expected a contiguous array",
         "list": "kernel scale: argument 'out': expected float32 of shape (?,), got list",
         "readonly": f"{written}, but it is a read-only array",
-        "zeros": "zeros() does not work in a callback",
+        "copy": "input 0 is an input and cannot be written",
+        "type": "zeros_like: expected an array of a type of the kernel language, got array([",
     }
     for case, text in expected.items():
         got = message("wrong", wrong, case=case)
-        assert f"callback wrong: KernelTypeError: {text}\n" in got
+        assert f"callback wrong: KernelTypeError: {text}" in got
         assert "test_callbacks.py:" in got
 
 
-def test_numpy_input_may_be_strided():
+def test_arrays_may_be_strided():
     def program(inputs, outputs, attrs, ctx):
-        wp.launch(scale, 6, inputs=[np.arange(12, dtype=np.float32)[::2], 1.0], outputs=outputs)
+        wp.launch(scale, 3, inputs=[np.arange(12, dtype=np.float32)[::4], 1.0], outputs=[np.asarray(outputs[0])[::2]])
+        wp.launch(scale, 3, inputs=[inputs[0][::-2], 1.0], outputs=[outputs[0][1::2]])
 
-    np.testing.assert_array_equal(call("strided", program, like(X), X), 2 * X)
+    np.testing.assert_array_equal(call("strided", program, like(X), X), [0, 5, 4, 3, 8, 1])
+
+
+def test_new_arrays_copies_and_fills():
+    def program(inputs, outputs, attrs, ctx):
+        a, (out, second) = inputs[0], outputs
+        work = wp.zeros_like(a)
+        wp.launch(scale, a.shape, inputs=[a, 2.0], outputs=[work])
+        wp.copy(out, work, dest_offset=1, count=5)
+        out[0:1].fill_(9)
+        second.zero_()
+        second[1:3] = wp.full(2, wp.vec2(1.0, 2.0), wp.vec2)
+        host = np.zeros(6, np.float32)
+        wp.copy(host, wp.clone(out))
+        wp.copy(second[0], host[:2])
+
+    c, d = call("arrays", program, [like(X), like(X.reshape(3, 2))], X)
+    assert c.tolist() == [9, 0, 2, 4, 6, 8]
+    assert d.tolist() == [[9, 0], [1, 2], [1, 2]]
+
+
+def test_subnormal_numbers_are_not_flushed():
+    def program(inputs, outputs, attrs, ctx):
+        wp.launch(scale, 6, inputs=[inputs[0], 0.5], outputs=outputs)
+        outputs[0].numpy()[3:] = inputs[0].numpy()[3:] * np.float32(0.5)
+
+    small = np.full(6, 1.5e-38, np.float32)
+    got = call("subnormal", program, like(X), small)
+    assert got.view(jnp.int32).tolist() == (small * np.float32(0.5)).view(np.int32).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "uint8", "float16", "bfloat16", "float32", "complex64",
+                                   "float8_e4m3fn"])  # fmt: skip
+def test_dlpack_of_any_type(dtype):
+    """Read back from the capsule itself: NumPy has no bfloat16."""
+
+    def inspect(inputs, outputs, attrs, ctx):
+        for versioned in (False, True):
+            capsule = outputs[0][:, 1:].__dlpack__(max_version=(1, 0) if versioned else None)
+            managed = frames.dlpack(capsule, versioned)
+            tensor = managed.tensor
+            assert (tensor.device_type, tensor.device_id, tensor.lanes, tensor.byte_offset) == (1, 0, 1, 0)
+            assert (tensor.code, tensor.bits) == frames.DLPACK_TYPES[dtype]
+            assert [tensor.shape[i] for i in range(tensor.ndim)] == [3, 1]
+            assert [tensor.strides[i] for i in range(tensor.ndim)] == [2, 1]
+            assert tensor.data == outputs[0].ptr + outputs[0].dtype.itemsize
+        assert frames.dlpack(inputs[0].__dlpack__(max_version=(1, 1)), True).flags == 1
+        with pytest.raises(BufferError, match="input 0: is read-only, which this version of DLPack cannot say"):
+            inputs[0].__dlpack__()
+        copied = frames.dlpack(inputs[0].__dlpack__(max_version=(1, 0), copy=True), True)
+        assert (copied.flags, copied.tensor.data != inputs[0].ptr) == (2, True)
+        with pytest.raises(BufferError, match=r"input 0: is on DLPack device \(1, 0\), not \(2, 0\)"):
+            inputs[0].__dlpack__(dl_device=(2, 0))
+        del capsule, managed, tensor
+        copy_over(inputs, outputs, attrs, ctx)
+
+    x = jnp.asarray(np.ones((3, 2)), dtype)
+    before = len(dlpack._alive)
+    call(f"dlpack_{dtype}", inspect, like(x), x).block_until_ready()
+    assert len(dlpack._alive) == before
+
+
+def test_a_view_that_outlives_the_callback():
+    kept = []
+    assert "callback outlives: KernelValueError: a view of input 0 outlives the callback" in message(
+        "outlives", lambda inputs, *_: kept.append(inputs[0].numpy()[2:])
+    )
 
 
 def test_buffers_end_with_the_call():
@@ -271,7 +339,8 @@ def test_refused_registrations():
 def test_a_name_of_somebody_else():
     jax.devices()  # once a backend runs, registrations are checked at once
     wp.register_ffi_callback("mine", copy_over)
-    jax.ffi.register_ffi_target("theirs", jax.ffi.pycapsule(module._entries["mine"].handlers["cpu"]), platform="cpu")
+    handler = module._entries["mine"].target.handlers["cpu"]
+    jax.ffi.register_ffi_target("theirs", jax.ffi.pycapsule(handler), platform="cpu")
     with pytest.raises(KernelValueError, match=r"^register_ffi_callback theirs: XLA refuses the name: "):
         wp.register_ffi_callback("theirs", copy_over)
     assert "theirs" not in module._entries
@@ -376,7 +445,7 @@ def xla(tmp_path):
     class Runtime(frames.Runtime):
         def handler(self, name):
             target, platform = name.split()
-            address = cast(module._entries[target].handlers[platform], c_void_p).value
+            address = cast(module._entries[target].target.handlers[platform], c_void_p).value
             return lambda frame: CFUNCTYPE(c_void_p, c_void_p)(address)(cast(frame, c_void_p))
 
     return Runtime(find_library(), tmp_path / "copy.so")
@@ -403,7 +472,7 @@ def test_on_cuda(xla):
         if attrs["n"] == 2:
             inputs[0].__dlpack__()
         if attrs["n"] == 3:
-            wp.launch(scale, 6, inputs=[inputs[0], 2.0], outputs=outputs)
+            wp.zeros_like(inputs[0])
 
     wp.register_ffi_callback("on_cuda", program)
     xla.device = 3
@@ -412,15 +481,15 @@ def test_on_cuda(xla):
     xla.call(*execute, {"n": 0, "data": b"\xff\x00", "list": [1, 2]}, **buffers)
     ((ctx, attrs, a, b),) = seen
     assert (ctx.platform, ctx.device_ordinal, ctx.stream) == ("cuda", 3, frames.STREAM)
-    assert a == {"shape": (6,), "typestr": "<f4", "data": (0x1000, True), "strides": None, "version": 3}
-    assert b == {"shape": (2, 3), "typestr": "|b1", "data": (0x2000, False), "strides": None, "version": 3}
+    common = {"strides": None, "version": 3, "stream": frames.STREAM}
+    assert a == {"shape": (6,), "typestr": "<f4", "data": (0x1000, True), **common}
+    assert b == {"shape": (2, 3), "typestr": "|b1", "data": (0x2000, False), **common}
     assert attrs["data"] == b"\xff\x00"
     assert attrs["list"].tolist() == [1, 2]
     expected = {
         1: "KernelTypeError: input 0 is in the memory of a GPU, which NumPy cannot read\n",
-        2: "BufferError: input 0: DLPack of a buffer on a GPU is not available yet\n",
-        3: "KernelTypeError: kernel scale: argument 'a': launches on the GPU buffers of a callback are not available"
-        " yet\n",
+        2: "KernelTypeError: launches and copies",
+        3: "KernelTypeError: launches and copies on the memory of a GPU are not available yet\n",
     }
     for n, text in expected.items():
         with pytest.raises(frames.Refused) as caught:

@@ -298,7 +298,7 @@ def test_calls_and_options():
         jax_callable(scale)
     with pytest.raises(KernelTypeError, match="argument a has no annotation"):
         jax_callable(lambda a: None)
-    with pytest.raises(KernelValueError, match=r"graph_mode: .*NONE.* is not available yet"):
-        jax_callable(smoothing, graph_mode=GraphMode.NONE)
+    with pytest.raises(KernelValueError, match=r"graph_mode: .*WARP.* is not available yet"):
+        jax_callable(smoothing, graph_mode=GraphMode.WARP)
     with pytest.raises(KernelValueError, match="graph_mode: expected one of"):
         jax_callable(smoothing, graph_mode=9)

@@ -27,6 +27,7 @@ from jaxwarp.ffi.dims import ByName, freeze_dims, output_shape
 from jaxwarp.ffi.handles import ArrayHandle, filled
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.program import Program, tracing
+from jaxwarp.ffi.python_call import Parameter, PythonCall, bind_call, require_nothing
 from jaxwarp.ffi.roles import assign_roles, bind_names
 from jaxwarp.frontend.annotations import resolve
 from jaxwarp.types import Array
@@ -62,8 +63,11 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     Args:
         func: inputs come first, outputs last; it returns nothing.
         num_outputs: how many arguments are outputs; in-out arguments count among them.
-        graph_mode: `GraphMode.JAX`. The others are not available yet, and refused.
-        vmap_method: as in `jax_kernel`, for each launch.
+        graph_mode: `GraphMode.JAX`: as above. `GraphMode.NONE`: the function runs in Python whenever the program does,
+            on real memory, and may use the host; it has no derivatives and cannot be exported. `GraphMode.WARP` is not
+            available yet, and refused.
+        vmap_method: as in `jax_kernel`, for each launch; with `GraphMode.NONE`, "sequential" and
+            "sequential_unrolled" make a call of XLA's per item, the others one for all. The results are the same.
         output_dims: shape of the outputs, or a dictionary of shapes by name. Default: that of the first array argument.
         in_out_argnames: inputs that the function updates. Their new values are the first outputs.
         graph_cache_max: accepted, no effect with `GraphMode.JAX`.
@@ -81,28 +85,29 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     if not callable(func) or hasattr(func, "specialize"):
         hint = "use jax_kernel for a kernel" if hasattr(func, "specialize") else None
         raise KernelTypeError(f"jax_callable: expected a Python function, got {func!r}", hint=hint)
-    _require_graph_mode(func, graph_mode)
+    graph_mode = _require_graph_mode(func, graph_mode)
     function = _Function(func)
     arguments = assign_roles(function, num_outputs, in_out_argnames)
     defaults = CallOptions(None, freeze_dims(output_dims), vmap_method)
-    return JaxCallable(func, arguments, defaults, bool(has_side_effect))
+    return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode)
 
 
-def _require_graph_mode(func: Callable[..., None], mode: Any) -> None:
+def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
     name = getattr(func, "__name__", repr(func))
     try:
         mode = GraphMode(mode)
     except ValueError:
         listed = ", ".join(f"GraphMode.{m.name}" for m in GraphMode)
         raise KernelValueError(f"callable {name}: graph_mode: expected one of {listed}, got {mode!r}") from None
-    if mode != GraphMode.JAX:
+    if mode == GraphMode.WARP:
         raise KernelValueError(
             f"callable {name}: graph_mode: GraphMode.{mode.name} is not available yet",
             hint="with GraphMode.JAX the launches are part of the compiled program, and XLA captures them",
         )
+    return mode
 
 
-class Parameter(NamedTuple):
+class _Annotated(NamedTuple):
     """An argument of the Python function."""
 
     name: str
@@ -116,7 +121,7 @@ class _Function:
 
     def __init__(self, func: Callable[..., None]):
         self.name = getattr(func, "__name__", "function")
-        self.arguments: list[Parameter] = []
+        self.arguments: list[_Annotated] = []
         try:
             signature = inspect.signature(func, eval_str=True)
         except NameError as error:
@@ -134,14 +139,19 @@ class _Function:
             except KernelError as error:
                 error.message = f"callable {self.name}: argument {parameter.name}: {error.message}"
                 raise
-            self.arguments.append(Parameter(parameter.name, pattern))
+            self.arguments.append(_Annotated(parameter.name, pattern))
 
 
 class JaxCallable:
     """A Python function that launches kernels, as a function of JAX values: see `jax_callable`."""
 
     def __init__(
-        self, func: Callable[..., None], arguments: Sequence[Argument], defaults: CallOptions, has_side_effect: bool
+        self,
+        func: Callable[..., None],
+        arguments: Sequence[Argument],
+        defaults: CallOptions,
+        has_side_effect: bool,
+        graph_mode: GraphMode,
     ):
         self.func = func
         self.__name__ = self.__qualname__ = getattr(func, "__name__", "function")
@@ -150,6 +160,7 @@ class JaxCallable:
         self._inputs = [a for a in arguments if a.role != OUTPUT]
         self._defaults = defaults
         self._has_side_effect = has_side_effect
+        self._graph_mode = graph_mode
         self._compiled: dict[Any, Callable[..., list[Any]]] = {}
         self._require_options(defaults)
 
@@ -193,19 +204,35 @@ class JaxCallable:
         for argument, value in zip(self._inputs, values, strict=True):
             bound.append(self._input(argument, value))
         arrays = [b for b in bound if isinstance(b, ArrayHandle)]
-        bound += [self._output(a, arrays, options.output_dims) for a in self._arguments if a.role == OUTPUT]
+        outputs = [a for a in self._arguments if a.role == OUTPUT]
+        shapes = [self._output_shape(a, arrays, options.output_dims) for a in outputs]
+        if self._graph_mode == GraphMode.NONE:
+            return self._bind_call(bound, shapes, options)
+        bound += [self._output(a, shape) for a, shape in zip(outputs, shapes, strict=True)]
         with (
             tracing(Program(self.__name__, options.vmap_method, self._has_side_effect)),
             jax.named_scope(self.__name__),
         ):
             returned = self.func(*bound)
-        if returned is not None:
-            raise KernelTypeError(
-                f"callable {self.__name__}: expected a function that returns nothing, it returned"
-                f" {type(returned).__name__}",
-                hint="write to the output arguments",
-            )
+        require_nothing(self.__name__, returned)
         return [b.value for a, b in zip(self._arguments, bound, strict=True) if a.role != INPUT]
+
+    def _bind_call(self, bound: Sequence[Any], shapes: Sequence[Any], options: CallOptions) -> list[Any]:
+        """The Python function itself as an operation of the program."""
+        parameters: list[Parameter] = []
+        operands: list[Any] = []
+        for argument, value in zip(self._inputs, bound, strict=True):
+            if _is_static(argument, value):
+                parameters.append(Parameter(argument.name, INPUT, argument.element, static=(type(value), value)))
+                continue
+            type_ = value.type if isinstance(value, ArrayHandle) else resolve_element(argument, describe(value))
+            operands.append(value.value if isinstance(value, ArrayHandle) else jnp.asarray(value))
+            parameters.append(Parameter(argument.name, argument.role, type_, operands[-1].shape))
+        for argument, shape in zip(self._arguments[len(self._inputs) :], shapes, strict=True):
+            type_ = Array(argument.element, argument.ndim)
+            parameters.append(Parameter(argument.name, OUTPUT, type_, shape))
+        call = PythonCall(self.func, self.__name__, tuple(parameters), options.vmap_method, self._has_side_effect)
+        return bind_call(call, operands)
 
     def _input(self, argument: Argument, value: Any) -> Any:
         given = describe(value)
@@ -218,7 +245,7 @@ class JaxCallable:
         array = jnp.asarray(value if convert is None else convert(value))
         return ArrayHandle(argument.name, Array(element, argument.ndim), array, argument.role == IN_OUT)
 
-    def _output(self, argument: Argument, arrays: Sequence[ArrayHandle], dims: Any) -> ArrayHandle:
+    def _output_shape(self, argument: Argument, arrays: Sequence[ArrayHandle], dims: Any) -> tuple[Any, ...]:
         where = f"{argument.where}: output_dims"
         if is_generic(argument.element):
             raise KernelTypeError(f"{argument.where} is an output and generic: expected a type with a dtype")
@@ -230,8 +257,10 @@ class JaxCallable:
                     f"{where}: there is no array input to take the shape from", hint="pass output_dims"
                 )
             wanted = arrays[0].shape
-        shape = output_shape(argument.ndim, argument.element, wanted, where)
-        value = filled(shape, argument.element, 0, where)
+        return output_shape(argument.ndim, argument.element, wanted, where)
+
+    def _output(self, argument: Argument, shape: tuple[Any, ...]) -> ArrayHandle:
+        value = filled(shape, argument.element, 0, argument.where)
         return ArrayHandle(argument.name, Array(argument.element, argument.ndim), value, is_writable=True)
 
     def _require_options(self, options: CallOptions) -> None:

@@ -93,3 +93,17 @@ def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any) -> An
         return like.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=sharding)
     sharding = NamedSharding(jax.sharding.get_abstract_mesh(), spec)
     return jax.core.ShapedArray(tuple(shape), dtype, sharding=sharding)
+
+
+def is_for_export(ctx: Any) -> bool:
+    """Whether a lowering is for `jax.export`."""
+    return bool(ctx.module_context.lowering_parameters.for_export)
+
+
+def keep_with_program(ctx: Any, kept: Callable[..., Any]) -> None:
+    """Keeps an object alive for as long as the program that is being lowered.
+
+    As a host callback of JAX's, which is called through a target of XLA's too: the loaded executable owns it, and the
+    program does not go into the persistent cache.
+    """
+    ctx.module_context.add_host_callback(kept)

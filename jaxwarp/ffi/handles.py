@@ -86,7 +86,7 @@ class ArrayHandle:
 
     def __getitem__(self, index: Any) -> ArrayHandle:
         """A part of the array, by integers and slices of its leading axes. Writing to it writes to the array."""
-        return _View(self, _require_index(self, index))
+        return _View(self, require_index(f"array '{self.name}'", self.shape, index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self[index].assign(value)
@@ -145,16 +145,21 @@ class _View(ArrayHandle):
         self.parent.replace(self.parent.value.at[self.index].set(value))
 
 
-def _require_index(handle: ArrayHandle, index: Any) -> tuple[Any, ...]:
+def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, ...]:
+    """Integers and slices of the leading axes, in range.
+
+    Raises:
+        KernelTypeError: `index` is something else.
+    """
     given = index if isinstance(index, tuple) else (index,)
     for part in given:
         if not isinstance(part, slice) and (isinstance(part, bool) or not hasattr(part, "__index__")):
-            raise KernelTypeError(f"array '{handle.name}': an index is an integer or a slice, got {part!r}")
-    if len(given) > handle.ndim:
-        raise KernelTypeError(f"array '{handle.name}' has {handle.ndim} axes, got {len(given)} indices")
-    for part, extent in zip(given, handle.shape, strict=False):
+            raise KernelTypeError(f"{where}: an index is an integer or a slice, got {part!r}")
+    if len(given) > len(shape):
+        raise KernelTypeError(f"{where} has {len(shape)} axes, got {len(given)} indices")
+    for part, extent in zip(given, shape, strict=False):
         if not isinstance(part, slice) and not -extent <= part < extent:
-            raise KernelTypeError(f"array '{handle.name}': index {part} is out of range, the extent is {extent}")
+            raise KernelTypeError(f"{where}: index {part} is out of range, the extent is {extent}")
     return given
 
 

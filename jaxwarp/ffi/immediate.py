@@ -1,92 +1,174 @@
-"""Launches that run at once, on memory of the host: what `launch` does inside a callback."""
+"""What launches, copies and new arrays are while a Python function runs on real memory: they happen at once."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.arguments import Argument, Given, describe, make_converter, resolve_element
-from jaxwarp.ffi.buffers import Buffer
+from jaxwarp.ffi.convert import as_element
 from jaxwarp.ffi.dims import normalize_dims
-from jaxwarp.ffi.launch import INPUT, fit_grid, intern_kernel
-from jaxwarp.ffi.lowering import prepared
+from jaxwarp.ffi.launch import INPUT, fit_grid
+from jaxwarp.ffi.memory import LiveArray, MemoryArray
+from jaxwarp.ffi.region import Region
+from jaxwarp.ffi.scope import Scope
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.effects import analyze
-from jaxwarp.types import Array
+from jaxwarp.types import SCALAR_BY_DTYPE, Array, as_dtype, element_scalar, element_shape
 
 
-def launch_now(kernel: Any, dim: Any, given: Sequence[Any]) -> None:
-    """Runs a kernel in this thread, on buffers of a callback, NumPy arrays and numbers.
+class _Given:
+    """An argument of a launch: where it is, if it is an array of this call's memory, else a value of the host."""
+
+    def __init__(self, scope: Scope, value: Any):
+        self.array = value if isinstance(value, MemoryArray) else None
+        self.region: Region | None = None
+        self.is_writable = False
+        if isinstance(value, MemoryArray):
+            self.region, self.is_writable = value.region, value.is_writable
+        elif (found := scope.find(value)) is not None:
+            self.region, self.is_writable = found
+        self.value = np.asarray(value) if isinstance(value, jax.Array) else value
+
+    def describe(self) -> Given:
+        """As `describe`, but 64-bit data are that: they do not go through JAX."""
+        if self.region is not None:
+            return Given("buffer", self.region.shape, self.region.dtype)
+        if isinstance(self.value, (np.ndarray, np.generic)):
+            return Given(type(self.value).__name__, self.value.shape, self.value.dtype, is_host=self.value.ndim == 0)
+        return describe(self.value)
+
+
+def launch_now(scope: Scope, kernel: Any, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:
+    """Runs a kernel on arrays of the call, arrays of other libraries in the same memory, and numbers.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
     arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
-    values = [_on_host(a, g) for a, g in zip(arguments, given, strict=True)]
-    described = [_describe(v) for v in values]
+    values = [_Given(scope, g) for g in given]
+    described = [v.describe() for v in values]
     elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
     converters = [make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True)]
     types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
     ir, grid = fit_grid(kernel.specialize(tuple(types)), normalize_dims(dim, f"kernel {kernel.name}: dim"))
-    _require_writable(ir, arguments, given, values)
-    operands = [
-        np.ascontiguousarray(v if convert is None else convert(v)).reshape(np.shape(v))
-        for v, convert in zip(values, converters, strict=True)
-    ]
+    written = _written(ir, arguments, values)
     if 0 in grid:
         return
-    from jaxwarp.codegen.cpu import launch  # LLVM is slow to import
-
-    made, code = _code(intern_kernel(ir), kernel.options.get("fma", True))
-    launch(code, made, grid, operands)
-
-
-@functools.lru_cache(maxsize=256)
-def _code(kernel: Kernel, fma: bool) -> tuple[Kernel, Any]:
-    from jaxwarp.codegen.cpu import compile_cpu
-
-    made = prepared(kernel, fma)
-    return made, compile_cpu(made)
-
-
-def _on_host(argument: Argument, value: Any) -> Any:
-    if not isinstance(value, Buffer):
-        return value
-    if value.platform != "cpu":
-        raise KernelTypeError(
-            f"{argument.where}: launches on the GPU buffers of a callback are not available yet",
-            hint="call the kernel with jax_kernel, or in a function under jax_callable",
-        )
-    return value.numpy()
+    operands: list[Any] = []
+    staged: list[tuple[Region, Region]] = []
+    for index, (value, convert) in enumerate(zip(values, converters, strict=True)):
+        region = value.region
+        if region is None:
+            operands.append(_host_operand(scope, arguments[index], value.value, convert))
+        elif region.is_dense:
+            operands.append(region)
+        else:  # kernels take dense arrays
+            operands.append(scope.make(region.dtype, region.shape))
+            scope.copy(operands[-1], region)
+            staged += [(region, operands[-1])] if index in written else []
+    options = {"fma": kernel.options.get("fma", True), "block": block_dim or kernel.options.get("block_dim")}
+    scope.launch(ir, grid, operands, options)
+    for region, temporary in staged:
+        scope.copy(region, temporary)
 
 
-def _describe(value: Any) -> Given:
-    """As `describe`, but 64-bit data are that: they do not go through JAX."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return Given(type(value).__name__, value.shape, value.dtype, is_host=value.ndim == 0)
-    return describe(value)
+def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) -> Any:
+    """A value of the host: in the call's memory where it is an array, as it is where it is passed by value."""
+    values = np.asarray(value if convert is None else convert(value))
+    if not argument.is_array:
+        return values
+    region = scope.make(values.dtype, values.shape)
+    scope.write(region, values)
+    return region
 
 
-def _require_writable(ir: Kernel, arguments: Sequence[Argument], given: Sequence[Any], values: Sequence[Any]) -> None:
-    """What the kernel writes must be memory that may be written, and no other argument may overlap it."""
+def _written(ir: Kernel, arguments: Sequence[Argument], values: Sequence[_Given]) -> set[int]:
+    """Which arguments the kernel writes: they must be memory that may be written, and no other may overlap them."""
     effects = analyze(ir)
-    for i, (param, argument, value) in enumerate(zip(ir.params, arguments, values, strict=True)):
-        if not effects[param].modifies:
-            continue
-        where, line = f"{argument.where} is written by the kernel", effects[param].first_write
-        if not isinstance(value, np.ndarray):
-            raise KernelTypeError(f"{where}: expected a buffer or a NumPy array, got {type(value).__name__}", line)
-        if not value.flags.writeable:
-            what = f"{given[i].name}, an input of the callback" if isinstance(given[i], Buffer) else "a read-only array"
+    written = {i for i, param in enumerate(ir.params) if effects[param].modifies}
+    for i in written:
+        where, line = f"{arguments[i].where} is written by the kernel", effects[ir.params[i]].first_write
+        region = values[i].region
+        if region is None:
+            kind = type(values[i].value).__name__
+            raise KernelTypeError(f"{where}: expected an array of the call or a NumPy array, got {kind}", line)
+        if not values[i].is_writable:
+            array = values[i].array
+            if isinstance(array, LiveArray):
+                array.require_writable(f"written by kernel {arguments[i].kernel}")
+            what = "a read-only array" if array is None else f"{array.label}, an input of the callback"
             raise KernelTypeError(f"{where}, but it is {what}", line, hint="write to an output, or to a copy")
-        if not value.flags.c_contiguous:
-            raise KernelTypeError(f"{where}: expected a contiguous array", line, hint="write to a copy of it")
         for j, other in enumerate(values):
-            if i != j and isinstance(other, np.ndarray) and np.may_share_memory(value, other):
+            if i != j and other.region is not None and region.overlaps(other.region):
                 raise KernelTypeError(
                     f"{where}, and shares memory with argument '{arguments[j].name}'", line, hint="pass a copy as one"
                 )
+    return written
+
+
+def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> LiveArray:
+    """A new array of one value."""
+    element = as_dtype(dtype)
+    extents = normalize_dims(shape, f"{name}: shape")
+    scalar, components = element_scalar(element), element_shape(element)
+    pattern = as_element(value, scalar.numpy, components, name)
+    region = scope.make(scalar.numpy, (*extents, *components))
+    if pattern.tobytes().strip(b"\0"):
+        scope.fill(region, pattern)
+    return LiveArray(scope, name, Array(element, len(extents)), region, is_writable=True)
+
+
+def type_of(array: Any, where: str) -> tuple[tuple[int, ...], Any]:
+    """Shape and element type of an array, for one that is made like it.
+
+    Raises:
+        KernelTypeError: it is no array, or not of a type of the kernel language.
+    """
+    if isinstance(array, LiveArray):
+        return array.shape, array.dtype
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    if not isinstance(shape, tuple) or not isinstance(dtype, np.dtype) or dtype not in SCALAR_BY_DTYPE:
+        raise KernelTypeError(f"{where}: expected an array of a type of the kernel language, got {array!r}")
+    return shape, SCALAR_BY_DTYPE[dtype]
+
+
+def copy_now(scope: Scope, dest: Any, src: Any, offsets: tuple[int, int], count: int) -> None:
+    """Copies elements of `src` to `dest`: all of them, or `count` from offsets into arrays with one axis."""
+    target = _as_memory(scope, dest)
+    if not (any(offsets) or count):
+        target.assign(src)
+        return
+    at, start = offsets
+    source = src if isinstance(src, MemoryArray) else np.asarray(src)
+    if target.ndim != 1 or source.ndim - len(target.components) * (not isinstance(source, MemoryArray)) != 1:
+        raise KernelTypeError(f"copy: offsets need arrays with 1 axis, {target.label} has {target.ndim}")
+    count = count or len(source) - start
+    if min(at, start, count) < 0 or start + count > len(source) or at + count > len(target):
+        raise KernelTypeError(f"copy: {count} elements from {start} of {len(source)} do not fit {at} of {len(target)}")
+    target[at : at + count].assign(source[start : start + count])
+
+
+def _as_memory(scope: Scope, value: Any) -> MemoryArray:
+    if isinstance(value, MemoryArray):
+        return value
+    found = scope.find(value)
+    if found is None:
+        raise KernelTypeError(f"copy: expected an array of the call to copy to, got {type(value).__name__}")
+    region, is_writable = found
+    return MemoryArray(scope, "the array copied to", region, is_writable)
+
+
+def clone_now(scope: Scope, src: Any) -> LiveArray:
+    """A new array with the contents of another one."""
+    shape, element = type_of(src, "clone")
+    name = f"clone of {src.name}" if isinstance(src, MemoryArray) else "clone"
+    components = element_shape(element)
+    region = scope.make(element_scalar(element).numpy, (*shape, *components))
+    made = LiveArray(scope, name, Array(element, len(shape)), region, is_writable=True)
+    made.assign(src)
+    return made

@@ -19,9 +19,10 @@ from jaxwarp.errors import KernelError, KernelTypeError, Loc
 from jaxwarp.ffi.arguments import Argument, as_jax_value, describe, make_converter, require_enabled, resolve_element
 from jaxwarp.ffi.dims import normalize_dims
 from jaxwarp.ffi.handles import ArrayHandle, filled
-from jaxwarp.ffi.immediate import launch_now
+from jaxwarp.ffi.immediate import clone_now, copy_now, launch_now, make_now, type_of
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, fit_grid, intern_kernel
 from jaxwarp.ffi.primitive import bind_launch
+from jaxwarp.ffi.scope import Scope
 from jaxwarp.passes.effects import analyze
 from jaxwarp.types import Array, as_dtype, element_shape, float32
 
@@ -37,11 +38,7 @@ class Program:
     has_side_effect: bool
 
 
-class _Execution:
-    """A callback is running: launches run at once."""
-
-
-_current: contextvars.ContextVar[Program | _Execution | None] = contextvars.ContextVar("jaxwarp_program", default=None)
+_current: contextvars.ContextVar[Program | Scope | None] = contextvars.ContextVar("jaxwarp_program", default=None)
 
 
 @contextmanager
@@ -55,17 +52,23 @@ def tracing(program: Program) -> Iterator[None]:
 
 
 @contextmanager
-def executing() -> Iterator[None]:
-    """Launches in the `with` run at once: a callback is being called."""
-    token = _current.set(_Execution())
+def executing(scope: Scope) -> Iterator[None]:
+    """What the `with` asks for happens at once, in the memory of a call that is running."""
+    token = _current.set(scope)
     try:
         yield
     finally:
         _current.reset(token)
 
 
+def _scope() -> Scope | None:
+    """The call whose function is running on real memory, if one is."""
+    current = _current.get()
+    return current if isinstance(current, Scope) else None
+
+
 def _in_program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Only inside a `jax_callable`; an error gets the line there that called."""
+    """Only inside a `jax_callable` or a callback; an error gets the line there that called."""
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -74,11 +77,6 @@ def _in_program(function: Callable[..., Any]) -> Callable[..., Any]:
                 f"{function.__name__}() works inside a function under jax_callable",
                 hint="arrays of jaxwarp are JAX arrays: make them with jax.numpy, and launch a kernel with"
                 " jax_kernel(kernel)(...)",
-            )
-        if isinstance(_current.get(), _Execution) and function.__name__ != "launch":
-            raise KernelTypeError(
-                f"{function.__name__}() does not work in a callback",
-                hint="make arrays with NumPy, and copy with np.copyto(buffer.numpy(), ...)",
             )
         try:
             return function(*args, **kwargs)
@@ -119,7 +117,7 @@ def launch(
 ) -> None:
     """Launches a kernel on arrays of the program; those that it writes stand for their new contents afterwards.
 
-    In a callback of `register_ffi_callback` the kernel runs at once, on its buffers and on NumPy arrays.
+    In a callback, and under `GraphMode.NONE`, the kernel runs at once; NumPy arrays are arguments there, too.
 
     Args:
         kernel: made by `@kernel`.
@@ -143,7 +141,9 @@ def launch(
         raise KernelTypeError(f"kernel {kernel.name}: expected {len(arguments)} arguments ({listed}), got {len(given)}")
     program = _current.get()
     if not isinstance(program, Program):
-        launch_now(kernel, dim, given)
+        scope = _scope()
+        assert scope is not None  # `_in_program` has seen to it
+        launch_now(scope, kernel, dim, given, block_dim)
         return
     values = [as_jax_value(g.value) if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
     described = [describe(v) for v in values]
@@ -206,58 +206,72 @@ def _roles(
     return roles
 
 
-def _made(name: str, shape: Any, dtype: Any, value: Any) -> ArrayHandle:
+def _made(name: str, shape: Any, dtype: Any, value: Any) -> Any:
+    scope = _scope()
+    if scope is not None:
+        return make_now(scope, name, shape, dtype, value)
     element = as_dtype(dtype)
     extents = normalize_dims(shape, f"{name}: shape")
     array = filled((*extents, *element_shape(element)), element, value, name)
     return ArrayHandle(name, Array(element, len(extents)), array, is_writable=True)
 
 
+def _like(src: Any, name: str) -> tuple[Any, Any]:
+    return (src.shape, src.dtype) if _scope() is None else type_of(src, name)
+
+
 @_in_program
-def zeros(shape: Any, dtype: Any = float32, **_: Any) -> ArrayHandle:
+def zeros(shape: Any, dtype: Any = float32, **_: Any) -> Any:
     """A new array of zeros. `shape` does not have the component axes of vectors and matrices."""
     return _made("zeros", shape, dtype, 0)
 
 
 @_in_program
-def empty(shape: Any, dtype: Any = float32, **_: Any) -> ArrayHandle:
+def empty(shape: Any, dtype: Any = float32, **_: Any) -> Any:
     """A new array. It holds zeros: nothing is ever uninitialised."""
     return _made("empty", shape, dtype, 0)
 
 
 @_in_program
-def full(shape: Any, value: Any, dtype: Any = float32, **_: Any) -> ArrayHandle:
+def full(shape: Any, value: Any, dtype: Any = float32, **_: Any) -> Any:
     """A new array of one value."""
     return _made("full", shape, dtype, value)
 
 
 @_in_program
-def zeros_like(src: ArrayHandle, **_: Any) -> ArrayHandle:
+def zeros_like(src: Any, **_: Any) -> Any:
     """A new array of zeros with the shape and type of another one."""
-    return _made("zeros_like", src.shape, src.dtype, 0)
+    return _made("zeros_like", *_like(src, "zeros_like"), 0)
 
 
 @_in_program
-def empty_like(src: ArrayHandle, **_: Any) -> ArrayHandle:
+def empty_like(src: Any, **_: Any) -> Any:
     """A new array with the shape and type of another one. It holds zeros."""
-    return _made("empty_like", src.shape, src.dtype, 0)
+    return _made("empty_like", *_like(src, "empty_like"), 0)
 
 
 @_in_program
-def full_like(src: ArrayHandle, value: Any, **_: Any) -> ArrayHandle:
+def full_like(src: Any, value: Any, **_: Any) -> Any:
     """A new array of one value, with the shape and type of another one."""
-    return _made("full_like", src.shape, src.dtype, value)
+    return _made("full_like", *_like(src, "full_like"), value)
 
 
 @_in_program
-def clone(src: ArrayHandle, **_: Any) -> ArrayHandle:
+def clone(src: Any, **_: Any) -> Any:
     """A new array with the contents of another one."""
+    scope = _scope()
+    if scope is not None:
+        return clone_now(scope, src)
     return ArrayHandle(f"clone of {src.name}", src.type, src.value, is_writable=True)
 
 
 @_in_program
-def copy(dest: ArrayHandle, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, **_: Any) -> None:
+def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, **_: Any) -> None:
     """Copies elements of `src` to `dest`: all of them, or `count` from offsets into arrays with one axis."""
+    scope = _scope()
+    if scope is not None:
+        copy_now(scope, dest, src, (dest_offset, src_offset), count)
+        return
     if not (dest_offset or src_offset or count):
         dest.assign(src)
         return

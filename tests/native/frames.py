@@ -270,3 +270,30 @@ def _buffers(buffers, alive):
     made = items(1, addresses)
     alive.append(made)
     return made
+
+
+# DLPack, from dlpack.h.
+Tensor = struct(
+    "Tensor", data=c_void_p, device_type=c_int32, device_id=c_int32, ndim=c_int32, code=ctypes.c_uint8,
+    bits=ctypes.c_uint8, lanes=ctypes.c_uint16, shape=POINTER(c_int64), strides=POINTER(c_int64),
+    byte_offset=ctypes.c_uint64,
+)  # fmt: skip
+Managed = struct("Managed", tensor=Tensor, context=c_void_p, deleter=c_void_p)
+Versioned = struct(
+    "Versioned", major=c_uint32, minor=c_uint32, context=c_void_p, deleter=c_void_p, flags=ctypes.c_uint64,
+    tensor=Tensor,
+)  # fmt: skip
+DLPACK_TYPES = {
+    "bool": (6, 8), "int16": (0, 16), "uint8": (1, 8), "float16": (2, 16), "bfloat16": (4, 16), "float32": (2, 32),
+    "complex64": (5, 64), "float8_e4m3fn": (10, 8),
+}  # fmt: skip
+
+
+def dlpack(capsule, versioned):
+    """What is in a DLPack capsule, which stays its owner."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = c_void_p, [ctypes.py_object, c_char_p]
+    address = pointer(capsule, b"dltensor_versioned" if versioned else b"dltensor")
+    managed = (Versioned if versioned else Managed).from_address(address)
+    managed.capsule = capsule
+    return managed

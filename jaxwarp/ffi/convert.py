@@ -1,0 +1,65 @@
+"""Values of the host on their way into arrays of a known type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from jaxwarp.errors import KernelTypeError, KernelValueError
+
+
+def as_values(source: Any, dtype: np.dtype, where: str) -> np.ndarray:
+    """`source` as an array to be copied to one of `dtype`.
+
+    Python numbers adapt, and so do 64-bit data of the same kind, which JAX makes 32-bit too.
+
+    Raises:
+        KernelTypeError, KernelValueError: `source` is no array, or its numbers do not exist in `dtype`.
+    """
+    if source is None or isinstance(source, (str, bytes)):
+        raise KernelTypeError(f"{where}: expected an array, got {type(source).__name__}")
+    values = np.asarray(source)
+    is_python = isinstance(source, (bool, int, float, list, tuple))
+    kind, given = _kind(dtype), _kind(values.dtype)
+    if given == "other":
+        raise KernelTypeError(f"{where}: expected an array of numbers, got {type(source).__name__}")
+    if values.dtype != dtype and kind == given and kind != "complex" and (is_python or values.dtype.itemsize == 8):
+        return _cast(values, dtype, where)
+    return values
+
+
+def as_element(value: Any, dtype: np.dtype, components: tuple[int, ...], where: str) -> np.ndarray:
+    """A value to fill with: a number, or an array of an element's shape.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is neither, or does not exist in `dtype`.
+    """
+    given = np.asarray(value)
+    if given.shape not in ((), components):
+        expected = "a number" if not components else f"a number or an array of shape {components}"
+        raise KernelTypeError(f"{where}: expected {expected} to fill it with, got an array of shape {given.shape}")
+    if _kind(given.dtype) == "other":
+        raise KernelTypeError(f"{where}: expected a number to fill it with, got {value!r}")
+    return np.broadcast_to(_cast(given, dtype, where), components)
+
+
+def _cast(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
+    if _kind(dtype) == "int" and _kind(values.dtype) in ("int", "float"):
+        info = np.iinfo(dtype)
+        exact = values if _kind(values.dtype) == "int" else values.astype(np.float64)
+        if exact.size and not (exact.min() >= info.min and exact.max() <= info.max):  # NaN is neither
+            raise KernelValueError(f"{where}: expected values of {dtype}, from {info.min} to {info.max}")
+    with np.errstate(all="ignore"):
+        return values.astype(dtype)
+
+
+def _kind(dtype: np.dtype) -> str:
+    if dtype.kind in "biufc":
+        return {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}[dtype.kind]
+    try:
+        ml_dtypes.finfo(dtype)
+    except (TypeError, ValueError):
+        return "other"
+    return "float"

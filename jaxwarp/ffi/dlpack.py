@@ -1,0 +1,128 @@
+"""DLPack capsules for arrays in XLA's memory. Layouts: dlpack.h, versions 0.8 and 1.0.
+
+NumPy's own capsules will not do: they know no bfloat16 and no GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+from jaxwarp.ffi.region import Region, array_region
+
+CPU, CUDA = 1, 2
+_READ_ONLY, _COPIED = 1, 2
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_CODES_BY_NAME = {
+    "bfloat16": 4, "float8_e3m4": 7, "float8_e4m3": 8, "float8_e4m3b11fnuz": 9, "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13, "float8_e8m0fnu": 14,
+}  # fmt: skip
+
+
+class Tensor(Structure):
+    """DLTensor."""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("device_type", c_int32),
+        ("device_id", c_int32),
+        ("ndim", c_int32),
+        ("code", c_uint8),
+        ("bits", c_uint8),
+        ("lanes", c_uint16),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]
+
+
+class Managed(Structure):
+    """DLManagedTensor: what readers from before version 1 take."""
+
+    _fields_ = [("tensor", Tensor), ("context", c_void_p), ("deleter", c_void_p)]
+
+
+class Versioned(Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = [
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("tensor", Tensor),
+    ]
+
+
+_NAMES: dict[type, bytes] = {Managed: b"dltensor", Versioned: b"dltensor_versioned"}
+_alive: dict[int, Any] = {}  # what a capsule, or who took it, still uses
+
+
+@CFUNCTYPE(None, c_void_p)
+def _delete(address: int) -> None:
+    _alive.pop(address, None)
+
+
+@CFUNCTYPE(None, c_void_p)
+def _destroy(capsule: int) -> None:
+    """A capsule ends. Who took what is in it has renamed it, and deletes that."""
+    for name in _NAMES.values():
+        if _is_valid(capsule, name):
+            _alive.pop(_get_pointer(capsule, name), None)
+
+
+# The capsule that ends comes as an address: as an object, it would be counted, and end twice.
+_is_valid: Any = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_get_pointer: Any = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_new: Any = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, ctypes.c_char_p, c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+
+
+def make_capsule(array: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+    """What `__dlpack__` of an array of a call returns; the arguments are those of the protocol.
+
+    Raises:
+        BufferError: what is asked for cannot be had.
+    """
+    device, region, scope = array.__dlpack_device__(), array.region, array.scope
+    if dl_device is not None and tuple(dl_device) != device:
+        raise BufferError(f"{array.label}: is on DLPack device {device}, not {tuple(dl_device)}")
+    is_on_cpu = device[0] == CPU
+    if copy:
+        if not is_on_cpu:
+            raise BufferError(f"{array.label}: a copy of memory of a GPU is for the library that reads it to make")
+        region = array_region(scope.read(region))
+    elif is_on_cpu and stream is not None:
+        raise BufferError(f"{array.label}: is in memory of the host, which knows no stream {stream!r}")
+    elif not is_on_cpu:
+        scope.hand_over(stream)
+    kind: Any = Versioned if max_version is not None and max_version[0] >= 1 else Managed
+    is_writable = array.is_writable or bool(copy)
+    if not is_writable and kind is Managed:
+        raise BufferError(f"{array.label}: is read-only, which this version of DLPack cannot say; copy it")
+    tensor, memory = _describe(array.label, region, device), scope.lease(array.label, region)
+    flags = (0 if is_writable else _READ_ONLY) | (_COPIED if copy else 0)
+    return _capsule(kind, tensor, flags, memory)
+
+
+def _describe(label: str, region: Region, device: tuple[int, int]) -> Tensor:
+    dtype, ndim = region.dtype, len(region.shape)
+    code = _CODES_BY_NAME.get(dtype.name, _CODES.get(dtype.kind))
+    if code is None:
+        raise BufferError(f"{label}: DLPack has no name for {dtype}")
+    strides = [s // dtype.itemsize for s in region.strides]
+    made = Tensor(region.address, *device, ndim, code, 8 * dtype.itemsize, 1)
+    made.shape, made.strides = (c_int64 * ndim)(*region.shape), (c_int64 * ndim)(*strides)
+    return made
+
+
+def _capsule(kind: Any, tensor: Tensor, flags: int, memory: Any) -> Any:
+    managed = kind(tensor=tensor, deleter=ctypes.cast(_delete, c_void_p))
+    if kind is Versioned:
+        managed.major, managed.flags = 1, flags
+    address = ctypes.addressof(managed)
+    _alive[address] = managed, tensor, memory
+    return _new(address, _NAMES[kind], ctypes.cast(_destroy, c_void_p))

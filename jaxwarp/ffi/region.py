@@ -1,0 +1,92 @@
+"""A piece of memory with a shape: what an array stands for while a Python function runs on XLA's buffers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Region:
+    """Elements at `address`, those of an axis `strides` bytes apart. Component axes are axes like others.
+
+    Attributes:
+        owner: keeps memory of Python's alive; None where the memory is somebody else's.
+    """
+
+    address: int
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    owner: Any = None
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it is row-major without gaps; where there are no elements, it is."""
+        if self.size == 0:
+            return True
+        dense = dense_strides(self.shape, self.dtype.itemsize)
+        return all(n == 1 or s == d for n, s, d in zip(self.shape, self.strides, dense, strict=True))
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The addresses of its first byte and of the one after its last."""
+        if self.size == 0:
+            return self.address, self.address
+        reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
+        low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+        return self.address + low, self.address + high + self.dtype.itemsize
+
+    def overlaps(self, other: Region) -> bool:
+        """Whether the two may have a byte in common; regions that interleave count as if they had."""
+        (low, high), (other_low, other_high) = self.span, other.span
+        return low < other_high and other_low < high
+
+    def part(self, index: Sequence[Any]) -> Region:
+        """The elements at integers and slices of the leading axes; they are in range."""
+        address, shape, strides = self.address, [], []
+        for place, extent, stride in zip(index, self.shape, self.strides, strict=False):
+            if isinstance(place, slice):
+                start, stop, step = place.indices(extent)
+                count = len(range(start, stop, step))
+                address += start * stride if count else 0
+                shape.append(count)
+                strides.append(step * stride)
+            else:
+                address += (place.__index__() % extent) * stride
+        rest = slice(len(index), None)
+        return Region(address, self.dtype, (*shape, *self.shape[rest]), (*strides, *self.strides[rest]), self.owner)
+
+    def view(self, memory: Any) -> np.ndarray:
+        """A NumPy array of it; `memory` is a buffer of the bytes of `span`."""
+        if self.size == 0:
+            return np.empty(self.shape, self.dtype)
+        offset = self.address - self.span[0]
+        return np.ndarray(self.shape, self.dtype, buffer=memory, offset=offset, strides=self.strides)
+
+
+def dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides of a row-major array."""
+    return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def dense_region(address: int, dtype: np.dtype, shape: Sequence[int], owner: Any = None) -> Region:
+    """A row-major array at `address`."""
+    return Region(address, dtype, tuple(shape), dense_strides(shape, dtype.itemsize), owner)
+
+
+def array_region(array: np.ndarray) -> Region:
+    """Where a NumPy array is."""
+    return Region(array.ctypes.data, array.dtype, array.shape, array.strides, array)

@@ -1,0 +1,132 @@
+"""One call of a Python function on XLA's memory: what moves data and launches kernels until it ends, on the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.errors import KernelValueError
+from jaxwarp.ffi.launch import intern_kernel
+from jaxwarp.ffi.lowering import prepared
+from jaxwarp.ffi.region import Region, array_region
+from jaxwarp.ir.nodes import Kernel
+
+
+class Scope:
+    """A call that is running, in the memory of the host.
+
+    Args:
+        what: "callback" or "callable", for messages.
+        device_ordinal: the number of the device in this process.
+    """
+
+    platform = "cpu"
+    stream: int | None = None
+
+    def __init__(self, what: str, device_ordinal: int):
+        self.what, self.device_ordinal = what, device_ordinal
+        self.title = ""  # of the call, for its errors
+        self._is_open = True
+        self._leases: list[tuple[str, weakref.ref[Any]]] = []
+
+    def require_open(self, name: str) -> None:
+        """Memory of a call is somebody else's after it."""
+        if not self._is_open:
+            raise KernelValueError(
+                f"{name} is used after its {self.what} has returned",
+                hint="its memory lasts as long as the call; keep a copy: np.array(...)",
+            )
+
+    def close(self) -> None:
+        """The call is over."""
+        self._is_open = False
+
+    def require_no_views(self) -> None:
+        """Called when the function has returned: a NumPy view that lives on would show memory that is XLA's again.
+
+        Raises:
+            KernelValueError: there is one.
+        """
+        if self._kept() is not None:
+            gc.collect()  # it may be part of a cycle that nobody can reach
+        kept = self._kept()
+        if kept is not None:
+            raise KernelValueError(
+                f"a view of {kept} outlives the {self.what}, and the memory that it shows does not",
+                hint="keep a copy: np.array(...)",
+            )
+
+    def _kept(self) -> str | None:
+        return next((name for name, lease in self._leases if lease() is not None), None)
+
+    def lease(self, name: str, region: Region) -> Any:
+        """The bytes of `region.span` for somebody who may keep them: whether they did is found out at the end."""
+        memory = _bytes_of(region)
+        if region.owner is None:
+            self._leases.append((name, weakref.ref(memory)))
+        return memory
+
+    def numpy(self, name: str, region: Region, is_writable: bool) -> np.ndarray:
+        """The region as a NumPy array: a view, where the host can see the memory."""
+        array = region.view(self.lease(name, region))
+        array.flags.writeable = is_writable
+        return array
+
+    def read(self, region: Region) -> np.ndarray:
+        """A copy of the region's contents."""
+        return _look(region).copy()
+
+    def make(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
+        """New memory that holds zeros."""
+        return array_region(np.zeros(tuple(shape), dtype))
+
+    def fill(self, target: Region, value: np.ndarray) -> None:
+        """Sets the elements to `value`, whose axes are the last ones of `target`."""
+        _look(target)[...] = value
+
+    def copy(self, target: Region, source: Region) -> None:
+        """Copies between regions of one shape and dtype, which may overlap."""
+        values = _look(source)
+        _look(target)[...] = values.copy() if target.overlaps(source) else values
+
+    def write(self, target: Region, values: np.ndarray) -> None:
+        """Copies an array of the host to a region of its shape and dtype."""
+        self.copy(target, array_region(values))
+
+    def find(self, value: Any) -> tuple[Region, bool] | None:
+        """Where an array is that belongs to no jaxwarp object, and whether it may be written; None: it is none here."""
+        if isinstance(value, np.ndarray) and value.ndim:
+            return array_region(value), bool(value.flags.writeable)
+        return None
+
+    def launch(self, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], options: dict[str, Any]) -> None:
+        """Runs a kernel. Operands are dense regions, and NumPy values for what is passed by value."""
+        from jaxwarp.codegen.cpu import launch  # LLVM is slow to import
+
+        made, code = _code(intern_kernel(kernel), options["fma"])
+        launch(code, made, grid, [_look(o) if isinstance(o, Region) else np.asarray(o) for o in operands])
+
+
+def _bytes_of(region: Region) -> Any:
+    low, high = region.span
+    memory: Any = (ctypes.c_char * (high - low)).from_address(low)
+    memory.owner = region.owner
+    return memory
+
+
+def _look(region: Region) -> np.ndarray:
+    return region.view(_bytes_of(region))
+
+
+@functools.lru_cache(maxsize=256)
+def _code(kernel: Kernel, fma: bool) -> tuple[Kernel, Any]:
+    from jaxwarp.codegen.cpu import compile_cpu
+
+    made = prepared(kernel, fma)
+    return made, compile_cpu(made)

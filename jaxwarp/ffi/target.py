@@ -1,0 +1,96 @@
+"""Targets of XLA's foreign functions that are Python functions: from XLA's call to a scope, and back with an error."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from jaxwarp.errors import KernelValueError
+from jaxwarp.ffi import frame as xla
+from jaxwarp.ffi.ieee import ieee_arithmetic
+from jaxwarp.ffi.program import executing
+from jaxwarp.ffi.scope import Scope
+
+Run = Callable[[xla.CallFrame, Scope], None]
+"""What a call does. It names itself in `scope.title`."""
+
+
+class Target:
+    """A name that XLA calls. Its handlers live as long as the process: programs that are compiled hold their addresses.
+
+    Args:
+        name: the name.
+        what: "callback" or "callable", for messages.
+        run: what a call does.
+        is_graph_compatible: whether XLA may capture it into a CUDA graph.
+    """
+
+    def __init__(self, name: str, what: str, run: Run, is_graph_compatible: bool):
+        self.name, self.what, self.run, self.is_graph_compatible = name, what, run, is_graph_compatible
+        traits = xla.COMMAND_BUFFER_COMPATIBLE if is_graph_compatible else 0
+        self.handlers = {"cpu": self._handler("cpu", 0), "CUDA": self._handler("cuda", traits)}
+
+    def _handler(self, platform: str, traits: int) -> Any:
+        def handle(pointer: Any) -> int | None:
+            frame = pointer.contents
+            if xla.answer_metadata(frame, traits):
+                return None
+            scope = None
+            try:
+                if frame.stage == xla.EXECUTE:
+                    scope = _open(frame, platform, self.what)
+                    with ieee_arithmetic():
+                        self._execute(frame, scope)
+            except BaseException as error:  # nothing may escape into C++
+                title = scope.title if scope and scope.title else f"{self.what} {self.name}"
+                return xla.make_error(frame, f"{title}: {_text(error)}")
+            return None
+
+        return xla.HANDLER(handle)
+
+    def _execute(self, frame: xla.CallFrame, scope: Scope) -> None:
+        try:
+            with executing(scope):
+                self.run(frame, scope)
+            scope.require_no_views()
+        finally:
+            scope.close()
+
+    def register(self) -> None:
+        """Makes the name known to XLA, for good.
+
+        Raises:
+            KernelValueError: somebody else has the name.
+        """
+        _kept.append(self)
+        try:
+            for platform, handler in self.handlers.items():
+                jax.ffi.register_ffi_target(self.name, jax.ffi.pycapsule(handler), platform=platform)
+        except jax.errors.JaxRuntimeError as error:
+            raise KernelValueError(f"register_ffi_callback {self.name}: XLA refuses the name: {error}") from error
+
+
+_kept: list[Target] = []  # XLA has addresses of their handlers, also where a registration failed half-way
+
+
+def _open(frame: xla.CallFrame, platform: str, what: str) -> Scope:
+    if platform == "cpu":
+        return Scope(what, xla.device_ordinal(frame))
+    from jaxwarp.ffi.device import CudaScope
+
+    return CudaScope(what, xla.device_ordinal(frame), xla.stream(frame))
+
+
+def _text(error: BaseException) -> str:
+    """Type and text of an exception, and the line that raised it."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # its __str__ raises
+        text = type(error).__name__
+    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(package)]
+    return f"{text}\n  {frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else text
