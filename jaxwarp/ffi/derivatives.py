@@ -12,10 +12,11 @@ from jax.interpreters import ad
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
+from jaxwarp.ffi.duality import NotKeptError, is_reverse, transpose_reverse
+from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, TransposeOf, intern_kernel, is_static
 from jaxwarp.ir.nodes import Kernel, Load, walk
 from jaxwarp.vjp.adjoint import adjoint
-from jaxwarp.vjp.derived import Derived, Slot
+from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.tangent import tangent
 
 Bind = Callable[[Launch, Sequence[Any]], list[Any]]
@@ -25,8 +26,11 @@ _CACHE = 512
 
 @functools.lru_cache(maxsize=_CACHE)
 @roomy
-def _tangent(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...]) -> Derived:
+def _tangent(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...], slim: bool) -> Derived:
     derived = tangent(kernel, wanted, grid)
+    if slim:
+        # So that the transpose needs all that this needs, which makes the transpose of its own derivative possible.
+        derived = without_idle(derived, ("primal", "tangent", "final"))
     return Derived(intern_kernel(derived.kernel), derived.slots)
 
 
@@ -51,7 +55,7 @@ def launch_jvp(
 ) -> tuple[list[Any], list[Any]]:
     """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
     moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
-    derived = _tangent(launch.kernel, tuple(moving), _known_grid(launch)) if moving else None
+    derived = _tangent(launch.kernel, tuple(moving), _known_grid(launch), not is_reverse(launch)) if moving else None
     if derived is not None and any(slot.kind == "final" for slot in derived.slots):
         # The derivative compares operands with what came out: computed again, they must be equal to the last bit.
         launch = launch.replace(fma=False)
@@ -69,7 +73,9 @@ def launch_jvp(
     operands = [
         values[slot.kind][slot.index] for slot, role in zip(derived.slots, roles, strict=True) if role != OUTPUT
     ]
-    found = _results(derived.slots, roles, _bind_derived(bind, launch, derived, roles, operands), "tangent")
+    origin = TangentOf(launch, derived.slots)
+    outcome = _bind_derived(bind, launch, derived, roles, operands, origin)
+    found = _results(derived.slots, roles, outcome, "tangent")
     return results, [{**kept, **found}.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)]
 
 
@@ -90,6 +96,11 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
     incoming = dict(zip(launch.result_params, cotangents, strict=True))
     if all(type(c) is ad.Zero for c in cotangents):
         return [ad.Zero(x.aval) if ad.is_undefined_primal(x) else None for x in operands]
+    if is_reverse(launch):
+        try:
+            return _transpose_of_reverse(bind, launch, cotangents, operands)
+        except NotKeptError:
+            pass
     derived = _adjoint(launch.kernel, wanted, _known_grid(launch))
     given = dict(zip(launch.operand_params, operands, strict=True))
     values: list[Any] = []
@@ -113,7 +124,8 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
         # What an output holds on entry is zero.
         is_output = launch.roles[slot.index] == OUTPUT
         values.append(jnp.zeros(shapes[slot.index], dtype) if is_output else given[slot.index])
-    outcome = _bind_derived(bind, launch, derived, tuple(roles), values, linear)
+    origin = TransposeOf(launch, derived.slots, tuple((i, tuple(linear[i].aval.shape)) for i in wanted))
+    outcome = _bind_derived(bind, launch, derived, tuple(roles), values, origin)
     found = _results(derived.slots, tuple(roles), outcome, "cotangent")
     # Those of half precision are accumulated in float32.
     found = {i: c.astype(launch.kernel.params[i].dtype.numpy) for i, c in found.items()}
@@ -126,6 +138,15 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
         found.get(i, ad.Zero(x.aval)) if ad.is_undefined_primal(x) else None
         for i, x in zip(launch.operand_params, operands, strict=True)
     ]
+
+
+def _transpose_of_reverse(bind: Bind, launch: Launch, cotangents: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    given = dict(zip(launch.operand_params, operands, strict=True))
+    linear = {i: x.aval for i, x in given.items() if ad.is_undefined_primal(x)}
+    moving = {i: c for i, c in zip(launch.result_params, cotangents, strict=True) if is_moving(c)}
+    values = {i: x for i, x in given.items() if i not in linear}
+    found = transpose_reverse(bind, launch, values, linear, moving)
+    return [found.get(i, ad.Zero(linear[i])) if i in linear else None for i in launch.operand_params]
 
 
 def _not_linear(kernel: Kernel, index: int) -> DifferentiationError:
@@ -145,20 +166,22 @@ def _bind_derived(
     derived: Derived,
     roles: tuple[str, ...],
     operands: Sequence[Any],
-    linear: dict[int, Any] | None = None,
+    origin: TangentOf | TransposeOf,
 ) -> list[Any]:
     """Launches a derivative kernel on the grid of the launch it comes from."""
     shapes = dict(zip(launch.result_params, launch.results, strict=True))
-    shapes |= {i: x.aval.shape for i, x in (linear or {}).items()}
+    if isinstance(origin, TransposeOf):
+        shapes |= dict(origin.linear)
     own = iter(operands)
     results = []
     for slot, role in zip(derived.slots, roles, strict=True):
         shape = jnp.shape(next(own)) if role != OUTPUT else shapes[slot.index]
         if role != INPUT:
             results.append(tuple(shape))
-    return bind(
-        launch.replace(kernel=derived.kernel, roles=roles, results=tuple(results), has_side_effect=False), operands
+    made = launch.replace(
+        kernel=derived.kernel, roles=roles, results=tuple(results), has_side_effect=False, origin=origin
     )
+    return bind(made, operands)
 
 
 def _results(slots: Sequence[Slot], roles: Sequence[str], values: Sequence[Any], kind: str) -> dict[int, Any]:

@@ -16,6 +16,7 @@ from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.effects import analyze
+from jaxwarp.vjp.derived import Slot
 
 Dim = Any
 """An extent: an int, or a symbolic dimension of `jax.export`."""
@@ -34,6 +35,33 @@ def intern_kernel(kernel: Kernel) -> Kernel:
 
 
 @dataclass(frozen=True)
+class TangentOf:
+    """A launch that pushes tangents through another one; `slots` says what each of its parameters is."""
+
+    launch: Launch
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class TransposeOf:
+    """A launch that is the transpose of another one in its `linear` operands, given with their shapes."""
+
+    launch: Launch
+    slots: tuple[Slot, ...]
+    linear: tuple[tuple[int, tuple[Dim, ...]], ...]
+
+
+@dataclass(frozen=True)
+class BatchOf:
+    """A launch that does the work of `size` others. The batch axes are those of operands (or None) and results."""
+
+    launch: Launch
+    dims: tuple[int | None, ...]
+    result_dims: tuple[int, ...]
+    size: int
+
+
+@dataclass(frozen=True)
 class Launch:
     """What a launch is, apart from its operands.
 
@@ -48,6 +76,7 @@ class Launch:
         block_dim: CUDA threads per block; None: chosen by the code generator.
         fma: whether products and sums may be contracted.
         has_side_effect: whether the launch is kept when its results are not used.
+        origin: for derivatives, what the launch was made from; see `duality.py`.
     """
 
     kernel: Kernel
@@ -58,6 +87,7 @@ class Launch:
     block_dim: int | None = None
     fma: bool = True
     has_side_effect: bool = False
+    origin: TangentOf | TransposeOf | BatchOf | None = None
 
     def __post_init__(self) -> None:
         if len(self.grid) != self.kernel.grid_rank or len(self.roles) != len(self.kernel.params):

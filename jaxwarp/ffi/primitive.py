@@ -14,7 +14,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxwarp.errors import InternalError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.derivatives import launch_jvp, launch_transpose
-from jaxwarp.ffi.launch import IN_OUT, Dim, Launch, intern_kernel
+from jaxwarp.ffi.launch import IN_OUT, BatchOf, Dim, Launch, intern_kernel
 from jaxwarp.ffi.lowering import TARGET, call_attributes
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.batch import batch
@@ -105,6 +105,7 @@ def _launch_batch(
         kernel=_batched(launch.kernel, tuple(axes.get(i, 0) for i in range(len(launch.roles)))),
         grid=(size, *launch.grid),
         results=tuple(_insert(s, d, size) for s, d in zip(launch.results, result_dims, strict=True)),
+        origin=launch.origin and BatchOf(launch, tuple(positions), tuple(result_dims), size),
     )
     return bind_launch(batched, operands), result_dims
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from jaxwarp.errors import DifferentiationError, InternalError
@@ -43,7 +42,7 @@ from jaxwarp.passes.simplify import simplify
 from jaxwarp.types import Scalar, float32, int64
 from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
-from jaxwarp.vjp.derived import Derived, Slot
+from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.memory import Ownership, require_partitioned, require_pure_conditions, require_replayable
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation, used_values
@@ -116,7 +115,7 @@ class Adjoint:
                 slots.append(Slot("cotangent", i, param in self.written, True))
         body = self.builder.finish(f"{self.kernel.name}_vjp", self.kernel.grid_rank, params)
         derived = Kernel(body.name, body.grid_rank, body.params, body.body, tuple(self.locals))
-        return _without_idle_primals(derived, tuple(slots))
+        return without_idle(Derived(derived, tuple(slots)), ("primal",))
 
     # The first run: every operation but the writes, with values of its own each time.
 
@@ -336,17 +335,3 @@ class Adjoint:
         param = Param(f"{name}{len(self.locals)}", dtype, (length,))
         self.locals.append(param)
         return param
-
-
-def _without_idle_primals(kernel: Kernel, slots: tuple[Slot, ...]) -> Derived:
-    """Drops primal arrays that the reverse sweep turned out not to touch; of some it needs the extents only."""
-    kernel = simplify(kernel)
-    accessed = {op.param for op in walk(kernel.body) if isinstance(op, (Load, Store, Atomic))}
-    sized = {op.param for op in walk(kernel.body) if isinstance(op, Size)}
-    kept = [
-        (p, replace(s, reads=p in accessed) if s.kind == "primal" else s)
-        for p, s in zip(kernel.params, slots, strict=True)
-        if s.kind != "primal" or p in accessed | sized
-    ]
-    params = tuple(p for p, _ in kept)
-    return Derived(Kernel(kernel.name, kernel.grid_rank, params, kernel.body, kernel.locals), tuple(s for _, s in kept))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.nodes import Atomic, Kernel, Load, Size, Store, walk
+from jaxwarp.passes.simplify import simplify
 
 
 @dataclass(frozen=True)
@@ -32,3 +34,20 @@ class Derived:
 
     kernel: Kernel
     slots: tuple[Slot, ...]
+
+
+def without_idle(derived: Derived, kinds: Collection[str]) -> Derived:
+    """Simplified, and without the parameters of these kinds that turn out not to be used.
+
+    Of some primals only the extents are needed: those are no longer said to be read.
+    """
+    kernel = simplify(derived.kernel)
+    accessed = {op.param for op in walk(kernel.body) if isinstance(op, (Load, Store, Atomic))}
+    used = accessed | {op.param for op in walk(kernel.body) if isinstance(op, Size)}
+    kept = [
+        (p, replace(s, reads=p in accessed) if s.kind == "primal" else s)
+        for p, s in zip(kernel.params, derived.slots, strict=True)
+        if s.kind not in kinds or p in used
+    ]
+    params, slots = tuple(p for p, _ in kept), tuple(s for _, s in kept)
+    return Derived(Kernel(kernel.name, kernel.grid_rank, params, kernel.body, kernel.locals), slots)
