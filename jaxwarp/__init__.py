@@ -34,6 +34,7 @@ from jaxwarp.ffi.program import full_like as full_like
 from jaxwarp.ffi.program import launch as launch
 from jaxwarp.ffi.program import zeros as zeros
 from jaxwarp.ffi.program import zeros_like as zeros_like
+from jaxwarp.frontend.adjoints import adjoint as adjoint
 from jaxwarp.frontend.annotations import array as array
 from jaxwarp.frontend.annotations import array1d as array1d
 from jaxwarp.frontend.annotations import array2d as array2d

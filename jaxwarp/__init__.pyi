@@ -27,6 +27,7 @@ from jaxwarp.ffi.program import full_like as full_like
 from jaxwarp.ffi.program import launch as launch
 from jaxwarp.ffi.program import zeros as zeros
 from jaxwarp.ffi.program import zeros_like as zeros_like
+from jaxwarp.frontend.adjoints import adjoint as adjoint
 from jaxwarp.frontend.functions import Func as Func
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import func as func

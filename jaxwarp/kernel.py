@@ -10,10 +10,11 @@ from typing import Any
 from typing import overload as _typing_overload
 
 from jaxwarp import config
-from jaxwarp.errors import DifferentiationError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.annotations import is_generic, matches, pattern_text
 from jaxwarp.frontend.functions import Func, Overload
 from jaxwarp.frontend.lower import lower
+from jaxwarp.frontend.rules import register
 from jaxwarp.frontend.signature import read_parameters, read_return
 from jaxwarp.frontend.source import Source, read_source
 from jaxwarp.ir.nodes import Kernel as KernelIR
@@ -211,23 +212,50 @@ def func(function: Any = None, /, **options: Any) -> Any:
     return decorate(function) if function is not None else decorate
 
 
-def func_grad(forward: Any) -> Any:
-    """Warp's decorator for a function's derivative written by hand: refused, since nothing here would use it."""
-    raise _no_custom_rules("func_grad", forward)
+def func_grad(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a function a derivative written by hand, which is used instead of that of its code, in both modes.
+
+    The decorated function takes the arguments of `forward`, then one cotangent for each value that it returns, and adds
+    to `adjoint[x]` what each argument x gets. It must be linear in the cotangents.
+
+    Example:
+
+        @wp.func_grad(f)
+        def adj_f(x: float, adj_ret: float):
+            wp.adjoint[x] += 2.0 * x * adj_ret
+
+    Raises:
+        KernelTypeError: `forward` is no `@func`, or has no overload with these arguments.
+        KernelError: the function cannot be one of the language; errors in its body come when it is used.
+    """
+    return _rule("func_grad", forward, sys._getframe(1))
 
 
-def func_replay(forward: Any) -> Any:
-    """Warp's decorator for what the reverse sweep runs in place of a function: refused, as `func_grad`."""
-    raise _no_custom_rules("func_replay", forward)
+def func_replay(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a function with effects another one, of its signature, to run where a derivative runs the kernel again.
+
+    The replay may read what the function has written: it finds the arrays as the launch left them.
+
+    Raises:
+        KernelTypeError: `forward` is no `@func`, or has no overload with these arguments.
+        KernelError: the function cannot be one of the language; errors in its body come when it is used.
+    """
+    return _rule("func_replay", forward, sys._getframe(1))
 
 
-def _no_custom_rules(decorator: str, forward: Any) -> DifferentiationError:
-    name = getattr(forward, "__name__", repr(forward))
-    return DifferentiationError(
-        f"@{decorator}({name}): derivative rules written by hand are not available in kernels yet; "
-        f"derivatives are those of the code of {name}",
-        hint="leave it out, or put jax.custom_vjp or jax.custom_jvp around the launch",
-    )
+def _rule(decorator: str, forward: Any, scope: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    if not isinstance(forward, Func):
+        raise KernelTypeError(
+            f"@{decorator}: expected a function made by @func, got {type(forward).__name__}",
+            hint=f"write @{decorator}(f) above the rule for f",
+        )
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        source = read_source(function, decorator, scope.f_locals)
+        register(decorator, forward, Overload(source, read_parameters(source, "func"), read_return(source)))
+        return function
+
+    return decorate
 
 
 def _require_options(decorator: str, options: dict[str, Any], known: Sequence[str]) -> None:

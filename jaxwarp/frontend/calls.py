@@ -159,7 +159,17 @@ def bind(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]) ->
 
 
 def execute_body(frame: Frame, node: ast.Call, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
-    """Appends the code of an overload; `variables` are its parameters' values."""
+    """Appends the code of an overload, with its derivative rules; `variables` are its parameters' values."""
+    rules = overload.rules
+    rules.is_used = True
+    # In its own rule, a function is its code.
+    if rules.apply is None or overload in frame.context.ruled:
+        return plain_body(frame, node, func, overload, variables)
+    return rules.apply(frame, node, func, overload, variables)
+
+
+def plain_body(frame: Frame, node: ast.Call, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
+    """Appends the code of an overload as it stands."""
     stack = frame.context.stack
     if overload in stack:
         chain = [o.source.name for o in stack[stack.index(overload) :]] + [func.name]

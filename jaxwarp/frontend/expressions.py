@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.frontend.adjoints import adjoint, refused_adjoint
 from jaxwarp.frontend.components import component_element, extract, named_index
 from jaxwarp.frontend.frame import Frame, did_you_mean, expression, unreachable
 from jaxwarp.frontend.memory import element_type
@@ -204,6 +205,8 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
         return shape_item(frame, base.view, indices[0])
     if isinstance(base, tuple) and len(indices) == 1:
         return _tuple_item(frame, base, indices[0])
+    if isinstance(base, Host) and base.value is adjoint:
+        raise refused_adjoint()
     if isinstance(base, Host) and len(indices) == 1 and hasattr(base.value, "__getitem__"):
         raise KernelTypeError(
             f"{describe(base)} cannot be indexed in a kernel",

@@ -35,8 +35,10 @@ from jaxwarp.types import Scalar, element_scalar, int32, int64
 # Variables with names that Python cannot have: they go through branches and loops like any other.
 BREAK, CONTINUE, RETURN, RESULT = "$break", "$continue", "$return", "$result"
 EXITS = (BREAK, CONTINUE, RETURN)
+# The result that a derivative rule is attaching to the arguments (rules.py).
+ATTACHED = "$attached"
 # What printers call them.
-SHOWN = {BREAK: "stopped", CONTINUE: "skipped", RETURN: "returned", RESULT: "result"}
+SHOWN = {BREAK: "stopped", CONTINUE: "skipped", RETURN: "returned", RESULT: "result", ATTACHED: "attached"}
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 _EXPRESSIONS: dict[type, Callable[..., Any]] = {}
@@ -72,6 +74,10 @@ class Context:
     tid: tuple[int, Loc] | None = None
     known: dict[ir.Value, bool | int | float] = field(default_factory=dict)
     stack: list[Any] = field(default_factory=list)
+    # Overloads whose derivative rule is being lowered.
+    ruled: list[Any] = field(default_factory=list)
+    # Arrays of each thread's own.
+    locals: list[ir.Param] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.ops = Ops(self.builder)
@@ -97,6 +103,7 @@ class Frame:
         self.builder = self.context.builder
         self.ops = self.context.ops
         self._locs: dict[ast.AST, Loc] = {}
+        self.rule: Any = None  # the state of a derivative rule (rules.py), in its own frame
         self.liveness = self.source.liveness
         self.live: frozenset[str] = frozenset()  # names read after the statement being lowered
         # Variables that had a literal before the loop being lowered, and so its default type in it.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.frontend.source import Missing, Source
@@ -18,11 +19,23 @@ class Parameter:
     keyword_only: bool = False
 
 
+@dataclass(eq=False)
+class Rules:
+    """What `@func_grad` and `@func_replay` said about an overload; `apply` (in rules.py) lowers its calls then."""
+
+    grad: Overload | None = None
+    replay: Overload | None = None
+    apply: Callable[..., Any] | None = None
+    # A kernel has been made with the overload: it is too late for rules.
+    is_used: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Overload:
     source: Source
     parameters: tuple[Parameter, ...]
     returns: Any = Missing
+    rules: Rules = field(default_factory=Rules)
 
     def signature(self) -> str:
         from jaxwarp.frontend.annotations import pattern_text

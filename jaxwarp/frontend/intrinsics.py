@@ -10,6 +10,7 @@ from typing import Any
 from jaxwarp.builtins.functions import FUNCTIONS
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
+from jaxwarp.frontend.adjoints import add_to_adjoint, names_adjoint
 from jaxwarp.frontend.frame import Frame
 from jaxwarp.frontend.functions import Func
 from jaxwarp.frontend.memory import element_type
@@ -20,6 +21,7 @@ from jaxwarp.frontend.values import (
     Element,
     Host,
     Intrinsic,
+    NoValue,
     Shape,
     View,
     describe,
@@ -153,6 +155,8 @@ def _atomic(name: str, kind: str, doc: str) -> None:
     signature = f"atomic_{name}(arr: Array, i: Int, ..., {', '.join(f'{o}: Any' for o in operands)}) -> Any"
 
     def lower(frame: Frame, node: ast.Call) -> Any:
+        if node.args and names_adjoint(frame, node.args[0]):
+            return _adjoint_atomic(frame, node, name)
         element, values = _atomic_arguments(frame, node, f"atomic_{name}", operands)
         _require_atomic_type(element, name)
         stored = []
@@ -165,6 +169,17 @@ def _atomic(name: str, kind: str, doc: str) -> None:
         return atomic(frame, kind, element, *stored)
 
     _intrinsic(f"atomic_{name}", signature, f"Atomically {doc}; returns the old value.")(lower)
+
+
+def _adjoint_atomic(frame: Frame, node: ast.Call, name: str) -> type[NoValue]:
+    """`atomic_add(adjoint[a], i, x)` is `adjoint[a][i] += x`, which is atomic where it has to be."""
+    if name not in ("add", "sub") or node.keywords or len(node.args) < 3:
+        raise KernelTypeError(
+            f"atomic_{name}: an adjoint can only be added to", hint="write wp.adjoint[a][i] += x, a being an argument"
+        )
+    array, *indices, value = node.args
+    add_to_adjoint(frame, array, name, frame.value(value, f"atomic_{name}"), indices)
+    return NoValue
 
 
 def _require_atomic_type(element: Element, name: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from jaxwarp.errors import InternalError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.branches import execute
-from jaxwarp.frontend.frame import BREAK, CONTINUE, RESULT, RETURN, SHOWN, Frame, start_hint, statement
+from jaxwarp.frontend.frame import ATTACHED, BREAK, CONTINUE, RESULT, RETURN, SHOWN, Frame, start_hint, statement
 from jaxwarp.frontend.liveness import Exits, assigned, exits
 from jaxwarp.frontend.merge import Carried, MismatchError, type_hint, type_text, zeros_like
 from jaxwarp.frontend.ranges import index_type, range_bounds, trip_count
@@ -44,12 +44,16 @@ class _Loop:
         if self.exits.breaks or self.exits.continues:
             # A path to the end of the body may skip an assignment: uses after it count as well.
             self.live_in |= frozenset(n for s in node.body for n in frame.liveness.uses(s))
-        names = assigned(node.body)
+        # The roots of targets that are no variables are modules: `wp.adjoint[x] += ...`.
+        names = [n for n in assigned(node.body) if n in frame.variables or n in frame.source.locals]
         if isinstance(node, ast.For):
             targets = assigned([node.target])
             names = [*names, *(n for n in targets if n not in names)]
             self.live_in -= frozenset(targets) - self.live  # each turn sets the loop's variable
-        self.assigned = names
+        # What a derivative rule attaches to has no name in the text.
+        hidden = frozenset([ATTACHED]) & frame.variables.keys()
+        self.live_in |= hidden
+        self.assigned = [*names, *hidden]
         self.before = dict(frame.variables)
         self.carried: list[Carried] = []
 

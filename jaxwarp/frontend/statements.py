@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend import annotations
+from jaxwarp.frontend.adjoints import add_to_adjoint, names_adjoint
 from jaxwarp.frontend.binding import converted
 from jaxwarp.frontend.expressions import OPERATORS, symbol
 from jaxwarp.frontend.frame import RESULT, RETURN, Frame, start_hint, statement, unreachable
@@ -83,6 +84,9 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
     operator = OPERATORS.get(type(node.op))
     if operator is None:
         unreachable(node.op)
+    if names_adjoint(frame, node.target):
+        add_to_adjoint(frame, node.target, operator, frame.value(node.value, f"{symbol(operator)}="))
+        return
     with frame.at(node.target):
         where = target(frame, node.target)
     if isinstance(where, Name):

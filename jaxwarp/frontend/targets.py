@@ -11,6 +11,7 @@ from typing import Any
 
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.frontend.adjoints import names_adjoint, refused_adjoint
 from jaxwarp.frontend.components import component_element, extract, insert, named_index
 from jaxwarp.frontend.expressions import indices_of
 from jaxwarp.frontend.frame import Frame
@@ -91,6 +92,8 @@ Target = Name | Place | Part
 def target(frame: Frame, node: ast.expr) -> Target:
     """The target that an expression names."""
     with frame.at(node):
+        if names_adjoint(frame, node):
+            raise refused_adjoint()
         if isinstance(node, ast.Name):
             return Name(node.id)
         if isinstance(node, ast.Subscript):

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.rows.rules import is_replay
 from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.interpret import evaluate, trip_counts
@@ -169,7 +170,7 @@ class _Simplify(Rewriter):
     def fold(self, call: Call) -> Literal | None:
         definitions = [self.definition.get(a) for a in call.args]
         constants = [d.value for d in definitions if isinstance(d, Const)]
-        if len(constants) < len(call.args):
+        if len(constants) < len(call.args) or is_replay(call.builtin):
             return None
         result = evaluate(call, constants)
         return None if isinstance(result, float) and math.isnan(result) else result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from jaxwarp.builtins.rows.rules import DETACH
 from jaxwarp.ir.nodes import Atomic, Call, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
 
 
@@ -27,7 +28,7 @@ class Activity:
     def _visit(self, op: Op) -> None:
         match op:
             case Call():
-                if any(a in self.values for a in op.args):
+                if op.builtin is not DETACH and any(a in self.values for a in op.args):
                     self._mark(op.result)
             case Load():
                 if op.param in self.params:

@@ -45,6 +45,7 @@ from jaxwarp.vjp.calculus import Calculus, partial_derivatives
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.memory import Ownership, require_partitioned, require_pure_conditions, require_replayable
 from jaxwarp.vjp.promote import promote_memory
+from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation, used_values
 
 # What stands for the values of the differentiated kernel where code is being emitted.
@@ -64,7 +65,12 @@ def adjoint(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
     """
-    kernel = simplify(kernel)
+    replayed = take_replays(kernel, grid)
+    if replayed.finals:
+        raise DifferentiationError(
+            "the adjoint of a kernel with a func_replay is made of its tangent: it needs what the launch leaves"
+        )
+    kernel = simplify(replayed.kernel)
     require_pure_conditions(kernel)
     require_partitioned(kernel, grid)
     promoted = promote_memory(kernel, grid)

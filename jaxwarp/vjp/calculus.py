@@ -76,5 +76,6 @@ def partial_derivatives(o: Calculus, call: Call, out: Value, args: tuple[Value, 
     partials = call.builtin.partials
     if partials is None or isinstance(partials, NoGradient):
         reason = partials.reason if partials else "no derivative is declared for it"
-        raise DifferentiationError(f"{call.builtin.name} has no derivative: {reason}", call.loc)
+        name = call.builtin.name.partition("#")[0]
+        raise DifferentiationError(f"{name} has no derivative: {reason}", call.loc)
     return tuple(partials(o, out, *args))

@@ -13,7 +13,7 @@ linear in the tangents. Writes to primal arrays are kept only where the kernel r
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
@@ -39,6 +39,7 @@ from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
 from jaxwarp.vjp.derived import Derived, Slot
 from jaxwarp.vjp.memory import require_no_visible_race
+from jaxwarp.vjp.replay import take_replays
 
 
 def tangent(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None) -> Derived:
@@ -52,8 +53,9 @@ def tangent(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
     """
-    require_no_visible_race(kernel, grid)
-    return _Tangent(kernel, wanted).build()
+    replayed = take_replays(kernel, grid)
+    require_no_visible_race(replayed.kernel, grid)
+    return _Tangent(replayed.kernel, wanted, replayed.finals).build()
 
 
 def directional(builder: Builder, block: Block, by: Value) -> Value | None:
@@ -74,8 +76,10 @@ def directional(builder: Builder, block: Block, by: Value) -> Value | None:
 
 
 class _Tangent:
-    def __init__(self, kernel: Kernel, wanted: Collection[int]):
+    def __init__(self, kernel: Kernel, wanted: Collection[int], finals: Mapping[Param, Param] | None = None):
         self.kernel = kernel
+        # The last parameters are what replays read of the kernel's results.
+        self.params = kernel.params[: len(kernel.params) - len(finals or {})]
         self.wanted = frozenset(wanted)
         self.activity = Activity(kernel, [kernel.params[i] for i in wanted])
         self.builder = Builder()
@@ -87,22 +91,22 @@ class _Tangent:
         self.used = used_values(kernel)
         self.constants = {op.result for op in ops if isinstance(op, Const)}
         arrays = (*kernel.params, *kernel.locals)
-        self.finals: dict[Param, Param] = {}
+        self.finals: dict[Param, Param] = dict(finals or {})
         self.tangent_params = {p: Param(f"{p.name}_t", p.dtype, p.shape) for p in arrays if p in self.activity.params}
 
     def build(self) -> Derived:
         self.ops(self.kernel.body)
         params: list[Param] = []
         slots: list[Slot] = []
-        for i, param in enumerate(self.kernel.params):
+        for i, param in enumerate(self.params):
             if self.keeps(param):
                 params.append(param)
                 slots.append(Slot("primal", i, True, param in self.written))
-        for i, param in enumerate(self.kernel.params):
+        for i, param in enumerate(self.params):
             if param in self.tangent_params:
                 params.append(self.tangent_params[param])
                 slots.append(Slot("tangent", i, i in self.wanted, param in self.written))
-        for i, param in enumerate(self.kernel.params):
+        for i, param in enumerate(self.params):
             if param in self.finals:
                 params.append(self.finals[param])
                 slots.append(Slot("final", i, True, False))

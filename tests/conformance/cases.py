@@ -532,3 +532,47 @@ def while_that_reads_what_it_stores(x: F, out: F):
     while k < 10:
         out[i] = out[i] * x[i]
         k = k + 1
+
+
+# Rules by hand
+
+
+@wp.func
+def rounded(x: wp.float64, y: wp.float64):
+    return wp.round(x) * y, wp.floor(y)
+
+
+@wp.func_grad(rounded)
+def adj_rounded(x: wp.float64, y: wp.float64, adj_a: wp.float64, adj_b: wp.float64):
+    wp.adjoint[x] += y * adj_a
+    if y > wp.float64(2.0):
+        wp.adjoint[y] += x * adj_a + adj_b
+
+
+@case(lambda x, out, w: w * (2 * x + np.where(x > 1, 2 * x + 2, 0)), x=X, out=zeros(3))
+@wp.kernel
+def rule_by_hand(x: F, out: F):
+    i = wp.tid()
+    a, b = rounded(x[i], wp.float64(2.0) * x[i])
+    out[i] = a + b
+
+
+@wp.func
+def next_place(counter: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.int32), i: int):
+    place = wp.atomic_add(counter, 0, 1)
+    places[i] = place
+    return place
+
+
+@wp.func_replay(next_place)
+def replay_next_place(counter: wp.array(dtype=wp.int32), places: wp.array(dtype=wp.int32), i: int):
+    return places[i]
+
+
+@case(lambda x, counter, places, out, w: w * 2 * x, x=X, counter=np.zeros(1, np.int32), places=np.zeros(3, np.int32),
+      in_outs=("counter", "places"), out=zeros(3))  # fmt: skip
+@wp.kernel
+def counter_replayed(x: F, counter: INTS, places: INTS, out: F):
+    """Few threads run in order."""
+    i = wp.tid()
+    out[next_place(counter, places, i)] = x[i] * x[i]
