@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import test_graph_modes
 import test_jax_kernel
 import test_transforms
 
 import jaxwarp as wp
-from jaxwarp import jax_kernel
+from jaxwarp import GraphMode, jax_callable, jax_kernel
+from jaxwarp.ffi.native import library
 
 pytestmark = pytest.mark.gpu
 
@@ -28,6 +30,12 @@ AGAIN = [
         "test_nested_vmap_of_a_lookup", "test_scan_while_cond_checkpoint", "test_vmapped_control_flow",
         "test_in_out_arguments_are_updated_in_place", "test_a_value_that_is_used_again_is_not_overwritten",
         "test_calls_from_many_threads", "test_pairs_of_transformations",
+    )),
+    *(getattr(test_graph_modes, name) for name in (
+        "test_in_out_arguments_and_accumulation", "test_parts_of_arrays_copies_and_fills", "test_copy_of_a_range",
+        "test_made_arrays_of_vectors", "test_values_from_outside", "test_static_numbers_choose_the_program",
+        "test_only_what_is_read_is_cleared_and_copied", "test_calls_from_many_threads",
+        "test_derivatives_and_batches_of_parts_and_of_in_out_arguments",
     )),
 ]  # fmt: skip
 
@@ -68,6 +76,65 @@ def test_many_launches_in_one_program():
     for n in (10, 1000):
         for _ in range(3):
             np.testing.assert_array_equal(program(jnp.zeros(n)), np.full(n, 120))
+
+
+def captured_launches(compiled) -> int:
+    """The launches in the CUDA graphs ("command buffers") of a compiled program."""
+    computations = (compiled.as_text() or "").split("\n}\n")
+    graphs = [c for c in computations if c.lstrip().removeprefix("%").startswith("command_buffer")]
+    return sum(c.count('custom_call_target="jaxwarp_launch"') for c in graphs)
+
+
+def test_xla_captures_launches():
+    def program(x):
+        for _ in range(20):
+            (x,) = jax_kernel(step)(x)
+        return x
+
+    lowered = jax.jit(program).lower(jnp.zeros(1000))
+    assert captured_launches(lowered.compile()) == 20
+    few = jax.jit(jax_kernel(step)).lower(jnp.zeros(1000))
+    assert captured_launches(few.compile()) == 0
+    assert captured_launches(few.compile(compiler_options={"xla_gpu_graph_min_graph_size": 1})) == 1
+    for n in (1, 2, 3):  # the first run of a command buffer is a rehearsal
+        np.testing.assert_array_equal(lowered.compile()(jnp.full(1000, n)), np.full(1000, n + 20))
+
+
+def steps(x: wp.array[float], n: int, out: wp.array[float]):
+    here, there = wp.clone(x), wp.empty_like(x)
+    for _ in range(n):
+        wp.launch(step, x.shape, [here], [there])
+        here, there = there, here
+    wp.copy(out, here)
+
+
+def graph_numbers():
+    return np.array([library.counter(n) for n in ("captures", "graph_launches")])
+
+
+def test_a_graph_of_our_own_is_replayed():
+    call = jax_callable(steps, graph_mode=GraphMode.WARP)
+    compiled = (
+        jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda _, c: call(c, 10)[0], x)).lower(jnp.zeros(1000)).compile()
+    )
+    assert captured_launches(compiled) == 0
+    before = graph_numbers()
+    for n in (1, 2):
+        np.testing.assert_array_equal(compiled(jnp.full(1000, float(n))), np.full(1000, n + 1000))
+    captures, launches = graph_numbers() - before
+    assert launches == 200
+    assert 1 <= captures <= 8  # a loop has its buffers in the same few places
+
+
+def test_a_bounded_number_of_graphs():
+    live = library.counter("live_graphs")
+    call = jax_callable(steps, graph_mode=GraphMode.WARP, graph_cache_max=2)
+    kept = []
+    for n in range(6):
+        kept.append(call(jnp.full(1000, float(n)), 3)[0])  # its buffer is not free for the next one
+    for n, x in enumerate(kept):
+        np.testing.assert_array_equal(x, np.full(1000, n + 3))
+    assert library.counter("live_graphs") <= live + 2
 
 
 @pytest.mark.skipif("jax.device_count() < 2", reason="needs two GPUs")

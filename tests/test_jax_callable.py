@@ -10,7 +10,7 @@ from jax import export
 from jax.sharding import PartitionSpec as P
 
 import jaxwarp as wp
-from jaxwarp import GraphMode, KernelError, jax_callable
+from jaxwarp import KernelError, jax_callable
 from jaxwarp.errors import KernelTypeError, KernelValueError
 
 X = np.arange(6, dtype=np.float32)
@@ -298,7 +298,5 @@ def test_calls_and_options():
         jax_callable(scale)
     with pytest.raises(KernelTypeError, match="argument a has no annotation"):
         jax_callable(lambda a: None)
-    with pytest.raises(KernelValueError, match=r"graph_mode: .*WARP.* is not available yet"):
-        jax_callable(smoothing, graph_mode=GraphMode.WARP)
     with pytest.raises(KernelValueError, match="graph_mode: expected one of"):
         jax_callable(smoothing, graph_mode=9)

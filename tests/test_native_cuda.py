@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from native import cuda_scenarios
+from native import cuda_scenarios, graph_scenarios
 
 from jaxwarp.ffi.native import library
 
@@ -29,12 +29,12 @@ def run(which, driver_folder, folder):
 def outcomes(tmp_path_factory):
     compiler = shutil.which("cc") or pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("driver")
-    command = [compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", NATIVE / "fake_cuda.c"]
+    command = [compiler, "-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so.1", NATIVE / "fake_cuda.c"]
     subprocess.run([*command, "-o", folder / "libcuda.so.1"], check=True)
     return run("driver", folder, folder)
 
 
-@pytest.mark.parametrize("scenario", [function.__name__ for function in cuda_scenarios.SCENARIOS])
+@pytest.mark.parametrize("scenario", [f.__name__ for f in (*cuda_scenarios.SCENARIOS, *graph_scenarios.SCENARIOS)])
 def test_driver_calls(scenario, outcomes):
     assert not outcomes[scenario], outcomes[scenario]
 

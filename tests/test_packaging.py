@@ -15,6 +15,11 @@ HANDLERS = {
     "jaxwarp_cuda_instantiate",
     "jaxwarp_cuda_initialize",
     "jaxwarp_cuda_execute",
+    "jaxwarp_cpu_program_instantiate",
+    "jaxwarp_cpu_program_execute",
+    "jaxwarp_cuda_program_instantiate",
+    "jaxwarp_cuda_program_initialize",
+    "jaxwarp_cuda_program_execute",
     "jaxwarp_set_loader",
     "jaxwarp_counter",
 }

@@ -24,15 +24,17 @@ from jaxwarp.ffi.arguments import (
 from jaxwarp.ffi.call import VMAP_METHODS, CallOptions, ModulePreloadMode, signature_token
 from jaxwarp.ffi.compat import is_x64_enabled
 from jaxwarp.ffi.dims import ByName, freeze_dims, output_shape
-from jaxwarp.ffi.handles import ArrayHandle, filled
+from jaxwarp.ffi.handles import ArrayHandle
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.program import Program, tracing
 from jaxwarp.ffi.python_call import Parameter, PythonCall, bind_call, require_nothing
+from jaxwarp.ffi.recorder import Recorder
 from jaxwarp.ffi.roles import assign_roles, bind_names
 from jaxwarp.frontend.annotations import resolve
 from jaxwarp.types import Array
 
 _MAX_COMPILED = 256
+_DEFAULT_GRAPHS = 32
 
 
 class GraphMode(enum.IntEnum):
@@ -63,14 +65,16 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     Args:
         func: inputs come first, outputs last; it returns nothing.
         num_outputs: how many arguments are outputs; in-out arguments count among them.
-        graph_mode: `GraphMode.JAX`: as above. `GraphMode.NONE`: the function runs in Python whenever the program does,
-            on real memory, and may use the host; it has no derivatives and cannot be exported. `GraphMode.WARP` is not
-            available yet, and refused.
+        graph_mode: `GraphMode.JAX`: as above. `GraphMode.WARP`: the whole function is one operation, which captures and
+            replays a CUDA graph of its own; functions of JAX cannot be applied to its arrays then. `GraphMode.NONE`:
+            the function runs in Python whenever the program does, on real memory, and may use the host; it has no
+            derivatives and cannot be exported.
         vmap_method: as in `jax_kernel`, for each launch; with `GraphMode.NONE`, "sequential" and
             "sequential_unrolled" make a call of XLA's per item, the others one for all. The results are the same.
         output_dims: shape of the outputs, or a dictionary of shapes by name. Default: that of the first array argument.
         in_out_argnames: inputs that the function updates. Their new values are the first outputs.
-        graph_cache_max: accepted, no effect with `GraphMode.JAX`.
+        graph_cache_max: with `GraphMode.WARP`, how many graphs are kept on each device for every program the function
+            is compiled in: one for each set of buffers it has run with. Default: 32. No effect otherwise.
         module_preload_mode: accepted, no effect.
         has_side_effect: launch even if no output is used.
 
@@ -81,15 +85,16 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     Raises:
         KernelTypeError, KernelValueError: the options do not fit the function.
     """
-    del graph_cache_max, module_preload_mode
+    del module_preload_mode
     if not callable(func) or hasattr(func, "specialize"):
         hint = "use jax_kernel for a kernel" if hasattr(func, "specialize") else None
         raise KernelTypeError(f"jax_callable: expected a Python function, got {func!r}", hint=hint)
     graph_mode = _require_graph_mode(func, graph_mode)
+    graphs = _require_cache_max(func, graph_cache_max)
     function = _Function(func)
     arguments = assign_roles(function, num_outputs, in_out_argnames)
     defaults = CallOptions(None, freeze_dims(output_dims), vmap_method)
-    return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode)
+    return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode, graphs)
 
 
 def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
@@ -99,12 +104,18 @@ def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
     except ValueError:
         listed = ", ".join(f"GraphMode.{m.name}" for m in GraphMode)
         raise KernelValueError(f"callable {name}: graph_mode: expected one of {listed}, got {mode!r}") from None
-    if mode == GraphMode.WARP:
-        raise KernelValueError(
-            f"callable {name}: graph_mode: GraphMode.{mode.name} is not available yet",
-            hint="with GraphMode.JAX the launches are part of the compiled program, and XLA captures them",
-        )
     return mode
+
+
+def _require_cache_max(func: Callable[..., None], graph_cache_max: Any) -> int:
+    if graph_cache_max is None:
+        return _DEFAULT_GRAPHS
+    if isinstance(graph_cache_max, bool) or not isinstance(graph_cache_max, int) or graph_cache_max < 1:
+        name = getattr(func, "__name__", repr(func))
+        raise KernelValueError(
+            f"callable {name}: graph_cache_max: expected an integer of at least 1, got {graph_cache_max!r}"
+        )
+    return min(graph_cache_max, 2**62)
 
 
 class _Annotated(NamedTuple):
@@ -152,6 +163,7 @@ class JaxCallable:
         defaults: CallOptions,
         has_side_effect: bool,
         graph_mode: GraphMode,
+        graphs: int,
     ):
         self.func = func
         self.__name__ = self.__qualname__ = getattr(func, "__name__", "function")
@@ -161,6 +173,7 @@ class JaxCallable:
         self._defaults = defaults
         self._has_side_effect = has_side_effect
         self._graph_mode = graph_mode
+        self._graphs = graphs  # how many to keep under GraphMode.WARP
         self._compiled: dict[Any, Callable[..., list[Any]]] = {}
         self._require_options(defaults)
 
@@ -200,22 +213,28 @@ class JaxCallable:
 
     def _trace(self, values: Sequence[Any], options: CallOptions) -> list[Any]:
         """Runs the Python function on handles; the outputs are what the handles stand for at its end."""
-        bound: list[Any] = []
-        for argument, value in zip(self._inputs, values, strict=True):
-            bound.append(self._input(argument, value))
+        program = Program(self.__name__, options.vmap_method, self._has_side_effect)
+        if self._graph_mode == GraphMode.WARP:
+            program = Recorder(program, self._graphs)
+        bound = [self._input(program, a, v) for a, v in zip(self._inputs, values, strict=True)]
         arrays = [b for b in bound if isinstance(b, ArrayHandle)]
         outputs = [a for a in self._arguments if a.role == OUTPUT]
         shapes = [self._output_shape(a, arrays, options.output_dims) for a in outputs]
         if self._graph_mode == GraphMode.NONE:
             return self._bind_call(bound, shapes, options)
-        bound += [self._output(a, shape) for a, shape in zip(outputs, shapes, strict=True)]
-        with (
-            tracing(Program(self.__name__, options.vmap_method, self._has_side_effect)),
-            jax.named_scope(self.__name__),
-        ):
-            returned = self.func(*bound)
+        bound += [
+            program.output(a.name, Array(a.element, a.ndim), shape) for a, shape in zip(outputs, shapes, strict=True)
+        ]
+        with tracing(program), jax.named_scope(self.__name__):
+            try:
+                returned = self.func(*bound)
+            except (TypeError, ValueError) as error:
+                clear = program.explain(error)
+                if clear is None:
+                    raise
+                raise clear from None
         require_nothing(self.__name__, returned)
-        return [b.value for a, b in zip(self._arguments, bound, strict=True) if a.role != INPUT]
+        return program.results([b for a, b in zip(self._arguments, bound, strict=True) if a.role != INPUT])
 
     def _bind_call(self, bound: Sequence[Any], shapes: Sequence[Any], options: CallOptions) -> list[Any]:
         """The Python function itself as an operation of the program."""
@@ -234,7 +253,7 @@ class JaxCallable:
         call = PythonCall(self.func, self.__name__, tuple(parameters), options.vmap_method, self._has_side_effect)
         return bind_call(call, operands)
 
-    def _input(self, argument: Argument, value: Any) -> Any:
+    def _input(self, program: Program, argument: Argument, value: Any) -> Any:
         given = describe(value)
         element = resolve_element(argument, given)
         require_enabled(argument, element)
@@ -243,7 +262,7 @@ class JaxCallable:
             # A Python number stays one, so that the function may branch on it.
             return value if _is_static(argument, value) else value if convert is None else convert(value)
         array = jnp.asarray(value if convert is None else convert(value))
-        return ArrayHandle(argument.name, Array(element, argument.ndim), array, argument.role == IN_OUT)
+        return program.array(argument.name, Array(element, argument.ndim), array, argument.role == IN_OUT)
 
     def _output_shape(self, argument: Argument, arrays: Sequence[ArrayHandle], dims: Any) -> tuple[Any, ...]:
         where = f"{argument.where}: output_dims"
@@ -258,10 +277,6 @@ class JaxCallable:
                 )
             wanted = arrays[0].shape
         return output_shape(argument.ndim, argument.element, wanted, where)
-
-    def _output(self, argument: Argument, shape: tuple[Any, ...]) -> ArrayHandle:
-        value = filled(shape, argument.element, 0, argument.where)
-        return ArrayHandle(argument.name, Array(argument.element, argument.ndim), value, is_writable=True)
 
     def _require_options(self, options: CallOptions) -> None:
         where = f"callable {self.__name__}"

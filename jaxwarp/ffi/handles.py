@@ -7,8 +7,10 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxwarp.errors import KernelTypeError
+from jaxwarp.ffi.arguments import Given, describe
 from jaxwarp.types import Array, Element, element_scalar, element_shape
 
 
@@ -59,9 +61,18 @@ class ArrayHandle:
         return self.type.ndim
 
     @property
+    def full_shape(self) -> tuple[Any, ...]:
+        """The extents, with those of components."""
+        return tuple(self.value.shape)
+
+    def describe(self) -> Given:
+        """What a launch needs to know before it looks at the contents."""
+        return describe(self.value)
+
+    @property
     def shape(self) -> tuple[Any, ...]:
         """The extents, without those of components."""
-        return tuple(self.value.shape[: self.ndim])
+        return self.full_shape[: self.ndim]
 
     @property
     def size(self) -> Any:
@@ -94,18 +105,25 @@ class ArrayHandle:
     def assign(self, source: Any) -> ArrayHandle:
         """Gives the array the contents of another one, or of a JAX or NumPy array, of the same shape and dtype."""
         scalar = element_scalar(self.dtype)
-        given = source.value if isinstance(source, ArrayHandle) else jnp.asarray(source)
-        if given.shape != self.value.shape or given.dtype != scalar.numpy:
+        if isinstance(source, np.ndarray):
+            source = source.copy()  # the original may change before the program is compiled
+        given = source if isinstance(source, ArrayHandle) else jnp.asarray(source)
+        found = given.describe() if isinstance(given, ArrayHandle) else describe(given)
+        if found.shape != self.full_shape or found.dtype != scalar.numpy:
             raise KernelTypeError(
-                f"array '{self.name}': expected {scalar} of shape {self.value.shape}, got {given.dtype} of shape"
-                f" {given.shape}"
+                f"array '{self.name}': expected {scalar} of shape {self.full_shape}, got {found.dtype} of shape"
+                f" {found.shape}"
             )
-        self.replace(given)
+        self.store(given)
         return self
+
+    def store(self, source: Any) -> None:
+        """Takes over the contents of another array or of a JAX value that fits."""
+        self.replace(source.value if isinstance(source, ArrayHandle) else source)
 
     def fill_(self, value: Any) -> ArrayHandle:
         """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
-        self.replace(filled(self.value.shape, self.dtype, value, f"array '{self.name}'"))
+        self.replace(filled(self.full_shape, self.dtype, value, f"array '{self.name}'"))
         return self
 
     def zero_(self) -> ArrayHandle:

@@ -12,11 +12,20 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
-from jaxwarp.ffi.arguments import Argument, as_jax_value, describe, make_converter, require_enabled, resolve_element
+from jaxwarp.ffi.arguments import (
+    Argument,
+    Given,
+    as_jax_value,
+    describe,
+    make_converter,
+    require_enabled,
+    resolve_element,
+)
 from jaxwarp.ffi.dims import normalize_dims
 from jaxwarp.ffi.handles import ArrayHandle, filled
 from jaxwarp.ffi.immediate import clone_now, copy_now, launch_now, make_now, type_of
@@ -26,16 +35,62 @@ from jaxwarp.ffi.scope import Scope
 from jaxwarp.passes.effects import analyze
 from jaxwarp.types import Array, as_dtype, element_shape, float32
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_NOT_THE_USERS = tuple(os.path.dirname(f) + os.sep for f in (os.path.dirname(__file__), jax.__file__))
 
 
 @dataclass(frozen=True)
 class Program:
-    """The call that is being traced: its name, and options that hold for all its launches."""
+    """The call that is being traced: its name, options that hold for all its launches, and what it does with arrays.
+
+    This one makes every launch an operation of JAX, as it comes.
+    """
 
     name: str
     vmap_method: str | None
     has_side_effect: bool
+
+    def array(self, name: str, type_: Array, value: Any, is_writable: bool) -> ArrayHandle:
+        """An argument of the call."""
+        return ArrayHandle(name, type_, value, is_writable)
+
+    def output(self, name: str, type_: Array, shape: tuple[Any, ...]) -> ArrayHandle:
+        """An output, which starts as zeros. `shape` has the component axes."""
+        return self.filled(name, type_, shape, 0)
+
+    def filled(self, name: str, type_: Array, shape: tuple[Any, ...], value: Any) -> ArrayHandle:
+        """A new array of one value."""
+        return ArrayHandle(name, type_, filled(shape, type_.dtype, value, name), is_writable=True)
+
+    def clone(self, source: ArrayHandle) -> ArrayHandle:
+        """A new array with the contents of another one."""
+        return ArrayHandle(f"clone of {source.name}", source.type, source.value, is_writable=True)
+
+    def launch(self, launch: Launch, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
+        """Launches on arrays and JAX values; `written` are the arrays of the results."""
+        values = [o.value if isinstance(o, ArrayHandle) else o for o in operands]
+        # A NumPy array may change before the program is compiled.
+        results = bind_launch(launch, [v.copy() if isinstance(v, np.ndarray) else v for v in values])
+        for handle, result in zip(written, results, strict=True):
+            handle.replace(result)
+
+    def results(self, arrays: Sequence[ArrayHandle]) -> list[Any]:
+        """At the end: what these arrays hold."""
+        return [a.value for a in arrays]
+
+    def misuse(self) -> KernelTypeError:
+        """What to say where a function of JAX is called with an array of the program."""
+        return KernelTypeError(
+            "functions of JAX do not take arrays of a jax_callable", hint="pass their values: array.value"
+        )
+
+    def explain(self, error: Exception) -> KernelError | None:
+        """A clear error where JAX refuses an array of the program; None for any other error."""
+        if isinstance(error, KernelError) or "__jax_array__" not in str(error):
+            return None
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        return located(self.misuse(), None if traceback is None else traceback.tb_frame)
 
 
 _current: contextvars.ContextVar[Program | Scope | None] = contextvars.ContextVar("jaxwarp_program", default=None)
@@ -81,14 +136,14 @@ def _in_program(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except KernelError as error:
-            raise _located(error, sys._getframe(1)) from None
+            raise located(error, sys._getframe(1)) from None
 
     return checked
 
 
-def _located(error: KernelError, frame: Any) -> KernelError:
+def located(error: KernelError, frame: Any) -> KernelError:
     """The error with the caller's line at the end of its chain of places."""
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         frame = frame.f_back
     if frame is None:
         return error
@@ -145,30 +200,27 @@ def launch(
         assert scope is not None  # `_in_program` has seen to it
         launch_now(scope, kernel, dim, given, block_dim)
         return
-    values = [as_jax_value(g.value) if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
-    described = [describe(v) for v in values]
+    values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
+    described = [v.describe() if isinstance(v, ArrayHandle) else describe(v) for v in values]
     elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
     for argument, element in zip(arguments, elements, strict=True):
         require_enabled(argument, element)
     converters = [make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True)]
     types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
     ir, grid = fit_grid(kernel.specialize(tuple(types)), normalize_dims(dim, f"kernel {kernel.name}: dim"))
-    roles = _roles(ir, grid, arguments, given, values)
+    roles = _roles(ir, grid, arguments, given, described)
     operands = [
-        value if convert is None else convert(value)
+        value if convert is None else convert(value.value if isinstance(value, ArrayHandle) else value)
         for value, convert, role in zip(values, converters, roles, strict=True)
         if role != OUTPUT
     ]
-    shapes = tuple(tuple(v.shape) for v, role in zip(values, roles, strict=True) if role != INPUT)
+    shapes = tuple(tuple(d.shape or ()) for d, role in zip(described, roles, strict=True) if role != INPUT)
     block = block_dim if block_dim is not None else kernel.options.get("block_dim")
     fma = kernel.options.get("fma", True)
     made = Launch(
         intern_kernel(ir), grid, tuple(roles), shapes, program.vmap_method, block, fma, program.has_side_effect
     )
-    results = bind_launch(made, operands)
-    written = [g for g, role in zip(given, roles, strict=True) if role != INPUT]
-    for handle, result in zip(written, results, strict=True):
-        handle.replace(result)
+    program.launch(made, operands, [g for g, role in zip(given, roles, strict=True) if role != INPUT])
 
 
 def _as_list(values: Any) -> list[Any]:
@@ -176,12 +228,12 @@ def _as_list(values: Any) -> list[Any]:
 
 
 def _roles(
-    ir: Any, grid: Sequence[Any], arguments: Sequence[Argument], given: Sequence[Any], values: Sequence[Any]
+    ir: Any, grid: Sequence[Any], arguments: Sequence[Argument], given: Sequence[Any], described: Sequence[Given]
 ) -> list[str]:
     """Read only; written in full, so that what was there does not matter; or updated."""
     effects = analyze(ir)
     roles = []
-    for param, argument, handle, value in zip(ir.params, arguments, given, values, strict=True):
+    for param, argument, handle, value in zip(ir.params, arguments, given, described, strict=True):
         if not effects[param].modifies:
             roles.append(INPUT)
             continue
@@ -193,7 +245,7 @@ def _roles(
                 hint="make one with zeros(...), or pass an output",
             )
         handle.require_writable(f"written by kernel {argument.kernel}")
-        roles.append(OUTPUT if effects.covers(param, grid, value.shape) else IN_OUT)
+        roles.append(OUTPUT if effects.covers(param, grid, value.shape or ()) else IN_OUT)
     for i, role in enumerate(roles):
         for j, other in enumerate(given):
             same = i != j and isinstance(other, ArrayHandle) and other.root is given[i].root if role != INPUT else False
@@ -212,8 +264,14 @@ def _made(name: str, shape: Any, dtype: Any, value: Any) -> Any:
         return make_now(scope, name, shape, dtype, value)
     element = as_dtype(dtype)
     extents = normalize_dims(shape, f"{name}: shape")
-    array = filled((*extents, *element_shape(element)), element, value, name)
-    return ArrayHandle(name, Array(element, len(extents)), array, is_writable=True)
+    return _program().filled(name, Array(element, len(extents)), (*extents, *element_shape(element)), value)
+
+
+def _program() -> Program:
+    """The program that is being traced; `_in_program` has seen to it that there is one."""
+    program = _current.get()
+    assert isinstance(program, Program)
+    return program
 
 
 def _like(src: Any, name: str) -> tuple[Any, Any]:
@@ -262,7 +320,7 @@ def clone(src: Any, **_: Any) -> Any:
     scope = _scope()
     if scope is not None:
         return clone_now(scope, src)
-    return ArrayHandle(f"clone of {src.name}", src.type, src.value, is_writable=True)
+    return _program().clone(src)
 
 
 @_in_program
@@ -275,8 +333,8 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     if not (dest_offset or src_offset or count):
         dest.assign(src)
         return
-    source = src.value if isinstance(src, ArrayHandle) else jnp.asarray(src)
-    count = count or int(np.shape(source)[0]) - src_offset
+    source = src if isinstance(src, ArrayHandle) else jnp.asarray(src)
+    count = count or int(source.shape[0]) - src_offset
     if dest.ndim != 1:
         raise KernelTypeError(f"copy: offsets need an array with 1 axis, '{dest.name}' has {dest.ndim}")
     if (

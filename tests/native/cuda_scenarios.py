@@ -10,6 +10,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from native import graph_scenarios
 from native.frames import EXECUTE, INITIALIZE, INSTANTIATE, STREAM, Refused, Runtime
 
 from jaxwarp.ffi.image import CPU, CUBIN, CUDA, PTX, CudaEntry, pack_cuda_payload, pack_image
@@ -299,4 +300,9 @@ def outcome(scenario, runtime):
 if __name__ == "__main__":
     with_driver, library, folder = sys.argv[1] == "driver", sys.argv[2], Path(sys.argv[3])
     scenarios, runtime = (SCENARIOS, Cuda) if with_driver else ([no_driver], Runtime)
-    print(json.dumps({s.__name__: outcome(s, runtime(library, folder / f"{s.__name__}.so")) for s in scenarios}))
+    outcomes = {s.__name__: outcome(s, runtime(library, folder / f"{s.__name__}.so")) for s in scenarios}
+    if with_driver:
+        for s in graph_scenarios.SCENARIOS:
+            program = graph_scenarios.Graphs(Cuda(library, folder / f"{s.__name__}.so"), image())
+            outcomes[s.__name__] = outcome(s, program)
+    print(json.dumps(outcomes))

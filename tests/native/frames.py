@@ -119,9 +119,9 @@ class Runtime:
         shutil.copy(library, copy)
         self.library = ctypes.CDLL(str(copy))
         self.library.jaxwarp_counter.restype = c_int64
-        self.threads, self.pool, self.device = threads, pool, 0
+        self.threads, self.pool, self.device, self.stream = threads, pool, 0, STREAM
         self.errors, self.states, self.waiting, self.running = {}, {}, [], []
-        self.type_ids, self.numbers = {}, itertools.count(1)
+        self.type_ids, self.deleters, self.numbers = {}, {}, itertools.count(1)
         functions, self.alive = [], []
         for name in API:
             argument = ARGUMENTS.get(name)
@@ -158,7 +158,7 @@ class Runtime:
         del self.errors[a.error]
 
     def _stream_get(self, a):
-        a.stream = STREAM
+        a.stream = self.stream
 
     def _device_get(self, a):
         a.ordinal = self.device
@@ -181,17 +181,19 @@ class Runtime:
     def _type_register(self, a):
         name = ctypes.string_at(a.name.pointer, a.name.length).decode()
         a.type_id[0] = self.type_ids[name] = next(self.numbers)
-        self.deleter = CFUNCTYPE(None, c_void_p)(a.info.contents.deleter)
+        self.deleters[a.type_id[0]] = CFUNCTYPE(None, c_void_p)(a.info.contents.deleter)
 
     def _staged(self, a):
         # Headers from API 0.3 on have the stage in these structs.
         return a if a.struct_size == ctypes.sizeof(State) else cast(byref(a), POINTER(StagedState)).contents
 
     def _state_set(self, a):
-        self.states[a.context] = self._staged(a).state
+        staged = self._staged(a)
+        self.states[a.context] = staged.state, cast(staged.type_id, POINTER(c_int64))[0]
 
     def _state_get(self, a):
-        self._staged(a).state = self.states[a.context]
+        self._staged(a).state, kind = self.states[a.context]
+        assert cast(self._staged(a).type_id, POINTER(c_int64))[0] == kind
 
     def handler(self, name):
         function = getattr(self.library, f"jaxwarp_{name}")
@@ -222,7 +224,8 @@ class Runtime:
         self.running.clear()
 
     def destroy(self, context):
-        self.deleter(self.states.pop(context))
+        state, kind = self.states.pop(context)
+        self.deleters[kind](state)
 
     def _check(self, error):
         if error:

@@ -4,15 +4,12 @@
 #include <map>
 #include <mutex>
 
+#include "cpu_launch.h"
 #include "ieee.h"
-#include "launch.h"
 #include "parallel.h"
 
 namespace jaxwarp {
 namespace {
-
-using CpuFunction = void (*)(void* const* buffers, const int64_t* geometry, int64_t row_begin, int64_t row_end,
-                             int64_t col_begin, int64_t col_end);
 
 // Returns the function's address, or null with a text in `error`.
 using Loader = void* (*)(const char* payload, int64_t payload_size, const char* digest_hex, const char* symbol,
@@ -65,10 +62,9 @@ CpuFunction Load(const Image& image, const std::string& symbol) {
 struct CpuState {
   static constexpr const char* kTypeName = "jaxwarp_cpu_launch";
   static XLA_FFI_TypeId id;
-  Plan plan;
-  CpuFunction function;
+  CpuLaunch launch;
 
-  CpuState(Plan plan, CpuFunction function) : plan(std::move(plan)), function(function) {
+  explicit CpuState(CpuLaunch launch) : launch(std::move(launch)) {
     counters.live_states.fetch_add(1, std::memory_order_relaxed);
   }
   ~CpuState() { counters.live_states.fetch_sub(1, std::memory_order_relaxed); }
@@ -122,18 +118,23 @@ void Clear(const Frame* frame, const XLA_FFI_Buffer& buffer) {
   });
 }
 
-void Run(const CpuState& state, const Frame* frame) {
-  const Plan& plan = state.plan;
-  const Launch launch(plan, frame);
-  for (int64_t parameter : plan.zero) Clear(frame, launch.parameter(parameter));
+}  // namespace
+
+CpuLaunch::CpuLaunch(const Attributes& attrs, const Attributes& images, const std::string& image, std::string& subject)
+    : plan_(ParsePlan(attrs, Platform::kCpu, subject)),
+      function_(Load(ParseImage(images.String(image), Platform::kCpu), plan_.symbol)) {}
+
+void CpuLaunch::Run(const Frame* frame) const {
+  const Launch launch(plan_, frame);
+  for (int64_t parameter : plan_.zero) Clear(frame, launch.parameter(parameter));
   if (launch.threads() == 0) return;
 
-  const int64_t threads = launch.threads() <= plan.grain ? 1 : PoolThreads(frame);
-  const CpuFunction function = state.function;
+  const int64_t threads = launch.threads() <= plan_.grain ? 1 : PoolThreads(frame);
+  const CpuFunction function = function_;
   void* const* buffers = launch.pointers();
   const int64_t* geometry = launch.geometry().data();
   if (threads > 1) {
-    const Cut cut(launch.rows(), launch.columns(), plan.grain, threads);
+    const Cut cut(launch.rows(), launch.columns(), plan_.grain, threads);
     if (cut.count() > 1) {
       // `launch` outlives every running chunk, since ParallelFor returns after the last one.
       ParallelFor(frame, threads, cut.count(), [=](int64_t i) {
@@ -148,7 +149,6 @@ void Run(const CpuState& state, const Frame* frame) {
   function(buffers, geometry, 0, launch.rows(), 0, launch.columns());
 }
 
-}  // namespace
 }  // namespace jaxwarp
 
 JAXWARP_EXPORT void jaxwarp_set_loader(jaxwarp::Loader loader) {
@@ -158,24 +158,23 @@ JAXWARP_EXPORT void jaxwarp_set_loader(jaxwarp::Loader loader) {
 JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_instantiate(XLA_FFI_CallFrame* frame) {
   using namespace jaxwarp;
   if (IsMetadataQuery(frame)) return DescribeStateMaker<CpuState>(frame);
-  return Guard(frame->api, [&](std::string& kernel) {
+  return Guard(frame->api, [&](std::string& subject) {
     counters.instantiations.fetch_add(1, std::memory_order_relaxed);
-    Plan plan = ParsePlan(frame->attrs, Platform::kCpu, kernel);
-    const CpuFunction function = Load(ParseImage(frame->attrs, Platform::kCpu), plan.symbol);
-    SetState(frame, std::make_unique<CpuState>(std::move(plan), function));
+    const Attributes attrs(frame->attrs);
+    SetState(frame, std::make_unique<CpuState>(CpuLaunch(attrs, attrs, "image", subject)));
   });
 }
 
 JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_execute(XLA_FFI_CallFrame* frame) {
   using namespace jaxwarp;
   if (IsMetadataQuery(frame)) return DescribeStateUser(frame);
-  return Guard(frame->api, [&](std::string& kernel) {
+  return Guard(frame->api, [&](std::string& subject) {
     counters.executions.fetch_add(1, std::memory_order_relaxed);
     const CpuState& state = GetState<CpuState>(frame);
     try {
-      Run(state, frame);
+      state.launch.Run(frame);
     } catch (...) {
-      kernel = state.plan.name;
+      subject = state.launch.Subject();
       throw;
     }
   });

@@ -1,20 +1,17 @@
 // The CUDA handler: one library per code image and form, one kernel per device, launches on XLA's stream.
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <cstring>
 #include <map>
 #include <mutex>
 
-#include "driver.h"
-#include "launch.h"
+#include "cuda_launch.h"
 
 namespace jaxwarp {
-namespace {
 
 using cuda::Driver;
 
-constexpr int kMaxDevices = 64;
+namespace {
 
 // One form of the kernel in a CUDA image. The library is loaded when the first device that runs this form asks.
 struct Form {
@@ -48,6 +45,8 @@ cuda::Library Form::Load(const Driver& driver) {
   driver.Require(result, "cuLibraryLoadData of the " + Describe() + (log[0] != '\0' ? std::string(": ") + log : ""));
   return library;
 }
+
+}  // namespace
 
 // A CUDA image taken apart.
 struct CudaImage {
@@ -93,6 +92,8 @@ Form& CudaImage::Choose(int major, int minor) const {
                     "; lower the program again with this architecture among the targets");
 }
 
+namespace {
+
 // Images stay for the life of the process, as the libraries loaded from them do: an executable may be rebuilt any time.
 std::shared_ptr<const CudaImage> Intern(const Image& image) {
   static auto* mutex = new std::mutex;  // never destroyed: XLA's threads may outlive static destructors
@@ -108,79 +109,14 @@ std::shared_ptr<const CudaImage> Intern(const Image& image) {
 struct CudaState {
   static constexpr const char* kTypeName = "jaxwarp_cuda_launch";
   static XLA_FFI_TypeId id;
-  Plan plan;
-  std::shared_ptr<const CudaImage> image;
-  std::array<std::atomic<cuda::Kernel>, kMaxDevices> kernels{};
+  CudaLaunch launch;
 
-  CudaState(Plan plan, std::shared_ptr<const CudaImage> image) : plan(std::move(plan)), image(std::move(image)) {
+  CudaState(const Attributes& attrs, std::string& subject) : launch(attrs, attrs, "image", subject) {
     counters.live_states.fetch_add(1, std::memory_order_relaxed);
   }
   ~CudaState() { counters.live_states.fetch_sub(1, std::memory_order_relaxed); }
 };
 XLA_FFI_TypeId CudaState::id{};
-
-// A device's primary context, current for as long as this lives.
-class PrimaryContext {
- public:
-  PrimaryContext(const Driver& driver, cuda::Device device) : driver_(driver), device_(device) {
-    cuda::Context context = nullptr;
-    driver_.Require(driver_.DevicePrimaryCtxRetain(&context, device_), "cuDevicePrimaryCtxRetain");
-    const cuda::Result pushed = driver_.CtxPushCurrent(context);
-    if (pushed != 0) driver_.DevicePrimaryCtxRelease(device_);
-    driver_.Require(pushed, "cuCtxPushCurrent");
-  }
-  ~PrimaryContext() {
-    cuda::Context context = nullptr;
-    driver_.CtxPopCurrent(&context);
-    driver_.DevicePrimaryCtxRelease(device_);
-  }
-  PrimaryContext(const PrimaryContext&) = delete;
-  PrimaryContext& operator=(const PrimaryContext&) = delete;
-
- private:
-  const Driver& driver_;
-  cuda::Device device_;
-};
-
-// The kernel for device `ordinal`. The first call for a device loads the code onto it: that may not happen while a
-// stream is being captured into a CUDA graph, so XLA's initialize stage, which is never captured, calls this first.
-cuda::Kernel KernelFor(CudaState& state, int ordinal) {
-  if (ordinal < 0 || ordinal >= kMaxDevices) RefuseInvalid("device ordinal " + std::to_string(ordinal) + " is too large");
-  std::atomic<cuda::Kernel>& slot = state.kernels[ordinal];
-  if (cuda::Kernel known = slot.load(std::memory_order_acquire)) return known;
-  const Driver& driver = Driver::Get();
-  driver.Require(driver.Init(0), "cuInit");
-  cuda::Device device = 0;
-  int major = 0, minor = 0;
-  driver.Require(driver.DeviceGet(&device, ordinal), "cuDeviceGet");
-  driver.Require(driver.DeviceGetAttribute(&major, cuda::kComputeCapabilityMajor, device), "cuDeviceGetAttribute");
-  driver.Require(driver.DeviceGetAttribute(&minor, cuda::kComputeCapabilityMinor, device), "cuDeviceGetAttribute");
-  Form& form = state.image->Choose(major, minor);
-  cuda::Kernel kernel = nullptr;
-  driver.Require(driver.LibraryGetKernel(&kernel, form.Load(driver), state.plan.symbol.c_str()),
-                 "cuLibraryGetKernel of '" + state.plan.symbol + "'");
-  const PrimaryContext current(driver, device);
-  cuda::Function function = nullptr;
-  driver.Require(driver.KernelGetFunction(&function, kernel), "cuKernelGetFunction");
-  slot.store(kernel, std::memory_order_release);
-  return kernel;
-}
-
-int DeviceOrdinal(const Frame* frame) {
-  XLA_FFI_DeviceOrdinal_Get_Args args{};
-  args.struct_size = XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE;
-  args.ctx = frame->ctx;
-  Require(frame->api, frame->api->XLA_FFI_DeviceOrdinal_Get(&args), "the device's number");
-  return args.device_ordinal;
-}
-
-cuda::Stream StreamOf(const Frame* frame) {
-  XLA_FFI_Stream_Get_Args args{};
-  args.struct_size = XLA_FFI_Stream_Get_Args_STRUCT_SIZE;
-  args.ctx = frame->ctx;
-  Require(frame->api, frame->api->XLA_FFI_Stream_Get(&args), "a CUDA stream");
-  return static_cast<cuda::Stream>(args.stream);
-}
 
 [[noreturn]] void RefuseWide(const std::string& what, int64_t value) {
   RefuseInvalid(what + " (" + std::to_string(value) +
@@ -221,12 +157,42 @@ cuda::Result LaunchWith(const Driver& driver, const cuda::LaunchConfig& config, 
   return driver.LaunchKernelEx(&config, reinterpret_cast<cuda::Function>(kernel), parameters.data(), nullptr);
 }
 
-void Run(CudaState& state, const Frame* frame) {
-  const Plan& plan = state.plan;
-  const Launch launch(plan, frame);
-  const cuda::Kernel kernel = KernelFor(state, DeviceOrdinal(frame));
+}  // namespace
+
+CudaLaunch::CudaLaunch(const Attributes& attrs, const Attributes& images, const std::string& image, std::string& subject)
+    : plan_(ParsePlan(attrs, Platform::kCuda, subject)),
+      image_(Intern(ParseImage(images.String(image), Platform::kCuda))),
+      kernels_(kMaxDevices) {
+  Driver::Get();  // without a driver, say so now
+}
+
+cuda::Kernel CudaLaunch::KernelFor(int ordinal) {
+  if (ordinal < 0 || ordinal >= kMaxDevices) RefuseInvalid("device ordinal " + std::to_string(ordinal) + " is too large");
+  std::atomic<cuda::Kernel>& slot = kernels_[ordinal];
+  if (cuda::Kernel known = slot.load(std::memory_order_acquire)) return known;
   const Driver& driver = Driver::Get();
-  const cuda::Stream stream = StreamOf(frame);
+  driver.Require(driver.Init(0), "cuInit");
+  const cuda::Device device = cuda::DeviceNumber(driver, ordinal);
+  int major = 0, minor = 0;
+  driver.Require(driver.DeviceGetAttribute(&major, cuda::kComputeCapabilityMajor, device), "cuDeviceGetAttribute");
+  driver.Require(driver.DeviceGetAttribute(&minor, cuda::kComputeCapabilityMinor, device), "cuDeviceGetAttribute");
+  Form& form = image_->Choose(major, minor);
+  cuda::Kernel kernel = nullptr;
+  driver.Require(driver.LibraryGetKernel(&kernel, form.Load(driver), plan_.symbol.c_str()),
+                 "cuLibraryGetKernel of '" + plan_.symbol + "'");
+  const cuda::PrimaryContext context(driver, device);
+  const cuda::CurrentContext current(driver, context.get());
+  cuda::Function function = nullptr;
+  driver.Require(driver.KernelGetFunction(&function, kernel), "cuKernelGetFunction");
+  slot.store(kernel, std::memory_order_release);
+  return kernel;
+}
+
+void CudaLaunch::Enqueue(const Frame* frame, int ordinal, cuda::Stream stream) {
+  const Plan& plan = plan_;
+  const Launch launch(plan, frame);
+  const cuda::Kernel kernel = KernelFor(ordinal);
+  const Driver& driver = Driver::Get();
   const int64_t blocks = launch.threads() == 0 ? 0 : BlockCount(plan, launch);
   for (int64_t parameter : plan.zero) {
     const XLA_FFI_Buffer& buffer = launch.parameter(parameter);
@@ -242,15 +208,17 @@ void Run(CudaState& state, const Frame* frame) {
   driver.Require(launch_with(driver, config, kernel, launch), "cuLaunchKernelEx");
 }
 
-// Runs `body(state)` with the kernel's name in whatever error comes out.
+namespace {
+
+// Runs `body(launch)` with the kernel's name in whatever error comes out.
 template <typename Body>
 XLA_FFI_Error* WithState(const Frame* frame, Body body) {
-  return Guard(frame->api, [&](std::string& kernel) {
+  return Guard(frame->api, [&](std::string& subject) {
     CudaState& state = GetState<CudaState>(frame);
     try {
-      body(state);
+      body(state.launch);
     } catch (...) {
-      kernel = state.plan.name;
+      subject = state.launch.Subject();
       throw;
     }
   });
@@ -262,26 +230,23 @@ XLA_FFI_Error* WithState(const Frame* frame, Body body) {
 JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cuda_instantiate(XLA_FFI_CallFrame* frame) {
   using namespace jaxwarp;
   if (IsMetadataQuery(frame)) return DescribeStateMaker<CudaState>(frame);
-  return Guard(frame->api, [&](std::string& kernel) {
+  return Guard(frame->api, [&](std::string& subject) {
     counters.instantiations.fetch_add(1, std::memory_order_relaxed);
-    Plan plan = ParsePlan(frame->attrs, Platform::kCuda, kernel);
-    auto image = Intern(ParseImage(frame->attrs, Platform::kCuda));
-    cuda::Driver::Get();  // without a driver, say so now
-    SetState(frame, std::make_unique<CudaState>(std::move(plan), std::move(image)));
+    SetState(frame, std::make_unique<CudaState>(Attributes(frame->attrs), subject));
   });
 }
 
 JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cuda_initialize(XLA_FFI_CallFrame* frame) {
   using namespace jaxwarp;
   if (IsMetadataQuery(frame)) return DescribeStateUser(frame);
-  return WithState(frame, [&](CudaState& state) { KernelFor(state, DeviceOrdinal(frame)); });
+  return WithState(frame, [&](CudaLaunch& launch) { launch.KernelFor(DeviceOrdinal(frame)); });
 }
 
 JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cuda_execute(XLA_FFI_CallFrame* frame) {
   using namespace jaxwarp;
   if (IsMetadataQuery(frame)) return DescribeStateUser(frame, XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE);
-  return WithState(frame, [&](CudaState& state) {
+  return WithState(frame, [&](CudaLaunch& launch) {
     counters.executions.fetch_add(1, std::memory_order_relaxed);
-    Run(state, frame);
+    launch.Enqueue(frame, DeviceOrdinal(frame), StreamOf(frame));
   });
 }

@@ -51,4 +51,10 @@ void Driver::Require(Result result, const std::string& what) const {
                                                  (text ? std::string(" (") + text + ")" : ""));
 }
 
+Device DeviceNumber(const Driver& driver, int ordinal) {
+  Device device = 0;
+  driver.Require(driver.DeviceGet(&device, ordinal), "cuDeviceGet");
+  return device;
+}
+
 }  // namespace jaxwarp::cuda

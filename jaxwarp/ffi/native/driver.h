@@ -17,6 +17,8 @@ using Stream = struct StreamOpaque*;
 using Library = struct LibraryOpaque*;
 using Kernel = struct KernelOpaque*;
 using Function = struct FunctionOpaque*;
+using Graph = struct GraphOpaque*;
+using GraphExec = struct GraphExecOpaque*;
 
 struct LaunchConfig {
   unsigned grid[3], block[3], shared_bytes;
@@ -26,6 +28,15 @@ struct LaunchConfig {
 };
 static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32, "layout of CUlaunchConfig");
 
+struct GraphUpdateResult {  // CUgraphExecUpdateResultInfo
+  int result;
+  void* node;
+  void* from;
+};
+
+constexpr unsigned kStreamNonBlocking = 1;  // CUstream_flags
+constexpr int kCaptureThreadLocal = 1;      // CUstreamCaptureMode
+constexpr int kCaptureNone = 0;             // CUstreamCaptureStatus
 constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;  // CUdevice_attribute
 constexpr int kErrorLogBuffer = 5, kErrorLogBufferSize = 6;                // CUjit_option
 
@@ -47,6 +58,19 @@ constexpr int kErrorLogBuffer = 5, kErrorLogBufferSize = 6;                // CU
   F(LibraryGetKernel, 12000, (Kernel*, Library, const char* name))                                               \
   F(KernelGetFunction, 12000, (Function*, Kernel))                                                               \
   F(MemsetD8Async, 3020, (DevicePointer, unsigned char value, size_t bytes, Stream))                             \
+  F(MemsetD16Async, 3020, (DevicePointer, unsigned short value, size_t count, Stream))                           \
+  F(MemsetD32Async, 3020, (DevicePointer, unsigned value, size_t count, Stream))                                 \
+  F(MemcpyDtoDAsync, 3020, (DevicePointer to, DevicePointer from, size_t bytes, Stream))                         \
+  F(StreamCreate, 2000, (Stream*, unsigned flags))                                                               \
+  F(StreamDestroy, 4000, (Stream))                                                                               \
+  F(StreamIsCapturing, 10000, (Stream, int* status))                                                             \
+  F(StreamBeginCapture, 10010, (Stream, int mode))                                                               \
+  F(StreamEndCapture, 10000, (Stream, Graph*))                                                                   \
+  F(GraphInstantiateWithFlags, 11040, (GraphExec*, Graph, unsigned long long flags))                             \
+  F(GraphExecUpdate, 12000, (GraphExec, Graph, GraphUpdateResult*))                                              \
+  F(GraphLaunch, 10000, (GraphExec, Stream))                                                                     \
+  F(GraphExecDestroy, 10000, (GraphExec))                                                                        \
+  F(GraphDestroy, 10000, (Graph))                                                                                \
   F(LaunchKernelEx, 11060, (const LaunchConfig*, Function, void** parameters, void** extra))
 
 struct Driver {
@@ -59,6 +83,42 @@ struct Driver {
 
   // Throws a Refusal that says what failed and why, unless `result` is success.
   void Require(Result result, const std::string& what) const;
+};
+
+Device DeviceNumber(const Driver& driver, int ordinal);
+
+// Keeps a device's primary context alive.
+class PrimaryContext {
+ public:
+  PrimaryContext(const Driver& driver, Device device) : driver_(driver), device_(device) {
+    driver_.Require(driver_.DevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
+  }
+  ~PrimaryContext() { driver_.DevicePrimaryCtxRelease(device_); }
+  PrimaryContext(const PrimaryContext&) = delete;
+  PrimaryContext& operator=(const PrimaryContext&) = delete;
+  Context get() const { return context_; }
+
+ private:
+  const Driver& driver_;
+  Device device_;
+  Context context_ = nullptr;
+};
+
+// Makes a context this thread's current one, for as long as this lives.
+class CurrentContext {
+ public:
+  CurrentContext(const Driver& driver, Context context) : driver_(driver) {
+    driver_.Require(driver_.CtxPushCurrent(context), "cuCtxPushCurrent");
+  }
+  ~CurrentContext() {
+    Context context = nullptr;
+    driver_.CtxPopCurrent(&context);
+  }
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+
+ private:
+  const Driver& driver_;
 };
 
 }  // namespace jaxwarp::cuda

@@ -34,9 +34,9 @@ class Refusal : public std::runtime_error {
   throw Refusal(XLA_FFI_Error_Code_INVALID_ARGUMENT, why);
 }
 
-inline XLA_FFI_Error* MakeError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const std::string& kernel,
+inline XLA_FFI_Error* MakeError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const std::string& subject,
                                 const char* why) {
-  const std::string message = "jaxwarp: " + (kernel.empty() ? "" : "kernel '" + kernel + "': ") + why;
+  const std::string message = "jaxwarp: " + (subject.empty() ? "" : subject + ": ") + why;
   XLA_FFI_Error_Create_Args args{};
   args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
   args.message = message.c_str();
@@ -44,17 +44,17 @@ inline XLA_FFI_Error* MakeError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
   return api->XLA_FFI_Error_Create(&args);
 }
 
-// Runs `body(kernel)`; `kernel` is the name it learns on the way, for the message of whatever it throws.
+// Runs `body(subject)`; `subject` is what it learns on the way about who speaks, for the message of whatever it throws.
 template <typename Body>
 XLA_FFI_Error* Guard(const XLA_FFI_Api* api, Body body) {
-  std::string kernel;
+  std::string subject;
   try {
-    body(kernel);
+    body(subject);
     return nullptr;
   } catch (const Refusal& refusal) {
-    return MakeError(api, refusal.code(), kernel, refusal.what());
+    return MakeError(api, refusal.code(), subject, refusal.what());
   } catch (const std::exception& error) {
-    return MakeError(api, XLA_FFI_Error_Code_INTERNAL, kernel, error.what());
+    return MakeError(api, XLA_FFI_Error_Code_INTERNAL, subject, error.what());
   }
 }
 

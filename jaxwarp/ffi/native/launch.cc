@@ -8,54 +8,9 @@ Counters counters;
 
 namespace {
 
-std::string Quoted(const char* name) { return std::string("attribute '") + name + "'"; }
-
-// The attribute `name`, or null. Attributes are few, so a search by comparison is enough.
-const void* Find(const XLA_FFI_Attrs& attrs, std::string_view name, XLA_FFI_AttrType* type) {
-  for (int64_t i = 0; i < attrs.size; ++i) {
-    if (std::string_view(attrs.names[i]->ptr, attrs.names[i]->len) != name) continue;
-    *type = attrs.types[i];
-    return attrs.attrs[i];
-  }
-  return nullptr;
-}
-
-template <typename T>
-const T& Need(const XLA_FFI_Attrs& attrs, const char* name, XLA_FFI_AttrType expected, const char* kind) {
-  XLA_FFI_AttrType type{};
-  const void* attr = Find(attrs, name, &type);
-  if (attr == nullptr) RefuseInvalid(Quoted(name) + " is missing");
-  if (type != expected) RefuseInvalid(Quoted(name) + " is not " + kind);
-  return *static_cast<const T*>(attr);
-}
-
-std::string_view NeedString(const XLA_FFI_Attrs& attrs, const char* name) {
-  const auto& span = Need<XLA_FFI_ByteSpan>(attrs, name, XLA_FFI_AttrType_STRING, "a string");
-  return {span.ptr, span.len};
-}
-
-int64_t NeedInteger(const XLA_FFI_Attrs& attrs, const char* name, int64_t low, int64_t high) {
-  const auto& scalar = Need<XLA_FFI_Scalar>(attrs, name, XLA_FFI_AttrType_SCALAR, "an int64");
-  if (scalar.dtype != XLA_FFI_DataType_S64) RefuseInvalid(Quoted(name) + " is not an int64");
-  const int64_t value = *static_cast<const int64_t*>(scalar.value);
-  if (value < low || value > high) RefuseInvalid(Quoted(name) + " is out of range: " + std::to_string(value));
-  return value;
-}
-
-std::vector<int64_t> NeedIntegers(const XLA_FFI_Attrs& attrs, const char* name, int64_t low, int64_t high) {
-  const auto& array = Need<XLA_FFI_Array>(attrs, name, XLA_FFI_AttrType_ARRAY, "an array of int64");
-  if (array.dtype != XLA_FFI_DataType_S64) RefuseInvalid(Quoted(name) + " is not an array of int64");
-  const auto* data = static_cast<const int64_t*>(array.data);
-  std::vector<int64_t> values(data, data + array.size);
-  for (int64_t value : values) {
-    if (value < low || value > high) RefuseInvalid(Quoted(name) + " has an entry out of range: " + std::to_string(value));
-  }
-  return values;
-}
-
 void RequireLength(const char* name, size_t got, size_t expected) {
   if (got == expected) return;
-  RefuseInvalid(Quoted(name) + " has " + std::to_string(got) + " entries where " + std::to_string(expected) +
+  RefuseInvalid("attribute '" + std::string(name) + "' has " + std::to_string(got) + " entries where " + std::to_string(expected) +
                 " are expected");
 }
 
@@ -65,7 +20,35 @@ std::vector<Plan::BufferAxis> Pairs(const std::vector<int64_t>& flat) {
   return pairs;
 }
 
-int ElementBytes(XLA_FFI_DataType dtype) {
+}  // namespace
+
+const XLA_FFI_Buffer& BufferNumber(const Frame* frame, int64_t number) {
+  const int64_t operands = frame->args.size;
+  if (number >= operands + frame->rets.size) {
+    RefuseInvalid("buffer " + std::to_string(number) + " does not exist: the call has " +
+                  std::to_string(operands + frame->rets.size) + " buffers");
+  }
+  const void* buffer = number < operands ? frame->args.args[number] : frame->rets.rets[number - operands];
+  return *static_cast<const XLA_FFI_Buffer*>(buffer);
+}
+
+uint32_t ReadU32(std::string_view bytes, size_t at) {
+  uint32_t value = 0;
+  for (int i = 3; i >= 0; --i) value = value << 8 | static_cast<uint8_t>(bytes[at + i]);
+  return value;
+}
+
+uint64_t ReadU64(std::string_view bytes, size_t at) {
+  return uint64_t{ReadU32(bytes, at + 4)} << 32 | ReadU32(bytes, at);
+}
+
+int64_t ElementCount(const XLA_FFI_Buffer& buffer) {
+  int64_t count = 1;
+  for (int64_t axis = 0; axis < buffer.rank; ++axis) count *= buffer.dims[axis];
+  return count;
+}
+
+static int ElementBytes(XLA_FFI_DataType dtype) {
   switch (dtype) {
     case XLA_FFI_DataType_PRED:
     case XLA_FFI_DataType_S8:
@@ -88,55 +71,27 @@ int ElementBytes(XLA_FFI_DataType dtype) {
     case XLA_FFI_DataType_C128:
       return 16;
     default:
-      RefuseInvalid("a buffer that is to be cleared has an element type that jaxwarp does not know");
+      RefuseInvalid("a buffer that is to be cleared or copied has an element type that jaxwarp does not know");
   }
-}
-
-// Buffers are numbered operands first, then results.
-const XLA_FFI_Buffer& BufferNumber(const Frame* frame, int64_t number) {
-  const int64_t operands = frame->args.size;
-  if (number >= operands + frame->rets.size) {
-    RefuseInvalid("buffer " + std::to_string(number) + " does not exist: the call has " +
-                  std::to_string(operands + frame->rets.size) + " buffers");
-  }
-  const void* buffer = number < operands ? frame->args.args[number] : frame->rets.rets[number - operands];
-  return *static_cast<const XLA_FFI_Buffer*>(buffer);
-}
-
-}  // namespace
-
-uint32_t ReadU32(std::string_view bytes, size_t at) {
-  uint32_t value = 0;
-  for (int i = 3; i >= 0; --i) value = value << 8 | static_cast<uint8_t>(bytes[at + i]);
-  return value;
-}
-
-uint64_t ReadU64(std::string_view bytes, size_t at) {
-  return uint64_t{ReadU32(bytes, at + 4)} << 32 | ReadU32(bytes, at);
-}
-
-int64_t ElementCount(const XLA_FFI_Buffer& buffer) {
-  int64_t count = 1;
-  for (int64_t axis = 0; axis < buffer.rank; ++axis) count *= buffer.dims[axis];
-  return count;
 }
 
 int64_t ByteCount(const XLA_FFI_Buffer& buffer) { return ElementCount(buffer) * ElementBytes(buffer.dtype); }
 
-Plan ParsePlan(const XLA_FFI_Attrs& attrs, Platform platform, std::string& kernel) {
+Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject) {
   constexpr int64_t kMax = INT64_MAX;
   Plan plan;
-  kernel = plan.name = NeedString(attrs, "name");
-  plan.symbol = NeedString(attrs, "symbol");
-  plan.buffers = NeedIntegers(attrs, "buffers", 0, kMax);
+  plan.name = attrs.String("name");
+  subject = plan.Subject();
+  plan.symbol = attrs.String("symbol");
+  plan.buffers = attrs.Integers("buffers", 0, kMax);
   const auto parameters = static_cast<int64_t>(plan.buffers.size());
-  plan.ranks = NeedIntegers(attrs, "ranks", 0, kMax);
+  plan.ranks = attrs.Integers("ranks", 0, kMax);
   RequireLength("ranks", plan.ranks.size(), plan.buffers.size());
-  plan.zero = NeedIntegers(attrs, "zero", 0, parameters - 1);
+  plan.zero = attrs.Integers("zero", 0, parameters - 1);
 
-  plan.grid = NeedIntegers(attrs, "grid", -1, kMax);
+  plan.grid = attrs.Integers("grid", -1, kMax);
   if (plan.grid.empty()) RefuseInvalid("attribute 'grid' is empty");
-  const std::vector<int64_t> from = NeedIntegers(attrs, "grid_from", -1, kMax);
+  const std::vector<int64_t> from = attrs.Integers("grid_from", -1, kMax);
   RequireLength("grid_from", from.size(), 2 * plan.grid.size());
   plan.grid_from = Pairs(from);
   for (size_t i = 0; i < plan.grid.size(); ++i) {
@@ -147,7 +102,7 @@ Plan ParsePlan(const XLA_FFI_Attrs& attrs, Platform platform, std::string& kerne
     }
   }
 
-  const std::vector<int64_t> geometry = NeedIntegers(attrs, "geometry", -1, kMax);
+  const std::vector<int64_t> geometry = attrs.Integers("geometry", -1, kMax);
   if (geometry.size() % 2 != 0) RefuseInvalid("attribute 'geometry' has an odd number of entries");
   plan.geometry = Pairs(geometry);
   for (const auto& [parameter, axis] : plan.geometry) {
@@ -160,19 +115,18 @@ Plan ParsePlan(const XLA_FFI_Attrs& attrs, Platform platform, std::string& kerne
   }
 
   if (platform == Platform::kCpu) {
-    plan.grain = NeedInteger(attrs, "grain", 1, kMax);
+    plan.grain = attrs.Integer("grain", 1, kMax);
   } else {
-    plan.block = NeedInteger(attrs, "block", 1, 1024);
-    plan.index_bits = NeedInteger(attrs, "index_bits", 32, 64);
+    plan.block = attrs.Integer("block", 1, 1024);
+    plan.index_bits = attrs.Integer("index_bits", 32, 64);
     if (plan.index_bits != 32 && plan.index_bits != 64) RefuseInvalid("attribute 'index_bits' is neither 32 nor 64");
   }
   return plan;
 }
 
-Image ParseImage(const XLA_FFI_Attrs& attrs, Platform platform) {
+Image ParseImage(std::string_view image, Platform platform) {
   constexpr std::string_view kMagic("JAXWARP\0", 8);
   constexpr size_t kHeader = 56, kLengthAt = 16, kDigestAt = 24;
-  const std::string_view image = NeedString(attrs, "image");
   const auto refuse = [](const std::string& why) {
     throw Refusal(XLA_FFI_Error_Code_DATA_LOSS,
                   "the code image is damaged (" + why + "); trace and lower the program again to rebuild it");
@@ -242,5 +196,9 @@ JAXWARP_EXPORT int64_t jaxwarp_counter(const char* name) {
   if (wanted == "images_loaded") return counters.images_loaded;
   if (wanted == "executions") return counters.executions;
   if (wanted == "live_states") return counters.live_states;
+  if (wanted == "captures") return counters.captures;
+  if (wanted == "graph_updates") return counters.graph_updates;
+  if (wanted == "graph_launches") return counters.graph_launches;
+  if (wanted == "live_graphs") return counters.live_graphs;
   return -1;
 }

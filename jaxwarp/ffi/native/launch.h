@@ -1,4 +1,4 @@
-// What the CPU and the CUDA handler share: the attributes of a launch, its code image, its buffers and its geometry.
+// What the CPU and the CUDA handlers share: the attributes of a launch, its code image, its buffers and its geometry.
 // The contract is docs/design/0002-launch-abi.md.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attributes.h"
 #include "frame.h"
 #include "sha256.h"
 
@@ -17,6 +18,7 @@ namespace jaxwarp {
 // Numbers for tests, read through jaxwarp_counter().
 struct Counters {
   std::atomic<int64_t> instantiations{0}, images_loaded{0}, executions{0}, live_states{0};
+  std::atomic<int64_t> captures{0}, graph_updates{0}, graph_launches{0}, live_graphs{0};
 };
 extern Counters counters;
 
@@ -53,17 +55,20 @@ struct Plan {
   std::vector<int64_t> buffers, ranks, grid, zero;
   std::vector<BufferAxis> grid_from, geometry;
   int64_t grain = 1, block = 0, index_bits = 0;
+
+  // Who speaks, in an error.
+  std::string Subject() const { return "kernel '" + name + "'"; }
 };
 
-// Decodes the attributes. `kernel` receives the kernel's name as soon as it is known.
-Plan ParsePlan(const XLA_FFI_Attrs& attrs, Platform platform, std::string& kernel);
+// Decodes the attributes. `subject` receives the kernel's name as soon as it is known.
+Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject);
 
-// The payload of the `image` attribute, after every check its header allows; it points into the attribute.
+// The payload of an image, after every check its header allows; it points into the image.
 struct Image {
   std::string_view payload;
   Digest digest;
 };
-Image ParseImage(const XLA_FFI_Attrs& attrs, Platform platform);
+Image ParseImage(std::string_view image, Platform platform);
 
 // The buffers of one call in parameter order, checked against the plan, and the extents that follow from them.
 class Launch {
@@ -84,6 +89,9 @@ class Launch {
   SmallArray<int64_t, 16> geometry_;
   int64_t rows_ = 1, columns_ = 1, threads_ = 0;
 };
+
+// Buffers are numbered operands first, then results.
+const XLA_FFI_Buffer& BufferNumber(const Frame* frame, int64_t number);
 
 int64_t ElementCount(const XLA_FFI_Buffer& buffer);
 int64_t ByteCount(const XLA_FFI_Buffer& buffer);

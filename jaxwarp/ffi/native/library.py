@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 TARGET = "jaxwarp_launch"
+PROGRAM_TARGET = "jaxwarp_program"
 
 Loader = Callable[[bytes, str, str], int]
 """Makes machine code of a CPU payload: (payload, digest, symbol) -> address of the function."""
@@ -66,7 +67,11 @@ def find_library() -> Path:
 
 
 def counter(name: str) -> int:
-    """A number the native library keeps, for tests: instantiations, images_loaded, executions or live_states."""
+    """A number the native library keeps, for tests.
+
+    These are: instantiations, images_loaded, executions, live_states; of CUDA graphs captures, graph_updates,
+    graph_launches, live_graphs.
+    """
     value = load_library().jaxwarp_counter(name.encode())
     if value < 0:
         raise KeyError(name)
@@ -121,7 +126,7 @@ _callback: Any = None  # C++ holds its address, so it lives as long as the proce
 
 
 def register(loader: Loader) -> None:
-    """Registers the handlers of `jaxwarp_launch` with JAX, for the CPU and for CUDA.
+    """Registers the handlers of `jaxwarp_launch` and `jaxwarp_program` with JAX, for the CPU and for CUDA.
 
     A second call only replaces the loader.
 
@@ -138,7 +143,7 @@ def register(loader: Loader) -> None:
         _callback = _make_callback(_load)
         library.jaxwarp_set_loader(_callback)
         for platform, stages in _STAGES.items():
-            handlers = {
-                stage: jax.ffi.pycapsule(getattr(library, f"jaxwarp_{platform.lower()}_{stage}")) for stage in stages
-            }
-            jax.ffi.register_ffi_target(TARGET, handlers, platform=platform)
+            for target, prefix in ((TARGET, ""), (PROGRAM_TARGET, "program_")):
+                functions = {stage: getattr(library, f"jaxwarp_{platform.lower()}_{prefix}{stage}") for stage in stages}
+                handlers = {stage: jax.ffi.pycapsule(function) for stage, function in functions.items()}
+                jax.ffi.register_ffi_target(target, handlers, platform=platform)

@@ -1,0 +1,27 @@
+// The attributes of a custom call, by name and with checks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frame.h"
+
+namespace jaxwarp {
+
+// The attributes of a call, or those of them whose names start with a prefix, under the rest of their names.
+class Attributes {
+ public:
+  explicit Attributes(const XLA_FFI_Attrs& attrs, std::string prefix = "") : attrs_(attrs), prefix_(std::move(prefix)) {}
+
+  std::string_view String(const std::string& name) const;
+  int64_t Integer(const std::string& name, int64_t low, int64_t high) const;
+  std::vector<int64_t> Integers(const std::string& name, int64_t low, int64_t high) const;
+
+ private:
+  const XLA_FFI_Attrs& attrs_;
+  std::string prefix_;
+};
+
+}  // namespace jaxwarp

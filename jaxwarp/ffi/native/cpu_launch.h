@@ -1,0 +1,28 @@
+// One launch on the CPU.
+#pragma once
+
+#include <string>
+
+#include "launch.h"
+
+namespace jaxwarp {
+
+using CpuFunction = void (*)(void* const* buffers, const int64_t* geometry, int64_t row_begin, int64_t row_end,
+                             int64_t col_begin, int64_t col_end);
+
+class CpuLaunch {
+ public:
+  // Loads the code, which is attribute `image` of `images`.
+  CpuLaunch(const Attributes& attrs, const Attributes& images, const std::string& image, std::string& subject);
+
+  // Runs the kernel on the buffers of `frame`, on XLA's thread pool where that is worth it.
+  void Run(const Frame* frame) const;
+
+  std::string Subject() const { return plan_.Subject(); }
+
+ private:
+  Plan plan_;
+  CpuFunction function_;
+};
+
+}  // namespace jaxwarp
