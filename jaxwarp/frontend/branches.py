@@ -26,22 +26,22 @@ from jaxwarp.ir import nodes as ir
 def execute(frame: Frame, statements: Sequence[ast.stmt], live: frozenset[str]) -> None:
     """Lowers statements in order; `live` are the names read after them."""
     live |= frame.exit_live
-    for position, node in enumerate(statements):
-        rest = statements[position + 1 :]
+    after = frame.liveness.after_each(statements, live)
+    for end, node in enumerate(statements, 1):
         if isinstance(node, ast.If):
             with frame.at(node):
-                if _conditional(frame, node, rest, live):
+                if _conditional(frame, node, statements[end:], live, after[end] | frame.exit_live):
                     return
         else:
-            frame.perform(node, frame.liveness.before(rest, live) | frame.exit_live)
-        if not rest:
+            frame.perform(node, after[end] | frame.exit_live)
+        if end == len(statements):
             return
         exited = exit_condition(frame)
         if exited is True:
             return
         if exited is not False:
             with frame.at(node):
-                split(frame, exited, [], rest, live, cleared=True)
+                split(frame, exited, [], statements[end:], live, cleared=True)
             return
 
 
@@ -56,10 +56,14 @@ def exit_condition(frame: Frame) -> bool | ir.Value:
     return result
 
 
-def _conditional(frame: Frame, node: ast.If, rest: Sequence[ast.stmt], live: frozenset[str]) -> bool:
-    """Lowers an `if`. True: and the statements after it, in the branch that goes on."""
+def _conditional(
+    frame: Frame, node: ast.If, rest: Sequence[ast.stmt], live: frozenset[str], after: frozenset[str]
+) -> bool:
+    """Lowers an `if`. True: and the statements after it, in the branch that goes on.
+
+    `live` are the names read after `rest`, `after` those read from its start on.
+    """
     test = frame.test(node.test)
-    after = frame.liveness.before(rest, live) | frame.exit_live
     if isinstance(test, bool):
         execute(frame, node.body if test else node.orelse, after)
         return False

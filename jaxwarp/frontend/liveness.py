@@ -19,18 +19,29 @@ class Liveness:
         """Names read anywhere in a node."""
         found = self._uses.get(node)
         if found is None:
-            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-            names |= {
-                n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
-            }
-            found = self._uses[node] = frozenset(names)
+            found = self._uses[node] = self._read(node)
         return found
+
+    def _read(self, node: ast.AST) -> frozenset[str]:
+        # By way of the children, whose answers are kept: branches in branches are asked about at every level.
+        if isinstance(node, ast.Name):
+            return frozenset((node.id,)) if isinstance(node.ctx, ast.Load) else frozenset()
+        read = frozenset[str]().union(*map(self.uses, ast.iter_child_nodes(node)))
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            read |= {node.target.id}
+        return read
 
     def before(self, statements: Sequence[ast.stmt], live: frozenset[str]) -> frozenset[str]:
         """Names that may be read from the start of `statements` on, if `live` are those read after them."""
+        return self.after_each(statements, live)[0]
+
+    def after_each(self, statements: Sequence[ast.stmt], live: frozenset[str]) -> list[frozenset[str]]:
+        """Names that may be read from each statement on; in the end `live`, those read after all of them."""
+        found = [live]
         for node in reversed(statements):
             live = (live - _overwritten(node)) | self.uses(node)
-        return live
+            found.append(live)
+        return found[::-1]
 
 
 def _overwritten(node: ast.stmt) -> frozenset[str]:
