@@ -61,6 +61,7 @@ class FunctionText:
         self.lines: list[str] = []
         self.allocas: list[str] = []
         self.declarations: dict[str, None] = {}
+        self.helpers: dict[str, str] = {}  # functions of the same module, by name
         self.libm: dict[str, None] = {}
         self.label = "entry"  # of the open basic block
         self._count = 0

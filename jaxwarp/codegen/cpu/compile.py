@@ -20,6 +20,7 @@ import llvmlite.binding as llvm
 
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.cpu.function import emit_function
+from jaxwarp.codegen.cpu.memory import HELPER_PREFIX
 from jaxwarp.codegen.cpu.target import Machine, choose_grain, choose_width, host
 from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
@@ -28,9 +29,12 @@ from jaxwarp.ir.nodes import Kernel
 logger = logging.getLogger(__name__)
 
 # Raise it when machine code made from equal bitcode would differ.
-_PIPELINE = "1"
-# At 3 LLVM also copies loops to take tests out of them: twice the code and the time, for code that is seldom hot.
+_PIPELINE = "2"
+# Of the code generator. Operations are simplified, shared and moved already, see passes/, so that what is left to do is
+# done by LLVM's first level: measured, no kernel runs faster for the second one, which takes twice as long (and half as
+# long again for passes over modules), and some run slower for how it mixes their loads and arithmetic.
 _OPTIMISATION = 2
+_SIMPLIFICATION = 1
 
 # The functions of the C library that code may call: those of builtins, and those LLVM may make of their intrinsics.
 # fmt: off
@@ -105,14 +109,31 @@ def compile_object(payload: bytes, machine: Machine, assembly: bool = False) -> 
         generator = owned.enter_context(machine.target_machine(_OPTIMISATION))
         module.triple = machine.triple
         module.data_layout = str(generator.target_data)
-        options = owned.enter_context(llvm.create_pipeline_tuning_options(speed_level=_OPTIMISATION))
+        options = owned.enter_context(llvm.create_pipeline_tuning_options(speed_level=_SIMPLIFICATION))
         # Lanes are vectorised already. The vectorisers would only look for work.
         options.loop_vectorization = False
         options.slp_vectorization = False
         builder = owned.enter_context(llvm.create_pass_builder(generator, options))
-        passes = owned.enter_context(builder.getModulePassManager())
-        passes.run(module, builder)
+        _place_helpers(module, machine, builder)
+        passes = owned.enter_context(builder.getFunctionPassManager())
+        passes.add_loop_unroll_pass()
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
         return generator.emit_assembly(module).encode() if assembly else generator.emit_object(module)
+
+
+def _place_helpers(module: llvm.ModuleRef, machine: Machine, builder: llvm.PassBuilder) -> None:
+    """Puts helpers where they are called if that takes no more code than the call."""
+    helpers = [f for f in module.functions if f.name.startswith(HELPER_PREFIX)]
+    if not helpers or not machine.has_gather:
+        return
+    for helper in helpers:
+        helper.add_function_attribute("alwaysinline")
+    with llvm.create_new_module_pass_manager() as inline:
+        inline.add_always_inliner_pass()
+        inline.add_global_dead_code_eliminate_pass()
+        inline.run(module, builder)
 
 
 def _llvm_version() -> str:
@@ -148,7 +169,7 @@ def load_bitcode(payload: bytes, digest: str, symbol: str) -> int:
 
 
 def _identity(machine: Machine) -> tuple[str, ...]:
-    return machine.triple, machine.cpu, machine.features, str(_OPTIMISATION)
+    return machine.triple, machine.cpu, machine.features, str(_OPTIMISATION), str(_SIMPLIFICATION)
 
 
 class _Linker:

@@ -193,7 +193,7 @@ class Emitter:
         if is_cheap(block):
             self.block(block)
             return [lanes.vector(v) for v in block.results]
-        mask = lanes.both(lanes.mask, condition if is_then else lanes.negate(condition))
+        mask = lanes.seal(lanes.both(lanes.mask, condition if is_then else lanes.negate(condition)))
         inside, after = function.new_label("on"), function.new_label("off")
         function.line(f"br i1 {lanes.any(mask)}, label %{inside}, label %{after}")
         before = function.label

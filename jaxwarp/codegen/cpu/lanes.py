@@ -17,6 +17,8 @@ from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Value
 from jaxwarp.types import Scalar, bool_
 
+_SEALED_DEPTH = 4
+
 
 class Lanes:
     """Operands of the IR's values in the code written so far.
@@ -25,6 +27,7 @@ class Lanes:
         one, many: builders of scalar and of vector operations.
         widened: i64 operands that equal scalars of other types.
         mask: the lanes that are on, or None when all are.
+        is_rest: whether this is the body for chunks of which some lanes are off, which runs seldom.
     """
 
     def __init__(self, frame: Frame, function: FunctionText, width: int, strides: Strides, mask: str | None):
@@ -33,6 +36,7 @@ class Lanes:
         self.width = width
         self.strides = strides
         self.mask = mask
+        self.is_rest = mask is not None
         self.one = VectorBuilder(1, function)
         self.many = VectorBuilder(width, function)
         self.widened: dict[str, str] = {}
@@ -102,6 +106,22 @@ class Lanes:
             found = self._derived[key] = make()
             self._added[-1].append(key)
         return found
+
+    def seal(self, mask: str) -> str:
+        """The mask, made anew every few regions deep.
+
+        LLVM compares each condition with those that its mask is made of, and these again with all others, in time that
+        grows with the square of their number, or worse. It does not look through a fence, which costs an instruction.
+        """
+        if self.width == 1 or len(self._added) % _SEALED_DEPTH:
+            return mask
+        integers, floats = self.many.wide("i32"), self.many.wide("float")
+        name = f"{floats} @llvm.arithmetic.fence.v{self.width}f32"
+        self.function.declare(f"declare {name}({floats})")
+        inst = self.function.inst
+        wide = inst(f"sext {self.many.mask_type} {mask} to {integers}")
+        wide = inst(f"call {name}({floats} {inst(f'bitcast {integers} {wide} to {floats}')})")
+        return inst(f"icmp slt {integers} {inst(f'bitcast {floats} {wide} to {integers}')}, zeroinitializer")
 
     @contextmanager
     def region(self, mask: str | None) -> Iterator[None]:

@@ -21,6 +21,10 @@ from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.ir.nodes import Load, Param, Store, Value
 from jaxwarp.types import Scalar, bool_, int32
 
+# Without instructions for them, a gather or scatter under a mask is a branch for every lane: much code. The body that
+# runs seldom calls functions for them, of names that start so, which are inlined only where there are instructions.
+HELPER_PREFIX = "lanes."
+
 # Wide accesses to more components than this cost more in shuffles than gathers do: measured, matrices of 3 by 3 gain a
 # quarter, those of 4 by 4 lose, and take LLVM three times as long.
 MAX_GROUP = 9
@@ -227,9 +231,18 @@ def _gather(lanes: Lanes, place: Place) -> str:
     name = f"{wide} @llvm.masked.gather.{_suffix(lanes, type_)}.v{lanes.width}p0"
     lanes.function.declare(f"declare {name}({pointers}, i32, {mask_type}, {wide})")
     at, mask = element_pointers(lanes, place), lanes.mask_operand()
-    return lanes.function.inst(
-        f"call {name}({pointers} {at}, i32 {place.dtype.bytes}, {mask_type} {mask}, {wide} zeroinitializer)"
+
+    def call(at: str, mask: str) -> str:
+        return f"call {name}({pointers} {at}, i32 {place.dtype.bytes}, {mask_type} {mask}, {wide} zeroinitializer)"
+
+    if not lanes.is_rest:
+        return lanes.function.inst(call(at, mask))
+    helper = f"{HELPER_PREFIX}gather.{_suffix(lanes, type_)}"
+    lanes.function.helpers[helper] = (
+        f"define internal {wide} @{helper}({pointers} %at, {mask_type} %mask) #2 {{\n"
+        f"  %found = {call('%at', '%mask')}\n  ret {wide} %found\n}}"
     )
+    return lanes.function.inst(f"call {wide} @{helper}({pointers} {at}, {mask_type} {mask}) #2")
 
 
 def _suffix(lanes: Lanes, type_: str) -> str:
@@ -355,7 +368,19 @@ def _scatter(lanes: Lanes, place: Place, value: str) -> None:
     name = f"void @llvm.masked.scatter.{_suffix(lanes, type_)}.v{lanes.width}p0"
     lanes.function.declare(f"declare {name}({wide}, {pointers}, i32, {mask_type})")
     at, mask, align = element_pointers(lanes, place), lanes.mask_operand(), place.dtype.bytes
-    lanes.function.line(f"call {name}({wide} {value}, {pointers} {at}, i32 {align}, {mask_type} {mask})")
+
+    def call(value: str, at: str, mask: str) -> str:
+        return f"call {name}({wide} {value}, {pointers} {at}, i32 {align}, {mask_type} {mask})"
+
+    if not lanes.is_rest:
+        lanes.function.line(call(value, at, mask))
+        return
+    helper = f"{HELPER_PREFIX}scatter.{_suffix(lanes, type_)}"
+    lanes.function.helpers[helper] = (
+        f"define internal void @{helper}({wide} %value, {pointers} %at, {mask_type} %mask) #2 {{\n"
+        f"  {call('%value', '%at', '%mask')}\n  ret void\n}}"
+    )
+    lanes.function.line(f"call void @{helper}({wide} {value}, {pointers} {at}, {mask_type} {mask}) #2")
 
 
 def store_group_size(lanes: Lanes, ops: Sequence[Store]) -> int:

@@ -44,6 +44,11 @@ class Machine:
         )
 
     @property
+    def has_gather(self) -> bool:
+        """Gathers and scatters under a mask are single instructions, and LLVM uses them."""
+        return "+avx512f" in self.features.split(",") or self.cpu == "x86-64-v4"
+
+    @property
     def vector_bits(self) -> int:
         """The width of the vector registers."""
         enabled = set(self.features.split(","))

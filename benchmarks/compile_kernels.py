@@ -1,0 +1,104 @@
+"""Kernels of any size, made as text: what compile.py times, and what the tests of linear cost count."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import jaxwarp as wp
+
+# Operations in branches that most lanes take together: nothing here is folded, shared or moved away.
+_HEAD = [
+    "@wp.kernel",
+    "def generated(x: wp.array[float], n: wp.array[int], y: wp.array[float]):",
+    "    i = wp.tid()",
+    "    v = x[i]",
+    "    k = n[i]",
+]
+_TAIL = ["    y[i] = v"]
+
+
+def make(lines: list[str], functions: list[str] | None = None) -> Any:
+    """The kernel with these lines in its middle: `v` is a float to change, `k` an integer to look at."""
+    text = [*(functions or []), *_HEAD, *("    " + line for line in lines), *_TAIL]
+    name = f"<generated {hash(tuple(text)):x}>"
+    linecache.cache[name] = (1, None, [line + "\n" for line in text], name)
+    scope: dict[str, Any] = {"wp": wp, "__name__": "generated"}
+    exec(compile("\n".join(text), name, "exec"), scope)
+    return scope["generated"]
+
+
+def _step(n: int) -> str:
+    """One line of two operations."""
+    return f"v = v * {1 + n % 7 / 8} + {n % 5}.5"
+
+
+def straight(operations: int) -> Any:
+    """Lines one after the other."""
+    return make([_step(n) for n in range(operations // 2)])
+
+
+def memory(operations: int) -> Any:
+    """Loads at neighbours and sums."""
+    return make([f"v = v + x[i + {n % 50}]" for n in range(operations // 3)])
+
+
+def loops(operations: int) -> Any:
+    """Loops of three operations, one after the other."""
+    lines: list[str] = []
+    for n in range(operations // 8):
+        lines += [f"for j{n} in range(k):", f"    v = v * 1.5 + float(j{n})"]
+    return make(lines)
+
+
+def branches(operations: int) -> Any:
+    """Branches with a branch on the other side, one after the other."""
+    lines: list[str] = []
+    for n in range(operations // 12):
+        lines += [f"if k > {n % 97}:"] + [f"    {_step(m)}" for m in range(n, n + 3)]
+        lines += ["else:", f"    v = x[i + {n % 10}]"]
+    return make(lines)
+
+
+def nested(depth: int) -> Any:
+    """Branches within each other, with work at every level."""
+    lines = []
+    for n in range(min(depth, 90)):
+        indent = "    " * min(n, 90)  # CPython's parser takes at most 100 levels
+        lines += [f"{indent}if k > {n}:", f"{indent}    v = wp.sqrt(v + {n}.5)"]
+    return make(lines[: 2 * 90])
+
+
+def elifs(arms: int) -> Any:
+    """One test after the other, each with a body of its own."""
+    lines = ["if k == -1:", "    v = 0.0"]
+    for n in range(arms):
+        lines += [f"elif k == {n}:", f"    v = wp.sqrt(v * {n}.5 + 1.0)"]
+    return make(lines)
+
+
+def calls(operations: int) -> Any:
+    """Calls of functions that call functions."""
+    functions = [
+        "@wp.func",
+        "def inner(a: float, b: float):",
+        "    if a > b:",
+        "        return a * b + 1.0",
+        "    return a + b",
+        "@wp.func",
+        "def outer(a: float, b: float):",
+        "    return inner(a, b) + inner(b, a)",
+    ]
+    return make([f"v = outer(v, {n % 9}.25)" for n in range(operations // 14)], functions)
+
+
+FAMILIES: dict[str, Callable[[int], Any]] = {
+    "straight": straight,
+    "memory": memory,
+    "loops": loops,
+    "branches": branches,
+    "nested": nested,
+    "elifs": elifs,
+    "calls": calls,
+}
