@@ -20,6 +20,7 @@ import llvmlite.binding as llvm
 
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.cpu.function import emit_function
+from jaxwarp.codegen.cpu.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.memory import HELPER_PREFIX
 from jaxwarp.codegen.cpu.target import Machine, choose_grain, choose_width, host
 from jaxwarp.deep import roomy
@@ -35,6 +36,10 @@ _PIPELINE = "2"
 # long again for passes over modules), and some run slower for how it mixes their loads and arithmetic.
 _OPTIMISATION = 2
 _SIMPLIFICATION = 1
+
+# LLVM looks at all loops of the function for each change to one of them. For code of more loops than this, the passes
+# over loops are left out. A loop takes this much bitcode, at least.
+_MANY_LOOPS, _LOOP_BYTES = 128, 200
 
 # The functions of the C library that code may call: those of builtins, and those LLVM may make of their intrinsics.
 # fmt: off
@@ -115,12 +120,28 @@ def compile_object(payload: bytes, machine: Machine, assembly: bool = False) -> 
         options.slp_vectorization = False
         builder = owned.enter_context(llvm.create_pass_builder(generator, options))
         _place_helpers(module, machine, builder)
-        passes = owned.enter_context(builder.getFunctionPassManager())
-        passes.add_loop_unroll_pass()
+        passes = owned.enter_context(_passes(module, builder, len(payload)))
         for function in module.functions:
             if not function.is_declaration:
                 passes.run(function, builder)
         return generator.emit_assembly(module).encode() if assembly else generator.emit_object(module)
+
+
+def _passes(module: llvm.ModuleRef, builder: llvm.PassBuilder, size: int) -> llvm.FunctionPassManager:
+    loops = 0
+    if size > _MANY_LOOPS * _LOOP_BYTES:  # counting takes time
+        blocks = (block.name for function in module.functions for block in function.blocks)
+        loops = sum(name.startswith(LOOP_HEADERS) for name in blocks)
+    if loops <= _MANY_LOOPS:
+        passes = builder.getFunctionPassManager()
+        passes.add_loop_unroll_pass()
+        return passes
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_dead_code_elimination_pass()
+    return passes
 
 
 def _place_helpers(module: llvm.ModuleRef, machine: Machine, builder: llvm.PassBuilder) -> None:

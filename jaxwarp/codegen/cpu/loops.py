@@ -8,6 +8,10 @@ from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder
 from jaxwarp.types import Scalar
 
 
+# What the names of the header blocks of a kernel's loops start with.
+LOOP_HEADERS = ("for", "while")
+
+
 class Loop:
     """The header block of a loop under construction: phis whose second arm comes at the end."""
 
