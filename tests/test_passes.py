@@ -636,6 +636,17 @@ def in_loop(build: Builder, start: int, stop: int, step: int, body: Callable[[Va
     build.for_(c(build, start), c(build, stop), c(build, step), [], lambda k: (body(k), ())[1])
 
 
+def below(build: Builder, index: Value, out: Param, axis: int) -> Value:
+    return op(build, "lt", index, build.size(out, axis))
+
+
+def guard(build: Builder, condition: Value, then: Callable[[], Any] | None, orelse: Callable[[], Any] | None = None):
+    def run(body: Callable[[], Any] | None) -> Callable[[], Sequence[Value]]:
+        return lambda: (body() if body else None, ())[1]
+
+    build.if_(condition, run(then), run(orelse))
+
+
 def cast(build: Builder, value: Value, dtype: Scalar) -> Value:
     return op(build, "cast", value, dtype=dtype)
 
@@ -665,6 +676,37 @@ COVERED: list[tuple[Sequence[Any], Sequence[Any], Body]] = [
     ((ROW,), (ROW, 2), lambda b, o, t: [store(b, o, t[0], c(b, k)) for k in (0, 1)]),
     ((0,), (0,), lambda b, o, t: store(b, o, t[0])),
     ((4,), (0,), lambda b, o, t: None),
+    # Guards
+    ((4,), (4,), lambda b, o, t: guard(b, below(b, t[0], o, 0), lambda: store(b, o, t[0]))),
+    ((4,), (4,), lambda b, o, t: guard(b, op(b, "lt", t[0], c(b, 9)), lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, below(b, t[0], o, 0), lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "gt", b.size(o, 0), t[0]), lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "le", t[0], c(b, 4)), lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "ge", c(b, 4), t[0]), lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "ge", t[0], b.size(o, 0)), None, lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(
+        b, op(b, "logical_not", op(b, "lt", t[0], c(b, 5))), None, lambda: store(b, o, t[0]))),
+    ((8, 8), (5, 7), lambda b, o, t: guard(
+        b, op(b, "logical_and", below(b, t[0], o, 0), below(b, t[1], o, 1)), lambda: store(b, o, t[0], t[1]))),
+    ((8, 8), (7, 5), lambda b, o, t: guard(b, op(b, "logical_or", op(b, "ge", t[1], b.size(o, 0)),
+        op(b, "ge", t[0], b.size(o, 1))), None, lambda: store(b, o, t[1], t[0]))),
+    ((8, 8), (5, 7), lambda b, o, t: guard(b, below(b, t[0], o, 0), lambda: guard(
+        b, below(b, t[1], o, 1), lambda: store(b, o, t[0], t[1])))),
+    ((8,), (3,), lambda b, o, t: guard(b, op(b, "lt", t[0], c(b, 5)), lambda: guard(
+        b, below(b, t[0], o, 0), lambda: store(b, o, t[0])))),
+    ((8,), (6,), lambda b, o, t: guard(b, op(b, "lt", op(b, "mul", t[0], c(b, 2)), c(b, 11)), lambda:
+        store(b, o, t[0]))),
+    ((8,), (2, 3), lambda b, o, t: guard(b, op(b, "lt", t[0], c(b, 2)), lambda: in_loop(b, 0, 9, 1, lambda k:
+        guard(b, op(b, "lt", k, c(b, 3)), lambda: store(b, o, t[0], k))))),
+    ((8, 4), (12,), lambda b, o, t: guard(b, op(b, "lt", t[0], c(b, 3)), lambda: store(
+        b, o, op(b, "add", op(b, "mul", t[0], c(b, 4)), t[1])))),
+    ((8,), (5,), lambda b, o, t: guard(b, below(b, t[0], o, 0), lambda: guard(
+        b, op(b, "eq", t[0], c(b, 2)), lambda: store(b, o, t[0]), lambda: store(b, o, t[0])))),
+    ((5,), (5,), lambda b, o, t: guard(
+        b, op(b, "lt", t[0], c(b, 2)), lambda: store(b, o, t[0]), lambda: store(b, o, t[0]))),
+    ((ROW,), (ROW,), lambda b, o, t: guard(b, below(b, t[0], o, 0), lambda: store(b, o, t[0]))),
+    ((ROW,), (ROW,), lambda b, o, t: guard(
+        b, op(b, "ge", t[0], b.size(o, 0)), None, lambda: store(b, o, t[0]))),
 ]  # fmt: skip
 
 NOT_COVERED: list[tuple[Sequence[Any], Sequence[Any], Body]] = [
@@ -674,7 +716,6 @@ NOT_COVERED: list[tuple[Sequence[Any], Sequence[Any], Body]] = [
     ((4,), (4,), lambda b, o, t: store(b, o, op(b, "add", t[0], c(b, 1)))),
     ((4,), (4,), lambda b, o, t: store(b, o, op(b, "mul", t[0], c(b, 2)))),
     ((4, 4), (4, 4), lambda b, o, t: store(b, o, t[0], t[0])),
-    ((4,), (4,), lambda b, o, t: b.if_(op(b, "lt", t[0], c(b, 9)), lambda: (store(b, o, t[0]), ())[1])),
     ((4,), (4,), lambda b, o, t: b.while_([], lambda: b.const(True, bool_), lambda: (store(b, o, t[0]), ())[1])),
     ((4,), (4, 2), lambda b, o, t: store(b, o, t[0], c(b, 0))),
     ((4,), (4, 2), lambda b, o, t: [store(b, o, t[0], c(b, 0)), store(b, o, t[0], c(b, 0))]),
@@ -691,6 +732,36 @@ NOT_COVERED: list[tuple[Sequence[Any], Sequence[Any], Body]] = [
     ((ROW, COLUMN), (ROW,), lambda b, o, t: store(b, o, t[0])),
     ((ROW,), (2,), lambda b, o, t: [store(b, o, c(b, k)) for k in (0, 1)]),
     ((ROW,), (ROW,), lambda b, o, t: store(b, o, op(b, "sub", op(b, "add", t[0], c(b, 2)), c(b, 2)))),
+    # Guards
+    ((4,), (5,), lambda b, o, t: guard(b, below(b, t[0], o, 0), lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "lt", t[0], c(b, 4)), lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "lt", t[0], c(b, 6)), lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "gt", t[0], c(b, 4)), lambda: store(b, o, t[0]))),
+    ((5,), (5,), lambda b, o, t: guard(b, op(b, "gt", t[0], c(b, 0)), lambda: store(b, o, t[0]))),
+    ((5,), (5,), lambda b, o, t: guard(b, op(b, "eq", t[0], c(b, 2)), lambda: store(b, o, t[0]))),
+    ((5,), (5,), lambda b, o, t: guard(b, op(b, "lt", t[0], c(b, 0)), lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, below(b, t[0], o, 0), None, lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "logical_or", below(b, t[0], o, 0), op(b, "eq", t[0], c(b, 7))),
+        lambda: store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "logical_and", op(b, "lt", t[0], c(b, 5)),
+        op(b, "ne", t[0], c(b, 2))), lambda: store(b, o, t[0]))),
+    ((8, 8), (5, 5), lambda b, o, t: guard(b, below(b, t[0], o, 0), lambda: store(b, o, t[0], t[1]))),
+    ((8, 8), (5, 5), lambda b, o, t: guard(b, op(b, "lt", op(b, "add", t[0], t[1]), c(b, 10)), lambda:
+        store(b, o, t[0], t[1]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "lt", op(b, "mul", t[0], c(b, 2)), c(b, 7)), lambda:
+        store(b, o, t[0]))),
+    ((8,), (5,), lambda b, o, t: guard(b, op(b, "lt", op(b, "sub", c(b, 7), t[0]), c(b, 5)), lambda:
+        store(b, o, t[0]))),
+    ((5,), (5,), lambda b, o, t: guard(b, op(b, "lt", t[0], c(b, 2)), lambda: store(b, o, t[0]), lambda:
+        store(b, o, op(b, "sub", c(b, 4), t[0])))),
+    ((5,), (5,), lambda b, o, t: guard(b, op(b, "eq", t[0], c(b, 2)), lambda: store(b, o, t[0]), lambda:
+        guard(b, op(b, "eq", t[0], c(b, 3)), lambda: store(b, o, t[0])))),
+    ((300,), (200,), lambda b, o, t: guard(b, op(b, "lt", cast(b, cast(b, t[0], int8), int32), b.size(o, 0)), lambda:
+        store(b, o, t[0]))),
+    ((ROW,), (5,), lambda b, o, t: guard(b, below(b, t[0], o, 0), lambda: store(b, o, t[0]))),
+    ((ROW,), (COLUMN,), lambda b, o, t: guard(b, below(b, t[0], o, 0), lambda: store(b, o, t[0]))),
+    ((ROW,), (ROW,), lambda b, o, t: guard(b, op(b, "lt", op(b, "add", t[0], c(b, 1)), b.size(o, 0)), lambda:
+        store(b, o, t[0]))),
 ]  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
         "grid": _int64(grid),
         "grid_from": _int64(grid_from),
         "geometry": _int64([n for pair in code.geometry for n in pair]),
-        "zero": _int64(_outputs_to_clear(launch)),
+        "zero": _int64(_outputs_to_clear(launch, shapes)),
         "grain": np.int64(code.grain),
         "block": np.int64(block),
         "index_bits": np.int64(index_bits),
@@ -88,14 +88,14 @@ def _index_bits(grid: Sequence[Dim], shapes: Sequence[tuple[Dim, ...]]) -> int:
     return 32 if is_small else 64
 
 
-def _outputs_to_clear(launch: Launch) -> list[int]:
-    """The pure outputs of which some element may stay unwritten."""
-    shapes = dict(zip(launch.result_params, launch.results, strict=True))
+def _outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> list[int]:
+    """The pure outputs of which some element may stay unwritten. `shapes` are those of the buffers."""
     effects = analyze(prepared(launch.kernel, launch.fma))
+    known = dict(zip(effects.kernel.params, (shapes[buffer] for buffer in launch.buffers), strict=True))
     return [
         index
         for index, param in enumerate(effects.kernel.params)
-        if launch.roles[index] == OUTPUT and not effects.covers(param, launch.grid, shapes[index])
+        if launch.roles[index] == OUTPUT and not effects.covers(param, launch.grid, known[param], known)
     ]
 
 

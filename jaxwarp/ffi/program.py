@@ -232,6 +232,7 @@ def _roles(
 ) -> list[str]:
     """Read only; written in full, so that what was there does not matter; or updated."""
     effects = analyze(ir)
+    shapes = {param: value.shape or () for param, value in zip(ir.params, described, strict=True)}
     roles = []
     for param, argument, handle, value in zip(ir.params, arguments, given, described, strict=True):
         if not effects[param].modifies:
@@ -245,7 +246,7 @@ def _roles(
                 hint="make one with zeros(...), or pass an output",
             )
         handle.require_writable(f"written by kernel {argument.kernel}")
-        roles.append(OUTPUT if effects.covers(param, grid, value.shape or ()) else IN_OUT)
+        roles.append(OUTPUT if effects.covers(param, grid, value.shape or (), shapes) else IN_OUT)
     for i, role in enumerate(roles):
         for j, other in enumerate(given):
             same = i != j and isinstance(other, ArrayHandle) and other.root is given[i].root if role != INPUT else False

@@ -10,19 +10,15 @@ Both proofs err on the safe side: False means "not proved".
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import Loc
-from jaxwarp.ir.nodes import Atomic, Block, For, Kernel, Load, Op, Param, Store, walk
-from jaxwarp.passes import affine
-from jaxwarp.passes.affine import Form, Forms
-
-# Products of constant indices are enumerated; a store per element of a larger block is not code that people write.
-_MAX_CONSTANT_ELEMENTS = 1 << 16
+from jaxwarp.ir.nodes import Atomic, Kernel, Load, Op, Param, Store, walk
+from jaxwarp.passes import affine, coverage
+from jaxwarp.passes.affine import Forms
 
 
 @dataclass
@@ -79,16 +75,24 @@ class Effects:
     def __getitem__(self, param: Param) -> Access:
         return self.access[param]
 
-    def covers(self, param: Param, grid: Sequence[Any], shape: Sequence[Any]) -> bool:
+    @roomy
+    def covers(
+        self,
+        param: Param,
+        grid: Sequence[Any],
+        shape: Sequence[Any],
+        others: Mapping[Param, Sequence[Any]] | None = None,
+    ) -> bool:
         """Does nothing of the array's previous contents survive the launch, or show in it?
 
-        True if every element is provably written by stores that every thread reaches, and the kernel neither loads
-        from the array nor updates it atomically.
+        True if every element is provably written (see coverage.py), and the kernel neither loads from the array nor
+        updates it atomically.
 
         Args:
             param: the array.
             grid: launch extents; an entry that is no integer is unknown, and equal only to an equal extent.
             shape: the array's extents, likewise.
+            others: extents of other arrays, likewise, where they are known.
         """
         access = self.access[param]
         if access.loads or access.atomics:
@@ -97,12 +101,7 @@ class Effects:
             return True
         if any(isinstance(n, int) and n == 0 for n in grid):
             return False
-        forms = Forms(self.kernel, grid, {param: shape})
-        written: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
-        for store in _certain(self.kernel.body, forms):
-            if store.param is param and (split := _split(store, forms, shape)):
-                written.setdefault(split[0], set()).add(split[1])
-        return any(_all_constants(axes, found, shape) for axes, found in written.items())
+        return coverage.covers(self.kernel, Forms(self.kernel, grid, {**(others or {}), param: shape}), param, shape)
 
     def injective(self, op: Load | Store | Atomic, grid: Sequence[Any]) -> bool:
         """Do different threads provably touch different elements at `op`, whatever iterations they are in?"""
@@ -125,68 +124,6 @@ class Effects:
 def analyze(kernel: Kernel) -> Effects:
     """Reads, writes and atomic updates of every parameter."""
     return Effects(kernel)
-
-
-def _certain(block: Block, forms: Forms) -> Iterator[Store]:
-    """Stores that every thread executes: at top level, or in loops that certainly run."""
-    for op in block.ops:
-        match op:
-            case Store():
-                yield op
-            case For() if forms.trips.get(op, 0) > 0:
-                yield from _certain(op.body, forms)
-            case _:
-                pass
-
-
-def _split(store: Store, forms: Forms, shape: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Splits a store's axes: those swept by iterators (in full), and the constant indices on the others.
-
-    None if some axis is neither, or an iterator sweeps two axes.
-    """
-    swept: list[int] = []
-    constants: list[int] = []
-    used: set[affine.Iterator] = set()
-    for axis, (value, extent) in enumerate(zip(store.indices, shape, strict=True)):
-        form = forms[value]
-        if form is None:
-            return None
-        if not form.terms:
-            constants.append(form.constant)
-            continue
-        if not used.isdisjoint(form.terms) or not _sweeps(form, extent):
-            return None
-        used.update(form.terms)
-        swept.append(axis)
-    # A grid axis of unknown extent that sweeps nothing may be empty, and then no thread runs.
-    if any(it.extent is None and it not in used for it in forms.grid):
-        return None
-    return tuple(swept), tuple(constants)
-
-
-def _sweeps(form: Form, extent: Any) -> bool:
-    """Does the form take every value of 0 ... extent - 1 (and no other) as its iterators run?
-
-    It does when the coefficients are those of a mixed radix: 1, n0, n0 * n1, ... with the extents n in that order.
-    """
-    if not isinstance(extent, int):
-        ((it, coefficient), *more) = form.terms.items()
-        same = extent is not None and it.extent is None and it.symbol == extent
-        return same and not more and coefficient == 1 and form.constant == 0
-    radix = 1
-    for it, coefficient in sorted(form.terms.items(), key=lambda term: abs(term[1])):
-        if it.extent is None or abs(coefficient) != radix:
-            return False
-        radix *= it.extent
-    return radix == extent and form.range()[0] == 0
-
-
-def _all_constants(swept: Iterable[int], found: set[tuple[int, ...]], shape: Sequence[Any]) -> bool:
-    extents = [n for axis, n in enumerate(shape) if axis not in set(swept)]
-    if not all(isinstance(n, int) for n in extents) or math.prod(extents) > _MAX_CONSTANT_ELEMENTS:
-        return False
-    inside = {c for c in found if all(0 <= i < n for i, n in zip(c, extents, strict=True))}
-    return len(inside) == math.prod(extents)
 
 
 def _tells_apart(terms: Mapping[affine.Iterator, int], solved: set[affine.Iterator]) -> bool:
