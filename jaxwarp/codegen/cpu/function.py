@@ -24,7 +24,8 @@ from jaxwarp.ir.nodes import Kernel
 _SIGNATURE = (
     "define void @{symbol}(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end)"
 )
-# #0 is the launch function, #1 library calls, #2 functions of ours. A kernel of one lane is for debugging, and kept as written.
+# #0 is the launch function, #1 library calls, #2 functions of ours. A kernel of one lane is for debugging, and kept as
+# written.
 _ATTRIBUTES = (
     "attributes #0 = {{ nounwind{debug} }}\nattributes #1 = {{ nobuiltin nounwind willreturn memory(none) }}\n"
     "attributes #2 = {{ nounwind willreturn }}\n"

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder
 from jaxwarp.types import Scalar
 
-
 # What the names of the header blocks of a kernel's loops start with.
 LOOP_HEADERS = ("for", "while")
 
