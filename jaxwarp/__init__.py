@@ -34,6 +34,10 @@ from jaxwarp.ffi.program import full_like as full_like
 from jaxwarp.ffi.program import launch as launch
 from jaxwarp.ffi.program import zeros as zeros
 from jaxwarp.ffi.program import zeros_like as zeros_like
+from jaxwarp.ffi.streams import Device as Device
+from jaxwarp.ffi.streams import ScopedStream as ScopedStream
+from jaxwarp.ffi.streams import Stream as Stream
+from jaxwarp.ffi.streams import device_from_jax as device_from_jax
 from jaxwarp.frontend.adjoints import adjoint as adjoint
 from jaxwarp.frontend.annotations import array as array
 from jaxwarp.frontend.annotations import array1d as array1d

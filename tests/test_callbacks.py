@@ -467,12 +467,6 @@ def test_on_cuda(xla):
     def program(inputs, outputs, attrs, ctx):
         seen.append((ctx, attrs, inputs[0].__cuda_array_interface__, outputs[0].__cuda_array_interface__))
         assert not hasattr(inputs[0], "__array_interface__")
-        if attrs["n"] == 1:
-            np.asarray(inputs[0])
-        if attrs["n"] == 2:
-            inputs[0].__dlpack__()
-        if attrs["n"] == 3:
-            wp.zeros_like(inputs[0])
 
     wp.register_ffi_callback("on_cuda", program)
     xla.device = 3
@@ -486,15 +480,6 @@ def test_on_cuda(xla):
     assert b == {"shape": (2, 3), "typestr": "|b1", "data": (0x2000, False), **common}
     assert attrs["data"] == b"\xff\x00"
     assert attrs["list"].tolist() == [1, 2]
-    expected = {
-        1: "KernelTypeError: input 0 is in the memory of a GPU, which NumPy cannot read\n",
-        2: "KernelTypeError: launches and copies",
-        3: "KernelTypeError: launches and copies on the memory of a GPU are not available yet\n",
-    }
-    for n, text in expected.items():
-        with pytest.raises(frames.Refused) as caught:
-            xla.call(*execute, {"n": n}, **buffers)
-        assert f"callback on_cuda: {text}" in str(caught.value)
     assert xla.errors == {}
 
 

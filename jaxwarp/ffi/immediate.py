@@ -96,7 +96,7 @@ def _written(ir: Kernel, arguments: Sequence[Argument], values: Sequence[_Given]
         region = values[i].region
         if region is None:
             kind = type(values[i].value).__name__
-            raise KernelTypeError(f"{where}: expected an array of the call or a NumPy array, got {kind}", line)
+            raise KernelTypeError(f"{where}: expected an array in the memory of the call, got {kind}", line)
         if not values[i].is_writable:
             array = values[i].array
             if isinstance(array, LiveArray):

@@ -23,14 +23,14 @@ TARGET = "jaxwarp_launch"
 # A CUDA thread steps past the end of the grid before it stops: that index must not wrap either.
 _INDEX32_LIMIT = 2**30
 _CODE_CACHE = 512
-_DEFAULT_BLOCK = 256
+DEFAULT_BLOCK = 256
 
 
 def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], platform: str) -> dict[str, Any]:
     """The attributes of the custom call on `platform`, "cpu" or "cuda"."""
     shapes = [*operand_shapes, *launch.results]
     grid, grid_from = _locate_grid(launch, shapes)
-    block, index_bits = launch.block_dim or _DEFAULT_BLOCK, _index_bits(launch.grid, shapes)
+    block, index_bits = launch.block_dim or DEFAULT_BLOCK, index_bits_of(launch.grid, shapes)
     match platform:
         case "cpu":
             code = _cpu_code(launch.kernel, launch.fma)
@@ -82,7 +82,8 @@ def _locate_grid(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> tuple[lis
     return grid, grid_from
 
 
-def _index_bits(grid: Sequence[Dim], shapes: Sequence[tuple[Dim, ...]]) -> int:
+def index_bits_of(grid: Sequence[Dim], shapes: Sequence[tuple[Dim, ...]]) -> int:
+    """Whether 32 bits are enough for every index of a launch, else 64."""
     sizes = [math.prod(shape) for shape in (tuple(grid), *shapes) if all(map(is_static, shape))]
     is_small = len(sizes) == len(shapes) + 1 and max(sizes) < _INDEX32_LIMIT
     return 32 if is_small else 64

@@ -173,19 +173,25 @@ class MemoryArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype, copy=copy)
 
+    def _require_name(self, interface: str, instead: str) -> None:
+        """NumPy's interfaces have no names for bfloat16 and its like; NumPy itself then asks `__array__`."""
+        if self._region.dtype.isbuiltin != 1:
+            raise AttributeError(f"{self.label}: {interface} has no name for {self._region.dtype}; use {instead}")
+
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        region = self.region
-        if self.scope.platform != "cpu" or region.dtype.isbuiltin != 1:
-            # NumPy then asks __array__: the interface has no name for bfloat16 and its like.
-            raise AttributeError("__array_interface__")
+        self.scope.require_open(self.label)
+        if self.scope.platform != "cpu":
+            raise AttributeError(f"{self.label} is in the memory of a GPU, and has no __array_interface__")
+        self._require_name("__array_interface__", "np.asarray(array)")
         return self.numpy().__array_interface__
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         region = self.region
-        if self.scope.platform == "cpu" or region.dtype.isbuiltin != 1:
-            raise AttributeError("__cuda_array_interface__")
+        if self.scope.platform == "cpu":
+            raise AttributeError(f"{self.label} is in the memory of the host, and has no __cuda_array_interface__")
+        self._require_name("__cuda_array_interface__", "DLPack")
         return {
             "shape": region.shape,
             "typestr": region.dtype.str,

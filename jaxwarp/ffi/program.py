@@ -122,6 +122,18 @@ def _scope() -> Scope | None:
     return current if isinstance(current, Scope) else None
 
 
+def require_scope(name: str) -> Scope:
+    """The call whose function is running on real memory.
+
+    Raises:
+        KernelTypeError: none is.
+    """
+    scope = _scope()
+    if scope is None:
+        raise KernelTypeError(f"{name} works inside a callback, or a function under jax_callable with GraphMode.NONE")
+    return scope
+
+
 def _in_program(function: Callable[..., Any]) -> Callable[..., Any]:
     """Only inside a `jax_callable` or a callback; an error gets the line there that called."""
 
@@ -196,9 +208,7 @@ def launch(
         raise KernelTypeError(f"kernel {kernel.name}: expected {len(arguments)} arguments ({listed}), got {len(given)}")
     program = _current.get()
     if not isinstance(program, Program):
-        scope = _scope()
-        assert scope is not None  # `_in_program` has seen to it
-        launch_now(scope, kernel, dim, given, block_dim)
+        launch_now(require_scope("launch"), kernel, dim, given, block_dim)
         return
     values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
     described = [v.describe() if isinstance(v, ArrayHandle) else describe(v) for v in values]

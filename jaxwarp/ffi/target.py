@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
 from collections.abc import Callable
@@ -11,6 +12,8 @@ import jax
 
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi import frame as xla
+from jaxwarp.ffi.device import CudaScope
+from jaxwarp.ffi.driver import CudaError
 from jaxwarp.ffi.ieee import ieee_arithmetic
 from jaxwarp.ffi.program import executing
 from jaxwarp.ffi.scope import Scope
@@ -57,8 +60,11 @@ class Target:
             with executing(scope):
                 self.run(frame, scope)
             scope.require_no_views()
-        finally:
-            scope.close()
+        except BaseException:
+            with contextlib.suppress(CudaError):  # the first error is the one to tell
+                scope.close()
+            raise
+        scope.close()
 
     def register(self) -> None:
         """Makes the name known to XLA, for good.
@@ -80,8 +86,6 @@ _kept: list[Target] = []  # XLA has addresses of their handlers, also where a re
 def _open(frame: xla.CallFrame, platform: str, what: str) -> Scope:
     if platform == "cpu":
         return Scope(what, xla.device_ordinal(frame))
-    from jaxwarp.ffi.device import CudaScope
-
     return CudaScope(what, xla.device_ordinal(frame), xla.stream(frame))
 
 

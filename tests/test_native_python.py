@@ -1,0 +1,49 @@
+"""Python functions on the memory of a GPU, against a driver whose memory is that of the host: no GPU needed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from native import python_scenarios
+
+from jaxwarp.ffi import driver
+
+NATIVE = Path(__file__).parent / "native"
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """The outcome of each scenario, in a process of their own: the driver is found when it starts."""
+    compiler = shutil.which("cc") or pytest.skip("no C compiler")
+    folder = tmp_path_factory.mktemp("driver")
+    command = [compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", NATIVE / "fake_memory.c"]
+    subprocess.run([*command, "-o", folder / "libcuda.so.1"], check=True)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "JAX_PLATFORMS": "cpu"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parent)])
+    command = [sys.executable, NATIVE / "python_scenarios.py", folder]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("scenario", [function.__name__ for function in python_scenarios.SCENARIOS])
+def test_driver_calls(scenario, outcomes):
+    assert not outcomes[scenario], outcomes[scenario]
+
+
+def test_without_a_driver(monkeypatch):
+    def nothing(name):
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(driver.ctypes, "CDLL", nothing)
+    with pytest.raises(
+        driver.CudaError, match=r"there is no CUDA driver on this machine \(libcuda\.so\.1: cannot open"
+    ):
+        driver.Driver()
+    monkeypatch.setattr(driver.ctypes, "CDLL", lambda name: object())
+    with pytest.raises(driver.CudaError, match="the CUDA driver is older than CUDA 12"):
+        driver.Driver()
