@@ -30,6 +30,7 @@ from jaxwarp.ffi.dims import ByName, freeze_dims, is_static_dims, normalize_dims
 from jaxwarp.ffi.launch import IN_OUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
 from jaxwarp.ffi.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.roles import assign_roles, bind_names, require_inputs_unchanged
+from jaxwarp.ffi.sharding import Rule, fit_factors, parse_rule, require_splits
 from jaxwarp.types import Array, Element
 
 VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
@@ -95,6 +96,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     enable_backward: bool = False,
     has_side_effect: bool = False,
     block_dim: int | None = None,
+    sharding_rule: str | None = None,
 ) -> JaxKernel:
     """Makes a function of JAX values of a kernel.
 
@@ -116,6 +118,8 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         enable_backward: accepted, no effect.
         has_side_effect: launch even if no output is used.
         block_dim: CUDA threads per block; default: the kernel's option of that name, or 256.
+        sharding_rule: which axes of inputs and outputs are cut together, as in "i k, k j -> i j". Under `jit` over
+            sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
 
     Returns:
         A function of the kernel's inputs, which also takes `launch_dims`, `output_dims` and `vmap_method`.
@@ -136,7 +140,14 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     defaults = CallOptions(freeze_dims(launch_dims), freeze_dims(output_dims), vmap_method)
     arguments = assign_roles(kernel, num_outputs, in_out_argnames)
     block = _require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
-    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), block)
+    if sharding_rule is not None and has_side_effect:
+        raise KernelValueError(
+            f"kernel {kernel.name}: sharding_rule and has_side_effect do not go together: XLA drops partitioned"
+            " launches whose results are not used",
+            hint="launch it under jax.shard_map",
+        )
+    rule = None if sharding_rule is None else parse_rule(kernel.name, sharding_rule, arguments)
+    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), block, rule)
 
 
 def _require_block(name: str, block_dim: Any) -> int | None:
@@ -157,6 +168,7 @@ class JaxKernel:
         defaults: CallOptions,
         has_side_effect: bool,
         block_dim: int | None,
+        rule: Rule | None = None,
     ):
         self.kernel = kernel
         self.__name__ = self.__qualname__ = kernel.name
@@ -166,6 +178,7 @@ class JaxKernel:
         self._defaults = defaults
         self._has_side_effect = has_side_effect
         self._block_dim = block_dim
+        self._rule = rule
         self._plans: dict[Any, _Plan] = {}
         self._require_options(defaults)
 
@@ -229,7 +242,16 @@ class JaxKernel:
             self.kernel.options.get("fma", True),
             self._has_side_effect,
         )
-        return _Plan(launch, converters)
+        return _Plan(self._with_rule(launch, given, elements), converters)
+
+    def _with_rule(self, launch: Launch, given: Sequence[Given], elements: Sequence[Element]) -> Launch:
+        if self._rule is None:
+            return launch
+        results = dict(zip(launch.result_params, launch.results, strict=True))
+        shapes = [results.get(i, given[i].shape if i < len(given) else None) for i in range(len(launch.roles))]
+        launch = launch.replace(factors=fit_factors(self._rule, self._arguments, elements, shapes))
+        require_splits(launch, self._rule)
+        return launch
 
     def _require_options(self, options: CallOptions) -> None:
         if options.vmap_method not in VMAP_METHODS:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.core
 from jax._src import array as _array
+from jax._src import dispatch as _dispatch
 from jax._src import effects as _effects
 from jax._src import source_info_util as _source_info_util
 from jax.sharding import NamedSharding, PartitionSpec
@@ -83,9 +84,10 @@ def unify_varying(operands: Sequence[Any]) -> list[Any]:
     ]
 
 
-def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any) -> Any:
-    """The abstract value of a result: not sharded, varying over the manual mesh axes that the operands vary over."""
-    spec = PartitionSpec(*[None] * len(shape))
+def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any, spec: Any = None) -> Any:
+    """The abstract value of a result: sharded as `spec` says (None: not), varying over the manual mesh axes that the
+    operands vary over."""
+    spec = PartitionSpec(*[None] * len(shape)) if spec is None else spec
     if operands:
         # The operands' type carries the mesh and, under whichever name this version has, the manual axes.
         like = next((a for a in operands if not a.sharding.mesh.empty), operands[0])
@@ -107,3 +109,19 @@ def keep_with_program(ctx: Any, kept: Callable[..., Any]) -> None:
     program does not go into the persistent cache.
     """
     ctx.module_context.add_host_callback(kept)
+
+
+def lower_with_devices(primitive: Any) -> None:
+    """Marks a primitive whose lowering asks which devices the program is for."""
+    _dispatch.prim_requires_devices_during_lowering.add(primitive)
+
+
+def is_partitioned_by_xla(ctx: Any) -> bool:
+    """Whether a program being lowered is one that XLA partitions on several devices, in this process.
+
+    Not where all is local already (one device, `shard_map`), and not for export: a partitioning rule is a function of
+    this process.
+    """
+    module = ctx.module_context
+    assignment = getattr(module.axis_context, "device_assignment", None)
+    return not module.lowering_parameters.for_export and assignment is not None and len(assignment) > 1

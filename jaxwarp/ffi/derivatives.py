@@ -178,8 +178,15 @@ def _bind_derived(
         shape = jnp.shape(next(own)) if role != OUTPUT else shapes[slot.index]
         if role != INPUT:
             results.append(tuple(shape))
+    # A derivative has the shape of what it belongs to, and goes with it where a launch is partitioned.
+    factors = None if launch.factors is None else tuple(launch.factors[slot.index] for slot in derived.slots)
     made = launch.replace(
-        kernel=derived.kernel, roles=roles, results=tuple(results), has_side_effect=False, origin=origin
+        kernel=derived.kernel,
+        roles=roles,
+        results=tuple(results),
+        has_side_effect=False,
+        origin=origin,
+        factors=factors,
     )
     return bind(made, operands)
 

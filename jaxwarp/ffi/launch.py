@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 import weakref
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.effects import analyze
+from jaxwarp.passes.split import Factors, Split, Whole, find_splits
 from jaxwarp.vjp.derived import Slot
 
 Dim = Any
@@ -77,6 +79,7 @@ class Launch:
         fma: whether products and sums may be contracted.
         has_side_effect: whether the launch is kept when its results are not used.
         origin: for derivatives, what the launch was made from; see `duality.py`.
+        factors: of each axis of each parameter, where XLA may partition the launch (`sharding_rule`); None: it may not.
     """
 
     kernel: Kernel
@@ -88,6 +91,7 @@ class Launch:
     fma: bool = True
     has_side_effect: bool = False
     origin: TangentOf | TransposeOf | BatchOf | None = None
+    factors: Factors | None = None
 
     def __post_init__(self) -> None:
         if len(self.grid) != self.kernel.grid_rank or len(self.roles) != len(self.kernel.params):
@@ -122,12 +126,33 @@ class Launch:
         in_outs = [i for i, role in enumerate(self.roles) if role == IN_OUT]
         return {self.operand_params.index(i): self.result_params.index(i) for i in in_outs}
 
+    @cached_property
+    def splits(self) -> dict[str, Split | Whole]:
+        """What becomes of each factor where operands are sharded along it."""
+        found = dict(_splits(self.kernel, self.factors or ()))
+        results = dict(zip(self.result_params, self.results, strict=True))
+        for name, outcome in found.items():
+            if not isinstance(outcome, Split):
+                continue
+            threads = self.grid[outcome.axis]
+            # Of operands the extents are not known here: see partition.choose_axes.
+            axes = [(i, axis) for i in results for axis, f in enumerate((self.factors or ())[i]) if f == name]
+            extents = [results[i][axis] for i, axis in axes]
+            if any(n is not threads and n != threads for n in extents):
+                found[name] = Whole(f"it has {extents[0]} elements, and the launch {threads} threads")
+        return found
+
     def __repr__(self) -> str:
         """What stands in a printed jaxpr."""
         return f"{self.name}[{', '.join(map(str, self.grid))}]"
 
     def replace(self, **changes: Any) -> Launch:
         return dataclasses.replace(self, **changes)
+
+
+@functools.lru_cache(maxsize=1024)
+def _splits(kernel: Kernel, factors: Factors) -> tuple[tuple[str, Split | Whole], ...]:
+    return tuple(find_splits(kernel, factors).items()) if factors else ()
 
 
 def fit_grid(kernel: Kernel, extents: Sequence[Dim]) -> tuple[Kernel, tuple[Dim, ...]]:

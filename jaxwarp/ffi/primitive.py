@@ -16,18 +16,30 @@ from jaxwarp.ffi import compat
 from jaxwarp.ffi.derivatives import launch_jvp, launch_transpose
 from jaxwarp.ffi.launch import IN_OUT, BatchOf, Dim, Launch, intern_kernel
 from jaxwarp.ffi.lowering import TARGET, call_attributes
+from jaxwarp.ffi.partition import can_partition, partitioned, result_specs
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.batch import batch
+from jaxwarp.passes.split import Factors
 
 launch_p = Primitive(TARGET)
 launch_p.multiple_results = True
+
+# A launch with a sharding rule. Its lowering asks for the devices, which makes JAX lower anew for other devices: a
+# primitive of its own, so that other launches do not pay for it.
+sharded_launch_p = Primitive(f"{TARGET}_sharded")
+sharded_launch_p.multiple_results = True
+compat.lower_with_devices(sharded_launch_p)
 
 
 def bind_launch(launch: Launch, operands: Sequence[Any]) -> list[Any]:
     """Launches a kernel on JAX values: the only way in for traced code."""
     # The kernel's name becomes part of the operation's name in HLO and profiles.
     with jax.named_scope(launch.name):
-        return launch_p.bind(*compat.unify_varying(operands), launch=launch)
+        return _primitive(launch).bind(*compat.unify_varying(operands), launch=launch)
+
+
+def _primitive(launch: Launch) -> Primitive:
+    return launch_p if launch.factors is None else sharded_launch_p
 
 
 @functools.lru_cache(maxsize=1024)
@@ -35,7 +47,7 @@ def compiled_launch(launch: Launch) -> Callable[..., list[Any]]:
     """A compiled launch, for eager calls."""
 
     def call(*operands: Any) -> list[Any]:
-        return launch_p.bind(*operands, launch=launch)
+        return _primitive(launch).bind(*operands, launch=launch)
 
     call.__name__ = call.__qualname__ = launch.name
     return compat.jit_primitive(call)
@@ -52,15 +64,18 @@ def _launch_abstract(*operands: Any, launch: Launch) -> tuple[list[Any], set[Any
         param = launch.kernel.params[index]
         if aval.dtype != param.dtype.numpy or len(aval.shape) != param.rank:
             raise InternalError(f"{launch}: {param.name} got {aval}")
+    specs = result_specs(launch, operands) or [None] * len(launch.results)
     results = [
-        compat.output_aval(operands, shape, launch.kernel.params[index].dtype.numpy)
-        for index, shape in zip(launch.result_params, launch.results, strict=True)
+        compat.output_aval(operands, shape, launch.kernel.params[index].dtype.numpy, spec)
+        for index, shape, spec in zip(launch.result_params, launch.results, specs, strict=True)
     ]
     return results, {compat.SIDE_EFFECT} if launch.has_side_effect else set()
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platform: str) -> Sequence[Any]:
     avals: Sequence[Any] = ctx.avals_in
+    if can_partition(launch, avals) and compat.is_partitioned_by_xla(ctx):
+        return mlir.lower_fun(partitioned(bind_launch, launch), multiple_results=True)(ctx, *operands)
     attributes = call_attributes(launch, [aval.shape for aval in avals], platform)
     rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=launch.has_side_effect)
     return rule(ctx, *operands, **attributes)
@@ -106,8 +121,18 @@ def _launch_batch(
         grid=(size, *launch.grid),
         results=tuple(_insert(s, d, size) for s, d in zip(launch.results, result_dims, strict=True)),
         origin=launch.origin and BatchOf(launch, tuple(positions), tuple(result_dims), size),
+        factors=_batched_factors(launch, axes),
     )
     return bind_launch(batched, operands), result_dims
+
+
+def _batched_factors(launch: Launch, axes: dict[int, int | None]) -> Factors | None:
+    """The batch is a factor, too."""
+    if launch.factors is None:
+        return None
+    name = f"batch{len(launch.grid)}"
+    places = [axes.get(i, 0) for i in range(len(launch.roles))]
+    return tuple(f if p is None else _insert(f, p, name) for f, p in zip(launch.factors, places, strict=True))
 
 
 def _insert(shape: tuple[Dim, ...], axis: int, size: Dim) -> tuple[Dim, ...]:
@@ -138,10 +163,11 @@ def _launch_transpose(cotangents: Sequence[Any], *operands: Any, launch: Launch)
     return launch_transpose(bind_launch, launch, cotangents, operands)
 
 
-launch_p.def_impl(_launch_impl)
-launch_p.def_effectful_abstract_eval(_launch_abstract)
-mlir.register_lowering(launch_p, _launch_lower_cpu, platform="cpu")
-mlir.register_lowering(launch_p, _launch_lower_cuda, platform="cuda")
-batching.primitive_batchers[launch_p] = _launch_batch
-ad.primitive_jvps[launch_p] = _launch_jvp
-ad.primitive_transposes[launch_p] = _launch_transpose
+for _primitive_p in (launch_p, sharded_launch_p):
+    _primitive_p.def_impl(_launch_impl)
+    _primitive_p.def_effectful_abstract_eval(_launch_abstract)
+    mlir.register_lowering(_primitive_p, _launch_lower_cpu, platform="cpu")
+    mlir.register_lowering(_primitive_p, _launch_lower_cuda, platform="cuda")
+    batching.primitive_batchers[_primitive_p] = _launch_batch
+    ad.primitive_jvps[_primitive_p] = _launch_jvp
+    ad.primitive_transposes[_primitive_p] = _launch_transpose
