@@ -16,8 +16,8 @@ from jaxwarp.passes import prepare
 from jaxwarp.types import Scalar, float32, float64
 
 FORMULAS = (
-    "acos", "asin", "atan", "atan2", "cos", "cosh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "pow",
-    "sin", "sinh", "tan", "tanh",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2",
+    "expm1", "log", "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",
 )  # fmt: skip
 COUNT = 3000
 TYPES = pytest.mark.parametrize("dtype", [float32, float64], ids=lambda t: t.short)

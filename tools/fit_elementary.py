@@ -95,6 +95,14 @@ def _root(function: Function) -> Function:
     return lambda z: (function(mp.sqrt(z)) / mp.sqrt(z) - 1) / z
 
 
+ERFC_MIDDLE = 4
+
+
+def _erfc_part(q: Real) -> Real:
+    x = ERFC_MIDDLE * (1 + q) / (1 - q)
+    return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
 LN2 = mp.log(2)
 LOG_END = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.001")
 SIN_END = (mp.pi / 4) ** 2 * mp.mpf("1.001")
@@ -102,13 +110,13 @@ FITS = (
     Fit("EXP", "(exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2, weighted for expm1",
         series(lambda r: (mp.exp(r) - 1 - r) / r**2, 2), lambda r: abs(r) + mp.mpf("1e-9"),
         -LN2 * mp.mpf("0.501"), LN2 * mp.mpf("0.501"), {"f32": 5, "f64": 11}),
-    Fit("EXP2", "(2**r - 1) / r on |r| <= 1/2; 'mid' is for float32 powers computed in float64",
+    Fit("EXP2", "(2**r - 1) / r on |r| <= 1/2",
         series(lambda r: (mp.power(2, r) - 1) / r, 2), lambda r: abs(r) + mp.mpf("1e-9"),
-        mp.mpf("-0.501"), mp.mpf("0.501"), {"f32": 6, "mid": 7, "f64": 12}),
+        mp.mpf("-0.501"), mp.mpf("0.501"), {"f32": 6, "f64": 12}),
     Fit("LOG", "(2 atanh(s) / s - 2) / z in z = s**2, |s| <= (sqrt(2) - 1) / (sqrt(2) + 1)",
         series(_atanh_part, 2), lambda z: z / 2 + mp.mpf("1e-9"), mp.mpf(0), LOG_END, {"f32": 4, "f64": 7}),
     Fit("LOG2", "the same divided by log(2)", series(lambda z: _atanh_part(z) / LN2, 2),
-        lambda z: z / 2 + mp.mpf("1e-9"), mp.mpf(0), LOG_END, {"mid": 4}),
+        lambda z: z / 2 + mp.mpf("1e-9"), mp.mpf(0), LOG_END, {"f32": 4}),
     Fit("LOG_TAIL", "the same less 2/3, divided by z once more",
         series(lambda z: (_atanh_part(z) - mp.mpf(2) / 3) / z, 3), lambda z: z**2 / 2 + mp.mpf("1e-12"),
         mp.mpf(0), LOG_END, {"f64": 8}),
@@ -119,6 +127,14 @@ FITS = (
         mp.mpf(0), SIN_END, {"f32": 3, "f64": 6}),
     Fit("ATAN", "(atan(t) / t - 1) / z in z = t**2, |t| <= tan(pi / 8)", series(_root(mp.atan), 2),
         lambda z: z + mp.mpf("1e-9"), mp.mpf(0), (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001"), {"f32": 5, "f64": 11}),
+    Fit("CBRT", "the cube root of 1 + f, sqrt(1/2) <= 1 + f <= sqrt(2), to start from", lambda f: mp.cbrt(1 + f),
+        lambda f: 1 / mp.cbrt(1 + f), mp.sqrt(2) / 2 - 1, mp.sqrt(2) - 1, {"f32": 4, "f64": 4}),
+    Fit("ERF", "erf(x) / x - 1 in z = x**2, |x| <= 1", series(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2),
+        lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)) if z > 0 else mp.sqrt(mp.pi) / 2, mp.mpf(0), mp.mpf("1.001"),
+        {"f32": 7, "f64": 13}),
+    Fit("ERFC", f"(1 + 2 x) exp(x**2) erfc(x) in (x - {ERFC_MIDDLE}) / (x + {ERFC_MIDDLE}), 0 <= x <= 28", _erfc_part,
+        lambda q: 1 / _erfc_part(q), mp.mpf(-1), mp.mpf(28 - ERFC_MIDDLE) / (28 + ERFC_MIDDLE),
+        {"f32": 12, "f64": 23}),
     Fit("ASIN", "(asin(t) / t - 1) / z in z = t**2, |t| <= 1/2", series(_root(mp.asin), 2),
         lambda z: z + mp.mpf("1e-9"), mp.mpf(0), mp.mpf("0.2501"), {"f32": 5, "f64": 12}),
 )  # fmt: skip
@@ -128,6 +144,7 @@ PARTS = (
     ("LN2", "log(2)", mp.log(2), 2, 0),
     ("LN2_SHORT", "log(2); times an exponent the first is exact", mp.log(2), 2, {"f32": 15, "f64": 41}),
     ("LOG10_2_SHORT", "log10(2); times an exponent the first is exact", mp.log10(2), 2, {"f32": 15, "f64": 41}),
+    ("TWO_LOG2_E", "2 / log(2)", 2 / mp.log(2), 2, 0),
     ("LOG2_E", "1 / log(2)", 1 / mp.log(2), 2, 0),
     ("LOG10_E", "1 / log(10)", 1 / mp.log(10), 2, 0),
     ("TWO_THIRDS", "2 / 3", mp.mpf(2) / 3, 2, 0),

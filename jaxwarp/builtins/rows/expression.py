@@ -97,6 +97,9 @@ class Num:
     def __gt__(self, other: Num | float) -> Num:
         return self._compare("ogt", "sgt", other)
 
+    def __ge__(self, other: Num | float) -> Num:
+        return self._compare("oge", "sge", other)
+
     def equals(self, other: Num | float) -> Num:
         return self._compare("oeq", "eq", other)
 
@@ -152,6 +155,20 @@ def where(condition: Num, yes: Num | float, no: Num | float) -> Num:
     return Num(sample.ops, sample.type, sample.ops.inst(text))
 
 
+def seldom(condition: Num, name: str, formula: Callable[..., Num], operands: Sequence[Num], other: Num) -> Num:
+    """`formula` of the operands in the lanes where the condition holds, by a branch that is seldom taken, else `other`.
+
+    The name says which formula it is.
+    """
+
+    def emit(ops: Any, texts: Sequence[str]) -> str:
+        return formula(*(Num(ops, x.type, text) for x, text in zip(operands, texts, strict=True))).text
+
+    ops = other.ops
+    text = ops.seldom(condition.text, other.type, name, [x.text for x in operands], emit, other.text)
+    return Num(ops, other.type, text)
+
+
 def fma(a: Num, b: Num | float, c: Num | float) -> Num:
     """a * b + c, rounded once."""
     return a.intrinsic("fma", a.like(b), a.like(c))
@@ -164,11 +181,13 @@ def clamp(x: Num, low: float, high: float) -> Num:
 
 
 def polynomial(coefficients: Sequence[float], x: Num) -> Num:
-    """sum of c[i] * x**i."""
-    total: Num = x.like(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        total = fma(total, x, c)
-    return total
+    """sum of c[i] * x**i by Estrin's scheme: few steps that wait for one another."""
+    terms: list[Num] = [x.like(c) for c in coefficients]
+    while len(terms) > 1:
+        last = terms[2 * (len(terms) // 2) :]
+        terms = [fma(odd, x, even) for even, odd in zip(terms[::2], terms[1::2], strict=False)] + last
+        x = x * x
+    return terms[0]
 
 
 def nearest(product: Num, factor: float = 1.0) -> tuple[Num, Num]:

@@ -1,7 +1,6 @@
 """x to the power y for all lanes at once: 2**(y log2(x)), with the logarithm to more bits than the result has.
 
-Of float32 the product and what surrounds it are computed in float64, to 2**-35; of float64 in pairs of float64, high
-and low, to 2**-66.
+The logarithm and its product with y are pairs, high and low: to 2**-31 for float32, to 2**-66 for float64.
 """
 
 from __future__ import annotations
@@ -9,14 +8,28 @@ from __future__ import annotations
 import math
 
 from jaxwarp.builtins.rows import coefficients as table
-from jaxwarp.builtins.rows.expression import Num, clamp, fma, nearest, polynomial, power_of_two, scale, where
-from jaxwarp.builtins.rows.vector_math import INF, split
-from jaxwarp.types import float32, float64
+from jaxwarp.builtins.rows.expression import MANTISSA, Num, clamp, fma, nearest, polynomial, scale, seldom, where
+from jaxwarp.builtins.rows.vector_math import INF, LEAST_NORMAL, split, split_normal
 
 
 def power(x: Num, y: Num) -> Num:
-    """As C's pow: also for zeros, infinities and negative x, of which whole powers are defined."""
-    return _signed(x, y, (_power32 if x.type is float32 else _power64)(abs(x), y))
+    """As C's pow: also for zeros, infinities and negative x, of which whole powers are defined.
+
+    What is neither asked of such x nor near overflow takes a short way, of which _any_power is the general one.
+    """
+    high, low = _log2_pair(*split_normal(x))
+    exponent = y * high
+    end = {"f32": 125.0, "f64": 1020.0}[x.kind]
+    is_plain = (abs(exponent) <= end) & (x >= LEAST_NORMAL[x.kind]) & (x < INF)
+    whole_n, n = nearest(exponent)
+    r = (exponent - whole_n) + (fma(y, high, -exponent) + y * low)
+    value = fma(r, polynomial(table.EXP2[x.kind], r), 1.0)
+    value = (value.bits() + (n << MANTISSA[x.kind])).floats()
+    return seldom(is_plain.equals(False), "power", _any_power, (x, y), value)
+
+
+def _any_power(x: Num, y: Num) -> Num:
+    return _signed(x, y, _power(abs(x), y))
 
 
 def _signed(x: Num, y: Num, size: Num) -> Num:
@@ -34,44 +47,47 @@ def _log_ends(a: Num, value: Num) -> Num:
     return where(a.equals(0.0), -INF, where(a < INF, value, a))
 
 
-def _power32(a: Num, y: Num) -> Num:
-    n, f = split(a)
-    n = _log_ends(a, n)
-    # A quotient of float32 and a step of Newton's are cheaper than one of float64, and good for 46 bits.
-    guess = (1.0 / (f + 2.0)).convert("fpext", float64)
-    wide = f.convert("fpext", float64)
-    s = wide * fma(guess, fma(-(wide + 2.0), guess, 1.0), guess)
-    z = s * s
-    slope = fma(z, polynomial(table.LOG2["mid"], z), 2.0 / math.log(2.0))
-    logarithm = fma(s, slope, n.convert("fpext", float64))
-    exponent = clamp(y.convert("fpext", float64) * logarithm, -200.0, 200.0)
-    whole_n, n = nearest(exponent)
-    r = exponent - whole_n
-    return (fma(r, polynomial(table.EXP2["mid"], r), 1.0) * power_of_two(n, "f64")).convert("fptrunc", float32)
-
-
-def _power64(a: Num, y: Num) -> Num:
-    high, low = _log2_pair(a)
+def _power(a: Num, y: Num) -> Num:
+    """a ** y for a that is not negative."""
+    end = {"f32": 200.0, "f64": 1100.0}[a.kind]
+    high, low = _log2_pair(*split(a))
     high = _log_ends(a, high)
     exponent = y * high
-    is_moderate = (abs(exponent) < 1100.0) & (abs(y) < INF)
+    is_moderate = (abs(exponent) < end) & (abs(y) < INF)
     rest = where(is_moderate, fma(y, high, -exponent) + y * low, 0.0)
-    exponent = clamp(exponent, -1100.0, 1100.0)
+    exponent = clamp(exponent, -end, end)
     whole_n, n = nearest(exponent)
     r = (exponent - whole_n) + rest
-    return scale(fma(r, polynomial(table.EXP2["f64"], r), 1.0), n)
+    return scale(fma(r, polynomial(table.EXP2[a.kind], r), 1.0), n)
 
 
-def _log2_pair(a: Num) -> tuple[Num, Num]:
-    """log2 of a finite positive number, high and low: each operation's error is carried along.
+def _log2_pair(n: Num, f: Num) -> tuple[Num, Num]:
+    """log2 of 2**n * (1 + f), high and low: each operation's error is carried along.
 
-    log(1 + f) = 2 s + s z (2 / 3 + z T(z)) with s = f / (2 + f), z = s * s.
+    log(1 + f) = 2 s + s z P(z) with s = f / (2 + f), z = s * s.
     """
-    n, f = split(a)
     below = f + 2.0
     inverse = 1.0 / below
     s = f * inverse
     s_low = (fma(-s, below, f) - s * (f - (below - 2.0))) * inverse
+    high, low = (_log2_32 if f.kind == "f32" else _log2_64)(s, s_low)
+    total = n + high
+    return total, ((n - total) + high) + low
+
+
+def _log2_32(s: Num, s_low: Num) -> tuple[Num, Num]:
+    """The second term is so much smaller than the first that its own error does not matter."""
+    z = s * s
+    e, e_low = table.TWO_LOG2_E["f32"]
+    first = s * e
+    first_low = fma(s, e, -first) + fma(s, e_low, s_low * e)
+    second = s * z * polynomial(table.LOG2["f32"], z)
+    high = first + second
+    return high, ((first - high) + second) + first_low
+
+
+def _log2_64(s: Num, s_low: Num) -> tuple[Num, Num]:
+    """The first coefficient of P, 2 / 3, is a pair too."""
     z = s * s
     z_low = fma(s, s, -z) + (s + s) * s_low
     third, third_low = table.TWO_THIRDS["f64"]
@@ -87,6 +103,4 @@ def _log2_pair(a: Num) -> tuple[Num, Num]:
     ln_low = ((double - ln) + tail) + ((s_low + s_low) + tail_low)
     e, e_low = table.LOG2_E["f64"]
     product = ln * e
-    product_low = fma(ln, e, -product) + fma(ln, e_low, ln_low * e)
-    total = n + product
-    return total, ((n - total) + product) + product_low
+    return product, fma(ln, e, -product) + fma(ln, e_low, ln_low * e)

@@ -24,7 +24,7 @@ from jaxwarp.builtins.rows.expression import (
 )
 
 INF = math.inf
-_LEAST_NORMAL = {"f32": 2.0**-126, "f64": 2.0**-1022}
+LEAST_NORMAL = {"f32": 2.0**-126, "f64": 2.0**-1022}
 # Beyond these log(2) times the largest, and the least, number lie.
 _EXP_RANGE = {"f32": (-104.0, 89.0), "f64": (-746.0, 710.0)}
 _EXP2_RANGE = {"f32": (-151.0, 129.0), "f64": (-1076.0, 1025.0)}
@@ -103,12 +103,16 @@ def tanh(x: Num) -> Num:
 def split(x: Num) -> tuple[Num, Num]:
     """n, f with x = 2**n * (1 + f) and 1 + f between sqrt(1/2) and sqrt(2), for finite x > 0."""
     shift = MANTISSA[x.kind] + 2
-    is_tiny = x < _LEAST_NORMAL[x.kind]
-    bits = where(is_tiny, x * 2.0**shift, x).bits()
-    exponent = (bits - x.like(math.sqrt(0.5)).bits()) >> MANTISSA[x.kind]
-    n = whole(exponent, x.type)
-    f = (bits - (exponent << MANTISSA[x.kind])).floats() - 1.0
+    is_tiny = x < LEAST_NORMAL[x.kind]
+    n, f = split_normal(where(is_tiny, x * 2.0**shift, x))
     return where(is_tiny, n - float(shift), n), f
+
+
+def split_normal(x: Num) -> tuple[Num, Num]:
+    """`split` of x that is not subnormal."""
+    bits = x.bits()
+    exponent = (bits - x.like(math.sqrt(0.5)).bits()) >> MANTISSA[x.kind]
+    return whole(exponent, x.type), (bits - (exponent << MANTISSA[x.kind])).floats() - 1.0
 
 
 def _log1p_tail(f: Num) -> Num:
@@ -160,6 +164,86 @@ def _times(high: Num, low: Num, factor: tuple[float, ...]) -> tuple[Num, Num]:
     return product, fma(high, factor[0], -product) + fma(high, factor[1], low * factor[0])
 
 
+# Inverse hyperbolic functions
+
+# Below its square root the square does not overflow; above, what is added to the square does not matter.
+_LARGE = {"f32": 2.0**60, "f64": 2.0**500}
+
+
+def asinh(x: Num) -> Num:
+    a = abs(x)
+    square = a * a
+    return _log_or_twice(a, a + square / (1.0 + (square + 1.0).sqrt())).copysign(x)
+
+
+def acosh(x: Num) -> Num:
+    above = x - 1.0
+    value = _log_or_twice(x, above + (above * (above + 2.0)).sqrt())
+    return where(x < 1.0, math.nan, value)
+
+
+def _log_or_twice(a: Num, less_one: Num) -> Num:
+    """log(1 + less_one), or log(2 a) where a is large."""
+    is_large = a > _LARGE[a.kind]
+    value = log1p(where(is_large, a, less_one))
+    return where(is_large, value + math.log(2.0), value)
+
+
+def atanh(x: Num) -> Num:
+    a = abs(x)
+    return (log1p((a + a) / (1.0 - a)) * 0.5).copysign(x)
+
+
+# Roots
+
+
+def cbrt(x: Num) -> Num:
+    """A polynomial's guess and Halley's iteration, each step of which triples the digits."""
+    a = abs(x)
+    n, f = split(a)
+    third, k = nearest(n, 1.0 / 3.0)
+    rest = fma(third, -3.0, n)
+    m = f + 1.0
+    is_up, is_down = rest > 0.5, rest < -0.5
+    m = where(is_up, m * 2.0, where(is_down, m * 0.5, m))
+    factor = where(is_up, 2.0 ** (1 / 3), where(is_down, x.like(2.0 ** (-1 / 3)), 1.0))
+    root = polynomial(table.CBRT[x.kind], f) * factor
+    for _ in range({"f32": 1, "f64": 2}[x.kind]):
+        cube = root * root * root
+        root = root + root * ((m - cube) / (cube + cube + m))
+    value = (root * power_of_two(k, x.kind)).copysign(x)
+    return where((a > 0.0) & (a < INF), value, x)
+
+
+# The error function
+
+
+def erf(x: Num) -> Num:
+    a = abs(x)
+    near = fma(a, polynomial(table.ERF[x.kind], a * a), a)
+    return where(a > 1.0, 1.0 - _erfc(a), near).copysign(x)
+
+
+def erfc(x: Num) -> Num:
+    value = _erfc(abs(x))
+    near = 1.0 - fma(x, polynomial(table.ERF[x.kind], x * x), x)
+    return where(abs(x) < 0.5, near, where(x < 0.0, 2.0 - value, value))
+
+
+def _erfc(a: Num) -> Num:
+    """erfc of a >= 0, by the function of Shepherd and Laframboise, Mathematics of Computation 36 (1981)."""
+    a = clamp(a, 0.0, 28.0)
+    inverse = 1.0 / (a + 4.0)
+    q = (a - 4.0) * inverse
+    # What rounding took from the quotient.
+    q = q + fma(-q, a + 4.0, a - 4.0) * inverse
+    square = a * a
+    lost = fma(a, a, -square)
+    power = exp(-square)
+    ratio = polynomial(table.ERFC[a.kind], q) / (1.0 + a * 2.0)
+    return power * fma(-ratio, lost, ratio)
+
+
 # Trigonometry
 
 
@@ -188,9 +272,7 @@ def _sine_and_cosine(x: Num) -> tuple[Num, Num, Num]:
     r = fma(whole_n, -low, fma(whole_n, -middle, fma(whole_n, -high, x)))
     z = r * r
     sine = fma(r * z, polynomial(table.SIN[x.kind], z), r)
-    half = z * 0.5
-    near = 1.0 - half
-    cosine = near + fma(z * z, polynomial(table.COS[x.kind], z), (1.0 - near) - half)
+    cosine = fma(z * z, polynomial(table.COS[x.kind], z), fma(z, -0.5, 1.0))
     return n, sine, cosine
 
 

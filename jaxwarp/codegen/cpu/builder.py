@@ -202,6 +202,47 @@ class VectorBuilder:
         function.open(after)
         return self.inst(f"phi {vector} [ {other}, %{before} ], [ {found}, %{end} ]")
 
+    def seldom(
+        self,
+        condition: str,
+        dtype: Scalar,
+        name: str,
+        operands: Sequence[str],
+        formula: Callable[[VectorBuilder, Sequence[str]], str],
+        other: str,
+    ) -> str:
+        """`formula` in the lanes where the condition holds, `other` in the rest: a branch that is seldom taken.
+
+        The formula becomes a function of the module, of `dtype` operands and result, that all uses share.
+        """
+        function, vector = self.function, self.type(dtype)
+        symbol = f"{name}.{self._suffix(dtype)}"
+        if symbol not in function.helpers:
+            function.helpers[symbol] = self._helper(symbol, vector, len(operands), formula)
+        before, slow, after = function.label, function.new_label("seldom"), function.new_label("mostly")
+        bits = f"i{self.width}"
+        mask = condition if self.width == 1 else self.inst(f"bitcast {self.mask_type} {condition} to {bits}")
+        function.line(f"br i1 {self.inst(f'icmp ne {bits} {mask}, 0')}, label %{slow}, label %{after}, !prof !3")
+        function.open(slow)
+        arguments = ", ".join(f"{vector} {x}" for x in operands)
+        found = self.inst(f"call {vector} @{symbol}({arguments})")
+        found = self.select(condition, vector, found, other)
+        function.line(f"br label %{after}")
+        function.open(after)
+        return self.inst(f"phi {vector} [ {other}, %{before} ], [ {found}, %{slow} ]")
+
+    def _helper(
+        self, symbol: str, vector: str, count: int, formula: Callable[[VectorBuilder, Sequence[str]], str]
+    ) -> str:
+        inner = VectorBuilder(self.width)
+        result = formula(inner, [f"%x{i}" for i in range(count)])
+        self.function.declarations.update(inner.function.declarations)
+        if inner.function.allocas or inner.function.helpers:
+            raise InternalError(f"the function {symbol} must be a plain formula")
+        parameters = ", ".join(f"{vector} %x{i}" for i in range(count))
+        body = "\n".join(inner.function.lines)
+        return f"define internal {vector} @{symbol}({parameters}) #3 {{\n{body}\n  ret {vector} {result}\n}}"
+
     def lane_loop(self, bits: str) -> tuple[str, Callable[[], None]]:
         """Starts a loop over the lanes whose bit is set (one is). Returns the lane, i64, and what ends the loop."""
         function, type_ = self.function, f"i{self.width}"

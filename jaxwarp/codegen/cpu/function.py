@@ -24,11 +24,12 @@ from jaxwarp.ir.nodes import Kernel
 _SIGNATURE = (
     "define void @{symbol}(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end)"
 )
-# #0 is the launch function, #1 library calls, #2 functions of ours. A kernel of one lane is for debugging, and kept as
-# written.
+# #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run. A kernel of one lane is
+# for debugging, and kept as written.
 _ATTRIBUTES = (
     "attributes #0 = {{ nounwind{debug} }}\nattributes #1 = {{ nobuiltin nounwind willreturn memory(none) }}\n"
     "attributes #2 = {{ nounwind willreturn }}\n"
+    "attributes #3 = {{ noinline cold nounwind willreturn memory(none){seldom} }}\n"
 )
 
 
@@ -51,7 +52,7 @@ def emit_function(kernel: Kernel, width: int) -> FunctionCode:
     writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
     function = writer.function
-    debug = " noinline optnone" if width == 1 else ""
+    debug, seldom = (" noinline optnone", " optnone") if width == 1 else ("", "")
     lines = [
         *function.declarations,
         *function.helpers.values(),
@@ -61,11 +62,12 @@ def emit_function(kernel: Kernel, width: int) -> FunctionCode:
         *writer.frame.lines,
         *function.lines,
         "}",
-        _ATTRIBUTES.format(debug=debug),
+        _ATTRIBUTES.format(debug=debug, seldom=seldom),
         # Chunks are long already, and rows and chunks longer still: LLVM need not unroll them.
         "!0 = !{}",
         "!1 = distinct !{!1, !2}",
         '!2 = !{!"llvm.loop.unroll.disable"}',
+        '!3 = !{!"branch_weights", i32 1, i32 2000}',
         "",
     ]
     return FunctionCode(symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm))
