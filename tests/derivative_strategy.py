@@ -7,6 +7,7 @@
     out     atomic adds from all threads
     spread  stores at perm[i]: no two threads meet, which no analysis can see
     same    every thread stores one value, made of what all threads share
+    own     two arrays of the thread's own, one of floats, one of integers: stored and loaded at any index
 
 What a kernel computed last is stored in `kept`, so that nothing is without effect.
 """
@@ -14,6 +15,7 @@ What a kernel computed last is stored in `kept`, so that nothing is without effe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify
 from jaxwarp.types import float64, int32
 
-COLUMNS, SIZE, KEPT = 4, 5, 3
+COLUMNS, SIZE, KEPT, OWN = 4, 5, 3, 3
 
 
 class Maker:
@@ -45,6 +47,8 @@ class Maker:
         self.spread = Param("spread", float64, (None,))
         self.same = Param("same", float64, (1,))
         self.kept = Param("kept", float64, (None, KEPT))
+        self.own = Param("own", float64, (OWN,))
+        self.counters = Param("counters", int32, (2, OWN))
         self.floats: list[list[Value]] = [[]]
         self.ints: list[list[Value]] = [[]]
 
@@ -56,11 +60,16 @@ class Maker:
         both = [build.load(self.x, [self.int(k)]) for k in range(2)]
         self.floats[0] += both
         self.shared = build.call(ROWS["mul"], *both)
+        for k in range(OWN):
+            build.store(self.own, [self.int(k)], build.const(0.5 * k, float64))
+            for row in range(2):
+                build.store(self.counters, [self.int(row), self.int(k)], self.int(k))
         self.statements(0)
         for k in range(KEPT):
-            build.store(self.kept, [self.tid, self.int(k)], self.float())
+            last = build.load(self.own, [self.integer(OWN)]) if pick.chance(30) else self.float()
+            build.store(self.kept, [self.tid, self.int(k)], last)
         params = (self.x, self.index, self.perm, self.rows, self.count, self.out, self.spread, self.same, self.kept)
-        kernel = verify(build.finish("random", 1, params))
+        kernel = verify(replace(build.finish("random", 1, params), locals=(self.own, self.counters)))
         rng = np.random.default_rng(pick.integer(0, 2**16))
         n = self.threads
         buffers = [
@@ -148,8 +157,10 @@ class Maker:
 
     def statement(self, depth: int) -> None:
         build, choice = self.build, self.pick.integer(0, 99)
-        if choice < 30:
+        if choice < 22:
             self.floats[-1].append(self.smooth())
+        elif choice < 30:
+            self.private()
         elif choice < 38:
             self.floats[-1].append(build.load(self.x, [self.integer(SIZE)]))
         elif choice < 50:
@@ -168,6 +179,19 @@ class Maker:
             self.counting()
         elif depth < 3:
             (self.if_, self.for_, self.while_)[self.pick.integer(0, 2)](depth)
+
+    def private(self) -> None:
+        """What the thread has for itself, read or overwritten."""
+        build, place = self.build, [self.integer(OWN)]
+        match self.pick.integer(0, 4):
+            case 0 | 1:
+                self.floats[-1].append(build.load(self.own, place))
+            case 2 | 3:
+                build.store(self.own, place, self.bounded())
+            case _:
+                where = [self.integer(2), *place]
+                self.ints[-1].append(build.load(self.counters, where))
+                build.store(self.counters, where, self.integer(3))
 
     def counting(self) -> None:
         """Integers in memory, read and written."""

@@ -32,6 +32,8 @@ from jaxwarp.ffi.immediate import clone_now, copy_now, launch_now, make_now, typ
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, fit_grid, intern_kernel
 from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.scope import Scope
+from jaxwarp.frontend.local_arrays import ZEROS
+from jaxwarp.frontend.values import PYTHON_OBJECTS
 from jaxwarp.passes.effects import analyze
 from jaxwarp.types import Array, as_dtype, element_shape, float32
 
@@ -293,6 +295,10 @@ def _like(src: Any, name: str) -> tuple[Any, Any]:
 def zeros(shape: Any, dtype: Any = float32, **_: Any) -> Any:
     """A new array of zeros. `shape` does not have the component axes of vectors and matrices."""
     return _made("zeros", shape, dtype, 0)
+
+
+# In a kernel, an array of the thread's own.
+PYTHON_OBJECTS[zeros] = ZEROS
 
 
 @_in_program

@@ -78,6 +78,9 @@ class Context:
     ruled: list[Any] = field(default_factory=list)
     # Arrays of each thread's own.
     locals: list[ir.Param] = field(default_factory=list)
+    params: tuple[ir.Param, ...] = ()
+    # The variable that the statement being lowered assigns to, after which an array it makes is named.
+    assigned: str = ""
 
     def __post_init__(self) -> None:
         self.ops = Ops(self.builder)

@@ -21,6 +21,7 @@ from jaxwarp.frontend.intrinsics import INTRINSICS
 from jaxwarp.frontend.values import Gradient, Host, Intrinsic, describe, is_literal
 from jaxwarp.ir import nodes as ir
 from jaxwarp.passes.rewrite import Rewriter
+from jaxwarp.vjp.own_arrays import arrays_as_values
 from jaxwarp.vjp.tangent import directional
 
 
@@ -111,6 +112,7 @@ def _partial(
     """Appends the derivative of `result` by one stand-in, and the code that it needs, with values of its own."""
     if not (by.type.is_float and isinstance(result, ir.Value)):
         return frame.builder.const(0, by.type)
+    ops, result = _without_arrays(frame, ops, result)
     copy = Rewriter(fresh=True)
     copy.values.update(outer)
     # Distinct from the argument itself, which other arguments may be too.
@@ -121,6 +123,15 @@ def _partial(
     if moved is None:
         return frame.builder.const(0, by.type)
     return moved if moved.type == by.type else frame.builder.call(ROWS["cast"], moved, dtype=by.type)
+
+
+def _without_arrays(frame: Frame, ops: tuple[ir.Op, ...], result: ir.Value) -> tuple[tuple[ir.Op, ...], ir.Value]:
+    """The operations with the arrays that the function makes for itself as values."""
+    block = ir.Block((), ops, (result,))
+    accessed = {op.param for op in ir.walk(block) if isinstance(op, ir.Load | ir.Store)}
+    own = tuple(p for p in frame.context.locals if p in accessed)
+    body = arrays_as_values(ir.Kernel("grad", 1, (), block, own)).body
+    return body.ops, body.results[0]
 
 
 INTRINSICS["grad"] = Intrinsic(

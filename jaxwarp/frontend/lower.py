@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.frontend import calls, gradient, intrinsics, loops, statements
+from jaxwarp.frontend import calls, gradient, intrinsics, local_arrays, loops, statements
 from jaxwarp.frontend.branches import execute
 from jaxwarp.frontend.frame import Context, Frame
 from jaxwarp.frontend.memory import load_element
@@ -15,13 +16,14 @@ from jaxwarp.frontend.source import Source
 from jaxwarp.frontend.values import Element
 from jaxwarp.frontend.views import whole
 from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.nodes import walk
 from jaxwarp.ir.verify import verify
 from jaxwarp.types import Array, Mat, Scalar, Vec, element_scalar, element_shape
 
 ArgumentType = Scalar | Vec | Mat | Array
 
 # Importing these registers the functions that lower each kind of syntax node.
-_LOWERING = (statements, loops, calls, intrinsics, gradient)
+_LOWERING = (statements, loops, calls, intrinsics, local_arrays, gradient)
 
 
 def lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], max_unroll: int = 16) -> ir.Kernel:
@@ -46,6 +48,7 @@ def lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], m
 def _lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], max_unroll: int) -> ir.Kernel:
     context = Context(max_unroll=max_unroll)
     params = tuple(parameter(name, dtype) for name, dtype in zip(names, types, strict=True))
+    context.params = params
     frame = Frame(context, source, {})
     with frame.at(source.tree):
         context.builder.loc = source.signature_loc
@@ -53,7 +56,9 @@ def _lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], 
             frame.variables[param.name] = _argument(frame, param, dtype)
         execute(frame, source.tree.body, frozenset())
     rank = context.tid[0] if context.tid is not None else 1
-    return verify(context.builder.finish(source.name, rank, params))
+    kernel = context.builder.finish(source.name, rank, params)
+    used = {op.param for op in walk(kernel.body) if isinstance(op, ir.Load | ir.Store)} if context.locals else set()
+    return verify(replace(kernel, locals=tuple(p for p in context.locals if p in used)))
 
 
 def parameter(name: str, dtype: ArgumentType) -> ir.Param:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from jaxwarp.builtins.rows import ROWS
 from jaxwarp.builtins.values import Bundle
+from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.values import Element
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
@@ -41,3 +43,21 @@ def store_element(builder: Builder, element: Element, value: ir.Value | Bundle) 
     values = value.values if isinstance(value, Bundle) else (value,)
     for indices, component in zip(addresses(builder, element), values, strict=True):
         builder.store(element.view.param, indices, component)
+
+
+def update(
+    builder: Builder, kind: str, param: ir.Param, indices: Sequence[ir.Value], args: Sequence[ir.Value]
+) -> ir.Value:
+    """What an atomic does, on an array that no other thread sees."""
+    old = builder.load(param, indices)
+    if kind == "exch":
+        new = args[0]
+    elif kind == "cas":
+        raise KernelTypeError(
+            f"atomic_cas: {param.name} is an array of this thread alone", hint="compare and assign: nobody interferes"
+        )
+    else:
+        row = {"and": "bit_and", "or": "bit_or", "xor": "bit_xor"}.get(kind, kind)
+        new = builder.call(ROWS[row], old, args[0])
+    builder.store(param, indices, new)
+    return old

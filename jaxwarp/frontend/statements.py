@@ -20,6 +20,8 @@ from jaxwarp.frontend.views import shape_of
 
 @statement(ast.Assign)
 def _assign(frame: Frame, node: ast.Assign) -> None:
+    (first, *_others) = node.targets
+    frame.context.assigned = first.id if isinstance(first, ast.Name) else ""
     counted = _call_with_count(frame, node)
     value = counted if counted is not None else frame.evaluate(node.value)
     if isinstance(value, type) and issubclass(value, NoValue):

@@ -15,7 +15,7 @@ from jaxwarp.frontend.adjoints import names_adjoint, refused_adjoint
 from jaxwarp.frontend.components import component_element, extract, insert, named_index
 from jaxwarp.frontend.expressions import indices_of
 from jaxwarp.frontend.frame import Frame
-from jaxwarp.frontend.memory import addresses, element_type, load_element, store_element
+from jaxwarp.frontend.memory import addresses, element_type, load_element, store_element, update
 from jaxwarp.frontend.values import Element, View, describe
 from jaxwarp.frontend.views import index_view
 from jaxwarp.ir import nodes as ir
@@ -150,10 +150,10 @@ def stored_value(frame: Frame, element: Element, value: Any) -> Any:
 
 
 def accumulate(frame: Frame, element: Element, operator: str, value: Any) -> bool:
-    """`a[i] += x` and the like as atomics. False: the operator is not one of those."""
+    """`a[i] += x` and the like as atomics. False: the operator is not one of those, or nobody else sees the array."""
     dtype = element_type(element)
     scalar = element_scalar(dtype)
-    if operator not in ATOMIC_OPERATORS or scalar is bool_:
+    if operator not in ATOMIC_OPERATORS or scalar is bool_ or element.view.param in frame.context.locals:
         return False
     if operator.startswith("bit") and not scalar.is_int:
         return False
@@ -168,8 +168,12 @@ def atomic(frame: Frame, kind: str, element: Element, *operands: Any) -> ir.Valu
     """An atomic on each component of an element; returns the old value."""
     dtype = element_type(element)
     columns = [o.values if isinstance(o, Bundle) else (o,) for o in operands]
+    param = element.view.param
+    own = param in frame.context.locals
     old = [
-        frame.builder.atomic(kind, element.view.param, indices, *parts)
+        update(frame.builder, kind, param, indices, parts)
+        if own
+        else frame.builder.atomic(kind, param, indices, *parts)
         for indices, *parts in zip(addresses(frame.builder, element), *columns, strict=True)
     ]
     return Bundle(dtype, tuple(old)) if isinstance(operands[0], Bundle) else old[0]  # type: ignore[arg-type]

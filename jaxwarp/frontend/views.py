@@ -27,8 +27,10 @@ def whole(param: ir.Param, dtype: Scalar | Vec | Mat, ndim: int) -> View:
 
 def extent(frame: Frame, view: View, axis: int) -> ir.Value:
     """The extent of a parameter's axis in the view."""
-    found = view.axes[axis].extent
-    return found if found is not None else frame.builder.size(view.param, axis)
+    found, size = view.axes[axis].extent, view.param.shape[axis]
+    if found is not None:
+        return found
+    return frame.builder.size(view.param, axis) if size is None else frame.constant(size, int32)
 
 
 def shape_of(frame: Frame, view: View) -> tuple[ir.Value, ...]:
@@ -56,9 +58,17 @@ def index_view(frame: Frame, view: View, indices: Sequence[Any]) -> View | Eleme
         if isinstance(index, Slice):
             axes[axis] = _sliced(frame, view, axis, index)
         else:
+            _require_inside(frame, view, axis, index)
             axes[axis] = Axis(index=_offset(frame, axes[axis], _position(frame, view, axis, index)))
     result = View(view.param, view.dtype, tuple(axes))
     return result if result.ndim else Element(result)
+
+
+def _require_inside(frame: Frame, view: View, axis: int, index: Any) -> None:
+    """Where extent and index are both known, an index outside is an error."""
+    known, size = frame.known(index), view.param.shape[axis]
+    if isinstance(known, int) and size is not None and view.axes[axis].extent is None and not -size <= known < size:
+        raise KernelValueError(f"index {known} is out of range: this axis of {view.param.name} has the extent {size}")
 
 
 def _position(frame: Frame, view: View, axis: int, index: Any) -> ir.Value:

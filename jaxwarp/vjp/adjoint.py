@@ -44,9 +44,13 @@ from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.memory import Ownership, require_partitioned, require_pure_conditions, require_replayable
+from jaxwarp.vjp.own_arrays import arrays_as_values
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation, used_values
+
+# In the names of adjoints, and of what is made from them.
+_SUFFIX = "_vjp"
 
 # What stands for the values of the differentiated kernel where code is being emitted.
 Environment = ChainMap[Value, Value]
@@ -71,11 +75,18 @@ def adjoint(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] 
             "the adjoint of a kernel with a func_replay is made of its tangent: it needs what the launch leaves"
         )
     kernel = simplify(replayed.kernel)
+    if kernel.locals and not is_reverse_sweep(kernel):
+        kernel = simplify(arrays_as_values(kernel))
     require_pure_conditions(kernel)
     require_partitioned(kernel, grid)
     promoted = promote_memory(kernel, grid)
     require_replayable(promoted, grid)
     return Adjoint(promoted, wanted, grid).build()
+
+
+def is_reverse_sweep(kernel: Kernel) -> bool:
+    """Whether the arrays of a thread's own in a kernel are the checkpoints of a reverse sweep."""
+    return _SUFFIX in kernel.name
 
 
 def cotangent_type(dtype: Scalar) -> Scalar:
@@ -119,7 +130,7 @@ class Adjoint:
             if param in self.cotangent_params:
                 params.append(self.cotangent_params[param])
                 slots.append(Slot("cotangent", i, param in self.written, True))
-        body = self.builder.finish(f"{self.kernel.name}_vjp", self.kernel.grid_rank, params)
+        body = self.builder.finish(f"{self.kernel.name}{_SUFFIX}", self.kernel.grid_rank, params)
         derived = Kernel(body.name, body.grid_rank, body.params, body.body, tuple(self.locals))
         return without_idle(Derived(derived, tuple(slots)), ("primal",))
 

@@ -576,3 +576,28 @@ def counter_replayed(x: F, counter: INTS, places: INTS, out: F):
     """Few threads run in order."""
     i = wp.tid()
     out[next_place(counter, places, i)] = x[i] * x[i]
+
+
+# Arrays of a thread's own
+
+
+def _bins(x, at):
+    h, d = np.zeros(3), np.zeros(3)
+    for k, j in enumerate(at):
+        h[j], d[j] = h[j] * x + k, d[j] * x + h[j]
+    return 2 * (h * d).sum()
+
+
+@case(lambda x, at, out, w: w * [_bins(v, at) for v in x], x=X, at=np.array([2, 0, 2, 1, 0, 2], np.int32), out=zeros(3),
+      dims=3)  # fmt: skip
+@wp.kernel
+def array_of_the_thread(x: F, at: INTS, out: F):
+    i = wp.tid()
+    h = wp.zeros(shape=3, dtype=wp.float64)
+    for k in range(at.shape[0]):
+        j = at[k]
+        h[j] = h[j] * x[i] + wp.float64(k)
+    total = wp.float64(0.0)
+    for j in range(3):
+        total += h[j] * h[j]
+    out[i] = total
