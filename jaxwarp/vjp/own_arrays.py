@@ -63,7 +63,7 @@ class _Values(Rewriter):
         else:
             what = f"of {CONSTANT_LIMIT} numbers"
         raise DifferentiationError(
-            f"{param.name} is an array of {size} numbers that a thread has for itself; reverse derivatives, and grad in "
+            f"{param.name} is an array of {size} numbers of a thread; reverse derivatives, and grad in "
             f"a kernel, go through arrays {what}, at most",
             (moving or list(accesses))[0].loc,
             hint="use a smaller array; forward derivatives (jax.jvp, jax.jacfwd) have no limit",
