@@ -103,6 +103,7 @@ class ByHand:
             "zero": np.zeros(0, np.int64),
             "grain": np.int64(0),
             "block": np.int64(self.block),
+            "blocks": np.int64(2**31 - 1),
             "index_bits": np.int64(32),
         }
         return lambda *operands: jax.ffi.ffi_call(TARGET, output)(*operands, **attributes)

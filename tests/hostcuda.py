@@ -1,5 +1,7 @@
 """Runs the CUDA text of kernels on the host: compiled as plain C++ behind a shim, its threads one after another.
 
+Where threads of a block wait for each other (barriers, shuffles) they are fibers that take turns, in blocks of BLOCK.
+
 One translation unit can hold many kernels: `prepare_host` compiles a whole suite's texts at once, and `run_host` then
 finds them. Libraries are kept by the hash of all that went into them.
 """
@@ -23,6 +25,8 @@ from jaxwarp.codegen.cuda.expression import CPP_TYPES
 from jaxwarp.ir.nodes import Kernel
 
 SHIM = Path(__file__).parent / "shim" / "cuda_on_host.h"
+FIBERS = SHIM.parent / "fibers.h"
+BLOCK = 40  # of threads that wait for each other: a whole warp and a part of one
 # Signed overflow wraps and words are read as other types, as NVRTC's helpers assume; no contraction, as --fmad=false.
 FLAGS = ("-std=c++17", "-O1", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-w", "-fPIC", "-shared")
 
@@ -30,13 +34,19 @@ _launchers: dict[str, Callable[..., None]] = {}
 
 
 def run_host(
-    kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray], index_bits: int = 32, threads: int | None = None
+    kernel: Kernel,
+    grid: Sequence[int],
+    buffers: Sequence[np.ndarray],
+    index_bits: int = 32,
+    threads: int | None = None,
+    block: int | None = None,
 ) -> None:
     """Launches the CUDA text of a prepared kernel on host arrays, in place.
 
     Args:
         threads: how many CUDA threads share the launch (a multiple of 4 is spread over blocks of 4); None: one each,
             so that elements are visited in the interpreter's order.
+        block: threads per block.
     """
     code = print_cuda(kernel, index_bits)
     if key(code) not in _launchers:
@@ -44,8 +54,8 @@ def run_host(
     shapes = [b.shape for b in buffers]
     geometry = [grid[axis] if number < 0 else shapes[number][axis] for number, axis in code.geometry]
     total = math.prod(grid)
-    block = min(4, total) or 1
-    blocks = -(-(threads or total) // block)
+    block = min(block or (BLOCK if waits(code) else 4), total) or 1
+    blocks = min(-(-(threads or total) // block), code.most_blocks)
     pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(b.ctypes.data for b in buffers))
     numbers = (ctypes.c_longlong * max(1, len(geometry)))(*geometry)
     _launchers[key(code)](pointers, numbers, ctypes.c_longlong(total), blocks, block)
@@ -67,10 +77,15 @@ def key(code: CudaCode) -> str:
     return hashlib.sha256(code.source.encode()).hexdigest()[:24]
 
 
+def waits(code: CudaCode) -> bool:
+    """Do threads of a block wait for each other?"""
+    return "__syncthreads()" in code.source or "__activemask()" in code.source
+
+
 def compile_host(codes: Sequence[tuple[Kernel, CudaCode]]) -> None:
     """One library for these texts."""
     unit = f'#include "{SHIM.name}"\n' + "\n".join(_unit(kernel, code) for kernel, code in codes)
-    identity = "\0".join([SHIM.read_text(), unit, *FLAGS])
+    identity = "\0".join([SHIM.read_text(), FIBERS.read_text(), unit, *FLAGS])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
     folder = Path(tempfile.gettempdir()) / f"jaxwarp-host-cuda-{os.getuid()}"
     folder.mkdir(exist_ok=True)
@@ -106,6 +121,13 @@ def _unit(kernel: Kernel, code: CudaCode) -> str:
     pointers = [f"({CPP_TYPES[p.dtype.short]} *)buffers[{i}]" for i, p in enumerate(kernel.params)]
     numbers = [f"({index})geometry[{i}]" for i in range(len(code.geometry))]
     arguments = ", ".join([*pointers, *numbers, f"({index})total"])
+    call = f"text_{mark}::{code.symbol}({arguments})"
+    block = f"for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {call};"
+    if waits(code):
+        block = f"""{{
+            auto thread = [&] {{ {call}; }};
+            fibers::run_block(threads, [](void *it) {{ (*(decltype(thread) *)it)(); }}, &thread);
+        }}"""
     return f"""
 #define {code.symbol} {code.symbol}_{mark}
 namespace text_{mark} {{
@@ -117,8 +139,7 @@ extern "C" void launch_{mark}(
     gridDim = {{blocks, 1, 1}};
     blockDim = {{threads, 1, 1}};
     for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
-        for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
-            text_{mark}::{code.symbol}({arguments});
+        {block}
 }}
 #undef {code.symbol}
 """

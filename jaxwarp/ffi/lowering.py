@@ -50,6 +50,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
         "zero": _int64(_outputs_to_clear(launch, shapes)),
         "grain": np.int64(code.grain),
         "block": np.int64(block),
+        "blocks": np.int64(code.blocks),
         "index_bits": np.int64(index_bits),
     }
 
@@ -107,12 +108,13 @@ def prepared(kernel: Kernel, fma: bool) -> Kernel:
 
 
 class Code(NamedTuple):
-    """Code of one kernel for one platform. `grain` is of use on the CPU only."""
+    """Code of one kernel for one platform. `grain` is of use on the CPU only, `blocks` on GPUs."""
 
     symbol: str
     image: bytes
     geometry: tuple[tuple[int, int], ...]
     grain: int = 0
+    blocks: int = 1
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
@@ -130,7 +132,7 @@ def _cuda_code(kernel: Kernel, fma: bool, block: int, index_bits: int, targets: 
     code = print_cuda(prepared(kernel, fma), index_bits=index_bits, block=block)
     entries = compile_cuda(code, targets.cubins, ptx=targets.ptx)
     payload = pack_cuda_payload([CudaEntry(*entry) for entry in entries])
-    return Code(code.symbol, pack_image(CUDA, payload), code.geometry)
+    return Code(code.symbol, pack_image(CUDA, payload), code.geometry, blocks=code.most_blocks)
 
 
 class Targets(NamedTuple):

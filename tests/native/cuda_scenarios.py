@@ -41,6 +41,7 @@ def attributes(**changes):
         "geometry": [-1, 0, 1, 0, 0, 1],
         "zero": [0],
         "block": 256,
+        "blocks": 2**31 - 1,
         "index_bits": 32,
     }
     return values | changes
@@ -211,6 +212,15 @@ def huge_launches_use_the_largest_grid(cuda):
     assert cuda.log()[-1].endswith(f"grid {2**31 - 1} 1 1 block 1 1 1 stream {STREAM:x}: 2000 1000 {2**40}")
 
 
+def no_more_blocks_than_the_kernel_wants(cuda):
+    cuda.instantiate(zero=[], block=32, blocks=5, grid=[1000], grid_from=[-1, -1], geometry=[])
+    cuda.execute(signature="pp4")
+    assert cuda.log()[-1].endswith(f"grid 5 1 1 block 32 1 1 stream {STREAM:x}: 2000 1000 1000")
+    cuda.instantiate(context=2, zero=[], block=32, blocks=5, grid=[100], grid_from=[-1, -1], geometry=[])
+    cuda.execute(context=2, signature="pp4")
+    assert "grid 4 1 1 block 32 1 1" in cuda.log()[-1]
+
+
 def driver_errors_name_the_kernel(cuda):
     why = "failed: CUDA_ERROR_UNKNOWN (unknown error)"
     cuda.instantiate(context=1)
@@ -259,6 +269,7 @@ def launch_sizes_are_checked(cuda):
     for changes, reason in [
         ({"block": 0}, "attribute 'block' is out of range: 0"),
         ({"block": 1025}, "attribute 'block' is out of range: 1025"),
+        ({"blocks": 0}, "attribute 'blocks' is out of range: 0"),
         ({"index_bits": 48}, "attribute 'index_bits' is neither 32 nor 64"),
     ]:
         assert reason in cuda.refusal(cuda.instantiate, **changes)
@@ -282,6 +293,7 @@ SCENARIOS = [
     empty_launches_clear_only,
     indices_stay_below_32_bits,
     huge_launches_use_the_largest_grid,
+    no_more_blocks_than_the_kernel_wants,
     driver_errors_name_the_kernel,
     damaged_images_are_refused,
     launch_sizes_are_checked,

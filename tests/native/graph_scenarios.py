@@ -20,6 +20,7 @@ KERNEL = {
     "geometry": [0, 0],
     "zero": [],
     "block": 256,
+    "blocks": 2**31 - 1,
     "index_bits": 32,
 }
 # Views: the operand; the result; the scratch buffer; 4 elements of the result from the second on.

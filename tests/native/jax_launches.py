@@ -53,6 +53,7 @@ def launch(symbol, result, *operands, grain=256, zero=(), code=b"code"):
         zero=integers(*zero),
         grain=np.int64(grain),
         block=np.int64(256),
+        blocks=np.int64(1),
         index_bits=np.int64(32),
     )
 

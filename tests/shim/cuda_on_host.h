@@ -1,13 +1,25 @@
 // What NVRTC has built in, for compiling the text of a kernel as plain C++ and running its threads one after another.
+// The threads of a block whose text waits for each other (barriers, shuffles) take turns, each on a stack of its own.
 #pragma once
+#include "fibers.h"
 
 #define __global__
 #define __device__
+#define __shared__ static
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(threads)
 
-struct jaxwarp_dim3 { unsigned int x, y, z; };
-static thread_local jaxwarp_dim3 blockIdx, threadIdx, blockDim, gridDim;
+static inline void __syncthreads() { fibers::wait_for_block(); }
+// Each place where it is written is one instruction: threads that are there at the same time are together.
+#define __activemask() fibers::together(__COUNTER__)
+
+template <class T> static inline T __shfl_down_sync(unsigned int mask, T value, unsigned int distance) {
+    return fibers::from_lane(mask, value, threadIdx.x % 32 + distance);
+}
+template <class T> static inline T __shfl_sync(unsigned int mask, T value, unsigned int lane) {
+    return fibers::from_lane(mask, value, lane % 32);
+}
+static inline int __all_sync(unsigned int mask, bool yes) { return fibers::votes(mask, yes) == mask; }
 
 #define FOR_BOTH_PRECISIONS(DECLARE) \
     DECLARE(sqrt) DECLARE(cbrt) DECLARE(exp) DECLARE(exp2) DECLARE(expm1) DECLARE(log) DECLARE(log2) DECLARE(log10) \

@@ -62,6 +62,11 @@ class AtomicHelpers:
         self._used.setdefault(name, _function(name, kind, dtype, body))
         return f"{name}({', '.join([address, *args])})"
 
+    def define(self, name: str, text: str) -> str:
+        """Adds a function, after those it calls; returns its name."""
+        self._used.setdefault(name, text)
+        return name
+
     def text(self) -> str:
         return "\n".join(self._used.values())
 

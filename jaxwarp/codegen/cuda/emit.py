@@ -9,8 +9,10 @@ from jaxwarp.builtins.rows import cuda_template
 from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
 from jaxwarp.codegen.cuda.layout import Layout
+from jaxwarp.codegen.cuda.liveness import count_uses
 from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
+from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS, plan_reductions
 from jaxwarp.codegen.cuda.statements import Line
 from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelValueError, Loc
@@ -18,6 +20,7 @@ from jaxwarp.ir.nodes import Call, Kernel, Tid, walk
 
 DEFAULT_BLOCK = 256
 _LINE_LENGTH = 120
+ANY_NUMBER = (1 << 31) - 1  # of blocks
 
 # How often a range runs, without overflow; 0 for a step of 0.
 _RANGE_COUNT = """
@@ -47,6 +50,7 @@ class CudaCode:
         index_bits: the width of these.
         block: threads per block that it is meant for.
         lines: for each line of the source, the user's line it comes from.
+        most_blocks: a launch of more threads than so many blocks hold has them go round.
     """
 
     symbol: str
@@ -55,6 +59,7 @@ class CudaCode:
     index_bits: int
     block: int
     lines: tuple[Loc | None, ...]
+    most_blocks: int = ANY_NUMBER
 
 
 @roomy
@@ -76,18 +81,26 @@ def print_cuda(kernel: Kernel, index_bits: int = 32, block: int = DEFAULT_BLOCK,
         raise KernelValueError(f"block_dim must be an integer from 1 to 1024, got {block!r}")
     name = symbol(kernel.name)
     names = Names({name, "trips", "range_count", *PRELUDE, *_called(kernel)})
-    layout = Layout(kernel, names, index_bits)
-    printer = ControlPrinter(kernel, names, layout, comments)
+    plan = plan_reductions(kernel, count_uses(kernel))
+    layout = Layout(kernel, names, index_bits, plan.shared)
+    printer = ControlPrinter(kernel, names, layout, plan, comments)
     _print_thread(printer, kernel)
-    body = [Line(1, text, None) for text in layout.hoisted]
-    body += [*(Line(1, text, None) for text in layout.loop_header()), *printer.lines, Line(1, "}", None)]
+    before = [*layout.hoisted, *printer.reductions.before(), *layout.loop_header()]
+    body = [*(Line(1, text, None) for text in before), *printer.lines]
+    body += [Line(1, text, None) for text in ("}", *printer.reductions.after())]
     head = _signature(name, layout.signature(), block)
     lines = [*(Line(0, text, None) for text in head), *body, Line(0, "}", None)]
     text = "\n".join("    " * line.depth + line.text for line in lines) + "\n"
     helpers = _helpers(text, printer.atomics.text())
     count = helpers.count("\n")
     return CudaCode(
-        name, helpers + text, layout.geometry, index_bits, block, (None,) * count + tuple(line.loc for line in lines)
+        name,
+        helpers + text,
+        layout.geometry,
+        index_bits,
+        block,
+        (None,) * count + tuple(line.loc for line in lines),
+        ANY_NUMBER if plan.is_empty else MOST_BLOCKS,
     )
 
 

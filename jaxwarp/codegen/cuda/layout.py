@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, PRIMARY, SUM, Expr, binary, cast, combine, literal
 from jaxwarp.codegen.cuda.names import Names
@@ -19,14 +19,14 @@ class Layout:
         thread: the name of the loop variable over threads, `total` that of their number.
     """
 
-    def __init__(self, kernel: Kernel, names: Names, index_bits: int):
+    def __init__(self, kernel: Kernel, names: Names, index_bits: int, counted: Collection[Param] = ()):
         self.kernel = kernel
         self.names = names
         self.index = int32 if index_bits == 32 else int64
         ops = list(walk(kernel.body))
         self._written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self.params = {p: names.fresh(p.name) for p in (*kernel.params, *kernel.locals)}
-        self._sizes = self._name_sizes(ops)
+        self._sizes = self._name_sizes(ops, counted)
         self._grid = self._name_grid(ops)
         self.total = names.fresh("thread_count")
         self.thread = names.fresh("thread")
@@ -38,9 +38,9 @@ class Layout:
             if param in indexed:
                 self._hoist_strides(param)
 
-    def _name_sizes(self, ops: Sequence[object]) -> dict[tuple[int, int], str]:
-        """Extents known at run time only that strides or the program need."""
-        wanted: set[tuple[Param, int]] = set()
+    def _name_sizes(self, ops: Sequence[object], counted: Collection[Param]) -> dict[tuple[int, int], str]:
+        """Extents known at run time only that strides or the program need, or the elements `counted`."""
+        wanted = {(p, axis) for p in counted for axis in range(p.rank) if p.shape[axis] is None}
         for op in ops:
             if isinstance(op, Size):
                 wanted.add((op.param, op.axis))
@@ -65,6 +65,13 @@ class Layout:
         if known is not None:
             return literal(known, self.index)
         return Expr(self._sizes[self.kernel.params.index(param), axis])
+
+    def element_count(self, param: Param) -> Expr:
+        """The elements of one of the arrays that are `counted`."""
+        count = literal(1, self.index)
+        for axis in range(param.rank):
+            count = self._product(self.size(param, axis), count)
+        return count
 
     def _hoist_strides(self, param: Param) -> None:
         stride = literal(1, self.index)

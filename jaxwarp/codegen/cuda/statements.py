@@ -31,6 +31,7 @@ from jaxwarp.codegen.cuda.liveness import Liveness, count_uses
 from jaxwarp.codegen.cuda.locals import Local, Locals
 from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.codegen.cuda.ranges import Ranges
+from jaxwarp.codegen.cuda.reductions import Plan, Reductions
 from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, Kernel, Load, Op, Param, Size, Store, Tid, Value
 from jaxwarp.types import int32
@@ -51,13 +52,14 @@ class Line(NamedTuple):
 class StatementPrinter:
     """Prints operations without blocks. `control.py` adds those with."""
 
-    def __init__(self, kernel: Kernel, names: Names, layout: Layout, comments: bool):
+    def __init__(self, kernel: Kernel, names: Names, layout: Layout, plan: Plan, comments: bool):
         self.layout = layout
         self.uses = count_uses(kernel)
         self.ranges = Ranges(kernel)
         self.live = Liveness()
         self.locals = Locals(names, self.live)
         self.atomics = AtomicHelpers()
+        self.reductions = Reductions(plan, layout, names, self.atomics)
         self.private = frozenset(kernel.locals)
         self.lines: list[Line] = []
         self.depth = 2
@@ -197,9 +199,14 @@ class StatementPrinter:
         return Expr(element.text, PRIMARY, element.reads, element.loads | {op.param})
 
     def atomic(self, op: Atomic) -> None:
-        element = self.element(op.param, op.indices)
+        offset = self.layout.offset(op.param, [self.use(i) for i in op.indices])
         args = [self.use(a) for a in op.args]
         self.flush(loading=op.param)
+        gathered = self.reductions.statement(op, offset.text, args[0].text)
+        if gathered is not None:
+            self.line(gathered, op.loc)
+            return
+        element = combine(f"{self.layout.params[op.param]}[{offset.text}]", PRIMARY, (offset,))
         call = self.atomics.private_call if op.param in self.private else self.atomics.call
         text = call(op.kind, op.param.dtype, f"&{element.text}", [a.text for a in args])
         if self.uses[op.result] == 0:

@@ -126,9 +126,8 @@ XLA_FFI_TypeId CudaState::id{};
 // With 32-bit indices, everything a thread counts has to stay below 2^31: extents, elements of an array, and the sum of
 // an index and the stride of the loop over the grid. The last bounds the number of blocks of very large launches.
 int64_t BlockCount(const Plan& plan, const Launch& launch) {
-  constexpr int64_t kMaxBlocks = INT32_MAX;  // of a one-dimensional grid
   const int64_t n = launch.threads();
-  const int64_t blocks = std::min((n - 1) / plan.block + 1, kMaxBlocks);
+  const int64_t blocks = std::min((n - 1) / plan.block + 1, plan.blocks);
   if (plan.index_bits == 64) return blocks;
   for (size_t i = 0; i < launch.parameter_count(); ++i) {
     const int64_t elements = ElementCount(launch.parameter(i));

@@ -1,0 +1,190 @@
+"""Atomics at addresses that many threads share: combined within the block first, so that memory sees one per block.
+
+Where an array is only ever updated by atomics of one kind whose old values nobody reads, nothing depends on when, or in
+which parts, the updates arrive. Two forms, by what is known about the address:
+
+* An element known to exist, the same in the whole launch (a scalar, a component of a by-value vector): each thread
+  combines its values in a variable of its own, through the whole loop over the grid; after it, where all threads of the
+  block are, the block combines those (shuffles, then shared memory) and does one atomic.
+* An index that does not depend on the last thread index (`w[k]` in a loop over k): where all 32 threads of a warp are
+  at the operation together and mean one address, which is looked at as it happens, one of them does it for all; else
+  each does its own. If the array has at most SHARED_ELEMENTS elements, these atomics go to a copy in shared memory,
+  which the block adds to the array at its end.
+
+Sums of floats are then added in another order. Their minimum and maximum are left alone (NaN makes them depend on the
+order), and so are half precision (every partial sum would be rounded) and bools.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jaxwarp.codegen.cuda.atomics import AtomicHelpers
+from jaxwarp.codegen.cuda.combine import block_function, identity, pair_function, warp_function
+from jaxwarp.codegen.cuda.expression import CPP_TYPES
+from jaxwarp.codegen.cuda.layout import Layout
+from jaxwarp.codegen.cuda.names import Names
+from jaxwarp.codegen.cuda.varying import varying_values
+from jaxwarp.ir.nodes import (
+    Atomic,
+    Const,
+    Kernel,
+    Load,
+    Param,
+    Store,
+    Value,
+    walk,
+)
+from jaxwarp.types import Scalar, bool_
+
+SHARED_ELEMENTS = 256
+# Variables for whole-launch sums; more would crowd out the registers.
+_MOST_VARIABLES = 16
+# Blocks launched for a kernel that reduces: enough to fill a device, so few that what each does at its end is little.
+MOST_BLOCKS = 2048
+
+_KINDS = ("add", "min", "max", "and", "or", "xor")
+
+
+@dataclass
+class Plan:
+    """What is done with which atomics.
+
+    Attributes:
+        variables: atomics on elements (array, offset) that exist and are the same for all threads.
+        warps: atomics that a warp does together where it can.
+    """
+
+    variables: dict[Atomic, tuple[Param, int]] = field(default_factory=dict)
+    warps: set[Atomic] = field(default_factory=set)
+
+    @property
+    def shared(self) -> list[Param]:
+        """The arrays that get a copy in shared memory, if they are small enough."""
+        found = dict.fromkeys(op.param for op in self.warps if not _is_large(op.param))
+        return list(found)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.variables and not self.warps
+
+
+def plan_reductions(kernel: Kernel, used: Iterable[Value]) -> Plan:
+    """Chooses the form for each atomic of a kernel. `used`: the values that something reads."""
+    plan, read = Plan(), set(used)
+    varying = varying_values(kernel)
+    ops = [op for op in walk(kernel.body) if isinstance(op, Const)]
+    constants = {op.result: int(op.value) for op in ops if op.result.type.is_int}
+    for param, atomics in _only_updated(kernel, read).items():
+        for op in atomics:
+            offset = _known_offset(op, constants)
+            target = (param, offset or 0)
+            has_room = target in plan.variables.values() or len(set(plan.variables.values())) < _MOST_VARIABLES
+            if offset is not None and has_room:
+                plan.variables[op] = target
+            elif not any(i in varying for i in op.indices):
+                plan.warps.add(op)
+    return plan
+
+
+def _only_updated(kernel: Kernel, read: set[Value]) -> dict[Param, list[Atomic]]:
+    """The arrays that are only updated, by atomics of one kind that can be combined."""
+    found: dict[Param, list[Atomic]] = defaultdict(list)
+    refused = set(kernel.locals)
+    for op in walk(kernel.body):
+        if isinstance(op, (Load, Store)):
+            refused.add(op.param)
+        elif isinstance(op, Atomic):
+            found[op.param].append(op)
+            if op.result in read or not _combines(op.kind, op.param.dtype) or op.kind != found[op.param][0].kind:
+                refused.add(op.param)
+    return {param: ops for param, ops in found.items() if param not in refused}
+
+
+def _combines(kind: str, dtype: Scalar) -> bool:
+    if dtype.is_float:
+        return kind == "add" and not dtype.is_half
+    return dtype is not bool_ and kind in _KINDS
+
+
+def _known_offset(op: Atomic, constants: dict[Value, int]) -> int | None:
+    """The place of an element that certainly exists, None if it may not."""
+    offset = 0
+    for index, extent in zip(op.indices, op.param.shape, strict=True):
+        at = constants.get(index)
+        if at is None or extent is None or not 0 <= at < extent:
+            return None
+        offset = offset * extent + at
+    return offset
+
+
+def _is_large(param: Param) -> bool:
+    return math.prod(n for n in param.shape if n is not None) > SHARED_ELEMENTS
+
+
+class Reductions:
+    """The text of a kernel's reductions: what stands before, in and after the loop over threads."""
+
+    def __init__(self, plan: Plan, layout: Layout, names: Names, helpers: AtomicHelpers):
+        self.plan = plan
+        self.layout = layout
+        self.helpers = helpers
+        self.element = names.fresh("element") if plan.shared else ""
+        self.variables: dict[tuple[Param, int], tuple[str, str]] = {}  # -> its name, the kind
+        for op, target in plan.variables.items():
+            if target not in self.variables:
+                self.variables[target] = names.fresh(f"{target[0].name}_part"), op.kind
+        self.copies = {p: (names.fresh(f"{p.name}_part"), names.fresh(f"{p.name}_is_small")) for p in plan.shared}
+        self.kinds = {op.param: op.kind for op in plan.warps}
+
+    def statement(self, op: Atomic, offset: str, value: str) -> str | None:
+        """In place of the atomic; None if it stays one."""
+        dtype = op.param.dtype
+        if op in self.plan.variables:
+            name, _ = self.variables[self.plan.variables[op]]
+            if dtype.is_float:
+                return f"{name} += {value};"
+            return f"{name} = {pair_function(self.helpers, op.kind, dtype)}({name}, {value});"
+        if op not in self.plan.warps:
+            return None
+        array = self.layout.params[op.param]
+        if op.param in self.copies:
+            part, is_small = self.copies[op.param]
+            array = f"({is_small} ? {part} : {array})"
+        return f"{warp_function(self.helpers, op.kind, dtype)}(&{array}[{offset}], {value});"
+
+    def before(self) -> list[str]:
+        lines = []
+        for (param, _), (name, kind) in self.variables.items():
+            lines.append(f"{CPP_TYPES[param.dtype.short]} {name} = {identity(kind, param.dtype)};")
+        for param, (part, is_small) in self.copies.items():
+            count = self.layout.element_count(param).text
+            lines.append(f"__shared__ {CPP_TYPES[param.dtype.short]} {part}[{SHARED_ELEMENTS}];")
+            lines.append(f"const bool {is_small} = {count} <= {SHARED_ELEMENTS};")
+            lines += self._each_element(param, f"{part}[{self.element}] = {identity(self.kinds[param], param.dtype)};")
+        return [*lines, "__syncthreads();"] if self.copies else lines
+
+    def after(self) -> list[str]:
+        lines = []
+        for (param, offset), (name, kind) in self.variables.items():
+            call = block_function(self.helpers, kind, param.dtype)
+            lines.append(f"{call}(&{self.layout.params[param]}[{offset}], {name});")
+        if self.copies:
+            lines.append("__syncthreads();")
+        for param, (part, _) in self.copies.items():
+            kind, at = self.kinds[param], self.element
+            call = self.helpers.call(kind, param.dtype, f"&{self.layout.params[param]}[{at}]", [f"{part}[{at}]"])
+            lines += self._each_element(param, f"if ({part}[{at}] != {identity(kind, param.dtype)}) {call};")
+        return lines
+
+    def _each_element(self, param: Param, statement: str) -> list[str]:
+        """The threads of the block share the elements of a copy between them."""
+        at, count = self.element, self.layout.element_count(param).text
+        return [
+            f"if ({self.copies[param][1]})",
+            f"    for (unsigned int {at} = threadIdx.x; {at} < {count}; {at} += blockDim.x)",
+            f"        {statement}",
+        ]
