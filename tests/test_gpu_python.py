@@ -27,8 +27,8 @@ def test_again(test):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("jit", [False, True])
-def test_the_same_as_with_graph_mode_jax(name, jit):
-    test_graph_none.test_the_same_as_with_graph_mode_jax(name, jit)
+def test_the_same_in_every_mode(name, jit):
+    test_graph_none.test_the_same_in_every_mode(name, jit)
 
 
 @pytest.mark.parametrize("name", test_graph_none.CONTROL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from jax import export
 from jax.sharding import PartitionSpec as P
 
 import jaxwarp as wp
-from jaxwarp import KernelError, jax_callable
+from jaxwarp import GraphMode, KernelError, jax_callable
 from jaxwarp.errors import KernelTypeError, KernelValueError
 
 X = np.arange(6, dtype=np.float32)
@@ -300,3 +302,37 @@ def test_calls_and_options():
         jax_callable(lambda a: None)
     with pytest.raises(KernelValueError, match="graph_mode: expected one of"):
         jax_callable(smoothing, graph_mode=9)
+
+
+def test_arguments_of_warps():
+    """Those without effect here are checked: a name that is wrong is an error there, too."""
+    names = list(inspect.signature(jax_callable).parameters)
+    assert names == [
+        "func", "num_outputs", "graph_mode", "vmap_method", "output_dims", "in_out_argnames", "stage_in_argnames",
+        "stage_out_argnames", "graph_cache_max", "module_preload_mode", "has_side_effect",
+    ]  # fmt: skip
+    for options in (
+        {"stage_in_argnames": ["a"], "stage_out_argnames": ["out"]}, {"stage_in_argnames": "a"},
+        {"graph_cache_max": 1}, {"graph_cache_max": None}, {"module_preload_mode": wp.ModulePreloadMode.ALL_DEVICES},
+        {"module_preload_mode": 0},
+    ):  # fmt: skip
+        for mode in (GraphMode.NONE, GraphMode.JAX, GraphMode.WARP, 1):
+            out = jax_callable(smoothing, graph_mode=mode, **options)(X, 2)[0]
+            np.testing.assert_array_equal(out, smooth(X, 2)[0])
+    where = "callable smoothing"
+    for options, text in {
+        ("stage_in_argnames", "out"): f"{where}: stage_in_argnames: no array input is named 'out'; they are a",
+        ("stage_in_argnames", "steps"): f"{where}: stage_in_argnames: no array input is named 'steps'; they are a",
+        ("stage_out_argnames", "a"): f"{where}: stage_out_argnames: no array output is named 'a'; they are out",
+        ("graph_cache_max", 0): f"{where}: graph_cache_max: expected an integer of at least 1, got 0",
+        ("module_preload_mode", 7): f"{where}: module_preload_mode: expected one of ModulePreloadMode.NONE, "
+        "ModulePreloadMode.CURRENT_DEVICE, ModulePreloadMode.ALL_DEVICES, got 7",
+        ("graph_mode", GraphMode.WARP_STAGED): f"{where}: graph_mode: GraphMode.WARP_STAGED is not available\n"
+        "  hint: use GraphMode.WARP",
+        ("graph_mode", GraphMode.WARP_STAGED_EX): f"{where}: graph_mode: GraphMode.WARP_STAGED_EX is not available",
+    }.items():
+        with pytest.raises(KernelValueError) as caught:
+            jax_callable(smoothing, **dict([options]))
+        assert str(caught.value).startswith(text)
+    with pytest.raises(KernelValueError, match="kernel scale: module_preload_mode: expected one of"):
+        wp.jax_kernel(scale, module_preload_mode="all")

@@ -47,6 +47,19 @@ class ModulePreloadMode(enum.IntEnum):
     ALL_DEVICES = 2
 
 
+def require_preload_mode(where: str, mode: Any) -> None:
+    """One of the modes, or its number.
+
+    Raises:
+        KernelValueError: it is something else.
+    """
+    try:
+        ModulePreloadMode(mode)
+    except ValueError:
+        listed = ", ".join(f"ModulePreloadMode.{m.name}" for m in ModulePreloadMode)
+        raise KernelValueError(f"{where}: module_preload_mode: expected one of {listed}, got {mode!r}") from None
+
+
 @dataclass(frozen=True)
 class CallOptions:
     """What decides a launch apart from the arguments; `None` means the default."""
@@ -114,7 +127,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
             has one for each output. Default: the launch dimensions.
         in_out_argnames: inputs that the kernel updates. Their new values are the first outputs.
-        module_preload_mode: accepted, no effect.
+        module_preload_mode: checked; no effect: code is compiled with the program that calls it.
         enable_backward: accepted, no effect.
         has_side_effect: launch even if no output is used.
         block_dim: CUDA threads per block; default: the kernel's option of that name, or 256.
@@ -134,9 +147,10 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         ...     y[i] = 3.0 * x[i]
         >>> (y,) = jaxwarp.jax_kernel(triple)(jax.numpy.arange(4.0))
     """
-    del module_preload_mode, enable_backward
+    del enable_backward
     if not hasattr(kernel, "specialize"):
         raise KernelTypeError(f"jax_kernel: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
+    require_preload_mode(f"kernel {kernel.name}", module_preload_mode)
     defaults = CallOptions(freeze_dims(launch_dims), freeze_dims(output_dims), vmap_method)
     arguments = assign_roles(kernel, num_outputs, in_out_argnames)
     block = _require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)

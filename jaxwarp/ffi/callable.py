@@ -21,7 +21,13 @@ from jaxwarp.ffi.arguments import (
     require_enabled,
     resolve_element,
 )
-from jaxwarp.ffi.call import VMAP_METHODS, CallOptions, ModulePreloadMode, signature_token
+from jaxwarp.ffi.call import (
+    VMAP_METHODS,
+    CallOptions,
+    ModulePreloadMode,
+    require_preload_mode,
+    signature_token,
+)
 from jaxwarp.ffi.compat import is_x64_enabled
 from jaxwarp.ffi.dims import ByName, freeze_dims, output_shape
 from jaxwarp.ffi.handles import ArrayHandle
@@ -34,15 +40,20 @@ from jaxwarp.frontend.annotations import resolve
 from jaxwarp.types import Array
 
 _MAX_COMPILED = 256
-_DEFAULT_GRAPHS = 32
+_DEFAULT_GRAPHS, _ALL_GRAPHS = 32, 2**62
 
 
 class GraphMode(enum.IntEnum):
-    """How the launches of a callable get into CUDA graphs."""
+    """How the launches of a callable get into CUDA graphs.
+
+    The staged modes of Warp, which copy arrays to buffers with fixed addresses, are refused: graphs follow the arrays.
+    """
 
     NONE = 0
     JAX = 1
     WARP = 2
+    WARP_STAGED = 3
+    WARP_STAGED_EX = 4
 
 
 def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
@@ -52,7 +63,9 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     vmap_method: str | None = None,
     output_dims: Any = None,
     in_out_argnames: Iterable[str] | None = None,
-    graph_cache_max: int | None = None,
+    stage_in_argnames: Iterable[str] | None = None,
+    stage_out_argnames: Iterable[str] | None = None,
+    graph_cache_max: int | None = _DEFAULT_GRAPHS,
     module_preload_mode: Any = ModulePreloadMode.CURRENT_DEVICE,
     has_side_effect: bool = False,
 ) -> JaxCallable:
@@ -74,8 +87,10 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
         output_dims: shape of the outputs, or a dictionary of shapes by name. Default: that of the first array argument.
         in_out_argnames: inputs that the function updates. Their new values are the first outputs.
         graph_cache_max: with `GraphMode.WARP`, how many graphs are kept on each device for every program the function
-            is compiled in: one for each set of buffers it has run with. Default: 32. No effect otherwise.
-        module_preload_mode: accepted, no effect.
+            is compiled in: one for each set of buffers it has run with; None: all. No effect otherwise.
+        stage_in_argnames: array inputs that the staged modes of Warp would copy. Checked; no effect in these modes.
+        stage_out_argnames: the same, of outputs.
+        module_preload_mode: checked; no effect: code is compiled with the program that calls it.
         has_side_effect: launch even if no output is used.
 
     Returns:
@@ -85,7 +100,6 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     Raises:
         KernelTypeError, KernelValueError: the options do not fit the function.
     """
-    del module_preload_mode
     if not callable(func) or hasattr(func, "specialize"):
         hint = "use jax_kernel for a kernel" if hasattr(func, "specialize") else None
         raise KernelTypeError(f"jax_callable: expected a Python function, got {func!r}", hint=hint)
@@ -93,6 +107,9 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     graphs = _require_cache_max(func, graph_cache_max)
     function = _Function(func)
     arguments = assign_roles(function, num_outputs, in_out_argnames)
+    require_preload_mode(f"callable {function.name}", module_preload_mode)
+    _require_staged(function.name, "stage_in_argnames", stage_in_argnames, [a for a in arguments if a.role != OUTPUT])
+    _require_staged(function.name, "stage_out_argnames", stage_out_argnames, [a for a in arguments if a.role != INPUT])
     defaults = CallOptions(None, freeze_dims(output_dims), vmap_method)
     return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode, graphs)
 
@@ -104,18 +121,33 @@ def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
     except ValueError:
         listed = ", ".join(f"GraphMode.{m.name}" for m in GraphMode)
         raise KernelValueError(f"callable {name}: graph_mode: expected one of {listed}, got {mode!r}") from None
+    if mode in (GraphMode.WARP_STAGED, GraphMode.WARP_STAGED_EX):
+        raise KernelValueError(
+            f"callable {name}: graph_mode: GraphMode.{mode.name} is not available",
+            hint="use GraphMode.WARP: its graphs take on the addresses of new arrays, and nothing is copied",
+        )
     return mode
+
+
+def _require_staged(name: str, option: str, given: Iterable[str] | None, arguments: Sequence[Argument]) -> None:
+    """Names of array arguments on one side; what they would stage is staged in none of our modes."""
+    listed = [given] if isinstance(given, str) else list(given or ())
+    possible = [a.name for a in arguments if a.is_array]
+    for entry in listed:
+        if entry not in possible:
+            side, found = "input" if option == "stage_in_argnames" else "output", ", ".join(possible) or "none"
+            raise KernelValueError(f"callable {name}: {option}: no array {side} is named {entry!r}; they are {found}")
 
 
 def _require_cache_max(func: Callable[..., None], graph_cache_max: Any) -> int:
     if graph_cache_max is None:
-        return _DEFAULT_GRAPHS
+        return _ALL_GRAPHS
     if isinstance(graph_cache_max, bool) or not isinstance(graph_cache_max, int) or graph_cache_max < 1:
         name = getattr(func, "__name__", repr(func))
         raise KernelValueError(
             f"callable {name}: graph_cache_max: expected an integer of at least 1, got {graph_cache_max!r}"
         )
-    return min(graph_cache_max, 2**62)
+    return min(graph_cache_max, _ALL_GRAPHS)
 
 
 class _Annotated(NamedTuple):
