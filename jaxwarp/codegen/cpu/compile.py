@@ -124,6 +124,8 @@ def compile_object(payload: bytes, machine: Machine, assembly: bool = False) -> 
         for function in module.functions:
             if not function.is_declaration:
                 passes.run(function, builder)
+        if assembly:
+            generator.set_asm_verbosity(True)  # for the names of blocks
         return generator.emit_assembly(module).encode() if assembly else generator.emit_object(module)
 
 

@@ -1,0 +1,140 @@
+"""Machine code of kernels that are to be vector code: what their main body has, and has not, on AVX2 and AVX-512."""
+
+import cpushapes
+import pytest
+from cpushapes import MACHINES, main_body
+from kernels import KERNELS
+
+from jaxwarp.passes import prepare
+
+REGISTER = {"v3": "%ymm", "v4": "%zmm"}
+LANES = {"v3": 8, "v4": 16}  # of float32 in a register
+
+GATHER = r"v?p?(gather|scatter)\w+"
+# One lane at a time: reading elements into lanes, taking lanes apart.
+LANE_BY_LANE = r"v?p(insr|extr)[bwdq]"
+
+both = pytest.mark.parametrize("level", list(REGISTER))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _all_targets():
+    cpushapes.initialize()
+
+
+@pytest.fixture(scope="module")
+def body():
+    made = {}
+
+    def get(name, level):
+        if (name, level) not in made:
+            made[name, level] = main_body(prepare(KERNELS[name].ir), MACHINES[level])
+        return made[name, level]
+
+    return get
+
+
+@both
+@pytest.mark.parametrize("name", ["saxpy", "vec3_frame", "lbm_d2q9", "nbody", "rowsum", "mandelbrot", "matmul"])
+def test_no_gather_no_call_no_single_lanes(body, level, name):
+    code = body(name, level)
+    assert code.count(GATHER) == 0
+    assert code.count("call.*") == 0
+    assert code.count(LANE_BY_LANE) == 0
+    assert code.width == LANES[level] * (2 if code.width > LANES[level] else 1)
+
+
+@both
+def test_saxpy(body, level):
+    """y[i], x[i] loaded and the result stored, two registers each: nothing else but the step of the loop."""
+    code = body("saxpy", level)
+    # One operand of each product and sum is read from memory by the instruction itself.
+    assert code.vectors(REGISTER[level]) == 6
+    assert code.count("vfmadd.*") == 2
+    assert len(code.names()) <= 8
+
+
+@both
+def test_vec3(body, level):
+    """Three components of two arrays in, three of one and one number out; two registers each."""
+    code = body("vec3_frame", level)
+    assert code.vectors(REGISTER[level]) >= 2 * (3 + 3 + 3 + 1)
+    assert code.count("vsqrt.*") >= 2
+    assert code.count("vsqrtss") == 0
+
+
+@both
+def test_lattice_boltzmann(body, level):
+    """Nine neighbours in, wrapped around the edges, nine values out: adjacent in the interior."""
+    code = body("lbm_d2q9", level)
+    assert code.vectors(REGISTER[level]) >= 2 * 18
+    assert code.count("vmovss") == 0
+    assert code.count("v?vdivss") == 0
+
+
+@both
+def test_nbody(body, level):
+    """In the loop: another body's position and mass, the same for all lanes, in registers of eight or sixteen."""
+    code = body("nbody", level)
+    (names,) = ([name for name, _ in block] for _, block in code.blocks if any(n == "vsqrtps" for n, _ in block))
+    assert names.count("vbroadcastss") >= 4
+    assert sum(n.startswith(("vfmadd", "vfnmadd")) for n in names) >= 2 * 5
+    assert not any(n.endswith("ss") and n != "vbroadcastss" for n in names)
+
+
+@both
+def test_row_sum(body, level):
+    """An integer sum and maximum along rows: loads and adds in registers, atomics once a row."""
+    code = body("rowsum", level)
+    assert code.count("lock") == 0
+    assert code.count("vpaddd") == 2
+    assert code.count("vpmaxsd") == 2
+    assert code.vectors(REGISTER[level]) >= 2
+    assert len(code.names()) <= 12
+
+
+@both
+def test_mandelbrot(body, level):
+    """The loop's arithmetic is that of whole registers; the counter of all lanes is one number."""
+    code = body("mandelbrot", level)
+    loop = [name for label, block in code.blocks if label.startswith(("while", "body")) for name, _ in block]
+    assert any(n.startswith("vfmadd") for n in loop)
+    assert not any(n.endswith("ss") and n != "vbroadcastss" for n in loop)
+
+
+@both
+def test_matmul(body, level):
+    """In the loop: an element of a, broadcast, times two registers of a row of b."""
+    code = body("matmul", level)
+    loop = [block for label, block in code.blocks if label.startswith("body")]
+    names = [name for block in loop for name, _ in block]
+    assert names.count("vbroadcastss") >= 1
+    fused = [operands for block in loop for name, operands in block if name.startswith("vfmadd")]
+    assert fused
+    assert all(REGISTER[level] in operands and "(" in operands for operands in fused)
+    assert not any(n.endswith("ss") and n != "vbroadcastss" for n in names)
+
+
+@both
+def test_gather_is_one_on_avx512_and_unmasked_loads_on_avx2(body, level):
+    """x[index[i]] of two columns: what the machine has for it, without a branch for a lane and without a call."""
+    code = body("gather", level)
+    assert code.count("call.*") == 0
+    assert len(code.blocks) == 1
+    if level == "v4":
+        assert code.count(r"vp?gather\w+") == 8  # two columns, two registers, in halves of eight 64-bit addresses
+        assert code.count(LANE_BY_LANE) == 0
+    else:
+        loads = sum("(%r" in operands for name, operands in code.blocks[0][1] if name in ("vmovss", "vinsertps"))
+        assert loads == code.width * 2
+
+
+@both
+def test_elementary_functions_call_only_where_seldom(body, level):
+    """Polynomials for all lanes; the C library only for arguments beyond 131072, in blocks of their own."""
+    code = body("elementary", level)
+    calls = {label for label, block in code.blocks for name, _ in block if name.startswith("call")}
+    assert len(calls) == 3  # sin, cos, tan
+    assert all(label.startswith("lane") for label in calls)
+    assert code.count("vfmadd.*") > 60
+    assert code.count(GATHER) == 0
