@@ -58,7 +58,8 @@ def main_body(kernel: Kernel, machine: Machine) -> MainBody:
     """What a machine runs most of the time, of a prepared kernel at the width that suits that machine."""
     code = compile_cpu(kernel, choose_width(kernel, machine))
     start = "\ninside:" if "\ninside:" in code.text else "\nchunk:"
-    labels = {start.strip(":\n"), "following", *re.findall(r"^(\w+):$", code.text.split(start)[1].split("\nrest:")[0], re.MULTILINE)}
+    main = code.text.split(start)[1].split("\nrest:")[0]
+    labels = {start.strip(":\n"), "following", *re.findall(r"^(\w+):$", main, re.MULTILINE)}
     text = compile_object(code.bitcode, machine, assembly=True).decode()
     found: list[tuple[str, list[tuple[str, str]]]] = []
     block: list[tuple[str, str]] | None = None

@@ -266,7 +266,11 @@ class Kernel:
 
 def walk(block: Block) -> Iterator[Op]:
     """Every operation of a block and of the blocks below it, in program order."""
-    for op in block.ops:
+    pending = [iter(block.ops)]
+    while pending:
+        op = next(pending[-1], None)
+        if op is None:
+            pending.pop()
+            continue
         yield op
-        for inner in op.blocks:
-            yield from walk(inner)
+        pending.extend(iter(inner.ops) for inner in reversed(op.blocks))

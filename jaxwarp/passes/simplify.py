@@ -58,11 +58,11 @@ def simplify(kernel: Kernel) -> Kernel:
 
 @dataclass
 class _Scope:
-    """A region being built: the operations so far, and what is known in it."""
+    """A region being built: the operations so far, and the keys of what is known from it on, until it ends."""
 
     ops: list[Op]
     is_loop: bool
-    known: dict[Hashable, Value] = field(default_factory=dict)
+    keys: list[Hashable] = field(default_factory=list)
 
 
 class _Simplify(Rewriter):
@@ -70,6 +70,7 @@ class _Simplify(Rewriter):
         super().__init__()
         self.written = _written_params(kernel)
         self.regions: list[_Scope] = []
+        self.known: dict[Hashable, Value] = {}  # in the regions that are open
         self.depth: dict[Value, int] = {}
         self.definition: dict[Value, Op] = {}
         # A load is known under the version of its array: each write in between makes a new one.
@@ -99,6 +100,8 @@ class _Simplify(Rewriter):
         for value, before in saved:
             self.values[value] = before
         self.regions.pop()
+        for key in scope.keys:
+            del self.known[key]
         return Block(block.params, tuple(scope.ops), results)
 
     def value(self, value: Value) -> Value:
@@ -126,15 +129,18 @@ class _Simplify(Rewriter):
     def place(self, op: Op, key: Hashable, level: int) -> Value:
         """The value of a pure operation: the one known under `key`, or a new one in region `level`."""
         (result,) = op.defined
-        for scope in self.regions:
-            if (found := scope.known.get(key)) is not None:
-                return found
-        scope = self.regions[level]
-        scope.ops.append(op)
-        scope.known[key] = result
+        found = self.known.get(key)
+        if found is not None:
+            return found
+        self.regions[level].ops.append(op)
+        self.know(key, result, level)
         self.depth[result] = level
         self.definition[result] = op
         return result
+
+    def know(self, key: Hashable, value: Value, level: int) -> None:
+        self.known[key] = value
+        self.regions[level].keys.append(key)
 
     def home(self, operands: Iterable[Value]) -> int:
         """The outermost region where a pure operation on these can be: out of loops, not out of branches."""
@@ -220,7 +226,7 @@ class _Simplify(Rewriter):
         self.emit(new)
         self.outdate([op.param])
         if isinstance(new, Store):
-            self.regions[-1].known[self.element(new.param, new.indices)] = new.value
+            self.know(self.element(new.param, new.indices), new.value, len(self.regions) - 1)
 
     def outdate(self, params: Iterable[Param]) -> None:
         for param in params:

@@ -360,19 +360,21 @@ class Emitter:
 
 def is_cheap(block: Block) -> bool:
     """Can all lanes compute the block faster than branch around it? Only pure operations qualify."""
-    return _cost(block) <= _CHEAP_BLOCK
+    return _left_of(_CHEAP_BLOCK, block) >= 0
 
 
-def _cost(block: Block) -> int:
-    total = 0
+def _left_of(budget: int, block: Block) -> int:
+    """What a block's operations leave of a budget; counted no further than that."""
     for op in block.ops:
         match op:
             case Const() | Size() | Tid():
                 pass
             case Call():
-                total += 1 if op.builtin.name in _CHEAP_ROWS else _CHEAP_BLOCK + 1
+                budget -= 1 if op.builtin.name in _CHEAP_ROWS else _CHEAP_BLOCK + 1
             case If():
-                total += _cost(op.then) + _cost(op.orelse)
+                budget = _left_of(_left_of(budget, op.then), op.orelse)
             case _:
-                return _CHEAP_BLOCK + 1
-    return total
+                return -1
+        if budget < 0:
+            break
+    return budget

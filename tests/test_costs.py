@@ -1,0 +1,243 @@
+"""What compiling costs, counted rather than timed: sizes that grow with the kernel, work that is not done twice."""
+
+import hashlib
+import re
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.codegen.cpu import compile as cpu_compile
+from jaxwarp.codegen.cpu import compile_cpu, load_bitcode, run_cpu
+from jaxwarp.ffi.lowering import call_attributes
+from jaxwarp.ffi.primitive import launch_p
+from jaxwarp.frontend.liveness import Liveness
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.ir.nodes import walk
+from jaxwarp.passes import prepare
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+
+import compile_kernels as generated
+
+# A size, to be doubled twice.
+SIZES = {"straight": 150, "memory": 150, "loops": 100, "branches": 120, "nested": 20, "elifs": 24, "calls": 120}
+every_family = pytest.mark.parametrize("family", SIZES)
+
+
+def lines(text):
+    return len(text.splitlines())
+
+
+def is_linear(small, middle, large):
+    """Counts at sizes n, 2 n and 4 n: is the second growth at most twice the first, but for a little?"""
+    return 0 < large - middle <= 1.15 * 2 * (middle - small)
+
+
+@every_family
+def test_code_grows_with_the_kernel(family):
+    """Operations, after the passes too, and LLVM instructions."""
+    counts = []
+    for size in (SIZES[family] * n for n in (1, 2, 4)):
+        ir = generated.FAMILIES[family](size).ir()
+        kernel = prepare(ir)
+        counts.append([*(sum(1 for _ in walk(k.body)) for k in (ir, kernel)), lines(compile_cpu(kernel, 8).text)])
+    assert all(is_linear(*found) for found in zip(*counts, strict=True)), counts
+
+
+def calls_made(family, size):
+    """Python calls of the whole way from a kernel's text to bitcode."""
+    kernel, count = generated.FAMILIES[family](size), 0
+
+    def note(*_):
+        nonlocal count
+        count += 1
+
+    sys.setprofile(note)
+    try:
+        compile_cpu(prepare(kernel.ir()), 8)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@every_family
+def test_work_grows_with_the_kernel(family):
+    """Function calls of the frontend, the passes and the emission."""
+    size = SIZES[family] // 2
+    calls_made(family, size)  # caches fill
+    counts = [calls_made(family, size * n) for n in (1, 2, 4)]
+    assert is_linear(*counts), counts
+
+
+def test_two_hundred_elifs():
+    """Half of them are half the code."""
+    half, whole = (lines(compile_cpu(prepare(generated.elifs(n).ir()), 8).text) for n in (100, 200))
+    assert whole < 2.05 * half
+
+
+def test_liveness_visits_each_statement_once(monkeypatch):
+    """For a straight line of n statements, n questions about what a statement overwrites, not n squared."""
+    asked = []
+    original = Liveness.uses
+    monkeypatch.setattr(Liveness, "uses", lambda self, node: asked.append(node) or original(self, node))
+    generated.straight(2000).ir()
+    assert len(asked) < 20 * 1000
+
+
+def test_twenty_thousand_operations():
+    """A kernel of 20,000 operations is lowered, and its code is no more than its operations, twice (with a mask)."""
+    kernel = generated.straight(10_000).ir()
+    assert sum(1 for _ in walk(kernel.body)) >= 20_000
+    prepared = prepare(kernel)
+    operations = sum(1 for _ in walk(prepared.body))
+    assert lines(compile_cpu(prepared, 8).text) < 2 * operations + 100
+
+
+def test_conditions_of_deep_branches_are_sealed():
+    """LLVM's time for a chain of conditions is quadratic: every fourth level cuts it. Shallow code has no such cut."""
+    shallow, deep = (compile_cpu(prepare(generated.elifs(n).ir()), 8).text for n in (2, 40))
+    assert "arithmetic.fence" not in shallow
+    assert deep.count("call <8 x float> @llvm.arithmetic.fence") >= 2 * 40 / 4
+    x, n = np.linspace(0, 1, 61, dtype=np.float32), np.arange(-5, 56, dtype=np.int32)
+    buffers = [[x.copy(), n.copy(), np.zeros(61, np.float32)] for _ in range(2)]
+    kernel = prepare(generated.elifs(40).ir())
+    interpret(kernel, (61,), buffers[0])
+    for width in (8, 16):
+        run_cpu(kernel, (61,), buffers[1], width)
+        assert np.array_equal(buffers[0][2], buffers[1][2])
+
+
+def test_many_loops_leave_out_the_passes_over_loops(monkeypatch):
+    """And mean the same."""
+    kernel = prepare(generated.loops(200).ir())
+    results = []
+    for limit in (0, 10_000):
+        monkeypatch.setattr(cpu_compile, "_MANY_LOOPS", limit)
+        monkeypatch.setenv("JAXWARP_CACHE_DIR", "")
+        code = compile_cpu(kernel, 8)
+        x, n = np.linspace(0, 1, 21, dtype=np.float32), np.arange(21, dtype=np.int32) % 4
+        buffers = [x, n, np.zeros(21, np.float32)]
+        made = cpu_compile.compile_object(code.bitcode, cpu_compile.host())
+        address = cpu_compile._linker().link(made, code.symbol)
+        assert address
+        run_cpu(kernel, (21,), buffers, 8)
+        results.append((made, buffers[2]))
+    assert results[0][0] != results[1][0]
+    assert np.array_equal(results[0][1], results[1][1])
+
+
+@wp.kernel
+def triad(a: wp.array[float], b: wp.array[float], c: wp.array[float]):
+    i = wp.tid()
+    c[i] = a[i] + 3.0 * b[i]
+
+
+@wp.kernel
+def cross(a: wp.array[wp.vec3], b: wp.array[wp.vec3], out: wp.array[wp.vec3]):
+    i = wp.tid()
+    out[i] = wp.cross(wp.normalize(a[i]), b[i])
+
+
+@wp.kernel
+def waves(x: wp.array[float], y: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = wp.sin(x[i]) * wp.exp(-y[i]) + wp.pow(x[i], y[i]) + wp.sqrt(x[i])
+
+
+# LLVM lines, and bytes of machine code for x86-64-v3: some above what there is now, far below a second copy of it.
+@pytest.mark.parametrize(
+    ("kernel", "text", "machine"), [(triad, 90, 1500), (cross, 190, 7500), (waves, 550, 18_000)], ids=str
+)
+def test_code_of_small_kernels_stays_small(kernel, text, machine):
+    import cpushapes
+
+    cpushapes.initialize()
+    code = compile_cpu(prepare(kernel.ir()), 16)
+    assert lines(code.text) <= text
+    assert len(cpu_compile.compile_object(code.bitcode, cpushapes.MACHINES["v3"])) <= machine
+
+
+def test_gathers_of_the_rest_are_one_function_each():
+    """In the body for what is left of a row: three components of two arrays read, of one written; one copy of each."""
+    text = compile_cpu(prepare(cross.ir()), 16).text
+    assert len(re.findall(r"^define internal .*@lanes\.", text, re.MULTILINE)) == 2
+    assert len(re.findall(r"call .*@lanes\.gather", text)) == 6
+    assert len(re.findall(r"call .*@lanes\.scatter", text)) == 3
+    assert "@lanes" not in text.split("chunk:")[1].split("rest:")[0]
+
+
+def test_code_found_on_disk_is_not_compiled(tmp_path, monkeypatch):
+    """Neither read as bitcode nor optimised: the file is linked as it is."""
+    monkeypatch.setenv("JAXWARP_CACHE_DIR", str(tmp_path))
+    code = compile_cpu(prepare(triad.ir()))
+    digest = hashlib.sha256(code.bitcode).hexdigest()
+    load_bitcode(code.bitcode, digest, code.symbol)
+
+    def forbidden(*_args, **_options):
+        raise AssertionError("LLVM was asked for code that is on disk")
+
+    for name in ("create_pass_builder", "create_pipeline_tuning_options", "parse_bitcode", "parse_assembly"):
+        monkeypatch.setattr(cpu_compile.llvm, name, forbidden)
+    assert load_bitcode(code.bitcode, digest, code.symbol)
+    with pytest.raises(AssertionError, match="LLVM was asked"):
+        load_bitcode(code.bitcode, "0" * 64, code.symbol)
+
+
+@wp.kernel
+def guarded(a: wp.array2d[float], b: wp.array2d[float], c: wp.array2d[float]):
+    i, j = wp.tid()
+    if i < c.shape[0] and j < c.shape[1]:
+        s = float(0.0)  # noqa: UP018
+        for k in range(a.shape[1]):
+            s += a[i, k] * b[k, j]
+        c[i, j] = s
+
+
+@wp.kernel
+def returning(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    if i >= x.shape[0]:
+        return
+    if x[i] > 0.0:
+        y[i] = x[i]
+    else:
+        y[i] = -2.0 * x[i]
+
+
+def cleared(call, *shapes):
+    """Numbers of the outputs that a launch clears first."""
+    arrays = [jnp.zeros(shape) for shape in shapes]
+    (equation,) = [e for e in jax.make_jaxpr(call)(*arrays).jaxpr.eqns if e.primitive is launch_p]
+    return call_attributes(equation.params["launch"], list(shapes), "cpu")["zero"].tolist()
+
+
+@pytest.mark.parametrize(("dims", "expected"), [((5, 7), []), ((8, 16), []), ((5, 6), [2]), ((4, 16), [2])])
+def test_outputs_behind_bounds_guards_are_not_cleared(dims, expected):
+    """Nor wrong: where the launch is too small, the rest is zero."""
+    call = wp.jax_kernel(guarded, launch_dims=dims, output_dims=(5, 7))
+    assert cleared(call, (5, 3), (3, 7)) == expected
+    a, b = (
+        jnp.asarray(np.random.default_rng(k).integers(-4, 4, s), jnp.float32) for k, s in enumerate([(5, 3), (3, 7)])
+    )
+    wanted = np.zeros((5, 7), np.float32)
+    rows, columns = min(dims[0], 5), min(dims[1], 7)
+    wanted[:rows, :columns] = (np.asarray(a) @ np.asarray(b))[:rows, :columns]
+    assert np.array_equal(call(a, b)[0], wanted)
+
+
+@pytest.mark.parametrize(
+    ("dims", "size", "expected"), [(64, 64, []), (100, 64, []), (63, 64, [1]), (64, 65, [1]), (100, 101, [1])]
+)
+def test_outputs_after_an_early_return_are_not_cleared(dims, size, expected):
+    """The guard is the input's extent: 64."""
+    call = wp.jax_kernel(returning, launch_dims=dims, output_dims=size)
+    assert cleared(call, (64,)) == expected
+    x = np.arange(64, dtype=np.float32) - 30
+    wanted = np.zeros(size, np.float32)
+    wanted[: min(dims, 64)] = np.where(x > 0, x, -2 * x)[: min(dims, 64)]
+    assert np.array_equal(call(jnp.asarray(x))[0], wanted)
