@@ -11,7 +11,7 @@ NATIVE := $(wildcard jaxwarp/ffi/native/*.cc jaxwarp/ffi/native/*.h) jaxwarp/ffi
 LIBRARY := jaxwarp/ffi/native/lib/libjaxwarp.so
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint pytest native test-gpu bench bench-gpu bench-launch clean
+.PHONY: demo test lint pytest native test-gpu bench bench-gpu bench-launch bench-scaling clean
 
 demo: $(VENV)/ready
 	mkdir -p out
@@ -64,6 +64,10 @@ bench-gpu: native
 
 bench-launch: native
 	PYTHONPATH=. $(PYTHON) benchmarks/launch.py
+
+# Devices of one process and, where there is mpirun (Open MPI), processes.
+bench-scaling: native
+	PYTHONPATH=. $(PYTHON) benchmarks/scaling.py --json benchmarks/results/scaling.json
 
 clean:
 	rm -rf build dist out $(dir $(LIBRARY))

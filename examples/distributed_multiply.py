@@ -1,7 +1,7 @@
 """An array spread over devices, multiplied by two: each device launches a kernel on its part.
 
-    python examples/distributed_multiply.py --devices 4
-    mpirun -np 4 python examples/distributed_multiply.py
+python examples/distributed_multiply.py --devices 4
+mpirun -np 4 python examples/distributed_multiply.py
 """
 
 from __future__ import annotations
