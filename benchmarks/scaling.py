@@ -3,8 +3,8 @@
     python benchmarks/scaling.py [--steps 400] [--json FILE]
 
 Strong scaling: a tunnel of one size on more and more devices. Weak: the rows grow with the devices. Bytes per step are
-those of the compiled program's permutations, beside what the links of the lattice that cross the cuts need. On a machine
-with fewer cores than devices nothing gets faster: what is measured there is what the mechanism costs.
+those of the compiled program's permutations, beside what the links of the lattice that cross the cuts need. On a
+machine with fewer cores than devices nothing gets faster: what is measured there is what the mechanism costs.
 """
 
 from __future__ import annotations
@@ -46,40 +46,34 @@ def measure(devices: int, processes: int, rows: int, steps: int) -> dict[str, An
         return json.loads(result.read_text())
 
 
-def series(kind: str, counts: tuple[int, ...], are_processes: bool, steps: int) -> list[dict[str, Any]]:
-    found = []
-    for count in counts:
+def series(kind: str, steps: int, processes: tuple[int, ...]) -> list[dict[str, Any]]:
+    """The runs of one kind. Strong: all have the same cells; weak: cells grow with the devices."""
+    found: list[dict[str, Any]] = []
+    for count, are_processes in [*((n, False) for n in (1, 2, 4, 8)), *((n, True) for n in processes)]:
         rows = STRONG_ROWS if kind == "strong" else WEAK_ROWS * count
         run = measure(count, count if are_processes else 1, rows, steps)
         alone = found[0] if found else run
-        # Strong: the time of one device over that of all; weak: the rate of all over that of one.
-        found.append({**run, "kind": kind, "mlups_ratio": run["mlups"] / alone["mlups"]})
-        ratio = run["bytes_per_step"] / run["least_bytes_per_step"] if run["least_bytes_per_step"] else 1.0
-        unit = "processes" if are_processes else "devices"
-        print(
-            f"| {kind} | {count} {unit} | {WIDTH} x {rows} | {run['mlups']:.1f} | {found[-1]['mlups_ratio']:.2f} |"
-            f" {run['bytes_per_step']} | {ratio:.2f} |",
-            flush=True,
-        )
+        found.append({**run, "kind": kind, "rate_over_one_device": run["mlups"] / alone["mlups"]})
+        on, ratio = f"{count} {'processes' if are_processes else 'devices'}", found[-1]["rate_over_one_device"]
+        bytes_moved = f"{run['bytes_per_step']} | {run['least_bytes_per_step']}"
+        print(f"| {kind} | {on} | {WIDTH} x {rows} | {run['mlups']:.1f} | {ratio:.2f} | {bytes_moved} |", flush=True)
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=400, help="time steps of a run (default %(default)s)")
+    parser.add_argument("--kinds", default="strong,weak", help="which scalings (default %(default)s)")
     parser.add_argument("--json", type=Path, help="file for the results")
     options = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     print(f"{cores} cores, JAX {jax.__version__}\n")
-    print("| scaling | on | cells | million updates/s | times that of one | bytes a step | over the least |")
+    processes = (2, 4) if shutil.which("mpirun") else ()
+    if not processes:
+        print("no mpirun: processes are not measured", file=sys.stderr)
+    print("| scaling | on | cells | million updates/s | over one device | bytes a step | least |")
     print("|---|---|---|---|---|---|---|")
-    runs = []
-    for kind in ("strong", "weak"):
-        runs += series(kind, (1, 2, 4, 8), are_processes=False, steps=options.steps)
-        if shutil.which("mpirun"):
-            runs += series(kind, (1, 2, 4), are_processes=True, steps=options.steps)
-    if shutil.which("mpirun") is None:
-        print("\nno mpirun: processes are not measured", file=sys.stderr)
+    runs = [run for kind in options.kinds.split(",") for run in series(kind, options.steps, processes)]
     if options.json:
         options.json.write_text(json.dumps({"cores": cores, "jax": jax.__version__, "runs": runs}, indent=1) + "\n")
 
