@@ -11,7 +11,7 @@ NATIVE := $(wildcard jaxwarp/ffi/native/*.cc jaxwarp/ffi/native/*.h) jaxwarp/ffi
 LIBRARY := jaxwarp/ffi/native/lib/libjaxwarp.so
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint pytest native test-gpu bench bench-gpu bench-launch bench-scaling clean
+.PHONY: demo test lint pytest native test-gpu bench bench-derivatives bench-gpu bench-launch bench-scaling clean
 
 demo: $(VENV)/ready
 	mkdir -p out
@@ -58,6 +58,10 @@ test-gpu: native
 # Needs a C++ compiler; compares with Numba and Warp where PYTHON has them.
 bench: native
 	PYTHONPATH=. $(PYTHON) benchmarks/cpu.py
+	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
+
+bench-derivatives: native
+	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
 
 bench-gpu: native
 	PYTHONPATH=. $(PYTHON) benchmarks/gpu.py

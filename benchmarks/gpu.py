@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import derivatives_kernels
 import gpu_kernels as kernels
 import handwritten
 import jax
@@ -25,6 +26,7 @@ import jaxwarp as wp
 
 BETWEEN_WAITS = 20  # launches given to the device before it is waited for
 LAUNCHES = 20_000
+SHARED = 10_000_000  # threads that add to one number
 TOLERANCE = 1e-6  # ||out - reference|| / ||reference||, float32 against float64
 CHECKED = 2_000_000  # elements compared: a prefix, where NumPy would take long
 
@@ -47,6 +49,7 @@ def main() -> int:
         "saxpy": saxpy(size, arch, options.rounds, copied),
         "lbm": lbm(size, arch, options.rounds, copied),
         "launch_us": launch(arch, options.rounds),
+        "shared_gradients": shared_gradients(options.rounds, copied),
         "driver": driver(device),
     }
     measure.write("gpu", results)
@@ -164,6 +167,35 @@ def lbm(size: int, arch: int, rounds: int, peak: float) -> dict[str, Any]:
         rows[name]["updates_per_second"] = ny * nx / seconds.median
         print(f"  {name:<12} {ny * nx / seconds.median / 1e9:.2f} billion lattice updates a second")
     return rows
+
+
+def shared_gradients(rounds: int, peak: float) -> dict[str, Any]:
+    """Gradients by a number and by 16 weights that ten million threads read, beside sums by jax.numpy."""
+    n = SHARED
+    x = jax.random.uniform(jax.random.key(4), (n + 15,), minval=0.5, maxval=2.0)
+    ct = jax.random.normal(jax.random.key(5), (n,))
+    number, weights = (
+        wp.jax_kernel(k, launch_dims=n) for k in (derivatives_kernels.shared_number, derivatives_kernels.shared_weights)
+    )
+    calls = {
+        "by a number": lambda x, ct: jax.vjp(lambda a: number(a, x[:n], output_dims=n)[0], jnp.float32(0.7))[1](ct)[0],
+        "jax.numpy": lambda x, ct: -jnp.vdot(ct, x[:n] ** 3 / (1 + 0.7 * x[:n] ** 2) ** 2),
+        "by weights": lambda x, ct: jax.vjp(lambda w: weights(w, x, output_dims=n)[0], jnp.ones(16))[1](ct)[0],
+    }
+    data, pulled = np.asarray(x, np.float64), np.asarray(ct, np.float64)
+    expected = {
+        "by a number": -np.vdot(pulled, data[:n] ** 3 / (1 + 0.7 * data[:n] ** 2) ** 2),
+        "by weights": np.array([np.vdot(pulled, data[k : k + n]) for k in range(16)]),
+    }
+    for name, value in expected.items():
+        got = np.asarray(jax.jit(calls[name])(x, ct), np.float64)
+        # The sum of ten million terms of either sign: a part of the root of the sum of their squares.
+        if not np.allclose(got, value, rtol=1e-3, atol=1e-3 * np.sqrt(n)):
+            raise SystemExit(f"bench-gpu: the gradient {name} is wrong: {got}, {value} expected")
+    found = measure.interleave(
+        [measure.Contender(name, repeated(call, x, ct), BETWEEN_WAITS) for name, call in calls.items()], rounds
+    )
+    return report(f"gradients that {n / 1e6:.0f} million threads add to", found, 8 * n, peak)
 
 
 def launch(arch: int, rounds: int) -> dict[str, measure.Figure]:

@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import cpu  # noqa: E402
 import cpu_cases  # noqa: E402
+import derivatives  # noqa: E402
 import gpu  # noqa: E402
 import gpu_kernels as timed  # noqa: E402
 import handwritten  # noqa: E402
@@ -179,3 +180,15 @@ def test_figures():
     made = [measure.Contender(n, lambda n=n: order.append(n), 1) for n in "ab"]
     measure.interleave(made, 2)
     assert order == ["a", "b"] * 3
+
+
+def test_bench_derivatives_checks_what_it_times():
+    cases = {case.name: case for case in derivatives.make_cases()}
+    case = derivatives.Case("few", cases["pendulum 32"].call, (64,))
+    found = derivatives.times(derivatives.programs(case), 1, time.perf_counter)
+    assert set(found) == {"primal", "jvp", "vjp"}
+    assert all((seconds > 0).all() for seconds in found.values())
+    wrong = jax.custom_jvp(lambda x: x * x)
+    wrong.defjvp(lambda x, t: (x[0] * x[0], 2.2 * x[0] * t[0]))
+    with pytest.raises(SystemExit, match="the jvp of wrong is wrong"):
+        derivatives.programs(derivatives.Case("wrong", wrong, (64,)))

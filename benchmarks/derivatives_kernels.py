@@ -1,0 +1,127 @@
+"""The kernels whose derivatives derivatives.py times. Loops are Euler steps of length 1/n: slopes stay of order one."""
+
+from __future__ import annotations
+
+import jaxwarp as wp
+
+
+@wp.kernel
+def elementary(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    v = x[i]
+    y[i] = wp.sin(v) * wp.exp(-v) + wp.sqrt(v) * wp.cos(2.0 * v)
+
+
+@wp.kernel
+def polynomial(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    v = x[i]
+    y[i] = ((0.3 * v + 0.2) * v - 1.5) * v + 0.1 * v * v
+
+
+@wp.kernel
+def vectors(x: wp.array[wp.vec3], y: wp.array[wp.vec3]):
+    i = wp.tid()
+    v = x[i]
+    w = wp.normalize(v)
+    y[i] = wp.cross(w, wp.vec3(v[1], v[2], v[0])) + w
+
+
+@wp.kernel
+def sines(x: wp.array[float], n: int, y: wp.array[float]):
+    """A carried value, one sine a turn."""
+    i = wp.tid()
+    v = x[i]
+    h = 1.0 / float(n)
+    for _ in range(n):
+        v = v + h * wp.sin(v)
+    y[i] = v
+
+
+@wp.kernel
+def logistic(x: wp.array[float], n: int, y: wp.array[float]):
+    """A carried value, three multiplications a turn."""
+    i = wp.tid()
+    v = x[i]
+    h = 1.0 / float(n)
+    for _ in range(n):
+        v += h * v * (1.0 - v)
+    y[i] = v
+
+
+@wp.kernel
+def pendulum(x: wp.array[float], n: int, y: wp.array[float]):
+    """Two carried values."""
+    i = wp.tid()
+    v = x[i]
+    w = 0.3
+    h = 1.0 / float(n)
+    for _ in range(n):
+        w -= h * wp.sin(v) + h * 0.1 * w * w
+        v += h * w
+    y[i] = v + w
+
+
+@wp.kernel
+def total(x: wp.array[float], n: int, y: wp.array[float]):
+    """A sum."""
+    i = wp.tid()
+    v = 0.0
+    for k in range(n):
+        v += wp.sin(x[i] + float(k))
+    y[i] = v / float(n)
+
+
+@wp.kernel
+def nested(x: wp.array[float], n: int, y: wp.array[float]):
+    i = wp.tid()
+    v = x[i]
+    h = 1.0 / float(n)
+    for _ in range(n):
+        w = v
+        for _ in range(4):
+            w = 0.5 * (w + wp.sin(w))
+        v += h * w
+    y[i] = v
+
+
+@wp.kernel
+def newton(x: wp.array[float], y: wp.array[float]):
+    """A while loop, that every thread leaves at its own time."""
+    i = wp.tid()
+    a = x[i]
+    v = 1.0
+    while wp.abs(v * v * v - a) > 1.0e-4 * a:
+        v -= (v * v * v - a) / (3.0 * v * v)
+    y[i] = v
+
+
+@wp.kernel
+def stencil(x: wp.array2d[float], y: wp.array2d[float]):
+    i, j = wp.tid()
+    up, down = wp.max(i - 1, 0), wp.min(i + 1, x.shape[0] - 1)
+    left, right = wp.max(j - 1, 0), wp.min(j + 1, x.shape[1] - 1)
+    v = x[i, j]
+    y[i, j] = v + 0.1 * (x[up, j] + x[down, j] + x[i, left] + x[i, right] - 4.0 * v) + 0.1 * v * v
+
+
+@wp.kernel
+def gather(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    v = x[index[i]]
+    y[i] = v * v
+
+
+@wp.kernel
+def shared_number(a: float, x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] / (1.0 + a * x[i] * x[i])
+
+
+@wp.kernel
+def shared_weights(w: wp.array[float], x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    s = 0.0
+    for k in range(w.shape[0]):
+        s += w[k] * x[i + k]
+    y[i] = s
