@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.ir.verify import verify
@@ -86,7 +87,8 @@ def pull(
 ) -> dict[int, np.ndarray]:
     derived = adjoint(case.kernel, case.wanted, case.grid if with_grid else None)
     incoming = {s.index: cotangents[s.index] for s in derived.slots if s.kind == "cotangent" and s.reads}
-    found = results(derived, run(derived.kernel, case.grid, feed(derived, buffers, incoming)), "cotangent")
+    finals = run(case.kernel, case.grid, buffers)
+    found = results(derived, run(derived.kernel, case.grid, feed(derived, buffers, incoming, finals)), "cotangent")
     return through(derived, found, {i: i for i in case.wanted}, cotangents)
 
 
@@ -123,8 +125,12 @@ def check_adjoint_of_tangent(case: Case) -> None:
     positions = {s.index: n for n, s in enumerate(first.slots) if s.kind == "tangent"}
     wanted = [positions[i] for i in case.wanted]
     second = adjoint(first.kernel, wanted, case.grid)
-    inner = [case.buffers[s.index] if s.kind == "primal" else np.full(case.buffers[s.index].shape, np.nan)
+    finals = run(case.kernel, case.grid, case.buffers)
+    known = {"primal": case.buffers, "final": finals}
+    inner = [known[s.kind][s.index] if s.kind in known else np.full(case.buffers[s.index].shape, np.nan)
              for s in first.slots]  # fmt: skip
+    if any(s.kind == "final" for s in second.slots):
+        raise DifferentiationError("what the tangent kernel leaves is not to be had; a launch refuses this too")
     incoming = {positions[i]: c for i, c in cotangents.items() if i in positions}
     incoming = {s.index: incoming.get(s.index, np.zeros(inner[s.index].shape))
                 for s in second.slots if s.kind == "cotangent" and s.reads}  # fmt: skip
@@ -139,13 +145,16 @@ def check_tangent_of_adjoint(case: Case, eps: float = 1e-6) -> None:
     tangents, cotangents = directions(case, 3)
     first = adjoint(case.kernel, case.wanted, case.grid)
     primal = {s.index: n for n, s in enumerate(first.slots) if s.kind == "primal"}
-    wanted = [primal[i] for i in case.wanted if i in primal]
+    final = {s.index: n for n, s in enumerate(first.slots) if s.kind == "final"}
+    wanted = [*(primal[i] for i in case.wanted if i in primal), *final.values()]
     if not wanted:
         return  # the adjoint does not depend on the inputs
-    second = tangent(first.kernel, wanted, case.grid)
+    second = tangent(first.kernel, wanted, case.grid, settle=False)
     incoming = {s.index: cotangents[s.index] for s in first.slots if s.kind == "cotangent" and s.reads}
-    inner = feed(first, case.buffers, incoming)
+    inner = feed(first, case.buffers, incoming, run(case.kernel, case.grid, case.buffers))
     tangents_in = {primal[i]: t for i, t in tangents.items() if i in primal}
+    if final:
+        tangents_in |= {n: push(case, tangents)[i] for i, n in final.items()}
     pushed = results(second, run(second.kernel, case.grid, feed(second, inner, tangents_in)), "tangent")
     expected = difference(lambda e: pull(case, moved(case, tangents, e), cotangents), eps)
     for n, slot in enumerate(first.slots):

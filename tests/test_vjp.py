@@ -483,7 +483,7 @@ def test_bits_of_a_float_are_refused():
     assert "bitcast" in refused(body, ("x", float32, (None,)), ("y", float32, (None,)))
 
 
-def test_a_recurrence_along_an_array_is_refused():
+def test_a_recurrence_along_an_array_reads_its_results():
     """a[k + 1] = a[k]^2: the addresses differ at any one time, but not from one iteration to the next."""
 
     def body(b, a):
@@ -496,7 +496,13 @@ def test_a_recurrence_along_an_array_is_refused():
 
         b.for_(b.integer(0), b.integer(40), b.integer(1), [], step)
 
-    assert "after it may have been overwritten" in refused(body, ("a", float64, (None, None)))
+    case = Case("", build("k", [("a", float64, (None, None))], body), (2,), [random(2, 41)], (0,), (0,))
+    slots = tangent(case.kernel, (0,), (2,)).slots
+    assert [(s.kind, s.writes) for s in slots] == [("tangent", True), ("final", False)]
+    kit.check_tangent(case)
+    kit.check_adjoint(case)
+    kit.check_adjoint_of_tangent(case)
+    kit.check_tangent_of_adjoint(case)
 
 
 def test_steps_of_two_do_not_meet():

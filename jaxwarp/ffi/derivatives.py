@@ -27,7 +27,7 @@ _CACHE = 512
 @functools.lru_cache(maxsize=_CACHE)
 @roomy
 def _tangent(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...], slim: bool) -> Derived:
-    derived = tangent(kernel, wanted, grid)
+    derived = tangent(kernel, wanted, grid, settle=slim)
     if slim:
         # So that the transpose needs all that this needs, which makes the transpose of its own derivative possible.
         derived = without_idle(derived, ("primal", "tangent", "final"))
@@ -56,7 +56,7 @@ def launch_jvp(
     """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
     moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
     derived = _tangent(launch.kernel, tuple(moving), _known_grid(launch), not is_reverse(launch)) if moving else None
-    if derived is not None and any(slot.kind == "final" for slot in derived.slots):
+    if derived is not None and any(slot.compared for slot in derived.slots):
         # The derivative compares operands with what came out: computed again, they must be equal to the last bit.
         launch = launch.replace(fma=False)
     results = bind(launch, primals)
@@ -114,6 +114,8 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
                 is_zero = moved is None or type(moved) is ad.Zero
                 values.append(jnp.zeros(shapes[slot.index], dtype) if is_zero else moved)
             continue
+        if slot.kind == "final":
+            raise _needs_final(launch.kernel, slot.index)
         roles.append(INPUT)
         if slot.index in linear:
             if slot.reads:
@@ -147,6 +149,16 @@ def _transpose_of_reverse(bind: Bind, launch: Launch, cotangents: Sequence[Any],
     values = {i: x for i, x in given.items() if i not in linear}
     found = transpose_reverse(bind, launch, values, linear, moving)
     return [found.get(i, ad.Zero(linear[i])) if i in linear else None for i in launch.operand_params]
+
+
+def _needs_final(kernel: Kernel, index: int) -> DifferentiationError:
+    param = kernel.params[index]
+    read = next(op for op in walk(kernel.body) if isinstance(op, Load) and op.param is param)
+    return DifferentiationError(
+        f"{param.name} is read here after it has been written, and the reverse sweep would need what was written",
+        read.loc,
+        hint="carry the value in a local variable, or write to another output",
+    )
 
 
 def _not_linear(kernel: Kernel, index: int) -> DifferentiationError:

@@ -66,3 +66,13 @@ class Activity:
     def _mark(self, value: Value) -> None:
         if value.type.is_float:
             self.values.add(value)
+
+
+def used_values(kernel: Kernel) -> set[Value]:
+    """Every value that some operation or block reads."""
+    used = set(kernel.body.results)
+    for op in walk(kernel.body):
+        used.update(op.operands)
+        for block in op.blocks:
+            used.update(block.results)
+    return used

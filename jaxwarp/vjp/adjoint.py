@@ -40,14 +40,15 @@ from jaxwarp.ir.nodes import (
 from jaxwarp.passes.rewrite import rebuild
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.types import Scalar, float32, int64
-from jaxwarp.vjp.activity import Activity
+from jaxwarp.vjp.activity import Activity, used_values
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
+from jaxwarp.vjp.contents import Contents
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
-from jaxwarp.vjp.memory import Ownership, require_partitioned, require_pure_conditions, require_replayable
+from jaxwarp.vjp.memory import require_partitioned, require_pure_conditions
 from jaxwarp.vjp.own_arrays import arrays_as_values
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.replay import take_replays
-from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation, used_values
+from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation
 
 # In the names of adjoints, and of what is made from them.
 _SUFFIX = "_vjp"
@@ -79,9 +80,7 @@ def adjoint(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] 
         kernel = simplify(arrays_as_values(kernel))
     require_pure_conditions(kernel)
     require_partitioned(kernel, grid)
-    promoted = promote_memory(kernel, grid)
-    require_replayable(promoted, grid)
-    return Adjoint(promoted, wanted, grid).build()
+    return Adjoint(promote_memory(kernel, grid), wanted, grid).build()
 
 
 def is_reverse_sweep(kernel: Kernel) -> bool:
@@ -104,7 +103,8 @@ class Adjoint:
         self.builder = Builder()
         self.o = Calculus(self.builder)
         self.used = used_values(kernel)
-        self.ownership = Ownership(kernel, grid)
+        self.contents = Contents(kernel, grid)
+        self.ownership = self.contents.ownership
         self.locals: list[Param] = list(kernel.locals)
         self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
         self.cotangent_params = {
@@ -116,6 +116,9 @@ class Adjoint:
         self.guarded: set[Value] = set()
         # Iterations that a `while` of the differentiated kernel ran, by its first result or condition.
         self.trips: ChainMap[Op, Value] = ChainMap()
+        # What stands for an array where its final contents are read, and where a load cannot be done again.
+        self.finals: dict[Param, Param] = {}
+        self.lost: dict[Param, Param] = {}
 
     def build(self) -> Derived:
         env: Environment = ChainMap()
@@ -130,9 +133,35 @@ class Adjoint:
             if param in self.cotangent_params:
                 params.append(self.cotangent_params[param])
                 slots.append(Slot("cotangent", i, param in self.written, True))
+        for i, param in enumerate(self.kernel.params):
+            if param in self.finals:
+                params.append(self.finals[param])
+                slots.append(Slot("final", i, True, False))
         body = self.builder.finish(f"{self.kernel.name}{_SUFFIX}", self.kernel.grid_rank, params)
         derived = Kernel(body.name, body.grid_rank, body.params, body.body, tuple(self.locals))
-        return without_idle(Derived(derived, tuple(slots)), ("primal",))
+        result = without_idle(Derived(derived, tuple(slots)), ("primal", "final"))
+        self.require_nothing_lost(result.kernel)
+        return result
+
+    def require_nothing_lost(self, result: Kernel) -> None:
+        """Refuses a derivative that needs a value which was overwritten."""
+        lost = set(self.lost.values())
+        load = next((op for op in walk(result.body) if isinstance(op, Load) and op.param in lost), None)
+        if load is None:
+            return
+        if load.param.name in {p.name for p in self.kernel.locals}:
+            raise DifferentiationError(
+                f"{load.param.name}, an array of the thread's own, is read here after it has been written, at an "
+                "address that changes in a loop or depends on data; the reverse derivative of that is not available",
+                load.loc,
+                hint="differentiate forward: jax.jvp, jax.jacfwd",
+            )
+        raise DifferentiationError(
+            f"{load.param.name} is read here after it may have been overwritten, at an address that changes in a loop "
+            "or depends on data; the reverse sweep would need the overwritten value",
+            load.loc,
+            hint="carry the value in a local variable, or write to another output",
+        )
 
     # The first run: every operation but the writes, with values of its own each time.
 
@@ -145,7 +174,8 @@ class Adjoint:
     def forward_op(self, op: Op, env: Environment) -> None:
         match op:
             case Const() | Tid() | Size() | Call() | Load():
-                self.builder.append(rebuild(op, self.fresh(op.defined, env), [env[v] for v in op.operands]))
+                operands = [env[v] for v in op.operands]
+                self.builder.append(rebuild(op, self.fresh(op.defined, env), operands, params=self.source(op)))
             case Store():
                 pass
             case Atomic():
@@ -166,6 +196,15 @@ class Adjoint:
                 self.forward_while(op, env)
             case _:
                 raise InternalError(f"the adjoint of {type(op).__name__} is not defined")
+
+    def source(self, op: Op) -> dict[Param, Param] | None:
+        """Where the reverse sweep finds what a load saw, if that is not the array as it was on entry."""
+        if not isinstance(op, Load) or op not in self.contents.final | self.contents.lost:
+            return None
+        param, is_final = op.param, op in self.contents.final
+        name = f"{param.name}_final" if is_final else param.name
+        known = self.finals if is_final else self.lost
+        return {param: known.setdefault(param, Param(name, param.dtype, param.shape))}
 
     def forward_while(self, op: While, env: Environment) -> None:
         """A `while` also counts its iterations, for the reverse sweep."""

@@ -14,18 +14,20 @@ class Slot:
     """One parameter of a derivative kernel.
 
     Attributes:
-        kind: "primal" (the parameter itself), "final" (what the kernel leaves in it: the operand that equals this was
-            selected by an atomic min or max), "tangent" or "cotangent" (its derivative, of the same shape, and dtype
-            except that a cotangent that is only accumulated is float32 for half precision).
+        kind: "primal" (the parameter itself), "final" (what the kernel leaves in it), "tangent" or "cotangent" (its
+            derivative, of the same shape, and dtype except that a cotangent that is only accumulated is float32 for
+            half precision).
         index: which parameter of the differentiated kernel it belongs to.
         reads: the launch needs a value on entry.
         writes: the launch leaves a value that is a result (or scratch, for primals).
+        compared: for finals, that the operand which equals this was selected by an atomic min or max.
     """
 
     kind: str
     index: int
     reads: bool
     writes: bool
+    compared: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,12 @@ from collections.abc import Sequence
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Atomic, Block, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.passes.rewrite import Rewriter, rebuild
 from jaxwarp.passes.simplify import simplify
-from jaxwarp.vjp.memory import Addresses, Key, are_disjoint
+from jaxwarp.vjp.activity import used_values
+from jaxwarp.vjp.memory import Key, Ownership, are_disjoint
+from jaxwarp.vjp.order import Order
 
 Element = tuple[Param, Key]
 Held = dict[Element, Value]
@@ -39,7 +41,10 @@ def promote_memory(kernel: Kernel, grid: Sequence[int | None] | None = None) -> 
 
 class _Promotion:
     def __init__(self, kernel: Kernel, grid: Sequence[int | None] | None):
-        self.addresses = Addresses(kernel, grid)
+        self.ownership = Ownership(kernel, grid)
+        self.addresses = self.ownership.addresses
+        self.used = used_values(kernel)
+        self.order = Order(kernel, self.addresses.grid)
         self.values: dict[Value, Value] = {}
         accesses: dict[Param, list[Op]] = {}
         for op in walk(kernel.body):
@@ -49,13 +54,18 @@ class _Promotion:
 
     def _is_candidate(self, ops: Sequence[Op]) -> bool:
         kinds = {type(op) for op in ops}
-        if kinds != {Load, Store}:
+        if Load not in kinds or len(kinds) == 1 or any(isinstance(op, Atomic) and not self._is_plain(op) for op in ops):
             return False
-        keys = list({self.addresses.key(op) for op in ops})  # pyright: ignore[reportArgumentType]
-        return all(are_disjoint(a, b) for i, a in enumerate(keys) for b in keys[:i])
+        keys = [self.addresses.key(op) for op in ops]  # pyright: ignore[reportArgumentType]
+        pairs = [(i, j) for i in range(len(ops)) for j in range(i) if keys[i] != keys[j]]
+        return all(are_disjoint(keys[i], keys[j]) or self.order.differ_now(ops[i], ops[j]) for i, j in pairs)  # pyright: ignore[reportArgumentType]
+
+    def _is_plain(self, op: Atomic) -> bool:
+        """Whether it is nothing but `a[i] = a[i] + v` (which `a[i] += v` means), as no other thread is concerned."""
+        return op.kind == "add" and op.result not in self.used and self.ownership.is_private(op.param)
 
     def element(self, op: Op) -> Element | None:
-        if isinstance(op, (Load, Store)) and op.param in self.candidates:
+        if isinstance(op, (Load, Store, Atomic)) and op.param in self.candidates:
             return op.param, self.addresses.key(op)
         return None
 
@@ -96,8 +106,16 @@ class _Promotion:
                         current[element] = op.result
                     else:
                         self.values[op.result] = current[element]
-                elif isinstance(op, Store):
-                    current[element] = self.use(op.value)
+                else:
+                    assert isinstance(op, (Store, Atomic))
+                    if isinstance(op, Store):
+                        current[element] = self.use(op.value)
+                    else:
+                        if element not in current:
+                            ops.append(self.take_up(element, op, current, places))
+                        sum_ = Value(element[0].dtype)
+                        ops.append(Call(sum_, ROWS["add"], (current[element], self.use(op.args[0])), loc=op.loc))
+                        current[element] = sum_
                     dirty[element] = None
             elif op.blocks and (touched := self.touched(op)):
                 # The condition of a `while` runs at least once.
@@ -134,7 +152,7 @@ class _Promotion:
     ) -> list[Op]:
         """A branch or a loop that accesses candidates: elements held here go in and come out as values."""
         inside = [e for e in touched if e in current]
-        written = {self.element(x) for b in op.blocks for x in walk(b) if isinstance(x, Store)}
+        written = {self.element(x) for b in op.blocks for x in walk(b) if isinstance(x, (Store, Atomic))}
         if isinstance(op, If):
             new: list[Op] = [self.branches(op, inside, current, visible)]
         else:

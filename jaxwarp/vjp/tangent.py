@@ -35,27 +35,35 @@ from jaxwarp.ir.nodes import (
     While,
     walk,
 )  # fmt: skip
-from jaxwarp.vjp.activity import Activity
+from jaxwarp.passes.rewrite import rebuild
+from jaxwarp.vjp.activity import Activity, used_values
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
+from jaxwarp.vjp.contents import Settled, settled_loads
 from jaxwarp.vjp.derived import Derived, Slot
 from jaxwarp.vjp.memory import require_no_visible_race
 from jaxwarp.vjp.replay import take_replays
 
 
-def tangent(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None) -> Derived:
+def tangent(
+    kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None, settle: bool = True
+) -> Derived:
     """The kernel that maps tangents of the parameters in `wanted` to tangents of what the kernel writes.
 
     Args:
         kernel: a verified kernel.
         wanted: positions of the float parameters whose tangents are given: inputs, or initial values of in-outs.
         grid: launch extents, as far as they are known: they help to prove that threads do not share elements.
+        settle: read elements that the kernel stores from the final contents where its own transpose could not have
+            them otherwise: `a[k + 1] = f(a[k])`.
 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
     """
     replayed = take_replays(kernel, grid)
-    require_no_visible_race(replayed.kernel, grid)
-    return _Tangent(replayed.kernel, wanted, replayed.finals).build()
+    kernel = replayed.kernel
+    require_no_visible_race(kernel, grid)
+    settled = settled_loads(kernel, grid) if settle else Settled()
+    return _Tangent(kernel, wanted, settled, replayed.finals).build()
 
 
 def directional(builder: Builder, block: Block, by: Value) -> Value | None:
@@ -76,7 +84,13 @@ def directional(builder: Builder, block: Block, by: Value) -> Value | None:
 
 
 class _Tangent:
-    def __init__(self, kernel: Kernel, wanted: Collection[int], finals: Mapping[Param, Param] | None = None):
+    def __init__(
+        self,
+        kernel: Kernel,
+        wanted: Collection[int],
+        settled: Settled | None = None,
+        finals: Mapping[Param, Param] | None = None,
+    ):
         self.kernel = kernel
         # The last parameters are what replays read of the kernel's results.
         self.params = kernel.params[: len(kernel.params) - len(finals or {})]
@@ -86,12 +100,19 @@ class _Tangent:
         self.o = Calculus(self.builder)
         self.tangents: dict[Value, Value] = {}
         ops = list(walk(kernel.body))
-        self.read = {op.param for op in ops if isinstance(op, Load)} | _observed_atomics(kernel, ops)
+        settled = settled or Settled()
+        self.final = settled.loads
+        self.read = {op.param for op in ops if isinstance(op, Load) and op not in self.final}
+        # Arrays that are read after they are written: these stores are done here too.
+        self.kept = (self.read | _observed_atomics(kernel, ops)) - settled.arrays
         self.written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self.used = used_values(kernel)
         self.constants = {op.result for op in ops if isinstance(op, Const)}
         arrays = (*kernel.params, *kernel.locals)
+        self.settled = settled.arrays
         self.finals: dict[Param, Param] = dict(finals or {})
+        # Where what is computed again has to be what came out, to the last bit.
+        self.compared: set[Param] = set(self.finals)
         self.tangent_params = {p: Param(f"{p.name}_t", p.dtype, p.shape) for p in arrays if p in self.activity.params}
 
     def build(self) -> Derived:
@@ -101,7 +122,7 @@ class _Tangent:
         for i, param in enumerate(self.params):
             if self.keeps(param):
                 params.append(param)
-                slots.append(Slot("primal", i, True, param in self.written))
+                slots.append(Slot("primal", i, True, param in self.written and param not in self.settled))
         for i, param in enumerate(self.params):
             if param in self.tangent_params:
                 params.append(self.tangent_params[param])
@@ -109,7 +130,7 @@ class _Tangent:
         for i, param in enumerate(self.params):
             if param in self.finals:
                 params.append(self.finals[param])
-                slots.append(Slot("final", i, True, False))
+                slots.append(Slot("final", i, True, False, compared=param in self.compared))
         name = f"{self.kernel.name}_jvp"
         locals_ = [p for local in self.kernel.locals for p in (local, self.tangent_params.get(local)) if p is not None]
         body = self.builder.finish(name, self.kernel.grid_rank, params)
@@ -117,7 +138,7 @@ class _Tangent:
 
     def keeps(self, param: Param) -> bool:
         """Whether the tangent kernel needs the primal array: it reads it, or asks for its extents."""
-        return param in self.read or param not in self.written or param in _sized(self.kernel)
+        return param in self.read | self.kept or param not in self.written or param in _sized(self.kernel)
 
     def ops(self, block: Block) -> None:
         for op in block.ops:
@@ -140,11 +161,12 @@ class _Tangent:
                 self.builder.append(op)
                 self.call(op)
             case Load():
-                self.builder.append(op)
+                source = {op.param: self.final_contents(op.param)} if op in self.final else None
+                self.builder.append(rebuild(op, op.defined, op.operands, params=source))
                 if op.param in self.activity.params:
                     self.tangents[op.result] = self.builder.load(self.tangent_params[op.param], op.indices)
             case Store():
-                if op.param in self.read:
+                if op.param in self.kept:
                     self.builder.append(op)
                 if op.param in self.activity.params:
                     self.builder.store(self.tangent_params[op.param], op.indices, self.dense(op.value))
@@ -171,7 +193,7 @@ class _Tangent:
 
     def atomic(self, op: Atomic) -> None:
         active = op.param in self.activity.params
-        if op.param in self.read or op.result in self.used:
+        if op.param in self.kept or op.result in self.used:
             self.builder.append(op)
         if not active:
             return
@@ -196,12 +218,16 @@ class _Tangent:
                 "another way, so what the array holds in the end does not tell which operand was selected",
                 op.loc,
             )
-        final = self.finals.setdefault(op.param, Param(f"{op.param.name}_final", op.param.dtype, op.param.shape))
+        final = self.final_contents(op.param)
+        self.compared.add(op.param)
         is_selected = self.o.eq(op.args[0], self.builder.load(final, op.indices))
         with self.builder.block() as ops:
             self.builder.store(self.tangent_params[op.param], op.indices, self.dense(op.args[0]))
             then = Block((), tuple(ops), ())
         self.builder.append(If((), is_selected, then, Block((), (), ()), loc=op.loc))
+
+    def final_contents(self, param: Param) -> Param:
+        return self.finals.setdefault(param, Param(f"{param.name}_final", param.dtype, param.shape))
 
     def branch(self, block: Block, active: Sequence[int]) -> Block:
         with self.builder.block() as ops:
@@ -293,16 +319,6 @@ def require_plain_accumulation(op: Atomic, used: Collection[Value], constants: C
             "so its derivative is not defined",
             op.loc,
         )
-
-
-def used_values(kernel: Kernel) -> set[Value]:
-    """Every value that some operation or block reads."""
-    used = set(kernel.body.results)
-    for op in walk(kernel.body):
-        used.update(op.operands)
-        for block in op.blocks:
-            used.update(block.results)
-    return used
 
 
 def _observed_atomics(kernel: Kernel, ops: Sequence[Op]) -> set[Param]:

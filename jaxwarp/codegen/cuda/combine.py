@@ -50,7 +50,9 @@ def lanes_function(helpers: AtomicHelpers, kind: str, dtype: Scalar) -> str:
     name, t = f"lanes_{kind}_{dtype.short}", CPP_TYPES[dtype.short]
     # Shuffles move words.
     moved = "value" if dtype.bits >= 32 else "(int)value"
-    return helpers.define(name, f"""\
+    return helpers.define(
+        name,
+        f"""\
 __device__ inline {t} {name}({t} value, unsigned int lanes)
 {{
     const unsigned int everyone = lanes < 32u ? (1u << lanes) - 1u : 0xffffffffu;
@@ -60,7 +62,8 @@ __device__ inline {t} {name}({t} value, unsigned int lanes)
     }}
     return value;
 }}
-""")
+""",
+    )
 
 
 def warp_function(helpers: AtomicHelpers, kind: str, dtype: Scalar) -> str:
@@ -72,7 +75,9 @@ def warp_function(helpers: AtomicHelpers, kind: str, dtype: Scalar) -> str:
     lanes = lanes_function(helpers, kind, dtype)
     name, t = f"warp_{kind}_{dtype.short}", CPP_TYPES[dtype.short]
     atomic = helpers.call(kind, dtype, "address", ["value"])
-    return helpers.define(name, f"""\
+    return helpers.define(
+        name,
+        f"""\
 __device__ inline void {name}({t} *address, {t} value)
 {{
     if (__activemask() == 0xffffffffu) {{
@@ -85,7 +90,8 @@ __device__ inline void {name}({t} *address, {t} value)
     }}
     {atomic};
 }}
-""")
+""",
+    )
 
 
 def block_function(helpers: AtomicHelpers, kind: str, dtype: Scalar) -> str:
@@ -93,7 +99,9 @@ def block_function(helpers: AtomicHelpers, kind: str, dtype: Scalar) -> str:
     lanes = lanes_function(helpers, kind, dtype)
     name, t = f"block_{kind}_{dtype.short}", CPP_TYPES[dtype.short]
     atomic = helpers.call(kind, dtype, "address", ["value"])
-    return helpers.define(name, f"""\
+    return helpers.define(
+        name,
+        f"""\
 __device__ inline void {name}({t} *address, {t} value)
 {{
     __shared__ {t} of_warp[32];
@@ -108,4 +116,5 @@ __device__ inline void {name}({t} *address, {t} value)
     }}
     __syncthreads();
 }}
-""")
+""",
+    )
