@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import jaxwarp as wp
 from jaxwarp import GraphMode, jax_callable
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi import python_call
+from jaxwarp.ffi.memory import LiveArray
+from jaxwarp.ffi.scope import Scope
 
 X = np.arange(6, dtype=np.float32)
 
@@ -511,15 +514,51 @@ def test_a_view_that_outlives_the_call():
             case 4:
                 cycle = [a.numpy()]
                 cycle.append(cycle)
+            case 5:
+                kept.append(np.asarray(a)[2:])
+            case 6:
+                kept.append(np.ctypeslib.as_array(out))
+            case 7:
+                kept.append(out)
 
     assert "callable keep: KernelValueError: a view of array 'a' outlives the callable" in fails(keep, X, 0)
     kept.clear()
     assert "a view of array 'out' outlives the callable" in fails(keep, X, 1)
     kept.clear()
-    for how in (2, 3, 4):
+    for how, name in ((5, "a"), (6, "out")):
+        assert f"a view of array '{name}' outlives the callable" in fails(keep, X, how)
+        kept.clear()
+    for how in (2, 3, 4, 7):
         jax.block_until_ready(none(keep)(X, how))
     np.testing.assert_array_equal(kept[0], X)
     np.testing.assert_array_equal(kept[1], [0, 0, 0])
+
+
+def test_arrays_of_another_call():
+    other = Scope("callable", 0)
+    theirs = LiveArray(other, "theirs", wp.array(dtype=float), other.make(np.dtype(np.float32), (6,)), True)
+
+    def launches(a: wp.array[float], out: wp.array[float]):
+        wp.launch(scale, 6, [theirs, 2.0], [out])
+
+    def copies(a: wp.array[float], out: wp.array[float]):
+        out.assign(theirs)
+
+    for program in (launches, copies):
+        assert "KernelTypeError: array 'theirs' belongs to another call\n" in fails(program)
+
+
+def test_methods_of_objects_without_a_hash():
+    @dataclasses.dataclass
+    class Solver:
+        factor: float
+
+        def step(self, a: wp.array[float], out: wp.array[float]):
+            wp.launch(scale, a.shape, [a, self.factor], [out])
+
+    call = none(Solver(3.0).step)
+    np.testing.assert_array_equal(jax.jit(lambda a: call(a)[0])(X), 3 * X)
+    np.testing.assert_array_equal(jax.vmap(lambda a: call(a)[0])(np.stack([X, X])), [3 * X] * 2)
 
 
 def test_derivatives_are_refused():

@@ -33,7 +33,7 @@ from jaxwarp.ffi.dims import ByName, freeze_dims, output_shape
 from jaxwarp.ffi.handles import ArrayHandle
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.program import Program, tracing
-from jaxwarp.ffi.python_call import Parameter, PythonCall, bind_call, require_nothing
+from jaxwarp.ffi.python_call import Parameter, bind_call, make_call, require_nothing
 from jaxwarp.ffi.recorder import Recorder
 from jaxwarp.ffi.roles import assign_roles, bind_names
 from jaxwarp.frontend.annotations import resolve
@@ -282,7 +282,7 @@ class JaxCallable:
         for argument, shape in zip(self._arguments[len(self._inputs) :], shapes, strict=True):
             type_ = Array(argument.element, argument.ndim)
             parameters.append(Parameter(argument.name, OUTPUT, type_, shape))
-        call = PythonCall(self.func, self.__name__, tuple(parameters), options.vmap_method, self._has_side_effect)
+        call = make_call(self.func, self.__name__, parameters, options.vmap_method, self._has_side_effect)
         return bind_call(call, operands)
 
     def _input(self, program: Program, argument: Argument, value: Any) -> Any:

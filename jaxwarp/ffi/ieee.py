@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_DEFAULT_ENVIRONMENT = -1  # FE_DFL_ENV of glibc: as a program starts, subnormal numbers included
+_DEFAULT_ENVIRONMENT = -1  # FE_DFL_ENV of Linux's C libraries: as a program starts, subnormal numbers included
 _ENVIRONMENT_BYTES = 128  # more than any fenv_t
 
 
 @functools.cache
 def _library() -> Any:
-    library = ctypes.CDLL("libm.so.6")
+    try:
+        library = ctypes.CDLL("libm.so.6")
+    except OSError:  # not glibc: then the functions are in the C library, which every process has
+        library = ctypes.CDLL(None)
     library.fegetenv.argtypes = library.fesetenv.argtypes = [ctypes.c_void_p]
     return library
 

@@ -29,6 +29,7 @@ class _Given:
         self.region: Region | None = None
         self.is_writable = False
         if isinstance(value, MemoryArray):
+            value.require_scope(scope)
             self.region, self.is_writable = value.region, value.is_writable
         elif (found := scope.find(value)) is not None:
             self.region, self.is_writable = found

@@ -40,6 +40,12 @@ class MemoryArray:
         self.scope.require_open(self.label)
         return self._region
 
+    def require_scope(self, scope: Scope) -> None:
+        """Memory of another call may end at any time."""
+        self.scope.require_open(self.label)
+        if self.scope is not scope:
+            raise KernelTypeError(f"{self.label} belongs to another call", hint="pass np.array(...), which is a copy")
+
     @property
     def components(self) -> tuple[int, ...]:
         """The axes of an element, which `shape` does not have."""
@@ -133,6 +139,7 @@ class MemoryArray:
 
     def _source(self, source: Any) -> Region | np.ndarray:
         if isinstance(source, MemoryArray):
+            source.require_scope(self.scope)
             return source.region
         found = self.scope.find(source) if self.scope.platform != "cpu" else None
         return found[0] if found is not None else as_values(source, self.region.dtype, self.label)
@@ -184,7 +191,17 @@ class MemoryArray:
         if self.scope.platform != "cpu":
             raise AttributeError(f"{self.label} is in the memory of a GPU, and has no __array_interface__")
         self._require_name("__array_interface__", "np.asarray(array)")
-        return self.numpy().__array_interface__
+        region = self._region
+        # Not an address but the bytes themselves: who reads them then holds them, which is found out at the end.
+        memory = memoryview(self.scope.lease(self.label, region))
+        return {
+            "shape": region.shape,
+            "typestr": region.dtype.str,
+            "data": memory if self.is_writable else memory.toreadonly(),
+            "offset": region.address - region.span[0],
+            "strides": region.strides,
+            "version": 3,
+        }
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -222,6 +239,12 @@ class LiveArray(MemoryArray):
     @property
     def label(self) -> str:
         return f"array '{self.name}'"
+
+    def require_scope(self, scope: Scope) -> None:
+        """Memory of another call may end at any time."""
+        self.scope.require_open(self.label)
+        if self.scope is not scope:
+            raise KernelTypeError(f"{self.label} belongs to another call", hint="pass np.array(...), which is a copy")
 
     @property
     def components(self) -> tuple[int, ...]:

@@ -52,11 +52,24 @@ class Parameter:
     is_batched: tuple[bool, ...] = ()
 
 
+class _Function:
+    """A function that is compared by identity: it may be a method of an object that has no hash."""
+
+    def __init__(self, call: Callable[..., None]):
+        self.call = call
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Function) and other.call is self.call
+
+    def __hash__(self) -> int:
+        return id(self.call)
+
+
 @dataclass(frozen=True)
 class PythonCall:
     """What a call is, apart from its operands: all inputs that are not static, in order. Results: in-outs, outputs."""
 
-    func: Callable[..., None]
+    func: _Function
     name: str
     parameters: tuple[Parameter, ...]
     vmap_method: str | None
@@ -83,6 +96,17 @@ class PythonCall:
 
 call_p = Primitive(TARGET)
 call_p.multiple_results = True
+
+
+def make_call(
+    func: Callable[..., None],
+    name: str,
+    parameters: Sequence[Parameter],
+    vmap_method: str | None,
+    has_side_effect: bool,
+) -> PythonCall:
+    """A call of `func`, without a batch."""
+    return PythonCall(_Function(func), name, tuple(parameters), vmap_method, has_side_effect)
 
 
 def bind_call(call: PythonCall, operands: Sequence[Any]) -> list[Any]:
@@ -216,7 +240,7 @@ def _run(frame: xla.CallFrame, scope: Scope) -> None:
         if parameter.role == OUTPUT:
             scope.fill(region, np.zeros((), region.dtype))
     for index in np.ndindex(*call.batch):
-        returned = call.func(*(_argument(scope, p, whole.get(p.name), index) for p in call.parameters))
+        returned = call.func.call(*(_argument(scope, p, whole.get(p.name), index) for p in call.parameters))
         require_nothing(call.name, returned)
 
 
