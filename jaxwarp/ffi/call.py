@@ -153,7 +153,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     require_preload_mode(f"kernel {kernel.name}", module_preload_mode)
     defaults = CallOptions(freeze_dims(launch_dims), freeze_dims(output_dims), vmap_method)
     arguments = assign_roles(kernel, num_outputs, in_out_argnames)
-    block = _require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
+    block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
     if sharding_rule is not None and has_side_effect:
         raise KernelValueError(
             f"kernel {kernel.name}: sharding_rule and has_side_effect do not go together: XLA drops partitioned"
@@ -164,7 +164,12 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), block, rule)
 
 
-def _require_block(name: str, block_dim: Any) -> int | None:
+def require_block(name: str, block_dim: Any) -> int | None:
+    """CUDA threads per block, if they are given.
+
+    Raises:
+        KernelValueError: there cannot be so many.
+    """
     if block_dim is None:
         return None
     if isinstance(block_dim, (int, np.integer)) and not isinstance(block_dim, bool) and 1 <= block_dim <= 1024:

@@ -17,7 +17,6 @@ import numpy as np
 
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.driver import DEVICE_MEMORY, Copy2D, CudaError, Driver, LaunchConfig, driver
-from jaxwarp.ffi.launch import intern_kernel
 from jaxwarp.ffi.lowering import DEFAULT_BLOCK, index_bits_of, prepared
 from jaxwarp.ffi.region import Region, dense_region
 from jaxwarp.ffi.scope import Scope
@@ -216,7 +215,7 @@ class CudaScope(Scope):
         shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
         bits, block = index_bits_of(grid, shapes), options["block"] or DEFAULT_BLOCK
         made = self._ready()
-        code, binary = _code(intern_kernel(kernel), options["fma"], block, bits, self._architecture)
+        code, binary = _code(kernel, options["fma"], block, bits, self._architecture)
         function = _load(made, binary, code.symbol)
         number = ctypes.c_int32 if bits == 32 else ctypes.c_int64
         extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.arguments import Argument, Given, describe, make_converter, resolve_element
+from jaxwarp.ffi.call import require_block
 from jaxwarp.ffi.convert import as_element
 from jaxwarp.ffi.dims import normalize_dims
-from jaxwarp.ffi.launch import INPUT, fit_grid
+from jaxwarp.ffi.launch import INPUT, fit_grid, intern_kernel
 from jaxwarp.ffi.memory import LiveArray, MemoryArray
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.scope import Scope
@@ -50,32 +52,50 @@ def launch_now(scope: Scope, kernel: Any, dim: Any, given: Sequence[Any], block_
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
-    arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
     values = [_Given(scope, g) for g in given]
-    described = [v.describe() for v in values]
-    elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
-    converters = [make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True)]
-    types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
-    ir, grid = fit_grid(kernel.specialize(tuple(types)), normalize_dims(dim, f"kernel {kernel.name}: dim"))
-    written = _written(ir, arguments, values)
-    if 0 in grid:
+    extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
+    plan = _plan(kernel, tuple(v.describe() for v in values), extents)
+    _require_writable(plan, values)
+    block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
+    if 0 in plan.grid:
         return
     operands: list[Any] = []
     staged: list[tuple[Region, Region]] = []
-    for index, (value, convert) in enumerate(zip(values, converters, strict=True)):
+    for index, (value, convert) in enumerate(zip(values, plan.converters, strict=True)):
         region = value.region
         if region is None:
-            operands.append(_host_operand(scope, arguments[index], value.value, convert))
+            operands.append(_host_operand(scope, plan.arguments[index], value.value, convert))
         elif region.is_dense:
             operands.append(region)
         else:  # kernels take dense arrays
             operands.append(scope.make(region.dtype, region.shape))
             scope.copy(operands[-1], region)
-            staged += [(region, operands[-1])] if index in written else []
-    options = {"fma": kernel.options.get("fma", True), "block": block_dim or kernel.options.get("block_dim")}
-    scope.launch(ir, grid, operands, options)
+            staged += [(region, operands[-1])] if index in plan.written else []
+    scope.launch(plan.kernel, plan.grid, operands, {"fma": kernel.options.get("fma", True), "block": block})
     for region, temporary in staged:
         scope.copy(region, temporary)
+
+
+class _Plan(NamedTuple):
+    """What every launch with one signature does. `written`: the place in the source where each is written first."""
+
+    kernel: Kernel
+    grid: tuple[int, ...]
+    arguments: tuple[Argument, ...]
+    converters: tuple[Any, ...]
+    written: dict[int, Any]
+
+
+@functools.lru_cache(maxsize=512)
+def _plan(kernel: Any, described: tuple[Given, ...], extents: tuple[int, ...]) -> _Plan:
+    arguments = tuple(Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments)
+    elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
+    converters = tuple(make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True))
+    types = tuple(Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True))
+    ir, grid = fit_grid(kernel.specialize(types), extents)
+    effects = analyze(ir)
+    written = {i: effects[param].first_write for i, param in enumerate(ir.params) if effects[param].modifies}
+    return _Plan(intern_kernel(ir), grid, arguments, converters, written)
 
 
 def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) -> Any:
@@ -88,13 +108,11 @@ def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) ->
     return region
 
 
-def _written(ir: Kernel, arguments: Sequence[Argument], values: Sequence[_Given]) -> set[int]:
-    """Which arguments the kernel writes: they must be memory that may be written, and no other may overlap them."""
-    effects = analyze(ir)
-    written = {i for i, param in enumerate(ir.params) if effects[param].modifies}
-    for i in written:
-        where, line = f"{arguments[i].where} is written by the kernel", effects[ir.params[i]].first_write
-        region = values[i].region
+def _require_writable(plan: _Plan, values: Sequence[_Given]) -> None:
+    """What the kernel writes must be memory that may be written, and no other argument may overlap it."""
+    arguments = plan.arguments
+    for i, line in plan.written.items():
+        where, region = f"{arguments[i].where} is written by the kernel", values[i].region
         if region is None:
             kind = type(values[i].value).__name__
             raise KernelTypeError(f"{where}: expected an array in the memory of the call, got {kind}", line)
@@ -109,7 +127,6 @@ def _written(ir: Kernel, arguments: Sequence[Argument], values: Sequence[_Given]
                 raise KernelTypeError(
                     f"{where}, and shares memory with argument '{arguments[j].name}'", line, hint="pass a copy as one"
                 )
-    return written
 
 
 def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> LiveArray:

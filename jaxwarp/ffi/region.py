@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class Region:
     strides: tuple[int, ...]
     owner: Any = None
 
-    @property
+    @cached_property
     def size(self) -> int:
         return math.prod(self.shape)
 
@@ -32,7 +33,7 @@ class Region:
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
-    @property
+    @cached_property
     def is_dense(self) -> bool:
         """Whether it is row-major without gaps; where there are no elements, it is."""
         if self.size == 0:
@@ -40,7 +41,7 @@ class Region:
         dense = dense_strides(self.shape, self.dtype.itemsize)
         return all(n == 1 or s == d for n, s, d in zip(self.shape, self.strides, dense, strict=True))
 
-    @property
+    @cached_property
     def span(self) -> tuple[int, int]:
         """The addresses of its first byte and of the one after its last."""
         if self.size == 0:

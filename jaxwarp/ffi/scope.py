@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.launch import intern_kernel
 from jaxwarp.ffi.lowering import prepared
 from jaxwarp.ffi.region import Region, array_region
 from jaxwarp.ir.nodes import Kernel
@@ -91,9 +90,8 @@ class Scope:
         _look(target)[...] = value
 
     def copy(self, target: Region, source: Region) -> None:
-        """Copies between regions of one shape and dtype, which may overlap."""
-        values = _look(source)
-        _look(target)[...] = values.copy() if target.overlaps(source) else values
+        """Copies between regions of one shape and dtype, which may overlap: NumPy sees to that."""
+        _look(target)[...] = _look(source)
 
     def write(self, target: Region, values: np.ndarray) -> None:
         """Copies an array of the host to a region of its shape and dtype."""
@@ -109,7 +107,7 @@ class Scope:
         """Runs a kernel. Operands are dense regions, and NumPy values for what is passed by value."""
         from jaxwarp.codegen.cpu import launch  # LLVM is slow to import
 
-        made, code = _code(intern_kernel(kernel), options["fma"])
+        made, code = _code(kernel, options["fma"])
         launch(code, made, grid, [_look(o) if isinstance(o, Region) else np.asarray(o) for o in operands])
 
 

@@ -55,7 +55,7 @@ class Gpu(frames.Runtime):
             shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
             block = options["block"] or 256
             bits = device.index_bits_of(grid, shapes)
-            code, _ = device._code(device.intern_kernel(kernel), options["fma"], block, bits, 90)
+            code, _ = device._code(kernel, options["fma"], block, bits, 90)
             values = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
             number = c_int32 if bits == 32 else c_int64
             given = [cast(parameters[len(shapes) + i], POINTER(number))[0] for i in range(len(values) + 1)]
