@@ -11,7 +11,7 @@ NATIVE := $(wildcard jaxwarp/ffi/native/*.cc jaxwarp/ffi/native/*.h) jaxwarp/ffi
 LIBRARY := jaxwarp/ffi/native/lib/libjaxwarp.so
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint pytest native test-gpu bench bench-derivatives bench-gpu bench-launch bench-scaling clean
+.PHONY: demo test lint pytest native test-gpu bench bench-derivatives bench-gpu bench-launch bench-compile bench-scaling clean
 
 demo: $(VENV)/ready
 	mkdir -p out
@@ -72,6 +72,9 @@ bench-launch: native
 # Devices of one process and, where there is mpirun (Open MPI), processes.
 bench-scaling: native
 	PYTHONPATH=. $(PYTHON) benchmarks/scaling.py --json benchmarks/results/scaling.json
+
+bench-compile: native
+	PYTHONPATH=. $(PYTHON) benchmarks/compile.py
 
 clean:
 	rm -rf build dist out $(dir $(LIBRARY))

@@ -1,0 +1,256 @@
+"""What compiling costs: stages, first calls, the disk cache, kernels of up to 20,000 operations, memory.
+
+    python benchmarks/compile.py [--rounds 5] [--only stages,calls,sizes,memory]
+
+Stages are timed one after the other in one process, in CPU time (least of the rounds): other programs disturb it less
+than wall time. First calls are those of fresh processes, after `import jax` and a jitted function of JAX's own: with an
+empty cache on disk, then with what the first process left there. Memory is the growth of the process's peak beyond the
+buffers of a launch. Writes results/compile.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import jax.numpy as jnp
+
+HERE = Path(__file__).parent
+NAMES = ("saxpy", "vec3", "lbm", "nbody", "mandelbrot", "gather", "row_sum", "matmul", "elementary", "collatz", "mat33")
+SIZES = {
+    "straight": (10, 100, 1000, 5000, 10_000),
+    "memory": (10, 100, 1000, 5000),
+    "loops": (10, 100, 1000, 5000),
+    "branches": (10, 100, 1000, 5000, 13_000),
+    "nested": (10, 20, 40, 80),
+    "elifs": (25, 50, 100, 200),
+    "calls": (20, 100, 1000, 5000, 15_000),
+}
+
+
+def kernel(name: str) -> Any:
+    import cpu_kernels
+
+    import jaxwarp as wp
+
+    return cpu_kernels.KERNELS[name](float, wp.vec3, wp.mat33)
+
+
+def stages(made: Any) -> dict[str, float]:
+    """Milliseconds of CPU time from a kernel's text to code in this process, by stage; and sizes."""
+    from jaxwarp import config
+    from jaxwarp.codegen.cpu import compile as cpu
+    from jaxwarp.codegen.cpu.function import emit_function
+    from jaxwarp.codegen.cpu.target import choose_width, host
+    from jaxwarp.frontend.lower import lower
+    from jaxwarp.ir.nodes import walk
+    from jaxwarp.passes import prepare
+
+    laps, began = {}, time.process_time()
+
+    def lap(name: str) -> None:
+        nonlocal began
+        now = time.process_time()
+        laps[name], began = 1e3 * (now - began), now
+
+    types = tuple(a.annotation for a in made.arguments)
+    ir = lower(made._source, [a.name for a in made.arguments], types, config.max_unroll)
+    lap("frontend")
+    prepared = prepare(ir)
+    lap("passes")
+    code = emit_function(prepared, choose_width(prepared))
+    lap("emission")
+    bitcode = cpu._assemble(code.text, ir.name)
+    lap("bitcode")
+    machine = cpu.compile_object(bitcode, host())
+    lap("llvm")
+    cpu._linker().link(machine, code.symbol)
+    lap("load")
+    laps["total"] = sum(laps.values())
+    sizes = {"operations": sum(1 for _ in walk(ir.body)), "lines": code.text.count("\n"), "object": len(machine)}
+    return {**laps, **sizes}
+
+
+def least(made: Any, rounds: int) -> dict[str, float]:
+    from jaxwarp.deep import roomy
+
+    found = [roomy(stages)(made) for _ in range(rounds)]
+    return {key: min(one[key] for one in found) for key in found[0]}
+
+
+def report(title: str, results: dict[str, dict[str, float]]) -> None:
+    print(f"\n{title}")
+    columns = list(next(iter(results.values())))
+    print(" " * 20 + "".join(f"{c:>11}" for c in columns))
+    for name, values in results.items():
+        print(f"{name:<20}" + "".join(f"{values[c]:11.1f}" for c in columns), flush=True)
+
+
+def arguments(name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    x, v, square = jnp.ones(1000), jnp.ones((1000, 3)), jnp.ones((64, 64))
+    match name:
+        case "saxpy":
+            return (2.0, x, x), {}
+        case "vec3":
+            return (v, v), {}
+        case "lbm":
+            return (jnp.ones((9, 64, 64)), 1.2), {"launch_dims": (64, 64), "output_dims": (9, 64, 64)}
+        case "nbody":
+            return (v, x), {}
+        case "mandelbrot":
+            return (64.0, 100), {"launch_dims": (64, 64)}
+        case "row_sum":
+            return (square,), {"launch_dims": (64, 64), "output_dims": 64}
+        case "matmul":
+            return (square, square), {}
+        case "collatz":
+            return (jnp.ones(1000, jnp.int32),), {}
+        case "mat33":
+            return (jnp.ones((1000, 3, 3)), jnp.ones((1000, 3, 3))), {}
+        case _:
+            return (x, x), {}
+
+
+def child_calls() -> dict[str, Any]:
+    """In a fresh process: milliseconds of each kernel's first call, and of making or finding its machine code in it."""
+    x = jnp.arange(8.0)
+    jax.jit(lambda a: (2 * a).sum())(x).block_until_ready()
+    began = time.perf_counter()
+    import jaxwarp as wp
+
+    found: dict[str, Any] = {"import": 1e3 * (time.perf_counter() - began)}
+    inputs = {name: arguments(name) for name in NAMES}
+    functions = {name: wp.jax_kernel(kernel(name)) for name in NAMES}
+    loads: list[float] = []
+    # The first call brings in LLVM; what a kernel costs is what the others do.
+    first = wp.jax_kernel(kernel("many"))
+    for name, function in (("first", first), *functions.items()):
+        given, options = inputs.get(name, ((*[jnp.ones(64)] * 8, *[1.0] * 4), {}))
+        loads.clear()
+        began = time.perf_counter()
+        function(*given, **options)[0].block_until_ready()
+        found[name] = {"call": 1e3 * (time.perf_counter() - began), "code": 1e3 * sum(loads)}
+        if name == "first":
+            note_loads(loads)
+    floors = []
+    for k in range(5):
+        began = time.perf_counter()
+        jax.jit(lambda a, k=k: a * k + 1.5)(x).block_until_ready()
+        floors.append(1e3 * (time.perf_counter() - began))
+    found["jax"] = min(floors)
+    return found
+
+
+def note_loads(loads: list[float]) -> None:
+    """Times each way from a payload's digest to code in the process: by the cache on disk, or by LLVM."""
+    from jaxwarp.codegen import cpu
+
+    load = cpu.load_bitcode
+
+    def timed(*given: Any) -> int:
+        began = time.perf_counter()
+        address = load(*given)
+        loads.append(time.perf_counter() - began)
+        return address
+
+    cpu.load_bitcode = timed
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts kilobytes
+
+
+def child_memory() -> dict[str, float]:
+    """In a fresh process: megabytes by which the peak exceeds the buffers of a launch, and of its gradient's."""
+    import jaxwarp as wp
+
+    call = wp.jax_kernel(kernel("elementary"))
+    small = jnp.full(1000, 0.5)
+    run = jax.jit(lambda x, y: call(x, y)[0])
+    pull = jax.jit(lambda x, y, g: jax.vjp(lambda a, b: call(a, b)[0], x, y)[1](g))
+    jax.block_until_ready((run(small, small), pull(small, small, small)))
+    count = 350_000_000 // 4
+    x = jnp.full(count, 0.5).block_until_ready()
+    y = jnp.full(count, 0.25).block_until_ready()
+    before = peak()
+    out = run(x, y).block_until_ready()
+    launched = peak() - before - out.nbytes
+    results = jax.block_until_ready(pull(x, y, out))
+    adjoint = peak() - before - out.nbytes - sum(r.nbytes for r in results)
+    buffers = x.nbytes + y.nbytes + out.nbytes
+    return {"buffers": buffers / 1e6, "launch": max(launched, 0) / 1e6, "gradient": max(adjoint, 0) / 1e6}
+
+
+def in_child(what: str, folder: str) -> dict[str, Any]:
+    """A part of this program in a fresh process, which finds Python's own bytecode on disk as an installed one does."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
+    environment |= {"PYTHONPATH": os.pathsep.join(paths), "JAXWARP_CACHE_DIR": folder + "/code"}
+    environment["PYTHONPYCACHEPREFIX"] = folder + "/python"
+    command = [sys.executable, str(HERE / "compile.py"), "--child", what]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def calls() -> dict[str, Any]:
+    """First calls with an empty cache on disk, and in a second process."""
+    with tempfile.TemporaryDirectory() as folder:
+        in_child("import", folder)
+        cold, warm = in_child("calls", folder), in_child("calls", folder)
+    rows = {
+        name: {
+            "new": cold[name]["call"], "LLVM": cold[name]["code"],
+            "second": warm[name]["call"], "disk": warm[name]["code"],
+        }
+        for name in ("first", *NAMES)
+    }  # fmt: skip
+    report(
+        f"First calls, ms (a new function of JAX's own: {cold['jax']:.1f}; import jaxwarp: {warm['import']:.0f})", rows
+    )
+    return {"jax": cold["jax"], "import": warm["import"], "kernels": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="stages,calls,sizes,memory")
+    parser.add_argument("--child", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child = {"calls": child_calls, "memory": child_memory, "import": lambda: __import__("jaxwarp") and {}}
+        print(json.dumps(child[options.child]()))
+        return
+    import compile_kernels
+    import measure
+
+    only, results = options.only.split(","), {}
+    if "stages" in only:
+        least(kernel("saxpy"), 1)
+        results["stages_ms"] = {name: least(kernel(name), options.rounds) for name in NAMES}
+        report("From a kernel's text to code, ms of CPU time", results["stages_ms"])
+    if "calls" in only:
+        results["calls_ms"] = calls()
+    if "sizes" in only:
+        made = {f"{f} {n}": compile_kernels.FAMILIES[f](n) for f, sizes in SIZES.items() for n in sizes}
+        results["sizes_ms"] = {name: least(one, 1) for name, one in made.items()}
+        report("Kernels of any size, ms of CPU time", results["sizes_ms"])
+    if "memory" in only:
+        with tempfile.TemporaryDirectory() as folder:
+            results["memory_mb"] = in_child("memory", folder)
+        print(f"\nMegabytes beyond the buffers: {results['memory_mb']}")
+    measure.write("compile", results)
+
+
+if __name__ == "__main__":
+    main()
