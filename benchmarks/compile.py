@@ -29,13 +29,13 @@ import jax.numpy as jnp
 HERE = Path(__file__).parent
 NAMES = ("saxpy", "vec3", "lbm", "nbody", "mandelbrot", "gather", "row_sum", "matmul", "elementary", "collatz", "mat33")
 SIZES = {
-    "straight": (10, 100, 1000, 5000, 10_000),
-    "memory": (10, 100, 1000, 5000),
-    "loops": (10, 100, 1000, 5000),
-    "branches": (10, 100, 1000, 5000, 13_000),
-    "nested": (10, 20, 40, 80),
-    "elifs": (25, 50, 100, 200),
-    "calls": (20, 100, 1000, 5000, 15_000),
+    "straight": (100, 1000, 10_000),
+    "memory": (100, 1000, 10_000),
+    "loops": (100, 1000, 4000),
+    "branches": (100, 1000, 5000),
+    "nested": (20, 80),
+    "elifs": (25, 100, 200),
+    "calls": (100, 1000, 10_000),
 }
 
 
