@@ -9,6 +9,7 @@ from kernels_strategy import same_values
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Kernel, Param, Value
@@ -17,6 +18,12 @@ from jaxwarp.passes import prepare
 from jaxwarp.types import Scalar, bool_, float32, int32
 
 WIDTHS = (1, 8, 16, 32)
+# Whatever machine this is, code is shaped for one with mask registers at some widths and without at others, with no
+# cache at some and much at others.
+SHAPES = {
+    width: Machine("", "", "+avx512f" if width in (4, 16) else "+avx2", cache_bytes=0 if width >= 16 else 1 << 40)
+    for width in (1, 2, 4, 8, 16, 32, 64)
+}
 
 
 class Make(Builder):
@@ -63,7 +70,7 @@ def check(
     interpret(prepared, grid, expected)
     for width in widths:
         got = [np.array(b) for b in buffers]
-        run_cpu(prepared, grid, got, width, tiles)
+        run_cpu(prepared, grid, got, width, tiles, SHAPES[width])
         for param, right, ours in zip(kernel.params, expected, got, strict=True):
             if not same_values(right, ours):
                 where = np.argwhere(right != ours)[:5].tolist()

@@ -2,6 +2,7 @@
 
 import re
 import struct
+from dataclasses import replace
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -12,6 +13,9 @@ from jaxwarp.builtins.rows import ROWS
 from jaxwarp.codegen.cpu import compile_cpu, load_bitcode, run_cpu
 from jaxwarp.codegen.cpu.builder import VectorBuilder
 from jaxwarp.codegen.cpu.compile import _LIBM, _MEMORY, compile_object
+from jaxwarp.codegen.cpu.pressure import register_pressure
+from jaxwarp.codegen.cpu.run import launch
+from jaxwarp.codegen.cpu.streaming import streamed
 from jaxwarp.codegen.cpu.target import Machine, choose_width, host
 from jaxwarp.errors import CompileError, KernelError, KernelTypeError, KernelValueError
 from jaxwarp.passes import prepare
@@ -25,6 +29,9 @@ MACHINES = [
     Machine("aarch64-unknown-linux-gnu", "generic", ""),
 ]
 AVX512 = MACHINES[2]
+# The same as code generation sees them.
+AVX2_SHAPE = Machine("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2")
+AVX512_SHAPE = Machine("x86_64-unknown-linux-gnu", "x86-64-v4", "+avx512f,+avx2")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -110,9 +117,9 @@ def test_equal_kernels_make_equal_bitcode():
     assert first.text == second.text
 
 
-def assembly(kernel, width=32, machine=AVX512):
+def assembly(kernel, width=32, machine=AVX512, shape=AVX512_SHAPE):
     """The instructions of a kernel, by basic block."""
-    code = compile_object(compile_cpu(kernel, width).bitcode, machine, assembly=True).decode()
+    code = compile_object(compile_cpu(kernel, width, shape).bitcode, machine, assembly=True).decode()
     blocks = re.split(r"^\.L\w+:.*$", code, flags=re.MULTILINE)
     return [re.findall(r"^\t([a-z]\w+)(.*)$", block, flags=re.MULTILINE) for block in blocks]
 
@@ -163,7 +170,7 @@ def test_vector_arrays_walked_in_order_are_not_gathered():
     full = full_body(code)
     assert "gather" not in full
     assert "scatter" not in full
-    assert full.count("store <48 x float>") == 1
+    assert full.count("store <48 x float>") == 2  # one of them runs: past the caches, or not
 
 
 def test_inner_loop_over_a_shared_table_stays_scalar():
@@ -201,6 +208,150 @@ def test_linear_counter_in_a_divergent_loop_stays_scalar():
     # Only the scalar counter is added to.
     assert not re.search(r"add <16 x i32>", full)
     check(m.kernel(), (40,), [floats(40), np.zeros(40, np.int32)], (1, 16))
+
+
+def escapes():
+    """How many steps of v = v * v until v >= 4: each lane leaves when it likes."""
+    m = Make()
+    x, out = m.array(None), m.array(None, dtype=int32)
+    i = m.tid(0)
+
+    def condition(n, v):
+        return m.op("logical_and", m.op("lt", v, m.f(4.0)), m.op("lt", n, m.i(100)))
+
+    results = m.while_([m.i(0), m.load(x, [i])], condition, lambda n, v: (m.op("add", n, m.i(1)), m.op("mul", v, v)))
+    m.store(out, [i], results[0])
+    return m.kernel()
+
+
+def test_loop_that_lanes_leave_one_by_one_has_no_packed_masks():
+    """Without mask registers: compare, keep those that were on, test signs, blend. No packing, no unpacking."""
+    machine = MACHINES[1]
+    loop = inner_loop(assembly(prepare(escapes()), 16, machine, AVX2_SHAPE), "vcmpltps")
+    names = [name for name, _ in loop]
+    assert names.count("vcmpltps") == 2
+    assert sum(name in ("vmovmskps", "vtestps") for name in names) == 1
+    assert not any(name.startswith(("vpack", "vpmov", "vpunpck", "vpextr", "vextract")) for name in names)
+    assert len(names) <= 28
+    # With them, they are used.
+    loop = inner_loop(assembly(prepare(escapes()), 32), "vcmpltps")
+    assert any("%k" in arguments for _, arguments in loop)
+    assert not any(name.startswith(("vpack", "vpmov")) for name, _ in loop)
+
+
+def test_neighbours_in_a_table_share_their_addresses():
+    """t[k] and t[k + 1] without gathers in the machine: every address is taken out of its vector once."""
+    m = Make()
+    index, table, out = m.array(None, dtype=int32), m.array(None, dtype=float64), m.array(None, dtype=float64)
+    i = m.tid(0)
+    k = m.load(index, [i])
+    m.store(out, [i], m.op("add", m.load(table, [k]), m.load(table, [m.op("add", k, m.i(1))])))
+    loop = inner_loop(assembly(prepare(m.kernel()), 8, MACHINES[1], AVX2_SHAPE), "vmov")
+    names = [name for name, _ in loop]
+    assert sum(name in ("vmovq", "vpextrq") for name in names) == 8
+    assert (
+        sum(bool(re.search(r"\(%r\w+,%r\w+,8\)", a.replace(" ", ""))) for n, a in loop if n in ("vmovsd", "vmovhpd"))
+        == 16
+    )
+    assert "vgather" not in "".join(names)
+    full = full_body(compile_cpu(prepare(m.kernel()), 8, AVX512_SHAPE))
+    assert full.count("masked.gather") == 2
+
+
+def scaled(dtype=float32, components=0):
+    """out[i] = 2 * x[i], of numbers or of vectors."""
+    m = Make()
+    static = (components,) if components else ()
+    x, out = m.array(None, *static, dtype=dtype), m.array(None, *static, dtype=dtype)
+    i = m.tid(0)
+    places = [[i, m.i(c)] for c in range(components)] or [[i]]
+    values = [m.load(x, at) for at in places]
+    for at, value in zip(places, values, strict=True):
+        m.store(out, at, m.op("mul", value, m.f(2.0, dtype)))
+    return m.kernel()
+
+
+@pytest.mark.parametrize(("dtype", "components", "stores"), [(float32, 0, 1), (float64, 0, 2), (float32, 3, 3)])
+def test_large_outputs_are_streamed(dtype, components, stores):
+    """Past the caches if they are too small for the arrays of the launch; else, and at odd addresses, as usual."""
+    kernel = prepare(scaled(dtype, components))
+    blocks = assembly(kernel, 16)
+    assert [len([n for n, _ in b if n.startswith("vmovntp")]) for b in blocks if "vmovntp" in str(b)] == [stores]
+    assert any(name in ("mfence", "lock") for block in blocks for name, _ in block)
+    small = compile_cpu(kernel, 16, replace(AVX512_SHAPE, cache_bytes=1 << 20))
+    size, bytes_each = (components or 1), dtype.bytes
+    threads = (1 << 20) // (2 * size * bytes_each)
+    memory = np.full((threads + 100) * size * bytes_each, 7, np.uint8)
+    begin = -memory.ctypes.data % 64
+    for offset in (begin, begin + bytes_each):  # lines, and what is not
+        for count in (threads, threads + 70):  # what fits, and what does not
+            shape = (count, components) if components else (count,)
+            x = np.random.default_rng(count).standard_normal(shape).astype(dtype.numpy)
+            out = memory[offset : offset + x.nbytes].view(dtype.numpy).reshape(shape)
+            launch(small, kernel, (count,), [x, out])
+            np.testing.assert_array_equal(out, 2 * x)
+            assert (memory[offset + x.nbytes :] == 7).all()
+            memory[:] = 7
+
+
+def test_what_is_read_or_written_again_is_not_streamed():
+    m = Make()
+    x, read, summed, again, half = m.array(None), m.array(None), m.array(None), m.array(None), m.array(None)
+    i = m.tid(0)
+    value = m.op("add", m.load(x, [i]), m.load(read, [i]))
+    m.store(read, [i], value)
+    m.atomic("add", summed, [i], value)
+
+    def body(k, *_):
+        m.store(again, [i], m.op("mul", value, m.cast(k, float32)))
+        return ()
+
+    m.for_(m.i(0), m.i(3), m.i(1), [], body)
+    m.store(half, [i], value)
+    kernel = prepare(m.kernel())
+    assert {p.name for p in streamed(kernel)} == {half.name}
+    assert compile_cpu(kernel, 16, AVX2_SHAPE).text.count("!nontemporal") == 1
+    # Half a line at a time: never.
+    assert "!nontemporal" not in compile_cpu(kernel, 8, AVX2_SHAPE).text
+
+
+def test_registers_limit_the_width():
+    """A kernel that holds many values at once gets one register each; what it loads late does not count."""
+
+    def total(count, at_once):
+        m = Make()
+        x, out = m.array(None, None), m.array(None)
+        i = m.tid(0)
+        loads = [m.load(x, [m.i(n), i]) for n in range(count)]
+        roots = [m.op("sqrt", v) for v in loads] if at_once else []
+        result = m.op("mul", loads[0], loads[0])
+        for n in range(count):
+            result = m.op("add", result, roots[n] if at_once else m.op("sqrt", loads[n]))
+        for root in roots:
+            result = m.op("mul", result, root)
+        m.store(out, [i], result)
+        return prepare(m.kernel())
+
+    assert register_pressure(total(12, True)) >= 12
+    assert register_pressure(total(12, False)) <= 4
+    for count, at_once, avx2, avx512 in ((12, False, 16, 32), (12, True, 8, 32), (24, True, 8, 16)):
+        kernel = total(count, at_once)
+        assert choose_width(kernel, AVX2_SHAPE) == avx2
+        assert choose_width(kernel, AVX512_SHAPE) == avx512
+
+
+def test_values_carried_by_a_loop_live_as_long_as_it():
+    m = Make()
+    x, out = m.array(None), m.array(None)
+    i = m.tid(0)
+    outside = [m.op("add", m.load(x, [i]), m.f(float(n))) for n in range(6)]
+
+    def body(k, *sums):
+        return [m.op("add", s, m.op("mul", o, s)) for s, o in zip(sums, outside, strict=True)]
+
+    for total in m.for_(m.i(0), m.i(10), m.i(1), outside, body):
+        m.store(out, [i], total)
+    assert 12 <= register_pressure(m.kernel()) <= 14
 
 
 def test_geometry_names_what_is_used():

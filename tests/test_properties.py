@@ -10,6 +10,7 @@ from pathlib import Path
 import hostcuda
 import numpy as np
 import pytest
+from cpukit import SHAPES, WIDTHS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels_strategy import Case, assert_same, kernels, random_case
@@ -25,7 +26,6 @@ from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.widen_half import widen_half
 
-WIDTHS = (1, 8, 16, 32)
 MAX_STEPS = 100_000
 
 # Compiling for four widths takes about a second; the passes take milliseconds.
@@ -116,7 +116,7 @@ def test_cpu_code_has_the_interpreters_answer(case, fma):
     expected = interpreted(case)
     for width in WIDTHS:
         buffers = case.buffers()
-        run_cpu(case.kernel, case.grid, buffers, width)
+        run_cpu(case.kernel, case.grid, buffers, width, machine=SHAPES[width])
         assert_same(case, expected, buffers, f"width {width}")
 
 
@@ -128,7 +128,7 @@ def test_cpu_code_of_larger_kernels(seed):
     expected = interpreted(case)
     for width in WIDTHS:
         buffers = case.buffers()
-        run_cpu(case.kernel, case.grid, buffers, width)
+        run_cpu(case.kernel, case.grid, buffers, width, machine=SHAPES[width])
         assert_same(case, expected, buffers, f"width {width}")
 
 

@@ -15,7 +15,6 @@ from jaxwarp.builtins.rows.registry import (
     Args,
     NoGradient,
     Types,
-    binary,
     compare,
     convert,
     less,
@@ -99,18 +98,23 @@ def _cast_llvm(ops: Any, target: Scalar, types: Types, args: Args) -> str:
 
 
 def _float_to_int(ops: Any, source: Scalar, target: Scalar, x: str) -> str:
-    """Truncates what fits; fptosi of what does not is poison, so those lanes convert 0 and are replaced."""
+    """Truncates what fits; fptosi of what does not is poison, so that is clamped first, and NaN converted as 0.
+
+    x -> fptosi(min(max(x, least), greatest)), with the greatest float that fits; where it is not the greatest integer
+    all floats above it become that.
+    """
     signed, limits = target.is_signed, np.iinfo(target.numpy)
     bound = float(2 ** (target.bits - signed))
-    below = less(ops, source, x, ops.const(source, float(limits.min)))
-    above = compare("fcmp oge", ops, source, x, ops.const(source, bound))
-    least = ops.const(source, float(limits.min))
-    fits = binary("and", ops, bool_, compare("fcmp oge", ops, source, x, least),
-                  compare("fcmp olt", ops, source, x, ops.const(source, bound)))  # fmt: skip
-    safe = select(ops, source, fits, x, ops.const(source, 0.0))
+    below_bound = float(np.nextafter(source.numpy.type(bound), source.numpy.type(0)))
+    least, greatest = ops.const(source, float(limits.min)), ops.const(source, below_bound)
+    clamped = select(ops, source, less(ops, source, x, least), least, x)
+    clamped = select(ops, source, less(ops, source, greatest, clamped), greatest, clamped)
+    safe = select(ops, source, compare("fcmp uno", ops, source, x, x), ops.const(source, 0.0), clamped)
     result = convert("fptosi" if signed else "fptoui", ops, source, target, safe)
-    result = select(ops, target, above, ops.const(target, int(limits.max)), result)
-    return select(ops, target, below, ops.const(target, int(limits.min)), result)
+    if int(below_bound) == limits.max:
+        return result
+    above = compare("fcmp oge", ops, source, x, ops.const(source, bound))
+    return select(ops, target, above, ops.const(target, int(limits.max)), result)
 
 
 def _bitcast_llvm(ops: Any, target: Scalar, types: Types, args: Args) -> str:

@@ -75,16 +75,18 @@ class CpuCode:
 
 
 @roomy
-def compile_cpu(kernel: Kernel, width: int | None = None) -> CpuCode:
+def compile_cpu(kernel: Kernel, width: int | None = None, machine: Machine | None = None) -> CpuCode:
     """Code for a kernel that `passes.prepare` has prepared.
 
     Args:
         kernel: the kernel.
         width: threads per vector, a power of two up to 64; 1 gives scalar code that LLVM does not optimise, to debug
-            and to compare with. By default what suits the kernel and this machine.
+            and to compare with. By default what suits the kernel and the machine.
+        machine: what to shape the code for, by default this machine. It runs on every other, more slowly perhaps.
     """
-    lanes = choose_width(kernel) if width is None else width
-    code = emit_function(kernel, lanes)
+    machine = machine or host()
+    lanes = choose_width(kernel, machine) if width is None else width
+    code = emit_function(kernel, lanes, machine)
     return CpuCode(
         code.symbol, code.text, _assemble(code.text, kernel.name), code.geometry, choose_grain(kernel), lanes
     )

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from jaxwarp.codegen.cpu.atomics import emit_atomic
 from jaxwarp.codegen.cpu.builder import scalar_constant, scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.loops import Loop, range_distance, trip_count
+from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, range_distance, trip_count
 from jaxwarp.codegen.cpu.memory import MAX_GROUP, emit_load, emit_store, emit_store_group, store_group_size
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import (
@@ -30,19 +30,21 @@ from jaxwarp.ir.nodes import (
     Value,
     While,
 )  # fmt: skip
-from jaxwarp.types import int64
+from jaxwarp.types import bool_, int64
 
 # Rows of a few instructions. Blocks of few of them are computed by all lanes rather than branched around.
 # fmt: off
 _CHEAP_ROWS = frozenset((
     "abs", "add", "bit_and", "bit_not", "bit_or", "bit_xor", "bitcast", "cast", "copysign", "eq", "fma", "ge", "gt",
     "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not", "logical_or", "lt", "max", "min", "mul", "ne",
-    "neg", "select", "sign", "sub",
+    "neg", "select", "shl", "shr", "sign", "sub",
 ))
 # fmt: on
 _CHEAP_BLOCK = 12
 
 _PURE = (Const, Tid, Size, Call)
+
+_BOTH = ("logical_and", "bit_and")
 
 
 class Emitter:
@@ -279,36 +281,83 @@ class Emitter:
         self.bind_results(op.results, carried, kept)
 
     def while_(self, op: While) -> None:
-        """The lanes that are on are those that were, and whose condition holds."""
-        lanes, function, many = self.lanes, self.function, self.lanes.many
-        is_uniform = self.strides.has_uniform_trips(op)
+        if self.strides.has_uniform_trips(op):
+            self.uniform_while(op)
+        else:
+            self.varying_while(op)
+
+    def uniform_while(self, op: While) -> None:
+        lanes, function = self.lanes, self.function
         params = op.condition.params
         inits = self.held_as(op.inits, params)
-        keeps = {} if is_uniform else self.kept(op.results, params, op.inits)
         header, body, after = (function.new_label(h) for h in ("while", "body", "done"))
         loop = Loop(function, header)
-        on = lanes.mask if is_uniform else loop.phi(many.mask_type, lanes.mask_operand())
         carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]
-        kept = {i: loop.phi(many.type(params[i].type), init) for i, init in keeps.items()}
-        with lanes.region(on):
+        with lanes.region(lanes.mask):
             self.bind_all(params, carried)
             self.block(op.condition)
-            (test,) = op.condition.results
-            live = on if is_uniform else lanes.both(on, lanes.vector(test))
-            goes_on = lanes.scalar(test) if is_uniform else lanes.any(live or "")
+            function.line(f"br i1 {lanes.scalar(op.condition.results[0])}, label %{body}, label %{after}")
+            function.open(body)
+            with lanes.region(lanes.mask):
+                self.bind_alike(op.body.params, params)
+                self.block(op.body)
+                nexts = self.held_as(op.body.results, params)
+        loop.close(nexts)
+        function.open(after)
+        self.bind_results(op.results, carried, {})
+
+    def varying_while(self, op: While) -> None:
+        """The lanes that are on are those that were, and whose condition holds.
+
+        What all running lanes test alike stays a scalar: where it fails, all of them leave.
+        """
+        lanes, function, many = self.lanes, self.function, self.lanes.many
+        params = op.condition.params
+        inits = self.held_as(op.inits, params)
+        keeps = self.kept(op.results, params, op.inits)
+        running = RunningLanes(lanes, self.mask_bits(params))
+        header, body, after = (function.new_label(h) for h in ("while", "body", "done"))
+        loop = Loop(function, header)
+        running.enter(loop)
+        carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]
+        kept = {i: loop.phi(many.type(params[i].type), init) for i, init in keeps.items()}
+        with lanes.region(running.on()):
+            self.bind_all(params, carried)
+            self.block(op.condition)
+            alike, varying = self.conjuncts(op.condition)
+            goes_on = running.test([lanes.vector(v) for v in varying])
+            for value in alike:
+                goes_on = function.inst(f"and i1 {goes_on}, {lanes.scalar(value)}")
             function.line(f"br i1 {goes_on}, label %{body}, label %{after}")
             function.open(body)
+            live = running.live()
             with lanes.region(live):
-                for inner, outer in zip(op.body.params, params, strict=True):
-                    lanes.bind_as(inner, outer)
+                self.bind_alike(op.body.params, params)
                 self.block(op.body)
-                if is_uniform:
-                    nexts, next_kept = self.held_as(op.body.results, params), []
-                else:
-                    nexts, next_kept = self.leave(op, params, carried, kept, live or "")
-        loop.close([*([] if is_uniform else [live or ""]), *nexts, *next_kept])
+                nexts, next_kept = self.leave(op, params, carried, kept, live)
+        loop.close([running.next, *nexts, *next_kept])
         function.open(after)
         self.bind_results(op.results, carried, kept)
+
+    def conjuncts(self, condition: Block) -> tuple[list[Value], list[Value]]:
+        """The parts of a loop's condition that must all hold: those that running lanes test alike, and the others."""
+        makers = {op.result: op for op in condition.ops if isinstance(op, Call)}
+        waiting, alike, varying = list(condition.results), [], []
+        while waiting:
+            value = waiting.pop()
+            maker = makers.get(value)
+            if self.strides.is_uniform(value):
+                alike.append(value)
+            elif maker is not None and maker.builtin.name in _BOTH and value.type is bool_:
+                waiting.extend(maker.args)
+            else:
+                varying.append(value)
+        return alike, varying
+
+    def mask_bits(self, values: Sequence[Value]) -> int:
+        """The width of most of the values that lanes hold apart."""
+        widths = [v.type.bits == 64 for v in values if not self.strides.is_scalar(v)]
+        return 64 if 2 * sum(widths) > len(widths) else 32
 
     def kept(self, results: Sequence[Value], params: Sequence[Value], inits: Sequence[Value]) -> dict[int, str]:
         """Which carried values are scalars in a loop that lanes leave one by one, but have a result that is read.
@@ -352,6 +401,10 @@ class Emitter:
     def held_as(self, values: Sequence[Value], targets: Sequence[Value]) -> list[str]:
         """`values` in the form in which `targets` are held."""
         return [self.lanes.held(v, self.strides.of[t]) for v, t in zip(values, targets, strict=True)]
+
+    def bind_alike(self, values: Sequence[Value], others: Sequence[Value]) -> None:
+        for value, other in zip(values, others, strict=True):
+            self.lanes.bind_as(value, other)
 
     def bind_all(self, values: Sequence[Value], operands: Sequence[str]) -> None:
         for value, operand in zip(values, operands, strict=True):

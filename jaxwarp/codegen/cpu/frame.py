@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from jaxwarp.codegen.cpu.builder import memory_type
+from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.ir.nodes import Atomic, Kernel, Param
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ GRID = -1  # in a geometry entry: an extent of the grid, not of a parameter
 class Frame:
     """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads.
 
-    `sums` are the atomics whose values are gathered over a row.
+    `machine` is what the code is shaped for. `sums` are the atomics whose values are gathered over a row.
     """
 
-    def __init__(self, kernel: Kernel, width: int):
+    def __init__(self, kernel: Kernel, width: int, machine: Machine):
         self.kernel = kernel
         self.width = width
+        self.machine = machine
         self.lines: list[str] = []
         self.sums: dict[Atomic, RowSum] = {}
         self._geometry: dict[tuple[int, int], str] = {}

@@ -17,6 +17,8 @@ from jaxwarp.codegen.cpu.frame import Frame
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop
 from jaxwarp.codegen.cpu.private import make_private, row_sums
+from jaxwarp.codegen.cpu.streaming import Streaming, streamed
+from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.versions import emit_tests, find_interior
 from jaxwarp.ir.nodes import Kernel
@@ -46,12 +48,12 @@ class FunctionCode:
     libm: tuple[str, ...]
 
 
-def emit_function(kernel: Kernel, width: int) -> FunctionCode:
-    """The launch function of a prepared kernel, `width` threads at a time."""
-    writer = _Writer(kernel, require_width(width))
+def emit_function(kernel: Kernel, width: int, machine: Machine) -> FunctionCode:
+    """The launch function of a prepared kernel, `width` threads at a time, shaped for a machine."""
+    writer = _Writer(kernel, require_width(width), machine)
     writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
-    function = writer.function
+    function, streaming = writer.function, writer.streaming.prologue()
     debug, seldom = (" noinline optnone", " optnone") if width == 1 else ("", "")
     lines = [
         *function.declarations,
@@ -60,6 +62,7 @@ def emit_function(kernel: Kernel, width: int) -> FunctionCode:
         "entry:",
         *function.allocas,
         *writer.frame.lines,
+        *streaming,
         *function.lines,
         "}",
         _ATTRIBUTES.format(debug=debug, seldom=seldom),
@@ -68,18 +71,20 @@ def emit_function(kernel: Kernel, width: int) -> FunctionCode:
         "!1 = distinct !{!1, !2}",
         '!2 = !{!"llvm.loop.unroll.disable"}',
         '!3 = !{!"branch_weights", i32 1, i32 2000}',
+        "!4 = !{i32 1}",
         "",
     ]
     return FunctionCode(symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm))
 
 
 class _Writer:
-    def __init__(self, kernel: Kernel, width: int):
+    def __init__(self, kernel: Kernel, width: int, machine: Machine):
         kernel = make_private(kernel) if width > 1 else kernel
         self.kernel = kernel
         self.width = width
-        self.frame = Frame(kernel, width)
+        self.frame = Frame(kernel, width, machine)
         self.function = FunctionText()
+        self.streaming = Streaming(self.frame, self.function, streamed(kernel) if width > 1 else set())
         self.strides = find_strides(kernel, width)
         if width > 1:
             many = VectorBuilder(width, self.function)
@@ -103,6 +108,7 @@ class _Writer:
             self.columns(self.outer_tids(row))
             loop.close([function.inst(f"add i64 {row}, 1")], _NO_UNROLLING)
         function.open("end")
+        self.streaming.finish()
         function.line("ret void")
 
     def outer_tids(self, row: str) -> list[str]:
@@ -159,7 +165,7 @@ class _Writer:
         return function.inst(f"icmp ult {vector} {lanes.lane_numbers(32)}, {lanes.splat('i32', left)}")
 
     def lanes(self, strides: Strides, mask: str | None) -> Lanes:
-        return Lanes(self.frame, self.function, self.width, strides, mask)
+        return Lanes(self.frame, self.streaming, strides, mask)
 
     def body(self, outer: list[str], column: str, strides: Strides, mask: str | None) -> None:
         choices = self.interior.choices if self.interior is not None and mask is None else {}

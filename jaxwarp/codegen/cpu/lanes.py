@@ -9,15 +9,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
-from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, scalar_type
+from jaxwarp.codegen.cpu.builder import VectorBuilder, scalar_type
 from jaxwarp.codegen.cpu.frame import Frame
+from jaxwarp.codegen.cpu.streaming import Streaming
 from jaxwarp.codegen.cpu.uniformity import Stride, Strides
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Value
 from jaxwarp.types import Scalar, bool_
 
 _SEALED_DEPTH = 4
+Derived = TypeVar("Derived")
 
 
 class Lanes:
@@ -25,15 +28,17 @@ class Lanes:
 
     Attributes:
         one, many: builders of scalar and of vector operations.
+        streaming: of stores.
         widened: i64 operands that equal scalars of other types.
         mask: the lanes that are on, or None when all are.
         is_rest: whether this is the body for chunks of which some lanes are off, which runs seldom.
     """
 
-    def __init__(self, frame: Frame, function: FunctionText, width: int, strides: Strides, mask: str | None):
+    def __init__(self, frame: Frame, streaming: Streaming, strides: Strides, mask: str | None):
         self.frame = frame
-        self.function = function
-        self.width = width
+        self.streaming = streaming
+        self.function = function = streaming.function
+        self.width = width = frame.width
         self.strides = strides
         self.mask = mask
         self.is_rest = mask is not None
@@ -43,7 +48,7 @@ class Lanes:
         self._scalars: dict[Value, str] = {}
         self._vectors: dict[Value, str] = {}
         # Values derived on demand, valid in the region that is open and those in it.
-        self._derived: dict[Hashable, str] = {}
+        self._derived: dict[Hashable, Any] = {}
         self._added: list[list[Hashable]] = [[]]
 
     def bind(self, value: Value, operand: str) -> None:
@@ -99,7 +104,7 @@ class Lanes:
         """A literal: 0, stride, 2 * stride, ... in integers of `bits`."""
         return _lane_numbers(self.width, bits, stride)
 
-    def derive(self, key: Hashable, make: Callable[[], str]) -> str:
+    def derive(self, key: Hashable, make: Callable[[], Derived]) -> Derived:
         """`make()`, remembered as long as the region that is open."""
         found = self._derived.get(key)
         if found is None:

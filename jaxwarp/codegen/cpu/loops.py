@@ -1,14 +1,17 @@
-"""What loops are made of: the header block, and how far and how often a range runs."""
+"""What loops are made of: the header block, the lanes that still run, and how far and how often a range runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder
+from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.types import Scalar
 
 # What the names of the header blocks of a kernel's loops start with.
 LOOP_HEADERS = ("for", "while")
+# Of the machines without mask registers, those with the widest vectors.
+_REGISTER_BITS = 256
 
 
 class Loop:
@@ -34,6 +37,87 @@ class Loop:
         for (line, text), value in zip(self.open_phis, nexts, strict=True):
             self.function.lines[line] = f"{text}, [ {value}, %{self.function.label} ]"
         self.function.line(f"br label %{self.header}{metadata}")
+
+
+class RunningLanes:
+    """The mask of a loop that lanes leave one by one.
+
+    Machines without mask registers compare into integers as wide as what they compare, and choose by them. LLVM has
+    masks of bits: what it carries from block to block it packs into bytes and unpacks again, half the instructions of a
+    small loop. So there the mask is carried as integers, and `llvm.arithmetic.fence`, which is no instruction, keeps
+    LLVM from seeing that they are bits.
+
+    Args:
+        lanes: whose mask holds on entry.
+        bits: width of the values that the loop computes, mostly.
+    """
+
+    def __init__(self, lanes: Lanes, bits: int):
+        self.lanes = lanes
+        self.inst = lanes.function.inst
+        self.is_wide = not lanes.frame.machine.has_mask_registers
+        self.bits = bits
+        self.type = lanes.many.wide(f"i{bits}") if self.is_wide else lanes.many.mask_type
+        self.first = lanes.mask_operand()
+        if self.is_wide:
+            self.first = self.widen(self.first) if lanes.mask is not None else f"splat (i{bits} -1)"
+        self.carried = self.next = ""
+
+    def enter(self, loop: Loop) -> str:
+        """At the head of the loop: the mask of the lanes that test whether they go on."""
+        self.carried = loop.phi(self.type, self.first)
+        return self.carried
+
+    def on(self) -> str:
+        """The carried mask, after the last phi."""
+        return self.narrow(self.carried)
+
+    def test(self, conditions: Sequence[str]) -> str:
+        """Lanes stay on where all conditions hold. Returns whether any lane does."""
+        if not self.is_wide:
+            self.next = self.carried
+            for condition in conditions:
+                self.next = self.lanes.both(self.next, condition)
+            return self.lanes.any(self.next)
+        mask = self.carried
+        for condition in conditions:
+            # Frozen, because an `and` lets garbage of a lane that is off through.
+            safe = self.inst(f"freeze {self.lanes.many.mask_type} {condition}")
+            mask = self.inst(f"and {self.type} {mask}, {self.widen(safe)}")
+        real, suffix = ("double", "f64") if self.bits == 64 else ("float", "f32")
+        name = f"llvm.arithmetic.fence.v{self.lanes.width}{suffix}"
+        vector = self.lanes.many.wide(real)
+        self.lanes.function.declare(f"declare {vector} @{name}({vector})")
+        hidden = self.inst(f"call {vector} @{name}({vector} {self.inst(f'bitcast {self.type} {mask} to {vector}')})")
+        self.next = self.inst(f"bitcast {vector} {hidden} to {self.type}")
+        return self.is_any(self.next)
+
+    def is_any(self, mask: str) -> str:
+        """Halves are combined down to one register, whose signs there is an instruction for."""
+        width, type_ = self.lanes.width, self.type
+        while width * self.bits > _REGISTER_BITS:
+            width //= 2
+            half = f"<{width} x i{self.bits}>"
+            low, high = (
+                self.inst(
+                    f"shufflevector {type_} {mask}, {type_} poison, <{width} x i32> "
+                    f"<{', '.join(f'i32 {i}' for i in range(start, start + width))}>"
+                )
+                for start in (0, width)
+            )
+            mask, type_ = self.inst(f"or {half} {low}, {high}"), half
+        signs = self.inst(f"icmp slt {type_} {mask}, zeroinitializer")
+        return self.inst(f"icmp ne i{width} {self.inst(f'bitcast <{width} x i1> {signs} to i{width}')}, 0")
+
+    def live(self) -> str:
+        """In the loop's body: the mask of its lanes."""
+        return self.narrow(self.next)
+
+    def widen(self, mask: str) -> str:
+        return self.inst(f"sext {self.lanes.many.mask_type} {mask} to {self.type}")
+
+    def narrow(self, mask: str) -> str:
+        return self.inst(f"icmp slt {self.type} {mask}, zeroinitializer") if self.is_wide else mask
 
 
 def range_distance(ops: VectorBuilder, dtype: Scalar, bounds: Sequence[str], literal: str) -> tuple[str, str]:

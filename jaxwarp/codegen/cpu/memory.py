@@ -227,6 +227,8 @@ def _load_adjacent(lanes: Lanes, place: Place, pointer: str, mask: str | None) -
 
 def _gather(lanes: Lanes, place: Place) -> str:
     type_ = memory_type(place.dtype)
+    if lanes.mask is None and lanes.width > 1 and not lanes.frame.machine.has_mask_registers:
+        return _load_each(lanes, place, type_)
     wide, pointers, mask_type = lanes.many.wide(type_), lanes.many.wide("ptr"), lanes.many.mask_type
     name = f"{wide} @llvm.masked.gather.{_suffix(lanes, type_)}.v{lanes.width}p0"
     lanes.function.declare(f"declare {name}({pointers}, i32, {mask_type}, {wide})")
@@ -243,6 +245,39 @@ def _gather(lanes: Lanes, place: Place) -> str:
         f"  %found = {call('%at', '%mask')}\n  ret {wide} %found\n}}"
     )
     return lanes.function.inst(f"call {wide} @{helper}({pointers} {at}, {mask_type} {mask}) #2")
+
+
+def _load_each(lanes: Lanes, place: Place, type_: str) -> str:
+    """A gather as one scalar load for each lane.
+
+    That is what machines without mask registers do best, or LLVM does for them, but it would take the addresses of each
+    gather out of their vector anew, also where they differ by constants.
+    """
+    inst, wide = lanes.function.inst, lanes.many.wide(type_)
+    vector, key = "poison", ("pointers", place.pointer, place.offsets, place.step)
+    for lane, pointer in enumerate(lanes.derive(key, lambda: _lane_pointers(lanes, place, type_))):
+        at = inst(f"getelementptr {type_}, ptr {pointer}, i64 {place.constant}") if place.constant else pointer
+        element = inst(f"load {type_}, ptr {at}, align {place.dtype.bytes}")
+        vector = inst(f"insertelement {wide} {vector}, {type_} {element}, i32 {lane}")
+    return vector
+
+
+def _lane_pointers(lanes: Lanes, place: Place, type_: str) -> list[str]:
+    """The pointer of each lane, but for the constant."""
+    inst, offsets = lanes.function.inst, place.offsets
+    if offsets is not None and place.bits == 32:
+        offsets = inst(f"sext {lanes.many.wide('i32')} {offsets} to {lanes.many.wide('i64')}")
+    pointers = []
+    for lane in range(lanes.width):
+        pointer = place.pointer
+        if lane and place.step:
+            step = inst(f"mul i64 {place.step}, {lane}") if isinstance(place.step, str) else place.step * lane
+            pointer = inst(f"getelementptr {type_}, ptr {pointer}, i64 {step}")
+        if offsets is not None:
+            offset = inst(f"extractelement {lanes.many.wide('i64')} {offsets}, i32 {lane}")
+            pointer = inst(f"getelementptr {type_}, ptr {pointer}, i64 {offset}")
+        pointers.append(pointer)
+    return pointers
 
 
 def _suffix(lanes: Lanes, type_: str) -> str:
@@ -294,11 +329,11 @@ def emit_store(lanes: Lanes, op: Store) -> None:
         return
     value = to_memory(lanes, op.value)
     if place.is_strided(1):
-        _store_adjacent(lanes, place, element_pointer(lanes, place), value, lanes.mask)
+        _store_adjacent(lanes, place, op.param, element_pointer(lanes, place), value, lanes.mask)
     elif place.is_strided(-1):
         first = element_pointer(lanes, place, place.constant - lanes.width + 1)
         mask = None if lanes.mask is None else _reverse(lanes, "i1", lanes.mask)
-        _store_adjacent(lanes, place, first, _reverse(lanes, memory_type(place.dtype), value), mask)
+        _store_adjacent(lanes, place, op.param, first, _reverse(lanes, memory_type(place.dtype), value), mask)
     else:
         _scatter(lanes, place, value)
 
@@ -350,9 +385,11 @@ def last_lane(lanes: Lanes) -> str:
     return lanes.function.inst(f"sub i64 {lanes.width - 1}, {wide}")
 
 
-def _store_adjacent(lanes: Lanes, place: Place, pointer: str, value: str, mask: str | None) -> None:
+def _store_adjacent(lanes: Lanes, place: Place, param: Param, pointer: str, value: str, mask: str | None) -> None:
     type_, align = memory_type(place.dtype), place.dtype.bytes
     wide = lanes.many.wide(type_)
+    if mask is None and lanes.streaming.store(param, wide, value, pointer, lanes.width * align):
+        return
     if mask is None:
         lanes.function.line(f"store {wide} {value}, ptr {pointer}, align {align}")
         return
@@ -411,7 +448,9 @@ def emit_store_group(lanes: Lanes, ops: Sequence[Store]) -> None:
     order = ", ".join(f"i32 {component * width + lane}" for lane in range(width) for component in range(size))
     joined, wide = f"<{lanes_each} x {type_}>", f"<{size * width} x {type_}>"
     mixed = lanes.function.inst(f"shufflevector {joined} {parts[0]}, {joined} poison, <{size * width} x i32> <{order}>")
-    lanes.function.line(f"store {wide} {mixed}, ptr {element_pointer(lanes, place)}, align {place.dtype.bytes}")
+    pointer, align = element_pointer(lanes, place), place.dtype.bytes
+    if not lanes.streaming.store(ops[0].param, wide, mixed, pointer, size * width * align):
+        lanes.function.line(f"store {wide} {mixed}, ptr {pointer}, align {align}")
 
 
 def _concatenate(lanes: Lanes, type_: str, length: int, pair: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxwarp.codegen.cpu.compile import CpuCode, compile_cpu, load_bitcode
 from jaxwarp.codegen.cpu.frame import GRID
+from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.nodes import Kernel
 
@@ -29,6 +30,7 @@ def run_cpu(
     buffers: Sequence[np.ndarray],
     width: int | None = None,
     tiles: Sequence[Tile] | None = None,
+    machine: Machine | None = None,
 ) -> CpuCode:
     """Launches a prepared kernel, in place, in this thread.
 
@@ -38,6 +40,7 @@ def run_cpu(
         buffers: one C-contiguous array per parameter.
         width: threads per vector; by default what suits.
         tiles: the rectangles to run, one after the other; by default one, the whole grid.
+        machine: what to shape the code for, see `compile_cpu`.
 
     Returns:
         The code that ran.
@@ -45,7 +48,7 @@ def run_cpu(
     Raises:
         KernelTypeError: a buffer is not what the parameter is.
     """
-    code = compile_cpu(kernel, width)
+    code = compile_cpu(kernel, width, machine)
     launch(code, kernel, grid, buffers, tiles)
     return code
 

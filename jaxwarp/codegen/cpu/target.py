@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import llvmlite.binding as llvm
 
 from jaxwarp.codegen.cpu.builder import require_width
+from jaxwarp.codegen.cpu.pressure import register_pressure
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ir.nodes import Block, Call, Const, For, Kernel, Load, Param, Size, Store, Tid, While, walk
@@ -27,14 +30,18 @@ _GRAIN_OPERATIONS = 400_000
 _MIN_GRAIN, _MAX_GRAIN = 64, 65_536
 _GUESSED_TRIPS = 32
 
+# Of the last cache, where nothing is known of it.
+_CACHE_BYTES = 32 << 20
+
 
 @dataclass(frozen=True)
 class Machine:
-    """A CPU as LLVM names it."""
+    """A CPU as LLVM names it, and the size of its last cache."""
 
     triple: str
     cpu: str
     features: str
+    cache_bytes: int = _CACHE_BYTES
 
     def target_machine(self, optimisation: int = 3) -> llvm.TargetMachine:
         """A code generator of position-independent objects."""
@@ -56,21 +63,41 @@ class Machine:
             return 512
         return 256 if "+avx2" in enabled or "+avx" in enabled else 128
 
+    @property
+    def vector_registers(self) -> int:
+        """How many there are. (64-bit Arm has 32 as well.)"""
+        return 32 if self.has_mask_registers or self.triple.startswith("aarch64") else 16
+
+    @property
+    def has_mask_registers(self) -> bool:
+        """Are masks of one bit a lane what its vector instructions take?"""
+        return self.vector_bits == 512
+
 
 @functools.cache
 def host() -> Machine:
     """The machine this process runs on."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    features = llvm.get_host_cpu_features().flatten()
+    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), features, _cache_bytes())
+
+
+def _cache_bytes() -> int:
+    """The largest cache of the first core, as Linux has it."""
+    sizes = [_CACHE_BYTES]
+    with contextlib.suppress(OSError, ValueError):
+        found = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+        sizes = [int(file.read_text().strip().removesuffix("K")) << 10 for file in found] or sizes
+    return max(sizes)
 
 
 def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
-    """Lanes for a kernel: two registers of float32, so that two operations are in flight.
+    """Lanes for a kernel: two registers a value, so that two operations are in flight.
 
-    One register for kernels that compute in 64 bits, and for long ones: they have parallel work enough, and twice as
-    many live values would not fit the registers. One also for those that walk arrays of matrices, whose components are
-    shuffled apart; half of one if they do little else.
+    One register where twice as many values would not fit the machine's registers, and for long kernels: they have
+    parallel work enough. One also for those that walk arrays of matrices, whose components are shuffled apart; half of
+    one if they do little else.
 
     The environment variable JAXWARP_CPU_WIDTH overrides the choice.
     """
@@ -80,7 +107,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
             return require_width(int(given))
         except (ValueError, InternalError):
             raise KernelValueError(f"{WIDTH_VARIABLE} must be 1, 2, 4, 8, 16, 32 or 64, got {given!r}") from None
-    lanes = (machine or host()).vector_bits // 32
+    machine = machine or host()
+    lanes = machine.vector_bits // 32
     if any(_components(p) > _SMALL_GROUP for p in kernel.params):
         accesses = sum(isinstance(op, (Load, Store)) for op in walk(kernel.body))
         calls = sum(isinstance(op, Call) for op in walk(kernel.body))
@@ -90,7 +118,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     # One scalar serves all lanes of a uniform value.
     results = [v.type for v in results if not strides.is_uniform(v)]
     is_wide = 2 * sum(t.bits == 64 for t in results) > len(results)
-    return lanes if is_wide or len(results) > _LONG else 2 * lanes
+    fits = len(results) <= _LONG and 2 * register_pressure(kernel) <= machine.vector_registers
+    return 2 * lanes // (1 + is_wide) // (1 + (not fits))
 
 
 def _components(param: Param) -> int:

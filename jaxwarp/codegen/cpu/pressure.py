@@ -1,0 +1,68 @@
+"""How many vectors a body of code holds at once: what decides how many lanes fit the machine's registers."""
+
+from __future__ import annotations
+
+from jaxwarp.codegen.cpu.uniformity import find_strides
+from jaxwarp.ir.nodes import Block, For, Kernel, Load, Value, While
+
+
+def register_pressure(kernel: Kernel) -> int:
+    """The most values that are alive at one time and differ between lanes.
+
+    A value lives from its operation to its last use; what a loop reads from outside, as long as the loop. A load can
+    wait until its value is wanted, so what it loads lives from its first use.
+    """
+    ranges = _Ranges()
+    ranges.block(kernel.body)
+    strides = find_strides(kernel, 2).of
+    changes = []
+    for value, begin in ranges.begins.items():
+        if value in ranges.ends and strides[value] is None:
+            changes += [(begin, 1), (ranges.ends[value], -1)]
+    most = alive = 0
+    for _, change in sorted(changes):  # at one moment, ends come before beginnings
+        alive += change
+        most = max(most, alive)
+    return most
+
+
+class _Ranges:
+    def __init__(self) -> None:
+        self.begins: dict[Value, int] = {}
+        self.ends: dict[Value, int] = {}
+        self.waiting: set[Value] = set()  # loaded, and not used yet
+        self.now = 0
+
+    def block(self, block: Block) -> None:
+        self.now += 1
+        for param in block.params:
+            self.begins[param] = self.now
+        for op in block.ops:
+            self.now += 1
+            for value in op.operands:
+                self.use(value)
+            entered = self.now
+            for inner in op.blocks:
+                self.block(inner)
+            if isinstance(op, (For, While)):
+                self.repeat(entered)
+            self.now += 1
+            for result in op.defined:
+                self.begins[result] = self.now
+            if isinstance(op, Load):
+                self.waiting.add(op.result)
+        self.now += 1
+        for value in block.results:
+            self.use(value)
+
+    def use(self, value: Value) -> None:
+        self.ends[value] = self.now
+        if value in self.waiting:
+            self.waiting.discard(value)
+            self.begins[value] = self.now
+
+    def repeat(self, entered: int) -> None:
+        """At the end of a loop: what it reads from outside has lived to here."""
+        for value, end in self.ends.items():
+            if end > entered >= self.begins.get(value, entered + 1):
+                self.ends[value] = self.now
