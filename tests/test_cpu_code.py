@@ -340,6 +340,26 @@ def test_registers_limit_the_width():
         assert choose_width(kernel, AVX512_SHAPE) == avx512
 
 
+def test_light_loops_have_four_vectors_in_flight():
+    assert choose_width(prepare(escapes()), AVX2_SHAPE) == 32
+    assert choose_width(prepare(escapes()), AVX512_SHAPE) == 64
+    assert choose_width(saxpy(), AVX2_SHAPE) == 16
+
+
+def test_components_of_vectors_are_held_at_once():
+    for components, avx2, avx512 in ((2, 16, 32), (4, 16, 32)):
+        assert choose_width(prepare(scaled(float32, components)), AVX2_SHAPE) == avx2
+        assert choose_width(prepare(scaled(float32, components)), AVX512_SHAPE) == avx512
+    m = Make()
+    a, b, out = (m.array(None, 3) for _ in range(3))
+    i = m.tid(0)
+    values = [m.op("mul", m.load(a, [i, m.i(c)]), m.load(b, [i, m.i(c)])) for c in range(3)]
+    for c, value in enumerate(values):
+        m.store(out, [i, m.i(c)], value)
+    assert choose_width(prepare(m.kernel()), AVX2_SHAPE) == 8
+    assert choose_width(prepare(m.kernel()), AVX512_SHAPE) == 32
+
+
 def test_values_carried_by_a_loop_live_as_long_as_it():
     m = Make()
     x, out = m.array(None), m.array(None)
