@@ -190,6 +190,10 @@ def test_inner_loop_over_a_shared_table_stays_scalar():
     assert "gather" not in full
     assert "select <16" not in full
     assert "load float" in full
+    # One iteration at a time: several vectors are in flight already, and more would not fit the registers.
+    loop = inner_loop(assembly(prepare(m.kernel()), 32), "vfmadd")
+    assert sum(name.startswith("vfmadd") for name, _ in loop) == 2
+    assert not any("%rsp" in arguments for _, arguments in loop)
 
 
 def test_linear_counter_in_a_divergent_loop_stays_scalar():

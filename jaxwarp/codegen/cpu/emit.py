@@ -243,7 +243,7 @@ class Emitter:
         # An index that all lanes share is only used if it is in the range, so it has not overflowed.
         exact = "nsw " if index.type.is_signed and self.strides.is_uniform(index) else ""
         next_position = function.inst(f"add {exact}{type_} {position}, {bounds[2]}")
-        loop.close([next_count, next_position, *nexts])
+        loop.close([next_count, next_position, *nexts], ", !llvm.loop !5")
         function.open(after)
         self.bind_all(op.results, carried)
 

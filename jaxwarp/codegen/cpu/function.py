@@ -72,6 +72,8 @@ def emit_function(kernel: Kernel, width: int, machine: Machine) -> FunctionCode:
         '!2 = !{!"llvm.loop.unroll.disable"}',
         '!3 = !{!"branch_weights", i32 1, i32 2000}',
         "!4 = !{i32 1}",
+        "!5 = distinct !{!5, !6}",
+        '!6 = !{!"llvm.loop.unroll.runtime.disable"}',
         "",
     ]
     return FunctionCode(symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm))

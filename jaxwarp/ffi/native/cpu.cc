@@ -83,18 +83,21 @@ struct Cut {
   int64_t rows, columns, row_pieces = 1, column_pieces = 1;
 
   Cut(int64_t rows, int64_t columns, int64_t grain, int64_t threads) : rows(rows), columns(columns) {
-    // About four chunks a thread: threads that are late or slow leave work to the others.
-    const int64_t wanted = std::min(4 * threads, rows * columns / grain);
+    // Many pieces a thread, as long as each is worth its while: threads that are late or slow leave work to the others.
+    const int64_t wanted = Even(std::min(16 * threads, rows * columns / grain), threads);
     if (rows >= wanted) {
       const int64_t least_rows = (grain + columns - 1) / columns;
-      row_pieces = std::max<int64_t>(1, std::min(wanted, rows / least_rows));
+      row_pieces = std::max<int64_t>(1, Even(std::min(wanted, rows / least_rows), threads));
       return;
     }
     row_pieces = rows;
     const int64_t least_units = (grain + kUnit - 1) / kUnit;
     const int64_t most = std::max<int64_t>(1, columns / kUnit / least_units);
-    column_pieces = std::min((wanted + rows - 1) / rows, most);
+    column_pieces = std::min((wanted + rows - 1) / rows, rows == 1 ? Even(most, threads) : most);
   }
+
+  // As many for each thread: with five pieces for two threads one of them would wait for a fifth of the work.
+  static int64_t Even(int64_t pieces, int64_t threads) { return pieces > threads ? pieces / threads * threads : pieces; }
 
   int64_t count() const { return row_pieces * column_pieces; }
   int64_t row(int64_t i) const { return PieceBegin(rows, row_pieces, i); }
