@@ -108,9 +108,10 @@ def make_cases(small: bool = False) -> Iterator[Case]:
 
 def _streaming(make: _Maker) -> Iterator[Case]:
     real, floats, c = make.real, make.floats, make.c
-    n, m, cells = make.bulk(4_000_000), make.bulk(65_536), make.bulk(1_000_000)
+    n = make.bulk(10_000_000)
     yield Case("saxpy", real, (floats(n), floats(n)), (n,), (c_int(n), c(1.7)), lambda x, y: real(1.7) * x + y, (n,),
                lambda x, y: (real(1.7), x, y))  # fmt: skip
+    n, m, cells = make.bulk(4_000_000), make.bulk(65_536), make.bulk(1_000_000)
     yield Case("vec3", real, (floats(cells, 3), floats(cells, 3)), (cells, 3), (c_int(cells),), _vec3, (cells,))
     ny = nx = 46 if make.small else 768
     ny = ny if make.small else make.bulk(ny)

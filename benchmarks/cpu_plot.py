@@ -34,7 +34,7 @@ def plot(path: str | Path) -> None:
         panel.set_title(f"{count} thread{'s' if count != '1' else ''}", fontsize=10)
     panels[0][0].set_yticks(range(len(names)), names)
     handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(STYLES), frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(STYLES), frameon=False, fontsize=9)
     figure.supxlabel("time, times that of hand-written C++ (median, quartiles); left is faster", fontsize=9)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)

@@ -252,8 +252,7 @@ def check_rectangles(rectangles, shape, grain, threads):
         assert areas.min() >= grain
         assert rows * columns > grain
         assert len(rectangles) <= 2 * 16 * threads
-    spans = {tuple(columns) for columns in rectangles[:, 2:].tolist()}
-    if rows == 1 or len(spans) == 1:
+    if rows == 1 or len(rectangles) < rows:  # cut along one axis, not into single rows
         assert len(rectangles) % threads == 0 or len(rectangles) < threads  # no thread has more to do than another
     cuts = rectangles[:, 2:].ravel()
     assert np.all((cuts % 64 == 0) | (cuts == columns))

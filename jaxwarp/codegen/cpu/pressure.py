@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from jaxwarp.codegen.cpu.uniformity import find_strides
+from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.ir.nodes import Block, For, Kernel, Load, Value, While
 
 
-def register_pressure(kernel: Kernel) -> int:
-    """The most values that are alive at one time and differ between lanes.
+def register_pressure(kernel: Kernel, strides: Strides | None = None) -> int:
+    """The most values that are alive at one time and differ between lanes, by `strides`, which are found if not given.
 
     A value lives from its operation to its last use; what a loop reads from outside, as long as the loop. A load can
     wait until its value is wanted, so what it loads lives from its first use.
     """
     ranges = _Ranges()
     ranges.block(kernel.body)
-    strides = find_strides(kernel, 2).of
+    strides = strides or find_strides(kernel, 2)
     changes = []
     for value, begin in ranges.begins.items():
-        if value in ranges.ends and strides[value] is None:
+        if value in ranges.ends and strides.of[value] is None:
             changes += [(begin, 1), (ranges.ends[value], -1)]
     most = alive = 0
     for _, change in sorted(changes):  # at one moment, ends come before beginnings

@@ -16,7 +16,7 @@ from jaxwarp.codegen.cpu.builder import require_width
 from jaxwarp.codegen.cpu.pressure import register_pressure
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.errors import InternalError, KernelValueError
-from jaxwarp.ir.nodes import Block, Call, Const, For, Kernel, Load, Param, Size, Store, Tid, While, walk
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Kernel, Load, Param, Size, Store, Tid, While, walk
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
 
@@ -95,10 +95,10 @@ def _cache_bytes() -> int:
 def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     """Lanes for a kernel: two registers a value, so that two operations are in flight.
 
-    Four in loops that hold next to nothing, which would wait for the latency of the few operations they have. One where
-    two registers a value, or a component of vectors, which are shuffled apart, would not fit the machine's; and for
-    long kernels: they have parallel work enough. One also for those that walk arrays of matrices; half of one if they
-    do little else.
+    Four in loops and sums that hold next to nothing, which would wait for the latency of the few operations they have.
+    One where two registers a value, or a component of vectors, which are shuffled apart, would not fit the machine's;
+    and for long kernels: they have parallel work enough. One also for those that walk arrays of matrices; half of one
+    if they do little else.
 
     The environment variable JAXWARP_CPU_WIDTH overrides the choice.
     """
@@ -119,10 +119,10 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     # One scalar serves all lanes of a uniform value.
     results = [v.type for v in results if not strides.is_uniform(v)]
     is_wide = 2 * sum(t.bits == 64 for t in results) > len(results)
-    held = max(register_pressure(kernel), sum(c for p in kernel.params if (c := _components(p)) > 1))
-    held = max(register_pressure(kernel), sum(c for p in kernel.params if (c := _components(p)) > 1))
+    held = max(register_pressure(kernel, strides), sum(c for p in kernel.params if (c := _components(p)) > 1))
     fits = len(results) <= _LONG and 2 * held <= machine.vector_registers
-    is_light = 8 * held <= machine.vector_registers and any(isinstance(op, (For, While)) for op in walk(kernel.body))
+    waits = any(isinstance(op, (For, While, Atomic)) for op in walk(kernel.body))
+    is_light = 8 * held <= machine.vector_registers and waits
     return lanes * (4 if is_light else 2 if fits else 1) // (2 if is_wide else 1)
 
 
