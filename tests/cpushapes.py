@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 
 from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.codegen.cpu.compile import compile_object
-from jaxwarp.codegen.cpu.target import Machine, choose_width
+from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.ir.nodes import Kernel
 
 LINUX = "x86_64-unknown-linux-gnu"
@@ -56,7 +56,7 @@ def initialize() -> None:
 
 def main_body(kernel: Kernel, machine: Machine) -> MainBody:
     """What a machine runs most of the time, of a prepared kernel at the width that suits that machine."""
-    code = compile_cpu(kernel, choose_width(kernel, machine))
+    code = compile_cpu(kernel, machine=machine)
     start = "\ninside:" if "\ninside:" in code.text else "\nchunk:"
     main = code.text.split(start)[1].split("\nrest:")[0]
     labels = {start.strip(":\n"), "following", *re.findall(r"^(\w+):$", main, re.MULTILINE)}

@@ -41,25 +41,28 @@ def test_no_gather_no_call_no_single_lanes(body, level, name):
     assert code.count(GATHER) == 0
     assert code.count("call.*") == 0
     assert code.count(LANE_BY_LANE) == 0
-    assert code.width == LANES[level] * (2 if code.width > LANES[level] else 1)
+    assert code.width // LANES[level] in (1, 2, 4)
 
 
 @both
 def test_saxpy(body, level):
-    """y[i], x[i] loaded and the result stored, two registers each: nothing else but the step of the loop."""
+    """x[i], y[i] loaded, the result stored past the caches or not, two registers each; else the step of the loop."""
     code = body("saxpy", level)
     # One operand of each product and sum is read from memory by the instruction itself.
-    assert code.vectors(REGISTER[level]) == 6
+    assert code.vectors(REGISTER[level]) == 8
     assert code.count("vfmadd.*") == 2
-    assert len(code.names()) <= 8
+    assert code.count("vmovntps") == 2
+    assert len(code.names()) <= 16
 
 
 @both
 def test_vec3(body, level):
-    """Three components of two arrays in, three of one and one number out; two registers each."""
+    """Three components of two arrays in, three of one and one number out; as many registers each as there is room."""
     code = body("vec3_frame", level)
-    assert code.vectors(REGISTER[level]) >= 2 * (3 + 3 + 3 + 1)
-    assert code.count("vsqrt.*") >= 2
+    registers = code.width // LANES[level]
+    assert registers == {"v3": 1, "v4": 2}[level]
+    assert code.vectors(REGISTER[level]) >= registers * (3 + 3 + 3 + 1)
+    assert code.count("vsqrt.*") >= registers
     assert code.count("vsqrtss") == 0
 
 
@@ -67,7 +70,7 @@ def test_vec3(body, level):
 def test_lattice_boltzmann(body, level):
     """Nine neighbours in, wrapped around the edges, nine values out: adjacent in the interior."""
     code = body("lbm_d2q9", level)
-    assert code.vectors(REGISTER[level]) >= 2 * 18
+    assert code.vectors(REGISTER[level]) >= code.width // LANES[level] * 18
     assert code.count("vmovss") == 0
     assert code.count("v?vdivss") == 0
 
@@ -84,13 +87,13 @@ def test_nbody(body, level):
 
 @both
 def test_row_sum(body, level):
-    """An integer sum and maximum along rows: loads and adds in registers, atomics once a row."""
+    """An integer sum and maximum along rows: loads and adds in four registers, atomics once a row."""
     code = body("rowsum", level)
     assert code.count("lock") == 0
-    assert code.count("vpaddd") == 2
-    assert code.count("vpmaxsd") == 2
-    assert code.vectors(REGISTER[level]) >= 2
-    assert len(code.names()) <= 12
+    assert code.count("vpaddd") == 4
+    assert code.count("vpmaxsd") == 4
+    assert code.vectors(REGISTER[level]) >= 4
+    assert len(code.names()) <= 20
 
 
 @both
@@ -120,7 +123,8 @@ def test_gather_is_one_on_avx512_and_unmasked_loads_on_avx2(body, level):
     """x[index[i]] of two columns: what the machine has for it, without a branch for a lane and without a call."""
     code = body("gather", level)
     assert code.count("call.*") == 0
-    assert len(code.blocks) == 1
+    stores = ("stream", "cache", "stored")
+    assert [label for label, _ in code.blocks if not label.startswith(stores)] in (["chunk"], ["chunk", "following"])
     if level == "v4":
         assert code.count(r"vp?gather\w+") == 8  # two columns, two registers, in halves of eight 64-bit addresses
         assert code.count(LANE_BY_LANE) == 0

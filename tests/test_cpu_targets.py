@@ -34,6 +34,7 @@ from jaxwarp.passes import prepare
 
 PROVIDED = {name + suffix for name in _LIBM for suffix in ("", "f")} | set(_MEMORY)
 
+
 def here(level: str) -> Machine:
     """The level, as a machine that this one can stand for."""
     return Machine(host().triple, MACHINES[level].cpu, MACHINES[level].features)
