@@ -27,6 +27,7 @@ from jaxwarp.ffi.arguments import (
 )
 from jaxwarp.ffi.compat import ArrayImpl, is_x64_enabled
 from jaxwarp.ffi.dims import ByName, freeze_dims, is_static_dims, normalize_dims, output_shape, require_int32_extents
+from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.launch import IN_OUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
 from jaxwarp.ffi.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.roles import assign_roles, bind_names, require_inputs_unchanged
@@ -235,7 +236,9 @@ class JaxKernel:
     def _bind(self, plan: _Plan, args: Sequence[Any]) -> list[Any]:
         operands = plan.operands(args)
         if any(type(x) is not ArrayImpl and isinstance(x, jax.core.Tracer) for x in operands):
+            require_jax(f"kernel {self.__name__}", is_traced=True)
             return list(bind_launch(plan.launch, operands))
+        require_jax(f"kernel {self.__name__}")
         return list(plan.compiled(*operands))
 
     def _make_plan(self, args: Sequence[Any], options: CallOptions) -> _Plan:

@@ -30,6 +30,7 @@ from jaxwarp.ffi.call import (
 )
 from jaxwarp.ffi.compat import is_x64_enabled
 from jaxwarp.ffi.dims import ByName, freeze_dims, output_shape
+from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.handles import ArrayHandle
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.program import Program, tracing
@@ -223,7 +224,9 @@ class JaxCallable:
         fixed = tuple((type(v), v) for v, static in zip(values, is_static, strict=True) if static)
         tokens = tuple(signature_token(v) for v in dynamic)
         if None in tokens or not options.is_hashable or any(isinstance(v, jax.core.Tracer) for v in dynamic):
+            require_jax(f"callable {self.__name__}", is_traced=True)
             return self._trace(values, options)
+        require_jax(f"callable {self.__name__}")
         key = (tuple(is_static), fixed, tokens, options, is_x64_enabled())
         compiled = self._compiled.get(key)
         if compiled is None:

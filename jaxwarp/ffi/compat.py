@@ -12,6 +12,7 @@ from jax._src import array as _array
 from jax._src import dispatch as _dispatch
 from jax._src import effects as _effects
 from jax._src import source_info_util as _source_info_util
+from jax._src import xla_bridge as _xla_bridge
 from jax.sharding import NamedSharding, PartitionSpec
 
 ArrayImpl = _array.ArrayImpl
@@ -23,6 +24,11 @@ _config: Any = jax.config
 def is_x64_enabled() -> bool:
     """Whether JAX has 64-bit types here and now (`jax.enable_x64` is a context manager, too)."""
     return bool(_config.jax_enable_x64)
+
+
+def has_started() -> bool:
+    """Whether JAX has started a backend, with its threads, in this process."""
+    return _xla_bridge.backends_are_initialized()
 
 
 # The line that profiles and HLO show for a launch is the user's, not ours.

@@ -14,6 +14,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxwarp.errors import InternalError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.derivatives import launch_jvp, launch_transpose
+from jaxwarp.ffi.interned import Interned
 from jaxwarp.ffi.launch import IN_OUT, BatchOf, Dim, Launch, intern_kernel
 from jaxwarp.ffi.lowering import TARGET, call_attributes
 from jaxwarp.ffi.partition import can_partition, partitioned, result_specs
@@ -42,15 +43,22 @@ def _primitive(launch: Launch) -> Primitive:
     return launch_p if launch.factors is None else sharded_launch_p
 
 
-@functools.lru_cache(maxsize=1024)
-def compiled_launch(launch: Launch) -> Callable[..., list[Any]]:
-    """A compiled launch, for eager calls."""
-
+def _compile_launch(launch: Launch) -> Callable[..., list[Any]]:
     def call(*operands: Any) -> list[Any]:
-        return _primitive(launch).bind(*operands, launch=launch)
+        return launch_p.bind(*operands, launch=launch)
 
     call.__name__ = call.__qualname__ = launch.name
     return compat.jit_primitive(call)
+
+
+# Compiled launches for eager calls: all that a plan of a call holds, and the last ones beside. A loaded program of XLA
+# takes 1.5 MB, so kernels that come and go must not leave theirs behind.
+compiled_launches = Interned(_compile_launch, keep=128)
+
+
+def compiled_launch(launch: Launch) -> Callable[..., list[Any]]:
+    """A compiled launch, for eager calls."""
+    return compiled_launches(launch)
 
 
 def _launch_impl(*operands: Any, launch: Launch) -> list[Any]:

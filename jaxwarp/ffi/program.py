@@ -27,6 +27,7 @@ from jaxwarp.ffi.arguments import (
     resolve_element,
 )
 from jaxwarp.ffi.dims import normalize_dims
+from jaxwarp.ffi.guard import in_callback
 from jaxwarp.ffi.handles import ArrayHandle, filled
 from jaxwarp.ffi.immediate import clone_now, copy_now, launch_now, make_now, type_of
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, fit_grid, intern_kernel
@@ -111,10 +112,11 @@ def tracing(program: Program) -> Iterator[None]:
 @contextmanager
 def executing(scope: Scope) -> Iterator[None]:
     """What the `with` asks for happens at once, in the memory of a call that is running."""
-    token = _current.set(scope)
+    token, waiting = _current.set(scope), in_callback.set(True)
     try:
         yield
     finally:
+        in_callback.reset(waiting)
         _current.reset(token)
 
 
