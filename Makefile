@@ -55,9 +55,9 @@ $(LIBRARY): CMakeLists.txt $(NATIVE)
 test-gpu: native
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu
 
-# Needs a C++ compiler; compares with Numba and Warp where PYTHON has them.
+# Needs a C++ compiler; compares with Numba and Warp where PYTHON has them. PLOT=docs/images/cpu.png draws the results.
 bench: native
-	PYTHONPATH=. $(PYTHON) benchmarks/cpu.py
+	PYTHONPATH=. $(PYTHON) benchmarks/cpu.py $(if $(PLOT),--plot $(PLOT))
 	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
 
 bench-derivatives: native
