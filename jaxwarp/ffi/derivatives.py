@@ -108,7 +108,7 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
     for slot in derived.slots:
         dtype = launch.kernel.params[slot.index].dtype.numpy
         if slot.kind == "cotangent":
-            roles.append(IN_OUT if slot.reads else OUTPUT)
+            roles.append(OUTPUT if not slot.reads else IN_OUT if slot.writes else INPUT)
             if slot.reads:
                 moved = incoming.get(slot.index)
                 is_zero = moved is None or type(moved) is ad.Zero

@@ -161,7 +161,7 @@ def _push_transpose(bind: Bind, origin: TransposeOf, values: Values, tangents: V
         _completed(change, _of_kind(origin, values, "cotangent")),
     )
     (found,) = jax.linear_transpose(both, shapes)(pulled)
-    by_index = {slot.index: i for i, slot in enumerate(slots) if slot.kind == "cotangent"}
+    by_index = {slot.index: i for i, slot in enumerate(slots) if slot.kind == "cotangent" and slot.writes}
     return {by_index[n]: x for n, x in found.items()}
 
 

@@ -8,7 +8,9 @@ Each thread runs its part of the kernel again (without the writes), then the sam
     atomic_add y[i], v     ->   v* += y*[i]
 
 A branch is run again inside the reversed branch; loops are in `loops.py`. The cotangent of an array that the kernel
-writes is updated in place: it comes in as that of the final contents and leaves as that of the initial contents.
+writes is updated in place: it comes in as that of the final contents and leaves as that of the initial contents. Where
+nobody asks for the latter, and each element is stored at most once (`visits.py`), it is only read: nothing is cleared.
+Likewise x*[i] = v* where x[i] is loaded at most once.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ from jaxwarp.vjp.own_arrays import arrays_as_values
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation
+from jaxwarp.vjp.visits import Visits
 
 # In the names of adjoints, and of what is made from them.
 _SUFFIX = "_vjp"
@@ -106,12 +109,15 @@ class Adjoint:
         self.contents = Contents(kernel, grid)
         self.ownership = self.contents.ownership
         self.locals: list[Param] = list(kernel.locals)
+        self.visits = Visits(kernel, self.ownership)
         self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
         self.cotangent_params = {
             p: Param(f"{p.name}_ct", p.dtype if p in self.written else cotangent_type(p.dtype), p.shape)
             for p in kernel.params
             if p in self.activity.params
         }
+        # Arrays whose cotangent is read and not changed.
+        self.read_only = {p for p in self.written if p in self.cotangent_params and self.only_reads_cotangent(p)}
         # Cotangents that are zero where a select, min or max did not take their side.
         self.guarded: set[Value] = set()
         # Iterations that a `while` of the differentiated kernel ran, by its first result or condition.
@@ -119,6 +125,16 @@ class Adjoint:
         # What stands for an array where its final contents are read, and where a load cannot be done again.
         self.finals: dict[Param, Param] = {}
         self.lost: dict[Param, Param] = {}
+
+    def only_reads_cotangent(self, param: Param) -> bool:
+        """Need the cotangent of an array that the kernel writes not be updated?
+
+        Not where that of the initial contents is not asked for, and what one write takes no other access looks at.
+        """
+        if self.kernel.params.index(param) in self.wanted:
+            return False
+        stored_once = self.visits.only(param, Store) and self.visits.at_most_once(param)
+        return stored_once or self.visits.only(param, Atomic)
 
     def build(self) -> Derived:
         env: Environment = ChainMap()
@@ -132,7 +148,7 @@ class Adjoint:
         for i, param in enumerate(self.kernel.params):
             if param in self.cotangent_params:
                 params.append(self.cotangent_params[param])
-                slots.append(Slot("cotangent", i, param in self.written, True))
+                slots.append(Slot("cotangent", i, param in self.written, param not in self.read_only))
         for i, param in enumerate(self.kernel.params):
             if param in self.finals:
                 params.append(self.finals[param])
@@ -334,10 +350,12 @@ class Adjoint:
                     self.add(cotangents, arg, self.scaled(factor, incoming))
 
     def accumulate(self, op: Load, env: Environment, incoming: Value) -> None:
-        """x*[i] += v*: without an atomic where no other thread can touch the element."""
+        """x*[i] += v*: without an atomic where no other thread can touch the element, = where no other load does."""
         target, indices = self.cotangent_params[op.param], [env[v] for v in op.indices]
         incoming = self.o.cast(incoming, target.dtype)
-        if self.ownership.is_private(op.param):
+        if op.param not in self.written and self.visits.at_most_once(op.param):
+            self.builder.store(target, indices, incoming)
+        elif self.ownership.is_private(op.param):
             before = self.builder.load(target, indices)
             self.builder.store(target, indices, self.o.add(before, incoming))
         else:
@@ -347,6 +365,9 @@ class Adjoint:
         if op.param not in self.activity.params:
             return
         target, indices = self.cotangent_params[op.param], [env[v] for v in op.indices]
+        if op.param in self.read_only:
+            self.add(cotangents, op.value, self.builder.load(target, indices))
+            return
         zero = self.o.number(0.0, op.param.dtype)
         if self.ownership.is_private(op.param):
             self.add(cotangents, op.value, self.builder.load(target, indices))
