@@ -532,3 +532,43 @@ def test_replays_that_cannot_stand_for_the_function(name):
     call(x)
     with pytest.raises(DifferentiationError, match=reason):
         jax.grad(lambda x: call(x)[2].sum())(x)
+
+
+ORDERS = {
+    "an index": "out[old] = x[i]",
+    "a factor": "out[i] = x[i] * wp.float64(float(old))",
+    "a condition": "if old % 2 == 0:\n        out[i] = x[i]",
+    "a bound": "v = x[i]\n    for _ in range(old):\n        v = wp.sin(v)\n    out[i] = v",
+    "through memory": "tag[i] = old\n    out[tag[i]] = x[i]",
+    "an index of a load": "out[i] = x[old]",
+    "an element that is cleared": "if old == 1:\n        out[i] = 0.0\n    else:\n        out[i] = x[0]",
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_what_depends_on_the_order_of_threads_is_refused_without_a_replay(name):
+    """In forward mode too: the tangent would run in another order than the kernel did."""
+    scope = define(
+        "@wp.kernel\ndef k(x: wp.array[wp.float64], counter: wp.array[int], tag: wp.array[int], "
+        "out: wp.array[wp.float64]):\n    i = wp.tid()\n    old = wp.atomic_add(counter, 0, 1)\n"
+        f"    {ORDERS[name]}\n"
+    )
+    dims = {"counter": 1, "tag": 4, "out": 4}
+    call = wp.jax_kernel(scope["k"], num_outputs=3, launch_dims=4, output_dims=dims)
+    for transform in (lambda f, x: jax.jvp(f, (x,), (x,)), jax.vjp):
+        with pytest.raises(DifferentiationError, match="atomic_add on counter returns depends on the order") as caught:
+            transform(lambda x: call(x)[2], jnp.ones(4))
+        assert "old = wp.atomic_add(counter, 0, 1)" in str(caught.value)
+
+
+def test_an_order_that_does_not_touch_what_moves():
+    @wp.kernel
+    def k(x: wp.array[wp.float64], counter: wp.array[int], hits: wp.array[int], out: wp.array[wp.float64]):
+        i = wp.tid()
+        if x[i] > D(0.0):
+            hits[wp.atomic_add(counter, 0, 1)] = i
+        out[i] = x[i] * x[i]
+
+    dims = {"counter": 1, "hits": 3, "out": 3}
+    call = wp.jax_kernel(k, num_outputs=3, launch_dims=3, output_dims=dims)
+    assert jax.grad(lambda x: call(x)[2].sum())(jnp.array([1.0, -2.0, 3.0])).tolist() == [2.0, -4.0, 6.0]

@@ -42,6 +42,7 @@ from jaxwarp.vjp.contents import Settled, settled_loads
 from jaxwarp.vjp.derived import Derived, Slot
 from jaxwarp.vjp.memory import require_no_visible_race
 from jaxwarp.vjp.replay import take_replays
+from jaxwarp.vjp.thread_order import require_no_order
 
 
 def tangent(
@@ -63,7 +64,9 @@ def tangent(
     kernel = replayed.kernel
     require_no_visible_race(kernel, grid)
     settled = settled_loads(kernel, grid) if settle else Settled()
-    return _Tangent(kernel, wanted, settled, replayed.finals).build()
+    made = _Tangent(kernel, wanted, settled, replayed.finals)
+    require_no_order(kernel, made.activity, made.used, grid)
+    return made.build()
 
 
 def directional(builder: Builder, block: Block, by: Value) -> Value | None:
