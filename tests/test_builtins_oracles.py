@@ -34,6 +34,7 @@ from jaxwarp.types import (
     uint32,
     uint64,
 )  # fmt: skip
+from jaxwarp.vjp.calculus import Calculus
 
 INTEGERS = (int8, int16, int32, int64, uint8, uint16, uint32, uint64)
 
@@ -285,7 +286,7 @@ def derivatives(name: str, args: list[np.ndarray]) -> list[np.ndarray | None]:
     params = [Param(f"x{i}", SCALAR_BY_DTYPE[a.dtype], (None,)) for i, a in enumerate(args)]
     i = builder.tid(0)
     values = [builder.load(p, (i,)) for p in params]
-    partials = row.partials(ops, builder.call(row, *values), *values)
+    partials = row.partials(Calculus(builder), builder.call(row, *values), *values)
     assert len(partials) == len(args)
     results = [None if p is None else Param(f"d{k}", float64, (None,)) for k, p in enumerate(partials)]
     for result, partial in zip(results, partials, strict=True):

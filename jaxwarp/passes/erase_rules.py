@@ -1,20 +1,26 @@
 """What rules written by hand say about derivatives, taken out: machine code is made of the rest.
 
 %b = attach %a, %x, %g                       -> %a
+%p = guarded %c, %f                          -> 0 where %c is 0, else %c * %f
 if replaying { replay } else { function }    -> function
 """
 
 from __future__ import annotations
 
-from jaxwarp.builtins.rows.rules import is_replay, is_rule
-from jaxwarp.ir.nodes import Call, If, Kernel, Op, Value, walk
+from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.rows.rules import GUARDED, is_replay, is_rule
+from jaxwarp.ir.nodes import Call, Const, If, Kernel, Op, Value, walk
 from jaxwarp.passes.rewrite import Rewriter
 
 
 def erase_rules(kernel: Kernel) -> Kernel:
     """The kernel without operations that only derivatives look at."""
-    ruled = any(isinstance(op, Call) and (is_rule(op.builtin) or is_replay(op.builtin)) for op in walk(kernel.body))
+    ruled = any(isinstance(op, Call) and _is_erased(op) for op in walk(kernel.body))
     return _Erase().kernel(kernel) if ruled else kernel
+
+
+def _is_erased(op: Call) -> bool:
+    return is_rule(op.builtin) or is_replay(op.builtin) or op.builtin is GUARDED
 
 
 class _Erase(Rewriter):
@@ -26,6 +32,8 @@ class _Erase(Rewriter):
         match op:
             case Call() if is_rule(op.builtin):
                 self.values[op.result] = self.value(op.args[0])
+            case Call() if op.builtin is GUARDED:
+                self.values[op.result] = self.guarded(op)
             case Call() if is_replay(op.builtin):
                 self.replaying.add(op.result)
             case If() if op.condition in self.replaying:
@@ -34,3 +42,11 @@ class _Erase(Rewriter):
                 self.values.update(zip(op.results, self.all(op.orelse.results), strict=True))
             case _:
                 self.copy(op)
+
+    def guarded(self, op: Call) -> Value:
+        incoming, factor = self.all(op.args)
+        zero = Value(incoming.type)
+        self.emit(Const(zero, 0.0, loc=op.loc))
+        is_zero = self.call(ROWS["eq"], incoming, zero, loc=op.loc)
+        product = self.call(ROWS["mul"], factor, incoming, loc=op.loc)
+        return self.call(ROWS["select"], is_zero, zero, product, loc=op.loc)

@@ -19,6 +19,7 @@ from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from jaxwarp.builtins.rows.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import (
@@ -118,7 +119,7 @@ class Adjoint:
         }
         # Arrays whose cotangent is read and not changed.
         self.read_only = {p for p in self.written if p in self.cotangent_params and self.only_reads_cotangent(p)}
-        # Cotangents that are zero where a select, min or max did not take their side.
+        # Cotangents that are zero where the side or the loop they come from was not taken.
         self.guarded: set[Value] = set()
         # Iterations that a `while` of the differentiated kernel ran, by its first result or condition.
         self.trips: ChainMap[Op, Value] = ChainMap()
@@ -327,7 +328,7 @@ class Adjoint:
         if incoming not in self.guarded or product is None:
             return product
         if self.o.known(factor) is None:
-            product = self.o.select(self.o.eq(incoming, 0.0), 0.0, product)
+            product = self.o.guarded(incoming, factor)
         self.guarded.add(product)
         return product
 
@@ -343,6 +344,10 @@ class Adjoint:
                 condition, sides = (self.o.lt if op.builtin.name == "min" else self.o.gt)(*args), op.args
             self.add(cotangents, sides[0], self.chosen(condition, incoming, 0.0))
             self.add(cotangents, sides[1], self.chosen(condition, 0.0, incoming))
+        elif op.builtin is GUARDED:
+            self.guarded.add(incoming)
+            for arg, factor in zip(op.args, reversed(args), strict=True):
+                self.add(cotangents, arg, self.scaled(factor, incoming))
         else:
             factors = partial_derivatives(self.o, op, env[op.result], tuple(args))
             for arg, factor in zip(op.args, factors, strict=True):
@@ -403,6 +408,8 @@ class Adjoint:
         if not any(block.ops for block in blocks):
             return
         back = tuple(Value(cotangent_type(v.type)) for v in outer)
+        # The side that was not taken has left zeros, or the side that was has nothing to do with the value.
+        self.guarded.update(back)
         self.builder.append(If(back, env[op.condition], *blocks, loc=op.loc))
         for value, moved in zip(outer, back, strict=True):
             self.add(cotangents, value, moved)

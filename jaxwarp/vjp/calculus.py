@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.builtins.rows.registry import NoGradient
+from jaxwarp.builtins.rows.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Call, Value
@@ -65,6 +66,10 @@ class Calculus:
         if number == 1:
             return value
         return self.neg(value) if number == -1 else self.mul(self.const(factor, value), value)
+
+    def guarded(self, incoming: Value, factor: Value) -> Value:
+        """incoming * factor, zero where `incoming` is, whatever the factor is there."""
+        return self.builder.call(GUARDED, incoming, factor)
 
 
 def partial_derivatives(o: Calculus, call: Call, out: Value, args: tuple[Value, ...]) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ k, run the body once more, reverse it. What that needs of c decides how:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.ir.nodes import Atomic, Block, For, Op, Store, Value, While, walk
@@ -51,7 +51,7 @@ class LoopReversal:
 
     def run(self) -> None:
         before = {i: self.cotangents.pop(self.op.results[i], None) for i in self.active}
-        body = self.reversed_body()
+        body = self.reversed_body({i for i, c in before.items() if c is None or c in self.adjoint.guarded})
         if not body.ops and not body.outgoing:
             return
         trips = self.trips()
@@ -62,6 +62,8 @@ class LoopReversal:
             ends = Checkpointed(self, body, needed, trips, SLOTS).emit(starts)
         else:
             ends = self.plain(body, trips, starts)
+        # Zero where the loop made no turn, or none in which the value mattered.
+        self.adjoint.guarded.update(ends)
         for i, end in zip(self.active, ends, strict=False):
             self.adjoint.add(self.cotangents, self.op.inits[i], end)
         for value, end in zip(body.outer, ends[len(self.active) :], strict=True):
@@ -105,7 +107,8 @@ class LoopReversal:
         self.adjoint.trips = saved
         return {c: child[r] for c, r in zip(self.carried, self.op.body.results, strict=True) if c in state}
 
-    def reversed_body(self) -> Reversed:
+    def reversed_body(self, guarded: Collection[int]) -> Reversed:
+        """Carried values whose cotangents may be zero for all iterations done so far are `guarded`."""
         with self.builder.block() as ops:
             number = Value(int64)
             state = {v: Value(v.type, v.name) for v in self.carried}
@@ -117,6 +120,8 @@ class LoopReversal:
             local: Cotangents = {}
             for i in self.active:
                 incoming[self.carried[i]] = Value(cotangent_type(self.carried[i].type))
+                if i in guarded:
+                    self.adjoint.guarded.add(incoming[self.carried[i]])
                 self.adjoint.add(local, self.op.body.results[i], incoming[self.carried[i]])
             self.adjoint.reverse(self.op.body, child, local)
             self.adjoint.trips = saved

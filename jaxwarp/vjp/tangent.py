@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
+from jaxwarp.builtins.rows.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import (
@@ -287,6 +288,9 @@ def call_tangent(
     if op.builtin.name in ("min", "max"):
         first = (o.lt if op.builtin.name == "min" else o.gt)(*args)
         return _chosen(o, first, *tangents)
+    if op.builtin is GUARDED:
+        by_incoming = o.guarded(tangents[0], args[1]) if tangents[0] is not None else None
+        return o.plus(by_incoming, o.guarded(args[0], tangents[1]) if tangents[1] is not None else None)
     factors = partial_derivatives(o, op, out, tuple(args))
     total = None
     for factor, moved in zip(factors, tangents, strict=True):

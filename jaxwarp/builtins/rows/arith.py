@@ -199,8 +199,7 @@ def _max_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
 
 def _pow_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """b a^(b-1) and out log a; 0 where the base or exponent makes them meaningless (0^0, a <= 0)."""
-    power = o.mul(b, o.pow(a, o.sub(b, 1.0)))
-    by_a = o.select(o.eq(b, 0.0), 0.0, power)
+    by_a = o.guarded(b, o.pow(a, o.sub(b, 1.0)))
     positive = o.gt(a, 0.0)
     return by_a, o.select(positive, o.mul(out, o.log(o.select(positive, a, 1.0))), 0.0)
 

@@ -1,0 +1,120 @@
+"""Cotangents that are zero: a side that was not taken spoils nothing, and zeros move like other numbers."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.types import float64 as F
+
+SECOND = {
+    "forward over reverse": lambda f: jax.jacfwd(jax.grad(f)),
+    "reverse over reverse": lambda f: jax.jacrev(jax.grad(f)),
+    "reverse over forward": lambda f: jax.jacrev(jax.jacfwd(f)),
+    "forward over forward": lambda f: jax.jacfwd(jax.jacfwd(f)),
+}
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+@wp.kernel
+def chooses(x: wp.array[F], y: wp.array[F], out: wp.array[F]):
+    i = wp.tid()
+    u = wp.sin(x[i]) * y[i]
+    v = wp.where(x[i] > 0.5, u * u, x[i] * y[i])
+    if y[i] > 0.5:
+        v = wp.max(v, wp.min(u, F(0.3))) * v
+    out[i] = v
+
+
+@pytest.mark.parametrize("modes", SECOND)
+def test_the_hessian_of_least_squares_where_nothing_is_left(modes):
+    """At residuals of zero it is 2 J^T J: the cotangents are zero there, and move."""
+    call = wp.jax_kernel(chooses)
+    z = jnp.array([0.3, 0.8, 1.2, 0.6, 0.4, 0.7, 1.3, 0.45])
+    found = call(z[:4], z[4:])[0]
+    jacobian = jax.jacfwd(lambda z: call(z[:4], z[4:])[0])(z)
+    hessian = SECOND[modes](lambda z: jnp.sum((call(z[:4], z[4:])[0] - found) ** 2))(z)
+    np.testing.assert_allclose(hessian, 2 * jacobian.T @ jacobian, rtol=1e-10, atol=1e-12)
+
+
+@wp.kernel
+def raised(x: wp.array[F], y: wp.array[F], out: wp.array[F]):
+    i = wp.tid()
+    out[i] = wp.pow(x[i], y[i])
+
+
+@pytest.mark.parametrize("modes", SECOND)
+def test_powers_at_exponents_of_zero(modes):
+    """d/dx x^y = y x^(y-1) is zero at y = 0, and moves with y."""
+    z = jnp.array([0.3, 0.8, 1.2, 0.0, 0.0, 1.0])
+    hessian = SECOND[modes](lambda z: jnp.sum(wp.jax_kernel(raised)(z[:3], z[3:])[0]))(z)
+    expected = jax.hessian(lambda z: jnp.sum(z[:3] ** z[3:]))(z)
+    np.testing.assert_allclose(hessian, expected, rtol=1e-10, atol=1e-12)
+
+
+@wp.kernel
+def made_before_an_if(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out: wp.array[F]):
+    i = wp.tid()
+    u = wp.log(x[i]) * y[i]
+    if x[i] > 0.0:
+        out[i] = u * y[i]
+    else:
+        out[i] = y[i]
+
+
+@wp.kernel
+def made_before_a_loop(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out: wp.array[F]):
+    i = wp.tid()
+    u = wp.log(x[i]) * wp.sqrt(x[i])
+    s = y[i]
+    for _ in range(turns[i]):
+        s = s * F(0.9) + F(0.01) * u * s
+    out[i] = s * y[i]
+
+
+@wp.kernel
+def made_by_a_loop(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out: wp.array[F]):
+    i = wp.tid()
+    s = x[i]
+    for _ in range(20):
+        s = wp.sqrt(s) + F(0.1)
+    out[i] = y[i]
+    if turns[i] > 0:
+        out[i] = wp.log(s) * y[i]
+
+
+@wp.kernel
+def chosen_in_a_loop(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out: wp.array[F]):
+    i = wp.tid()
+    s = y[i]
+    for _ in range(35):
+        t = wp.log(x[i]) * s
+        if x[i] > 0.0:
+            s = s + F(0.01) * t
+            s += wp.sqrt(x[i]) * F(0.1)
+        else:
+            s = s * (F(1.0) - F(0.01) * s)
+    out[i] = s
+
+
+@pytest.mark.parametrize("kernel", [made_before_an_if, made_before_a_loop, made_by_a_loop, chosen_in_a_loop])
+def test_what_is_not_used_does_not_make_gradients_nan(kernel):
+    """Half of x is negative, where nothing that is used depends on it; forward mode says what is right."""
+    turns = jnp.array([0, 0, 3, 40], jnp.int32)
+    z = jnp.array([-0.5, -1.0, 0.5, 1.5, 0.7, 0.6, 0.5, 0.4])
+
+    def f(z):
+        return jnp.sum(jnp.sin(wp.jax_kernel(kernel)(z[:4], z[4:], turns)[0]))
+
+    forward = jax.jacfwd(f)(z)
+    assert np.isfinite(forward).all()
+    np.testing.assert_allclose(jax.grad(f)(z), forward, rtol=1e-10)
+    np.testing.assert_allclose(jax.jacrev(jax.grad(f))(z), jax.jacfwd(jax.jacfwd(f))(z), rtol=1e-9, atol=1e-12)
