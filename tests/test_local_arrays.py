@@ -382,3 +382,24 @@ def test_a_rule_sees_and_adds_to_an_array_of_the_thread():
     for transform in (jax.jacrev, jax.jacfwd):
         got = transform(lambda x: wp.jax_kernel(k)(x)[0].sum())(x)
         np.testing.assert_allclose(got, 2 * x**2 * 2 * x + 3)
+
+
+@wp.kernel
+def swapped_vjp(x: wp.array[D], place: wp.array[int], out: wp.array[D]):
+    i = wp.tid()
+    own = wp.zeros(3, dtype=D)
+    for k in range(3):
+        own[place[k]] = own[place[k]] * x[k] + x[i]
+    out[i] = own[0] * own[place[i]]
+
+
+def test_a_kernel_may_be_named_like_a_derivative():
+    with jax.enable_x64(True):
+        x, place = jnp.array([0.3, 0.8, 1.2]), jnp.array([0, 2, 0], jnp.int32)
+        call = wp.jax_kernel(swapped_vjp, launch_dims=3, output_dims=3)
+
+        def f(x):
+            return call(x, place)[0]
+
+        np.testing.assert_allclose(jax.jacrev(f)(x), jax.jacfwd(f)(x), rtol=1e-12)
+        assert np.abs(jax.jacrev(f)(x)).max() > 0.1

@@ -91,10 +91,24 @@ def beside(x: wp.array[F], w: wp.array[F], n: int, y: wp.array[F], z: wp.array[F
     z[i] = wp.exp(w[i])
 
 
+@wp.kernel
+def cleared(x: wp.array[F], a: wp.array[F]):
+    """What `a` holds on entry is of no use to the reverse sweep, and an operand of the tangent kernel."""
+    i = wp.tid()
+    a[i] = F(0.0)
+    for k in range(4):
+        a[i] += x[i] * F(k)
+        a[i] = a[i] * x[i]
+        if k == 2:
+            a[i] = x[i] * x[i]
+        a[i] -= wp.sin(a[i])
+
+
 PLACES = np.array([2, 0, 1, 3], np.int32)
 call_nested, call_until, call_vectors = wp.jax_kernel(nested), wp.jax_kernel(until), wp.jax_kernel(vectors)
 call_in_place = wp.jax_kernel(in_place, num_outputs=2, in_out_argnames=["a", "b"])
 call_gathered = wp.jax_kernel(gathered, num_outputs=2, output_dims={"y": 4, "z": 2}, launch_dims=4)
+call_cleared = wp.jax_kernel(cleared, in_out_argnames=["a"])
 call_beside = wp.jax_kernel(beside, num_outputs=2)
 
 W = np.array([0.3, 0.7, -0.4])
@@ -104,6 +118,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "in-place": (call_in_place, (np.linspace(0.3, 0.8, 3), W, np.array([0.5, 0.6]))),
     "gathered": (lambda x: call_gathered(x, PLACES), (np.linspace(0.3, 0.8, 4),)),
     "vectors": (call_vectors, (np.linspace(0.3, 0.8, 4).reshape(2, 2), np.eye(2) + 0.1, np.float64(0.7))),
+    "cleared": (call_cleared, (np.linspace(0.3, 1.2, 3), W)),
     "beside": (lambda x: call_beside(x, W, 3), (np.linspace(0.3, 1.2, 3),)),
 }
 

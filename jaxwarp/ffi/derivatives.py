@@ -36,8 +36,8 @@ def _tangent(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ..
 
 @functools.lru_cache(maxsize=_CACHE)
 @roomy
-def _adjoint(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...]) -> Derived:
-    derived = adjoint(kernel, wanted, grid)
+def _adjoint(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...], sweep: bool) -> Derived:
+    derived = adjoint(kernel, wanted, grid, sweep)
     return Derived(intern_kernel(derived.kernel), derived.slots)
 
 
@@ -101,7 +101,7 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
             return _transpose_of_reverse(bind, launch, cotangents, operands)
         except NotKeptError:
             pass
-    derived = _adjoint(launch.kernel, wanted, _known_grid(launch))
+    derived = _adjoint(launch.kernel, wanted, _known_grid(launch), is_reverse(launch))
     given = dict(zip(launch.operand_params, operands, strict=True))
     values: list[Any] = []
     roles: list[str] = []

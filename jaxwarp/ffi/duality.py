@@ -21,7 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxwarp.ffi.launch import OUTPUT, BatchOf, Launch, TangentOf, TransposeOf
+from jaxwarp.ffi.launch import IN_OUT, OUTPUT, BatchOf, Launch, TangentOf, TransposeOf
+from jaxwarp.ir.nodes import While, walk
 
 Bind = Callable[[Launch, Sequence[Any]], list[Any]]
 Values = dict[int, Any]
@@ -168,11 +169,27 @@ def _push_transpose(bind: Bind, origin: TransposeOf, values: Values, tangents: V
 def _forward(bind: Bind, origin: TransposeOf, given: Values, along: Values) -> Values:
     """D(p) l, for every linear operand l in `along`."""
     launch = origin.launch
+    given = _without_need(launch, given | along) | given
     if launch.origin is not None:
         return _bound(bind, launch, given | along)
     # What a user transposes (`jax.linear_transpose`) may have a constant part.
     zeros = {i: jnp.zeros_like(x) for i, x in along.items()}
     return jax.jvp(lambda moved: _bound(bind, launch, given | moved), (zeros,), (along,))[1]
+
+
+def _without_need(launch: Launch, given: Values) -> Values:
+    """Zeros for in-out operands of D that A has no use for.
+
+    What A does not depend on, D does not: A is its transpose. A `while` in D may still look at it, and never end.
+    """
+    if any(isinstance(op, While) for op in walk(launch.kernel.body)):
+        return {}
+    shapes = dict(zip(launch.result_params, launch.results, strict=True))
+    return {
+        i: jnp.zeros(shapes[i], launch.kernel.params[i].dtype.numpy)
+        for i in launch.operand_params
+        if i not in given and launch.roles[i] == IN_OUT
+    }
 
 
 def _bound(bind: Bind, launch: Launch, values: Values) -> Values:

@@ -54,15 +54,14 @@ from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation
 from jaxwarp.vjp.visits import Visits
 
-# In the names of adjoints, and of what is made from them.
-_SUFFIX = "_vjp"
-
 # What stands for the values of the differentiated kernel where code is being emitted.
 Environment = ChainMap[Value, Value]
 Cotangents = dict[Value, Value]
 
 
-def adjoint(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None) -> Derived:
+def adjoint(
+    kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None, sweep: bool = False
+) -> Derived:
     """The kernel that maps cotangents of what the kernel writes to cotangents of the parameters in `wanted`.
 
     Args:
@@ -70,6 +69,7 @@ def adjoint(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] 
         wanted: positions of the float parameters whose cotangents are asked: inputs, or initial values of in-outs.
         grid: launch extents that the result may rely on, as far as they are known: they help to prove that threads
             do not share elements.
+        sweep: whether the kernel is a reverse sweep, or was made from one: its own arrays are checkpoints.
 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
@@ -80,16 +80,11 @@ def adjoint(kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] 
             "the adjoint of a kernel with a func_replay is made of its tangent: it needs what the launch leaves"
         )
     kernel = simplify(replayed.kernel)
-    if kernel.locals and not is_reverse_sweep(kernel):
+    if kernel.locals and not sweep:
         kernel = simplify(arrays_as_values(kernel))
     require_pure_conditions(kernel)
     require_partitioned(kernel, grid)
     return Adjoint(promote_memory(kernel, grid), wanted, grid).build()
-
-
-def is_reverse_sweep(kernel: Kernel) -> bool:
-    """Whether the arrays of a thread's own in a kernel are the checkpoints of a reverse sweep."""
-    return _SUFFIX in kernel.name
 
 
 def cotangent_type(dtype: Scalar) -> Scalar:
@@ -104,6 +99,13 @@ class Adjoint:
         self.kernel = kernel
         self.wanted = frozenset(wanted)
         self.activity = Activity(kernel, [kernel.params[i] for i in wanted])
+        own = next((p for p in kernel.locals if p in self.activity.params), None)
+        if own is not None:
+            raise DifferentiationError(
+                f"this is the reverse of a reverse sweep, whose states ({own.name}) move with what is asked for; "
+                "that derivative is not available here",
+                hint="make one of the two forward: jax.jacfwd(jax.grad(f)), jax.jvp",
+            )
         self.builder = Builder()
         self.o = Calculus(self.builder)
         self.used = used_values(kernel)
@@ -154,7 +156,7 @@ class Adjoint:
             if param in self.finals:
                 params.append(self.finals[param])
                 slots.append(Slot("final", i, True, False))
-        body = self.builder.finish(f"{self.kernel.name}{_SUFFIX}", self.kernel.grid_rank, params)
+        body = self.builder.finish(f"{self.kernel.name}_vjp", self.kernel.grid_rank, params)
         derived = Kernel(body.name, body.grid_rank, body.params, body.body, tuple(self.locals))
         result = without_idle(Derived(derived, tuple(slots)), ("primal", "final"))
         self.require_nothing_lost(result.kernel)
