@@ -31,6 +31,7 @@ class Interned(Generic[Key, Made]):
                 made = self._alive[key] = self._make(key)
             self._recent[key] = made
             self._recent.move_to_end(key)
-            dropped = self._recent.popitem(last=False) if len(self._recent) > self._keep else None
+            excess = max(0, len(self._recent) - self._keep)
+            dropped = [self._recent.popitem(last=False) for _ in range(excess)]
         del dropped  # without the lock: a program that ends may run code of others
         return made
