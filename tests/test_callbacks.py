@@ -493,3 +493,11 @@ def test_other_stages_and_unknown_types(xla, monkeypatch):
     monkeypatch.setitem(frames.BYTES_OF, "int4", (21, 1))
     with pytest.raises(frames.Refused, match="input 0: a callback cannot have XLA's element type number 21"):
         xla.call("stages cpu", frames.EXECUTE, 1, operands=[("int4", (2,), 0x1000)])
+
+
+def test_results_that_are_returned_and_not_written():
+    """As for jax.pure_callback: the outputs would hold anything."""
+    wp.register_ffi_callback("returns_results", lambda inputs, outputs, attrs, ctx: np.sort(inputs[0].numpy()).copy())
+    call = jax.ffi.ffi_call("returns_results", jax.ShapeDtypeStruct((3,), np.float32))
+    with pytest.raises(Exception, match="expected a function that returns nothing, it returned ndarray"):
+        jax.block_until_ready(call(np.ones(3, np.float32)))

@@ -25,6 +25,12 @@ def scale(a: wp.array[float], s: float, out: wp.array[float]):
 
 
 @wp.kernel
+def divided(a: wp.array[float], by: float, out: wp.array[float]):
+    i = wp.tid()
+    out[i] = a[i] / by
+
+
+@wp.kernel
 def scale_vec(a: wp.array[wp.vec2], s: float, out: wp.array[wp.vec2]):
     i = wp.tid()
     out[i] = a[i] * s
@@ -336,3 +342,49 @@ def test_arguments_of_warps():
         assert str(caught.value).startswith(text)
     with pytest.raises(KernelValueError, match="kernel scale: module_preload_mode: expected one of"):
         wp.jax_kernel(scale, module_preload_mode="all")
+
+
+@pytest.mark.parametrize("mode", [wp.GraphMode.JAX, wp.GraphMode.WARP, wp.GraphMode.NONE])
+def test_static_zeros_of_both_signs(mode):
+    """They are equal, but not the same program."""
+
+    def divide(a: wp.array[float], by: float, out: wp.array[float]):
+        wp.launch(divided, dim=a.shape, inputs=[a, by], outputs=[out])
+
+    call = jax_callable(divide, graph_mode=mode)
+    a = jnp.ones(2)
+    assert [call(a, by)[0][0] for by in (0.0, -0.0)] == [np.inf, -np.inf]
+    assert [r[0] for r in jax.jit(lambda a: (call(a, 0.0)[0], call(a, -0.0)[0]))(a)] == [np.inf, -np.inf]
+
+
+def test_functions_of_jnp_take_arrays():
+    def f(a: wp.array2d[float], out: wp.array[float]):
+        rows = [jnp.sort(row) for row in a]
+        jitted = jax.jit(lambda x, y: x + y)(a[0], jnp.where(jnp.greater(a[1], 0), a[1], 0.0))
+        out.assign(jnp.dot(a[0], a[1]) + jnp.sum(a) + jitted + jnp.concatenate(rows).sum())
+
+    a = np.array([[3.0, 1.0], [-2.0, 4.0]], np.float32)
+    want = a[0] @ a[1] + 2 * a.sum() + a[0] + np.maximum(a[1], 0)
+    np.testing.assert_allclose(jax_callable(f)(a, output_dims=2)[0], want)
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (lambda a: a + 1.0, "unsupported operand"),
+        (lambda a: a.sum(), "has no attribute 'sum'"),
+        (jnp.zeros_like, "array.value"),
+        (jax.lax.sin, "array.value"),
+        (lambda a: a[0] == 1.0, "array 'a[...]' cannot be compared"),
+        (lambda a: 1 if a[0] else 2, "array 'a[...]' cannot be compared"),
+        (lambda a: a[a.value[0].astype(int)], "an index is a number when the function is traced"),
+    ],
+)
+def test_what_needs_the_value(use, text):
+    def f(a: wp.array[float], out: wp.array[float]):
+        use(a)
+
+    with pytest.raises(KernelTypeError) as caught:
+        jax_callable(f)(np.ones(3, np.float32))
+    assert text in str(caught.value)
+    assert "array.value" in str(caught.value)

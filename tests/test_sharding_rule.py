@@ -305,6 +305,30 @@ def test_explicit_mesh():
             jax_kernel(axpy, sharding_rule="i, i -> i")(1.0, x, y)
 
 
+def test_explicit_mesh_reductions_and_cotangents():
+    """Partial sums are added, and the cotangent of what is sharded is sharded, with and without a rule."""
+    mesh = jax.make_mesh((4, 2), ("a", "b"), axis_types=(AxisType.Explicit,) * 2)
+    x = random(16)
+    for call in (jax_kernel(first_half, sharding_rule="i -> n", output_dims=1), jax_kernel(first_half, output_dims=1)):
+        with jax.set_mesh(mesh):
+            loss = jax.jit(jax.value_and_grad(lambda x, call=call: jnp.sin(call(x)[0]).sum()))
+            value, gradient = loss(put(mesh, x, "a"))
+            assert gradient.sharding.spec == P("a")
+            np.testing.assert_allclose(value, np.sin(x.sum()), rtol=1e-5)
+            np.testing.assert_allclose(gradient, np.full(16, np.cos(x.sum())), rtol=1e-5)
+            twice = jax.grad(lambda x, call=call: jax.grad(lambda x: jnp.sin(call(x)[0]).sum())(x).sum())
+            np.testing.assert_allclose(jax.jit(twice)(put(mesh, x, "a")), np.full(16, -16 * np.sin(x.sum())), rtol=1e-4)
+
+
+def test_a_factor_named_like_a_batch(mesh):
+    call = jax_kernel(axpy, sharding_rule="batch1, batch1 -> batch1")
+    x, y = random(4, 16), random(16, seed=1)
+    batched = jax.vmap(lambda x, y: call(1.0, x, y)[0], (0, None))
+    args = put(mesh, x, None, "a"), put(mesh, y, "a")
+    assert operations(batched, *args) == {"launch": 1}
+    np.testing.assert_allclose(jax.jit(batched)(*args), np.sin(x) + y, rtol=1e-5, atol=1e-6)
+
+
 def test_shard_map_and_export_take_the_launch_as_it_is(mesh):
     call = jax_kernel(axpy, sharding_rule="i, i -> i")
     x = random(16)
@@ -342,6 +366,39 @@ def test_threads_that_write_the_same_element():
     call = jax_kernel(last_wins, num_outputs=2, sharding_rule="i -> i, n", output_dims={"y": 8, "z": 1})
     with pytest.raises(KernelValueError, match="threads along it write the same elements of z"):
         call(np.zeros(8, np.float32))
+
+
+@wp.kernel
+def slots(x: wp.array[float], count: wp.array[int], out: wp.array[int]):
+    i = wp.tid()
+    slot = -1
+    if x[i] > 0.0:
+        slot = wp.atomic_add(count, 0, 1)
+    out[i] = slot
+
+
+@wp.kernel
+def last_slots(x: wp.array[float], count: wp.array[int], out: wp.array[int]):
+    i = wp.tid()
+    slot = -1
+    for _ in range(int(x[i])):
+        slot = wp.atomic_add(count, 0, 1)
+    out[i] = slot
+
+
+@pytest.mark.parametrize("kernel", [slots, last_slots])
+def test_old_values_of_atomics_that_leave_a_branch_or_a_loop(kernel):
+    """Every shard would count from zero."""
+    call = jax_kernel(kernel, num_outputs=2, sharding_rule="i -> n, i", output_dims={"count": 1, "out": 16})
+    with pytest.raises(KernelValueError, match="threads along it write the same elements of count"):
+        call(np.ones(16, np.float32))
+
+
+def test_greatest_of_nan(mesh):
+    """XLA's reduction of NaN alone is -inf, which no order of the threads leaves."""
+    best = jax_kernel(highest, in_out_argnames=["best"], sharding_rule="i, n -> n")
+    x = put(mesh, np.full(16, np.nan, np.float32), "a")
+    assert np.isnan(jax.jit(best)(x, jnp.ones(1))[0]).all()
 
 
 def test_launch_dims_that_do_not_follow_the_factor():

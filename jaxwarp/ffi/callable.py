@@ -34,7 +34,7 @@ from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.handles import ArrayHandle
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.program import Program, tracing
-from jaxwarp.ffi.python_call import Parameter, bind_call, make_call, require_nothing
+from jaxwarp.ffi.python_call import Parameter, Static, bind_call, make_call, require_nothing
 from jaxwarp.ffi.recorder import Recorder
 from jaxwarp.ffi.roles import assign_roles, bind_names
 from jaxwarp.frontend.annotations import resolve
@@ -221,7 +221,7 @@ class JaxCallable:
         values = [as_jax_value(v) for v in values]
         is_static = [_is_static(a, v) for a, v in zip(self._inputs, values, strict=True)]
         dynamic = [v for v, static in zip(values, is_static, strict=True) if not static]
-        fixed = tuple((type(v), v) for v, static in zip(values, is_static, strict=True) if static)
+        fixed = tuple(Static(v) for v, static in zip(values, is_static, strict=True) if static)
         tokens = tuple(signature_token(v) for v in dynamic)
         if None in tokens or not options.is_hashable or any(isinstance(v, jax.core.Tracer) for v in dynamic):
             require_jax(f"callable {self.__name__}", is_traced=True)
@@ -263,7 +263,7 @@ class JaxCallable:
         with tracing(program), jax.named_scope(self.__name__):
             try:
                 returned = self.func(*bound)
-            except (TypeError, ValueError) as error:
+            except (AttributeError, TypeError, ValueError) as error:
                 clear = program.explain(error)
                 if clear is None:
                     raise
@@ -277,7 +277,7 @@ class JaxCallable:
         operands: list[Any] = []
         for argument, value in zip(self._inputs, bound, strict=True):
             if _is_static(argument, value):
-                parameters.append(Parameter(argument.name, INPUT, argument.element, static=(type(value), value)))
+                parameters.append(Parameter(argument.name, INPUT, argument.element, static=Static(value)))
                 continue
             type_ = value.type if isinstance(value, ArrayHandle) else resolve_element(argument, describe(value))
             operands.append(value.value if isinstance(value, ArrayHandle) else jnp.asarray(value))

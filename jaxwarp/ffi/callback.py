@@ -11,6 +11,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi import frame as xla
 from jaxwarp.ffi.buffers import Buffer
 from jaxwarp.ffi.lowering import TARGET
+from jaxwarp.ffi.memory import MemoryArray
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.ffi.target import Target
 
@@ -48,7 +49,13 @@ class _Entry:
             for kind, items in (("input", frame.args), ("output", frame.rets))
         )
         context = ExecutionContext(scope.platform, scope.device_ordinal, scope.stream)
-        self.func(inputs, outputs, xla.attributes(frame.attrs), context)
+        returned = self.func(inputs, outputs, xla.attributes(frame.attrs), context)
+        # `fill_` and `assign` return their array, so a lambda of them does.
+        if returned is not None and not isinstance(returned, MemoryArray):
+            raise KernelTypeError(
+                f"expected a function that returns nothing, it returned {type(returned).__name__}",
+                hint="write to the outputs",
+            )
 
 
 _lock = threading.Lock()

@@ -131,3 +131,11 @@ def is_partitioned_by_xla(ctx: Any) -> bool:
     module = ctx.module_context
     assignment = getattr(module.axis_context, "device_assignment", None)
     return not module.lowering_parameters.for_export and assignment is not None and len(assignment) > 1
+
+
+def sharded_as(value: Any, aval: Any) -> Any:
+    """The value with the sharding of a type: on a mesh of explicit axes a cotangent has that of its primal."""
+    wanted = getattr(aval, "sharding", None)
+    if wanted is None or not any(axis is not None for axis in (*wanted.spec, *jax.typeof(value).sharding.spec)):
+        return value
+    return value if jax.typeof(value).sharding == wanted else jax.sharding.reshard(value, wanted)

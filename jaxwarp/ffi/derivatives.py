@@ -12,6 +12,7 @@ from jax.interpreters import ad
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import DifferentiationError
+from jaxwarp.ffi import compat
 from jaxwarp.ffi.duality import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, TransposeOf, intern_kernel, is_static
 from jaxwarp.ir.nodes import Kernel, Load, walk
@@ -136,6 +137,7 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
     for i in linear:
         if i in incoming and i not in written and type(incoming[i]) is not ad.Zero:
             found[i] = incoming[i] + found[i] if i in found else incoming[i]
+    found = {i: compat.sharded_as(c, linear[i].aval) for i, c in found.items() if i in linear}
     return [
         found.get(i, ad.Zero(x.aval)) if ad.is_undefined_primal(x) else None
         for i, x in zip(launch.operand_params, operands, strict=True)
@@ -148,6 +150,7 @@ def _transpose_of_reverse(bind: Bind, launch: Launch, cotangents: Sequence[Any],
     moving = {i: c for i, c in zip(launch.result_params, cotangents, strict=True) if is_moving(c)}
     values = {i: x for i, x in given.items() if i not in linear}
     found = transpose_reverse(bind, launch, values, linear, moving)
+    found = {i: compat.sharded_as(c, linear[i]) for i, c in found.items() if i in linear and is_moving(c)}
     return [found.get(i, ad.Zero(linear[i])) if i in linear else None for i in launch.operand_params]
 
 

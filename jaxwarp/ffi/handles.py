@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import jax
@@ -89,8 +90,21 @@ class ArrayHandle:
             raise KernelTypeError(f"array '{self.name}' has no axes and no length")
         return self.shape[0]
 
+    def __iter__(self) -> Iterator[ArrayHandle]:
+        return (self[i] for i in range(len(self)))
+
     def __jax_array__(self) -> jax.Array:
         return self.value
+
+    def _refuse_truth(self, *_: Any) -> NoReturn:
+        raise KernelTypeError(
+            f"array '{self.name}' cannot be compared, and is neither true nor false, while its function is traced",
+            hint="compute with array.value, or branch in a kernel",
+        )
+
+    # Python's own answers are about names, not about what the array holds.
+    __eq__ = __ne__ = __bool__ = _refuse_truth
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return f"<array '{self.name}': {self.dtype}, shape {self.shape}>"
@@ -163,6 +177,15 @@ class _View(ArrayHandle):
         self.parent.replace(self.parent.value.at[self.index].set(value))
 
 
+def as_value_in_trees(kind: type[ArrayHandle]) -> None:
+    """Lets compiled functions of JAX (most of `jnp`, `jit`, `vmap`) take arrays of this kind: they get the value."""
+    jax.tree_util.register_pytree_node(kind, lambda array: ((array.value,), None), lambda _, values: values[0])
+
+
+as_value_in_trees(ArrayHandle)
+as_value_in_trees(_View)
+
+
 def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, ...]:
     """Integers and slices of the leading axes, in range.
 
@@ -171,6 +194,11 @@ def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, 
     """
     given = index if isinstance(index, tuple) else (index,)
     for part in given:
+        if isinstance(part, jax.core.Tracer):
+            raise KernelTypeError(
+                f"{where}: an index is a number when the function is traced, got the traced value {part}",
+                hint="use array.value[index], or index in a kernel",
+            )
         if not isinstance(part, slice) and (isinstance(part, bool) or not hasattr(part, "__index__")):
             raise KernelTypeError(f"{where}: an index is an integer or a slice, got {part!r}")
     if len(given) > len(shape):

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental.custom_partitioning import ArrayMapping, SdyShardingRule, custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -23,10 +24,22 @@ from jaxwarp.passes.split import Split
 Bind = Callable[[Launch, Sequence[Any]], list[Any]]
 MeshAxes = tuple[Any, ...]
 
+_NO_MESH = jax.sharding.AbstractMesh((), ())
+
+
+def _extreme(combine: Callable[[Any, MeshAxes], Any], value: Any, axes: MeshAxes) -> Any:
+    """The least or the greatest; NaN where a shard has NaN, which XLA's reductions may leave out."""
+    found = combine(value, axes)
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        return found
+    is_nan = jax.lax.pmax(jnp.isnan(value).astype(np.int32), axes)
+    return jnp.where(is_nan > 0, jnp.full_like(found, np.nan), found)
+
+
 _REDUCTIONS: dict[str, Callable[[Any, MeshAxes], Any]] = {
     "add": jax.lax.psum,
-    "min": jax.lax.pmin,
-    "max": jax.lax.pmax,
+    "min": functools.partial(_extreme, jax.lax.pmin),
+    "max": functools.partial(_extreme, jax.lax.pmax),
 }
 
 
@@ -130,6 +143,11 @@ def _shard_launch(bind: Bind, launch: Launch, mesh: Any, cut: dict[str, MeshAxes
         ),
     )
 
+    def of_shard(*operands: Any) -> list[Any]:
+        # A shard knows of no mesh: with one of explicit axes, XLA does not recognise the reductions.
+        with jax.sharding.use_abstract_mesh(_NO_MESH):
+            return body(*operands)
+
     def body(*operands: Any) -> list[Any]:
         values = list(operands)
         for n, i in enumerate(launch.operand_params):
@@ -143,7 +161,7 @@ def _shard_launch(bind: Bind, launch: Launch, mesh: Any, cut: dict[str, MeshAxes
                 found[n] = _REDUCTIONS[kind](found[n], axes)
         return found
 
-    return body
+    return of_shard
 
 
 def result_specs(launch: Launch, operands: Sequence[Any]) -> list[PartitionSpec] | None:

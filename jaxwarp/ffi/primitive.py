@@ -138,7 +138,7 @@ def _batched_factors(launch: Launch, axes: dict[int, int | None]) -> Factors | N
     """The batch is a factor, too."""
     if launch.factors is None:
         return None
-    name = f"batch{len(launch.grid)}"
+    name = f"(vmap {len(launch.grid)})"  # no rule of a user's has this name
     places = [axes.get(i, 0) for i in range(len(launch.roles))]
     return tuple(f if p is None else _insert(f, p, name) for f, p in zip(launch.factors, places, strict=True))
 

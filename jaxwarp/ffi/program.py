@@ -83,18 +83,26 @@ class Program:
     def misuse(self) -> KernelTypeError:
         """What to say where a function of JAX is called with an array of the program."""
         return KernelTypeError(
-            "functions of JAX do not take arrays of a jax_callable", hint="pass their values: array.value"
+            "this operator, method or function of JAX does not take an array of a jax_callable",
+            hint="use the array's value: array.value",
         )
 
     def explain(self, error: Exception) -> KernelError | None:
         """A clear error where JAX refuses an array of the program; None for any other error."""
-        if isinstance(error, KernelError) or "__jax_array__" not in str(error):
+        if isinstance(error, KernelError) or not any(sign in str(error) for sign in _SIGNS_OF_MISUSE):
             return None
         traceback = error.__traceback__
         while traceback is not None and traceback.tb_next is not None:
             traceback = traceback.tb_next
-        return located(self.misuse(), None if traceback is None else traceback.tb_frame)
+        clear = self.misuse()
+        if len(str(error)) < _SHORT:
+            clear.message += f": {error}"
+        return located(clear, None if traceback is None else traceback.tb_frame)
 
+
+# In messages of Python and JAX. A type of ours that stands for a dtype is what jnp.zeros_like finds.
+_SIGNS_OF_MISUSE = ("__jax_array__", "ArrayHandle", "'_View'", "RecordedArray", "as a data type")
+_SHORT = 100  # JAX's own messages about arrays are essays
 
 _current: contextvars.ContextVar[Program | Scope | None] = contextvars.ContextVar("jaxwarp_program", default=None)
 

@@ -31,6 +31,20 @@ from jaxwarp.types import Array, Element, element_scalar
 TARGET = "jaxwarp_python"
 
 
+class Static:
+    """A Python number, compared as a program that has it must: 1 is not True, 0.0 is not -0.0, NaN is NaN."""
+
+    def __init__(self, value: Any):
+        self.value = value
+        self._key = type(value), repr(value) if isinstance(value, float) else value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
 @dataclass(frozen=True)
 class Parameter:
     """An argument of the function.
@@ -40,7 +54,7 @@ class Parameter:
         role: INPUT, IN_OUT or OUTPUT.
         type: of an array, or of what is passed by value.
         shape: in JAX, of one item of a batch.
-        static: (type, value) of a Python number that is part of the program; its type tells 1 from True.
+        static: a Python number that is part of the program.
         is_batched: for each axis of the batch, whether the operand has it.
     """
 
@@ -48,7 +62,7 @@ class Parameter:
     role: str
     type: Array | Element
     shape: tuple[Dim, ...] = ()
-    static: tuple[type, Any] | None = None
+    static: Static | None = None
     is_batched: tuple[bool, ...] = ()
 
 
@@ -264,7 +278,7 @@ def _operand(scope: Scope, parameter: Parameter, region: Region) -> Any:
 def _argument(scope: Scope, parameter: Parameter, whole: Any, index: tuple[int, ...]) -> Any:
     """What the function gets: an array, a number or a vector, of one item of the batch."""
     if parameter.static is not None:
-        return parameter.static[1]
+        return parameter.static.value
     own = tuple(i for i, is_batched in zip(index, parameter.is_batched, strict=True) if is_batched)
     if not isinstance(parameter.type, Array):
         return whole[own]

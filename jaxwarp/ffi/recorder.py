@@ -14,7 +14,7 @@ import numpy as np
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.arguments import Given
 from jaxwarp.ffi.graph import bind_graph
-from jaxwarp.ffi.handles import ArrayHandle, filled, require_index
+from jaxwarp.ffi.handles import ArrayHandle, as_value_in_trees, filled, require_index
 from jaxwarp.ffi.launch import OUTPUT, Launch, is_static
 from jaxwarp.ffi.program import Program, located
 from jaxwarp.ffi.record import CopyOp, FillOp, LaunchOp, Op, Recording, Shape, Slot, View
@@ -74,6 +74,9 @@ class RecordedArray(ArrayHandle):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self[index].assign(value)
+
+
+as_value_in_trees(RecordedArray)
 
 
 def _part(where: str, full_shape: Shape, index: tuple[Any, ...]) -> tuple[Shape, int]:

@@ -67,7 +67,7 @@ class _Analysis:
         # Nothing may be proved from the extents of the whole grid: a shard's are others.
         self.forms = Forms(kernel, [None] * kernel.grid_rank)
         self.effects = Effects(kernel)
-        self.used = {v for op in walk(kernel.body) for v in op.operands}
+        self.used = {v for op in walk(kernel.body) for v in (*op.operands, *(r for b in op.blocks for r in b.results))}
 
     def split(self, factor: str) -> Split | Whole:
         axes = sorted({axis for op in walk(self.kernel.body) for axis in self._runs_along(op, factor)})
