@@ -397,3 +397,17 @@ def test_graph_cache_max(given):
         jax_callable(smoothing, graph_mode=GraphMode.WARP, graph_cache_max=given)
     kept = jax_callable(smoothing, graph_mode=GraphMode.WARP, graph_cache_max=5)
     assert "graph_cache_max = 5" in jax.jit(lambda a: kept(a, 1)).lower(X).as_text()
+
+
+def test_arrays_of_other_calls_are_refused():
+    kept = []
+
+    def keep(a: wp.array[float], out: wp.array[float]):
+        kept.append(out)
+
+    def use(a: wp.array[float], out: wp.array[float]):
+        out.assign(kept[0])
+
+    jax_callable(keep, graph_mode=wp.GraphMode.WARP)(np.ones(3, np.float32))
+    with pytest.raises(KernelTypeError, match="array 'out' belongs to another call"):
+        jax_callable(use, graph_mode=wp.GraphMode.WARP)(np.ones(3, np.float32))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -179,7 +180,11 @@ class _View(ArrayHandle):
 
 def as_value_in_trees(kind: type[ArrayHandle]) -> None:
     """Lets compiled functions of JAX (most of `jnp`, `jit`, `vmap`) take arrays of this kind: they get the value."""
-    jax.tree_util.register_pytree_node(kind, lambda array: ((array.value,), None), lambda _, values: values[0])
+
+    def rebuilt(_: None, values: Any) -> Any:
+        return values[0]
+
+    jax.tree_util.register_pytree_node(kind, lambda array: ((array.value,), None), rebuilt)
 
 
 as_value_in_trees(ArrayHandle)

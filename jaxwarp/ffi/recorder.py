@@ -55,7 +55,7 @@ class RecordedArray(ArrayHandle):
 
     def store(self, source: Any) -> None:
         self.require_writable("written")
-        self.recorder.copy(self.view, source.view if isinstance(source, RecordedArray) else source)
+        self.recorder.copy(self.view, self.recorder.own(source) if isinstance(source, RecordedArray) else source)
 
     def fill_(self, value: Any) -> ArrayHandle:
         self.require_writable("written")
@@ -160,8 +160,14 @@ class Recorder(Program):
     def clone(self, source: ArrayHandle) -> ArrayHandle:
         assert isinstance(source, RecordedArray)
         view = self._buffer(_SCRATCH, source.view.shape, source.view.dtype)
-        self.copy(view, source.view)
+        self.copy(view, self.own(source))
         return RecordedArray(self, f"clone of {source.name}", source.type, view, is_writable=True)
+
+    def own(self, array: RecordedArray) -> View:
+        """The view of an array of this call: buffers of another one have numbers that mean others here."""
+        if array.recorder is not self:
+            raise KernelTypeError(f"array '{array.name}' belongs to another call", hint="pass it as an argument")
+        return array.view
 
     def fill(self, to: View, element: Element, value: Any, where: str) -> None:
         scalar = _as_pattern(value, element)
@@ -183,8 +189,8 @@ class Recorder(Program):
         self._ops.append(CopyOp(to, source))
 
     def launch(self, launch: Launch, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
-        read = tuple(o.view if isinstance(o, RecordedArray) else self._capture(o) for o in operands)
-        made = tuple(w.view for w in written if isinstance(w, RecordedArray))
+        read = tuple(self.own(o) if isinstance(o, RecordedArray) else self._capture(o) for o in operands)
+        made = tuple(self.own(w) for w in written if isinstance(w, RecordedArray))
         self._ops.append(LaunchOp(launch, read, made))
 
     def results(self, arrays: Sequence[ArrayHandle]) -> list[Any]:
