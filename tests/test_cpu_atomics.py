@@ -4,12 +4,12 @@ import threading
 
 import numpy as np
 import pytest
-from cpukit import Make, check
+from cpukit import Make, check, floats
 
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.ir.nodes import ATOMIC_KINDS
 from jaxwarp.passes import prepare
-from jaxwarp.types import SCALARS, bool_, float32, int32, uint8
+from jaxwarp.types import SCALARS, bool_, float32, float64, int32, uint8
 
 BITWISE = ("and", "or", "xor")
 WIDTHS = (1, 8, 32)
@@ -144,6 +144,66 @@ def test_a_total_in_a_loop_under_a_mask():
     counts, values_ = np.arange(37, dtype=np.int32) % 5, np.arange(37, dtype=np.float32)
     (*_, got) = check(m.kernel(), (37,), [counts, values_, np.zeros((), np.float32)], WIDTHS)
     assert got == (counts * values_).sum()
+
+
+def weights_kernel(rank=1, dtype=float32, extents=(None,)):
+    """Each thread adds to the weights that its own count reaches, in a loop, some threads to none."""
+    m = Make()
+    n, x, w = m.array(*[None] * rank, dtype=int32), m.array(*[None] * rank, dtype=dtype), m.array(*extents, dtype=dtype)
+    tids = [m.tid(axis) for axis in range(rank)]
+    value = m.load(x, tids)  # lanes that are off have one, too
+
+    def step(k):
+        place = [m.i(1)] * (len(extents) - 1)
+        m.atomic("add", w, [*place, k], value)
+        return ()
+
+    m.for_(m.i(0), m.load(n, tids), m.i(1), (), step)
+    return m.kernel(rank)
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("size", [1, 3, 16, 64, 65, 200])
+def test_sums_of_elements_that_all_lanes_address(size, dtype):
+    """Small numbers, whose sums are exact; more elements than there is room for, too."""
+    counts = np.random.default_rng(size).integers(0, size, 101).astype(np.int32)  # none reaches the last
+    x = floats(101, seed=1).astype(dtype.numpy)
+    before = np.where(np.arange(size) % 2, np.nan, -0.0).astype(dtype.numpy)
+    before[: size // 2] = np.arange(size // 2) / 4
+    (*_, got) = check(weights_kernel(dtype=dtype), (101,), [counts, x, before], (1, 4, 8, 32))
+    sums = [x[counts > k].sum() for k in range(size // 2)]
+    np.testing.assert_array_equal(got[: size // 2], before[: size // 2] + sums)
+    assert np.signbit(got[-1]) or np.isnan(got[-1])
+
+
+@pytest.mark.parametrize("extents", [(None,), (None, None), (2, 5), (2, 40)], ids=str)
+def test_sums_of_elements_in_rows_and_tiles(extents):
+    counts = np.random.default_rng(2).integers(0, 6, (6, 37)).astype(np.int32)
+    w = np.zeros((*(2,) * (len(extents) - 1), extents[-1] or 5), np.float32)
+    tiles = [(0, 1, 0, 20), (0, 1, 20, 37), (1, 4, 0, 37), (4, 4, 0, 37), (4, 6, 0, 37)]
+    check(weights_kernel(2, extents=extents), (6, 37), [counts, floats(6, 37), w], WIDTHS, tiles)
+
+
+def test_elements_that_no_lane_reaches_may_lie_outside():
+    m = Make()
+    flag, x, w = m.array(None, dtype=bool_), m.array(None), m.array(None)
+    i, far = m.tid(0), m.load(m.array(dtype=int32), [])
+    m.if_(m.load(flag, [i]), lambda: (m.atomic("add", w, [far], m.load(x, [i])), ())[1])
+    for place in (10**9, -(10**9), 3, -1):
+        buffers = [np.zeros(40, bool), np.ones(40, np.float32), np.ones(3, np.float32), np.array(place, np.int32)]
+        check(m.kernel(), (40,), buffers, (8, 16))
+
+
+def test_sums_of_elements_touch_memory_at_the_end():
+    text = compile_cpu(prepare(weights_kernel()), 16).text
+    assert text.count("atomicrmw fadd") == 3  # in both bodies, where there are more elements
+    assert text.rindex("atomicrmw") > text.index("past:")
+    read = Make()
+    x, w, y = read.array(None), read.array(None), read.array(None)
+    i, k = read.tid(0), read.load(read.array(dtype=int32), [])
+    read.atomic("add", w, [k], read.load(x, [i]))
+    read.store(y, [i], read.load(w, [i]))
+    assert compile_cpu(prepare(read.kernel()), 16).text.count("atomicrmw fadd") == 2  # it is read, in both bodies
 
 
 PRIVATE = [(kind, float32) for kind in ("add", "min", "max")]

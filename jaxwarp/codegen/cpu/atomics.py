@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from jaxwarp.codegen.cpu.builder import FRAME_ALIGN, VectorBuilder, memory_type
+from jaxwarp.codegen.cpu.element_sums import ElementSums
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.memory import Place, element_pointer, element_pointers, from_memory, locate, to_memory
 from jaxwarp.errors import InternalError
@@ -24,6 +26,9 @@ def emit_atomic(lanes: Lanes, op: Atomic) -> None:
         lanes.bind(op.result, from_memory(lanes, op.param.dtype, old, scalar=True))
     elif op in lanes.frame.sums:
         lanes.frame.sums[op].gather(lanes, op, element_pointer(lanes, place))
+    elif op in lanes.frame.element_sums and place.is_uniform:
+        apart = functools.partial(_each_lane, lanes, op, place, keep=False)
+        lanes.frame.element_sums[op].gather(lanes, op, element_pointer(lanes, place), apart)
     elif op.result in lanes.strides.used:
         lanes.bind(op.result, from_memory(lanes, op.param.dtype, _each_lane(lanes, op, place, keep=True)))
     elif place.is_uniform and op.param.dtype.is_int and op.kind in _REDUCTIONS:
@@ -70,29 +75,52 @@ class RowSum:
         return ops.inst(f"{'fadd' if self.dtype.is_float else self.kind} {ops.type(self.dtype)} {a}, {b}")
 
     def finish(self) -> None:
-        """At the end of a row: halves of the vector are combined until one value is left, in an order of our own."""
+        """At the end of a row."""
         function, one = self.function, VectorBuilder(1, self.many.function)
         pointer = function.inst(f"load ptr, ptr {self.address}")
         reached, after = function.new_label("reached"), function.new_label("gathered")
         function.line(f"br i1 {function.inst(f'icmp eq ptr {pointer}, null')}, label %{after}, label %{reached}")
         function.open(reached)
-        total, width = function.inst(f"load {self.vector}, ptr {self.partial}"), self.many.width
-        while width > 1:
-            whole, width = VectorBuilder(width, function).type(self.dtype), width // 2
-            halves = [
-                function.inst(
-                    f"shufflevector {whole} {total}, {whole} poison, <{width} x i32> "
-                    f"<{', '.join(f'i32 {i}' for i in range(start, start + width))}>"
-                )
-                for start in (0, width)
-            ]
-            if width == 1:
-                single = f"<1 x {one.type(self.dtype)}>"
-                halves = [function.inst(f"extractelement {single} {half}, i32 0") for half in halves]
-            total = self.combine(VectorBuilder(width, function), *halves)
+        total = sum_of_lanes(
+            self.many, self.dtype, function.inst(f"load {self.vector}, ptr {self.partial}"), self.combine
+        )
         _atomic(one, self.kind, self.dtype, pointer, [total])
         function.line(f"br label %{after}")
         function.open(after)
+
+
+def sum_of_lanes(
+    many: VectorBuilder, dtype: Scalar, total: str, combine: Callable[[VectorBuilder, str, str], str]
+) -> str:
+    """Halves of a vector are combined until one value is left, in an order of our own."""
+    function, width = many.function, many.width
+    while width > 1:
+        whole, width = VectorBuilder(width, function).type(dtype), width // 2
+        halves = [
+            function.inst(
+                f"shufflevector {whole} {total}, {whole} poison, <{width} x i32> "
+                f"<{', '.join(f'i32 {i}' for i in range(start, start + width))}>"
+            )
+            for start in (0, width)
+        ]
+        if width == 1:
+            single = f"<1 x {VectorBuilder(1, function).type(dtype)}>"
+            halves = [function.inst(f"extractelement {single} {half}, i32 0") for half in halves]
+        total = combine(VectorBuilder(width, function), *halves)
+    return total
+
+
+def add_elements(sums: ElementSums) -> None:
+    """At the end of the function."""
+    one, dtype = VectorBuilder(1, sums.function), sums.dtype
+
+    def combine(ops: VectorBuilder, a: str, b: str) -> str:
+        return ops.inst(f"fadd {ops.type(dtype)} {a}, {b}")
+
+    sums.finish(
+        lambda vector: sum_of_lanes(sums.many, dtype, vector, combine),
+        lambda pointer, total: _atomic(one, "add", dtype, pointer, [total]),
+    )
 
 
 def _reduce(lanes: Lanes, op: Atomic, place: Place) -> None:

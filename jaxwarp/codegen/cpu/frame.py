@@ -16,6 +16,7 @@ from jaxwarp.ir.nodes import Atomic, Kernel, Param
 
 if TYPE_CHECKING:
     from jaxwarp.codegen.cpu.atomics import RowSum
+    from jaxwarp.codegen.cpu.element_sums import ElementSums
 
 GRID = -1  # in a geometry entry: an extent of the grid, not of a parameter
 
@@ -23,7 +24,8 @@ GRID = -1  # in a geometry entry: an extent of the grid, not of a parameter
 class Frame:
     """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads.
 
-    `machine` is what the code is shaped for. `sums` are the atomics whose values are gathered over a row.
+    `machine` is what the code is shaped for. `sums` are the atomics whose values are gathered over a row,
+    `element_sums` those whose values are gathered over the function.
     """
 
     def __init__(self, kernel: Kernel, width: int, machine: Machine):
@@ -32,6 +34,7 @@ class Frame:
         self.machine = machine
         self.lines: list[str] = []
         self.sums: dict[Atomic, RowSum] = {}
+        self.element_sums: dict[Atomic, ElementSums] = {}
         self._geometry: dict[tuple[int, int], str] = {}
         self._pointers: dict[Param, str] = {}
         self._strides: dict[tuple[Param, int], int | str] = {}

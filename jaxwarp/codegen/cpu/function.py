@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cpu.atomics import RowSum
+from jaxwarp.codegen.cpu.atomics import RowSum, add_elements
 from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, require_width
+from jaxwarp.codegen.cpu.element_sums import ElementSums, summed_arrays
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.frame import Frame
 from jaxwarp.codegen.cpu.lanes import Lanes
@@ -91,10 +92,15 @@ class _Writer:
         if width > 1:
             many = VectorBuilder(width, self.function)
             self.frame.sums = {op: RowSum(many, op) for op in row_sums(kernel, self.strides.used)}
+            for param, ops in summed_arrays(kernel, self.strides, self.frame.sums, width).items():
+                self.frame.element_sums |= dict.fromkeys(ops, ElementSums(self.frame, many, param))
         self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
 
     def rows(self) -> None:
         function = self.function
+        totals = list(dict.fromkeys(self.frame.element_sums.values()))
+        for total in totals:
+            total.clear()
         if self.kernel.grid_rank == 1:
             is_any = function.inst("icmp slt i64 %row_begin, %row_end")
             function.line(f"br i1 {is_any}, label %row, label %end")
@@ -110,6 +116,8 @@ class _Writer:
             self.columns(self.outer_tids(row))
             loop.close([function.inst(f"add i64 {row}, 1")], _NO_UNROLLING)
         function.open("end")
+        for total in totals:
+            add_elements(total)
         self.streaming.finish()
         function.line("ret void")
 
