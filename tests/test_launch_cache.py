@@ -50,7 +50,7 @@ def test_a_call_of_a_signature_seen_before_compiles_nothing():
 
 
 def best_time(measure, limit):
-    """The best of up to 100 short measurements: the machine may be busy with something else most of the time."""
+    """The least of up to 100 short measurements: the machine may be busy with something else most of the time."""
     best = float("inf")
     for _ in range(100):
         best = min(best, measure())
@@ -61,19 +61,18 @@ def best_time(measure, limit):
 
 
 def test_an_eager_call_is_fast():
-    """At most 30 microseconds."""
-    call, x = jax_kernel(axpy), jnp.ones(16)
-    jax.block_until_ready(call(2.0, x, x))
+    """At most five times what a compiled function of jax.numpy takes for the same, measured beside it."""
+    call, peer, x = jax_kernel(axpy), jax.jit(lambda a, x, y: a * x + y), jnp.ones(16)
 
-    def measure():
+    def duration(function):
         start = time.perf_counter()
         for _ in range(100):
-            (out,) = call(2.0, x, x)
-        duration = (time.perf_counter() - start) / 100
-        out.block_until_ready()
-        return duration
+            out = function(2.0, x, x)
+        jax.block_until_ready(out)
+        return time.perf_counter() - start
 
-    assert best_time(measure, 30e-6) < 30e-6
+    duration(call), duration(peer)
+    assert best_time(lambda: duration(call) / duration(peer), 5.0) < 5.0
 
 
 def test_a_launch_in_a_loop_is_fast():

@@ -213,7 +213,7 @@ class TestLoadOnce:
             started.wait(5)
             return 42
 
-        once = library.LoadOnce(load)
+        once = library.LoadOnce(load, ignore)
         answers = []
 
         def ask():
@@ -238,10 +238,24 @@ class TestLoadOnce:
                 raise answer
             return answer
 
-        once = library.LoadOnce(load)
+        once = library.LoadOnce(load, ignore)
         with pytest.raises(ValueError, match="full disk"):
             once(lambda: b"", "digest", "symbol")
         assert once(lambda: b"", "digest", "symbol") == 42
+
+    def test_what_all_have_put_down_is_unloaded(self):
+        unloaded, addresses = [], iter((42, 43))
+        once = library.LoadOnce(lambda *_: next(addresses), unloaded.append)
+        assert [once(lambda: b"", "digest", "symbol") for _ in range(2)] == [42, 42]
+        once.put_down([42, 7])  # 7 is not this loader's
+        assert not unloaded
+        once.put_down([42])
+        assert unloaded == [42]
+        assert once(lambda: b"", "digest", "symbol") == 43
+
+
+def ignore(_):
+    pass
 
 
 def check_rectangles(rectangles, shape, grain, threads):

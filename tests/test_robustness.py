@@ -17,6 +17,7 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp import GraphMode, jax_callable, jax_kernel
+from jaxwarp.codegen.cpu import compile as cpu_compile
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi import launch as launch_module
 from jaxwarp.ffi import primitive
@@ -252,6 +253,27 @@ def test_kernels_that_come_and_go(monkeypatch):
     instantiations = counter("instantiations")
     kept(X)  # a function that is alive keeps its programs
     assert counter("instantiations") == instantiations
+
+
+def test_code_of_kernels_that_are_gone_is_unloaded(monkeypatch):
+    """But for the last pieces. What a live program holds stays, and what comes back is loaded again."""
+    monkeypatch.setattr(primitive.compiled_launches, "_keep", 8)
+    linker = cpu_compile._linker()
+    kept = jax.jit(lambda x: jax_kernel(kernel_of(-1))(x)[0])
+    np.testing.assert_array_equal(kept(X), -X)
+    first = jax_kernel(kernel_of(4000))
+    first(X)
+    before, loads = len(linker._loaded), counter("images_loaded")
+    del first
+    for c in range(100):
+        np.testing.assert_array_equal(jax_kernel(kernel_of(3000 + c))(X)[0], (3000 + c) * X)
+        if c % 20 == 0:
+            gc.collect()
+    gc.collect()
+    np.testing.assert_array_equal(jax_kernel(kernel_of(4000))(X)[0], 4000 * X)
+    assert counter("images_loaded") - loads == 101
+    assert len(linker._loaded) - before <= 90
+    np.testing.assert_array_equal(kept(X), -X)
 
 
 # The end of a process

@@ -17,6 +17,12 @@ def _load_bitcode(payload: bytes, digest: str, symbol: str) -> int:
     return load_bitcode(payload, digest, symbol)
 
 
+def _unload(address: int) -> None:
+    from jaxwarp.codegen.cpu import unload
+
+    unload(address)
+
+
 # Registered on import, so that a process that runs an exported program needs `import jaxwarp` and nothing else. This
 # starts no backend of JAX.
-_library.register(_load_bitcode)
+_library.register(_load_bitcode, _unload)

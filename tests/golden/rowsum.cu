@@ -65,16 +65,16 @@ rowsum(
     int grid_size1,
     int thread_count)
 {
-    __shared__ int largest_part[256];
-    const bool largest_is_small = largest_size0 <= 256;
-    if (largest_is_small)
-        for (unsigned int element = threadIdx.x; element < largest_size0; element += blockDim.x)
-            largest_part[element] = -2147483647 - 1;
     __shared__ int total_part[256];
     const bool total_is_small = total_size0 <= 256;
     if (total_is_small)
         for (unsigned int element = threadIdx.x; element < total_size0; element += blockDim.x)
             total_part[element] = 0;
+    __shared__ int largest_part[256];
+    const bool largest_is_small = largest_size0 <= 256;
+    if (largest_is_small)
+        for (unsigned int element = threadIdx.x; element < largest_size0; element += blockDim.x)
+            largest_part[element] = -2147483647 - 1;
     __syncthreads();
     for (unsigned int thread = blockIdx.x * blockDim.x + threadIdx.x; thread < (unsigned int)thread_count;
          thread += gridDim.x * blockDim.x) {
@@ -87,10 +87,10 @@ rowsum(
         warp_max_i32(&(largest_is_small ? largest_part : largest)[i], x_1);
     }
     __syncthreads();
-    if (largest_is_small)
-        for (unsigned int element = threadIdx.x; element < largest_size0; element += blockDim.x)
-            if (largest_part[element] != -2147483647 - 1) atomicMax(&largest[element], largest_part[element]);
     if (total_is_small)
         for (unsigned int element = threadIdx.x; element < total_size0; element += blockDim.x)
             if (total_part[element] != 0) atomicAdd(&total[element], total_part[element]);
+    if (largest_is_small)
+        for (unsigned int element = threadIdx.x; element < largest_size0; element += blockDim.x)
+            if (largest_part[element] != -2147483647 - 1) atomicMax(&largest[element], largest_part[element]);
 }

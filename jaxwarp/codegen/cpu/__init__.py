@@ -3,5 +3,6 @@
 from jaxwarp.codegen.cpu.compile import CpuCode as CpuCode
 from jaxwarp.codegen.cpu.compile import compile_cpu as compile_cpu
 from jaxwarp.codegen.cpu.compile import load_bitcode as load_bitcode
+from jaxwarp.codegen.cpu.compile import unload as unload
 from jaxwarp.codegen.cpu.run import launch as launch
 from jaxwarp.codegen.cpu.run import run_cpu as run_cpu

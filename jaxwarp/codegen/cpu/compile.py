@@ -166,7 +166,9 @@ def _llvm_version() -> str:
 
 
 def load_bitcode(payload: bytes, digest: str, symbol: str) -> int:
-    """The address of a function of a CPU payload, in machine code for this CPU. Thread-safe; stays loaded for good.
+    """The address of a function of a CPU payload, in machine code for this CPU. Thread-safe.
+
+    It stays loaded until `unload` is called with it.
 
     Args:
         payload: bitcode.
@@ -193,6 +195,11 @@ def load_bitcode(payload: bytes, digest: str, symbol: str) -> int:
     return address
 
 
+def unload(address: int) -> None:
+    """Frees the code that `load_bitcode` gave this address of. Nobody may run it any more."""
+    _linker().unload(address)
+
+
 def _identity(machine: Machine) -> tuple[str, ...]:
     return machine.triple, machine.cpu, machine.features, str(_OPTIMISATION), str(_SIMPLIFICATION)
 
@@ -204,7 +211,7 @@ class _Linker:
         self._jit = llvm.create_lljit_compiler(host().target_machine(), use_jit_link=True)
         self._lock = threading.Lock()
         self._names = (f"kernel{n}" for n in itertools.count())
-        self._loaded: list[llvm.ResourceTracker] = []  # as long as they live, so does the code
+        self._loaded: dict[int, llvm.ResourceTracker] = {}  # as long as they live, so does the code
 
     def link(self, code: bytes, symbol: str) -> int:
         with self._lock:
@@ -212,8 +219,13 @@ class _Linker:
             for name, address in _library_functions().items():
                 library.import_symbol(name, address)
             loaded = library.link(self._jit, next(self._names))
-            self._loaded.append(loaded)
-            return loaded[symbol]
+            address = loaded[symbol]
+            self._loaded[address] = loaded
+            return address
+
+    def unload(self, address: int) -> None:
+        with self._lock:
+            del self._loaded[address]
 
 
 @functools.cache

@@ -59,7 +59,7 @@ class Plan:
     """
 
     variables: dict[Atomic, tuple[Param, int]] = field(default_factory=dict)
-    warps: set[Atomic] = field(default_factory=set)
+    warps: dict[Atomic, None] = field(default_factory=dict)  # in order
 
     @property
     def shared(self) -> list[Param]:
@@ -86,7 +86,7 @@ def plan_reductions(kernel: Kernel, used: Iterable[Value]) -> Plan:
             if offset is not None and has_room:
                 plan.variables[op] = target
             elif not any(i in varying for i in op.indices):
-                plan.warps.add(op)
+                plan.warps[op] = None
     return plan
 
 

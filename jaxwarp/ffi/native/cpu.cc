@@ -1,8 +1,10 @@
 // The CPU handler: code images through a loader set once from Python, launches on XLA's thread pool without Python.
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "cpu_launch.h"
 #include "ieee.h"
@@ -17,29 +19,55 @@ using Loader = void* (*)(const char* payload, int64_t payload_size, const char* 
 
 std::atomic<Loader> loader{nullptr};
 
-// Code that has been loaded stays for the life of the process: an executable may be destroyed and rebuilt at any time.
+// Code lives as long as a launch holds it, and the last few pieces longer: an executable is often destroyed and built
+// again. Unloading is the loader's work and Python's, which a destructor must not enter; so addresses are put down in
+// `unused`, and the loader takes them when it is called next. It counts how often it has given an address out, and each
+// of those times ends in `unused` once: what another thread has just been given is not unloaded.
+constexpr size_t kKept = 64;
 struct Loaded {
   std::mutex mutex;
-  std::map<Digest, std::map<std::string, CpuFunction>> functions;
+  std::map<Digest, std::map<std::string, std::weak_ptr<const CpuCode>>> codes;
+  std::deque<std::shared_ptr<const CpuCode>> kept;
+  std::mutex unused_mutex;  // taken last
+  std::vector<void*> unused;
 };
 Loaded& LoadedImages() {
   static Loaded* loaded = new Loaded;  // never destroyed: XLA's threads may outlive static destructors
   return *loaded;
 }
 
+void PutDown(void* address) {
+  Loaded& loaded = LoadedImages();
+  std::lock_guard<std::mutex> lock(loaded.unused_mutex);
+  loaded.unused.push_back(address);
+}
+
+// The code, if it is loaded.
+std::shared_ptr<const CpuCode> Find(Loaded& loaded, const Digest& digest, const std::string& symbol) {
+  const auto found = loaded.codes.find(digest);
+  if (found == loaded.codes.end()) return nullptr;
+  const auto code = found->second.find(symbol);
+  return code == found->second.end() ? nullptr : code->second.lock();
+}
+
+// Forgets code that is gone, so that the table does not grow.
+void Sweep(Loaded& loaded) {
+  for (auto image = loaded.codes.begin(); image != loaded.codes.end();) {
+    auto& codes = image->second;
+    for (auto code = codes.begin(); code != codes.end();) code = code->second.expired() ? codes.erase(code) : ++code;
+    image = codes.empty() ? loaded.codes.erase(image) : ++image;
+  }
+}
+
 // The loader is entered without any lock of ours. Whoever holds a lock while he waits for Python's interpreter lock can
 // meet a thread that has the interpreter lock and waits for ours. So two threads that need the same image at the same
 // moment both go into the loader, and the Python side (library.py) lets one work and the other wait: a lock of Python's
 // gives up the interpreter lock while it waits.
-CpuFunction Load(const Image& image, const std::string& symbol) {
+std::shared_ptr<const CpuCode> Load(const Image& image, const std::string& symbol) {
   Loaded& loaded = LoadedImages();
   {
     std::lock_guard<std::mutex> lock(loaded.mutex);
-    const auto found = loaded.functions.find(image.digest);
-    if (found != loaded.functions.end()) {
-      const auto function = found->second.find(symbol);
-      if (function != found->second.end()) return function->second;
-    }
+    if (auto code = Find(loaded, image.digest, symbol)) return code;
   }
   const Loader load = loader.load(std::memory_order_acquire);
   if (load == nullptr) {
@@ -53,10 +81,20 @@ CpuFunction Load(const Image& image, const std::string& symbol) {
     throw Refusal(XLA_FFI_Error_Code_INTERNAL, "the code image could not be loaded: " +
                                                    std::string(error[0] != '\0' ? error : "the loader gave no reason"));
   }
+  // Whatever these hold ends after the lock is given up.
+  std::shared_ptr<const CpuCode> dropped, code = std::make_shared<CpuCode>(reinterpret_cast<CpuFunction>(address));
   std::lock_guard<std::mutex> lock(loaded.mutex);
-  auto [entry, fresh] = loaded.functions.try_emplace(image.digest);
+  if (auto other = Find(loaded, image.digest, symbol)) return other;  // another thread's, loaded meanwhile
+  Sweep(loaded);
+  auto [entry, fresh] = loaded.codes.try_emplace(image.digest);
   if (fresh) counters.images_loaded.fetch_add(1, std::memory_order_relaxed);
-  return entry->second.try_emplace(symbol, reinterpret_cast<CpuFunction>(address)).first->second;
+  entry->second[symbol] = code;
+  loaded.kept.push_back(code);
+  if (loaded.kept.size() > kKept) {
+    dropped = std::move(loaded.kept.front());
+    loaded.kept.pop_front();
+  }
+  return code;
 }
 
 struct CpuState {
@@ -123,9 +161,11 @@ void Clear(const Frame* frame, const XLA_FFI_Buffer& buffer) {
 
 }  // namespace
 
+CpuCode::~CpuCode() { PutDown(reinterpret_cast<void*>(function)); }
+
 CpuLaunch::CpuLaunch(const Attributes& attrs, const Attributes& images, const std::string& image, std::string& subject)
     : plan_(ParsePlan(attrs, Platform::kCpu, subject)),
-      function_(Load(ParseImage(images.String(image), Platform::kCpu), plan_.symbol)) {}
+      code_(Load(ParseImage(images.String(image), Platform::kCpu), plan_.symbol)) {}
 
 void CpuLaunch::Run(const Frame* frame) const {
   const Launch launch(plan_, frame);
@@ -133,7 +173,7 @@ void CpuLaunch::Run(const Frame* frame) const {
   if (launch.threads() == 0) return;
 
   const int64_t threads = launch.threads() <= plan_.grain ? 1 : PoolThreads(frame);
-  const CpuFunction function = function_;
+  const CpuFunction function = code_->function;
   void* const* buffers = launch.pointers();
   const int64_t* geometry = launch.geometry().data();
   if (threads > 1) {
@@ -156,6 +196,16 @@ void CpuLaunch::Run(const Frame* frame) const {
 
 JAXWARP_EXPORT void jaxwarp_set_loader(jaxwarp::Loader loader) {
   jaxwarp::loader.store(loader, std::memory_order_release);
+}
+
+// Moves up to `capacity` addresses of code that a launch held and holds no more; returns how many.
+JAXWARP_EXPORT int64_t jaxwarp_take_unused(void** addresses, int64_t capacity) {
+  jaxwarp::Loaded& loaded = jaxwarp::LoadedImages();
+  std::lock_guard<std::mutex> lock(loaded.unused_mutex);
+  const auto count = std::min<int64_t>(capacity, loaded.unused.size());
+  std::copy_n(loaded.unused.end() - count, count, addresses);
+  loaded.unused.resize(loaded.unused.size() - count);
+  return count;
 }
 
 JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_instantiate(XLA_FFI_CallFrame* frame) {

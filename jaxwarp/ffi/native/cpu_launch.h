@@ -1,6 +1,7 @@
 // One launch on the CPU.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "launch.h"
@@ -9,6 +10,14 @@ namespace jaxwarp {
 
 using CpuFunction = void (*)(void* const* buffers, const int64_t* geometry, int64_t row_begin, int64_t row_end,
                              int64_t col_begin, int64_t col_end);
+
+// Machine code that has been loaded. When the last launch that holds it is gone, it may be unloaded.
+struct CpuCode {
+  const CpuFunction function;
+  explicit CpuCode(CpuFunction function) : function(function) {}
+  CpuCode(const CpuCode&) = delete;
+  ~CpuCode();
+};
 
 class CpuLaunch {
  public:
@@ -22,7 +31,7 @@ class CpuLaunch {
 
  private:
   Plan plan_;
-  CpuFunction function_;
+  std::shared_ptr<const CpuCode> code_;
 };
 
 }  // namespace jaxwarp

@@ -4,8 +4,9 @@ import ctypes
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ def load_library() -> ctypes.CDLL:
         raise ImportError(f"jaxwarp's native library {path} cannot be loaded: {error}") from error
     library.jaxwarp_set_loader.argtypes = [_LOADER_TYPE]
     library.jaxwarp_set_loader.restype = None
+    library.jaxwarp_take_unused.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64]
+    library.jaxwarp_take_unused.restype = ctypes.c_int64
     library.jaxwarp_counter.argtypes = [ctypes.c_char_p]
     library.jaxwarp_counter.restype = ctypes.c_int64
     return library
@@ -78,34 +81,73 @@ def counter(name: str) -> int:
     return value
 
 
+def take_unused() -> list[int]:
+    """Addresses of code that launches held and hold no more, once for each time the loader gave one out."""
+    addresses = (ctypes.c_void_p * 256)()
+    taken: list[int] = []
+    while count := load_library().jaxwarp_take_unused(addresses, len(addresses)):
+        taken += [address for address in addresses[:count] if address]
+    return taken
+
+
+@dataclass
+class _Given:
+    """What the loader was asked for, and how often that was given out and not yet put down."""
+
+    address: Future[int]
+    times: int = 0
+
+
 class LoadOnce:
-    """Calls the loader once per (digest, symbol), on whichever of XLA's threads asks first.
+    """Calls the loader once per (digest, symbol), on whichever of XLA's threads asks first; `unloader` when code that
+    was given out is of use to nobody.
 
     The others wait here, in Python, because a lock of Python's gives up the interpreter lock while it waits: were they
     to wait in C++, a thread that holds the interpreter lock could keep the loading thread from ever getting it.
     """
 
-    def __init__(self, loader: Loader):
-        self.loader = loader
+    def __init__(self, loader: Loader, unloader: Callable[[int], None]):
+        self.loader, self.unloader = loader, unloader
         self._lock = threading.Lock()
-        self._results: dict[tuple[str, str], Future[int]] = {}
+        self._given: dict[tuple[str, str], _Given] = {}
+        self._keys: dict[int, tuple[str, str]] = {}
 
     def __call__(self, payload: Callable[[], bytes], digest: str, symbol: str) -> int:
+        self.put_down(take_unused())
         key = digest, symbol
         with self._lock:
-            result = self._results.get(key)
-            is_mine = result is None
-            if result is None:
-                result = self._results[key] = Future()
+            given = self._given.get(key)
+            is_mine = given is None
+            if given is None:
+                given = self._given[key] = _Given(Future())
+            given.times += 1
         if is_mine:
             try:
-                result.set_result(self.loader(payload(), digest, symbol))
+                address = self.loader(payload(), digest, symbol)
+                with self._lock:
+                    self._keys[address] = key
+                given.address.set_result(address)
             except BaseException as error:
                 # A later program may try again: the cause (a full disk, an interrupt) may be gone by then.
                 with self._lock:
-                    del self._results[key]
-                result.set_exception(error)
-        return result.result()
+                    del self._given[key]
+                given.address.set_exception(error)
+        return given.address.result()
+
+    def put_down(self, addresses: Sequence[int]) -> None:
+        """Each was given out once, and is put down once."""
+        unused: list[int] = []
+        with self._lock:
+            for address in addresses:
+                key = self._keys.get(address)
+                if key is None:  # of another loader
+                    continue
+                self._given[key].times -= 1
+                if self._given[key].times == 0:
+                    del self._given[key], self._keys[address]
+                    unused.append(address)
+        for address in unused:
+            self.unloader(address)
 
 
 def _make_callback(load: LoadOnce) -> Any:
@@ -125,21 +167,22 @@ _load: LoadOnce | None = None
 _callback: Any = None  # C++ holds its address, so it lives as long as the process
 
 
-def register(loader: Loader) -> None:
+def register(loader: Loader, unloader: Callable[[int], None]) -> None:
     """Registers the handlers of `jaxwarp_launch` and `jaxwarp_program` with JAX, for the CPU and for CUDA.
 
-    A second call only replaces the loader.
+    A second call only replaces the two functions.
 
     Args:
         loader: makes machine code of a CPU payload. Its exceptions become the text of an XLA error.
+        unloader: takes an address that the loader gave.
     """
     global _load, _callback
     library = load_library()
     with _registration_lock:
         if _load is not None:
-            _load.loader = loader
+            _load.loader, _load.unloader = loader, unloader
             return
-        _load = LoadOnce(loader)
+        _load = LoadOnce(loader, unloader)
         _callback = _make_callback(_load)
         library.jaxwarp_set_loader(_callback)
         for platform, stages in _STAGES.items():
