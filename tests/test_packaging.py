@@ -21,6 +21,7 @@ HANDLERS = {
     "jaxwarp_cuda_program_initialize",
     "jaxwarp_cuda_program_execute",
     "jaxwarp_set_loader",
+    "jaxwarp_take_unused",
     "jaxwarp_counter",
 }
 
