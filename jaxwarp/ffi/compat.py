@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.core
 from jax._src import array as _array
+from jax._src import core as _core
 from jax._src import dispatch as _dispatch
 from jax._src import effects as _effects
 from jax._src import source_info_util as _source_info_util
@@ -33,6 +34,11 @@ def has_started() -> bool:
 
 # The line that profiles and HLO show for a launch is the user's, not ours.
 _source_info_util.register_exclusion(os.path.dirname(__file__))
+
+
+def trace_state() -> Any:
+    """Whom operations go to here: the program that runs, or the function that JAX traces. Compared with `==`."""
+    return _core.get_opaque_trace_state()
 
 
 class LaunchEffect(_effects.Effect):

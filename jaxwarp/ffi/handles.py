@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError
+from jaxwarp.ffi import compat
 from jaxwarp.ffi.arguments import Given, describe
 from jaxwarp.types import Array, Element, element_scalar, element_shape
 
@@ -28,6 +29,7 @@ class ArrayHandle:
         self.type = type_
         self.is_writable = is_writable
         self._value = value
+        self._made_in = compat.trace_state()
 
     @property
     def value(self) -> jax.Array:
@@ -45,7 +47,9 @@ class ArrayHandle:
         self._value = value
 
     def require_writable(self, what: str) -> None:
-        """Inputs are values of the caller's."""
+        """Inputs are values of the caller's. And JAX traces the body of a loop once, however often it runs."""
+        if self.root._made_in != compat.trace_state():
+            raise inside_traced(f"array '{self.root.name}'", what)
         if not self.root.is_writable:
             raise KernelTypeError(
                 f"array '{self.root.name}' is an input and cannot be {what}",
@@ -154,6 +158,15 @@ class ArrayHandle:
 
     __array__ = numpy
     list = numpy
+
+
+def inside_traced(label: str, what: str) -> KernelTypeError:
+    """What to say where a function that JAX traces has an effect on what is outside of it."""
+    return KernelTypeError(
+        f"{label} cannot be {what} in a function that JAX traces inside of the one that has the array (the body of a"
+        " loop, a branch, jit, vmap): that runs once, when it is traced",
+        hint="use Python's for and if, or let the traced function return a value and assign it to the array outside",
+    )
 
 
 class _View(ArrayHandle):

@@ -55,7 +55,7 @@ def launch_now(scope: Scope, kernel: Any, dim: Any, given: Sequence[Any], block_
     values = [_Given(scope, g) for g in given]
     extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
     plan = _plan(kernel, tuple(v.describe() for v in values), extents)
-    _require_writable(plan, values)
+    _require_writable(scope, plan, values)
     block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
     if 0 in plan.grid:
         return
@@ -108,7 +108,7 @@ def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) ->
     return region
 
 
-def _require_writable(plan: _Plan, values: Sequence[_Given]) -> None:
+def _require_writable(scope: Scope, plan: _Plan, values: Sequence[_Given]) -> None:
     """What the kernel writes must be memory that may be written, and no other argument may overlap it."""
     arguments = plan.arguments
     for i, line in plan.written.items():
@@ -116,8 +116,9 @@ def _require_writable(plan: _Plan, values: Sequence[_Given]) -> None:
         if region is None:
             kind = type(values[i].value).__name__
             raise KernelTypeError(f"{where}: expected an array in the memory of the call, got {kind}", line)
+        array = values[i].array
+        scope.require_untraced(arguments[i].where if array is None else array.label, "written by the kernel")
         if not values[i].is_writable:
-            array = values[i].array
             if isinstance(array, LiveArray):
                 array.require_writable(f"written by kernel {arguments[i].kernel}")
             what = "a read-only array" if array is None else f"{array.label}, an input of the callback"

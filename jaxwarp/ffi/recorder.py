@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError
+from jaxwarp.ffi import compat
 from jaxwarp.ffi.arguments import Given
 from jaxwarp.ffi.graph import bind_graph
 from jaxwarp.ffi.handles import ArrayHandle, as_value_in_trees, filled, require_index
@@ -37,6 +38,7 @@ class RecordedArray(ArrayHandle):
         self.name, self.type, self.view, self.is_writable = name, type_, view, is_writable
         self.recorder = recorder
         self._root: ArrayHandle = self
+        self._made_in = compat.trace_state()
 
     @property
     def value(self) -> NoReturn:

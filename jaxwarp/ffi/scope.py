@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.errors import KernelValueError
+from jaxwarp.ffi import compat
+from jaxwarp.ffi.handles import inside_traced
 from jaxwarp.ffi.lowering import prepared
 from jaxwarp.ffi.region import Region, array_region
 from jaxwarp.ir.nodes import Kernel
@@ -32,6 +34,7 @@ class Scope:
         self.what, self.device_ordinal = what, device_ordinal
         self.title = ""  # of the call, for its errors
         self._is_open = True
+        self._made_in = compat.trace_state()
         self._leases: list[tuple[str, weakref.ref[Any]]] = []
 
     def require_open(self, name: str) -> None:
@@ -41,6 +44,11 @@ class Scope:
                 f"{name} is used after its {self.what} has returned",
                 hint="its memory lasts as long as the call; keep a copy: np.array(...)",
             )
+
+    def require_untraced(self, label: str, what: str) -> None:
+        """A function that JAX traces during the call has no part in it."""
+        if self._made_in != compat.trace_state():
+            raise inside_traced(label, what)
 
     def close(self) -> None:
         """The call is over."""
