@@ -66,7 +66,7 @@ def main_body(kernel: Kernel, machine: Machine) -> MainBody:
     for line in text[text.index(f"\n{code.symbol}:") :].splitlines():
         if separate := _SEPARATE.match(line):
             name = separate.group(1) or ""
-            block = [] if name.split(".")[0] in labels else None
+            block = [] if name.split(".")[0] in labels and "preheader" not in name else None
             if block is not None:
                 found.append((name, block))
         elif line.startswith(".Lfunc_end"):

@@ -41,10 +41,11 @@ class RowSum:
     """Partial results of an atomic, one per lane, and the address they are for; see private.py.
 
     They are memory of the function's frame here, which LLVM keeps in registers. The address is null until some thread
-    has come by: one that none reaches may lie outside the array.
+    has come by: one that none reaches may lie outside the array. `is_own`: the element is that of one row.
     """
 
-    def __init__(self, many: VectorBuilder, op: Atomic):
+    def __init__(self, many: VectorBuilder, op: Atomic, is_own: bool):
+        self.is_own = is_own
         self.many = many
         self.function = many.function
         self.kind = op.kind
@@ -74,8 +75,8 @@ class RowSum:
             return ops.intrinsic(sign + self.kind, self.dtype, [(self.dtype, a), (self.dtype, b)])
         return ops.inst(f"{'fadd' if self.dtype.is_float else self.kind} {ops.type(self.dtype)} {a}, {b}")
 
-    def finish(self) -> None:
-        """At the end of a row."""
+    def finish(self, is_whole_row: str) -> None:
+        """At the end of a row; `is_whole_row`: are all of its threads those of this call?"""
         function, one = self.function, VectorBuilder(1, self.many.function)
         pointer = function.inst(f"load ptr, ptr {self.address}")
         reached, after = function.new_label("reached"), function.new_label("gathered")
@@ -84,6 +85,16 @@ class RowSum:
         total = sum_of_lanes(
             self.many, self.dtype, function.inst(f"load {self.vector}, ptr {self.partial}"), self.combine
         )
+        if self.is_own:
+            alone, shared = function.new_label("alone"), function.new_label("shared")
+            function.line(f"br i1 {is_whole_row}, label %{alone}, label %{shared}")
+            function.open(alone)
+            type_ = one.type(self.dtype)
+            old = function.inst(f"load {type_}, ptr {pointer}, align {self.dtype.bytes}")
+            new = self.combine(one, old, total)
+            function.line(f"store {type_} {new}, ptr {pointer}, align {self.dtype.bytes}")
+            function.line(f"br label %{after}")
+            function.open(shared)
         _atomic(one, self.kind, self.dtype, pointer, [total])
         function.line(f"br label %{after}")
         function.open(after)

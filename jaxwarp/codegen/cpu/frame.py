@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jaxwarp.codegen.cpu.builder import memory_type
 from jaxwarp.codegen.cpu.target import Machine
-from jaxwarp.ir.nodes import Atomic, Kernel, Param
+from jaxwarp.ir.nodes import Atomic, Kernel, Param, Store, walk
 
 if TYPE_CHECKING:
     from jaxwarp.codegen.cpu.atomics import RowSum
@@ -40,6 +40,9 @@ class Frame:
         self._strides: dict[tuple[Param, int], int | str] = {}
         self._numbers = {p: i for i, p in enumerate((*kernel.params, *kernel.locals))}
         self._locals = frozenset(kernel.locals)
+        self._written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
+        self._scalars: set[str] = set()
+        self._whole_row = self._last_chunk = ""
 
     @property
     def geometry(self) -> tuple[tuple[int, int], ...]:
@@ -66,6 +69,20 @@ class Frame:
     def lane_step(self, param: Param) -> int:
         """Elements from one lane's array to the next one's: 0 for what all threads share."""
         return 1 if self.is_local(param) and self.width > 1 else 0
+
+    def scalar(self, param: Param) -> str | None:
+        """The operand of an argument by value that nothing writes to, as memory holds it; None for all else.
+
+        Read once: LLVM, which knows nothing of aliasing, would read it anew after every store.
+        """
+        if param.rank or param in self._written or self.is_local(param):
+            return None
+        name = f"%a{self._numbers[param]}"
+        if name not in self._scalars:
+            self._scalars.add(name)
+            pointer, type_ = self.pointer(param), memory_type(param.dtype)
+            self.lines.append(f"  {name} = load {type_}, ptr {pointer}, align {param.dtype.bytes}")
+        return name
 
     def extent(self, param: Param, axis: int) -> int | str:
         """An extent: a Python integer where it is static, else an i64 operand."""
@@ -99,6 +116,26 @@ class Frame:
         name = f"%s{self._numbers[param]}.{axis}"
         self.lines.append(f"  {name} = mul i64 {inner}, {extent}")
         return name
+
+    @property
+    def is_whole_row(self) -> str:
+        """An i1 operand: does this call of the function run whole rows of threads?"""
+        if not self._whole_row:
+            self._whole_row, extent = "%whole", self.grid_extent(self.kernel.grid_rank - 1)
+            self.lines += [
+                "  %whole.first = icmp eq i64 %col_begin, 0",
+                f"  %whole.last = icmp eq i64 %col_end, {extent}",
+                "  %whole = and i1 %whole.first, %whole.last",
+            ]
+        return self._whole_row
+
+    @property
+    def last_chunk(self) -> str:
+        """The last column that a whole chunk may begin at, i64."""
+        if not self._last_chunk:
+            self._last_chunk = "%last_chunk"
+            self.lines.append(f"  %last_chunk = sub i64 %col_end, {self.width}")
+        return self._last_chunk
 
     def _entry(self, source: int, axis: int) -> str:
         name = self._geometry.get((source, axis))

@@ -32,11 +32,16 @@ class Loop:
         self.function.lines.append("")
         return name
 
-    def close(self, nexts: Sequence[str], metadata: str = "") -> None:
-        """Jumps back to the header with the phis' next values, in the order of their making."""
+    def close(self, nexts: Sequence[str], metadata: str = "", branch: str = "") -> None:
+        """Jumps back to the header with the phis' next values, in the order of their making.
+
+        With `branch`, a condition and the label of another block ("%v1, label %past"), only if the condition holds.
+        """
         for (line, text), value in zip(self.open_phis, nexts, strict=True):
             self.function.lines[line] = f"{text}, [ {value}, %{self.function.label} ]"
-        self.function.line(f"br label %{self.header}{metadata}")
+        condition, _, past = branch.partition(", ")
+        target = f"i1 {condition}, label %{self.header}, {past}" if branch else f"label %{self.header}"
+        self.function.line(f"br {target}{metadata}")
 
 
 class RunningLanes:

@@ -189,6 +189,10 @@ def element_pointers(lanes: Lanes, place: Place) -> str:
 
 def emit_load(lanes: Lanes, op: Load) -> None:
     """Binds the result of a load."""
+    known = lanes.frame.scalar(op.param)
+    if known is not None and lanes.strides.is_scalar(op.result):
+        lanes.bind(op.result, from_memory(lanes, op.result.type, known, scalar=True))
+        return
     place = locate(lanes, op.param, op.indices)
     is_scalar = lanes.strides.is_scalar(op.result)
     raw = _load_scalar(lanes, place) if is_scalar else _load_vector(lanes, place, op)

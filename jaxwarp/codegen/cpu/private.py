@@ -11,7 +11,9 @@ would beside an atomic.
 Row sums. Where an array is only ever updated by atomics of one kind whose old values nobody reads, and the address
 depends on nothing that differs within a row of threads, lanes combine their values in a vector of partial results,
 which are combined with each other, and with memory, once, at the end of the row. The order of additions of floats is
-then not that of the threads (it never was, of threads in parallel); all else has the same result in every order.
+then not that of the threads (it never was, of threads in parallel); all else has the same result in every order. Where
+the element is of that row only, and one call of the function runs all of the row, that need not be atomic either: an
+atomic lets no load of the next row begin before it is done.
 """
 
 from __future__ import annotations
@@ -85,6 +87,18 @@ def row_sums(kernel: Kernel, used: frozenset[Value] | set[Value]) -> Sequence[At
             if op.result not in used and _gathers(op) and all(i in same for i in op.indices):
                 found[param].append(op)
     return [op for ops in found.values() for op in ops]
+
+
+def own_rows(kernel: Kernel, ops: Sequence[Atomic]) -> set[Atomic]:
+    """Those of `row_sums` whose element is that of one row of threads: no other row's atomic can meet theirs."""
+    effects, constants = analyze(kernel), _constants(kernel)
+    rows = [None] * (kernel.grid_rank - 1) + [1]
+    found: set[Atomic] = set()
+    for op in ops:
+        places = {_place(other, constants) for other in effects[op.param].atomics}
+        if len(places) == 1 and effects.injective(op, rows):
+            found.add(op)
+    return found
 
 
 def _gathers(op: Atomic) -> bool:
