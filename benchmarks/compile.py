@@ -69,7 +69,7 @@ def stages(made: Any) -> dict[str, float]:
     lap("frontend")
     prepared = prepare(ir)
     lap("passes")
-    code = emit_function(prepared, choose_width(prepared))
+    code = emit_function(prepared, choose_width(prepared), host())
     lap("emission")
     bitcode = cpu._assemble(code.text, ir.name)
     lap("bitcode")

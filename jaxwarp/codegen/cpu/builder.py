@@ -24,6 +24,7 @@ LIBM_ATTRIBUTES = "#1"
 
 
 FRAME_ALIGN = 16  # of memory in the function's frame
+_SELDOM_BITS = 256  # of the vectors of functions that are seldom called
 
 
 def scalar_type(dtype: Scalar) -> str:
@@ -216,20 +217,45 @@ class VectorBuilder:
         The formula becomes a function of the module, of `dtype` operands and result, that all uses share.
         """
         function, vector = self.function, self.type(dtype)
-        symbol = f"{name}.{self._suffix(dtype)}"
+        # As wide as a register: half as much code where the vectors are two, and one function for both bodies.
+        part = VectorBuilder(min(self.width, _SELDOM_BITS // dtype.bits), function)
+        symbol = f"{name}.{part._suffix(dtype)}"
         if symbol not in function.helpers:
-            function.helpers[symbol] = self._helper(symbol, vector, len(operands), formula)
+            function.helpers[symbol] = part._helper(symbol, part.type(dtype), len(operands), formula)
         before, slow, after = function.label, function.new_label("seldom"), function.new_label("mostly")
         bits = f"i{self.width}"
         mask = condition if self.width == 1 else self.inst(f"bitcast {self.mask_type} {condition} to {bits}")
         function.line(f"br i1 {self.inst(f'icmp ne {bits} {mask}, 0')}, label %{slow}, label %{after}, !prof !3")
         function.open(slow)
-        arguments = ", ".join(f"{vector} {x}" for x in operands)
-        found = self.inst(f"call {vector} @{symbol}({arguments})")
-        found = self.select(condition, vector, found, other)
+        found: list[str] = []
+        for start in range(0, self.width, part.width):
+            pieces = [self.piece(scalar_type(dtype), x, start, part.width) for x in operands]
+            arguments = ", ".join(f"{part.type(dtype)} {x}" for x in pieces)
+            found.append(self.inst(f"call {part.type(dtype)} @{symbol}({arguments})"))
+        value = self.select(condition, vector, self.joined(scalar_type(dtype), found), other)
         function.line(f"br label %{after}")
         function.open(after)
-        return self.inst(f"phi {vector} [ {other}, %{before} ], [ {found}, %{slow} ]")
+        return self.inst(f"phi {vector} [ {other}, %{before} ], [ {value}, %{slow} ]")
+
+    def piece(self, llvm_type: str, vector: str, start: int, length: int) -> str:
+        """`length` lanes of a vector, from a lane on."""
+        if length == self.width:
+            return vector
+        wide = self.wide(llvm_type)
+        order = ", ".join(f"i32 {i}" for i in range(start, start + length))
+        return self.inst(f"shufflevector {wide} {vector}, {wide} poison, <{length} x i32> <{order}>")
+
+    def joined(self, llvm_type: str, pieces: Sequence[str]) -> str:
+        """The vector that consists of equal pieces, a power of two of them."""
+        length = self.width // len(pieces)
+        while len(pieces) > 1:
+            part, order = f"<{length} x {llvm_type}>", ", ".join(f"i32 {i}" for i in range(2 * length))
+            pieces = [
+                self.inst(f"shufflevector {part} {low}, {part} {high}, <{2 * length} x i32> <{order}>")
+                for low, high in zip(pieces[::2], pieces[1::2], strict=True)
+            ]
+            length *= 2
+        return pieces[0]
 
     def _helper(
         self, symbol: str, vector: str, count: int, formula: Callable[[VectorBuilder, Sequence[str]], str]

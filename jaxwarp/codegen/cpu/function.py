@@ -3,6 +3,9 @@
 for each row: thread indices of the outer axes
   for each chunk of W columns, all lanes on: the unmasked body
   for what is left of the columns: the masked body
+
+The masked body runs seldom, so it is as narrow as a register: half as much code for LLVM to make where W is two. It is
+run as often as it takes.
 """
 
 from __future__ import annotations
@@ -97,6 +100,9 @@ class _Writer:
             for param, ops in summed_arrays(kernel, self.strides, self.frame.sums, width).items():
                 self.frame.element_sums |= dict.fromkeys(ops, ElementSums(self.frame, many, param))
         self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
+        # Partial sums are as wide as the unmasked body.
+        keeps_sums = self.frame.sums or self.frame.element_sums
+        self.rest_width = width if keeps_sums else min(width, _register_lanes(kernel, machine))
 
     def rows(self) -> None:
         function = self.function
@@ -175,7 +181,7 @@ class _Writer:
         is_more = function.inst(f"icmp slt i64 {column}, %col_end")
         function.line(f"br i1 {is_more}, label %partial, label %past")
         function.open("partial")
-        self.body(outer, column, self.strides, self.column_mask(column))
+        self.masked(outer, column, "%col_end")
         function.line("br label %past")
 
     def chunks(self, outer: list[str]) -> None:
@@ -198,26 +204,47 @@ class _Writer:
             is_more = function.inst(f"icmp slt i64 {column}, %col_end")
             function.line(f"br i1 {is_more}, label %partial, label %past")
             function.open("partial")
-            self.body(outer, column, self.strides, self.column_mask(column))
+            function.declare("declare i64 @llvm.smin.i64(i64, i64)")
+            self.masked(outer, column, function.inst(f"call i64 @llvm.smin.i64(i64 {end}, i64 %col_end)"))
             function.line("br label %following")
         else:
             function.line("br label %past")
         function.open("following")
         loop.close([end], _NO_UNROLLING)
 
+    def masked(self, outer: list[str], column: str, end: str) -> None:
+        """The masked body, on the columns up to `end`: one at least, a chunk at most."""
+        function = self.function
+        if self.rest_width == self.width:
+            self.body(outer, column, self.strides, self.column_mask(column))
+            return
+        loop = Loop(function, "part")
+        at = loop.phi("i64", column)
+        self.body(outer, at, self.strides, self.column_mask(at))
+        following = function.inst(f"add i64 {at}, {self.rest_width}")
+        is_more = function.inst(f"icmp slt i64 {following}, {end}")
+        loop.close([following], _NO_UNROLLING, f"{is_more}, label %parts_done")
+        function.open("parts_done")
+
     def column_mask(self, column: str) -> str:
-        """The lanes below the end of the columns."""
-        function, lanes = self.function, self.lanes(self.strides, None)
+        """The lanes of the masked body that are below the end of the columns."""
+        function, lanes = self.function, self.lanes(self.strides, None, self.rest_width)
         left = function.inst(f"sub i64 %col_end, {column}")
         function.declare("declare i64 @llvm.smin.i64(i64, i64)")
-        left = function.inst(f"call i64 @llvm.smin.i64(i64 {left}, i64 {self.width})")
+        left = function.inst(f"call i64 @llvm.smin.i64(i64 {left}, i64 {self.rest_width})")
         left = function.inst(f"trunc i64 {left} to i32")
         vector = lanes.many.wide("i32")
         return function.inst(f"icmp ult {vector} {lanes.lane_numbers(32)}, {lanes.splat('i32', left)}")
 
-    def lanes(self, strides: Strides, mask: str | None) -> Lanes:
-        return Lanes(self.frame, self.streaming, strides, mask)
+    def lanes(self, strides: Strides, mask: str | None, width: int | None = None) -> Lanes:
+        return Lanes(self.frame, self.streaming, strides, mask, width)
 
     def body(self, outer: list[str], column: str, strides: Strides, mask: str | None) -> None:
         choices = self.interior.choices if self.interior is not None and mask is None else {}
-        Emitter(self.lanes(strides, mask), [*outer, column], choices).block(self.kernel.body)
+        width = None if mask is None else self.rest_width
+        Emitter(self.lanes(strides, mask, width), [*outer, column], choices).block(self.kernel.body)
+
+
+def _register_lanes(kernel: Kernel, machine: Machine) -> int:
+    """How many of the widest elements that the kernel reads or writes fit a vector register."""
+    return machine.vector_bits // max((p.dtype.bits for p in kernel.params if p.dtype.bits > 32), default=32)

@@ -27,6 +27,7 @@ class Lanes:
     """Operands of the IR's values in the code written so far.
 
     Attributes:
+        width: how many there are: those of the launch function, or fewer.
         one, many: builders of scalar and of vector operations.
         streaming: of stores.
         widened: i64 operands that equal scalars of other types.
@@ -34,11 +35,13 @@ class Lanes:
         is_rest: whether this is the body for chunks of which some lanes are off, which runs seldom.
     """
 
-    def __init__(self, frame: Frame, streaming: Streaming, strides: Strides, mask: str | None):
+    def __init__(
+        self, frame: Frame, streaming: Streaming, strides: Strides, mask: str | None, width: int | None = None
+    ):
         self.frame = frame
         self.streaming = streaming
         self.function = function = streaming.function
-        self.width = width = frame.width
+        self.width = width = width or frame.width
         self.strides = strides
         self.mask = mask
         self.is_rest = mask is not None

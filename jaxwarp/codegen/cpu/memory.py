@@ -14,15 +14,15 @@ Each lane has the arrays that are a thread's own for itself; their lanes are adj
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jaxwarp.codegen.cpu.builder import memory_type
+from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, memory_type
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.ir.nodes import Load, Param, Store, Value
 from jaxwarp.types import Scalar, bool_, int32
 
 # Without instructions for them, a gather or scatter under a mask is a branch for every lane: much code. The body that
-# runs seldom calls functions for them, of names that start so, which are inlined only where there are instructions.
+# runs seldom calls functions for them. Where there are instructions, those are inlined: names that start so.
 HELPER_PREFIX = "lanes."
 
 # Wide accesses to more components than this cost more in shuffles than gathers do: measured, matrices of 3 by 3 gain a
@@ -137,7 +137,7 @@ class _Locator:
         """The varying part. 32 bits are enough where no valid offset needs more; others may wrap, they are not used."""
         count = self.lanes.frame.element_count(self.param)
         if count is not None and self.lanes.frame.is_local(self.param):
-            count *= self.lanes.width
+            count *= self.lanes.frame.width
         (first, unit), is_single = self.vectors[0], len(self.vectors) == 1
         small = (count is not None and count < 1 << 31) or (is_single and unit == 1 and first.type is int32)
         bits = 32 if small else 64
@@ -243,12 +243,54 @@ def _gather(lanes: Lanes, place: Place) -> str:
 
     if not lanes.is_rest:
         return lanes.function.inst(call(at, mask))
-    helper = f"{HELPER_PREFIX}gather.{_suffix(lanes, type_)}"
+    suffix = _suffix(lanes, type_)
+    if lanes.frame.machine.has_gather:
+        helper, body = f"{HELPER_PREFIX}gather.{suffix}", f"  %found = {call('%at', '%mask')}\n  ret {wide} %found"
+    else:
+        helper, body = f"each.gather.{suffix}", _gather_lanes(lanes, type_, place.dtype.bytes)
     lanes.function.helpers[helper] = (
-        f"define internal {wide} @{helper}({pointers} %at, {mask_type} %mask) #2 {{\n"
-        f"  %found = {call('%at', '%mask')}\n  ret {wide} %found\n}}"
+        f"define internal {wide} @{helper}({pointers} %at, {mask_type} %mask) #2 {{\n{body}\n}}"
     )
     return lanes.function.inst(f"call {wide} @{helper}({pointers} {at}, {mask_type} {mask}) #2")
+
+
+def _gather_lanes(lanes: Lanes, type_: str, align: int) -> str:
+    """The body of a function that loads from `%at` where `%mask` is set: zeros come from memory that has one."""
+    builder = VectorBuilder(lanes.width)
+    inst, wide = builder.inst, builder.wide(type_)
+    nothing = builder.function.alloca(type_)
+    builder.function.line(f"store {type_} zeroinitializer, ptr {nothing}, align {align}")
+    vector = "poison"
+    for lane, pointer in enumerate(_pointers_or(lanes, builder, nothing)):
+        element = inst(f"load {type_}, ptr {pointer}, align {align}")
+        vector = inst(f"insertelement {wide} {vector}, {type_} {element}, i32 {lane}")
+    return _body(lanes, builder.function, f"ret {wide} {vector}")
+
+
+def _scatter_lanes(lanes: Lanes, type_: str, align: int) -> str:
+    """The body of a function that stores `%value` to `%at` where `%mask` is set, in the order of lanes; the rest is
+    stored where nobody reads it."""
+    builder = VectorBuilder(lanes.width)
+    inst, wide = builder.inst, builder.wide(type_)
+    nowhere = builder.function.alloca(type_)
+    for lane, pointer in enumerate(_pointers_or(lanes, builder, nowhere)):
+        element = inst(f"extractelement {wide} %value, i32 {lane}")
+        builder.function.line(f"store {type_} {element}, ptr {pointer}, align {align}")
+    return _body(lanes, builder.function, "ret void")
+
+
+def _pointers_or(lanes: Lanes, builder: VectorBuilder, other: str) -> list[str]:
+    """The pointers of `%at`, but `other` for lanes that are off in `%mask`."""
+    wide = builder.wide("ptr")
+    first = builder.inst(f"insertelement {wide} poison, ptr {other}, i32 0")
+    others = builder.inst(f"shufflevector {wide} {first}, {wide} poison, <{lanes.width} x i32> zeroinitializer")
+    chosen = builder.select("%mask", wide, "%at", others)
+    return [builder.inst(f"extractelement {wide} {chosen}, i32 {lane}") for lane in range(lanes.width)]
+
+
+def _body(lanes: Lanes, inner: FunctionText, end: str) -> str:
+    lanes.function.declarations.update(inner.declarations)
+    return "\n".join(("entry:", *inner.allocas, *inner.lines, f"  {end}"))
 
 
 def _load_each(lanes: Lanes, place: Place, type_: str) -> str:
@@ -392,7 +434,7 @@ def last_lane(lanes: Lanes) -> str:
 def _store_adjacent(lanes: Lanes, place: Place, param: Param, pointer: str, value: str, mask: str | None) -> None:
     type_, align = memory_type(place.dtype), place.dtype.bytes
     wide = lanes.many.wide(type_)
-    if mask is None and lanes.streaming.store(param, wide, value, pointer, lanes.width * align):
+    if mask is None and lanes.streaming.store(param, wide, [(value, pointer)], lanes.width * align):
         return
     if mask is None:
         lanes.function.line(f"store {wide} {value}, ptr {pointer}, align {align}")
@@ -416,10 +458,13 @@ def _scatter(lanes: Lanes, place: Place, value: str) -> None:
     if not lanes.is_rest:
         lanes.function.line(call(value, at, mask))
         return
-    helper = f"{HELPER_PREFIX}scatter.{_suffix(lanes, type_)}"
+    suffix = _suffix(lanes, type_)
+    if lanes.frame.machine.has_gather:
+        helper, body = f"{HELPER_PREFIX}scatter.{suffix}", f"  {call('%value', '%at', '%mask')}\n  ret void"
+    else:
+        helper, body = f"each.scatter.{suffix}", _scatter_lanes(lanes, type_, align)
     lanes.function.helpers[helper] = (
-        f"define internal void @{helper}({wide} %value, {pointers} %at, {mask_type} %mask) #2 {{\n"
-        f"  {call('%value', '%at', '%mask')}\n  ret void\n}}"
+        f"define internal void @{helper}({wide} %value, {pointers} %at, {mask_type} %mask) #2 {{\n{body}\n}}"
     )
     lanes.function.line(f"call void @{helper}({wide} {value}, {pointers} {at}, {mask_type} {mask}) #2")
 
@@ -449,12 +494,20 @@ def emit_store_group(lanes: Lanes, ops: Sequence[Store]) -> None:
         pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
         parts = [_concatenate(lanes, type_, lanes_each, pair) for pair in pairs]
         lanes_each *= 2
-    order = ", ".join(f"i32 {component * width + lane}" for lane in range(width) for component in range(size))
-    joined, wide = f"<{lanes_each} x {type_}>", f"<{size * width} x {type_}>"
-    mixed = lanes.function.inst(f"shufflevector {joined} {parts[0]}, {joined} poison, <{size * width} x i32> <{order}>")
     pointer, align = element_pointer(lanes, place), place.dtype.bytes
-    if not lanes.streaming.store(ops[0].param, wide, mixed, pointer, size * width * align):
-        lanes.function.line(f"store {wide} {mixed}, ptr {pointer}, align {align}")
+    # A vector whose length is no power of two would pass from block to block element by element.
+    pieces = 1 if size & (size - 1) == 0 else size
+    order = [component * width + lane for lane in range(width) for component in range(size)]
+    each = size * width // pieces
+    joined, wide = f"<{lanes_each} x {type_}>", f"<{each} x {type_}>"
+    stored: list[tuple[str, str]] = []
+    for start in range(0, size * width, each):
+        mask = ", ".join(f"i32 {i}" for i in order[start : start + each])
+        mixed = f"shufflevector {joined} {parts[0]}, {joined} poison, <{each} x i32> <{mask}>"
+        stored.append((lanes.function.inst(mixed), element_pointer(lanes, replace(place, pointer=pointer), start)))
+    if not lanes.streaming.store(ops[0].param, wide, stored, each * align):
+        for mixed, at in stored:
+            lanes.function.line(f"store {wide} {mixed}, ptr {at}, align {align}")
 
 
 def _concatenate(lanes: Lanes, type_: str, length: int, pair: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ The last two are one test of the address against a mask of a launch: 63, or all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 
 from jaxwarp.codegen.cpu.builder import FunctionText
 from jaxwarp.codegen.cpu.frame import Frame
@@ -21,6 +21,7 @@ from jaxwarp.ir.nodes import Block, For, Kernel, Param, Store, While
 from jaxwarp.passes.effects import analyze
 
 LINE = 64  # bytes
+_LEAST = 16  # bytes that one instruction streams
 
 
 def streamed(kernel: Kernel) -> Set[Param]:
@@ -49,20 +50,33 @@ class Streaming:
         self.params = params
         self.used = False
 
-    def store(self, param: Param, type_: str, value: str, pointer: str, size: int) -> bool:
-        """Stores a vector of `size` bytes that all lanes fill, if it may be streamed; returns whether it did."""
-        if param not in self.params or size % LINE:
+    def store(self, param: Param, type_: str, pieces: Sequence[tuple[str, str]], size: int) -> bool:
+        """Stores vectors that all lanes fill, one after the other in memory, if they may be streamed.
+
+        Args:
+            param: the array.
+            type_: LLVM's name of the vectors' type.
+            pieces: vectors, and pointers to where they go.
+            size: bytes of one.
+
+        Returns:
+            Whether they are stored.
+        """
+        if param not in self.params or len(pieces) * size % LINE or size < _LEAST:
             return False
         self.used = True
         inst, function = self.function.inst, self.function
         labels = [function.new_label(hint) for hint in ("stream", "cache", "stored")]
-        address = inst(f"ptrtoint ptr {pointer} to i64")
+        address = inst(f"ptrtoint ptr {pieces[0][1]} to i64")
         is_line = inst(f"icmp eq i64 {inst(f'and i64 {address}, %lines')}, 0")
         function.line(f"br i1 {is_line}, label %{labels[0]}, label %{labels[1]}")
-        details = (f"align {LINE}, !nontemporal !4", f"align {param.dtype.bytes}")
+        # The largest power of two that divides where each piece lies.
+        align = min(size & -size, LINE)
+        details = (f"align {align}, !nontemporal !4", f"align {param.dtype.bytes}")
         for label, detail in zip(labels[:2], details, strict=True):
             function.open(label)
-            function.line(f"store {type_} {value}, ptr {pointer}, {detail}")
+            for value, pointer in pieces:
+                function.line(f"store {type_} {value}, ptr {pointer}, {detail}")
             function.line(f"br label %{labels[2]}")
         function.open(labels[2])
         return True
