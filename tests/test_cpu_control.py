@@ -5,7 +5,7 @@ import pytest
 from cpukit import Make, check, floats
 
 from jaxwarp.codegen.cpu import run_cpu
-from jaxwarp.types import bool_, float32, int8, int32, int64, uint8, uint32
+from jaxwarp.types import bool_, float32, float64, int8, int32, int64, uint8, uint16, uint32
 
 SIZES = (1, 8, 21, 64, 77)
 
@@ -262,6 +262,39 @@ def test_while_with_divergent_exit():
         m.store(out, [i, m.i(component)], value)
     for n in SIZES:
         check(m.kernel(), (n,), [numbers(n, 0, 60, n), numbers(n, 0, 90, 1), np.zeros((n, 3), np.int32)])
+
+
+@pytest.mark.parametrize("dtype", [int8, uint8, uint16, int32, uint32, int64])
+def test_counters_that_are_read_after_a_loop_that_lanes_leave(dtype):
+    """Values that wrap, steps of either sign and from outside, starts that differ from lane to lane; beside them what
+    is no counter: a step that changes, a difference the other way round, a counter that stops for some lanes.
+
+    The floats of the loop say how wide its mask is: 32 bits here, 64 in the second run.
+    """
+    for real in (float32, float64):
+        m = Make()
+        x, given, out = m.array(None, dtype=real), m.array(None, dtype=dtype), m.array(None, 7, dtype=dtype)
+        i = m.tid(0)
+        first, step = (m.load(given, [m.i(at)]) for at in (0, 1))
+        one, odd, linear = m.i(1, dtype), m.i(37, dtype), m.cast(i, dtype)
+
+        def condition(v, w, *counters, m=m, real=real):
+            return m.op("gt", m.op("add", v, w), m.f(0.0, real))
+
+        def body(v, w, up, down, far, along, grows, turned, some, m=m, real=real, one=one, odd=odd, step=step):
+            (some,) = m.if_(m.op("lt", v, m.f(3.0, real)), lambda: (m.op("add", some, one),), lambda: (some,))
+            counted = m.op("add", one, up), m.op("sub", down, odd), m.op("add", far, step), m.op("sub", along, step)
+            others = m.op("add", grows, up), m.op("sub", one, turned), some
+            return m.op("sub", v, m.f(0.5, real)), m.op("mul", w, m.f(0.5, real)), *counted, *others
+
+        value = m.load(x, [i])
+        results = m.while_([value, value, one, first, odd, linear, one, one, one], condition, body)
+        for component, result in enumerate(results[2:]):
+            m.store(out, [i, m.i(component, int32)], result)
+        for n in (1, 21, 77):
+            start = np.random.default_rng(n).integers(-2, 9, n).astype(real.numpy)
+            bounds = np.array([np.iinfo(dtype.numpy).max, 113], dtype.numpy)
+            check(m.kernel(), (n,), [start, bounds, np.zeros((n, 7), dtype.numpy)])
 
 
 def test_endless_for_lanes_that_are_off():

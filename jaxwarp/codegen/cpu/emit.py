@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from jaxwarp.codegen.cpu.atomics import emit_atomic
 from jaxwarp.codegen.cpu.builder import scalar_constant, scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, range_distance, trip_count
+from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, constant_step, range_distance, trip_count
 from jaxwarp.codegen.cpu.memory import MAX_GROUP, emit_load, emit_store, emit_store_group, store_group_size
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import (
@@ -309,18 +309,22 @@ class Emitter:
     def varying_while(self, op: While) -> None:
         """The lanes that are on are those that were, and whose condition holds.
 
-        What all running lanes test alike stays a scalar: where it fails, all of them leave.
+        What all running lanes test alike stays a scalar: where it fails, all of them leave. What a lane left with of
+        a value that changes by the same step in every turn follows from the number of its turns.
         """
         lanes, function, many = self.lanes, self.function, self.lanes.many
         params = op.condition.params
         inits = self.held_as(op.inits, params)
         keeps = self.kept(op.results, params, op.inits)
         running = RunningLanes(lanes, self.mask_bits(params))
+        steps = {i: step for i in keeps if running.can_count(params[i].type) and (step := constant_step(op, i))}
+        starts = {i: keeps.pop(i) for i in steps}
         header, body, after = (function.new_label(h) for h in ("while", "body", "done"))
         loop = Loop(function, header)
         running.enter(loop)
         carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]
         kept = {i: loop.phi(many.type(params[i].type), init) for i, init in keeps.items()}
+        turns = loop.phi(running.type, "zeroinitializer") if steps else ""
         with lanes.region(running.on()):
             self.bind_all(params, carried)
             self.block(op.condition)
@@ -335,8 +339,12 @@ class Emitter:
                 self.bind_alike(op.body.params, params)
                 self.block(op.body)
                 nexts, next_kept = self.leave(op, params, carried, kept, live)
-        loop.close([running.next, *nexts, *next_kept])
+                counts = [running.count(turns)] if steps else []
+        loop.close([running.next, *nexts, *next_kept, *counts])
         function.open(after)
+        for i, (step, is_down) in steps.items():
+            dtype = params[i].type
+            kept[i] = running.after(turns, dtype, starts[i], lanes.spread(dtype, lanes.scalar(step)), is_down)
         self.bind_results(op.results, carried, kept)
 
     def conjuncts(self, condition: Block) -> tuple[list[Value], list[Value]]:

@@ -31,13 +31,14 @@ _SIGNATURE = (
     "define void @{symbol}(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end)"
 )
 # #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run. A kernel of one lane is
-# for debugging, and kept as written.
+# for debugging, and kept as written. The stack of vector code is aligned to lines: LLVM decides to spill when it is too
+# late to align it, and a vector that lies across two lines costs several times as much.
 _ATTRIBUTES = (
     "attributes #0 = {{ nounwind{debug} }}\nattributes #1 = {{ nobuiltin nounwind willreturn memory(none) }}\n"
     "attributes #2 = {{ nounwind willreturn }}\n"
     "attributes #3 = {{ noinline cold nounwind willreturn memory(none){seldom} }}\n"
 )
-
+_ALIGNED = " alignstack=64"
 
 _NO_UNROLLING = ", !llvm.loop !1"
 
@@ -58,7 +59,7 @@ def emit_function(kernel: Kernel, width: int, machine: Machine) -> FunctionCode:
     writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
     function, streaming = writer.function, writer.streaming.prologue()
-    debug, seldom = (" noinline optnone", " optnone") if width == 1 else ("", "")
+    debug, seldom = (" noinline optnone", " optnone") if width == 1 else (_ALIGNED, "")
     lines = [
         *function.declarations,
         *function.helpers.values(),

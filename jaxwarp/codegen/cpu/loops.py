@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder
 from jaxwarp.codegen.cpu.lanes import Lanes
+from jaxwarp.ir.nodes import Call, Const, Value, While
 from jaxwarp.types import Scalar
 
 # What the names of the header blocks of a kernel's loops start with.
@@ -118,11 +119,44 @@ class RunningLanes:
         """In the loop's body: the mask of its lanes."""
         return self.narrow(self.next)
 
+    def can_count(self, dtype: Scalar) -> bool:
+        """Are turns counted in the mask's integers exact modulo 2**bits of `dtype`, and cheaper than a choice?"""
+        return self.is_wide and dtype.is_int and dtype.bits <= self.bits
+
+    def count(self, turns: str) -> str:
+        """In the loop's body: how many turns each lane has begun. A mask that is on is -1."""
+        return self.inst(f"sub {self.type} {turns}, {self.next}")
+
+    def after(self, turns: str, dtype: Scalar, start: str, step: str, is_down: bool) -> str:
+        """start + turns * step, or start - turns * step, of vectors of `dtype`, which wraps as the sums did."""
+        many = self.lanes.many
+        vector = many.type(dtype)
+        if dtype.bits < self.bits:
+            turns = self.inst(f"trunc {self.type} {turns} to {vector}")
+        way = self.inst(f"mul {vector} {turns}, {step}")
+        return self.inst(f"{'sub' if is_down else 'add'} {vector} {start}, {way}")
+
     def widen(self, mask: str) -> str:
         return self.inst(f"sext {self.lanes.many.mask_type} {mask} to {self.type}")
 
     def narrow(self, mask: str) -> str:
         return self.inst(f"icmp slt {self.type} {mask}, zeroinitializer") if self.is_wide else mask
+
+
+def constant_step(loop: While, at: int) -> tuple[Value, bool] | None:
+    """What every turn adds to a carried value, or subtracts from it (True), if it is the same in all turns."""
+    before = (loop.body.params[at], loop.condition.params[at])
+    makers = {value: op for block in loop.blocks for op in block.ops for value in op.defined}
+    op = makers.get(loop.body.results[at])
+    if not isinstance(op, Call) or op.builtin.name not in ("add", "sub"):
+        return None
+    left, right = op.args
+    if op.builtin.name == "add" and right in before:
+        left, right = right, left
+    changes = {*makers, *loop.body.params, *loop.condition.params}
+    if left not in before or (right in changes and not isinstance(makers.get(right), Const)):
+        return None
+    return right, op.builtin.name == "sub"
 
 
 def range_distance(ops: VectorBuilder, dtype: Scalar, bounds: Sequence[str], literal: str) -> tuple[str, str]:
