@@ -1,6 +1,7 @@
 """What a call costs after the first, and that nothing grows with calls, traces or kernels."""
 
 import gc
+import math
 import os
 import subprocess
 import sys
@@ -10,9 +11,11 @@ import weakref
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxwarp as wp
 from jaxwarp import jax_kernel
+from jaxwarp.ffi import call as call_module
 from jaxwarp.ffi import launch as launch_module
 from jaxwarp.ffi import primitive
 from jaxwarp.ffi.native.library import counter
@@ -61,7 +64,7 @@ def best_time(measure, limit):
 
 
 def test_an_eager_call_is_fast():
-    """At most five times what a compiled function of jax.numpy takes for the same, measured beside it."""
+    """At most 3.5 times what a compiled function of jax.numpy takes for the same, measured beside it: 2, mostly."""
     call, peer, x = jax_kernel(axpy), jax.jit(lambda a, x, y: a * x + y), jnp.ones(16)
 
     def duration(function):
@@ -72,7 +75,47 @@ def test_an_eager_call_is_fast():
         return time.perf_counter() - start
 
     duration(call), duration(peer)
-    assert best_time(lambda: duration(call) / duration(peer), 5.0) < 5.0
+    assert best_time(lambda: duration(call) / duration(peer), 3.5) < 3.5
+
+
+NUMBERS = [wp.float16, wp.float32, wp.int8, wp.int32, wp.uint32]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_wide"),
+    [*((t, False) for t in NUMBERS), *((t, True) for t in (*NUMBERS, wp.float64, wp.int64))],
+    ids=lambda v: ("x64" if v else "x32") if isinstance(v, bool) else str(v),
+)
+def test_numbers_reach_the_compiled_program_exactly(dtype, is_wide, monkeypatch):
+    """Python's as they are, where JAX makes the type of them that is wanted; all with the value that NumPy gives."""
+
+    @wp.kernel
+    def fill(s: dtype, out: wp.array[dtype]):
+        i = wp.tid()
+        out[i] = s
+
+    takes = {False: (wp.float32, wp.int32), True: (wp.float64, wp.int64)}
+    call, kind = jax_kernel(fill, launch_dims=2), dtype.numpy.type
+    passed = []
+    compiled = call_module._Plan.compiled.func
+    monkeypatch.setattr(
+        call_module._Plan,
+        "compiled",
+        property(lambda plan: lambda *given: passed.extend(map(type, given)) or compiled(plan)(*given)),
+    )
+    if dtype.is_float:
+        # Subnormal numbers, numbers that are rounded, and numbers beyond those that are passed as they are.
+        numbers = [0.1, -0.0, 1e-310, 1e-41, 9999.99999999, -1e4, 60000.0, math.nan, 3]
+    else:
+        numbers = [0, 7, 100, 101] + [-1, -100] * dtype.is_signed
+    with jax.enable_x64(is_wide):
+        for number in numbers:
+            expected = np.full(2, number, np.float64 if dtype.is_float else np.int64).astype(kind)
+            for value in (number, kind(number)):
+                (out,) = call(value)
+                assert out.dtype == expected.dtype
+                assert np.asarray(out).tobytes() == expected.tobytes(), (number, out)
+    assert ((float if dtype.is_float else int) in passed) == (dtype in takes[is_wide])
 
 
 def test_a_launch_in_a_loop_is_fast():

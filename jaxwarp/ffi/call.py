@@ -19,6 +19,7 @@ from jaxwarp.ffi.arguments import (
     Given,
     as_jax_value,
     describe,
+    eager_converter,
     fill_generic,
     is_generic,
     make_converter,
@@ -78,7 +79,7 @@ class CallOptions:
         )
         return CallOptions(*(default if own is None else own for own, default in pairs))
 
-    @property
+    @cached_property
     def is_hashable(self) -> bool:
         """Symbolic dimensions of two programs cannot be compared."""
         return is_static_dims(self.launch_dims) and is_static_dims(self.output_dims)
@@ -86,17 +87,22 @@ class CallOptions:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What every call with one signature does: how operands are made of the arguments, and the launch."""
+    """What every call with one signature does: how operands are made of the arguments, and the launch.
+
+    `eager` makes operands for the compiled launch.
+    """
 
     launch: Launch
     converters: tuple[Convert | None, ...]
+    eager: tuple[Convert | None, ...]
 
     @cached_property
     def compiled(self) -> Callable[..., list[Any]]:
         return compiled_launch(self.launch)
 
-    def operands(self, values: Sequence[Any]) -> list[Any]:
-        return [v if c is None else c(v) for c, v in zip(self.converters, values, strict=True)]
+
+def _converted(values: Sequence[Any], converters: Sequence[Convert | None]) -> list[Any]:
+    return [v if c is None else c(v) for c, v in zip(converters, values, strict=True)]
 
 
 def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
@@ -234,12 +240,12 @@ class JaxKernel:
         return self._bind(plan, args)
 
     def _bind(self, plan: _Plan, args: Sequence[Any]) -> list[Any]:
-        operands = plan.operands(args)
-        if any(type(x) is not ArrayImpl and isinstance(x, jax.core.Tracer) for x in operands):
-            require_jax(f"kernel {self.__name__}", is_traced=True)
-            return list(bind_launch(plan.launch, operands))
+        for value in args:
+            if type(value) is not ArrayImpl and isinstance(value, jax.core.Tracer):
+                require_jax(f"kernel {self.__name__}", is_traced=True)
+                return list(bind_launch(plan.launch, _converted(args, plan.converters)))
         require_jax(f"kernel {self.__name__}")
-        return list(plan.compiled(*operands))
+        return list(plan.compiled(*_converted(args, plan.eager)))
 
     def _make_plan(self, args: Sequence[Any], options: CallOptions) -> _Plan:
         """Everything that does not depend on the values of the arguments; all checks of a call are below here."""
@@ -264,7 +270,8 @@ class JaxKernel:
             self.kernel.options.get("fma", True),
             self._has_side_effect,
         )
-        return _Plan(self._with_rule(launch, given, elements), converters)
+        eager = tuple(map(eager_converter, self._inputs, elements, given, converters))
+        return _Plan(self._with_rule(launch, given, elements), converters, eager)
 
     def _with_rule(self, launch: Launch, given: Sequence[Given], elements: Sequence[Element]) -> Launch:
         if self._rule is None:

@@ -45,7 +45,11 @@ def _primitive(launch: Launch) -> Primitive:
 
 def _compile_launch(launch: Launch) -> Callable[..., list[Any]]:
     def call(*operands: Any) -> list[Any]:
-        return launch_p.bind(*operands, launch=launch)
+        typed = [
+            jax.lax.convert_element_type(x, launch.kernel.params[index].dtype.numpy)
+            for index, x in zip(launch.operand_params, operands, strict=True)
+        ]
+        return launch_p.bind(*typed, launch=launch)
 
     call.__name__ = call.__qualname__ = launch.name
     return compat.jit_primitive(call)
