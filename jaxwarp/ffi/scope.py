@@ -135,4 +135,5 @@ def _code(kernel: Kernel, fma: bool) -> tuple[Kernel, Any]:
     from jaxwarp.codegen.cpu import compile_cpu
 
     made = prepared(kernel, fma)
-    return made, compile_cpu(made)
+    # XLA may call the function from several threads at a time, and each may update an array that is not XLA's.
+    return made, compile_cpu(made, shared=True)

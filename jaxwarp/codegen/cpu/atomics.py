@@ -1,4 +1,8 @@
-"""Atomics: one lane after the other, in lane order; integers at one address in one step where no old value is used."""
+"""Atomics: one lane after the other, in lane order; integers at one address in one step where no old value is used.
+
+Where the rectangle that runs owns the elements (owned.py), they are loaded, changed and stored instead: by all lanes at
+once where they are adjacent.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,17 @@ from collections.abc import Callable, Sequence
 from jaxwarp.codegen.cpu.builder import FRAME_ALIGN, VectorBuilder, memory_type
 from jaxwarp.codegen.cpu.element_sums import ElementSums
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.memory import Place, element_pointer, element_pointers, from_memory, locate, to_memory
+from jaxwarp.codegen.cpu.memory import (
+    Place,
+    element_pointer,
+    element_pointers,
+    from_memory,
+    load_adjacent,
+    locate,
+    reverse,
+    store_adjacent,
+    to_memory,
+)  # fmt: skip
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Atomic
 from jaxwarp.types import Scalar, bool_, float32
@@ -29,12 +43,14 @@ def emit_atomic(lanes: Lanes, op: Atomic) -> None:
     elif op in lanes.frame.element_sums and place.is_uniform:
         apart = functools.partial(_each_lane, lanes, op, place, keep=False)
         lanes.frame.element_sums[op].gather(lanes, op, element_pointer(lanes, place), apart)
-    elif op.result in lanes.strides.used:
-        lanes.bind(op.result, from_memory(lanes, op.param.dtype, _each_lane(lanes, op, place, keep=True)))
-    elif place.is_uniform and op.param.dtype.is_int and op.kind in _REDUCTIONS:
-        _reduce(lanes, op, place)
+    elif (keep := op.result in lanes.strides.used) or not (
+        place.is_uniform and op.param.dtype.is_int and op.kind in _REDUCTIONS
+    ):
+        old = _update_lanes(lanes, op, place, keep)
+        if keep:
+            lanes.bind(op.result, from_memory(lanes, op.param.dtype, old))
     else:
-        _each_lane(lanes, op, place, keep=False)
+        _reduce(lanes, op, place)
 
 
 class RowSum:
@@ -70,10 +86,7 @@ class RowSum:
         self.function.line(f"store ptr {pointer}, ptr {self.address}")
 
     def combine(self, ops: VectorBuilder, a: str, b: str) -> str:
-        if self.kind in ("min", "max"):
-            sign = "s" if self.dtype.is_signed else "u"
-            return ops.intrinsic(sign + self.kind, self.dtype, [(self.dtype, a), (self.dtype, b)])
-        return ops.inst(f"{'fadd' if self.dtype.is_float else self.kind} {ops.type(self.dtype)} {a}, {b}")
+        return _combine(ops, self.kind, self.dtype, a, b)
 
     def finish(self, is_whole_row: str) -> None:
         """At the end of a row; `is_whole_row`: are all of its threads those of this call?"""
@@ -160,10 +173,49 @@ def _integer_name(kind: str, dtype: Scalar) -> str:
     return "u" + kind if kind in ("min", "max") and not dtype.is_signed else kind
 
 
-def _each_lane(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
+def _update_lanes(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
+    """The atomics of all lanes, or what does for them. Returns the vector of old values, if it is to be kept."""
+    rectangle = lanes.frame.rectangle
+    if rectangle is None or op.param not in rectangle.territories or op.kind == "cas":
+        return _each_lane(lanes, op, place, keep)
+    is_own = rectangle.owns(lanes, op)
+    if not (place.is_strided(1) or place.is_strided(-1)):
+        return _each_lane(lanes, op, place, keep, is_own)
+    function = lanes.function
+    own, others, after = (function.new_label(hint) for hint in ("own", "others", "updated"))
+    function.line(f"br i1 {is_own}, label %{own}, label %{others}")
+    arms = []
+    for label, update in ((own, _at_once), (others, _each_lane)):
+        function.open(label)
+        with lanes.region(lanes.mask):
+            arms.append((update(lanes, op, place, keep), function.label))
+        function.line(f"br label %{after}")
+    function.open(after)
+    if not keep:
+        return ""
+    found = ", ".join(f"[ {old}, %{label} ]" for old, label in arms)
+    return function.inst(f"phi {lanes.many.wide(memory_type(op.param.dtype))} {found}")
+
+
+def _at_once(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
+    """Loads adjacent elements, changes and stores them. Returns what was there."""
+    del keep
+    dtype, mask, value = op.param.dtype, lanes.mask, to_memory(lanes, op.args[0])
+    pointer = element_pointer(lanes, place)
+    is_backwards = place.is_strided(-1)
+    if is_backwards:
+        pointer = element_pointer(lanes, place, place.constant - lanes.width + 1)
+        value = reverse(lanes, memory_type(dtype), value)
+        mask = None if mask is None else reverse(lanes, "i1", mask)
+    old = load_adjacent(lanes, place, pointer, mask)
+    store_adjacent(lanes, place, op.param, pointer, _combine(lanes.many, op.kind, dtype, old, value), mask)
+    return reverse(lanes, memory_type(dtype), old) if is_backwards else old
+
+
+def _each_lane(lanes: Lanes, op: Atomic, place: Place, keep: bool, is_own: str = "") -> str:
     """for each lane that is on, in order: the scalar atomic. Returns the vector of old values, if it is to be kept.
 
-    Vectors go through memory, where a lane's number can index them.
+    Vectors go through memory, where a lane's number can index them. `is_own`: whether a load and a store will do.
     """
     function, type_ = lanes.function, memory_type(op.param.dtype)
     pointers = None if place.is_uniform else _spill(lanes, "ptr", element_pointers(lanes, place))
@@ -176,11 +228,31 @@ def _each_lane(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
     if pointers is not None:
         pointer = _pick(lanes, "ptr", pointers, lane)
     args = [scalars[a] if a in scalars else _pick(lanes, type_, spilled[a], lane) for a in op.args]
-    old = _atomic(lanes.one, op.kind, op.param.dtype, pointer, args)
+    if is_own:
+        old = _one_of_two(lanes.one, op, pointer, args, is_own)
+    else:
+        old = _atomic(lanes.one, op.kind, op.param.dtype, pointer, args)
     if keep:
         function.line(f"store {type_} {old}, ptr {_slot(lanes, type_, olds, lane)}")
     close()
     return function.inst(f"load {lanes.many.wide(type_)}, ptr {olds}, align {FRAME_ALIGN}") if keep else ""
+
+
+def _one_of_two(one: VectorBuilder, op: Atomic, pointer: str, args: Sequence[str], is_own: str) -> str:
+    """A load and a store, or the atomic; returns the old value."""
+    function, dtype = one.function, op.param.dtype
+    own, others, after = (function.new_label(hint) for hint in ("own", "others", "updated"))
+    function.line(f"br i1 {is_own}, label %{own}, label %{others}")
+    function.open(own)
+    place = f"ptr {pointer}, align {dtype.bytes}"
+    plain = one.inst(f"load {one.type(dtype)}, {place}")
+    function.line(f"store {one.type(dtype)} {_combine(one, op.kind, dtype, plain, args[0])}, {place}")
+    function.line(f"br label %{after}")
+    function.open(others)
+    old, end = _atomic(one, op.kind, dtype, pointer, args), function.label
+    function.line(f"br label %{after}")
+    function.open(after)
+    return one.inst(f"phi {one.type(dtype)} [ {plain}, %{own} ], [ {old}, %{end} ]")
 
 
 def _spill(lanes: Lanes, type_: str, vector: str) -> str:
@@ -243,13 +315,18 @@ def _update(one: VectorBuilder, kind: str, dtype: Scalar, pointer: str, value: s
     return _from_bits(one, dtype, old)
 
 
-def _combine(one: VectorBuilder, kind: str, dtype: Scalar, old: str, value: str) -> str:
-    """old + value, or the language's min and max, which prefer `value` where either is NaN."""
-    type_ = one.type(dtype)
-    if kind == "add":
-        return one.inst(f"fadd {type_} {old}, {value}")
+def _combine(ops: VectorBuilder, kind: str, dtype: Scalar, old: str, value: str) -> str:
+    """What an atomic leaves. The language's min and max prefer `value` where either is NaN."""
+    type_ = ops.type(dtype)
+    if kind == "exch":
+        return value
+    if kind not in ("min", "max"):
+        return ops.inst(f"{'fadd' if dtype.is_float else kind} {type_} {old}, {value}")
+    if dtype.is_int:
+        sign = "s" if dtype.is_signed else "u"
+        return ops.intrinsic(sign + kind, dtype, [(dtype, old), (dtype, value)])
     order = "olt" if kind == "min" else "ogt"
-    return one.select(one.inst(f"fcmp {order} {type_} {old}, {value}"), type_, old, value)
+    return ops.select(ops.inst(f"fcmp {order} {type_} {old}, {value}"), type_, old, value)
 
 
 def _exchange_if_equal(one: VectorBuilder, dtype: Scalar, pointer: str, expected: str, new: str) -> tuple[str, str]:

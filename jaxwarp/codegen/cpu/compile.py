@@ -75,7 +75,9 @@ class CpuCode:
 
 
 @roomy
-def compile_cpu(kernel: Kernel, width: int | None = None, machine: Machine | None = None) -> CpuCode:
+def compile_cpu(
+    kernel: Kernel, width: int | None = None, machine: Machine | None = None, *, shared: bool = False
+) -> CpuCode:
     """Code for a kernel that `passes.prepare` has prepared.
 
     Args:
@@ -83,10 +85,12 @@ def compile_cpu(kernel: Kernel, width: int | None = None, machine: Machine | Non
         width: threads per vector, a power of two up to 64; 1 gives scalar code that LLVM does not optimise, to debug
             and to compare with. By default what suits the kernel and the machine.
         machine: what to shape the code for, by default this machine. It runs on every other, more slowly perhaps.
+        shared: whether others than this launch may update the same arrays while it runs; then all that is atomic in
+            the kernel is atomic in the code.
     """
     machine = machine or host()
     lanes = choose_width(kernel, machine) if width is None else width
-    code = emit_function(kernel, lanes, machine)
+    code = emit_function(kernel, lanes, machine, shared)
     return CpuCode(
         code.symbol, code.text, _assemble(code.text, kernel.name), code.geometry, choose_grain(kernel), lanes
     )

@@ -17,6 +17,7 @@ from jaxwarp.ir.nodes import Atomic, Kernel, Param, Store, walk
 if TYPE_CHECKING:
     from jaxwarp.codegen.cpu.atomics import RowSum
     from jaxwarp.codegen.cpu.element_sums import ElementSums
+    from jaxwarp.codegen.cpu.owned import Rectangle
 
 GRID = -1  # in a geometry entry: an extent of the grid, not of a parameter
 
@@ -25,7 +26,7 @@ class Frame:
     """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads.
 
     `machine` is what the code is shaped for. `sums` are the atomics whose values are gathered over a row,
-    `element_sums` those whose values are gathered over the function.
+    `element_sums` those whose values are gathered over the function; `rectangle` knows which others need not be atomic.
     """
 
     def __init__(self, kernel: Kernel, width: int, machine: Machine):
@@ -35,6 +36,7 @@ class Frame:
         self.lines: list[str] = []
         self.sums: dict[Atomic, RowSum] = {}
         self.element_sums: dict[Atomic, ElementSums] = {}
+        self.rectangle: Rectangle | None = None
         self._geometry: dict[tuple[int, int], str] = {}
         self._pointers: dict[Param, str] = {}
         self._strides: dict[tuple[Param, int], int | str] = {}

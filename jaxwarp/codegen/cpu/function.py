@@ -14,12 +14,14 @@ import re
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.atomics import RowSum, add_elements
+from jaxwarp.codegen.cpu.bounds import IndexBounds
 from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, require_width
 from jaxwarp.codegen.cpu.element_sums import ElementSums, summed_arrays
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.frame import Frame
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop
+from jaxwarp.codegen.cpu.owned import Rectangle, find_territories
 from jaxwarp.codegen.cpu.private import make_private, own_rows, row_sums
 from jaxwarp.codegen.cpu.streaming import Streaming, streamed
 from jaxwarp.codegen.cpu.target import Machine
@@ -53,9 +55,12 @@ class FunctionCode:
     libm: tuple[str, ...]
 
 
-def emit_function(kernel: Kernel, width: int, machine: Machine) -> FunctionCode:
-    """The launch function of a prepared kernel, `width` threads at a time, shaped for a machine."""
-    writer = _Writer(kernel, require_width(width), machine)
+def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = False) -> FunctionCode:
+    """The launch function of a prepared kernel, `width` threads at a time, shaped for a machine.
+
+    `shared`: others may update the same arrays while the launch runs.
+    """
+    writer = _Writer(kernel, require_width(width), machine, shared)
     writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
     function, streaming = writer.function, writer.streaming.prologue()
@@ -85,8 +90,8 @@ def emit_function(kernel: Kernel, width: int, machine: Machine) -> FunctionCode:
 
 
 class _Writer:
-    def __init__(self, kernel: Kernel, width: int, machine: Machine):
-        kernel = make_private(kernel) if width > 1 else kernel
+    def __init__(self, kernel: Kernel, width: int, machine: Machine, shared: bool):
+        kernel = make_private(kernel) if width > 1 and not shared else kernel
         self.kernel = kernel
         self.width = width
         self.frame = Frame(kernel, width, machine)
@@ -96,20 +101,31 @@ class _Writer:
         if width > 1:
             many = VectorBuilder(width, self.function)
             ops = row_sums(kernel, self.strides.used)
-            own = own_rows(kernel, ops)
+            own = set() if shared else own_rows(kernel, ops)
             self.frame.sums = {op: RowSum(many, op, is_own=op in own) for op in ops}
             for param, ops in summed_arrays(kernel, self.strides, self.frame.sums, width).items():
                 self.frame.element_sums |= dict.fromkeys(ops, ElementSums(self.frame, many, param))
+            if not shared:
+                self.frame.rectangle = self.rectangle()
         self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
         # Partial sums are as wide as the unmasked body.
         keeps_sums = self.frame.sums or self.frame.element_sums
         self.rest_width = width if keeps_sums else min(width, _register_lanes(kernel, machine))
+
+    def rectangle(self) -> Rectangle | None:
+        """Code for atomics that need not be atomic, if there are any."""
+        bounds = IndexBounds(self.kernel)
+        gathered = {*self.frame.sums, *self.frame.element_sums}
+        territories = find_territories(self.kernel, bounds, gathered)
+        return Rectangle(self.lanes(self.strides, None), self.kernel, bounds, territories) if territories else None
 
     def rows(self) -> None:
         function = self.function
         totals = list(dict.fromkeys(self.frame.element_sums.values()))
         for total in totals:
             total.clear()
+        if self.frame.rectangle is not None:
+            self.frame.rectangle.begin()
         if self.kernel.grid_rank == 1:
             is_any = function.inst("icmp slt i64 %row_begin, %row_end")
             function.line(f"br i1 {is_any}, label %row, label %end")
@@ -122,6 +138,8 @@ class _Writer:
             is_more = function.inst(f"icmp slt i64 {row}, %row_end")
             function.line(f"br i1 {is_more}, label %row, label %end")
             function.open("row")
+            if self.frame.rectangle is not None:
+                self.frame.rectangle.row(row)
             self.columns(self.outer_tids(row))
             loop.close([function.inst(f"add i64 {row}, 1")], _NO_UNROLLING)
         function.open("end")

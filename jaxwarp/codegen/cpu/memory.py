@@ -206,18 +206,18 @@ def _load_scalar(lanes: Lanes, place: Place) -> str:
 
 def _load_vector(lanes: Lanes, place: Place, op: Load) -> str:
     if place.is_strided(1):
-        return _load_adjacent(lanes, place, element_pointer(lanes, place), lanes.mask)
+        return load_adjacent(lanes, place, element_pointer(lanes, place), lanes.mask)
     if place.is_strided(-1):
         first = element_pointer(lanes, place, place.constant - lanes.width + 1)
-        mask = None if lanes.mask is None else _reverse(lanes, "i1", lanes.mask)
-        return _reverse(lanes, memory_type(place.dtype), _load_adjacent(lanes, place, first, mask))
+        mask = None if lanes.mask is None else reverse(lanes, "i1", lanes.mask)
+        return reverse(lanes, memory_type(place.dtype), load_adjacent(lanes, place, first, mask))
     group = _group(lanes, op.param, op.indices)
     if group is not None and lanes.mask is None:
         return _load_component(lanes, place, *group)
     return _gather(lanes, place)
 
 
-def _load_adjacent(lanes: Lanes, place: Place, pointer: str, mask: str | None) -> str:
+def load_adjacent(lanes: Lanes, place: Place, pointer: str, mask: str | None) -> str:
     type_ = memory_type(place.dtype)
     wide = lanes.many.wide(type_)
     align = place.dtype.bytes
@@ -330,7 +330,7 @@ def _suffix(lanes: Lanes, type_: str) -> str:
     return f"v{lanes.width}" + {"float": "f32", "double": "f64"}.get(type_, type_)
 
 
-def _reverse(lanes: Lanes, type_: str, vector: str) -> str:
+def reverse(lanes: Lanes, type_: str, vector: str) -> str:
     wide = lanes.many.wide(type_)
     order = ", ".join(f"i32 {lane}" for lane in reversed(range(lanes.width)))
     return lanes.function.inst(f"shufflevector {wide} {vector}, {wide} poison, <{lanes.width} x i32> <{order}>")
@@ -375,11 +375,11 @@ def emit_store(lanes: Lanes, op: Store) -> None:
         return
     value = to_memory(lanes, op.value)
     if place.is_strided(1):
-        _store_adjacent(lanes, place, op.param, element_pointer(lanes, place), value, lanes.mask)
+        store_adjacent(lanes, place, op.param, element_pointer(lanes, place), value, lanes.mask)
     elif place.is_strided(-1):
         first = element_pointer(lanes, place, place.constant - lanes.width + 1)
-        mask = None if lanes.mask is None else _reverse(lanes, "i1", lanes.mask)
-        _store_adjacent(lanes, place, op.param, first, _reverse(lanes, memory_type(place.dtype), value), mask)
+        mask = None if lanes.mask is None else reverse(lanes, "i1", lanes.mask)
+        store_adjacent(lanes, place, op.param, first, reverse(lanes, memory_type(place.dtype), value), mask)
     else:
         _scatter(lanes, place, value)
 
@@ -431,7 +431,7 @@ def last_lane(lanes: Lanes) -> str:
     return lanes.function.inst(f"sub i64 {lanes.width - 1}, {wide}")
 
 
-def _store_adjacent(lanes: Lanes, place: Place, param: Param, pointer: str, value: str, mask: str | None) -> None:
+def store_adjacent(lanes: Lanes, place: Place, param: Param, pointer: str, value: str, mask: str | None) -> None:
     type_, align = memory_type(place.dtype), place.dtype.bytes
     wide = lanes.many.wide(type_)
     if mask is None and lanes.streaming.store(param, wide, [(value, pointer)], lanes.width * align):

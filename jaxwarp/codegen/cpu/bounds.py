@@ -1,0 +1,208 @@
+"""Between which bounds an index lies, as functions of one thread index that never fall: min and max of a*t + u + c.
+
+A stencil's indices follow the thread index: `i + 1`, `min(i + 1, n - 1)`, `2 * i + k` in a loop over k. With bounds
+that do not fall, all threads from t on keep to elements from `lower(t)` on, and all up to t to those up to `upper(t)`.
+Bounds of clamped indices are clamped, too, so that they are tight at the edges of an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxwarp.ir.nodes import Atomic, Call, Const, If, Kernel, Load, Op, Size, Store, Tid, Value, walk
+from jaxwarp.passes.affine import Forms
+from jaxwarp.types import Scalar, int32
+
+# Of a*t, of u and of c, so that their sum is far from wrapping in 32 bits. Those of t and u are tested in each launch.
+LIMIT = 1 << 29
+# Of one bound.
+_MOST_TERMS = 8
+
+
+class Term(NamedTuple):
+    """scale * t + value + constant. `value` is the same for all threads of the launch, or None; scale >= 0."""
+
+    scale: int
+    value: Value | None
+    constant: int
+
+
+Terms = tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """min(lower) <= index <= max(upper), if nothing wraps.
+
+    Attributes:
+        lower, upper: the bounds.
+        scale: nothing wraps if the thread index times this is at most LIMIT,
+        values: and so are these, either way.
+    """
+
+    lower: Terms
+    upper: Terms
+    scale: int = 0
+    values: frozenset[Value] = frozenset()
+
+    @property
+    def is_near(self) -> bool:
+        """Do both bounds follow the thread index?"""
+        return all(t.scale for t in (*self.lower, *self.upper))
+
+    @property
+    def is_thread(self) -> bool:
+        """Is it the thread index itself?"""
+        return self.lower == self.upper == (Term(1, None, 0),)
+
+    @property
+    def is_known(self) -> bool:
+        """Are the bounds numbers that are known here?"""
+        return all(t.scale == 0 and t.value is None for t in (*self.lower, *self.upper))
+
+    @property
+    def number(self) -> int | None:
+        """The index, if it is known."""
+        return self.lower[0].constant if self.is_known and self.lower == self.upper and len(self.lower) == 1 else None
+
+
+class IndexBounds:
+    """Bounds of a kernel's 32-bit integers."""
+
+    def __init__(self, kernel: Kernel):
+        self.makers = {result: op for op in walk(kernel.body) for result in op.defined}
+        self.forms = Forms(kernel, [None] * kernel.grid_rank)
+        self.constants = LaunchConstants(kernel)
+        self._known: dict[tuple[Value, int], Bounds | None] = {}
+
+    def of(self, value: Value, axis: int) -> Bounds | None:
+        """Bounds of a value by the thread index along a grid axis; None if none were found."""
+        key = value, axis
+        if key not in self._known:
+            found = self._find(value, axis) if value.type is int32 else None
+            if found is not None and any(abs(t.constant) > LIMIT for t in (*found.lower, *found.upper)):
+                found = None
+            self._known[key] = found
+        return self._known[key]
+
+    def _find(self, value: Value, axis: int) -> Bounds | None:
+        form = self.forms[value]
+        if form is not None and all(it.axis is None for it in form.terms):
+            low, high = form.range()  # of a constant, or in loops of known length
+            return Bounds((Term(0, None, low),), (Term(0, None, high),))
+        if value in self.constants.makers:
+            term = (Term(0, value, 0),)
+            return Bounds(term, term, 0, frozenset((value,)))
+        match self.makers.get(value):
+            case Tid() as op if op.axis == axis:
+                return Bounds((Term(1, None, 0),), (Term(1, None, 0),), 1)
+            case Call() as op if op.builtin.name == "select":
+                return self._either(op.args[1:], axis)
+            case Call() as op if len(op.args) == 2:
+                return self._call(op, axis)
+            case If() as op:
+                at = op.results.index(value)
+                return self._either([block.results[at] for block in op.blocks], axis)
+            case _:
+                return None
+
+    def _call(self, op: Call, axis: int) -> Bounds | None:
+        x, y = (self.of(a, axis) for a in op.args)
+        if x is None or y is None:
+            return None
+        match op.builtin.name:
+            case "add":
+                return _bounds(_sums(x.lower, y.lower), _sums(x.upper, y.upper), x, y)
+            case "sub" if y.is_known:
+                return _bounds(_sums(x.lower, _negated(y.upper)), _sums(x.upper, _negated(y.lower)), x, y)
+            case "mul":
+                return _scaled(x, y.number) if y.number is not None else _scaled(y, x.number)
+            case "min":
+                return _bounds((*x.lower, *y.lower), x.upper if x.is_near or not y.is_near else y.upper, x, y)
+            case "max":
+                return _bounds(x.lower if x.is_near or not y.is_near else y.lower, (*x.upper, *y.upper), x, y)
+            case _:
+                return None
+
+    def _either(self, values: Iterable[Value], axis: int) -> Bounds | None:
+        x, y = (self.of(v, axis) for v in values)
+        return None if x is None or y is None else _bounds((*x.lower, *y.lower), (*x.upper, *y.upper), x, y)
+
+
+def _bounds(lower: Iterable[Term] | None, upper: Iterable[Term] | None, x: Bounds, y: Bounds) -> Bounds | None:
+    if lower is None or upper is None:
+        return None
+    least, greatest = extreme(lower, min), extreme(upper, max)
+    if max(len(least), len(greatest)) > _MOST_TERMS:
+        return None
+    return Bounds(least, greatest, max(t.scale for t in (*least, *greatest, Term(max(x.scale, y.scale), None, 0))),
+                  x.values | y.values)  # fmt: skip
+
+
+def extreme(terms: Iterable[Term], which: Callable[[int, int], int]) -> Terms:
+    """Of terms that differ by known numbers only, the least or the greatest."""
+    best: dict[tuple[int, Value | None], int] = {}
+    for scale, value, constant in terms:
+        best[scale, value] = which(best.get((scale, value), constant), constant)
+    return tuple(Term(scale, value, constant) for (scale, value), constant in best.items())
+
+
+def _sums(x: Terms, y: Terms) -> list[Term] | None:
+    """The sum of two minima is the minimum of all sums. None where two values meet."""
+    if any(a.value is not None and b.value is not None for a in x for b in y):
+        return None
+    return [Term(a.scale + b.scale, a.value or b.value, a.constant + b.constant) for a in x for b in y]
+
+
+def _negated(terms: Terms) -> Terms:
+    return tuple(Term(0, None, -t.constant) for t in terms)
+
+
+def _scaled(x: Bounds, factor: int | None) -> Bounds | None:
+    if factor is None or not 0 <= factor <= LIMIT or any(t.value is not None for t in (*x.lower, *x.upper)):
+        return None
+    lower, upper = ([Term(t.scale * factor, None, t.constant * factor) for t in ts] for ts in (x.lower, x.upper))
+    return _bounds(lower, upper, x, x)
+
+
+class LaunchConstants:
+    """Integers made of constants, extents and scalar parameters that nothing writes: the same in the whole launch."""
+
+    def __init__(self, kernel: Kernel):
+        # A parameter may be the same memory as one that is written, if it is of the same type and shape.
+        written = {op.param.dtype for op in walk(kernel.body) if isinstance(op, (Store, Atomic)) and not op.indices}
+        self.makers: dict[Value, Op] = {}
+        self.order: dict[Op, int] = {}
+        for number, op in enumerate(walk(kernel.body)):
+            if self._is_constant(op, written):
+                self.makers[op.defined[0]] = op
+                self.order[op] = number
+
+    def _is_constant(self, op: Op, written: set[Scalar]) -> bool:
+        match op:
+            case Const() | Size():
+                return True
+            case Load():
+                return not op.indices and op.param.dtype not in written
+            case Call():
+                return not op.result.type.is_float and all(a in self.makers for a in op.args)
+            case _:
+                return False
+
+    def number(self, value: Value) -> int:
+        """Where in the kernel it is computed."""
+        return self.order[self.makers[value]]
+
+    def needed(self, values: Iterable[Value]) -> list[Op]:
+        """The operations that compute `values`, in program order."""
+        found: dict[Op, None] = {}
+        waiting = list(values)
+        while waiting:
+            op = self.makers[waiting.pop()]
+            if op not in found:
+                found[op] = None
+                waiting.extend(op.operands)
+        return sorted(found, key=self.order.__getitem__)
+

@@ -1,0 +1,263 @@
+"""Which atomics need not be atomic while the launch runs: those on elements that no other thread of execution touches.
+
+A launch is cut into rectangles, which run at the same time; what is in one rectangle runs one after the other. So an
+element that only one rectangle updates can be loaded, changed and stored, by all lanes at once where they are adjacent.
+Whether that is so is known at run time:
+
+* a rectangle that is the whole launch is alone, whatever the indices;
+* where all updates of an array have an index that follows a thread index within bounds that never fall (bounds.py), the
+  threads before the rectangle reach up to an element, those after it reach down to one, and what lies between is its.
+
+Two pairs of limits, for the rows and for the columns, are computed once a rectangle; each update compares its index
+with them. Leading axes by whose thread index all updates are told apart (those of a batch) divide the rows into parts
+that have nothing to do with each other. Loads are allowed: beside an atomic, they see the old or the new value, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from jaxwarp.codegen.cpu.bounds import LIMIT, IndexBounds, Terms, extreme
+from jaxwarp.codegen.cpu.emit import Emitter
+from jaxwarp.codegen.cpu.lanes import Lanes
+from jaxwarp.ir.nodes import Atomic, Block, Kernel, Param, Value
+from jaxwarp.passes.effects import analyze
+from jaxwarp.types import bool_
+
+# Beyond any index.
+_FAR = 1 << 40
+
+
+@dataclass(frozen=True, eq=False)
+class Key:
+    """An index that tells rectangles apart.
+
+    Attributes:
+        axis: the grid axis that it follows.
+        position: which index of the array it is.
+        lower, upper: bounds of it in all updates.
+        scale, values: as in `Bounds`.
+    """
+
+    axis: int
+    position: int
+    lower: Terms
+    upper: Terms
+    scale: int
+    values: frozenset[Value]
+
+
+@dataclass(frozen=True)
+class Territory:
+    """What is known of the updates of an array: by rows, by columns, or neither."""
+
+    rows: Key | None
+    columns: Key | None
+
+
+def find_territories(kernel: Kernel, bounds: IndexBounds, gathered: Collection[Atomic]) -> dict[Param, Territory]:
+    """For each array with atomics that can be done without, apart from those that are gathered anyway."""
+    effects, found = analyze(kernel), {}
+    for param in kernel.params:
+        access = effects[param]
+        if param.dtype is bool_ or param.dtype.is_half or not any(
+            op.kind != "cas" and op not in gathered for op in access.atomics
+        ):
+            continue
+        rows = columns = None
+        if not access.stores:
+            rows = _row_key(kernel, access.atomics, bounds)
+            columns = _key(access.atomics, kernel.grid_rank - 1, bounds)
+        found[param] = Territory(rows, columns)
+    return found
+
+
+def _row_key(kernel: Kernel, ops: Sequence[Atomic], bounds: IndexBounds) -> Key | None:
+    """Of the last axis before which all axes tell updates apart."""
+    found = None
+    for axis in range(kernel.grid_rank - 1):
+        key = _key(ops, axis, bounds)
+        if key is None:
+            break
+        found = key
+        if not any(_is_thread(ops, position, axis, bounds) for position in range(ops[0].param.rank)):
+            break
+    return found
+
+
+def _is_thread(ops: Sequence[Atomic], position: int, axis: int, bounds: IndexBounds) -> bool:
+    found = [bounds.of(op.indices[position], axis) for op in ops]
+    return all(b is not None and b.is_thread for b in found)
+
+
+def _key(ops: Sequence[Atomic], axis: int, bounds: IndexBounds) -> Key | None:
+    for position in range(ops[0].param.rank):
+        found = [b for op in ops if (b := bounds.of(op.indices[position], axis)) is not None]
+        if len(found) == len(ops) and any(b.scale for b in found):
+            return Key(
+                axis,
+                position,
+                extreme((t for b in found for t in b.lower), min),
+                extreme((t for b in found for t in b.upper), max),
+                max(b.scale for b in found),
+                frozenset().union(*(b.values for b in found)),
+            )
+    return None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What lies strictly between is touched by no other rectangle: i64 operands."""
+
+    low: str
+    high: str
+
+
+class Rectangle:
+    """Code that finds out what the rectangle that a call of the launch function runs has for itself.
+
+    Args:
+        lanes: values of the function's start.
+        kernel: the kernel.
+        bounds: of its indices.
+        territories: what is known of its arrays.
+    """
+
+    def __init__(self, lanes: Lanes, kernel: Kernel, bounds: IndexBounds, territories: dict[Param, Territory]):
+        self.lanes = lanes
+        self.bounds = bounds
+        self.inst = lanes.function.inst
+        self.lane_axis = kernel.grid_rank - 1
+        self.territories = territories
+        self.limits: dict[Key, Limits] = {}
+        # Limits that hold in one part of the rows each: the parts of the rows before and after the rectangle.
+        self.in_parts: dict[Key, tuple[Limits, str, str]] = {}
+        self.whole_rows = self.whole_columns = ""
+
+    def begin(self) -> None:
+        """At the start of the function."""
+        rows, columns = self.product(0, self.lane_axis), self.product(self.lane_axis, self.lane_axis + 1)
+        self.whole_rows = self.is_whole("row", rows)
+        self.whole_columns = self.is_whole("col", columns)
+        keys = [key for t in self.territories.values() for key in (t.rows, t.columns) if key is not None]
+        values = {v for key in keys for v in key.values}
+        Emitter(self.lanes, []).block(Block((), tuple(self.bounds.constants.needed(values)), ()))
+        for key in keys:
+            if key.axis == self.lane_axis:
+                before = self.inst("sub i64 %col_begin, 1")
+                self.limits[key] = self.between(key, before, "%col_end", "col", columns)
+            else:
+                self.row_limits(key, rows)
+
+    def is_whole(self, which: str, extent: str) -> str:
+        starts = self.inst(f"icmp eq i64 %{which}_begin, 0")
+        return self.both(starts, self.inst(f"icmp eq i64 %{which}_end, {extent}"))
+
+    def both(self, a: str, b: str) -> str:
+        return self.inst(f"and i1 {a}, {b}")
+
+    def select(self, condition: str, yes: str | int, no: str | int) -> str:
+        return self.inst(f"select i1 {condition}, i64 {yes}, i64 {no}")
+
+    def extreme(self, name: str, x: str, y: str) -> str:
+        self.lanes.function.declare(f"declare i64 @llvm.{name}.i64(i64, i64)")
+        return self.inst(f"call i64 @llvm.{name}.i64(i64 {x}, i64 {y})")
+
+    def product(self, first: int, last: int) -> str:
+        """Of the extents of the grid's axes from `first` to before `last`."""
+        total = "1"
+        for axis in range(first, last):
+            extent = self.lanes.frame.grid_extent(axis)
+            total = extent if total == "1" else self.inst(f"mul i64 {total}, {extent}")
+        return total
+
+    def divided(self, what: str, number: str, first: int, last: int) -> str:
+        """The quotient or rest by the extents of axes; there may be an empty one."""
+        return self.inst(f"{what} i64 {number}, {self.extreme('umax', self.product(first, last), '1')}")
+
+    def row_limits(self, key: Key, rows: str) -> None:
+        """Where the rectangle has no row before it or after it, these numbers are of no use, and not used."""
+        before, after = (
+            self.divided("udiv", x, key.axis + 1, self.lane_axis)
+            for x in (self.inst("sub i64 %row_begin, 1"), "%row_end")
+        )
+        if key.axis == 0:
+            self.limits[key] = self.between(key, before, after, "row", rows)
+            return
+        def of_axis(what: str, thread: str) -> str:
+            return self.divided(what, thread, key.axis, key.axis + 1)
+
+        limits = self.between(key, of_axis("urem", before), of_axis("urem", after), "row", rows)
+        self.in_parts[key] = limits, of_axis("udiv", before), of_axis("udiv", after)
+
+    def between(self, key: Key, before: str, after: str, which: str, extent: str) -> Limits:
+        """The limits, by the last thread index before the rectangle and the first one after it."""
+        holds = self.nothing_wraps(key)
+        low = self.select(holds, self.bound(key.upper, before, "smax"), _FAR)
+        high = self.select(holds, self.bound(key.lower, after, "smin"), -_FAR)
+        is_first = self.inst(f"icmp eq i64 %{which}_begin, 0")
+        is_last = self.inst(f"icmp eq i64 %{which}_end, {extent}")
+        return Limits(self.select(is_first, -_FAR, low), self.select(is_last, _FAR, high))
+
+    def bound(self, terms: Terms, thread: str, which: str) -> str:
+        """The least or the greatest term at a thread index."""
+        result = ""
+        for scale, value, constant in terms:
+            term = self.inst(f"mul i64 {thread}, {scale}")
+            if value is not None:
+                term = self.inst(f"add i64 {term}, {self.wide(value)}")
+            term = self.inst(f"add i64 {term}, {constant}")
+            result = self.extreme(which, result, term) if result else term
+        return result
+
+    def wide(self, value: Value) -> str:
+        return self.inst(f"sext i32 {self.lanes.scalar(value)} to i64")
+
+    def nothing_wraps(self, key: Key) -> str:
+        extent = self.product(key.axis, key.axis + 1)
+        holds = self.inst(f"icmp sle i64 {extent}, {LIMIT // max(key.scale, 1)}")
+        for value in sorted(key.values, key=self.bounds.constants.number):
+            distance = self.inst(f"add i64 {self.wide(value)}, {LIMIT}")
+            holds = self.both(holds, self.inst(f"icmp ule i64 {distance}, {2 * LIMIT}"))
+        return holds
+
+    def row(self, row: str) -> None:
+        """At the start of a row: rows in other parts than its own are nothing to it."""
+        for key, (limits, *parts) in self.in_parts.items():
+            part = self.divided("udiv", row, key.axis, self.lane_axis)
+            is_before, is_after = (self.inst(f"icmp eq i64 {part}, {x}") for x in parts)
+            low, high = self.select(is_before, limits.low, -_FAR), self.select(is_after, limits.high, _FAR)
+            self.limits[key] = Limits(low, high)
+
+    def owns(self, lanes: Lanes, op: Atomic) -> str:
+        """Whether no other rectangle touches the elements of all lanes that are on: an i1."""
+        territory = self.territories[op.param]
+        conditions = []
+        for key, whole in ((territory.rows, self.whole_rows), (territory.columns, self.whole_columns)):
+            inside = whole if key is None else self.inside(lanes, op.indices[key.position], self.limits[key])
+            conditions.append(inside)
+        return self.both(*conditions)
+
+    def inside(self, lanes: Lanes, index: Value, limits: Limits) -> str:
+        stride = lanes.strides.of[index]
+        if stride is None:
+            return self.all_inside(lanes, lanes.vector(index), limits)
+        scalar = lanes.scalar(index)
+        first = lanes.widened.get(scalar) or self.inst(f"sext i32 {scalar} to i64")
+        # In order: for a stride below 0 lane 0 has the greatest index.
+        last = self.inst(f"add i64 {first}, {stride * (lanes.width - 1)}") if stride else first
+        least, greatest = (first, last) if stride >= 0 else (last, first)
+        above = self.inst(f"icmp sgt i64 {least}, {limits.low}")
+        return self.both(above, self.inst(f"icmp slt i64 {greatest}, {limits.high}"))
+
+    def all_inside(self, lanes: Lanes, vector: str, limits: Limits) -> str:
+        """The same for an index that varies; lanes that are off may have any."""
+        wide = lanes.many.wide("i32")
+        compared = []
+        for order, limit in (("sgt", limits.low), ("slt", limits.high)):
+            narrow = self.extreme("smin", self.extreme("smax", limit, str(-(1 << 31))), str((1 << 31) - 1))
+            narrow = self.inst(f"trunc i64 {narrow} to i32")
+            compared.append(self.inst(f"icmp {order} {wide} {vector}, {lanes.splat('i32', narrow)}"))
+        outside = lanes.negate(self.inst(f"and {lanes.many.mask_type} {compared[0]}, {compared[1]}"))
+        return self.inst(f"xor i1 {lanes.any(lanes.both(lanes.mask, outside))}, true")
