@@ -2,7 +2,7 @@
 
 a, b    in-out: rows of the threads; indices are sums of loop variables and constants, so elements are met again
 x       input
-count   integers 0 to 3, from which loops take bounds that no analysis knows
+count   integers 0 to 3, from which loops take bounds that no analysis knows, or only that they are 0 to 3
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ class Maker:
             number = self.pick.integer(0, 3)
             return self.int(number), number, number
         if choice == 1 or not self.variables or self.variables[-1][2] - self.variables[-1][1] > 4:
-            return self.pick.of(self.counts), 0, 3
+            count = self.pick.of(self.counts)
+            if self.pick.chance(60):
+                count = self.call("max", self.call("min", count, self.int(3)), self.int(0))
+            return count, 0, 3
         value, low, high = self.variables[-1]
         shift = self.pick.of((0, 0, 1, -1))
         return self.call("add", value, self.int(shift)), low + shift, high + shift

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.duality import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, TransposeOf, intern_kernel, is_static
+from jaxwarp.ffi.records import Point, record_launch
 from jaxwarp.ir.nodes import Kernel, Load, walk
 from jaxwarp.vjp.adjoint import adjoint
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
@@ -39,7 +41,7 @@ def _tangent(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ..
 @roomy
 def _adjoint(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...], sweep: bool) -> Derived:
     derived = adjoint(kernel, wanted, grid, sweep)
-    return Derived(intern_kernel(derived.kernel), derived.slots)
+    return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 
 def _known_grid(launch: Launch) -> tuple[int | None, ...]:
@@ -103,31 +105,29 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
         except NotKeptError:
             pass
     derived = _adjoint(launch.kernel, wanted, _known_grid(launch), is_reverse(launch))
-    given = dict(zip(launch.operand_params, operands, strict=True))
+    given = {i: x for i, x in zip(launch.operand_params, operands, strict=True) if i not in linear}
+    origin = TransposeOf(launch, derived.slots, tuple((i, tuple(linear[i].aval.shape)) for i in wanted))
+    point = Point(launch, given, {i: x.aval for i, x in linear.items()})
+    records: list[Any] = []
+    if derived.recording is not None:
+        # What the sweep computes again decides what it reads of the records: it must do so to the last bit.
+        launch = launch.replace(fma=False)
+        records = record_launch(bind, dataclasses.replace(point, launch=launch), derived.recording)
     values: list[Any] = []
     roles: list[str] = []
     for slot in derived.slots:
-        dtype = launch.kernel.params[slot.index].dtype.numpy
         if slot.kind == "cotangent":
             roles.append(OUTPUT if not slot.reads else IN_OUT if slot.writes else INPUT)
             if slot.reads:
                 moved = incoming.get(slot.index)
                 is_zero = moved is None or type(moved) is ad.Zero
+                dtype = launch.kernel.params[slot.index].dtype.numpy
                 values.append(jnp.zeros(shapes[slot.index], dtype) if is_zero else moved)
             continue
         if slot.kind == "final":
             raise _needs_final(launch.kernel, slot.index)
         roles.append(INPUT)
-        if slot.index in linear:
-            if slot.reads:
-                raise _not_linear(launch.kernel, slot.index)
-            # Its extents are all that is asked for.
-            values.append(jnp.zeros(linear[slot.index].aval.shape, dtype))
-            continue
-        # What an output holds on entry is zero.
-        is_output = launch.roles[slot.index] == OUTPUT
-        values.append(jnp.zeros(shapes[slot.index], dtype) if is_output else given[slot.index])
-    origin = TransposeOf(launch, derived.slots, tuple((i, tuple(linear[i].aval.shape)) for i in wanted))
+        values.append(records.pop(0) if slot.kind == "record" else point.value(slot.index, slot.reads))
     outcome = _bind_derived(bind, launch, derived, tuple(roles), values, origin)
     found = _results(derived.slots, tuple(roles), outcome, "cotangent")
     # Those of half precision are accumulated in float32.
@@ -161,17 +161,6 @@ def _needs_final(kernel: Kernel, index: int) -> DifferentiationError:
         f"{param.name} is read here after it has been written, and the reverse sweep would need what was written",
         read.loc,
         hint="carry the value in a local variable, or write to another output",
-    )
-
-
-def _not_linear(kernel: Kernel, index: int) -> DifferentiationError:
-    """What `jax.linear_transpose` gets of a kernel that is not: tangent kernels always are."""
-    param = kernel.params[index]
-    read = next(op for op in walk(kernel.body) if isinstance(op, Load) and op.param is param)
-    return DifferentiationError(
-        f"kernel {kernel.name} is not linear in its argument {param.name}, and cannot be transposed",
-        read.loc,
-        hint="derivatives at a point are those of jax.vjp and jax.grad",
     )
 
 

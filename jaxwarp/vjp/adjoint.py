@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaxwarp.builtins.rows.rules import GUARDED
@@ -50,6 +51,7 @@ from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.memory import require_partitioned, require_pure_conditions
 from jaxwarp.vjp.own_arrays import arrays_as_values
 from jaxwarp.vjp.promote import promote_memory
+from jaxwarp.vjp.records import find_records, make_recording, turn_numbers
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation
 from jaxwarp.vjp.visits import Visits
@@ -69,7 +71,8 @@ def adjoint(
         wanted: positions of the float parameters whose cotangents are asked: inputs, or initial values of in-outs.
         grid: launch extents that the result may rely on, as far as they are known: they help to prove that threads
             do not share elements.
-        sweep: whether the kernel is a reverse sweep, or was made from one: its own arrays are checkpoints.
+        sweep: whether the kernel is a reverse sweep, or was made from one: its own arrays are checkpoints, and there
+            are no records.
 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
@@ -84,7 +87,7 @@ def adjoint(
         kernel = simplify(arrays_as_values(kernel))
     require_pure_conditions(kernel)
     require_partitioned(kernel, grid)
-    return Adjoint(promote_memory(kernel, grid), wanted, grid).build()
+    return Adjoint(promote_memory(kernel, grid), wanted, grid, records=not sweep).build()
 
 
 def cotangent_type(dtype: Scalar) -> Scalar:
@@ -95,7 +98,9 @@ def cotangent_type(dtype: Scalar) -> Scalar:
 class Adjoint:
     """The state of one construction; `loops.py` works on it too."""
 
-    def __init__(self, kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None):
+    def __init__(
+        self, kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None, records: bool = True
+    ):
         self.kernel = kernel
         self.wanted = frozenset(wanted)
         self.activity = Activity(kernel, [kernel.params[i] for i in wanted])
@@ -128,6 +133,10 @@ class Adjoint:
         # What stands for an array where its final contents are read, and where a load cannot be done again.
         self.finals: dict[Param, Param] = {}
         self.lost: dict[Param, Param] = {}
+        # What is linear in the cotangents is not recorded: the launch that records does not have it.
+        others = {*self.activity.params, *kernel.locals}
+        self.recordable = {op for op in self.contents.lost if op.param not in others} if records else set[Load]()
+        self.records = find_records(kernel, self.ownership.addresses, self.recordable)
 
     def only_reads_cotangent(self, param: Param) -> bool:
         """Need the cotangent of an array that the kernel writes not be updated?
@@ -156,11 +165,23 @@ class Adjoint:
             if param in self.finals:
                 params.append(self.finals[param])
                 slots.append(Slot("final", i, True, False))
+        for record in self.records.values():
+            params.append(record.param)
+            slots.append(Slot("record", self.kernel.params.index(record.load.param), True, False))
         body = self.builder.finish(f"{self.kernel.name}_vjp", self.kernel.grid_rank, params)
         derived = Kernel(body.name, body.grid_rank, body.params, body.body, tuple(self.locals))
-        result = without_idle(Derived(derived, tuple(slots)), ("primal", "final"))
+        result = without_idle(Derived(derived, tuple(slots)), ("primal", "final", "record"))
         self.require_nothing_lost(result.kernel)
-        return result
+        if not any(slot.kind == "record" for slot in result.slots):
+            return result
+        return self.recorded(Derived(derived, tuple(slots)), result)
+
+    def recorded(self, whole: Derived, result: Derived) -> Derived:
+        """The result with the kernel that makes its records, and all parameters that this has: A(p) needs p."""
+        used = set(result.kernel.params)
+        records = [record for record in self.records.values() if record.param in used]
+        recording = make_recording(self.kernel, self.activity.params, records)
+        return without_idle(replace(whole, recording=recording), ("primal", "final", "record"), recording.params)
 
     def require_nothing_lost(self, result: Kernel) -> None:
         """Refuses a derivative that needs a value which was overwritten."""
@@ -175,11 +196,17 @@ class Adjoint:
                 load.loc,
                 hint="differentiate forward: jax.jvp, jax.jacfwd",
             )
+        hint = "carry the value in a local variable, or write to another output"
+        if load.param in {self.lost.get(op.param) for op in self.recordable}:
+            hint = (
+                "let something count the turns of the while loops around it, up to a known end (`for` with `break`, "
+                "`while k < 100 and ...`): then what is read in each can be recorded"
+            )
         raise DifferentiationError(
             f"{load.param.name} is read here after it may have been overwritten, at an address that changes in a loop "
             "or depends on data; the reverse sweep would need the overwritten value",
             load.loc,
-            hint="carry the value in a local variable, or write to another output",
+            hint=hint,
         )
 
     # The first run: every operation but the writes, with values of its own each time.
@@ -192,6 +219,11 @@ class Adjoint:
 
     def forward_op(self, op: Op, env: Environment) -> None:
         match op:
+            case Load() if op in self.records:
+                record = self.records[op]
+                numbers = turn_numbers(self.builder.call, self.builder.const, record, lambda v: env[v])
+                value = self.builder.load(record.param, [*(env[v] for v in op.indices), *numbers], op.result.name)
+                env[op.result] = value
             case Const() | Tid() | Size() | Call() | Load():
                 operands = [env[v] for v in op.operands]
                 self.builder.append(rebuild(op, self.fresh(op.defined, env), operands, params=self.source(op)))

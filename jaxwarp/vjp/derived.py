@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from jaxwarp.ir.nodes import Atomic, Kernel, Load, Size, Store, walk
 from jaxwarp.passes.simplify import simplify
+from jaxwarp.vjp.records import Recording
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Slot:
     Attributes:
         kind: "primal" (the parameter itself), "final" (what the kernel leaves in it), "tangent" or "cotangent" (its
             derivative, of the same shape, and dtype except that a cotangent that is only accumulated is float32 for
-            half precision).
+            half precision), "record" (what loads of it have seen, in the order of the recording's).
         index: which parameter of the differentiated kernel it belongs to.
         reads: the launch needs a value on entry.
         writes: the launch leaves a value that is a result (or scratch, for primals).
@@ -32,16 +33,22 @@ class Slot:
 
 @dataclass(frozen=True)
 class Derived:
-    """A kernel made by `tangent` or `adjoint`; `slots` describes its parameters in order."""
+    """A kernel made by `tangent` or `adjoint`; `slots` describes its parameters in order.
+
+    Attributes:
+        recording: what has to be launched first, for the slots that are records.
+    """
 
     kernel: Kernel
     slots: tuple[Slot, ...]
+    recording: Recording | None = None
 
 
-def without_idle(derived: Derived, kinds: Collection[str]) -> Derived:
+def without_idle(derived: Derived, kinds: Collection[str], others: Collection[int] = ()) -> Derived:
     """Simplified, and without the parameters of these kinds that turn out not to be used.
 
-    Of some primals only the extents are needed: those are no longer said to be read.
+    Of some primals only the extents are needed: those are no longer said to be read. `others` are those that are kept
+    in any case.
     """
     kernel = simplify(derived.kernel)
     accessed = {op.param for op in walk(kernel.body) if isinstance(op, (Load, Store, Atomic))}
@@ -49,7 +56,8 @@ def without_idle(derived: Derived, kinds: Collection[str]) -> Derived:
     kept = [
         (p, replace(s, reads=p in accessed) if s.kind == "primal" else s)
         for p, s in zip(kernel.params, derived.slots, strict=True)
-        if s.kind not in kinds or p in used
+        if s.kind not in kinds or p in used or (s.kind == "primal" and s.index in others)
     ]
     params, slots = tuple(p for p, _ in kept), tuple(s for _, s in kept)
-    return Derived(Kernel(kernel.name, kernel.grid_rank, params, kernel.body, kernel.locals), slots)
+    made = Kernel(kernel.name, kernel.grid_rank, params, kernel.body, kernel.locals)
+    return Derived(made, slots, derived.recording)

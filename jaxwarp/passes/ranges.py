@@ -1,0 +1,193 @@
+"""Between which numbers the integers of a kernel are, on one launch: least <= v <= most.
+
+Arithmetic wraps: what may leave its type may be anything of its type, as may what nothing is known of. So a range holds
+for every value that the kernel can compute, and a loop makes at most as many turns as `turns` says.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.ir.nodes import Block, Call, Const, For, If, Kernel, Op, Param, Size, Tid, Value, While, walk
+from jaxwarp.types import Scalar
+
+Range = tuple[int, int]
+_LARGEST_EXTENT = 2**31 - 1
+
+
+class Ranges:
+    """The ranges of a kernel's integers.
+
+    Args:
+        kernel: the kernel.
+        grid: launch extents; an entry that is no integer is an unknown extent.
+        shapes: extents of parameters, likewise, where known; the static ones are known anyway.
+    """
+
+    def __init__(self, kernel: Kernel, grid: Sequence[Any], shapes: Mapping[Param, Sequence[Any]] | None = None):
+        self.grid = grid
+        self.shapes = shapes or {}
+        self._ranges: dict[Value, Range] = {}
+        self.turns: dict[For | While, int] = {}
+        self.counters: dict[While, list[Counter]] = {}
+        self._constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
+        self._block(kernel.body)
+
+    def __getitem__(self, value: Value) -> Range:
+        return self._ranges.get(value) or _all(value.type)
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            found = self._op(op)
+            if found is not None:
+                least, most = _all(op.defined[0].type)
+                if least <= found[0] and found[1] <= most:
+                    self._ranges[op.defined[0]] = found
+            if isinstance(op, For):
+                self._for(op)
+            elif isinstance(op, While):
+                self._while(op)
+            for inner in op.blocks:
+                self._block(inner)
+
+    def _op(self, op: Op) -> Range | None:
+        match op:
+            case Const() if op.result.type.is_int:
+                return int(op.value), int(op.value)
+            case Tid():
+                return 0, max(_known(self.grid[op.axis], _LARGEST_EXTENT), 1) - 1
+            case Size():
+                extent = self.shapes.get(op.param, op.param.shape)[op.axis]
+                return _known(extent, 0), _known(extent, _LARGEST_EXTENT)
+            case Call() if op.result.type.is_int:
+                return self._call(op)
+            case _:
+                return None
+
+    def _call(self, op: Call) -> Range | None:
+        name, args = op.builtin.name, op.args[1:] if op.builtin.name == "select" else op.args
+        if not all(a.type.is_int for a in args):
+            return None
+        match name, [self[v] for v in args]:
+            case "add", (a, b):
+                return a[0] + b[0], a[1] + b[1]
+            case "sub", (a, b):
+                return a[0] - b[1], a[1] - b[0]
+            case "neg", (a,):
+                return -a[1], -a[0]
+            case "mul", (a, b):
+                products = [x * y for x, y in itertools.product(a, b)]
+                return min(products), max(products)
+            case "min", (a, b):
+                return min(a[0], b[0]), min(a[1], b[1])
+            case "max", (a, b):
+                return max(a[0], b[0]), max(a[1], b[1])
+            case "select", (a, b):
+                return min(a[0], b[0]), max(a[1], b[1])
+            case "cast", (a,):
+                return a
+            case _:
+                return None
+
+    def _for(self, op: For) -> None:
+        start, stop, (stride, same) = self[op.start], self[op.stop], self[op.step]
+        if stride != same or not stride:
+            return
+        span, inside = (
+            (stop[1] - start[0], (start[0], stop[1] - 1))
+            if stride > 0
+            else (start[1] - stop[0], (stop[0] + 1, start[1]))
+        )
+        self.turns[op] = max(-(-span // abs(stride)), 0)
+        if inside[0] <= inside[1]:
+            self._ranges[op.body.params[0]] = inside
+
+    def _while(self, op: While) -> None:
+        """Of a loop with counters that its condition bounds: `k < n and ...` where the body ends with k + 1."""
+        self._block(op.condition)
+        tests = list(self._conjuncts(op.condition))
+        for counter in self.counters.setdefault(op, list(self._counters(op))):
+            start, step = self[op.inits[counter.position]], counter.step
+            tested, inside = op.condition.params[counter.position], op.body.params[counter.position]
+            for test in tests:
+                bound = self._bound(test, tested, step)
+                if bound is None:
+                    continue
+                # The last turn leaves it beyond the bound, by less than a step.
+                if step > 0:
+                    ends = start[0], max(start[1], bound + step - 1)
+                else:
+                    ends = min(start[0], bound + step + 1), start[1]
+                least, most = _all(inside.type)
+                if least <= ends[0] and ends[1] <= most:
+                    span = bound - start[0] if step > 0 else start[1] - bound
+                    count = max(-(-span // abs(step)), 0)
+                    self.turns[op] = min(count, self.turns.get(op, count))
+                    self._ranges[tested] = self._ranges[inside] = ends
+
+    def _conjuncts(self, condition: Block) -> Iterator[Call]:
+        """The comparisons that all hold where the condition does: of `a and b`, computed at once or b after a."""
+        made = {value: inner for inner in walk(condition) for value in inner.defined}
+        pending = list(condition.results)
+        while pending:
+            value = pending.pop()
+            match made.get(value):
+                case Call(builtin=row, args=args) if row.name == "logical_and":
+                    pending += args
+                case Call(builtin=row, args=args) as test if row.name in _SWAPPED and args[0].type.is_int:
+                    yield test
+                case If() as choice:
+                    place = choice.results.index(value)
+                    if self._constants.get(choice.orelse.results[place]) is False:
+                        pending += (choice.condition, choice.then.results[place])
+                case _:
+                    pass
+
+    def _counters(self, op: While) -> Iterator[Counter]:
+        made = {value: inner for inner in op.body.ops for value in inner.defined}
+        for position, (carried, result) in enumerate(zip(op.body.params, op.body.results, strict=True)):
+            match made.get(result):
+                case Call(builtin=row, args=(a, b)) if row.name in ("add", "sub") and carried.type.is_int:
+                    if b is carried and row.name == "add":
+                        a, b = b, a
+                    step = int(self._constants.get(b, 0))
+                    if a is carried and step:
+                        yield Counter(position, step if row.name == "add" else -step)
+                case _:
+                    pass
+
+    def _bound(self, test: Call, counter: Value, step: int) -> int | None:
+        """What the counter does not reach while the test holds, if it grows (or falls) towards it."""
+        name, (a, b) = test.builtin.name, test.args
+        if b is counter:
+            name, a, b = _SWAPPED[name], b, a
+        if a is not counter or b is counter or (name in ("lt", "le")) != (step > 0):
+            return None
+        if step > 0:
+            return self[b][1] + (name == "le")
+        return self[b][0] - (name == "ge")
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A carried integer of a `while` that grows by a constant in each turn."""
+
+    position: int
+    step: int
+
+
+_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def _known(extent: Any, otherwise: int) -> int:
+    return int(extent) if isinstance(extent, (int, np.integer)) else otherwise
+
+
+def _all(dtype: Scalar) -> Range:
+    limits = np.iinfo(dtype.numpy)
+    return int(limits.min), int(limits.max)

@@ -1,0 +1,222 @@
+"""What a reverse sweep could not have again is recorded, by one more launch of the kernel before it.
+
+    for k in range(n) {                           for k in range(n) {
+      v = load a[i, k]                              v = load a[i, k]
+      store a[i, k], s * v              ->          store record[i, k], v
+    }                                               store a[i, k], s * v }
+
+The reverse sweep reads the record where the kernel had read the array. For it the record is one more input, which
+nobody writes: checkpoints, branches and loops need not know of it. The record has the shape of the array, since threads
+do not share elements, and an axis more for each loop around the load in whose turns it may see one element again. How
+many turns these make at most has to be known of the launch. Indices of loops that move the address take no axis, so a
+sweep over a row records a row, however long, and the first load of LU factorisation in place an array like the matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jaxwarp.builtins.rows import ROWS
+from jaxwarp.ir.nodes import Atomic, Block, Const, For, Kernel, Load, Op, Param, Size, Store, Value, While, walk
+from jaxwarp.passes.ranges import Counter, Ranges
+from jaxwarp.passes.rewrite import Rewriter
+from jaxwarp.passes.simplify import simplify
+from jaxwarp.types import Scalar, int64
+from jaxwarp.vjp.activity import used_values
+from jaxwarp.vjp.memory import Addresses
+
+# More is not what a loop makes but what is not known of one.
+_MOST_TURNS = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """Which turn a loop is in: (index - start) / step; of a `while`, by a counter of it.
+
+    Attributes:
+        is_test: whether it is asked in the condition of a `while`, which is run once more.
+    """
+
+    loop: For | While
+    index: Value
+    start: Value
+    step: Value | int
+    is_test: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Where the values of one load are kept.
+
+    Attributes:
+        load: the load.
+        turns: of the loops in which it may see one element again, the outermost first.
+        param: the array: the axes of the one that is loaded from, then one for each of the loops.
+    """
+
+    load: Load
+    turns: tuple[Turn, ...]
+    param: Param
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """The kernel that writes records.
+
+    Attributes:
+        kernel: its parameters are some of the source's, then the records.
+        source: the kernel whose loads are recorded.
+        params: for each parameter of the kernel but the records, its position in the source.
+        written: those positions whose arrays the kernel writes.
+        records: what is recorded.
+    """
+
+    kernel: Kernel
+    source: Kernel
+    params: tuple[int, ...]
+    written: frozenset[int]
+    records: tuple[Record, ...]
+
+    def shape(self, record: Record, grid: Sequence[Any], given: Sequence[Sequence[Any]]) -> tuple[Any, ...] | Turn:
+        """Of the array of a record, on a launch whose parameters have the shapes `given`.
+
+        Or the loop of which it is not known how many turns it makes.
+        """
+        turns = Ranges(self.source, grid, dict(zip(self.source.params, given, strict=True))).turns
+        counts = [turns.get(turn.loop, _MOST_TURNS) + turn.is_test for turn in record.turns]
+        unknown = [turn for turn, count in zip(record.turns, counts, strict=True) if count >= _MOST_TURNS]
+        own = given[self.source.params.index(record.load.param)]
+        return unknown[0] if unknown else (*own, *counts)
+
+
+def find_records(kernel: Kernel, addresses: Addresses, loads: Collection[Load]) -> dict[Load, Record]:
+    """A record for each of the loads that can have one: a `while` around them needs a counter."""
+    found: dict[Load, Record] = {}
+    if loads:
+        counters = Ranges(kernel, addresses.grid).counters
+        _find(kernel.body, (), found, addresses, counters, loads)
+    return found
+
+
+def _find(
+    block: Block,
+    around: tuple[tuple[Op, Block], ...],
+    found: dict[Load, Record],
+    addresses: Addresses,
+    counters: Mapping[While, Sequence[Counter]],
+    loads: Collection[Load],
+) -> None:
+    for op in block.ops:
+        if isinstance(op, Load) and op in loads:
+            moving = [set(addresses.loops_of(position)) for position in addresses.key(op)]
+            # Where it has an index to itself, the address tells the turn.
+            turns = [_turn(loop, inner, counters) for loop, inner in around if {loop} not in moving]
+            known = tuple(turn for turn in turns if turn is not None)
+            if len(known) == len(turns):
+                shape = (*op.param.shape, *[None] * len(turns))
+                found[op] = Record(op, known, Param(f"{op.param.name}_record{len(found)}", op.param.dtype, shape))
+        for inner in op.blocks:
+            inside = (*around, (op, inner)) if isinstance(op, (For, While)) else around
+            _find(inner, inside, found, addresses, counters, loads)
+
+
+def _turn(loop: Op, block: Block, counters: Mapping[While, Sequence[Counter]]) -> Turn | None:
+    if isinstance(loop, For):
+        return Turn(loop, loop.body.params[0], loop.start, loop.step)
+    if isinstance(loop, While) and counters.get(loop):
+        counter = counters[loop][0]
+        is_test = block is loop.condition
+        return Turn(loop, block.params[counter.position], loop.inits[counter.position], counter.step, is_test)
+    return None
+
+
+def turn_numbers(
+    call: Callable[..., Value], const: Callable[[int, Scalar], Value], record: Record, use: Callable[[Value], Value]
+) -> list[Value]:
+    """Which turn each of a record's loops is in: indices, int64. `use` gives what stands for a value of the kernel."""
+
+    def wide(value: Value | int) -> Value:
+        if isinstance(value, int):
+            return const(value, int64)
+        found = use(value)
+        return found if found.type == int64 else call(ROWS["cast"], found, dtype=int64)
+
+    return [
+        call(ROWS["div"], call(ROWS["sub"], wide(turn.index), wide(turn.start)), wide(turn.step))
+        for turn in record.turns
+    ]
+
+
+def make_recording(kernel: Kernel, moving: Collection[Param], records: Sequence[Record]) -> Recording:
+    """The kernel that writes these records.
+
+    It is without writes to the arrays that are `moving`, in which the kernel is linear: what is recorded depends on
+    none, so their loads vanish. One that does not is left, and shows that the kernel was not linear.
+    """
+    arrays = tuple(r.param for r in records)
+    body = _Recorder(moving, {r.load: r for r in records}).block(kernel.body)
+    made = replace(kernel, name=f"{kernel.name}_record", params=(*kernel.params, *arrays), body=body)
+    made = _without_unread(made, arrays)
+    ops = list(walk(made.body))
+    written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
+    used = written | {op.param for op in ops if isinstance(op, (Load, Size))}
+    kept = tuple(i for i, p in enumerate(kernel.params) if p in used)
+    return Recording(
+        replace(made, params=(*(kernel.params[i] for i in kept), *arrays)),
+        kernel,
+        kept,
+        frozenset(i for i in kept if kernel.params[i] in written),
+        tuple(records),
+    )
+
+
+class _Recorder(Rewriter):
+    """Adds stores to records, and leaves out writes to what moves."""
+
+    def __init__(self, moving: Collection[Param], records: Mapping[Load, Record]):
+        super().__init__()
+        self.moving = moving
+        self.records = records
+
+    def op(self, op: Op) -> None:
+        if isinstance(op, (Store, Atomic)) and op.param in self.moving:
+            if isinstance(op, Atomic):
+                self.emit(Load(op.result, op.param, self.all(op.indices), loc=op.loc))
+            return
+        self.copy(op)
+        record = self.records.get(op) if isinstance(op, Load) else None
+        if record is not None:
+            numbers = turn_numbers(self.call, self.const, record, self.value)
+            indices = (*self.all(record.load.indices), *numbers)
+            self.emit(Store(record.param, indices, self.value(record.load.result), loc=op.loc))
+
+    def const(self, value: int, dtype: Scalar) -> Value:
+        result = Value(dtype)
+        self.emit(Const(result, value))
+        return result
+
+
+class _Unread(Rewriter):
+    """Leaves out writes to arrays that nobody reads."""
+
+    def __init__(self, read: Collection[Param]):
+        super().__init__()
+        self.read = read
+
+    def op(self, op: Op) -> None:
+        if not isinstance(op, (Store, Atomic)) or op.param in self.read:
+            self.copy(op)
+
+
+def _without_unread(kernel: Kernel, records: Collection[Param]) -> Kernel:
+    """The kernel without writes that no record depends on."""
+    while True:
+        kernel = simplify(kernel)
+        ops, used = list(walk(kernel.body)), used_values(kernel)
+        read = {op.param for op in ops if isinstance(op, Load) or (isinstance(op, Atomic) and op.result in used)}
+        read |= set(records)
+        if all(op.param in read for op in ops if isinstance(op, (Store, Atomic))):
+            return kernel
+        kernel = replace(kernel, body=_Unread(read).block(kernel.body))

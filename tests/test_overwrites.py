@@ -1,0 +1,120 @@
+"""Reverse mode through elements that are overwritten after they were read: against jax.numpy and finite differences."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from orders import check_orders, flat, scalar
+from overwrites import KERNELS, SQUARES, lu, some
+
+import jaxwarp as wp
+from jaxwarp.errors import DifferentiationError
+from jaxwarp.ffi import records
+from jaxwarp.types import float64 as F
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradient(name):
+    launched, reference, args = KERNELS[name]
+    every = tuple(range(len(args)))
+    for step in range(2):
+        moved = [a * (1 + 0.01 * step) for a in args]
+        found, expected = (jax.jit(jax.value_and_grad(scalar(f), every))(*moved) for f in (launched, reference))
+        np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["softmax", "tested", "by data"])
+def test_all_orders_of_modes(name):
+    launched, _, args = KERNELS[name]
+    check_orders(launched, args)
+
+
+def test_under_vmap_with_what_items_share():
+    launched, reference, (w, a) = KERNELS["until"]
+    many = np.stack([a, 0.9 * a, 1.2 * a])
+    total = [lambda w, many, f=f: scalar(lambda *x: jax.vmap(lambda a: f(w, a)[0])(x[0]))(many)
+             for f in (launched, reference)]  # fmt: skip
+    found, expected = (jax.jit(jax.grad(f, (0, 1)))(w, many) for f in total)
+    np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-9)
+    launched, reference, (a,) = KERNELS["tested"]
+    found, expected = (jax.jit(jax.jacrev(lambda a, f=f: f(a)[0]))(a) for f in (launched, reference))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-14)
+
+
+def test_in_a_scan_that_is_checkpointed():
+    launched, reference, (a,) = KERNELS["tested"]
+
+    def many(f, a):
+        step = jax.checkpoint(lambda a, _: (0.9 * f(a)[0], None))
+        return jnp.sum(jnp.sin(jax.lax.scan(step, a, None, 3)[0]))
+
+    found, expected = (jax.jit(jax.grad(lambda a, f=f: many(f, a)))(a) for f in (launched, reference))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_a_launch_of_no_threads():
+    call = wp.jax_kernel(lu, in_out_argnames=["a"], launch_dims=0)
+    np.testing.assert_array_equal(jax.grad(lambda a: call(a)[0].sum())(SQUARES), np.ones_like(SQUARES))
+
+
+def test_single_precision_and_odd_sizes():
+    @wp.kernel
+    def squares(x: wp.array2d[float], y: wp.array2d[float]):
+        i = wp.tid()
+        for k in range(x.shape[1]):
+            y[i, k] = x[i, k] * x[i, k]
+        for _ in range(2):
+            for k in range(x.shape[1]):
+                y[i, k] = y[i, k] * y[i, k]
+
+    x = np.float32(some(37, 3))
+    call = wp.jax_kernel(squares, launch_dims=37, output_dims={"y": (37, 3)})
+    np.testing.assert_allclose(jax.grad(lambda x: call(x)[0].sum())(x), 8 * x**7, rtol=1e-5)
+
+
+@wp.kernel
+def counted(w: wp.array[F], a: wp.array2d[F], n: int):
+    i = wp.tid()
+    for _ in range(n):
+        for k in range(1, a.shape[1] - 1):
+            a[i, k] = w[0] * (a[i, k - 1] + a[i, k + 1])
+
+
+@wp.kernel
+def uncounted(w: wp.array[F], a: wp.array2d[F]):
+    i = wp.tid()
+    while a[i, 1] < F(2.0):
+        for k in range(1, a.shape[1] - 1):
+            a[i, k] = w[0] * (a[i, k - 1] + a[i, k + 1])
+
+
+def test_turns_that_are_not_known_are_refused():
+    for kernel, extra, hint in (
+        (counted, (3,), "let the loop end at a constant, an extent of an array or min(n, constant)"),
+        (uncounted, (), "let something count the turns of the while loops around it"),
+    ):
+        call = wp.jax_kernel(kernel, in_out_argnames=["a"], launch_dims=2)
+        with pytest.raises(DifferentiationError, match="a is read here after it may have been overwritten") as error:
+            jax.grad(lambda w, call=call, extra=extra: call(w, np.ones((2, 5)), *extra)[0].sum())(np.ones(1))
+        assert hint in str(error.value)
+        assert "test_overwrites.py:" in str(error.value)
+
+
+def test_records_that_are_too_large_are_refused(monkeypatch):
+    launched, _, (a,) = KERNELS["tested"]
+    gradient = jax.grad(lambda a: launched(a)[0].sum())
+    monkeypatch.setattr(records, "LIMIT", 100)
+    with pytest.raises(
+        DifferentiationError, match=r"needs the overwritten values, which are 0\.0 GiB"
+    ):
+        gradient(a)
+    monkeypatch.setattr(records, "LIMIT", 10_000)
+    assert np.isfinite(gradient(a)).all()
