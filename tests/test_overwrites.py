@@ -112,9 +112,7 @@ def test_records_that_are_too_large_are_refused(monkeypatch):
     launched, _, (a,) = KERNELS["tested"]
     gradient = jax.grad(lambda a: launched(a)[0].sum())
     monkeypatch.setattr(records, "LIMIT", 100)
-    with pytest.raises(
-        DifferentiationError, match=r"needs the overwritten values, which are 0\.0 GiB"
-    ):
+    with pytest.raises(DifferentiationError, match=r"needs the overwritten values, which are 0\.0 GiB"):
         gradient(a)
     monkeypatch.setattr(records, "LIMIT", 10_000)
     assert np.isfinite(gradient(a)).all()

@@ -13,7 +13,6 @@ from recurrences import KERNELS, many_sweeps, rows
 
 import jaxwarp as wp
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.types import float64 as F
 from jaxwarp.vjp.tangent import tangent
 
 
@@ -98,5 +97,5 @@ def test_random_recurrences_are_right_or_refused(name):
             CHECKS[name](case, 3e-8)
         else:
             settled += any(slot.kind == "final" for slot in tangent(case.kernel, case.wanted, case.grid).slots)
-    assert refused < COUNT / (3 if name == "adjoint-of-tangent" else 1.6)  # others have no records
-    assert settled >= 3
+    assert refused < (0.4 if name == "adjoint-of-tangent" else 0.6) * COUNT  # the others have no records
+    assert settled >= 2
