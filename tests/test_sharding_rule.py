@@ -234,6 +234,23 @@ def test_in_out(mesh):
     np.testing.assert_allclose(looped(*args), u / 8 + f * 7 / 8, rtol=1e-5, atol=1e-6)
 
 
+@wp.kernel
+def square_twice(u: wp.array2d[float]):
+    i = wp.tid()
+    for _ in range(2):
+        for k in range(u.shape[1]):
+            u[i, k] = u[i, k] * u[i, k]
+
+
+def test_records_of_overwritten_elements(mesh):
+    """What is recorded for the reverse sweep is cut like the array that it is read from."""
+    call = jax_kernel(square_twice, in_out_argnames=["u"], sharding_rule="i k -> i k", launch_dims=8)
+    u = random(8, 3)
+    gradient = jax.grad(lambda u: call(u)[0].sum())
+    assert operations(gradient, put(mesh, u, "a")) == {"launch": 2}
+    np.testing.assert_allclose(jax.jit(gradient)(put(mesh, u, "a")), 4 * u**3, rtol=1e-4, atol=1e-5)
+
+
 def test_partial_sums_of_in_outs(mesh):
     """What the array held before counts once, however many devices have a part of the sum."""
     call = jax_kernel(row_sums, in_out_argnames=["sums"], sharding_rule="i j, i -> i")
