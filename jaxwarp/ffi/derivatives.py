@@ -40,7 +40,7 @@ def _tangent(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ..
 @functools.lru_cache(maxsize=_CACHE)
 @roomy
 def _adjoint(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...], sweep: bool) -> Derived:
-    derived = adjoint(kernel, wanted, grid, sweep)
+    derived = adjoint(kernel, wanted, grid, sweep, finals=sweep)
     return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 

@@ -47,7 +47,7 @@ def covers(kernel: Kernel, forms: Forms, param: Param, shape: Sequence[Any]) -> 
     for certain in _Walker(kernel, forms).block(kernel.body, {}):
         if certain.store.param is param and (split := _split(certain, forms, shape)):
             written.setdefault(split[0], set()).add(split[1])
-    return any(_all_constants(axes, found, shape) for axes, found in written.items())
+    return any(_all_offsets(strides, found, shape) for strides, found in written.items())
 
 
 class _Walker:
@@ -148,50 +148,57 @@ def limited(form: Form, limits: Limits) -> Form:
 
 
 def _split(certain: _Certain, forms: Forms, shape: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Splits a store's axes: those swept by iterators (in full), and the constant indices on the others.
+    """A store by what it does on each axis: the strides of those that iterators sweep, and where it begins.
 
-    None if some axis is neither, or an iterator sweeps two axes.
+    (1, 0) is an axis swept in full, (2, 1) its odd elements, (0, 5) the element 5. None if some axis is none of these,
+    or an iterator sweeps two axes.
     """
-    swept: list[int] = []
-    constants: list[int] = []
+    strides: list[int] = []
+    offsets: list[int] = []
     used: set[affine.Iterator] = set()
-    for axis, (value, extent) in enumerate(zip(certain.store.indices, shape, strict=True)):
+    for value, extent in zip(certain.store.indices, shape, strict=True):
         form = forms[value]
         if form is None:
             return None
         form = limited(form, certain.limits)
-        if not form.terms:
-            constants.append(form.constant)
-            continue
-        if not used.isdisjoint(form.terms) or not _sweeps(form, extent):
+        if not used.isdisjoint(form.terms):
             return None
         used.update(form.terms)
-        swept.append(axis)
+        stride = _stride(form, extent)
+        if stride is None:
+            return None
+        strides.append(stride)
+        offsets.append(form.range()[0])
     # A grid axis of unknown extent that sweeps nothing may be empty, and then no thread runs.
     if any(it.extent is None and it not in used for it in forms.grid):
         return None
-    return tuple(swept), tuple(constants)
+    return tuple(strides), tuple(offsets)
 
 
-def _sweeps(form: Form, extent: Any) -> bool:
-    """Does the form take every value of 0 ... extent - 1 (and no other) as its iterators run?
+def _stride(form: Form, extent: Any) -> int | None:
+    """Does the form take every s-th value of 0 ... extent - 1 from its least one, below s, on? 0 if it is a constant.
 
-    It does when the coefficients are those of a mixed radix: 1, n0, n0 * n1, ... with the extents n in that order.
+    It does when the coefficients are those of a mixed radix: s, s * n0, s * n0 * n1, ... with the extents n in that
+    order, and the last is the extent.
     """
+    if not form.terms:
+        return 0
     if not isinstance(extent, int):
         ((it, coefficient), *more) = form.terms.items()
         same = extent is not None and it.extent is None and it.symbol == extent
-        return same and not more and coefficient == 1 and form.constant == 0
-    radix = 1
+        return 1 if same and not more and coefficient == 1 and form.constant == 0 else None
+    stride = min(abs(coefficient) for coefficient in form.terms.values())
+    radix = stride
     for it, coefficient in sorted(form.terms.items(), key=lambda term: abs(term[1])):
         if it.extent is None or abs(coefficient) != radix:
-            return False
+            return None
         radix *= it.extent
-    return radix == extent and form.range()[0] == 0
+    return stride if radix == extent and 0 <= form.range()[0] < stride else None
 
 
-def _all_constants(swept: Iterable[int], found: set[tuple[int, ...]], shape: Sequence[Any]) -> bool:
-    extents = [n for axis, n in enumerate(shape) if axis not in set(swept)]
+def _all_offsets(strides: Sequence[int], found: set[tuple[int, ...]], shape: Sequence[Any]) -> bool:
+    """Do stores of these strides begin everywhere that they have to?"""
+    extents = [stride or n for stride, n in zip(strides, shape, strict=True)]
     if not all(isinstance(n, int) for n in extents) or math.prod(extents) > _MAX_CONSTANT_ELEMENTS:
         return False
     inside = {c for c in found if all(0 <= i < n for i, n in zip(c, extents, strict=True))}

@@ -106,18 +106,27 @@ class Effects:
     def injective(self, op: Load | Store | Atomic, grid: Sequence[Any]) -> bool:
         """Do different threads provably touch different elements at `op`, whatever iterations they are in?"""
         forms = Forms(self.kernel, grid)
-        wanted = {it for it in forms.grid if it.extent is None or it.extent > 1}
-        pending = []
+        axes: list[tuple[Mapping[affine.Iterator, int], int]] = []
         for value in op.indices:
             form = forms[value]
             if form is not None and all(it.axis is not None for it in form.terms):
-                pending.append(dict(form.terms))
-        solved: set[affine.Iterator] = set()
-        while progress := [terms for terms in pending if _tells_apart(terms, solved)]:
-            for terms in progress:
-                solved.update(terms)
-            pending = [terms for terms in pending if not set(terms) <= solved]
-        return wanted <= solved
+                axes.append((form.terms, 0))
+        return tell_apart(forms, axes)
+
+
+def tell_apart(forms: Forms, axes: Sequence[tuple[Mapping[affine.Iterator, int], int]]) -> bool:
+    """Do indices tell the threads of a launch apart?
+
+    Each is a sum of grid iterators with coefficients, and of something else that varies by so much at most.
+    """
+    wanted = {it for it in forms.grid if it.extent is None or it.extent > 1}
+    solved: set[affine.Iterator] = set()
+    pending = list(axes)
+    while progress := [terms for terms, spread in pending if _tells_apart(terms, solved, spread)]:
+        for terms in progress:
+            solved.update(terms)
+        pending = [axis for axis in pending if not set(axis[0]) <= solved]
+    return wanted <= solved
 
 
 @roomy
@@ -126,12 +135,12 @@ def analyze(kernel: Kernel) -> Effects:
     return Effects(kernel)
 
 
-def _tells_apart(terms: Mapping[affine.Iterator, int], solved: set[affine.Iterator]) -> bool:
+def _tells_apart(terms: Mapping[affine.Iterator, int], solved: set[affine.Iterator], spread: int) -> bool:
     """Given the solved iterators, does the sum of the others determine each of them?
 
-    It does when each coefficient exceeds all that the smaller ones can add up to.
+    It does when each coefficient exceeds all that the smaller ones, and what else there is, can add up to.
     """
-    reach = 0
+    reach = spread
     for it, coefficient in sorted(terms.items(), key=lambda term: abs(term[1])):
         if it in solved:
             continue

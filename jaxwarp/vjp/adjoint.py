@@ -62,7 +62,11 @@ Cotangents = dict[Value, Value]
 
 
 def adjoint(
-    kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None, sweep: bool = False
+    kernel: Kernel,
+    wanted: Collection[int],
+    grid: Sequence[int | None] | None = None,
+    sweep: bool = False,
+    finals: bool = True,
 ) -> Derived:
     """The kernel that maps cotangents of what the kernel writes to cotangents of the parameters in `wanted`.
 
@@ -73,6 +77,7 @@ def adjoint(
             do not share elements.
         sweep: whether the kernel is a reverse sweep, or was made from one: its own arrays are checkpoints, and there
             are no records.
+        finals: whether what the kernel leaves in its arrays can be had. Else loads that see it are recorded.
 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
@@ -87,7 +92,7 @@ def adjoint(
         kernel = simplify(arrays_as_values(kernel))
     require_pure_conditions(kernel)
     require_partitioned(kernel, grid)
-    return Adjoint(promote_memory(kernel, grid), wanted, grid, records=not sweep).build()
+    return Adjoint(promote_memory(kernel, grid), wanted, grid, records=not sweep, finals=finals).build()
 
 
 def cotangent_type(dtype: Scalar) -> Scalar:
@@ -99,7 +104,12 @@ class Adjoint:
     """The state of one construction; `loops.py` works on it too."""
 
     def __init__(
-        self, kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None, records: bool = True
+        self,
+        kernel: Kernel,
+        wanted: Collection[int],
+        grid: Sequence[int | None] | None = None,
+        records: bool = True,
+        finals: bool = True,
     ):
         self.kernel = kernel
         self.wanted = frozenset(wanted)
@@ -114,7 +124,7 @@ class Adjoint:
         self.builder = Builder()
         self.o = Calculus(self.builder)
         self.used = used_values(kernel)
-        self.contents = Contents(kernel, grid)
+        self.contents = Contents(kernel, grid, finals)
         self.ownership = self.contents.ownership
         self.locals: list[Param] = list(kernel.locals)
         self.visits = Visits(kernel, self.ownership)
@@ -136,7 +146,7 @@ class Adjoint:
         # What is linear in the cotangents is not recorded: the launch that records does not have it.
         others = {*self.activity.params, *kernel.locals}
         self.recordable = {op for op in self.contents.lost if op.param not in others} if records else set[Load]()
-        self.records = find_records(kernel, self.ownership.addresses, self.recordable)
+        self.records = find_records(kernel, self.contents.order, self.recordable)
 
     def only_reads_cotangent(self, param: Param) -> bool:
         """Need the cotangent of an array that the kernel writes not be updated?

@@ -25,10 +25,10 @@ class Contents:
 
     Attributes:
         final: those that see what the launch leaves. (What it also found there counts as found.)
-        lost: those that may see something in between.
+        lost: those that may see something in between; and those, if `finals` is False.
     """
 
-    def __init__(self, kernel: Kernel, grid: Grid | None = None):
+    def __init__(self, kernel: Kernel, grid: Grid | None = None, finals: bool = True):
         self.kernel = kernel
         self.ownership = Ownership(kernel, grid)
         self.addresses: Addresses = self.ownership.addresses
@@ -39,7 +39,7 @@ class Contents:
             for load in (op for op in accesses if isinstance(op, Load)):
                 if not writes or self._is_first(load, param):
                     continue
-                if param not in self.ownership.locals and self._is_last(load, writes):
+                if finals and param not in self.ownership.locals and self._is_last(load, writes):
                     self.final.add(load)
                 else:
                     self.lost.add(load)
@@ -54,7 +54,7 @@ class Contents:
 
     def _is_last(self, load: Load, writes: Sequence[Access]) -> bool:
         # Of other threads nothing is known.
-        return self.ownership.is_private(load.param) and not any(self.order.may_precede(load, w) for w in writes)
+        return self.ownership.is_own(load.param) and not any(self.order.may_precede(load, w) for w in writes)
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ir.nodes import Atomic, For, Kernel, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.nodes import Atomic, Block, For, Kernel, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.passes import affine
 from jaxwarp.passes.affine import Forms
-from jaxwarp.passes.effects import analyze
+from jaxwarp.passes.effects import analyze, tell_apart
+from jaxwarp.passes.ranges import Ranges
 
 Access = Load | Store | Atomic
 Grid = Sequence[int | None]
@@ -22,6 +25,7 @@ class Addresses:
     """Comparable addresses of a kernel's accesses."""
 
     def __init__(self, kernel: Kernel, grid: Grid | None = None):
+        self.kernel = kernel
         self.grid = list(grid) if grid is not None else [None] * kernel.grid_rank
         self.forms = Forms(kernel, self.grid)
         # What counts the iterations of a loop: the iterator of its forms, or its index.
@@ -45,6 +49,34 @@ class Addresses:
         """The loops that an index moves with, and its stride in each."""
         terms = position[1] if position[0] == "form" else ()
         return {self.counters[it]: coefficient for it, coefficient in terms if it in self.counters}
+
+    def threads(self, positions: Sequence[Position]) -> tuple[Mapping[affine.Iterator, int], int] | None:
+        """How the thread enters in indices, if it does so alike in all, and by how much they vary besides.
+
+        3 * i, 3 * i + 1 and 3 * i + k, k < 3: by 3 * i, and 2.
+        """
+        if any(position[0] != "form" for position in positions):
+            return None
+        grid = set(self.forms.grid)
+        parts = [{it: c for it, c in position[1] if it in grid} for position in positions]
+        if any(part != parts[0] for part in parts):
+            return None
+        ends = [self._rest(position, grid) for position in positions]
+        return parts[0], max(most for _, most in ends) - min(least for least, _ in ends)
+
+    def _rest(self, position: Position, grid: Collection[Any]) -> tuple[int, int]:
+        """Between what numbers an index is without the thread's part."""
+        least = most = position[2]
+        for it, coefficient in position[1]:
+            if it not in grid:
+                low, high = (0, it.last) if isinstance(it, affine.Iterator) else self.ranges[it]
+                least += min(coefficient * low, coefficient * high)
+                most += max(coefficient * low, coefficient * high)
+        return least, most
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        return Ranges(self.kernel, self.grid)
 
     def never_meet(self, a: Key, b: Key, loops: set[Op]) -> bool:
         """Do the addresses provably differ in every thread, also in different iterations of `loops`?
@@ -81,9 +113,37 @@ class Ownership:
             if isinstance(op, (Load, Store, Atomic)):
                 self.accesses.setdefault(op.param, []).append(op)
         self._private: dict[Param, bool] = {}
+        self._blocks: dict[Op, tuple[Block, ...]] = {}
+        self._place(kernel.body, ())
+
+    def _place(self, block: Block, around: tuple[Block, ...]) -> None:
+        for op in block.ops:
+            if isinstance(op, (Load, Store, Atomic)):
+                self._blocks[op] = (*around, block)
+            for inner in op.blocks:
+                self._place(inner, (*around, block))
+
+    def is_own(self, param: Param) -> bool:
+        """Does a thread read no element that another one writes, if no two threads store to one element?
+
+        Where indices are found in data, that is for the caller to see to, as with all scatters. An element that a
+        thread certainly stores to itself is then its own; other reads may be of what others have written.
+        """
+        if self.is_private(param):
+            return True
+        stores = [op for op in self.accesses.get(param, []) if isinstance(op, Store)]
+        return all(
+            any(self._stands_with(store, op) for store in stores)
+            for op in self.accesses.get(param, [])
+            if not isinstance(op, Store)
+        )
+
+    def _stands_with(self, store: Store, op: Access) -> bool:
+        """Whenever `op` runs, does the store run with the same address, in the same iteration of all loops around?"""
+        return self._blocks[store][-1] in self._blocks[op] and self.addresses.key(store) == self.addresses.key(op)
 
     def is_private(self, param: Param) -> bool:
-        """True if some axes of the array are indexed alike by all accesses, and tell all threads apart."""
+        """True if the threads are told apart by some axes of the array, which all accesses index nearly alike."""
         if param not in self._private:
             self._private[param] = param in self.locals or self._is_partitioned(param)
         return self._private[param]
@@ -91,11 +151,8 @@ class Ownership:
     def _is_partitioned(self, param: Param) -> bool:
         accesses = self.accesses.get(param, [])
         keys = [self.addresses.key(op) for op in accesses]
-        alike = [axis for axis in range(param.rank) if len({key[axis] for key in keys}) == 1]
-        if not accesses:
-            return False
-        common = Load(Value(param.dtype), param, tuple(accesses[0].indices[axis] for axis in alike))
-        return self.effects.injective(common, self.addresses.grid)
+        axes = [self.addresses.threads([key[axis] for key in keys]) for axis in range(param.rank)]
+        return bool(accesses) and tell_apart(self.addresses.forms, [axis for axis in axes if axis is not None])
 
 
 def require_pure_conditions(kernel: Kernel) -> None:
@@ -135,7 +192,7 @@ def _shared_loads(ownership: Ownership) -> Iterator[tuple[Param, Load]]:
     """Arrays that are read and written and not partitioned among the threads, with their first load."""
     for param, accesses in ownership.accesses.items():
         loads = [op for op in accesses if isinstance(op, Load)]
-        if 0 < len(loads) < len(accesses) and not ownership.is_private(param):
+        if 0 < len(loads) < len(accesses) and not ownership.is_own(param):
             yield param, loads[0]
 
 

@@ -73,6 +73,17 @@ class Order:
         """Do the addresses differ in every single iteration of the loops around both?"""
         return self._differ(a, b, self._common(a, b), None)
 
+    def tells_turn(self, access: Access, loop: For | While) -> bool:
+        """Is the address another one in each turn of the loop, whatever else the loop does?
+
+        The loops outside of it are in the same iteration. So it is where an index moves with the loop's variable, and
+        with nothing else that the loop changes.
+        """
+        body = loop.body.params
+        variables = {value for value in body if value in self.steps} | set(body[:1] if isinstance(loop, For) else ())
+        inside = [[v for v in self.sum(index).terms if loop in self.home[v]] for index in access.indices]
+        return any(len(values) == 1 and values[0] in variables for values in inside)
+
     def _common(self, a: Access, b: Access) -> tuple[Op, ...]:
         of_a, of_b = self.loops[a], self.loops[b]
         return tuple(loop for n, loop in enumerate(of_a) if of_a[: n + 1] == of_b[: n + 1])

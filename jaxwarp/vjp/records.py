@@ -25,7 +25,7 @@ from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.types import Scalar, int64
 from jaxwarp.vjp.activity import used_values
-from jaxwarp.vjp.memory import Addresses
+from jaxwarp.vjp.order import Order
 
 # More is not what a loop makes but what is not known of one.
 _MOST_TURNS = 1 << 24
@@ -91,41 +91,39 @@ class Recording:
         return unknown[0] if unknown else (*own, *counts)
 
 
-def find_records(kernel: Kernel, addresses: Addresses, loads: Collection[Load]) -> dict[Load, Record]:
+def find_records(kernel: Kernel, order: Order, loads: Collection[Load]) -> dict[Load, Record]:
     """A record for each of the loads that can have one: a `while` around them needs a counter."""
     found: dict[Load, Record] = {}
     if loads:
-        counters = Ranges(kernel, addresses.grid).counters
-        _find(kernel.body, (), found, addresses, counters, loads)
+        counters = Ranges(kernel, [None] * kernel.grid_rank).counters
+        _find(kernel.body, (), found, order, counters, loads)
     return found
 
 
 def _find(
     block: Block,
-    around: tuple[tuple[Op, Block], ...],
+    around: tuple[tuple[For | While, Block], ...],
     found: dict[Load, Record],
-    addresses: Addresses,
+    order: Order,
     counters: Mapping[While, Sequence[Counter]],
     loads: Collection[Load],
 ) -> None:
     for op in block.ops:
         if isinstance(op, Load) and op in loads:
-            moving = [set(addresses.loops_of(position)) for position in addresses.key(op)]
-            # Where it has an index to itself, the address tells the turn.
-            turns = [_turn(loop, inner, counters) for loop, inner in around if {loop} not in moving]
+            turns = [_turn(loop, inner, counters) for loop, inner in around if not order.tells_turn(op, loop)]
             known = tuple(turn for turn in turns if turn is not None)
             if len(known) == len(turns):
                 shape = (*op.param.shape, *[None] * len(turns))
                 found[op] = Record(op, known, Param(f"{op.param.name}_record{len(found)}", op.param.dtype, shape))
         for inner in op.blocks:
             inside = (*around, (op, inner)) if isinstance(op, (For, While)) else around
-            _find(inner, inside, found, addresses, counters, loads)
+            _find(inner, inside, found, order, counters, loads)
 
 
-def _turn(loop: Op, block: Block, counters: Mapping[While, Sequence[Counter]]) -> Turn | None:
+def _turn(loop: For | While, block: Block, counters: Mapping[While, Sequence[Counter]]) -> Turn | None:
     if isinstance(loop, For):
         return Turn(loop, loop.body.params[0], loop.start, loop.step)
-    if isinstance(loop, While) and counters.get(loop):
+    if counters.get(loop):
         counter = counters[loop][0]
         is_test = block is loop.condition
         return Turn(loop, block.params[counter.position], loop.inits[counter.position], counter.step, is_test)
