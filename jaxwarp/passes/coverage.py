@@ -13,7 +13,7 @@ execute the store: it counts as that of a launch of the box's size. Guards of an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
