@@ -83,6 +83,21 @@ def test_accuracy_over_the_whole_range(name, dtype):
 
 
 @TYPES
+def test_powers_whose_logarithm_counts_most(dtype):
+    """Results near overflow and underflow, of bases next to where the logarithm's series is longest and around 1: there
+    an error of the logarithm is multiplied by the largest numbers."""
+    rng, kind = np.random.default_rng(5), dtype.numpy
+    ends = np.exp2(rng.choice([-0.5, 0.5], 20 * COUNT)) * (1 + rng.uniform(-1e-3, 1e-3, 20 * COUNT))
+    x = np.concatenate([ends, np.exp2(rng.uniform(-1.5, 1.5, 20 * COUNT))]).astype(kind)
+    limit = (np.finfo(kind).maxexp - 3) * rng.uniform(0.9, 1.0, len(x)) * rng.choice([-1, 1], len(x))
+    y = (limit / np.log2(x.astype(np.float64))).astype(kind)
+    got = np.zeros_like(x)
+    run_cpu(function("pow", dtype, 2), (len(x),), [x, y, got])
+    wrong = distance(got, ROWS["pow"].ref(x, y))
+    assert wrong.max() <= {float32: 3, float64: 3}[dtype]
+
+
+@TYPES
 @pytest.mark.parametrize("name", FORMULAS)
 def test_no_library_call_but_for_huge_angles(name, dtype):
     text = compile_cpu(function(name, dtype, 2 if name in ("pow", "atan2") else 1), 16).text

@@ -201,10 +201,11 @@ def nearest(product: Num, factor: float = 1.0) -> tuple[Num, Num]:
     return shifted - magic, shifted.bits() - magic.bits()
 
 
-def whole(n: Num, kind: Scalar) -> Num:
-    """A small integer, of the float type's size, as a float."""
-    magic = Num(n.ops, kind, n.ops.const(kind, 1.5 * 2.0 ** MANTISSA[kind.short]))
-    return (n + magic.bits()).floats() - magic
+def whole(n: Num, kind: Scalar, bias: int = 0) -> Num:
+    """n - bias, a small integer of the float type's size, as a float."""
+    magic = 1.5 * 2.0 ** MANTISSA[kind.short]
+    shifted = n + Num(n.ops, kind, n.ops.const(kind, magic)).bits()
+    return shifted.floats() - (magic + bias)
 
 
 def power_of_two(n: Num, kind: str) -> Num:

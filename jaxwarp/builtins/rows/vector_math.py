@@ -11,6 +11,7 @@ import math
 
 from jaxwarp.builtins.rows import coefficients as table
 from jaxwarp.builtins.rows.expression import (
+    BIAS,
     MANTISSA,
     Num,
     clamp,
@@ -104,15 +105,19 @@ def split(x: Num) -> tuple[Num, Num]:
     """n, f with x = 2**n * (1 + f) and 1 + f between sqrt(1/2) and sqrt(2), for finite x > 0."""
     shift = MANTISSA[x.kind] + 2
     is_tiny = x < LEAST_NORMAL[x.kind]
-    n, f = split_normal(where(is_tiny, x * 2.0**shift, x))
-    return where(is_tiny, n - float(shift), n), f
+    n, m = split_normal(where(is_tiny, x * 2.0**shift, x))
+    return where(is_tiny, n - float(shift), n), m - 1.0
 
 
 def split_normal(x: Num) -> tuple[Num, Num]:
-    """`split` of x that is not subnormal."""
-    bits = x.bits()
-    exponent = (bits - x.like(math.sqrt(0.5)).bits()) >> MANTISSA[x.kind]
-    return whole(exponent, x.type), (bits - (exponent << MANTISSA[x.kind])).floats() - 1.0
+    """n, m with x = 2**n * m and m between sqrt(1/2) and sqrt(2), for x > 0 that is not subnormal.
+
+    The exponent is taken out with its bias, so that no sign is shifted: AVX2 has no instruction for that in 64 bits.
+    """
+    mantissa, bias, least = MANTISSA[x.kind], BIAS[x.kind], x.like(math.sqrt(0.5)).bits()
+    above = x.bits() + (bias << mantissa) - least
+    m = ((above & ((1 << mantissa) - 1)) + least).floats()
+    return whole(above.op("lshr", mantissa), x.type, bias), m
 
 
 def _log1p_tail(f: Num) -> Num:
