@@ -9,7 +9,7 @@ import math
 
 from jaxwarp.builtins.rows import coefficients as table
 from jaxwarp.builtins.rows.expression import MANTISSA, Num, clamp, fma, nearest, polynomial, scale, seldom, where
-from jaxwarp.builtins.rows.vector_math import INF, LEAST_NORMAL, split, split_normal
+from jaxwarp.builtins.rows.vector_math import INF, split, split_normal
 
 
 def power(x: Num, y: Num) -> Num:
@@ -17,15 +17,18 @@ def power(x: Num, y: Num) -> Num:
 
     What is neither asked of such x nor near overflow takes a short way, of which _any_power is the general one.
     """
-    high, low = _log2_pair(*split_normal(x))
+    n, m = split_normal(x)
+    high, low, about = _log2_pair(n, m)
     small = y * low
-    exponent = fma(y, high, small)
-    end = {"f32": 125.0, "f64": 1020.0}[x.kind]
-    is_plain = (abs(exponent) <= end) & (x >= LEAST_NORMAL[x.kind]) & (x < INF)
-    whole_n, n = nearest(exponent)
+    exponent = y * about
+    # One test of both: n is out of these bounds for all x that are not positive normal numbers, as `split_normal` says,
+    # and the larger is NaN where the exponent is.
+    size, of_base = abs(exponent), abs(n)
+    is_plain = where(of_base > size, of_base, size) <= {"f32": 125.0, "f64": 1020.0}[x.kind]
+    whole_n, shift = nearest(exponent)
     r = fma(y, high, -whole_n) + small
     value = fma(r, polynomial(table.EXP2[x.kind], r), 1.0)
-    value = (value.bits() + (n << MANTISSA[x.kind])).floats()
+    value = (value.bits() + (shift << MANTISSA[x.kind])).floats()
     return seldom(is_plain.equals(False), "power", _any_power, (x, y), value)
 
 
@@ -52,7 +55,7 @@ def _power(a: Num, y: Num) -> Num:
     """a ** y for a that is not negative."""
     end = {"f32": 200.0, "f64": 1100.0}[a.kind]
     n, f = split(a)
-    first, rest = _log2_pair(n, f + 1.0)
+    first, rest, _ = _log2_pair(n, f + 1.0)
     high = first + rest
     low = (first - high) + rest
     high = _log_ends(a, high)
@@ -65,21 +68,22 @@ def _power(a: Num, y: Num) -> Num:
     return scale(fma(r, polynomial(table.EXP2[a.kind], r), 1.0), n)
 
 
-def _log2_pair(n: Num, m: Num) -> tuple[Num, Num]:
+def _log2_pair(n: Num, m: Num) -> tuple[Num, Num, Num]:
     """log2 of 2**n * m, high and low: each operation's error is carried along. `low` may be 2**-12 of `high`.
 
+    The third is about their sum, known before them.
     log(m) = 2 s + s z P(z) with s = (m - 1) / (m + 1), z = s * s.
     """
     below, f = m + 1.0, m - 1.0
     inverse = 1.0 / below
     s = f * inverse
     s_low = fma(-s, m - (below - 1.0), fma(-s, below, f)) * inverse
-    high, low = (_log2_32 if f.kind == "f32" else _log2_64)(s, s_low)
+    high, low, about = (_log2_32 if f.kind == "f32" else _log2_64)(n, s, s_low)
     total = n + high
-    return total, ((n - total) + high) + low
+    return total, ((n - total) + high) + low, about
 
 
-def _log2_32(s: Num, s_low: Num) -> tuple[Num, Num]:
+def _log2_32(n: Num, s: Num, s_low: Num) -> tuple[Num, Num, Num]:
     """The second term is so much smaller than the first that its own error does not matter. What s lost counts by the
     slope of both, since the second is of the third degree."""
     z = s * s
@@ -88,10 +92,10 @@ def _log2_32(s: Num, s_low: Num) -> tuple[Num, Num]:
     first_low = fma(s, e, -first) + fma(s, e_low, s_low * fma(z, e, s.like(e)))
     second = s * z * polynomial(table.LOG2["f32"], z)
     high = first + second
-    return high, ((first - high) + second) + first_low
+    return high, ((first - high) + second) + first_low, n + high
 
 
-def _log2_64(s: Num, s_low: Num) -> tuple[Num, Num]:
+def _log2_64(n: Num, s: Num, s_low: Num) -> tuple[Num, Num, Num]:
     """The first two terms are pairs. What follows them is 2**-12 of the whole at most.
 
     What s lost counts by the slope, of which two terms are enough, and is added late: it is known late.
@@ -105,5 +109,6 @@ def _log2_64(s: Num, s_low: Num) -> tuple[Num, Num]:
     low = fma(cube_low, third, fma(cube, third_low, fma(s, e_low, low)))
     low = fma(s_low, fma(z, e, s.like(e)), low)
     high = first + second
-    rest = cube * z * polynomial(table.LOG2_TAIL["f64"], z)
-    return high, (((first - high) + second) + low) + rest
+    tail = table.LOG2_TAIL["f64"]
+    about = fma(cube, fma(z, tail[0], s.like(third)), n + first)
+    return high, (((first - high) + second) + low) + cube * z * polynomial(tail, z), about

@@ -112,6 +112,7 @@ def split(x: Num) -> tuple[Num, Num]:
 def split_normal(x: Num) -> tuple[Num, Num]:
     """n, m with x = 2**n * m and m between sqrt(1/2) and sqrt(2), for x > 0 that is not subnormal.
 
+    For all others, n is at most the least exponent of normal numbers, or above the largest.
     The exponent is taken out with its bias, so that no sign is shifted: AVX2 has no instruction for that in 64 bits.
     """
     mantissa, bias, least = MANTISSA[x.kind], BIAS[x.kind], x.like(math.sqrt(0.5)).bits()
@@ -289,9 +290,8 @@ def _turned(quadrant: Num, sine: Num, cosine: Num) -> Num:
 
 
 def _far(x: Num, value: Num, name: str) -> Num:
-    """`value`, but the C library's where x is finite and too large for the reduction above."""
-    a = abs(x)
-    is_far = (a > _TRIGONOMETRIC_LIMIT[x.kind]) & (a < INF)
+    """`value`, but the C library's where x is too large for the reduction above."""
+    is_far = abs(x) > _TRIGONOMETRIC_LIMIT[x.kind]
     name += "f" if x.kind == "f32" else ""
     return Num(x.ops, x.type, x.ops.libm_where(is_far.text, name, x.type, [x.text], value.text))
 

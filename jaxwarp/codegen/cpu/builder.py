@@ -23,6 +23,9 @@ from jaxwarp.types import Scalar, bool_, float16, float32, float64, int32, uint3
 LIBM_ATTRIBUTES = "#1"
 
 
+# Of the machines without mask registers, those with the widest vectors.
+_REGISTER_BITS = 256
+
 FRAME_ALIGN = 16  # of memory in the function's frame
 _SELDOM_BITS = 256  # of the vectors of functions that are seldom called
 
@@ -56,9 +59,11 @@ def scalar_constant(dtype: Scalar, value: bool | int | float) -> str:
 
 
 class FunctionText:
-    """The instructions of a function under construction and what they need declared."""
+    """The instructions of a function under construction and what they need declared, for a machine whose masks are bits
+    in registers of their own, or, like most, integers as wide as what was compared."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_mask_registers: bool = False) -> None:
+        self.has_mask_registers = has_mask_registers
         self.lines: list[str] = []
         self.allocas: list[str] = []
         self.declarations: dict[str, None] = {}
@@ -183,13 +188,13 @@ class VectorBuilder:
         """`libm` in the lanes where the condition holds, `other` in the rest: a branch that is seldom taken."""
         function, type_ = self.function, scalar_type(dtype)
         before, slow, after = function.label, function.new_label("seldom"), function.new_label("mostly")
-        bits, vector = f"i{self.width}", self.type(dtype)
-        mask = condition if self.width == 1 else self.inst(f"bitcast {self.mask_type} {condition} to {bits}")
-        function.line(f"br i1 {self.inst(f'icmp ne {bits} {mask}, 0')}, label %{slow}, label %{after}")
+        vector = self.type(dtype)
+        function.line(f"br i1 {self.any(condition, dtype.bits)}, label %{slow}, label %{after}")
         function.open(slow)
         if self.width == 1:
             found = self.libm(name, dtype, operands)
         else:
+            mask = self.inst(f"bitcast {self.mask_type} {condition} to i{self.width}")
             spilled = [self._spill(dtype, x) for x in operands]
             results = self._spill(dtype, other)
             lane, close = self.lane_loop(mask)
@@ -223,9 +228,7 @@ class VectorBuilder:
         if symbol not in function.helpers:
             function.helpers[symbol] = part._helper(symbol, part.type(dtype), len(operands), formula)
         before, slow, after = function.label, function.new_label("seldom"), function.new_label("mostly")
-        bits = f"i{self.width}"
-        mask = condition if self.width == 1 else self.inst(f"bitcast {self.mask_type} {condition} to {bits}")
-        function.line(f"br i1 {self.inst(f'icmp ne {bits} {mask}, 0')}, label %{slow}, label %{after}, !prof !3")
+        function.line(f"br i1 {self.any(condition, dtype.bits)}, label %{slow}, label %{after}, !prof !3")
         function.open(slow)
         found: list[str] = []
         for start in range(0, self.width, part.width):
@@ -236,6 +239,27 @@ class VectorBuilder:
         function.line(f"br label %{after}")
         function.open(after)
         return self.inst(f"phi {vector} [ {other}, %{before} ], [ {value}, %{slow} ]")
+
+    def any(self, mask: str, bits: int) -> str:
+        """Whether a mask has a lane that is on. `bits`: the width of the values that were compared."""
+        if self.width == 1:
+            return mask
+        if self.function.has_mask_registers:
+            number = self.inst(f"bitcast {self.mask_type} {mask} to i{self.width}")
+            return self.inst(f"icmp ne i{self.width} {number}, 0")
+        return self.any_sign(self.inst(f"sext {self.mask_type} {mask} to {self.wide(f'i{bits}')}"), bits)
+
+    def any_sign(self, vector: str, bits: int) -> str:
+        """Whether an integer is negative. Halves are combined down to one register, whose signs there is an instruction
+        for."""
+        part, type_ = self, f"i{bits}"
+        while part.width * bits > _REGISTER_BITS:
+            half = VectorBuilder(part.width // 2, self.function)
+            low, high = (part.piece(type_, vector, start, half.width) for start in (0, half.width))
+            vector, part = self.inst(f"or {half.wide(type_)} {low}, {high}"), half
+        signs = self.inst(f"icmp slt {part.wide(type_)} {vector}, zeroinitializer")
+        number = self.inst(f"bitcast {part.mask_type} {signs} to i{part.width}")
+        return self.inst(f"icmp ne i{part.width} {number}, 0")
 
     def piece(self, llvm_type: str, vector: str, start: int, length: int) -> str:
         """`length` lanes of a vector, from a lane on."""

@@ -95,7 +95,7 @@ class _Writer:
         self.kernel = kernel
         self.width = width
         self.frame = Frame(kernel, width, machine)
-        self.function = FunctionText()
+        self.function = FunctionText(machine.has_mask_registers)
         self.streaming = Streaming(self.frame, self.function, streamed(kernel) if width > 1 else set())
         self.strides = find_strides(kernel, width)
         if width > 1:

@@ -11,8 +11,6 @@ from jaxwarp.types import Scalar
 
 # What the names of the header blocks of a kernel's loops start with.
 LOOP_HEADERS = ("for", "while")
-# Of the machines without mask registers, those with the widest vectors.
-_REGISTER_BITS = 256
 
 
 class Loop:
@@ -96,24 +94,7 @@ class RunningLanes:
         self.lanes.function.declare(f"declare {vector} @{name}({vector})")
         hidden = self.inst(f"call {vector} @{name}({vector} {self.inst(f'bitcast {self.type} {mask} to {vector}')})")
         self.next = self.inst(f"bitcast {vector} {hidden} to {self.type}")
-        return self.is_any(self.next)
-
-    def is_any(self, mask: str) -> str:
-        """Halves are combined down to one register, whose signs there is an instruction for."""
-        width, type_ = self.lanes.width, self.type
-        while width * self.bits > _REGISTER_BITS:
-            width //= 2
-            half = f"<{width} x i{self.bits}>"
-            low, high = (
-                self.inst(
-                    f"shufflevector {type_} {mask}, {type_} poison, <{width} x i32> "
-                    f"<{', '.join(f'i32 {i}' for i in range(start, start + width))}>"
-                )
-                for start in (0, width)
-            )
-            mask, type_ = self.inst(f"or {half} {low}, {high}"), half
-        signs = self.inst(f"icmp slt {type_} {mask}, zeroinitializer")
-        return self.inst(f"icmp ne i{width} {self.inst(f'bitcast <{width} x i1> {signs} to i{width}')}, 0")
+        return self.lanes.many.any_sign(self.next, self.bits)
 
     def live(self) -> str:
         """In the loop's body: the mask of its lanes."""
