@@ -11,7 +11,7 @@ NATIVE := $(wildcard jaxwarp/ffi/native/*.cc jaxwarp/ffi/native/*.h) jaxwarp/ffi
 LIBRARY := jaxwarp/ffi/native/lib/libjaxwarp.so
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint pytest native test-gpu bench bench-derivatives bench-gpu bench-launch bench-compile bench-scaling clean
+.PHONY: demo test lint pytest native test-gpu bench bench-derivatives bench-gpu bench-launch bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready
 	mkdir -p out
@@ -68,6 +68,9 @@ bench-gpu: native
 
 bench-launch: native
 	PYTHONPATH=. $(PYTHON) benchmarks/launch.py
+
+bench-sizes: native
+	PYTHONPATH=. $(PYTHON) benchmarks/sizes.py
 
 # Devices of one process and, where there is mpirun (Open MPI), processes.
 bench-scaling: native

@@ -57,9 +57,10 @@ def main() -> int:
                 return 1
             cpus = sorted(os.sched_getaffinity(0))
             counts = [int(n) for n in options.threads.split(",")] if options.threads else sorted({1, len(cpus)})
+            arguments = [__file__, "--rounds", str(options.rounds), "--only", options.only]
             results = {}
             for count in counts:
-                results[str(count)] = found = run_child(Path(folder), cpus[:count], options)
+                results[str(count)] = found = run_child(Path(folder), cpus[:count], arguments)
                 report(found, count)
         write(results)
     if options.plot:
@@ -93,16 +94,16 @@ def load_reference(folder: str | Path) -> dict[str, Any]:
     return {name: ctypes.CDLL(str(Path(folder) / f"{name}.so")) for name in TYPES.values()}
 
 
-def run_child(folder: Path, cpus: list[int], options: Any) -> dict[str, Any]:
+def run_child(folder: Path, cpus: list[int], arguments: list[str]) -> dict[str, Any]:
+    """What a script leaves in result.json that is given a folder and a number of threads as --child."""
     count = str(len(cpus))
     paths = [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")]
     # Threads of OpenMP wait asleep: spinning, they would keep a core from whoever is timed next.
     settings = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0",
                 "OMP_NUM_THREADS": count, "NUMBA_NUM_THREADS": count, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1",
                 "PYTHONPATH": os.pathsep.join(filter(None, paths))}  # fmt: skip
-    command = [sys.executable, __file__, "--rounds", str(options.rounds), "--only", options.only]
     done = subprocess.run(
-        [*command, "--child", f"{folder},{count}"],
+        [sys.executable, *arguments, "--child", f"{folder},{count}"],
         env=os.environ | settings,
         preexec_fn=lambda: os.sched_setaffinity(0, cpus),
         check=False,

@@ -197,3 +197,39 @@ KERNELS = {
     for make in (_saxpy, _vec3, _lbm, _nbody, _mandelbrot, _gather, _row_sum, _matmul, _elementary, _collatz, _many,
                  _mat33)
 }  # fmt: skip
+
+
+def _scale(real):
+    @wp.kernel
+    def scale(a: real, x: wp.array[real], y: wp.array[real], out: wp.array[real]):
+        i = wp.tid()
+        out[i] = a * x[i] + y[i]
+
+    return scale
+
+
+def _elementary_of(real):
+    @wp.kernel
+    def elementary_of(a: real, x: wp.array[real], y: wp.array[real], out: wp.array[real]):
+        i = wp.tid()
+        out[i] = wp.sin(a * x[i]) * wp.exp(-y[i]) + wp.pow(x[i], y[i]) + wp.sqrt(x[i])
+
+    return elementary_of
+
+
+def _attract(real):
+    @wp.kernel
+    def attract(a: real, x: wp.array[real], points: wp.array[real], out: wp.array[real]):
+        i = wp.tid()
+        s = real(0.0)
+        for j in range(points.shape[0]):
+            d = points[j] - x[i]
+            r2 = d * d + a
+            s += d / (r2 * wp.sqrt(r2))
+        out[i] = s
+
+    return attract
+
+
+# Of sizes.py: each takes a number first.
+SIZED = {"scale": _scale, "elementary": _elementary_of, "attract": _attract}

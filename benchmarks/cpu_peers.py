@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import math
 import sys
@@ -32,6 +33,17 @@ def numba_runs(case: Case, out: np.ndarray, fastmath: bool) -> Run:
         return out
 
     return run
+
+
+@functools.cache
+def numba_times(name: str, parallel: bool) -> Callable[..., None]:
+    """A kernel of sizes.py through Numba: f(times, a, x, y, out), so many times. Raises ImportError as above."""
+    import numba
+
+    scope = {"prange": numba.prange, "math": math, "real": np.float32}
+    compiler = numba.njit(parallel=parallel, fastmath=True, error_model="numpy")
+    scope["once"] = compiler(_in_scope(SIZED[name], scope))
+    return numba.njit(_in_scope(TIMES, scope))
 
 
 def _in_scope(text: str, scope: dict[str, Any]) -> Any:
@@ -213,3 +225,28 @@ def run(a, b, out):
                 out[i, r, c] = a[i, r, 0] * b[i, 0, c] + a[i, r, 1] * b[i, 1, c] + a[i, r, 2] * b[i, 2, c] + a[i, c, r]
 """,
 }
+
+# Of sizes.py.
+SIZED = {
+    "scale": LOOPS["saxpy"],
+    "elementary": """
+def run(a, x, y, out):
+    for i in prange(len(x)):
+        out[i] = math.sin(a * x[i]) * math.exp(-y[i]) + x[i] ** y[i] + math.sqrt(x[i])
+""",
+    "attract": """
+def run(a, x, points, out):
+    for i in prange(len(x)):
+        s = real(0)
+        for j in range(len(points)):
+            d = points[j] - x[i]
+            r2 = d * d + a
+            s += d / (r2 * math.sqrt(r2))
+        out[i] = s
+""",
+}
+TIMES = """
+def run(times, a, x, y, out):
+    for _ in range(times):
+        once(a, x, y, out)
+"""

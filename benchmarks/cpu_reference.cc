@@ -268,4 +268,46 @@ void mat33(int64_t n, const T* __restrict a, const T* __restrict b, T* __restric
 #undef ENTRY
   }
 }
+
+// Of sizes.py: each so many times, on so many threads; `m` is the length of `y`. n is at least 2 V.
+void scale_times(int64_t times, int threads, int64_t n, int64_t m, T a, const T* __restrict x, const T* __restrict y,
+                 T* __restrict out) {
+  for (int64_t t = 0; t < times; t++) {
+#pragma omp parallel for simd schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < n; i++) out[i] = a * x[i] + y[i];
+  }
+}
+
+void elementary_times(int64_t times, int threads, int64_t n, int64_t m, T a, const T* __restrict x,
+                      const T* __restrict y, T* __restrict out) {
+  for (int64_t t = 0; t < times; t++) {
+#pragma omp parallel for simd schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < n; i++) {
+      if constexpr (is_single)
+        out[i] = sinf(a * x[i]) * expf(-y[i]) + powf(x[i], y[i]) + sqrtf(x[i]);
+      else
+        out[i] = sin(a * x[i]) * exp(-y[i]) + pow(x[i], y[i]) + sqrt(x[i]);
+    }
+  }
+}
+
+// The last two vectors are those at the end, which some before may have done already.
+void attract_times(int64_t times, int threads, int64_t n, int64_t m, T a, const T* __restrict x,
+                   const T* __restrict points, T* __restrict out) {
+  for (int64_t t = 0; t < times; t++) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t b = 0; b < (n + 2 * V - 1) / (2 * V); b++) {
+      const int64_t i = b * 2 * V < n - 2 * V ? b * 2 * V : n - 2 * V;
+      Reals s[2] = {};
+      const Reals p[2] = {load(x + i), load(x + i + V)};
+      for (int64_t j = 0; j < m; j++)
+        for (int h = 0; h < 2; h++) {
+          const Reals d = points[j] - p[h], r2 = d * d + a;
+          s[h] += d / (r2 * root(r2));
+        }
+      store(out + i, s[0]);
+      store(out + i + V, s[1]);
+    }
+  }
+}
 }

@@ -24,12 +24,14 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import cpu  # noqa: E402
 import cpu_cases  # noqa: E402
+import cpu_kernels  # noqa: E402
 import derivatives  # noqa: E402
 import gpu  # noqa: E402
 import gpu_kernels as timed  # noqa: E402
 import handwritten  # noqa: E402
 import launch  # noqa: E402
 import measure  # noqa: E402
+import sizes  # noqa: E402
 
 RNG = np.random.default_rng(5)
 PAIRS = {
@@ -159,6 +161,23 @@ def test_cpu_cases_find_a_wrong_contender(by_hand_on_the_cpu):
     runs["jaxwarp"] = lambda: run() * 1.0001
     with pytest.raises(SystemExit, match=r"bench: saxpy \(jaxwarp\) is wrong: relative error 1.00e-04"):
         cpu.require_right(case, runs)
+
+
+@pytest.mark.parametrize("name", cpu_kernels.SIZED)
+def test_sizes(by_hand_on_the_cpu, name, monkeypatch):
+    """Whoever is timed there computes what jax.numpy does, at a size that no vector divides; who does not is found."""
+    monkeypatch.setattr(sizes, "LEAST_SECONDS", 1e-5)
+    code = by_hand_on_the_cpu["float32"]
+    runs = sizes.contenders(name, 1003, code, 2)
+    found = sizes.compare(runs, 1, time.perf_counter)
+    assert {"jaxwarp", "jax.numpy", "C++ on 1", "C++ on 2"} <= set(found)
+    assert min(row["ratio"] for contender, row in found.items() if contender.startswith(("C++", "Numba"))) == 1
+    other = next(n for n in cpu_kernels.SIZED if n not in (name, "attract"))
+    made = sizes.launch
+    monkeypatch.setattr(sizes, "launch", lambda _name, size: made(other, size))
+    if name != "attract":
+        with pytest.raises(AssertionError, match="jaxwarp is wrong"):
+            sizes.contenders(name, 1003, code, 1)
 
 
 def test_cpu_means():

@@ -10,7 +10,7 @@ import pytest
 from cpukit import Make, check, floats
 
 from jaxwarp.builtins.rows import ROWS
-from jaxwarp.codegen.cpu import compile_cpu, load_bitcode, run_cpu
+from jaxwarp.codegen.cpu import choose_grain, compile_cpu, load_bitcode, run_cpu
 from jaxwarp.codegen.cpu.builder import VectorBuilder
 from jaxwarp.codegen.cpu.compile import _LIBM, _MEMORY, compile_object
 from jaxwarp.codegen.cpu.pressure import register_pressure
@@ -412,13 +412,55 @@ def test_width_follows_machine_kernel_and_environment(monkeypatch):
 
 
 def test_grain_follows_the_work_of_a_thread():
-    """A launch is split sooner the more a thread does; a loop counts for much."""
+    """A launch is split sooner the more a thread does; a loop counts as often as it runs, if that is known."""
+
+    def summing(stop):
+        m = Make()
+        x, n, out = m.array(None), m.array(dtype=int32), m.array(None)
+        last = m.op("sub", m.size(x, 0), m.i(1)) if stop == "size" else m.load(n, []) if stop == "n" else m.i(stop)
+        (total,) = m.for_(m.i(0), last, m.i(2), [m.f(0.0)], lambda k, t: (m.op("add", t, m.load(x, [k])),))
+        m.store(out, [m.tid(0)], m.op("exp", total))
+        return m.kernel(), x
+
+    def grain(stop, *extent):
+        kernel, x = summing(stop)
+        return choose_grain(kernel, {x: extent} if extent else None)
+
+    assert grain(20) > grain(2000) > grain(200_000) == 16
+    assert grain("size", 1000) == pytest.approx(grain(999), rel=0.05)
+    assert grain("size", "symbolic") == grain("size") == pytest.approx(grain(64), rel=0.05)
+    assert grain("n", 1000) == pytest.approx(grain(64), rel=0.05)
+    assert grain(-5) == pytest.approx(grain("size", 0), rel=0.1)
+    assert grain(-5) > 1.5 * grain(20)
+    assert choose_grain(saxpy()) > 50_000
+    assert grain_of_squares(200) == 16  # sizes multiplied by themselves grow without end
     m = Make()
-    x, out = m.array(None), m.array(None)
+    x = m.array(None)
     i = m.tid(0)
-    (total,) = m.for_(m.i(0), m.size(x, 0), m.i(1), [m.f(0.0)], lambda k, t: (m.op("add", t, m.load(x, [k])),))
-    m.store(out, [i], total)
-    assert 64 <= compile_cpu(m.kernel()).grain < compile_cpu(saxpy()).grain // 4
+    m.store(x, [i], m.op("pow", m.load(x, [i]), m.op("sin", m.load(x, [i]))))
+    assert choose_grain(saxpy()) > 5 * choose_grain(m.kernel())
+
+
+def grain_of_squares(count):
+    """A loop so many times as an extent that is squared again and again, in loops of as many turns in each other."""
+    m = Make()
+    x = m.array(None)
+    n = m.size(x, 0)
+    for _ in range(count):
+        n = m.op("mul", n, n)
+
+    def nest(depth):
+        def body(_k):
+            if depth:
+                m.for_(m.i(0), m.i(2**31 - 1), m.i(1), [], nest(depth - 1))
+            m.store(x, [m.tid(0)], m.f(1.0))
+            return ()
+
+        return body
+
+    m.for_(m.i(0), n, m.i(1), [], nest(40))
+    m.for_(m.i(0), m.i(0), m.i(1), [], nest(40))
+    return choose_grain(m.kernel(), {x: (1000,)})
 
 
 def test_bitcode_that_cannot_be_read_is_an_error():

@@ -263,8 +263,8 @@ def check_rectangles(rectangles, shape, grain, threads):
     areas = (rectangles[:, 1] - rectangles[:, 0]) * (rectangles[:, 3] - rectangles[:, 2])
     assert areas.sum() == rows * columns
     if len(rectangles) > 1:
-        assert areas.min() >= grain
-        assert rows * columns > grain
+        assert areas.min() >= grain // 4
+        assert rows * columns >= 2 * grain
         assert len(rectangles) <= 2 * 16 * threads
     if rows == 1 or len(rectangles) < rows:  # cut along one axis, not into single rows
         assert len(rectangles) % threads == 0 or len(rectangles) < threads  # no thread has more to do than another
@@ -295,10 +295,11 @@ def test_every_thread_runs_once_however_the_launch_is_cut(kernels, tmp_path, poo
     assert ctypes.c_int64.in_dll(kernels, "rectangle_count").value == before
 
 
-def test_launches_up_to_the_grain_are_not_cut(cpu):
+def test_launches_of_less_than_two_grains_are_not_cut(cpu):
     assert len(cpu.count((32, 32), 1024)) == 1
-    assert len(cpu.count((32, 128), 1024)) == 4
     assert len(cpu.count((1, 2000), 1024)) == 1
+    assert len(cpu.count((1, 2048), 1024)) == 8
+    assert len(cpu.count((32, 128), 1024)) == 16
 
 
 def test_large_buffers_are_cleared_in_pieces(cpu):

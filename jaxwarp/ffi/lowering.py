@@ -14,7 +14,7 @@ from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.dims import format_shape
 from jaxwarp.ffi.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
 from jaxwarp.ffi.launch import OUTPUT, Dim, Launch, is_static
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.nodes import Kernel, Param
 from jaxwarp.passes import prepare
 from jaxwarp.passes.effects import analyze
 
@@ -48,7 +48,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
         "grid_from": _int64(grid_from),
         "geometry": _int64([n for pair in code.geometry for n in pair]),
         "zero": _int64(_outputs_to_clear(launch, shapes)),
-        "grain": np.int64(code.grain),
+        "grain": np.int64(_grain(launch, shapes) if platform == "cpu" else 1),
         "block": np.int64(block),
         "blocks": np.int64(code.blocks),
         "index_bits": np.int64(index_bits),
@@ -90,10 +90,22 @@ def index_bits_of(grid: Sequence[Dim], shapes: Sequence[tuple[Dim, ...]]) -> int
     return 32 if is_small else 64
 
 
+def _extents(launch: Launch, kernel: Kernel, shapes: Sequence[tuple[Dim, ...]]) -> dict[Param, tuple[Dim, ...]]:
+    """The extents of the parameters, given those of the buffers."""
+    return dict(zip(kernel.params, (shapes[buffer] for buffer in launch.buffers), strict=True))
+
+
+def _grain(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> int:
+    from jaxwarp.codegen.cpu import choose_grain
+
+    kernel = prepared(launch.kernel, launch.fma)
+    return choose_grain(kernel, _extents(launch, kernel, shapes))
+
+
 def _outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> list[int]:
     """The pure outputs of which some element may stay unwritten. `shapes` are those of the buffers."""
     effects = analyze(prepared(launch.kernel, launch.fma))
-    known = dict(zip(effects.kernel.params, (shapes[buffer] for buffer in launch.buffers), strict=True))
+    known = _extents(launch, effects.kernel, shapes)
     return [
         index
         for index, param in enumerate(effects.kernel.params)
@@ -108,12 +120,11 @@ def prepared(kernel: Kernel, fma: bool) -> Kernel:
 
 
 class Code(NamedTuple):
-    """Code of one kernel for one platform. `grain` is of use on the CPU only, `blocks` on GPUs."""
+    """Code of one kernel for one platform. `blocks` is of use on GPUs only."""
 
     symbol: str
     image: bytes
     geometry: tuple[tuple[int, int], ...]
-    grain: int = 0
     blocks: int = 1
 
 
@@ -122,7 +133,7 @@ def _cpu_code(kernel: Kernel, fma: bool) -> Code:
     from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
 
     code = compile_cpu(prepared(kernel, fma))
-    return Code(code.symbol, pack_image(CPU, code.bitcode), code.geometry, code.grain)
+    return Code(code.symbol, pack_image(CPU, code.bitcode), code.geometry)
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)

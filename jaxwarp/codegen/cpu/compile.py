@@ -22,7 +22,7 @@ from jaxwarp.codegen import cache
 from jaxwarp.codegen.cpu.function import emit_function
 from jaxwarp.codegen.cpu.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.memory import HELPER_PREFIX
-from jaxwarp.codegen.cpu.target import Machine, choose_grain, choose_width, host
+from jaxwarp.codegen.cpu.target import Machine, choose_width, host
 from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.nodes import Kernel
@@ -62,7 +62,6 @@ class CpuCode:
         text: its LLVM text.
         bitcode: the payload of the code image.
         geometry: (parameter, axis) or (-1, grid axis) of each run-time integer it gets.
-        grain: threads below which a launch is not split.
         width: lanes.
     """
 
@@ -70,7 +69,6 @@ class CpuCode:
     text: str
     bitcode: bytes
     geometry: tuple[tuple[int, int], ...]
-    grain: int
     width: int
 
 
@@ -91,9 +89,7 @@ def compile_cpu(
     machine = machine or host()
     lanes = choose_width(kernel, machine) if width is None else width
     code = emit_function(kernel, lanes, machine, shared)
-    return CpuCode(
-        code.symbol, code.text, _assemble(code.text, kernel.name), code.geometry, choose_grain(kernel), lanes
-    )
+    return CpuCode(code.symbol, code.text, _assemble(code.text, kernel.name), code.geometry, lanes)
 
 
 def _assemble(text: str, name: str) -> bytes:

@@ -16,7 +16,7 @@ from jaxwarp.codegen.cpu.builder import require_width
 from jaxwarp.codegen.cpu.pressure import register_pressure
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.errors import InternalError, KernelValueError
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Kernel, Load, Param, Size, Store, Tid, While, walk
+from jaxwarp.ir.nodes import Atomic, Call, For, Kernel, Load, Param, Store, While, walk
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
 
@@ -25,10 +25,6 @@ _LONG = 200
 
 # Components that are shuffled apart at little cost; operations per access beyond which it does not matter.
 _SMALL_GROUP, _BUSY = 4, 4
-
-_GRAIN_OPERATIONS = 400_000
-_MIN_GRAIN, _MAX_GRAIN = 64, 65_536
-_GUESSED_TRIPS = 32
 
 # Of the last cache, where nothing is known of it.
 _CACHE_BYTES = 32 << 20
@@ -130,18 +126,3 @@ def _components(param: Param) -> int:
     """Elements per entry of an array of vectors or matrices: the product of the static extents at the end."""
     static = itertools.takewhile(lambda n: n is not None, reversed(param.shape))
     return math.prod(n or 0 for n in static) if None in param.shape else 1
-
-
-def choose_grain(kernel: Kernel) -> int:
-    """Threads below which splitting a launch costs more than it gains: about 15 microseconds of work, the price of
-    waking a thread of the pool, by a guess of what the kernel does."""
-    return max(_MIN_GRAIN, min(_MAX_GRAIN, _GRAIN_OPERATIONS // (1 + _operations(kernel.body))))
-
-
-def _operations(block: Block) -> int:
-    total = 0
-    for op in block.ops:
-        inner = sum(_operations(b) for b in op.blocks)
-        total += _GUESSED_TRIPS * inner if isinstance(op, (For, While)) else inner
-        total += not isinstance(op, (Const, Tid, Size))
-    return total

@@ -114,22 +114,24 @@ int64_t PieceBegin(int64_t extent, int64_t count, int64_t i) {
   return extent / count * i + std::min(i, extent % count);
 }
 
-// How a launch is cut: `row_pieces` x `column_pieces` rectangles, no rectangle below the grain. Rows are cut first;
-// columns only when there are too few rows, at multiples of 64 (the widest vector step of a kernel).
+// How a launch is cut: `row_pieces` x `column_pieces` rectangles. Rows are cut first; columns only when there are too
+// few rows, at multiples of 64 (the widest vector step of a kernel). Launches of less than two grains are not cut. The
+// others are cut smaller than that: what wakes up late, or is slow, finds pieces left, and the last of them is short.
 struct Cut {
   static constexpr int64_t kUnit = 64;
   int64_t rows, columns, row_pieces = 1, column_pieces = 1;
 
   Cut(int64_t rows, int64_t columns, int64_t grain, int64_t threads) : rows(rows), columns(columns) {
-    // Many pieces a thread, as long as each is worth its while: threads that are late or slow leave work to the others.
-    const int64_t wanted = Even(std::min(16 * threads, rows * columns / grain), threads);
+    if (threads == 1 || rows * columns / 2 < grain) return;
+    const int64_t least = std::max<int64_t>(1, grain / 4);
+    const int64_t wanted = Even(std::min(16 * threads, rows * columns / least), threads);
     if (rows >= wanted) {
-      const int64_t least_rows = (grain + columns - 1) / columns;
+      const int64_t least_rows = (least + columns - 1) / columns;
       row_pieces = std::max<int64_t>(1, Even(std::min(wanted, rows / least_rows), threads));
       return;
     }
     row_pieces = rows;
-    const int64_t least_units = (grain + kUnit - 1) / kUnit;
+    const int64_t least_units = (least + kUnit - 1) / kUnit;
     const int64_t most = std::max<int64_t>(1, columns / kUnit / least_units);
     column_pieces = std::min((wanted + rows - 1) / rows, rows == 1 ? Even(most, threads) : most);
   }
@@ -172,7 +174,7 @@ void CpuLaunch::Run(const Frame* frame) const {
   for (int64_t parameter : plan_.zero) Clear(frame, launch.parameter(parameter));
   if (launch.threads() == 0) return;
 
-  const int64_t threads = launch.threads() <= plan_.grain ? 1 : PoolThreads(frame);
+  const int64_t threads = launch.threads() / 2 < plan_.grain ? 1 : PoolThreads(frame);
   const CpuFunction function = code_->function;
   void* const* buffers = launch.pointers();
   const int64_t* geometry = launch.geometry().data();

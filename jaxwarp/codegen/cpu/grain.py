@@ -1,0 +1,90 @@
+"""How many threads are worth another core: a guess at what a thread does, from its operations and the extents known.
+
+The unit is what a vector instruction or a load from a near cache takes for one of its lanes, about 0.04 ns. Loops count
+as often as they run where that follows from constants and extents, else 32 times. Memory further away is not counted:
+bodies that do nothing but load and store gain little from a second core.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxwarp.deep import roomy
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Kernel, Op, Param, Size, Tid, Value, While
+
+# About 20 microseconds. From twice as much on a second core helps, see Cut in ffi/native/cpu.cc: measured in programs
+# that launch again and again, where the pool's workers are awake, elementary functions and loops take two thirds of the
+# time from 100 microseconds on; at 20 to 40 they gain or lose a quarter, depending on how soon a worker comes.
+_GRAIN_OPERATIONS = 500_000
+_MIN_GRAIN, _MAX_GRAIN = 16, 65_536
+_GUESSED_TRIPS = 32
+_MOST = 1 << 62  # of any number here
+
+_SLOW = ("sqrt", "rsqrt", "div", "floordiv", "mod", "cbrt")
+_ELEMENTARY = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1",
+    "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
+)  # fmt: skip
+_PRICES = {**dict.fromkeys(_SLOW, 4), **dict.fromkeys(_ELEMENTARY, 16), "pow": 40}
+_ATOMIC_PRICE = 8  # where it cannot be avoided it is more
+_SUMS = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "min": min, "max": max}
+
+
+@roomy
+def choose_grain(kernel: Kernel, extents: Mapping[Param, Sequence[Any]] | None = None) -> int:
+    """Threads of a prepared kernel that are half of what is worth another core.
+
+    Args:
+        kernel: the kernel.
+        extents: of its arrays; an entry that is no integer is unknown.
+    """
+    work = _Work(extents or {}).block(kernel.body)
+    return max(_MIN_GRAIN, min(_MAX_GRAIN, int(_GRAIN_OPERATIONS / (1 + work))))
+
+
+class _Work:
+    def __init__(self, extents: Mapping[Param, Sequence[Any]]):
+        self.extents = extents
+        self.known: dict[Value, int] = {}
+
+    def block(self, block: Block) -> float:
+        total = 0.0
+        for op in block.ops:
+            self.note(op)
+            total += _price(op) + self.trips(op) * sum(self.block(inner) for inner in op.blocks)
+        return min(total, _MOST)
+
+    def note(self, op: Op) -> None:
+        """Whole numbers that follow from constants and extents."""
+        if isinstance(op, Const) and isinstance(op.value, int):
+            self.known[op.result] = int(op.value)
+        elif isinstance(op, Size):
+            shape = self.extents.get(op.param, op.param.shape)
+            if isinstance(shape[op.axis], int):
+                self.known[op.result] = shape[op.axis]
+        elif isinstance(op, Call) and op.result.type.is_int and all(a in self.known for a in op.args):
+            args = [self.known[a] for a in op.args]
+            if op.builtin.name in _SUMS:
+                value = _SUMS[op.builtin.name](*args)
+                if abs(value) < _MOST:
+                    self.known[op.result] = value
+            elif op.builtin.name == "cast":
+                self.known[op.result] = args[0]
+
+    def trips(self, op: Op) -> float:
+        """How often the blocks of an operation run."""
+        if isinstance(op, For):
+            start, stop, step = (self.known.get(v) for v in (op.start, op.stop, op.step))
+            if start is None or stop is None or not step:
+                return _GUESSED_TRIPS
+            return max(0, math.ceil((stop - start) / step))
+        return _GUESSED_TRIPS if isinstance(op, While) else 1
+
+
+def _price(op: Op) -> float:
+    if isinstance(op, (Const, Tid, Size)):
+        return 0
+    price = _PRICES.get(op.builtin.name, 1) if isinstance(op, Call) else _ATOMIC_PRICE if isinstance(op, Atomic) else 1
+    return 2 * price if any(v.type.bits == 64 for v in (*op.defined, *op.operands)) else price
