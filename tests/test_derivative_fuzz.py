@@ -9,7 +9,8 @@ from derivativekit import Case
 from hypothesis import given, settings
 
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.vjp import loops
+from jaxwarp.vjp import checkpoints
+from jaxwarp.vjp.places import Layout
 
 EXAMPLES = 25
 CHECKS = {
@@ -43,11 +44,12 @@ def test_derivatives_of_random_kernels(name, case):
     check(name, case)
 
 
-@pytest.mark.parametrize("slots", [2, 3, 5])
-def test_few_checkpoints(slots, monkeypatch):
+@pytest.mark.parametrize("layout", [Layout(0, 1, 0, 0), Layout(1, 1, 1, 1), Layout(1, 2, 0, 2)], ids=str)
+def test_few_checkpoints(layout, monkeypatch):
     """Short loops do what otherwise only those of many iterations do."""
-    monkeypatch.setattr(loops, "SLOTS", slots)
-    for seed in range(1000 * slots, 1000 * slots + 30):
+    monkeypatch.setattr(checkpoints, "LAYOUTS", (layout, layout))
+    first = 1000 * (layout.fine + layout.coarse)
+    for seed in range(first, first + 30):
         check("adjoint", derivative_strategy.random_case(seed))
 
 

@@ -45,6 +45,11 @@ class Builder:
         finally:
             self._open.pop()
 
+    @property
+    def here(self) -> list[Op]:
+        """The operations of the innermost open block, so far."""
+        return self._open[-1]
+
     def append(self, op: Op) -> None:
         self._open[-1].append(op)
 

@@ -47,6 +47,7 @@ from jaxwarp.types import Scalar, float32, int64
 from jaxwarp.vjp.activity import Activity, used_values
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
 from jaxwarp.vjp.contents import Contents
+from jaxwarp.vjp.demand import Demand
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.memory import require_partitioned, require_pure_conditions
 from jaxwarp.vjp.own_arrays import arrays_as_values
@@ -138,8 +139,10 @@ class Adjoint:
         self.read_only = {p for p in self.written if p in self.cotangent_params and self.only_reads_cotangent(p)}
         # Cotangents that are zero where the side or the loop they come from was not taken.
         self.guarded: set[Value] = set()
-        # Iterations that a `while` of the differentiated kernel ran, by its first result or condition.
-        self.trips: ChainMap[Op, Value] = ChainMap()
+        # Of each loop of the differentiated kernel, the one that is its first run; that of a `while` also counts.
+        self.runs: ChainMap[Op, For | While] = ChainMap()
+        self.demand = Demand([])
+        self.constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
         # What stands for an array where its final contents are read, and where a load cannot be done again.
         self.finals: dict[Param, Param] = {}
         self.lost: dict[Param, Param] = {}
@@ -252,7 +255,9 @@ class Adjoint:
             case For():
                 start, stop, step, *inits = (env[v] for v in op.operands)
                 body = self.replayed(op.body, env, {})
-                self.builder.append(For(self.fresh(op.results, env), start, stop, step, tuple(inits), body, loc=op.loc))
+                run = For(self.fresh(op.results, env), start, stop, step, tuple(inits), body, loc=op.loc)
+                self.runs[op] = run
+                self.builder.append(run)
             case While():
                 self.forward_while(op, env)
             case _:
@@ -281,8 +286,8 @@ class Adjoint:
             body = Block((*params, counted), tuple(ops), results)
         inits = (*(env[v] for v in op.inits), zero)
         condition = Block(condition.params, condition.ops, condition.results)
-        self.builder.append(While((*self.fresh(op.results, env), trips), inits, condition, body, loc=op.loc))
-        self.trips[op] = trips
+        self.runs[op] = While((*self.fresh(op.results, env), trips), inits, condition, body, loc=op.loc)
+        self.builder.append(self.runs[op])
 
     def replayed(
         self, block: Block, env: Environment, bound: Mapping[Value, Value], extra: Sequence[Value] = ()
@@ -307,9 +312,11 @@ class Adjoint:
         `cotangents` holds those of the block's results on entry, those of its parameters and of outer
         values at the end.
         """
+        outer, self.demand = self.demand, Demand(self.builder.here)
         for op in reversed(block.ops):
             self.builder.loc = op.loc
             self.reverse_op(op, env, cotangents)
+        self.demand = outer
 
     def reverse_op(self, op: Op, env: Environment, cotangents: Cotangents) -> None:
         match op:
@@ -431,13 +438,13 @@ class Adjoint:
         for block in op.blocks:
             with self.builder.block() as ops:
                 child = env.new_child()
-                trips, self.trips = self.trips, self.trips.new_child()
+                runs, self.runs = self.runs, self.runs.new_child()
                 self.forward(block, child)
                 local: Cotangents = {}
                 for value, moved in zip(block.results, incoming, strict=True):
                     self.add(local, value, moved)
                 self.reverse(block, child, local)
-                self.trips = trips
+                self.runs = runs
                 sides.append((ops, local))
         outer = list(dict.fromkeys(v for _, local in sides for v in local))
         blocks = []

@@ -1,149 +1,219 @@
-"""The reverse of a loop whose reversed iterations need what it carried.
+"""The reverse of a loop whose reversed iterations need what it carried: states are kept, and made again.
 
-A segment of iterations is reversed at a time: from the state before it, which is kept, the states before each of its
-iterations are made and kept too, if there are free slots for them; then its iterations are reversed, last first, with
-nothing to decide on the way. A longer segment is divided, and its second part reversed first, with one slot less:
+    for q in segments:                      the first run: the loop itself, if what it computes is needed,
+        keep the state before q             else it is run when the first segment is reversed
+        for r in iterations of q:
+            keep the state before r; run it
+    for m in segments, the last first:
+        the same, from the nearest state that is there, to m (of the last segment all states are there)
+        for r in iterations of m, the last first:
+            reverse it
 
-    reverse(begin, end, slot):                       slot `slot` holds the state before iteration `begin`
-        if end - begin <= SLOTS - slot: as above
-        middle = ...; keep the state before `middle` in slot + 1
-        reverse(middle, end, slot + 1); reverse(begin, middle, slot)
+`places.py` says where states are kept. Of iterations that are known to be few, every state is.
 
-With f free slots, up to C(f + r, r) iterations need at most r runs of each. For r <= 3 `middle` is chosen so that it
-stays at that, which no schedule betters (Griewank and Walther, Algorithm 799: revolve, ACM TOMS 26, 2000); beyond, it
-is half way, and each doubling costs half a run more. With 32 slots: one run up to 32 iterations, two up to 528, three
-up to 5984, at most about 3 + log2(n / 5984) / 2 in all.
-
-There is no stack of positions. Where the part that is not reversed yet ends tells the way down to its last segment, so
-for each segment the divisions are done again from the top: a few integer operations each. Positions and slots follow
-from the trip count by arithmetic alone, so threads that run a loop equally often keep in step.
+Segments and iterations are counted down to a fixed end, so threads that begin at different ones are soon at the same.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from jaxwarp.builtins.rows import ROWS
-from jaxwarp.ir.nodes import Block, Call, Param, Value
-from jaxwarp.types import bool_, int64
+from jaxwarp.ir.nodes import Block, Call, For, Param, Value, While
+from jaxwarp.types import int32, int64
 from jaxwarp.vjp.adjoint import cotangent_type
+from jaxwarp.vjp.places import Layout, Places
 
 if TYPE_CHECKING:
     from jaxwarp.vjp.loops import LoopReversal, Reversed
 
+# For loops that keep up to _FEW values, and for others.
+LAYOUTS = Layout(5, 4, 3, 16), Layout(4, 4, 0, 16)
+_FEW = 8
 
-class _Segment(NamedTuple):
-    """Iterations begin ... end - 1; `slot` holds the state before the first."""
-
-    begin: Value
-    end: Value
-    slot: Value
+State = Sequence[Value]
 
 
 class Checkpointed:
-    """Emits the reverse of one loop, with `slots` states of what is `needed`."""
+    """Emits the reverse of one loop, with states of what is `needed`.
 
-    def __init__(self, loop: LoopReversal, body: Reversed, needed: list[Value], trips: Value, slots: int):
+    Args:
+        loop: the loop.
+        body: its reversed iteration.
+        needed: the carried values it reads, and those that they depend on.
+        known: how often the loop runs, if that is known here.
+    """
+
+    def __init__(self, loop: LoopReversal, body: Reversed, needed: list[Value], known: int | None):
         self.loop = loop
         self.o = loop.o
         self.builder = loop.builder
         self.body = body
         self.needed = needed
-        self.trips = trips
-        self.slots = slots
-        self.arrays: list[Param] = [loop.adjoint.local("state", v.type, slots) for v in needed]
+        self.layout = LAYOUTS[len(needed) > _FEW]
+        self.places = Places(self.o, self.layout)
+        # All iterations are one segment, if they are few.
+        self.known = known if known is not None and known <= 2 * self.layout.segment else None
+        segment, local = self.layout.segment if self.known is None else self.known, loop.adjoint.local
+        self.fine: list[Param] = [local("state", v.type, segment + 1) for v in needed]
+        self.coarse: list[Param] = []
+        if self.known is None:
+            self.coarse = [local("start", v.type, self.layout.slots) for v in needed]
 
-    def emit(self, starts: list[Value]) -> tuple[Value, ...]:
-        """The loop; `starts` are cotangents of its results and of what it captured, the results those before it."""
-        loop, o = self.loop, self.o
-        inits = [loop.op.inits[loop.carried.index(v)] for v in self.needed]
-        self.save(o.number(0, int64), [loop.env[v] for v in inits])
+    def keep(self, run: For | While) -> None:
+        """The loop as it is run first, keeping states, in place of `run`: it defines the same values."""
+        if isinstance(run, While):
+            self.keep_while(run)
+            return
+        carried, inits = self.loop.carried, [self.loop.env[v] for v in self.loop.op.inits]
+        if self.known is not None:
+            ends = self.turns(self.o.number(0, int64), self.o.number(self.known, int32), carried, inits)
+        else:
+            ends = self.run_first(carried, inits)
+        for end, result in zip(ends, run.results, strict=True):
+            self.builder.append(named(end, result))
 
-        def is_left(end: Value, *_: Value) -> Value:
-            return o.gt(end, 0)
-
-        def reverse_last(end: Value, top: Value, *moved: Value) -> list[Value]:
-            segment = self.find(end, top)
-            moved = self.reverse(segment, moved)
-            return [segment.begin, o.sub(segment.slot, 1), *moved]
-
-        return self.builder.while_([self.trips, o.number(0, int64), *starts], is_left, reverse_last)[2:]
-
-    def save(self, slot: Value, state: list[Value]) -> None:
-        for array, value in zip(self.arrays, state, strict=True):
-            self.builder.store(array, [slot], value)
-
-    def load(self, slot: Value) -> list[Value]:
-        return [self.builder.load(array, [slot]) for array in self.arrays]
-
-    def find(self, limit: Value, top: Value) -> _Segment:
-        """The last segment before iteration `limit`, its states kept; on entry slots up to `top` are filled."""
-        o, zero = self.o, self.o.number(0, int64)
-
-        def goes_on(*state: Value) -> Value:
-            return o.logical_not(state[-1])
-
-        def divide(begin: Value, end: Value, slot: Value, top: Value, _: Value) -> list[Value]:
-            free, distance = o.sub(self.slots - 1, slot), o.sub(end, begin)
-            fits = o.le(distance, o.add(free, 1))
-            middle = o.add(begin, self.first_part(distance, free))
-            second = o.logical_and(o.logical_not(fits), o.lt(middle, limit))
-            next_slot = o.add(slot, 1)
-            makes = o.logical_or(fits, o.logical_and(second, o.gt(next_slot, top)))
-            length = o.select(makes, o.sub(o.select(fits, end, o.add(middle, 1)), o.add(begin, 1)), 0)
-            self.run(begin, length, slot, o.cast(fits, int64))
-            return [
-                o.select(second, middle, begin),
-                o.select(o.logical_or(fits, second), end, middle),
-                o.select(second, next_slot, slot),
-                o.max(top, o.select(second, next_slot, slot)),
-                fits,
-            ]
-
-        inits = [zero, self.trips, zero, top, o.number(False, bool_)]
-        begin, end, slot, _, _ = self.builder.while_(inits, goes_on, divide)
-        return _Segment(begin, end, slot)
-
-    def first_part(self, distance: Value, free: Value) -> Value:
-        """How many of `distance` iterations come before the next state that is kept."""
+    def run_first(self, carried: State, inits: State) -> State:
+        """Runs all segments, while the stride grows."""
         o = self.o
-        more = o.add(free, 1)
-        two = o.div(o.mul(more, o.add(free, 2)), 2)  # as many as two runs of each can do
-        three = o.div(o.mul(two, o.add(free, 3)), 3)
-        less = o.div(o.mul(free, more), 2)  # two runs, with a slot less
-        half = o.div(o.add(distance, 1), 2)
-        by_three = o.select(o.le(distance, three), o.min(two, o.sub(distance, less)), half)
-        part = o.select(o.le(distance, two), o.min(more, o.sub(distance, free)), by_three)
-        # The last slot is for one iteration at a time.
-        return o.select(o.gt(free, 1), part, o.sub(distance, 1))
+        last, length = self.extent()
 
-    def run(self, number: Value, length: Value, slot: Value, stride: Value) -> None:
-        """`length` iterations from the state in `slot`, each result kept in a slot `stride` further, at least + 1."""
-        o, first = self.o, self.o.add(slot, 1)
+        def segment(number: Value, *state: Value) -> State:
+            self.save_start(number, self.kept(carried, state))
+            steps = o.select(o.eq(number, last), length, self.layout.segment)
+            return self.turns(self.first(number), steps, carried, state)
 
-        def one(index: Value, *state: Value) -> list[Value]:
-            after = self.loop.step_forward(o.add(number, index), dict(zip(self.needed, state, strict=True)))
-            results = [after[v] for v in self.needed]
-            self.save(o.add(first, o.mul(index, stride)), results)
+        one = o.number(1, int64)
+        return self.builder.for_(o.number(0, int64), o.add(last, one), one, inits, segment)
+
+    def save_start(self, number: Value, state: State) -> None:
+        """Keeps the state before a segment when the loop gets there."""
+        self.save(self.coarse, self.places.slot(number, self.places.stride(number)), state)
+
+    def keep_while(self, run: While) -> None:
+        """Its last carried value counts the iterations."""
+        o, counted = self.o, run.body.params[-1]
+        state = [run.body.params[self.loop.carried.index(v)] for v in self.needed]
+        with self.builder.block() as ops:
+            at = o.cast(o.bit_and(counted, self.layout.segment - 1), int32)
+
+            def begin() -> State:
+                self.save_start(o.shr(counted, self.layout.fine), state)
+                return ()
+
+            self.builder.if_(o.eq(at, 0), begin)
+            self.save(self.fine, at, state)
+        body = Block(run.body.params, (*ops, *run.body.ops), run.body.results)
+        self.builder.append(While(run.results, run.inits, run.condition, body, loc=run.loc))
+
+    def reverse(self, starts: list[Value], is_kept: bool) -> tuple[Value, ...]:
+        """The reversed loop; `starts` are cotangents of its results and of what it captured.
+
+        Returns those before the loop. `is_kept` says whether states have been kept by the first run.
+        """
+        o = self.o
+        zero, inits = o.number(0, int64), [self.loop.env[self.loop.op.inits[i]] for i in self.positions]
+        if self.known is not None:
+            if not is_kept:
+                self.turns(zero, o.number(self.known - 1, int32), self.needed, inits)
+            return self.reverse_segment(zero, o.number(self.known, int32), starts)
+        last, length = self.extent()
+        if not is_kept:
+            self.save_start(zero, inits)
+
+        def segment(number: Value, *moved: Value) -> State:
+            is_last = o.eq(number, last)
+            count = o.select(is_last, length, self.layout.segment)
+
+            def again() -> State:
+                # That of `last`, computed only here: LLVM would do it before the loop, also where it is for nothing.
+                stride = self.places.stride(o.max(last, number))
+                begin = self.places.nearest(number, stride)
+                if not is_kept:
+                    begin = o.select(is_last, 0, begin)
+                self.run_again(begin, number, o.sub(count, 1), stride)
+                return ()
+
+            if is_kept:
+                self.builder.if_(o.lt(number, last), again)
+            else:
+                again()
+            return self.reverse_segment(self.first(number), count, moved)
+
+        minus = o.number(-1, int64)
+        return self.builder.for_(last, minus, minus, starts, segment)
+
+    @property
+    def positions(self) -> list[int]:
+        return [self.loop.carried.index(v) for v in self.needed]
+
+    def extent(self) -> tuple[Value, Value]:
+        """The last segment (-1: there is none), int64, and how many iterations it has, int32."""
+        o, trips = self.o, self.loop.trips()
+        last = o.shr(o.sub(trips, 1), self.layout.fine)
+        return last, o.cast(o.sub(trips, self.first(last)), int32)
+
+    def first(self, segment: Value) -> Value:
+        return self.o.shl(segment, self.layout.fine)
+
+    def run_again(self, begin: Value, end: Value, length: Value, stride: Value) -> None:
+        """Runs segments from `begin`, whose state is there, to `end`, the latter for `length` iterations."""
+        o = self.o
+
+        def segment(number: Value, *state: Value) -> State:
+            slot, is_first = self.places.slot(number, stride), o.eq(number, begin)
+            there = zip(self.load(self.coarse, slot), state, strict=True)
+            state = tuple(o.select(is_first, found, after) for found, after in there)
+            self.save(self.coarse, slot, state)
+            steps = o.select(o.eq(number, end), length, self.layout.segment)
+            return self.turns(self.first(number), steps, self.needed, state)
+
+        nothing = [o.number(0, v.type) for v in self.needed]
+        self.builder.for_(begin, o.add(end, 1), o.number(1, int64), nothing, segment)
+
+    def turns(self, begin: Value, steps: Value, carried: State, state: State) -> State:
+        """Runs `steps` iterations from `begin` on, all states kept: those before, and that after."""
+        o = self.o
+        zero, one = o.number(0, int32), o.number(1, int32)
+        self.save(self.fine, zero, self.kept(carried, state))
+
+        def turn(at: Value, *state: Value) -> State:
+            number = o.add(begin, o.cast(at, int64))
+            after = self.loop.step_forward(number, dict(zip(carried, state, strict=True)))
+            results = [after[v] for v in carried]
+            self.save(self.fine, o.add(at, 1), self.kept(carried, results))
             return results
 
-        zero, step = o.number(0, int64), o.number(1, int64)
-        self.builder.for_(zero, length, step, self.load(slot), one)
+        return self.builder.for_(zero, steps, one, state, turn)
 
-    def reverse(self, segment: _Segment, moved: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The iterations of a segment whose states are all kept, last first."""
+    def reverse_segment(self, begin: Value, length: Value, moved: Sequence[Value]) -> tuple[Value, ...]:
+        """`length` iterations from `begin` on, whose states are all kept, the last first."""
         o, body = self.o, self.body
-        counter = Value(int64)
+        index, minus = Value(int32), o.number(-1, int32)
         totals = tuple(Value(cotangent_type(v.type)) for v in body.outer)
-        last = o.sub(o.sub(segment.end, segment.begin), 1)
+        start = o.sub(length, 1)
         with self.builder.block() as ops:
-            at = o.sub(last, counter)
-            self.builder.append(named(o.add(segment.begin, at), body.number))
-            for value, found in zip(self.needed, self.load(o.add(segment.slot, at)), strict=True):
+            self.builder.append(named(o.add(begin, o.cast(index, int64)), body.number))
+            for value, found in zip(self.needed, self.load(self.fine, index), strict=True):
                 self.builder.append(named(found, body.state[value]))
             results = self.loop.emit_reversed(body, totals, self.needed)
-            block = Block((counter, *body.incoming.values(), *totals), tuple(ops), results)
-        return self.loop.append_for(o.add(last, 1), list(moved), block)
+        block = Block((index, *body.incoming.values(), *totals), tuple(ops), results)
+        ends = tuple(Value(v.type) for v in moved)
+        self.builder.append(For(ends, start, minus, minus, tuple(moved), block, loc=self.loop.op.loc))
+        return ends
+
+    def kept(self, carried: State, state: State) -> State:
+        """What of a state is kept."""
+        found = dict(zip(carried, state, strict=True))
+        return [found[v] for v in self.needed]
+
+    def save(self, arrays: Sequence[Param], slot: Value, state: State) -> None:
+        for array, value in zip(arrays, state, strict=True):
+            self.builder.store(array, [slot], value)
+
+    def load(self, arrays: Sequence[Param], slot: Value) -> list[Value]:
+        return [self.builder.load(array, [slot]) for array in arrays]
 
 
 def named(value: Value, placeholder: Value) -> Call:

@@ -4,8 +4,8 @@ A loop is a step c -> body(k, c) done n times. Its reverse does, for k = n - 1, 
 k, run the body once more, reverse it. What that needs of c decides how:
 
 * Nothing (sums, products with constants: the carried values enter linearly): the reversed iterations simply run.
-* Something: that part of c is kept at checkpoints, in an array of the thread's own of SLOTS elements, and recomputed
-  from the nearest one (`checkpoints.py`). Up to SLOTS iterations every state is kept; there is no bound on n.
+* Something: that part of c is kept at checkpoints, in arrays of the thread's own, and recomputed from the nearest one
+  (`checkpoints.py`). Of few iterations every state is kept; there is no bound on n.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from jaxwarp.ir.interpret import trip_counts
 from jaxwarp.ir.nodes import Atomic, Block, For, Op, Store, Value, While, walk
 from jaxwarp.types import int64
 from jaxwarp.vjp.adjoint import Adjoint, Cotangents, Environment, cotangent_type
 from jaxwarp.vjp.checkpoints import Checkpointed, named
-
-SLOTS = 32  # at least 2
 
 
 @dataclass
@@ -54,14 +55,10 @@ class LoopReversal:
         body = self.reversed_body({i for i, c in before.items() if c is None or c in self.adjoint.guarded})
         if not body.ops and not body.outgoing:
             return
-        trips = self.trips()
         needed = self.needed(body)
         starts = [before[i] or self.zero(self.carried[i]) for i in self.active]
         starts += [self.zero(v) for v in body.outer]
-        if needed:
-            ends = Checkpointed(self, body, needed, trips, SLOTS).emit(starts)
-        else:
-            ends = self.plain(body, trips, starts)
+        ends = self.checkpointed(body, needed, starts) if needed else self.plain(body, self.trips(), starts)
         # Zero where the loop made no turn, or none in which the value mattered.
         self.adjoint.guarded.update(ends)
         for i, end in zip(self.active, ends, strict=False):
@@ -69,13 +66,32 @@ class LoopReversal:
         for value, end in zip(body.outer, ends[len(self.active) :], strict=True):
             self.adjoint.add(self.cotangents, value, end)
 
+    def checkpointed(self, body: Reversed, needed: list[Value], starts: list[Value]) -> tuple[Value, ...]:
+        states, first = Checkpointed(self, body, needed, self.known_trips()), self.adjoint.runs[self.op]
+        is_read = self.adjoint.demand.reaches(first)
+        is_kept = is_read or isinstance(first, While)  # which has to run first to be counted
+        if is_kept:
+            with self.builder.block() as ops:
+                states.keep(first)
+            self.adjoint.demand.replace(first, ops)
+        return states.reverse(starts, is_kept)
+
+    def known_trips(self) -> int | None:
+        """How often the loop runs, if that is a constant."""
+        numbers = self.adjoint.constants
+        if isinstance(self.op, While):
+            return None
+        bounds = (self.op.start, self.op.stop, self.op.step)
+        known = [np.full(1, numbers[v], v.type.numpy) for v in bounds if v in numbers]
+        return int(trip_counts(*known)[0]) if len(known) == 3 else None
+
     def zero(self, value: Value) -> Value:
         return self.o.number(0.0, cotangent_type(value.type))
 
     def trips(self) -> Value:
         """How often the loop ran, int64."""
         if isinstance(self.op, While):
-            return self.adjoint.trips[self.op]
+            return self.adjoint.runs[self.op].results[-1]
         o = self.o
         bounds = [self.env[v] for v in (self.op.start, self.op.stop, self.op.step)]
         up = o.gt(bounds[2], 0)
@@ -102,9 +118,9 @@ class LoopReversal:
             # A value that is not kept is not read by any that is; simplification removes what it feeds.
             child.setdefault(value, self.o.number(0, value.type))
         self.bind_index(number, child)
-        saved, self.adjoint.trips = self.adjoint.trips, self.adjoint.trips.new_child()
+        saved, self.adjoint.runs = self.adjoint.runs, self.adjoint.runs.new_child()
         self.adjoint.forward(self.op.body, child)
-        self.adjoint.trips = saved
+        self.adjoint.runs = saved
         return {c: child[r] for c, r in zip(self.carried, self.op.body.results, strict=True) if c in state}
 
     def reversed_body(self, guarded: Collection[int]) -> Reversed:
@@ -114,7 +130,7 @@ class LoopReversal:
             state = {v: Value(v.type, v.name) for v in self.carried}
             child = self.env.new_child(dict(state))
             self.bind_index(number, child)
-            saved, self.adjoint.trips = self.adjoint.trips, self.adjoint.trips.new_child()
+            saved, self.adjoint.runs = self.adjoint.runs, self.adjoint.runs.new_child()
             self.adjoint.forward(self.op.body, child)
             incoming: dict[Value, Value] = {}
             local: Cotangents = {}
@@ -124,7 +140,7 @@ class LoopReversal:
                     self.adjoint.guarded.add(incoming[self.carried[i]])
                 self.adjoint.add(local, self.op.body.results[i], incoming[self.carried[i]])
             self.adjoint.reverse(self.op.body, child, local)
-            self.adjoint.trips = saved
+            self.adjoint.runs = saved
             outgoing = {}
             for i in self.active:
                 found = local.pop(self.carried[i], None)

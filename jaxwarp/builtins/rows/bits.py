@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,16 @@ def _inside(ops: Any, t: Scalar, n: str) -> str:
     return compare("icmp ult", ops, t, n, ops.const(t, t.bits))
 
 
+def _is_inside(t: Scalar, n: str) -> bool:
+    """Is a shift count a literal below the width?"""
+    literal = re.fullmatch(r"(?:splat \(i\d+ )?(\d+)\)?", n)
+    return literal is not None and int(literal[1]) < t.bits
+
+
 def _shl_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
     a, n = args
+    if _is_inside(t, n):
+        return binary("shl", ops, t, a, n)
     inside = _inside(ops, t, n)
     shifted = binary("shl", ops, t, a, select(ops, t, inside, n, ops.const(t, 0)))
     return select(ops, t, inside, shifted, ops.const(t, 0))
@@ -79,6 +88,8 @@ def _shl_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
 
 def _shr_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
     a, n = args
+    if _is_inside(t, n):
+        return binary("ashr" if t.is_signed else "lshr", ops, t, a, n)
     inside = _inside(ops, t, n)
     if t.is_signed:
         return binary("ashr", ops, t, a, select(ops, t, inside, n, ops.const(t, t.bits - 1)))

@@ -216,6 +216,8 @@ class Emitter:
     def for_(self, op: For) -> None:
         if self.strides.has_uniform_trips(op):
             self.uniform_for(op)
+        elif op in self.strides.aligned:
+            self.aligned_for(op)
         else:
             self.varying_for(op)
 
@@ -279,6 +281,40 @@ class Emitter:
         loop.close([rest, next_position, *nexts, *next_kept])
         function.open(after)
         self.bind_results(op.results, carried, kept)
+
+    def aligned_for(self, op: For) -> None:
+        """The index runs from the first start of any lane to the stop; a lane is on from its own start on."""
+        lanes, function, many = self.lanes, self.function, self.lanes.many
+        index, *params = op.body.params
+        type_, vector = scalar_type(index.type), many.type(index.type)
+        stop, step = lanes.scalar(op.stop), lanes.scalar(op.step)
+        least, reached, before = ("smin", "sle", "slt") if step == "1" else ("smax", "sge", "sgt")
+        starts = lanes.vector(op.start)
+        if lanes.mask is not None:
+            starts = many.select(lanes.mask, vector, starts, lanes.splat(type_, stop))
+        name = f"{type_} @llvm.vector.reduce.{least}.v{lanes.width}{type_}"
+        function.declare(f"declare {name}({vector})")
+        first = function.inst(f"call {name}({vector} {starts})")
+        inits = self.held_as(op.inits, params)
+        header, body, after = (function.new_label(h) for h in ("for", "body", "done"))
+        loop = Loop(function, header)
+        position = loop.phi(type_, first)
+        carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]
+        is_more = function.inst(f"icmp {before} {type_} {position}, {stop}")
+        function.line(f"br i1 {is_more}, label %{body}, label %{after}")
+        function.open(body)
+        live = function.inst(f"icmp {reached} {vector} {starts}, {lanes.splat(type_, position)}")
+        with lanes.region(live):
+            lanes.bind(index, position)
+            self.bind_all(params, carried)
+            self.block(op.body)
+            nexts = [
+                many.select(live, many.type(p.type), new, old)
+                for p, new, old in zip(params, self.held_as(op.body.results, params), carried, strict=True)
+            ]
+        loop.close([function.inst(f"add nsw {type_} {position}, {step}"), *nexts])
+        function.open(after)
+        self.bind_all(op.results, carried)
 
     def while_(self, op: While) -> None:
         if self.strides.has_uniform_trips(op):

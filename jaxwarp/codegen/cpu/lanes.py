@@ -131,6 +131,16 @@ class Lanes:
         wide = inst(f"call {name}({floats} {inst(f'bitcast {integers} {wide} to {floats}')})")
         return inst(f"icmp slt {integers} {inst(f'bitcast {floats} {wide} to {integers}')}, zeroinitializer")
 
+    def opaque(self, vector: str, type_: str, size: int) -> str:
+        """A vector of `size` bytes, whose making LLVM will not see: a fence, which is no instruction."""
+        if size % 4:
+            return vector
+        floats, inst = f"<{size // 4} x float>", self.function.inst
+        name = f"{floats} @llvm.arithmetic.fence.v{size // 4}f32"
+        self.function.declare(f"declare {name}({floats})")
+        hidden = inst(f"call {name}({floats} {inst(f'bitcast {type_} {vector} to {floats}')})")
+        return inst(f"bitcast {floats} {hidden} to {type_}")
+
     @contextmanager
     def region(self, mask: str | None) -> Iterator[None]:
         """A region that may be skipped, under its own mask."""

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
-from jaxwarp.ir.nodes import Block, For, Kernel, Load, Value, While
+from jaxwarp.ir.nodes import Block, For, Kernel, Load, Value, While, walk
 
 
 def register_pressure(kernel: Kernel, strides: Strides | None = None) -> int:
     """The most values that are alive at one time and differ between lanes, by `strides`, which are found if not given.
 
     A value lives from its operation to its last use; what a loop reads from outside, as long as the loop. A load can
-    wait until its value is wanted, so what it loads lives from its first use.
+    wait until its value is wanted, so what it loads lives from its first use. Looked at are the `busy_blocks`, with
+    the values that they read.
     """
-    ranges = _Ranges()
-    ranges.block(kernel.body)
     strides = strides or find_strides(kernel, 2)
+    return max(_pressure(block, strides) for block in busy_blocks(kernel))
+
+
+def busy_blocks(kernel: Kernel) -> list[Block]:
+    """The blocks in which a kernel spends its time: all of it, by default.
+
+    In kernels with arrays of a thread's own, the innermost loops. Reverse sweeps keep states in such arrays, and the
+    arithmetic of where is between these loops, as are values that wait in memory until such a loop is over.
+    """
+    loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
+    innermost = [op for op in loops if not any(isinstance(o, For | While) for b in op.blocks for o in walk(b))]
+    if not kernel.locals or not innermost:
+        return [kernel.body]
+    return [Block((), (op,), op.results) for op in innermost]
+
+
+def _pressure(block: Block, strides: Strides) -> int:
+    ranges = _Ranges()
+    ranges.block(block)
     changes = []
     for value, begin in ranges.begins.items():
         if value in ranges.ends and strides.of[value] is None:
@@ -56,6 +74,7 @@ class _Ranges:
             self.use(value)
 
     def use(self, value: Value) -> None:
+        self.begins.setdefault(value, 0)
         self.ends[value] = self.now
         if value in self.waiting:
             self.waiting.discard(value)

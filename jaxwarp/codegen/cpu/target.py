@@ -13,7 +13,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from jaxwarp.codegen.cpu.builder import require_width
-from jaxwarp.codegen.cpu.pressure import register_pressure
+from jaxwarp.codegen.cpu.pressure import busy_blocks, register_pressure
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ir.nodes import Atomic, Call, For, Kernel, Load, Param, Store, While, walk
@@ -94,7 +94,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     Four in loops and sums that hold next to nothing, which would wait for the latency of the few operations they have.
     One where two registers a value, or a component of vectors, which are shuffled apart, would not fit the machine's;
     and for long kernels: they have parallel work enough. One also for those that walk arrays of matrices; half of one
-    if they do little else.
+    if they do little else. Of kernels that keep states of loops in arrays of their own, the innermost loops count, and
+    a few values may be in memory as well.
 
     The environment variable JAXWARP_CPU_WIDTH overrides the choice.
     """
@@ -111,14 +112,15 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
         calls = sum(isinstance(op, Call) for op in walk(kernel.body))
         return lanes if calls > _BUSY * accesses else lanes // 2
     strides = find_strides(kernel, lanes)
-    results = [op.result for op in walk(kernel.body) if isinstance(op, (Call, Load))]
+    results = [op.result for block in busy_blocks(kernel) for op in walk(block) if isinstance(op, (Call, Load))]
     # One scalar serves all lanes of a uniform value.
     results = [v.type for v in results if not strides.is_uniform(v)]
     is_wide = 2 * sum(t.bits == 64 for t in results) > len(results)
     held = max(register_pressure(kernel, strides), sum(c for p in kernel.params if (c := _components(p)) > 1))
-    fits = len(results) <= _LONG and 2 * held <= machine.vector_registers
+    room = machine.vector_registers * (3 if kernel.locals else 2) // 2
+    fits = len(results) <= _LONG and 2 * held <= room
     waits = any(isinstance(op, (For, While, Atomic)) for op in walk(kernel.body))
-    is_light = 8 * held <= machine.vector_registers and waits
+    is_light = 8 * held <= room and waits
     return lanes * (4 if is_light else 2 if fits else 1) // (2 if is_wide else 1)
 
 

@@ -9,6 +9,10 @@ A vector of lanes runs consecutive threads along the last grid axis. Per value t
 "Every active lane" is what makes the counter of a divergent loop uniform: the lanes still running have all run the same
 number of iterations. What leaves such a loop, or a branch that lanes take differently, varies.
 
+The index of a `for` that lanes enter at different numbers, counting by one to a stop that they share, is made uniform:
+lanes wait until the index is at their start. These loops are *aligned*. Lanes in one have run different numbers of
+iterations, so that what it carries varies.
+
 Linear values obey wrapping arithmetic, so a vector made of one is exact. As an index it is used in 64 bits as
 `sext(base) + j*s`. For s > 0 that equals the lane's true index whenever the latter is not negative, and a negative
 index is an error of the program: with |s| * lanes below 2**31 a lane wraps at most once, and from positive to negative.
@@ -59,11 +63,13 @@ class Strides:
         of: the stride of each value.
         used: the values that something reads.
         shifts: (v, c) of integer values that as indices are v + c.
+        aligned: the loops in which lanes wait for the index to get to their start.
     """
 
     of: dict[Value, Stride]
     used: set[Value]
     shifts: dict[Value, tuple[Value, int]] = field(default_factory=dict)
+    aligned: frozenset[For] = frozenset()
 
     def is_uniform(self, *values: Value) -> bool:
         return all(self.of[v] == 0 for v in values)
@@ -100,7 +106,7 @@ def find_strides(
         return Strides(dict.fromkeys(every, 0), used)
     analysis = _Analysis(kernel, assumed or {}, choices or {})
     analysis.run(kernel.body)
-    return Strides(analysis.strides, used, analysis.shifts)
+    return Strides(analysis.strides, used, analysis.shifts, analysis.aligned(kernel))
 
 
 class _Analysis:
@@ -250,14 +256,30 @@ class _Analysis:
 
     def for_(self, op: For) -> None:
         index, *params = op.body.params
-        self.lower(index, self.strides[op.start] if self.strides[op.step] == 0 else None)
+        aligns = self.aligns(op)
+        self.lower(index, 0 if aligns else self.strides[op.start] if self.strides[op.step] == 0 else None)
         if self.is_not_negative(op.start) and self.constants.get(op.step, -1) > 0:
             self.not_negative.add(index)
         self.enter(params, op.inits)
+        if aligns:
+            for param in params:
+                self.lower(param, None)
         self.block(op.body)
         self.enter(params, op.body.results)
         uniform = all(self.strides[v] == 0 for v in (op.start, op.stop, op.step))
         self.leave(op, params, uniform)
+
+    def aligns(self, op: For) -> bool:
+        """Is it right, as far as known, and of use to align a loop? Not where it carries integers that may be alike."""
+        index, *params = op.body.params
+        if self.strides[op.start] is not None or self.strides[op.stop] != 0 or self.strides.get(index, 0) != 0:
+            return False
+        alike = any(not p.type.is_float and self.strides[i] is not None for p, i in zip(params, op.inits, strict=True))
+        return not alike and index.type.is_signed and self.constants.get(op.step) in (1, -1)
+
+    def aligned(self, kernel: Kernel) -> frozenset[For]:
+        """When the analysis is done."""
+        return frozenset(op for op in walk(kernel.body) if isinstance(op, For) and self.aligns(op))
 
     def is_not_negative(self, value: Value) -> bool:
         return value in self.not_negative or self.constants.get(value, -1) >= 0
