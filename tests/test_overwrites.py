@@ -116,3 +116,35 @@ def test_records_that_are_too_large_are_refused(monkeypatch):
         gradient(a)
     monkeypatch.setattr(records, "LIMIT", 10_000)
     assert np.isfinite(gradient(a)).all()
+
+
+@wp.kernel
+def byte_counted(x: wp.array[F], places: wp.array2d[int], a: wp.array2d[F]):
+    i = wp.tid()
+    turns = wp.uint8(250)
+    left = wp.int8(-120)
+    k = 0
+    while k < 20:
+        a[i, places[i, k]] = wp.sin(x[i] * a[i, places[i, k]]) + F(0.5) * a[i, places[i, k + 1]]
+        turns += wp.uint8(1)
+        left -= wp.int8(1)
+        k += 1
+    a[i, 0] += F(turns) + F(left)
+
+
+def test_counters_that_wrap_do_not_tell_turns_apart():
+    """Turn numbers were taken from the first counter: what was recorded went to places before the record."""
+    places = np.random.default_rng(3).integers(0, 4, (3, 21)).astype(np.int32)
+    x, a = np.array([0.5, -1.2, 0.9]), np.linspace(-1.0, 1.0, 12).reshape(3, 4)
+    call = wp.jax_kernel(byte_counted, in_out_argnames=["a"], launch_dims=3)
+
+    def reference(x, a):
+        rows = np.arange(3)
+        for k in range(20):
+            here, next_ = places[:, k], places[:, k + 1]
+            a = a.at[rows, here].set(jnp.sin(x * a[rows, here]) + 0.5 * a[rows, next_])
+        return a
+
+    found = jax.grad(lambda x, a: jnp.sum(jnp.sin(call(x, places, a)[0][:, 1:])), (0, 1))(x, jnp.asarray(a))
+    expected = jax.grad(lambda x, a: jnp.sum(jnp.sin(reference(x, a)[:, 1:])), (0, 1))(x, jnp.asarray(a))
+    np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-9)

@@ -34,7 +34,9 @@ class Ranges:
         self.shapes = shapes or {}
         self._ranges: dict[Value, Range] = {}
         self.turns: dict[For | While, int] = {}
+        # Those that the condition bounds come first, then the widest.
         self.counters: dict[While, list[Counter]] = {}
+        self._bounded: set[tuple[While, Counter]] = set()
         self._constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
         self._block(kernel.body)
 
@@ -111,7 +113,10 @@ class Ranges:
         """Of a loop with counters that its condition bounds: `k < n and ...` where the body ends with k + 1."""
         self._block(op.condition)
         tests = list(self._conjuncts(op.condition))
-        for counter in self.counters.setdefault(op, list(self._counters(op))):
+        counters = self.counters.setdefault(op, list(self._counters(op)))
+        tested_first = [c for c in counters if any(self._is_tested(c, op, test) for test in tests)]
+        counters.sort(key=lambda c: (c not in tested_first, -op.inits[c.position].type.bits))
+        for counter in counters:
             start, step = self[op.inits[counter.position]], counter.step
             tested, inside = op.condition.params[counter.position], op.body.params[counter.position]
             for test in tests:
@@ -129,6 +134,19 @@ class Ranges:
                     count = max(-(-span // abs(step)), 0)
                     self.turns[op] = min(count, self.turns.get(op, count))
                     self._ranges[tested] = self._ranges[inside] = ends
+                    self._bounded.add((op, counter))
+
+    def _is_tested(self, counter: Counter, op: While, test: Call) -> bool:
+        return self._bound(test, op.condition.params[counter.position], counter.step) is not None
+
+    def may_wrap(self, loop: While, counter: Counter) -> bool:
+        """Might a counter leave its type in as many turns as the loop makes? Then it does not tell them apart."""
+        turns = self.turns.get(loop)
+        if turns is None or (loop, counter) in self._bounded:
+            return turns is None
+        start = self[loop.inits[counter.position]]
+        least, most = _all(loop.inits[counter.position].type)
+        return start[0] + min(counter.step, 0) * turns < least or start[1] + max(counter.step, 0) * turns > most
 
     def _conjuncts(self, condition: Block) -> Iterator[Call]:
         """The comparisons that all hold where the condition does: of `a and b`, computed at once or b after a."""

@@ -37,6 +37,7 @@ class Turn:
 
     Attributes:
         is_test: whether it is asked in the condition of a `while`, which is run once more.
+        counter: of a `while`.
     """
 
     loop: For | While
@@ -44,6 +45,14 @@ class Turn:
     start: Value
     step: Value | int
     is_test: bool = False
+    counter: Counter | None = None
+
+    def most(self, ranges: Ranges) -> int | None:
+        """How many turns there are at most, None if that is not known, or the counter might not tell them apart."""
+        turns = ranges.turns.get(self.loop)
+        if isinstance(self.loop, While) and self.counter is not None and ranges.may_wrap(self.loop, self.counter):
+            return None
+        return None if turns is None or turns >= _MOST_TURNS else turns + self.is_test
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +93,9 @@ class Recording:
 
         Or the loop of which it is not known how many turns it makes.
         """
-        turns = Ranges(self.source, grid, dict(zip(self.source.params, given, strict=True))).turns
-        counts = [turns.get(turn.loop, _MOST_TURNS) + turn.is_test for turn in record.turns]
-        unknown = [turn for turn, count in zip(record.turns, counts, strict=True) if count >= _MOST_TURNS]
+        ranges = Ranges(self.source, grid, dict(zip(self.source.params, given, strict=True)))
+        counts = [turn.most(ranges) for turn in record.turns]
+        unknown = [turn for turn, count in zip(record.turns, counts, strict=True) if count is None]
         own = given[self.source.params.index(record.load.param)]
         return unknown[0] if unknown else (*own, *counts)
 
@@ -126,7 +135,7 @@ def _turn(loop: For | While, block: Block, counters: Mapping[While, Sequence[Cou
     if counters.get(loop):
         counter = counters[loop][0]
         is_test = block is loop.condition
-        return Turn(loop, block.params[counter.position], loop.inits[counter.position], counter.step, is_test)
+        return Turn(loop, block.params[counter.position], loop.inits[counter.position], counter.step, is_test, counter)
     return None
 
 
