@@ -13,6 +13,7 @@ import pytest
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile as cpu_compile
 from jaxwarp.codegen.cpu import compile_cpu, load_bitcode, run_cpu
+from jaxwarp.codegen.cpu import run as cpu_run
 from jaxwarp.ffi.lowering import call_attributes
 from jaxwarp.ffi.primitive import launch_p
 from jaxwarp.frontend.liveness import Liveness
@@ -179,6 +180,38 @@ def test_gathers_of_the_rest_are_one_function_each(machine, prefix):
     assert len(re.findall(rf"call .*@{prefix}\.gather", text)) == 6
     assert len(re.findall(rf"call .*@{prefix}\.scatter", text)) == 3
     assert f"@{prefix}" not in text.split("chunk:")[1].split("rest:")[0]
+
+
+@wp.kernel
+def around(x: wp.array[float], y: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = x[(i + 1) % x.shape[0]] + y[i]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_plain"), [(triad, True), (waves, True), (cross, True), (around, False)], ids=str
+)
+def test_code_without_loops_is_simplified_once(kernel, is_plain, monkeypatch):
+    """Not by all of LLVM's passes, which find nothing else to do. It means the same."""
+    monkeypatch.setenv("JAXWARP_CACHE_DIR", "")
+    asked = []
+    every = cpu_compile.llvm.PassBuilder.getFunctionPassManager
+    monkeypatch.setattr(
+        cpu_compile.llvm.PassBuilder, "getFunctionPassManager", lambda self: asked.append(self) or every(self)
+    )
+    ir = prepare(kernel.ir())
+    arrays = [
+        np.random.default_rng(n).uniform(0.1, 2, (101, 3)[: p.rank]).astype(np.float32) for n, p in enumerate(ir.params)
+    ]
+    results = []
+    for looped in (cpu_compile._LOOPED, ("",)):
+        monkeypatch.setattr(cpu_compile, "_LOOPED", looped)
+        cpu_run._function.cache_clear()
+        buffers = [a.copy() for a in arrays]
+        run_cpu(ir, (101,), buffers, 16)
+        results.append((buffers[-1], len(asked)))
+    assert [n for _, n in results] == [0 if is_plain else 1, 1 if is_plain else 2]
+    assert np.array_equal(results[0][0], results[1][0])
 
 
 @wp.kernel

@@ -268,9 +268,10 @@ def walk(block: Block) -> Iterator[Op]:
     """Every operation of a block and of the blocks below it, in program order."""
     pending = [iter(block.ops)]
     while pending:
-        op = next(pending[-1], None)
-        if op is None:
+        for op in pending[-1]:
+            yield op
+            if op.blocks:
+                pending.extend(iter(inner.ops) for inner in reversed(op.blocks))
+                break
+        else:
             pending.pop()
-            continue
-        yield op
-        pending.extend(iter(inner.ops) for inner in reversed(op.blocks))
