@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -236,3 +237,78 @@ def strides_reference(x: Any, a: Any) -> Any:
 
 launched_strides = wp.jax_kernel(strides, in_out_argnames=["a"], launch_dims=2)
 KERNELS["strides"] = lambda x, a: launched_strides(x, a, 1), strides_reference, (some(2), some(2, 4, seed=2))
+
+
+@wp.kernel
+def components(x: wp.array[F], y: wp.array[F]):
+    """Elements of a flat array, which belong to the thread by their remainders."""
+    i = wp.tid()
+    y[3 * i] = wp.sin(x[3 * i])
+    y[3 * i + 1] = x[3 * i + 1] * y[3 * i]
+    y[3 * i + 2] = y[3 * i + 1] * y[3 * i]
+    for k in range(2):
+        y[3 * i + k] = y[3 * i + k] * y[3 * i + k + 1]
+
+
+def components_reference(x: Any) -> Any:
+    a, b = jnp.sin(x[::3]), x[1::3]
+    b = b * a
+    c = a * b
+    return [jnp.stack([a * b, b * c, c], 1).ravel()]
+
+
+case("components", components, components_reference, (some(12),), launch_dims=4, output_dims=12)
+
+OFFSETS = np.array([0, 2, 2, 5, 6], np.int32)
+
+
+@wp.kernel
+def softmax_of_rows(x: wp.array[F], offsets: wp.array[int], y: wp.array[F]):
+    """Rows of lengths found in data; one is empty."""
+    i = wp.tid()
+    end = offsets[i + 1]
+    total = F(0.0)
+    for k in range(offsets[i], end):
+        y[k] = wp.exp(x[k])
+        total += y[k]
+    for k in range(offsets[i], end):
+        y[k] = y[k] / total
+
+
+def softmax_of_rows_reference(x: Any) -> Any:
+    return [jnp.concatenate([jax.nn.softmax(x[a:b]) for a, b in itertools.pairwise(OFFSETS)])]
+
+
+launched_softmax = wp.jax_kernel(softmax_of_rows, launch_dims=4, output_dims=6)
+KERNELS["softmax of rows"] = lambda x: launched_softmax(x, OFFSETS), softmax_of_rows_reference, (some(6),)
+
+
+@wp.kernel
+def accumulated(x: wp.array[F], offsets: wp.array[int], y: wp.array[F], z: wp.array[F]):
+    """Written, added to and read at one place that is found in data."""
+    i = wp.tid()
+    start = offsets[i]
+    for k in range(offsets[i + 1] - start):
+        y[start + k] = wp.exp(x[start + k])
+        y[start + k] += x[start + k]
+        z[i] += y[start + k] * y[start + k]
+
+
+def accumulated_reference(x: Any) -> Any:
+    y = jnp.exp(x) + x
+    return [y, jnp.stack([jnp.sum(y[a:b] ** 2) for a, b in itertools.pairwise(OFFSETS)])]
+
+
+launched_accumulated = wp.jax_kernel(accumulated, num_outputs=2, launch_dims=4, output_dims={"y": 6, "z": 4})
+KERNELS["accumulated"] = lambda x: launched_accumulated(x, OFFSETS), accumulated_reference, (some(6),)
+
+
+@wp.kernel
+def squared_where(index: wp.array[int], a: wp.array[F]):
+    i = wp.tid()
+    a[index[i]] = a[index[i]] * a[index[i]]
+
+
+WHERE = np.array([3, 0, 2], np.int32)
+launched_squared = wp.jax_kernel(squared_where, in_out_argnames=["a"])
+KERNELS["squared where"] = lambda a: launched_squared(WHERE, a), lambda a: [a.at[WHERE].set(a[WHERE] ** 2)], (some(5),)

@@ -12,7 +12,10 @@ from overwrites import KERNELS, SQUARES, lu, some
 import jaxwarp as wp
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi import records
+from jaxwarp.ir.nodes import Atomic, Load, walk
+from jaxwarp.passes.effects import analyze
 from jaxwarp.types import float64 as F
+from jaxwarp.vjp.adjoint import adjoint
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +34,7 @@ def test_gradient(name):
         np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["softmax", "tested", "by data"])
+@pytest.mark.parametrize("name", ["softmax of rows", "tested", "components"])
 def test_all_orders_of_modes(name):
     launched, _, args = KERNELS[name]
     check_orders(launched, args)
@@ -148,3 +151,71 @@ def test_counters_that_wrap_do_not_tell_turns_apart():
     found = jax.grad(lambda x, a: jnp.sum(jnp.sin(call(x, places, a)[0][:, 1:])), (0, 1))(x, jnp.asarray(a))
     expected = jax.grad(lambda x, a: jnp.sum(jnp.sin(reference(x, a)[:, 1:])), (0, 1))(x, jnp.asarray(a))
     np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-9)
+
+
+@wp.kernel
+def too_near(x: wp.array[F], y: wp.array[F]):
+    i = wp.tid()
+    y[3 * i] = x[i]
+    y[3 * i + 3] = y[3 * i] * x[i]
+
+
+@wp.kernel
+def too_far(x: wp.array[F], y: wp.array[F]):
+    i = wp.tid()
+    for k in range(4):
+        y[3 * i + k] = x[i]
+    y[3 * i] = y[3 * i + 1] * x[i]
+
+
+@wp.kernel
+def next_to_it(x: wp.array[F], index: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    y[index[i]] = y[index[i] + 1] * x[i]
+
+
+@wp.kernel
+def perhaps(x: wp.array[F], index: wp.array[int], y: wp.array[F]):
+    """It reads also where it does not write."""
+    i = wp.tid()
+    if y[index[i]] > x[i]:
+        y[index[i]] = x[i]
+
+
+@wp.kernel
+def only_added(x: wp.array[F], index: wp.array[int], y: wp.array[F]):
+    """Others may add to the element too."""
+    i = wp.tid()
+    y[index[i]] += x[i]
+    x[i] = y[index[i]]
+
+
+@pytest.mark.parametrize("kernel", [too_near, too_far, next_to_it, perhaps, only_added])
+def test_what_another_thread_may_have_written_is_refused(kernel):
+    names = [a.name for a in kernel.arguments]
+    changed = ["x", "y"] if kernel is only_added else ["y"]
+    call = wp.jax_kernel(kernel, num_outputs=len(changed), in_out_argnames=changed, launch_dims=3)
+    given = {"x": np.ones(3), "index": np.array([0, 1, 3], np.int32), "y": np.ones(20)}
+    with pytest.raises(DifferentiationError, match="a thread may read what another one writes"):
+        jax.grad(lambda x: call(*(x if n == "x" else given[n] for n in names))[-1].sum())(given["x"])
+
+
+def test_components_take_no_atomics():
+    """They belong to the thread, and cover what they are stored to."""
+
+    @wp.kernel
+    def swapped(x: wp.array[F], y: wp.array[F]):
+        i = wp.tid()
+        y[2 * i] = x[2 * i + 1]
+        y[2 * i + 1] = wp.sin(x[2 * i])
+
+    call = wp.jax_kernel(swapped, launch_dims=4, output_dims=8)
+    x = some(8)
+    gradient = jax.grad(lambda x: jnp.sum(jnp.arange(8.0) * call(x)[0]))
+    np.testing.assert_allclose(gradient(x).reshape(4, 2)[:, 1], [0.0, 2.0, 4.0, 6.0])
+    np.testing.assert_allclose(gradient(x).reshape(4, 2)[:, 0], np.array([1.0, 3.0, 5.0, 7.0]) * np.cos(x[::2]))
+    backward = adjoint(swapped.ir(), [0], (4,))
+    ops = list(walk(backward.kernel.body))
+    assert not any(isinstance(op, (Atomic, Load)) and op.param.name == "x_ct" for op in ops)
+    (cotangent,) = (p for p in backward.kernel.params if p.name == "x_ct")
+    assert analyze(backward.kernel).covers(cotangent, (4,), (8,))

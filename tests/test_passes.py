@@ -651,6 +651,11 @@ def cast(build: Builder, value: Value, dtype: Scalar) -> Value:
     return op(build, "cast", value, dtype=dtype)
 
 
+def strided(b: Builder, index: Value, factor: int, shift: int, more: Value | None = None) -> Value:
+    total = op(b, "add", op(b, "mul", index, c(b, factor)), c(b, shift))
+    return total if more is None else op(b, "add", total, more)
+
+
 COVERED: list[tuple[Sequence[Any], Sequence[Any], Body]] = [
     ((4,), (4,), lambda b, o, t: store(b, o, t[0])),
     ((4, 5), (5, 4), lambda b, o, t: store(b, o, t[1], t[0])),
@@ -670,6 +675,13 @@ COVERED: list[tuple[Sequence[Any], Sequence[Any], Body]] = [
     ((3, 4), (12,), lambda b, o, t: store(b, o, op(b, "add", op(b, "mul", c(b, 3), t[1]), t[0]))),
     ((4,), (8,), lambda b, o, t: in_loop(
         b, 0, 8, 4, lambda k: store(b, o, op(b, "add", k, t[0])))),
+    # Components
+    ((4,), (8,), lambda b, o, t: [store(b, o, strided(b, t[0], 2, k)) for k in (1, 0)]),
+    ((4,), (8,), lambda b, o, t: [store(b, o, strided(b, t[0], -2, k)) for k in (6, 7)]),
+    ((2, 3), (18, 2), lambda b, o, t: [store(b, o, strided(b, strided(b, t[0], 3, 0, t[1]), 3, k), c(b, j))
+                                       for k in range(3) for j in range(2)]),
+    ((8,), (8,), lambda b, o, t: [guard(b, op(b, "lt", t[0], c(b, 4)), lambda k=k: store(b, o, strided(b, t[0], 2, k)))
+                                  for k in range(2)]),
     ((ROW,), (ROW,), lambda b, o, t: store(b, o, t[0])),
     ((ROW,), (ROW,), lambda b, o, t: store(b, o, op(b, "sub", op(b, "add", t[0], c(b, 1)), c(b, 1)))),
     ((ROW, 3), (3, ROW), lambda b, o, t: store(b, o, t[1], t[0])),
@@ -723,6 +735,12 @@ NOT_COVERED: list[tuple[Sequence[Any], Sequence[Any], Body]] = [
     ((4,), (9, 4), lambda b, o, t: in_loop(b, 0, 9, 2, lambda k: store(b, o, k, t[0]))),
     ((4,), (4,), lambda b, o, t: in_loop(b, 0, 0, 1, lambda k: store(b, o, t[0]))),
     ((3, 4), (12,), lambda b, o, t: store(b, o, op(b, "add", op(b, "mul", t[0], c(b, 3)), t[1]))),
+    ((4,), (8,), lambda b, o, t: [store(b, o, strided(b, t[0], 2, k)) for k in (0, 2)]),
+    ((4,), (8,), lambda b, o, t: store(b, o, strided(b, t[0], 2, 1))),
+    ((4,), (9,), lambda b, o, t: [store(b, o, strided(b, t[0], 2, k)) for k in (0, 1)]),
+    ((4,), (12,), lambda b, o, t: [store(b, o, strided(b, t[0], 3, k)) for k in (0, 1)]),
+    ((4,), (8,), lambda b, o, t: [store(b, o, strided(b, t[0], 2, k)) for k in (-1, 0)]),
+    ((2, 3), (12,), lambda b, o, t: [store(b, o, strided(b, strided(b, t[0], 2, 0, t[1]), 2, k)) for k in (0, 1)]),
     ((4,), (4,), lambda b, o, t: (store(b, o, t[0]), b.load(o, [t[0]]))),
     ((4,), (4,), lambda b, o, t: (store(b, o, t[0]), b.atomic("add", o, [t[0]], b.const(1.0, float32)))),
     ((300,), (300,), lambda b, o, t: store(b, o, cast(b, cast(b, t[0], int8), int32))),

@@ -13,6 +13,7 @@ from jaxwarp.passes import affine
 from jaxwarp.passes.affine import Forms
 from jaxwarp.passes.effects import analyze, tell_apart
 from jaxwarp.passes.ranges import Ranges
+from jaxwarp.vjp.lookups import found_in_data
 
 Access = Load | Store | Atomic
 Grid = Sequence[int | None]
@@ -37,9 +38,9 @@ class Addresses:
                 self.counters.update((it, op) for it in ((index,) if form is None else form.terms))
 
     def key(self, op: Access) -> Key:
-        return tuple(self._position(v) for v in op.indices)
+        return tuple(self.position(v) for v in op.indices)
 
-    def _position(self, value: Value) -> Position:
+    def position(self, value: Value) -> Position:
         form = self.forms[value]
         if form is not None:
             return ("form", frozenset(form.terms.items()), form.constant)
@@ -73,6 +74,14 @@ class Addresses:
                 least += min(coefficient * low, coefficient * high)
                 most += max(coefficient * low, coefficient * high)
         return least, most
+
+    def is_found(self, index: Value) -> bool:
+        """Is the index found in data, at a place that depends on the thread?"""
+        return index in self._found
+
+    @cached_property
+    def _found(self) -> set[Value]:
+        return found_in_data(self.kernel)
 
     @cached_property
     def ranges(self) -> Ranges:
@@ -131,12 +140,13 @@ class Ownership:
         """
         if self.is_private(param):
             return True
-        stores = [op for op in self.accesses.get(param, []) if isinstance(op, Store)]
-        return all(
-            any(self._stands_with(store, op) for store in stores)
-            for op in self.accesses.get(param, [])
-            if not isinstance(op, Store)
-        )
+        accesses = self.accesses.get(param, [])
+        if not all(any(self.addresses.is_found(i) for i in op.indices) for op in accesses):
+            # The indices show whether threads share elements.
+            return False
+        stores = [op for op in accesses if isinstance(op, Store)]
+        others = [op for op in accesses if not isinstance(op, Store)]
+        return all(any(self._stands_with(store, op) for store in stores) for op in others)
 
     def _stands_with(self, store: Store, op: Access) -> bool:
         """Whenever `op` runs, does the store run with the same address, in the same iteration of all loops around?"""
@@ -177,8 +187,9 @@ def require_no_visible_race(kernel: Kernel, grid: Grid | None = None) -> None:
     ownership = Ownership(kernel, grid)
     for param, load in _shared_loads(ownership):
         writes = [op for op in ownership.accesses[param] if not isinstance(op, Load)]
-        keys = [ownership.addresses.key(op) for op in (load, *writes)]
-        if all(position[0] == "form" for key in keys for position in key):
+        addresses = ownership.addresses
+        indices = [index for op in (load, *writes) for index in op.indices]
+        if all(addresses.position(index)[0] == "form" and not addresses.is_found(index) for index in indices):
             raise _race(param, load)
 
 

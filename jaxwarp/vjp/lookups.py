@@ -1,0 +1,54 @@
+"""Which integers of a kernel are found in data, at a place that depends on the thread: offsets[i], order[i] + k.
+
+Where they are indices, the kernel does not show whether threads meet: the caller has to know. That is not so of what is
+the same for all threads (an argument by value), or made of the thread's index by arithmetic alone (i // 2).
+"""
+
+from __future__ import annotations
+
+from jaxwarp.ir.nodes import Call, For, If, Kernel, Load, Op, Tid, Value, While, walk
+
+
+def found_in_data(kernel: Kernel) -> set[Value]:
+    """The values that are, or are made of, elements which are loaded at an index that differs from thread to thread."""
+    varying: set[Value] = set()
+    found: set[Value] = set()
+    ops = [op for op in walk(kernel.body) if not op.defined or op.defined[0].type.is_int or op.blocks]
+    size = -1
+    while size != len(varying) + len(found):
+        size = len(varying) + len(found)
+        for op in ops:
+            _visit(op, varying, found)
+    return found
+
+
+def _visit(op: Op, varying: set[Value], found: set[Value]) -> None:
+    if isinstance(op, Tid):
+        varying.add(op.result)
+    elif isinstance(op, Load) and not varying.isdisjoint(op.indices):
+        varying.add(op.result)
+        found.add(op.result)
+    for values in (varying, found):
+        for target, sources in _flow(op):
+            if not values.isdisjoint(sources):
+                values.add(target)
+
+
+def _flow(op: Op) -> list[tuple[Value, tuple[Value, ...]]]:
+    """What each value is made of."""
+    match op:
+        case Call():
+            return [(op.result, op.args)]
+        case If():
+            return list(zip(op.results, zip(op.then.results, op.orelse.results, strict=True), strict=True))
+        case For():
+            # The index starts somewhere; how far it goes does not tell threads apart.
+            carried = list(zip(op.inits, op.body.results, strict=True))
+            return [(op.body.params[0], (op.start,)), *zip(op.body.params[1:], carried, strict=True),
+                    *zip(op.results, carried, strict=True)]  # fmt: skip
+        case While():
+            carried = list(zip(op.inits, op.body.results, strict=True))
+            return [pair for targets in (op.condition.params, op.body.params, op.results)
+                    for pair in zip(targets, carried, strict=True)]  # fmt: skip
+        case _:
+            return []
