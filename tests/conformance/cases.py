@@ -2,6 +2,8 @@
 
 # ruff: noqa: UP018, RUF046  (`int(0)` is how Warp is told of a variable)
 
+import itertools
+
 import numpy as np
 
 import jaxwarp as wp
@@ -601,3 +603,81 @@ def array_of_the_thread(x: F, at: INTS, out: F):
     for j in range(3):
         total += h[j] * h[j]
     out[i] = total
+
+
+# Elements that are overwritten after they were read
+
+
+def _solved(x, b, out, w):
+    inverse = np.linalg.inv(x)
+    solution = np.einsum("tij,tj->ti", inverse, b)
+    pulled = np.einsum("tji,tj->ti", inverse, w)
+    return -pulled[:, :, None] * solution[:, None, :]
+
+
+SQUARES = np.array([[2.0, 0.5, 0.3, 0.4, 1.8, 0.2, 0.1, 0.6, 1.5], [1.5, 0.2, 0.1, 0.3, 2.2, 0.4, 0.5, 0.1, 1.9]])
+
+
+@case(_solved, x=SQUARES.reshape(2, 3, 3), b=np.array([[1.0, 0.7, 0.4], [0.2, 0.9, 1.1]]), out=zeros(2, 3),
+      in_outs=("x",), dims=2)  # fmt: skip
+@wp.kernel
+def elimination_in_place(x: wp.array(dtype=wp.float64, ndim=3), b: F2, out: F2):
+    t = wp.tid()
+    for k in range(3):
+        out[t, k] = b[t, k]
+    for k in range(3):
+        for i in range(k + 1, 3):
+            factor = x[t, i, k] / x[t, k, k]
+            for j in range(k, 3):
+                x[t, i, j] = x[t, i, j] - factor * x[t, k, j]
+            out[t, i] = out[t, i] - factor * out[t, k]
+    for m in range(3):
+        k = 2 - m
+        total = out[t, k]
+        for j in range(k + 1, 3):
+            total -= x[t, k, j] * out[t, j]
+        out[t, k] = total / x[t, k, k]
+
+
+def _softmaxed(x, offsets, out, w):
+    found = np.zeros_like(x)
+    for a, b in itertools.pairwise(offsets):
+        p = np.exp(x[a:b]) / np.exp(x[a:b]).sum()
+        found[a:b] = p * (w[a:b] - (w[a:b] * p).sum())
+    return found
+
+
+@case(_softmaxed, x=np.array([0.7, 1.1, 1.3, 0.2, 0.9]), offsets=np.array([0, 2, 5], np.int32), out=zeros(5), dims=2)
+@wp.kernel
+def softmax_of_rows_found_in_data(x: F, offsets: INTS, out: F):
+    i = wp.tid()
+    total = wp.float64(0.0)
+    for k in range(offsets[i], offsets[i + 1]):
+        out[k] = wp.exp(x[k])
+        total += out[k]
+    for k in range(offsets[i], offsets[i + 1]):
+        out[k] = out[k] / total
+
+
+def _components(x, out, w):
+    by_sine = w[::2] + w[1::2] * x[1::2]
+    return np.stack([by_sine * np.cos(x[::2]), w[1::2] * np.sin(x[::2])], 1).ravel()
+
+
+@case(_components, x=np.array([0.7, 1.1, 1.3, 0.2]), out=zeros(4), dims=2)
+@wp.kernel
+def components_of_a_flat_array(x: F, out: F):
+    i = wp.tid()
+    out[2 * i] = wp.sin(x[2 * i])
+    out[2 * i + 1] = out[2 * i] * x[2 * i + 1]
+
+
+@case(lambda x, out, w: w * 8 * x**7, x=np.array([[0.7, 1.1], [1.3, 0.9]]), out=zeros(2, 2), dims=2)
+@wp.kernel
+def rows_squared_thrice(x: F2, out: F2):
+    i = wp.tid()
+    for k in range(x.shape[1]):
+        out[i, k] = x[i, k]
+    for _ in range(3):
+        for k in range(x.shape[1]):
+            out[i, k] = out[i, k] * out[i, k]
