@@ -14,6 +14,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxwarp.errors import InternalError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.derivatives import launch_jvp, launch_transpose
+from jaxwarp.ffi.flat import flattened
 from jaxwarp.ffi.interned import Interned
 from jaxwarp.ffi.launch import IN_OUT, BatchOf, Dim, Launch, intern_kernel
 from jaxwarp.ffi.lowering import TARGET, call_attributes
@@ -88,6 +89,11 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platfo
     avals: Sequence[Any] = ctx.avals_in
     if can_partition(launch, avals) and compat.is_partitioned_by_xla(ctx):
         return mlir.lower_fun(partitioned(bind_launch, launch), multiple_results=True)(ctx, *operands)
+    flat = flattened(launch, avals) if platform == "cpu" else None
+    if flat is not None:
+        return mlir.lower_fun(lambda *xs: flat(lambda x, made: bind_launch(made, x), xs), multiple_results=True)(
+            ctx, *operands
+        )
     attributes = call_attributes(launch, [aval.shape for aval in avals], platform)
     rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=launch.has_side_effect)
     return rule(ctx, *operands, **attributes)
