@@ -5,7 +5,19 @@ import pytest
 from cpushapes import MACHINES, main_body
 from kernels import KERNELS
 
+import jaxwarp as wp
 from jaxwarp.passes import prepare
+from jaxwarp.vjp.adjoint import adjoint
+
+
+@wp.kernel
+def stencil(x: wp.array2d[float], y: wp.array2d[float]):
+    i, j = wp.tid()
+    up, down = wp.max(i - 1, 0), wp.min(i + 1, x.shape[0] - 1)
+    left, right = wp.max(j - 1, 0), wp.min(j + 1, x.shape[1] - 1)
+    v = x[i, j]
+    y[i, j] = v + 0.1 * (x[up, j] + x[down, j] + x[i, left] + x[i, right] - 4.0 * v) + 0.1 * v * v
+
 
 REGISTER = {"v3": "%ymm", "v4": "%zmm"}
 LANES = {"v3": 8, "v4": 16}  # of float32 in a register
@@ -143,3 +155,18 @@ def test_elementary_functions_call_only_where_seldom(body, level):
     assert all(label.startswith(("lane", "seldom")) for label in calls)
     assert code.count("vfmadd.*") > 60
     assert code.count(GATHER) == 0
+
+
+@both
+def test_the_adjoint_of_a_stencil_adds_vectors(level):
+    """Five sums to neighbours, loaded and stored in two registers each; atomics only where a piece has neighbours."""
+    code = main_body(prepare(adjoint(stencil.specialize(), [0]).kernel), MACHINES[level])
+    own = [[name for name, _ in block] for label, block in code.blocks if label.startswith("own")]
+    assert len(own) == 5
+    for names in own:
+        assert names.count("vaddps") == code.width // LANES[level] == 2
+        assert names.count("vmovups") == 2
+        assert len(names) <= 6
+    labels = ("inside", "own", "updated")
+    assert code.count("lock|call.*", *labels) == 0
+    assert len(code.names(*labels)) <= 5 * 30

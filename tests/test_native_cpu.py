@@ -58,12 +58,12 @@ class Cpu(Runtime):
         as_buffers = [[(str(x.dtype), x.shape, x.ctypes.data) for x in arrays] for arrays in (operands, results)]
         self.call("cpu_execute", EXECUTE, context, {}, *as_buffers)
 
-    def count(self, shape, grain):
+    def count(self, shape, grain, **cut):
         """Launches `count` over a grid of `shape`; returns the counts, checked to be one each, and the rectangles."""
         rank = len(shape)
         self.instantiate(
             ranks=[rank], grid=[-1] * rank, grid_from=[x for axis in range(rank) for x in (0, axis)],
-            geometry=[-1, rank - 1], grain=grain,
+            geometry=[-1, rank - 1], grain=grain, **cut,
         )  # fmt: skip
         result = np.full(shape, 77, np.int32)
         before = ctypes.c_int64.in_dll(self.kernels, "rectangle_count").value
@@ -103,6 +103,9 @@ MALFORMED = [
     ({"image": [1, 2]}, "attribute 'image' is not a string"),
     ({"grain": 1.5}, "attribute 'grain' is not an int64"),
     ({"grain": 0}, "attribute 'grain' is out of range: 0"),
+    ({"alone": 0}, "attribute 'alone' is out of range: 0"),
+    ({"pieces": 0}, "attribute 'pieces' is out of range: 0"),
+    ({"pieces": 2.0}, "attribute 'pieces' is not an int64"),
     ({"buffers": 3}, "attribute 'buffers' is not an array of int64"),
     ({"buffers": [1.0]}, "attribute 'buffers' is not an array of int64"),
     ({"buffers": [-1]}, "attribute 'buffers' has an entry out of range: -1"),
@@ -300,6 +303,18 @@ def test_launches_of_less_than_two_grains_are_not_cut(cpu):
     assert len(cpu.count((1, 2000), 1024)) == 1
     assert len(cpu.count((1, 2048), 1024)) == 8
     assert len(cpu.count((32, 128), 1024)) == 16
+
+
+def test_few_threads_may_leave_a_launch_whole(cpu):
+    """What costs more when it is cut, they do not cut; who has more threads does."""
+    for threads, whole in ((1, True), (2, True), (3, True), (4, False)):
+        cpu.threads = threads
+        assert (len(cpu.count((300, 40), 64, alone=3)) == 1) == whole
+
+
+def test_pieces_for_each_thread(cpu):
+    cpu.threads = 3
+    assert [len(cpu.count((3000, 40), 64, **more)) for more in ({}, {"pieces": 2}, {"pieces": 1})] == [48, 6, 3]
 
 
 def test_large_buffers_are_cleared_in_pieces(cpu):

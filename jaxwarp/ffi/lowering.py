@@ -49,6 +49,8 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
         "geometry": _int64([n for pair in code.geometry for n in pair]),
         "zero": _int64(_outputs_to_clear(launch, shapes)),
         "grain": np.int64(_grain(launch, shapes) if platform == "cpu" else 1),
+        "alone": np.int64(code.alone),
+        "pieces": np.int64(code.pieces),
         "block": np.int64(block),
         "blocks": np.int64(code.blocks),
         "index_bits": np.int64(index_bits),
@@ -120,11 +122,13 @@ def prepared(kernel: Kernel, fma: bool) -> Kernel:
 
 
 class Code(NamedTuple):
-    """Code of one kernel for one platform. `blocks` is of use on GPUs only."""
+    """Code of one kernel for one platform. `blocks` is of use on GPUs only, `alone` and `pieces` on the CPU."""
 
     symbol: str
     image: bytes
     geometry: tuple[tuple[int, int], ...]
+    alone: int = 1
+    pieces: int = 16
     blocks: int = 1
 
 
@@ -133,7 +137,7 @@ def _cpu_code(kernel: Kernel, fma: bool) -> Code:
     from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
 
     code = compile_cpu(prepared(kernel, fma))
-    return Code(code.symbol, pack_image(CPU, code.bitcode), code.geometry)
+    return Code(code.symbol, pack_image(CPU, code.bitcode), code.geometry, code.alone, code.pieces)
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)

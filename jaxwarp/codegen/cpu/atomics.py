@@ -212,6 +212,14 @@ def _at_once(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
     return reverse(lanes, memory_type(dtype), old) if is_backwards else old
 
 
+def _in_place(one: VectorBuilder, op: Atomic, pointer: str, value: str) -> str:
+    """A load and a store in place of an atomic; returns what was there."""
+    type_, dtype = one.type(op.param.dtype), op.param.dtype
+    old = one.inst(f"load {type_}, ptr {pointer}, align {dtype.bytes}")
+    one.function.line(f"store {type_} {_combine(one, op.kind, dtype, old, value)}, ptr {pointer}, align {dtype.bytes}")
+    return old
+
+
 def _each_lane(lanes: Lanes, op: Atomic, place: Place, keep: bool, is_own: str = "") -> str:
     """for each lane that is on, in order: the scalar atomic. Returns the vector of old values, if it is to be kept.
 
@@ -244,9 +252,7 @@ def _one_of_two(one: VectorBuilder, op: Atomic, pointer: str, args: Sequence[str
     own, others, after = (function.new_label(hint) for hint in ("own", "others", "updated"))
     function.line(f"br i1 {is_own}, label %{own}, label %{others}")
     function.open(own)
-    place = f"ptr {pointer}, align {dtype.bytes}"
-    plain = one.inst(f"load {one.type(dtype)}, {place}")
-    function.line(f"store {one.type(dtype)} {_combine(one, op.kind, dtype, plain, args[0])}, {place}")
+    plain = _in_place(one, op, pointer, args[0])
     function.line(f"br label %{after}")
     function.open(others)
     old, end = _atomic(one, op.kind, dtype, pointer, args), function.label

@@ -20,6 +20,7 @@ import llvmlite.binding as llvm
 
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.cpu.function import emit_function
+from jaxwarp.codegen.cpu.grain import choose_cut
 from jaxwarp.codegen.cpu.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.memory import HELPER_PREFIX
 from jaxwarp.codegen.cpu.target import Machine, choose_width, host
@@ -67,6 +68,8 @@ class CpuCode:
         text: its LLVM text.
         bitcode: the payload of the code image.
         geometry: (parameter, axis) or (-1, grid axis) of each run-time integer it gets.
+        alone: the most threads of a pool by which a launch is not split.
+        pieces: the most pieces for each thread of the pool.
         width: lanes.
     """
 
@@ -75,6 +78,8 @@ class CpuCode:
     bitcode: bytes
     geometry: tuple[tuple[int, int], ...]
     width: int
+    alone: int = 1
+    pieces: int = 16
 
 
 @roomy
@@ -94,7 +99,8 @@ def compile_cpu(
     machine = machine or host()
     lanes = choose_width(kernel, machine) if width is None else width
     code = emit_function(kernel, lanes, machine, shared)
-    return CpuCode(code.symbol, code.text, _assemble(code.text, kernel.name), code.geometry, lanes)
+    bitcode, (alone, pieces) = _assemble(code.text, kernel.name), choose_cut(kernel, code.loose, code.is_divided)
+    return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, alone, pieces)
 
 
 def _assemble(text: str, name: str) -> bytes:

@@ -27,7 +27,7 @@ from jaxwarp.codegen.cpu.streaming import Streaming, streamed
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.versions import emit_tests, find_interior
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.nodes import Atomic, Kernel, walk
 
 _SIGNATURE = (
     "define void @{symbol}(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end)"
@@ -47,12 +47,19 @@ _NO_UNROLLING = ", !llvm.loop !1"
 
 @dataclass(frozen=True)
 class FunctionCode:
-    """LLVM text of a launch function, the geometry entries it reads, and the library functions it calls."""
+    """LLVM text of a launch function, the geometry entries it reads, and the library functions it calls.
+
+    Attributes:
+        loose: atomics that only a rectangle that is the whole launch can do without.
+        is_divided: whether there are atomics that a rectangle can do without but for the rows at its borders.
+    """
 
     symbol: str
     text: str
     geometry: tuple[tuple[int, int], ...]
     libm: tuple[str, ...]
+    loose: frozenset[Atomic] = frozenset()
+    is_divided: bool = False
 
 
 def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = False) -> FunctionCode:
@@ -86,7 +93,10 @@ def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = F
         '!6 = !{!"llvm.loop.unroll.runtime.disable"}',
         "",
     ]
-    return FunctionCode(symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm))
+    rectangle = writer.frame.rectangle
+    loose = frozenset[Atomic]() if rectangle is None else rectangle.loose
+    is_divided = rectangle is not None and rectangle.is_divided
+    return FunctionCode(symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm), loose, is_divided)
 
 
 class _Writer:
@@ -117,7 +127,11 @@ class _Writer:
         bounds = IndexBounds(self.kernel)
         gathered = {*self.frame.sums, *self.frame.element_sums}
         territories = find_territories(self.kernel, bounds, gathered)
-        return Rectangle(self.lanes(self.strides, None), self.kernel, bounds, territories) if territories else None
+        if not territories:
+            return None
+        rectangle = Rectangle(self.lanes(self.strides, None), self.kernel, bounds, territories)
+        rectangle.note_loose(op for op in walk(self.kernel.body) if isinstance(op, Atomic) and op not in gathered)
+        return rectangle
 
     def rows(self) -> None:
         function = self.function

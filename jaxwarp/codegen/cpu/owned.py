@@ -15,7 +15,7 @@ that have nothing to do with each other. Loads are allowed: beside an atomic, th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.bounds import LIMIT, IndexBounds, Terms, extreme
@@ -134,6 +134,17 @@ class Rectangle:
         # Limits that hold in one part of the rows each: the parts of the rows before and after the rectangle.
         self.in_parts: dict[Key, tuple[Limits, str, str]] = {}
         self.whole_rows = self.whole_columns = ""
+        self.loose: frozenset[Atomic] = frozenset()
+        self.is_divided = any(t.rows is not None for t in territories.values())
+
+    def note_loose(self, ops: Iterable[Atomic]) -> None:
+        """Those of `ops` whose elements are no rectangle's own where a launch is cut: by rows, if it has any."""
+        is_cut_by_rows = self.lane_axis > 0
+        self.loose = frozenset(
+            op
+            for op in ops
+            if (t := self.territories.get(op.param)) is not None and (t.rows if is_cut_by_rows else t.columns) is None
+        )
 
     def begin(self) -> None:
         """At the start of the function."""

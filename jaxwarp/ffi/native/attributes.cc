@@ -32,6 +32,13 @@ int64_t Attributes::Integer(const std::string& name, int64_t low, int64_t high) 
   return value;
 }
 
+int64_t Attributes::IntegerOr(const std::string& name, int64_t low, int64_t high, int64_t absent) const {
+  for (int64_t i = 0; i < attrs_.size; ++i) {
+    if (std::string_view(attrs_.names[i]->ptr, attrs_.names[i]->len) == prefix_ + name) return Integer(name, low, high);
+  }
+  return absent;
+}
+
 std::vector<int64_t> Attributes::Integers(const std::string& name, int64_t low, int64_t high) const {
   const std::string full = prefix_ + name;
   const auto& array = Need<XLA_FFI_Array>(attrs_, full, XLA_FFI_AttrType_ARRAY, "an array of int64");

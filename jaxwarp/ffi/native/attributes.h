@@ -17,6 +17,8 @@ class Attributes {
 
   std::string_view String(const std::string& name) const;
   int64_t Integer(const std::string& name, int64_t low, int64_t high) const;
+  // The same, or `absent` where programs made by earlier versions do not have the attribute.
+  int64_t IntegerOr(const std::string& name, int64_t low, int64_t high, int64_t absent) const;
   std::vector<int64_t> Integers(const std::string& name, int64_t low, int64_t high) const;
 
  private:

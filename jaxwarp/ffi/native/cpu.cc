@@ -121,10 +121,10 @@ struct Cut {
   static constexpr int64_t kUnit = 64;
   int64_t rows, columns, row_pieces = 1, column_pieces = 1;
 
-  Cut(int64_t rows, int64_t columns, int64_t grain, int64_t threads) : rows(rows), columns(columns) {
+  Cut(int64_t rows, int64_t columns, int64_t grain, int64_t threads, int64_t pieces) : rows(rows), columns(columns) {
     if (threads == 1 || rows * columns / 2 < grain) return;
     const int64_t least = std::max<int64_t>(1, grain / 4);
-    const int64_t wanted = Even(std::min(16 * threads, rows * columns / least), threads);
+    const int64_t wanted = Even(std::min(pieces * threads, rows * columns / least), threads);
     if (rows >= wanted) {
       const int64_t least_rows = (least + columns - 1) / columns;
       row_pieces = std::max<int64_t>(1, Even(std::min(wanted, rows / least_rows), threads));
@@ -178,8 +178,8 @@ void CpuLaunch::Run(const Frame* frame) const {
   const CpuFunction function = code_->function;
   void* const* buffers = launch.pointers();
   const int64_t* geometry = launch.geometry().data();
-  if (threads > 1) {
-    const Cut cut(launch.rows(), launch.columns(), plan_.grain, threads);
+  if (threads > plan_.alone) {
+    const Cut cut(launch.rows(), launch.columns(), plan_.grain, threads, plan_.pieces);
     if (cut.count() > 1) {
       // `launch` outlives every running chunk, since ParallelFor returns after the last one.
       ParallelFor(frame, threads, cut.count(), [=](int64_t i) {
