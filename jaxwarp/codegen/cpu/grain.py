@@ -31,7 +31,6 @@ _PRICES = {**dict.fromkeys(_SLOW, 4), **dict.fromkeys(_ELEMENTARY, 16), "pow": 4
 _ATOMIC_PRICE = 8  # where it cannot be avoided it is more
 # Of an atomic, and of a load and a store in its place, lane by lane: 5 and 1.7 ns where both were measured.
 _ATOMIC_ALONE, _PLAIN_ALONE = 125, 42
-_MOST_ALONE = 3
 # For each thread of the pool. More than one, so that who is late leaves some of the work to others.
 _PIECES, _FEW_PIECES = 16, 2
 _SUMS = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "min": min, "max": max}
@@ -52,7 +51,7 @@ def choose_grain(kernel: Kernel, extents: Mapping[Param, Sequence[Any]] | None =
 def choose_cut(kernel: Kernel, loose: Collection[Atomic], is_divided: bool) -> tuple[int, int]:
     """By how many threads a launch is left whole, and into how many pieces it is cut for each thread at most.
 
-    A thread that is alone does without atomics: it may take less time than two or three that need them. Where pieces
+    A thread that is alone does without atomics: it may take less time than two that need them. Where pieces
     need atomics at their borders only, they are few and large.
 
     Args:
@@ -63,7 +62,7 @@ def choose_cut(kernel: Kernel, loose: Collection[Atomic], is_divided: bool) -> t
     atomics = _Work({}, lambda op: float(op in loose)).block(kernel.body)
     work = _Work({}).block(kernel.body)
     alone = (atomics * _ATOMIC_ALONE + work) / max(atomics * _PLAIN_ALONE + work, 1)
-    return max(1, min(int(alone), _MOST_ALONE)), _FEW_PIECES if is_divided else _PIECES
+    return max(1, int(alone)), _FEW_PIECES if is_divided else _PIECES
 
 
 class _Work:
