@@ -80,15 +80,15 @@ def added(x: Array, y: Array):
     wp.atomic_add(y, 0, wp.sin(x[i]))
 
 
-# Some element more than once, or perhaps: what a store takes is no longer there for those before it.
-
-
 @wp.kernel
 def neighbours(x: Array, y: Array):
-    """Not, but elements of different threads are not told apart by one index."""
+    """Elements of different threads are told apart by the stride of their indices."""
     i = wp.tid()
     y[2 * i] = wp.sin(x[i])
     y[2 * i + 1] = wp.cos(x[i])
+
+
+# Some element more than once, or perhaps: what a store takes is no longer there for those before it.
 
 
 @wp.kernel
@@ -179,12 +179,12 @@ ONCE = {
     "row": (row, 1, (N, 4)),
     "sides_in_a_row": (sides_in_a_row, 1, (N, 4)),
     "added": (added, 1, N),
+    "neighbours": (neighbours, 1, 2 * N),
 }
 AGAIN = {
     "overwritten": (overwritten, 1, N),
     "perhaps_overwritten": (perhaps_overwritten, 1, N),
     "read_back": (read_back, 1, N),
-    "neighbours": (neighbours, 1, 2 * N),
     "overwritten_in_turn": (overwritten_in_turn, (1, 3), N),
     "overwritten_in_a_while": (overwritten_in_a_while, 1, N),
     "overlapping": (overlapping, 1, (N, 4)),
