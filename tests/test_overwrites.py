@@ -219,3 +219,60 @@ def test_components_take_no_atomics():
     assert not any(isinstance(op, (Atomic, Load)) and op.param.name == "x_ct" for op in ops)
     (cotangent,) = (p for p in backward.kernel.params if p.name == "x_ct")
     assert analyze(backward.kernel).covers(cotangent, (4,), (8,))
+
+
+@wp.kernel
+def beside_a_counter_that_wraps(w: wp.array[F], start: wp.array[int], a: wp.array2d[F]):
+    i = wp.tid()
+    j = start[i]
+    k = 0
+    while k < 6:
+        j += 1073741824
+        k += 1
+        a[i, k % 2] = w[0] * a[i, k % 2] * a[i, 2] + F(0.1) * F(j % 3)
+        a[i, 2] = a[i, k % 2] + F(0.2)
+
+
+@wp.kernel
+def counter_that_comes_again(w: wp.array[F], start: wp.array[int], a: wp.array2d[F]):
+    i = wp.tid()
+    j = start[0]
+    t = 0
+    while t < 9:
+        if j >= 0 and j < 3:
+            a[i, j] = w[0] * a[i, j] * a[i, 1] + F(0.3)
+        j += 1073741824
+        t += 1
+
+
+@wp.kernel
+def products_that_wrap(w: wp.array[F], start: wp.array[int], a: wp.array2d[F]):
+    i = wp.tid()
+    for k in range(start[0], 2000000000, 268435456):
+        j = 16 * k
+        a[i, j] = w[0] * a[i, j] * a[i, j] + F(0.1)
+
+
+@wp.kernel
+def products_of_any_step(w: wp.array[F], start: wp.array[int], a: wp.array2d[F]):
+    i = wp.tid()
+    for t in range(start[0], 6):
+        for k in range(0, 2000000000, 268435456 * (start[0] + 1)):
+            a[i, 16 * k] = w[0] * a[i, 16 * k] * a[i, 16 * k] + F(0.1) * F(t)
+
+
+@pytest.mark.parametrize(
+    "kernel", [beside_a_counter_that_wraps, counter_that_comes_again, products_that_wrap, products_of_any_step]
+)
+def test_counters_and_indices_that_wrap_do_not_tell_turns_apart(kernel):
+    """They are recorded by what does, or refused."""
+    call = wp.jax_kernel(kernel, in_out_argnames=["a"], launch_dims=2)
+    f = scalar(lambda w, a: call(w, np.zeros(2, np.int32), a))
+    args = np.array([0.5]), 0.5 * some(2, 3)
+    _, slope = jax.jvp(f, args, args)
+    try:
+        gradient = jax.grad(f, (0, 1))(*args)
+    except DifferentiationError:
+        assert kernel is products_of_any_step
+        return
+    np.testing.assert_allclose(sum(np.vdot(g, x) for g, x in zip(gradient, args, strict=True)), slope, rtol=1e-9)

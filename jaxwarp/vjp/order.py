@@ -9,7 +9,8 @@ not change; two accesses in different iterations of a loop have variables that d
 variables are between their bounds, and the difference of the indices must be at least 1, or at most -1.
 
 Indices are taken as whole numbers: one whose computation wraps is negative and outside every array, but for sums with
-factors beyond _MAX_FACTOR, and loops that would have to make 2^28 turns in between.
+factors beyond _MAX_FACTOR or variables of larger steps than _MAX_STEP, and loops that would have to make 2^20 turns in
+between.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ Atom = tuple[Any, int]
 _FIRST, _SECOND, _BOTH = 1, 2, 0
 _DISTANCE: Atom = ("distance", _BOTH)
 _MAX_FACTOR = 16
+_MAX_STEP = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Order:
         self.sums: dict[Value, Sum] = {}
         self.home: dict[Value, tuple[Op, ...]] = {}  # the loops around a value's definition, the outermost first
         self.steps: dict[Value, int] = {}  # what a loop variable grows by in each iteration
+        self.uneven: set[Value] = set()  # loop variables of unknown or large steps
         self.lowest: dict[Value, Sum] = {}
         self.highest: dict[Value, Sum] = {}
         self.loops: dict[Access, tuple[Op, ...]] = {}
@@ -137,19 +140,25 @@ class Order:
                 found = a
             case _:
                 return
-        small = all(abs(c) <= _MAX_FACTOR for c in found.terms.values())
-        if small or self.forms[op.result] is not None:
+        if all(self._is_small(v, c) for v, c in found.terms.items()) or self.forms[op.result] is not None:
             self.sums[op.result] = found
+
+    def _is_small(self, value: Value, factor: int) -> bool:
+        """Does factor * value not wrap between two turns of the loop that the value counts, if it does?"""
+        step = self.steps.get(value, None if value in self.uneven else 1)
+        return abs(factor) == 1 or (step is not None and abs(factor * step) <= _MAX_STEP and abs(factor) <= _MAX_FACTOR)
 
     def _for(self, op: For) -> None:
         index, step = op.body.params[0], self.sum(op.step)
-        if not step.terms and step.constant:
+        if not step.terms and 0 < abs(step.constant) <= _MAX_STEP:
             low, high = self.sum(op.start), self.sum(op.stop)
             if step.constant < 0:
                 low, high = high.plus(Sum(1, {})), low
             else:
                 high = high.plus(Sum(-1, {}))
             self.steps[index], self.lowest[index], self.highest[index] = step.constant, low, high
+        else:
+            self.uneven.add(index)
         for init, carried, result in zip(op.inits, op.body.params[1:], op.body.results, strict=True):
             self._counter(op.body, init, carried, result)
 
@@ -168,7 +177,7 @@ class Order:
                 if b is carried and sign == 1:
                     a, b = b, a
                 step = sign * self._constant(b, body)
-                if a is carried and step and carried.type in (int32, int64):
+                if a is carried and 0 < abs(step) <= _MAX_STEP and carried.type in (int32, int64):
                     self.steps[carried] = step
                     (self.lowest if step > 0 else self.highest)[carried] = self.sum(init)
 
