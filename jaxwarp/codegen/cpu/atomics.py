@@ -16,7 +16,9 @@ from jaxwarp.codegen.cpu.memory import (
     Place,
     element_pointer,
     element_pointers,
+    extract_lane,
     from_memory,
+    lane_pointers,
     load_adjacent,
     locate,
     reverse,
@@ -179,13 +181,14 @@ def _update_lanes(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
     if rectangle is None or op.param not in rectangle.territories or op.kind == "cas":
         return _each_lane(lanes, op, place, keep)
     is_own = rectangle.owns(lanes, op)
-    if not (place.is_strided(1) or place.is_strided(-1)):
+    is_adjacent = place.is_strided(1) or place.is_strided(-1)
+    if not is_adjacent and (lanes.mask is not None or place.is_uniform):
         return _each_lane(lanes, op, place, keep, is_own)
     function = lanes.function
     own, others, after = (function.new_label(hint) for hint in ("own", "others", "updated"))
     function.line(f"br i1 {is_own}, label %{own}, label %{others}")
     arms = []
-    for label, update in ((own, _at_once), (others, _each_lane)):
+    for label, update in ((own, _at_once if is_adjacent else _one_by_one), (others, _each_lane)):
         function.open(label)
         with lanes.region(lanes.mask):
             arms.append((update(lanes, op, place, keep), function.label))
@@ -210,6 +213,20 @@ def _at_once(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
     old = load_adjacent(lanes, place, pointer, mask)
     store_adjacent(lanes, place, op.param, pointer, _combine(lanes.many, op.kind, dtype, old, value), mask)
     return reverse(lanes, memory_type(dtype), old) if is_backwards else old
+
+
+def _one_by_one(lanes: Lanes, op: Atomic, place: Place, keep: bool) -> str:
+    """Loads, changes and stores the elements of all lanes in order: several may have the same. Returns what was there.
+
+    Without a loop over the lanes, which would take as long as their atomics.
+    """
+    type_ = memory_type(op.param.dtype)
+    wide, value, olds = lanes.many.wide(type_), to_memory(lanes, op.args[0]), "poison"
+    for lane, pointer in enumerate(lane_pointers(lanes, place)):
+        old = _in_place(lanes.one, op, pointer, extract_lane(lanes, type_, value, str(lane)))
+        if keep:
+            olds = lanes.function.inst(f"insertelement {wide} {olds}, {type_} {old}, i64 {lane}")
+    return olds
 
 
 def _in_place(one: VectorBuilder, op: Atomic, pointer: str, value: str) -> str:

@@ -300,16 +300,23 @@ def _load_each(lanes: Lanes, place: Place, type_: str) -> str:
     gather out of their vector anew, also where they differ by constants.
     """
     inst, wide = lanes.function.inst, lanes.many.wide(type_)
-    vector, key = "poison", ("pointers", place.pointer, place.offsets, place.step)
-    for lane, pointer in enumerate(lanes.derive(key, lambda: _lane_pointers(lanes, place, type_))):
-        at = inst(f"getelementptr {type_}, ptr {pointer}, i64 {place.constant}") if place.constant else pointer
+    vector = "poison"
+    for lane, at in enumerate(lane_pointers(lanes, place)):
         element = inst(f"load {type_}, ptr {at}, align {place.dtype.bytes}")
         vector = inst(f"insertelement {wide} {vector}, {type_} {element}, i32 {lane}")
     return vector
 
 
-def _lane_pointers(lanes: Lanes, place: Place, type_: str) -> list[str]:
-    """The pointer of each lane, but for the constant."""
+def lane_pointers(lanes: Lanes, place: Place) -> list[str]:
+    """The pointer of each lane, as scalars that are made once for places that differ by constants."""
+    type_, key = memory_type(place.dtype), ("pointers", place.pointer, place.offsets, place.step)
+    pointers = lanes.derive(key, lambda: _make_lane_pointers(lanes, place, type_))
+    if not place.constant:
+        return pointers
+    return [lanes.function.inst(f"getelementptr {type_}, ptr {pointer}, i64 {place.constant}") for pointer in pointers]
+
+
+def _make_lane_pointers(lanes: Lanes, place: Place, type_: str) -> list[str]:
     inst, offsets = lanes.function.inst, place.offsets
     if offsets is not None and place.bits == 32:
         offsets = inst(f"sext {lanes.many.wide('i32')} {offsets} to {lanes.many.wide('i64')}")
