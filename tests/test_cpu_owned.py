@@ -279,17 +279,17 @@ def test_old_and_new_values(dtype, kind, tiles):
 
 @pytest.mark.parametrize(("dtype", "kind"), list(_kinds()))
 def test_places_found_in_data(dtype, kind):
-    """In the order of threads, where several lanes have one element; beside elements at a constant distance."""
+    """In the order of threads, where several lanes have one element, also at a constant distance."""
     m = Make()
-    where, x, y, target, old, other = m.array(None, dtype=int32), *(m.array(None, dtype=dtype) for _ in range(5))
+    where = m.array(None, dtype=int32)
+    x, y, first, second, old, other = (m.array(None, dtype=dtype) for _ in range(6))
     i = m.tid(0)
     args = [m.load(x, [i]), m.load(y, [i])][: 2 if kind == "cas" else 1]
     at = m.load(where, [i])
-    m.store(old, [i], m.atomic(kind, target, [at], *args))
-    m.store(other, [i], m.atomic(kind, target, [m.op("add", at, m.i(2))], *args))
-    m.atomic(kind, target, [m.op("sub", m.i(9), at)], *args)
+    m.store(old, [i], m.atomic(kind, first, [at], *args))
+    m.store(other, [i], m.atomic(kind, second, [m.op("add", at, m.i(2))], *args))
     places = np.random.default_rng(5).integers(0, 10, 100).astype(np.int32)
-    values = [numbers(dtype, n, seed=n) for n in (100, 100, 12, 100, 100)]
+    values = [numbers(dtype, n, seed=n) for n in (100, 100, 10, 12, 100, 100)]
     check(m.kernel(), (100,), [places, *values], (4, 8, 32), None)
 
 

@@ -205,4 +205,3 @@ class LaunchConstants:
                 found[op] = None
                 waiting.extend(op.operands)
         return sorted(found, key=self.order.__getitem__)
-

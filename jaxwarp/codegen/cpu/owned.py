@@ -61,8 +61,10 @@ def find_territories(kernel: Kernel, bounds: IndexBounds, gathered: Collection[A
     effects, found = analyze(kernel), {}
     for param in kernel.params:
         access = effects[param]
-        if param.dtype is bool_ or param.dtype.is_half or not any(
-            op.kind != "cas" and op not in gathered for op in access.atomics
+        if (
+            param.dtype is bool_
+            or param.dtype.is_half
+            or not any(op.kind != "cas" and op not in gathered for op in access.atomics)
         ):
             continue
         rows = columns = None
@@ -196,6 +198,7 @@ class Rectangle:
         if key.axis == 0:
             self.limits[key] = self.between(key, before, after, "row", rows)
             return
+
         def of_axis(what: str, thread: str) -> str:
             return self.divided(what, thread, key.axis, key.axis + 1)
 
