@@ -12,19 +12,8 @@ from collections.abc import Callable, Sequence
 from jaxwarp.codegen.cpu.builder import FRAME_ALIGN, VectorBuilder, memory_type
 from jaxwarp.codegen.cpu.element_sums import ElementSums
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.memory import (
-    Place,
-    element_pointer,
-    element_pointers,
-    extract_lane,
-    from_memory,
-    lane_pointers,
-    load_adjacent,
-    locate,
-    reverse,
-    store_adjacent,
-    to_memory,
-)  # fmt: skip
+from jaxwarp.codegen.cpu.memory import extract_lane, from_memory, load_adjacent, reverse, store_adjacent, to_memory
+from jaxwarp.codegen.cpu.places import Place, element_pointer, element_pointers, lane_pointers, locate
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Atomic
 from jaxwarp.types import Scalar, bool_, float32
