@@ -105,6 +105,7 @@ MALFORMED = [
     ({"grain": 0}, "attribute 'grain' is out of range: 0"),
     ({"alone": 0}, "attribute 'alone' is out of range: 0"),
     ({"pieces": 0}, "attribute 'pieces' is out of range: 0"),
+    ({"together": 0}, "attribute 'together' is out of range: 0"),
     ({"pieces": 2.0}, "attribute 'pieces' is not an int64"),
     ({"buffers": 3}, "attribute 'buffers' is not an array of int64"),
     ({"buffers": [1.0]}, "attribute 'buffers' is not an array of int64"),
@@ -315,6 +316,18 @@ def test_few_threads_may_leave_a_launch_whole(cpu):
 def test_pieces_for_each_thread(cpu):
     cpu.threads = 3
     assert [len(cpu.count((3000, 40), 64, **more)) for more in ({}, {"pieces": 2}, {"pieces": 1})] == [48, 6, 3]
+
+
+def test_rows_that_belong_together_are_not_cut_apart(cpu):
+    """But for the rest of them, and where there are fewer."""
+    for threads, rows, columns in ((2, 384, 64), (3, 100, 1000), (2, 13, 4000), (2, 6, 4000), (2, 5, 4000), (4, 4, 64)):
+        cpu.threads = threads
+        rectangles = cpu.count((rows, columns), 64, together=6)
+        check_rectangles(rectangles, (rows, columns), 64, threads)
+        assert len(rectangles) > 1
+        if rows >= 6:
+            assert set(rectangles[:, :2].ravel() % 6) <= {0, rows % 6}
+            assert set(rectangles[rectangles[:, 1] % 6 != 0, 1]) <= {rows}
 
 
 def test_large_buffers_are_cleared_in_pieces(cpu):

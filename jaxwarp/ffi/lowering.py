@@ -51,6 +51,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
         "grain": np.int64(_grain(launch, shapes) if platform == "cpu" else 1),
         "alone": np.int64(code.alone),
         "pieces": np.int64(code.pieces),
+        "together": np.int64(code.together),
         "block": np.int64(block),
         "blocks": np.int64(code.blocks),
         "index_bits": np.int64(index_bits),
@@ -122,13 +123,14 @@ def prepared(kernel: Kernel, fma: bool) -> Kernel:
 
 
 class Code(NamedTuple):
-    """Code of one kernel for one platform. `blocks` is of use on GPUs only, `alone` and `pieces` on the CPU."""
+    """Code of one kernel for one platform. `blocks` is of use on GPUs only, `alone` to `together` on the CPU."""
 
     symbol: str
     image: bytes
     geometry: tuple[tuple[int, int], ...]
     alone: int = 1
     pieces: int = 16
+    together: int = 1
     blocks: int = 1
 
 
@@ -137,7 +139,8 @@ def _cpu_code(kernel: Kernel, fma: bool) -> Code:
     from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
 
     code = compile_cpu(prepared(kernel, fma))
-    return Code(code.symbol, pack_image(CPU, code.bitcode), code.geometry, code.alone, code.pieces)
+    image = pack_image(CPU, code.bitcode)
+    return Code(code.symbol, image, code.geometry, code.alone, code.pieces, code.together)
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)

@@ -71,6 +71,7 @@ class CpuCode:
         alone: the most threads of a pool by which a launch is not split.
         pieces: the most pieces for each thread of the pool.
         width: lanes.
+        together: how many rows it does at once where it can.
     """
 
     symbol: str
@@ -80,6 +81,7 @@ class CpuCode:
     width: int
     alone: int = 1
     pieces: int = 16
+    together: int = 1
 
 
 @roomy
@@ -100,7 +102,7 @@ def compile_cpu(
     lanes = choose_width(kernel, machine) if width is None else width
     code = emit_function(kernel, lanes, machine, shared)
     bitcode, (alone, pieces) = _assemble(code.text, kernel.name), choose_cut(kernel, code.loose, code.is_divided)
-    return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, alone, pieces)
+    return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, alone, pieces, code.together)
 
 
 def _assemble(text: str, name: str) -> bytes:

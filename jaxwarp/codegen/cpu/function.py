@@ -4,6 +4,13 @@ for each row: thread indices of the outer axes
   for each chunk of W columns, all lanes on: the unmasked body
   for what is left of the columns: the masked body
 
+Where it pays, several rows run at once, see coarse.py:
+
+for each group of rows, of one value of the axes before
+  for each chunk of columns: the body for several rows
+  for what is left of the columns, row by row: the masked body
+for what is left of the rows: as above
+
 The masked body runs seldom, so it is as narrow as a register: half as much code for LLVM to make where W is two. It is
 run as often as it takes.
 """
@@ -11,11 +18,13 @@ run as often as it takes.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.atomics import RowSum, add_elements
 from jaxwarp.codegen.cpu.bounds import IndexBounds
 from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, require_width
+from jaxwarp.codegen.cpu.coarse import Coarse, choose_coarse
 from jaxwarp.codegen.cpu.element_sums import ElementSums, summed_arrays
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.frame import Frame
@@ -52,6 +61,7 @@ class FunctionCode:
     Attributes:
         loose: atomics that only a rectangle that is the whole launch can do without.
         is_divided: whether there are atomics that a rectangle can do without but for the rows at its borders.
+        together: how many rows it does at once where it can.
     """
 
     symbol: str
@@ -60,6 +70,7 @@ class FunctionCode:
     libm: tuple[str, ...]
     loose: frozenset[Atomic] = frozenset()
     is_divided: bool = False
+    together: int = 1
 
 
 def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = False) -> FunctionCode:
@@ -96,7 +107,9 @@ def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = F
     rectangle = writer.frame.rectangle
     loose = frozenset[Atomic]() if rectangle is None else rectangle.loose
     is_divided = rectangle is not None and rectangle.is_divided
-    return FunctionCode(symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm), loose, is_divided)
+    together = 1 if writer.coarse is None else writer.coarse.rows
+    geometry, libm = writer.frame.geometry, tuple(function.libm)
+    return FunctionCode(symbol, "\n".join(lines), geometry, libm, loose, is_divided, together)
 
 
 class _Writer:
@@ -118,6 +131,7 @@ class _Writer:
             if not shared:
                 self.frame.rectangle = self.rectangle()
         self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
+        self.coarse = choose_coarse(kernel, self.strides, width, machine) if self.interior is None else None
         # Partial sums are as wide as the unmasked body.
         keeps_sums = self.frame.sums or self.frame.element_sums
         self.rest_width = width if keeps_sums else min(width, _register_lanes(kernel, machine))
@@ -154,8 +168,12 @@ class _Writer:
             function.open("row")
             if self.frame.rectangle is not None:
                 self.frame.rectangle.row(row)
-            self.columns(self.outer_tids(row))
-            loop.close([function.inst(f"add i64 {row}, 1")], _NO_UNROLLING)
+            done = "1"
+            if self.coarse is not None:
+                done = self.rows_at_once(self.coarse, self.outer_tids(row), row)
+            else:
+                self.columns(self.outer_tids(row))
+            loop.close([function.inst(f"add i64 {row}, {done}")], _NO_UNROLLING)
         function.open("end")
         for total in totals:
             add_elements(total)
@@ -174,6 +192,44 @@ class _Writer:
             digits.append(digit)
         return digits[::-1]
 
+    def rows_at_once(self, coarse: Coarse, outer: list[str], row: str) -> str:
+        """The rows from `row` on, if there are as many as the body for several does, or this one; returns how many."""
+        function = self.function
+        is_group = function.inst(f"icmp sle i64 {function.inst(f'add i64 {row}, {coarse.rows}')}, %row_end")
+        if self.kernel.grid_rank > 2:
+            end = function.inst(f"add i64 {outer[-1]}, {coarse.rows}")
+            fits = function.inst(f"icmp sle i64 {end}, {self.frame.grid_extent(self.kernel.grid_rank - 2)}")
+            is_group = function.inst(f"and i1 {is_group}, {fits}")
+        function.line(f"br i1 {is_group}, label %group, label %single")
+        function.open("group")
+        last = function.inst(f"sub i64 %col_end, {coarse.width}")
+
+        def emit(column: str) -> None:
+            lanes = self.lanes(coarse.strides, None, coarse.width)
+            Emitter(lanes, [*outer, column]).block(coarse.kernel.body)
+
+        group = self.chunk_loop("group_", coarse.width, last, emit)
+        function.line("br label %others")
+        in_group = function.label
+        function.open("single")
+        single = self.full_chunks(outer)
+        function.line("br label %others")
+        in_single = function.label
+        function.open("others")
+        column = function.inst(f"phi i64 [ {group}, %{in_group} ], [ {single}, %{in_single} ]")
+        count = function.inst(f"phi i64 [ {coarse.rows}, %{in_group} ], [ 1, %{in_single} ]")
+        is_more = function.inst(f"icmp slt i64 {column}, %col_end")
+        function.line(f"br i1 {is_more}, label %partial, label %past")
+        function.open("partial")
+        loop = Loop(function, "one_by_one")
+        number = loop.phi("i64", "0")
+        self.masked([*outer[:-1], function.inst(f"add i64 {outer[-1]}, {number}")], column, "%col_end")
+        following = function.inst(f"add i64 {number}, 1")
+        is_more = function.inst(f"icmp slt i64 {following}, {count}")
+        loop.close([following], _NO_UNROLLING, f"{is_more}, label %past")
+        function.open("past")
+        return count
+
     def columns(self, outer: list[str]) -> None:
         sums = self.frame.sums.values()
         for total in sums:
@@ -191,22 +247,24 @@ class _Writer:
 
         One jump a turn: with two, sums along a row, and what else does next to nothing, took a tenth longer.
         """
-        function, before = self.function, self.function.label
-        is_any = self.is_full("%col_begin")
-        function.line(f"br i1 {is_any}, label %full, label %rest")
-        function.open("full")
-        loop = Loop(function, "chunk")
-        column = loop.phi("i64", "%col_begin")
-        self.body(outer, column, self.strides, None)
-        end = function.inst(f"add i64 {column}, {self.width}")
-        last = function.label
-        loop.close([end], _NO_UNROLLING, f"{self.is_full(end)}, label %rest")
-        function.open("rest")
-        return function.inst(f"phi i64 [ %col_begin, %{before} ], [ {end}, %{last} ]")
+        last = self.frame.last_chunk
+        return self.chunk_loop("", self.width, last, lambda column: self.body(outer, column, self.strides, None))
 
-    def is_full(self, column: str) -> str:
-        """Is there a whole chunk from this column on?"""
-        return self.function.inst(f"icmp sle i64 {column}, {self.frame.last_chunk}")
+    def chunk_loop(self, name: str, width: int, last: str, body: Callable[[str], None]) -> str:
+        """The loop over chunks that begin at the column `last` at most; the names of its blocks start with `name`."""
+        function, before = self.function, self.function.label
+        is_any = function.inst(f"icmp sle i64 %col_begin, {last}")
+        function.line(f"br i1 {is_any}, label %{name}full, label %{name}rest")
+        function.open(f"{name}full")
+        loop = Loop(function, f"{name}chunk")
+        column = loop.phi("i64", "%col_begin")
+        body(column)
+        end = function.inst(f"add i64 {column}, {width}")
+        latest = function.label
+        is_more = function.inst(f"icmp sle i64 {end}, {last}")
+        loop.close([end], _NO_UNROLLING, f"{is_more}, label %{name}rest")
+        function.open(f"{name}rest")
+        return function.inst(f"phi i64 [ %col_begin, %{before} ], [ {end}, %{latest} ]")
 
     def rest(self, outer: list[str], column: str) -> None:
         """The columns that are left, fewer than a chunk."""

@@ -44,7 +44,7 @@ def choose_grain(kernel: Kernel, extents: Mapping[Param, Sequence[Any]] | None =
         kernel: the kernel.
         extents: of its arrays; an entry that is no integer is unknown.
     """
-    work = _Work(extents or {}).block(kernel.body)
+    work = Work(extents or {}).block(kernel.body)
     return max(_MIN_GRAIN, min(_MAX_GRAIN, int(_GRAIN_OPERATIONS / (1 + work))))
 
 
@@ -59,13 +59,15 @@ def choose_cut(kernel: Kernel, loose: Collection[Atomic], is_divided: bool) -> t
         loose: atomics that only who is alone can do without.
         is_divided: whether there are some that a piece can do without but for its borders.
     """
-    atomics = _Work({}, lambda op: float(op in loose)).block(kernel.body)
-    work = _Work({}).block(kernel.body)
+    atomics = Work({}, lambda op: float(op in loose)).block(kernel.body)
+    work = Work({}).block(kernel.body)
     alone = (atomics * _ATOMIC_ALONE + work) / max(atomics * _PLAIN_ALONE + work, 1)
     return max(1, int(alone)), _FEW_PIECES if is_divided else _PIECES
 
 
-class _Work:
+class Work:
+    """Sums what the operations of blocks cost, by `price` or as above, as often as they run."""
+
     def __init__(self, extents: Mapping[Param, Sequence[Any]], price: Callable[[Op], float] | None = None):
         self.extents = extents
         self.price = price or _price
@@ -108,5 +110,10 @@ class _Work:
 def _price(op: Op) -> float:
     if isinstance(op, (Const, Tid, Size)):
         return 0
-    price = _PRICES.get(op.builtin.name, 1) if isinstance(op, Call) else _ATOMIC_PRICE if isinstance(op, Atomic) else 1
+    price = call_price(op) if isinstance(op, Call) else _ATOMIC_PRICE if isinstance(op, Atomic) else 1
     return 2 * price if any(v.type.bits == 64 for v in (*op.defined, *op.operands)) else price
+
+
+def call_price(op: Call) -> int:
+    """What the operation costs on vectors, beside an addition."""
+    return _PRICES.get(op.builtin.name, 1)

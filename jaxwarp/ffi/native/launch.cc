@@ -118,6 +118,7 @@ Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject)
     plan.grain = attrs.Integer("grain", 1, kMax);
     plan.alone = attrs.IntegerOr("alone", 1, INT32_MAX, plan.alone);
     plan.pieces = attrs.IntegerOr("pieces", 1, INT32_MAX, plan.pieces);
+    plan.together = attrs.IntegerOr("together", 1, INT32_MAX, plan.together);
   } else {
     plan.block = attrs.Integer("block", 1, 1024);
     plan.blocks = attrs.Integer("blocks", 1, INT32_MAX);  // a one-dimensional grid has no more

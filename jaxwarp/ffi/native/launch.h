@@ -54,7 +54,7 @@ struct Plan {
   std::string name, symbol;
   std::vector<int64_t> buffers, ranks, grid, zero;
   std::vector<BufferAxis> grid_from, geometry;
-  int64_t grain = 1, alone = 1, pieces = 16, block = 0, blocks = 0, index_bits = 0;
+  int64_t grain = 1, alone = 1, pieces = 16, together = 1, block = 0, blocks = 0, index_bits = 0;
 
   // Who speaks, in an error.
   std::string Subject() const { return "kernel '" + name + "'"; }

@@ -1,0 +1,232 @@
+"""Several rows of threads in one body: what does not depend on the row is loaded and computed once for all of them.
+
+    %i = tid 0                              %i = tid 0; %i1 = add %i, 1
+    %s = for %k carry(%p = 0) {             %s, %s1 = for %k carry(%p = 0, %p1 = 0) {
+        %a = load @a[%i, %k]                    %a = load @a[%i, %k]; %a1 = load @a[%i1, %k]
+        %b = load @b[%k, %j]         ->         %b = load @b[%k, %j]
+        %q = fma %a, %b, %p                     %q = fma %a, %b, %p; %q1 = fma %a1, %b, %p1
+        yield %q }                              yield %q, %q1 }
+    store @c[%i, %j], %s                    store @c[%i, %j], %s; store @c[%i1, %j], %s1
+
+A row is an index of the last axis but one. Threads have no order: those of several rows may take turns, as long as the
+operations of each stay in theirs. So an operation is done for all rows before the next one begins (stores that follow
+one another: all of a row before those of the next row, which keeps groups of components together). One whose operands
+are the same in all rows is done once. That holds for loads, whatever arrays overlap: what they stand for is a load for
+each row, one after the other, with nothing between them. Branches and loops that rows take alike are one, around what
+is in them for all rows; those that rows take differently are repeated, row after row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from jaxwarp.builtins.rows import ROWS
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Kernel, Op, Size, Store, Tid, Value, While
+from jaxwarp.passes.rewrite import Rewriter, rebuild
+from jaxwarp.types import int32
+
+_PURE = (Const, Tid, Size, Call)
+
+
+def coarsen(kernel: Kernel, rows: int, differing: frozenset[Value] | None = None) -> Kernel:
+    """The kernel whose thread (.., i, j) does what those of (.., i, j) to (.., i + rows - 1, j) do.
+
+    Args:
+        kernel: of two axes at least, without arrays of a thread's own.
+        rows: how many.
+        differing: what `find_differing` finds, if that is known.
+    """
+    writer = _Rows(kernel, rows, find_differing(kernel) if differing is None else differing)
+    return Kernel(kernel.name, kernel.grid_rank, kernel.params, writer.block(kernel.body))
+
+
+def find_differing(kernel: Kernel) -> frozenset[Value]:
+    """The values that may differ between the rows of a column."""
+    analysis = _Differing(kernel.grid_rank - 2)
+    while analysis.changed:
+        analysis.changed = False
+        analysis.block(kernel.body)
+    return frozenset(analysis.values)
+
+
+def is_apart(op: Op, differing: frozenset[Value] | set[Value]) -> bool:
+    """Is a branch or loop one that rows take differently?"""
+    match op:
+        case If():
+            return op.condition in differing
+        case For():
+            return any(v in differing for v in (op.start, op.stop, op.step))
+        case While():
+            return op.condition.results[0] in differing
+        case _:
+            return False
+
+
+class _Differing:
+    """Optimistic: all values are alike but those that are found to differ, until no more are."""
+
+    def __init__(self, axis: int):
+        self.axis = axis
+        self.values: set[Value] = set()
+        self.changed = True
+
+    def note(self, pairs: Iterable[tuple[Value, Value]]) -> None:
+        """Of each pair the first differs if the second does."""
+        self.add([value for value, source in pairs if source in self.values])
+
+    def add(self, values: Iterable[Value]) -> None:
+        new = set(values) - self.values
+        self.values |= new
+        self.changed = self.changed or bool(new)
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: Op) -> None:
+        match op:
+            case For():
+                carried = op.body.params[1:]
+                self.note(zip(carried, op.inits, strict=True))
+                self.block(op.body)
+                self.note(zip(carried, op.body.results, strict=True))
+                self.note(zip(op.results, carried, strict=True))
+            case While():
+                before, after = op.condition.params, op.body.params
+                self.note(zip(before, op.inits, strict=True))
+                self.block(op.condition)
+                self.note(zip(after, before, strict=True))
+                self.block(op.body)
+                self.note(zip(before, op.body.results, strict=True))
+                self.note(zip(op.results, before, strict=True))
+            case If():
+                for block in op.blocks:
+                    self.block(block)
+                    self.note(zip(op.results, block.results, strict=True))
+            case Tid() if op.axis == self.axis:
+                self.add([op.result])
+            case Atomic():
+                self.add([op.result])
+            case _:
+                if any(v in self.values for v in op.operands):
+                    self.add(op.defined)
+        if is_apart(op, self.values):
+            self.add(op.defined)
+
+
+class _Rows:
+    """Writes the new body. `of` has what stands for a value in each row: one value for all, or as many as rows."""
+
+    def __init__(self, kernel: Kernel, rows: int, differing: frozenset[Value]):
+        self.axis = kernel.grid_rank - 2
+        self.rows = rows
+        self.differing = differing
+        self.of: dict[Value, tuple[Value, ...]] = {}
+        self.scopes: list[list[Op]] = []
+
+    def fresh(self, value: Value) -> tuple[Value, ...]:
+        count = self.rows if value in self.differing else 1
+        new = self.of[value] = tuple(Value(value.type, value.name) for _ in range(count))
+        return new
+
+    def every(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        """All values that stand for `values`, in the order in which `fresh` makes those of parameters."""
+        return tuple(new for value in values for new in self.of[value])
+
+    def in_row(self, values: Iterable[Value], row: int) -> tuple[Value, ...]:
+        return tuple(self.of[v][row if v in self.differing else 0] for v in values)
+
+    def emit(self, op: Op) -> None:
+        self.scopes[-1].append(op)
+
+    def block(self, block: Block, results: Sequence[tuple[Value, Value]] | None = None) -> Block:
+        """The block for all rows. `results` pairs what it yields with what that becomes outside."""
+        params = tuple(new for param in block.params for new in self.fresh(param))
+        self.scopes.append([])
+        ops, at = block.ops, 0
+        while at < len(ops):
+            if isinstance(ops[at], Store):
+                at += self.stores(ops[at:])
+            else:
+                self.op(ops[at])
+                at += 1
+        yielded = self.yielded(results) if results is not None else self.every(block.results)
+        return Block(params, tuple(self.scopes.pop()), yielded)
+
+    def yielded(self, results: Sequence[tuple[Value, Value]]) -> tuple[Value, ...]:
+        """What a block yields: for each row where the target differs between rows, even if this source does not."""
+        found: list[Value] = []
+        for value, target in results:
+            count = self.rows if target in self.differing else 1
+            found += [self.in_row((value,), row)[0] for row in range(count)]
+        return tuple(found)
+
+    def stores(self, ops: Sequence[Op]) -> int:
+        """The stores that `ops` begins with, row by row, after the pure operations between them; returns how many."""
+        end = next((n for n, op in enumerate(ops) if not isinstance(op, (Store, *_PURE))), len(ops))
+        last = max(n for n in range(end) if isinstance(ops[n], Store))
+        group = [op for op in ops[: last + 1] if isinstance(op, Store)]
+        for op in ops[: last + 1]:
+            if not isinstance(op, Store):
+                self.op(op)
+        for row in range(self.rows):
+            for op in group:
+                self.emit(rebuild(op, (), self.in_row(op.operands, row)))
+        return last + 1
+
+    def op(self, op: Op) -> None:
+        match op:
+            case Tid() if op.axis == self.axis:
+                self.tid(op)
+            case If() | For() | While() if is_apart(op, self.differing):
+                self.apart(op)
+            case If():
+                self.if_(op)
+            case For():
+                self.for_(op)
+            case While():
+                self.while_(op)
+            case _:
+                results = [self.fresh(v) for v in op.defined]
+                count = max((len(r) for r in results), default=self.rows)
+                for row in range(count):
+                    self.emit(rebuild(op, [r[row] for r in results], self.in_row(op.operands, row)))
+
+    def tid(self, op: Tid) -> None:
+        results = self.fresh(op.result)
+        self.emit(rebuild(op, results[:1], ()))
+        for row, result in enumerate(results[1:], 1):
+            number = Const(Value(int32), row, loc=op.loc)
+            self.emit(number)
+            self.emit(Call(result, ROWS["add"], (results[0], number.result), loc=op.loc))
+
+    def apart(self, op: Op) -> None:
+        results = [self.fresh(v) for v in op.defined]
+        for row in range(self.rows):
+            copier = Rewriter(fresh=True)
+            copier.values = {v: self.in_row((v,), row)[0] for v in self.of}
+            copier.scopes.append([])
+            copier.copy(op)
+            (made,) = copier.scopes.pop()
+            self.emit(rebuild(made, [r[row] for r in results], made.operands, made.blocks))
+
+    def if_(self, op: If) -> None:
+        results = tuple(new for v in op.results for new in self.fresh(v))
+        blocks = [self.block(b, list(zip(b.results, op.results, strict=True))) for b in op.blocks]
+        self.emit(If(results, self.of[op.condition][0], *blocks, loc=op.loc))
+
+    def for_(self, op: For) -> None:
+        carried = op.body.params[1:]
+        start, stop, step = self.every((op.start, op.stop, op.step))
+        inits = self.yielded(list(zip(op.inits, carried, strict=True)))
+        body = self.block(op.body, list(zip(op.body.results, carried, strict=True)))
+        results = tuple(new for v in op.results for new in self.fresh(v))
+        self.emit(For(results, start, stop, step, inits, body, loc=op.loc))
+
+    def while_(self, op: While) -> None:
+        carried = op.condition.params
+        inits = self.yielded(list(zip(op.inits, carried, strict=True)))
+        condition = self.block(op.condition)
+        body = self.block(op.body, list(zip(op.body.results, carried, strict=True)))
+        results = tuple(new for v in op.results for new in self.fresh(v))
+        self.emit(While(results, inits, condition, body, loc=op.loc))
