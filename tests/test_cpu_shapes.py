@@ -166,7 +166,7 @@ def test_the_adjoint_of_a_stencil_adds_vectors(level):
     for names in own:
         assert names.count("vaddps") == code.width // LANES[level] == 2
         assert names.count("vmovups") == 2
-        assert len(names) <= 6
+        assert len(names) <= 8  # a jump, and what was kept in memory meanwhile
     labels = ("inside", "own", "updated")
     assert code.count("lock|call.*", *labels) == 0
     assert len(code.names(*labels)) <= 5 * 30

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 
+from jaxwarp.codegen.cpu.invariants import Invariants
 from jaxwarp.errors import InternalError
 from jaxwarp.types import Scalar, bool_, float16, float32, float64, int32, uint32
 
@@ -62,8 +63,9 @@ class FunctionText:
     """The instructions of a function under construction and what they need declared, for a machine whose masks are bits
     in registers of their own, or, like most, integers as wide as what was compared."""
 
-    def __init__(self, has_mask_registers: bool = False) -> None:
+    def __init__(self, has_mask_registers: bool = False, invariants: Invariants | None = None) -> None:
         self.has_mask_registers = has_mask_registers
+        self.invariants = invariants
         self.lines: list[str] = []
         self.allocas: list[str] = []
         self.declarations: dict[str, None] = {}
@@ -82,8 +84,12 @@ class FunctionText:
 
     def inst(self, text: str) -> str:
         """Appends `%new = text`; returns `%new`."""
+        known = self.invariants
+        if known is not None and (same := known.find(text)) is not None:
+            return same
         name = self.name()
-        self.lines.append(f"  {name} = {text}")
+        if known is None or not known.take(name, text):
+            self.lines.append(f"  {name} = {text}")
         return name
 
     def line(self, text: str) -> None:

@@ -31,7 +31,7 @@ from jaxwarp.ir.nodes import Kernel
 logger = logging.getLogger(__name__)
 
 # Raise it when machine code made from equal bitcode would differ.
-_PIPELINE = "3"
+_PIPELINE = "4"
 # Of the code generator. Operations are simplified, shared and moved already, see passes/, so that what is left to do is
 # done by LLVM's first level: measured, no kernel runs faster for the second one, which takes twice as long (and half as
 # long again for passes over modules), and some run slower for how it mixes their loads and arithmetic.
@@ -42,10 +42,10 @@ _SIMPLIFICATION = 1
 # over loops are left out. A loop takes this much bitcode, at least.
 _MANY_LOOPS = 128
 
-# Blocks that begin loops other than that over the chunks of a launch's one row: what such code computes anew in each
-# turn LLVM has to move out. The rest needs no more than its operations simplified, once, which takes a third of the
-# time: measured, that code is as fast.
-_LOOPED = (*LOOP_HEADERS, "rows", "columns")
+# Blocks that begin loops of the kernel's own: what such code computes anew in each turn LLVM has to move out. The rest
+# needs no more than its operations simplified, once, which takes a third of the time: measured, that code is as fast.
+# What does not change in the rows and columns of a launch is moved already, see invariants.py.
+_LOOPED = LOOP_HEADERS
 
 # The functions of the C library that code may call: those of builtins, and those LLVM may make of their intrinsics.
 # fmt: off

@@ -7,7 +7,7 @@ results of lanes that have left. Values of lanes that are off are never chosen, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from jaxwarp.codegen.cpu.atomics import emit_atomic
 from jaxwarp.codegen.cpu.builder import scalar_constant, scalar_type
@@ -29,6 +29,7 @@ from jaxwarp.ir.nodes import (
     Tid,
     Value,
     While,
+    walk,
 )  # fmt: skip
 from jaxwarp.types import bool_, int64
 
@@ -42,6 +43,9 @@ _CHEAP_ROWS = frozenset((
 # fmt: on
 _CHEAP_BLOCK = 12
 
+# As many results and values of both branches are chosen from without a jump.
+_FEW_VALUES = 8
+
 _PURE = (Const, Tid, Size, Call)
 
 _BOTH = ("logical_and", "bit_and")
@@ -54,14 +58,22 @@ class Emitter:
         lanes: where values are kept.
         tids: the thread index of lane 0 by grid axis, i64 operands.
         choices: bools known to be constant in the chunks this body runs on.
+        done: operations whose results are bound already.
     """
 
-    def __init__(self, lanes: Lanes, tids: Sequence[str], choices: Mapping[Value, bool] | None = None):
+    def __init__(
+        self,
+        lanes: Lanes,
+        tids: Sequence[str],
+        choices: Mapping[Value, bool] | None = None,
+        done: Collection[Op] = (),
+    ):
         self.lanes = lanes
         self.function = lanes.function
         self.strides = lanes.strides
         self.tids = tids
         self.choices = choices or {}
+        self.done = done
 
     def block(self, block: Block) -> None:
         ops, at = block.ops, 0
@@ -98,6 +110,8 @@ class Emitter:
         return last + 1 - at
 
     def op(self, op: Op) -> None:
+        if op in self.done:
+            return
         match op:
             case Const():
                 self.lanes.bind(op.result, scalar_constant(op.result.type, op.value))
@@ -154,9 +168,32 @@ class Emitter:
             for result, value in zip(op.results, block.results, strict=True):
                 self.lanes.bind_as(result, value)
         elif self.strides.is_uniform(op.condition):
-            self.uniform_if(op)
+            if self.is_choice(op):
+                self.choice(op)
+            else:
+                self.uniform_if(op)
         else:
             self.varying_if(op)
+
+    def is_choice(self, op: If) -> bool:
+        """Are both branches a few scalar operations, cheaper computed than branched around?"""
+        values = [*op.results, *(result for block in op.blocks for inner in walk(block) for result in inner.defined)]
+        return (
+            self.lanes.width > 1
+            and len(values) <= _FEW_VALUES
+            and all(self.strides.is_scalar(v) for v in values)
+            and all(is_cheap(block) for block in op.blocks)
+        )
+
+    def choice(self, op: If) -> None:
+        """A branch that is none, so that what is the same in a row is computed once a row, see invariants.py."""
+        lanes = self.lanes
+        for block in op.blocks:
+            self.block(block)
+        condition = lanes.scalar(op.condition)
+        for result, yes, no in zip(op.results, *(block.results for block in op.blocks), strict=True):
+            type_ = self.held_type(result)
+            lanes.bind(result, lanes.one.select(condition, type_, lanes.scalar(yes), lanes.scalar(no)))
 
     def uniform_if(self, op: If) -> None:
         function = self.function

@@ -102,11 +102,16 @@ class _Locator:
     def place(self) -> Place:
         pointer = self.lanes.frame.pointer(self.param)
         type_ = memory_type(self.param.dtype)
-        if self.terms:
-            base, offset = pointer, self.total(self.terms)
-            pointer = self.lanes.derive(
-                (base, offset), lambda: self.inst(f"getelementptr {type_}, ptr {base}, i64 {offset}")
-            )
+        invariants = self.lanes.function.invariants
+        is_early = (lambda _: True) if invariants is None else invariants.is_early
+        # What is known before the columns is added to the pointer there.
+        for terms in ([t for t in self.terms if is_early(t)], [t for t in self.terms if not is_early(t)]):
+            if terms:
+                base, offset = pointer, self.total(terms)
+                pointer = self.lanes.derive(
+                    (base, offset),
+                    lambda base=base, offset=offset: self.inst(f"getelementptr {type_}, ptr {base}, i64 {offset}"),
+                )
         self.step += self.lanes.frame.lane_step(self.param)
         step: int | str = self.step
         if self.steps:
