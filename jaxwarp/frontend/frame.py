@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
@@ -63,6 +62,25 @@ def statement(*nodes: type) -> Callable[[Handler], Handler]:
         return function
 
     return register
+
+
+class _At:
+    """While it is open, operations belong to a place in the source; an error that has no place gets it."""
+
+    __slots__ = ("builder", "loc", "outer")
+
+    def __init__(self, builder: Builder, loc: Loc):
+        self.builder = builder
+        self.loc = loc
+
+    def __enter__(self) -> None:
+        self.outer = self.builder.loc
+        self.builder.loc = self.loc
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KernelError) and error.loc is None:
+            error.loc = self.loc
+        self.builder.loc = self.outer
 
 
 @dataclass(eq=False)
@@ -144,18 +162,9 @@ class Frame:
             self.live = live
             handler(self, node)
 
-    @contextmanager
-    def at(self, node: ast.AST) -> Iterator[None]:
+    def at(self, node: ast.AST) -> _At:
         """Operations made and errors raised inside belong to `node`, unless to something more exact."""
-        outer, self.builder.loc = self.builder.loc, self.loc(node)
-        try:
-            yield
-        except KernelError as error:
-            if error.loc is None:
-                error.loc = self.loc(node)
-            raise
-        finally:
-            self.builder.loc = outer
+        return _At(self.builder, self.loc(node))
 
     def loc(self, node: ast.AST) -> Loc:
         found = self._locs.get(node)

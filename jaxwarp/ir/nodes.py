@@ -90,6 +90,21 @@ class Block:
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
 
+    @cached_property
+    def all_ops(self) -> tuple[Op, ...]:
+        """Those of the blocks below it too, in program order. Asked for some thirty times for a kernel."""
+        found: list[Op] = []
+        pending = [iter(self.ops)]
+        while pending:
+            for op in pending[-1]:
+                found.append(op)
+                if op.blocks:
+                    pending.extend(iter(inner.ops) for inner in reversed(op.blocks))
+                    break
+            else:
+                pending.pop()
+        return tuple(found)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Op:
@@ -266,12 +281,4 @@ class Kernel:
 
 def walk(block: Block) -> Iterator[Op]:
     """Every operation of a block and of the blocks below it, in program order."""
-    pending = [iter(block.ops)]
-    while pending:
-        for op in pending[-1]:
-            yield op
-            if op.blocks:
-                pending.extend(iter(inner.ops) for inner in reversed(op.blocks))
-                break
-        else:
-            pending.pop()
+    return iter(block.all_ops)

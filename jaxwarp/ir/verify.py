@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 
@@ -49,39 +50,47 @@ class _Verifier:
 
     def require(self, condition: bool, op: Op | None, what: str) -> None:
         if not condition:
-            where = f"{type(op).__name__} at {op.loc}: " if op is not None else ""
-            raise InternalError(f"kernel {self.kernel.name}: {where}{what}")
+            self.fail(op, what)
+
+    def fail(self, op: Op | None, what: str) -> NoReturn:
+        where = f"{type(op).__name__} at {op.loc}: " if op is not None else ""
+        raise InternalError(f"kernel {self.kernel.name}: {where}{what}")
 
     def block(self, block: Block) -> None:
         bound = list(block.params)
         self.bind(block.params, None)
         for op in block.ops:
             for value in op.operands:
-                self.require(value in self.visible, op, f"uses {value}, which is not defined here")
+                if value not in self.visible:
+                    self.fail(op, f"uses {value}, which is not defined here")
             self.op(op)
             for inner in op.blocks:
                 self.block(inner)
             self.bind(op.defined, op)
             bound += op.defined
         for value in block.results:
-            self.require(value in self.visible, None, f"a block yields {value}, which is not defined in it")
+            if value not in self.visible:
+                self.fail(None, f"a block yields {value}, which is not defined in it")
         self.visible.difference_update(bound)
 
     def bind(self, values: Sequence[Value], op: Op | None) -> None:
         for value in values:
-            self.require(value not in self.defined, op, f"{value} is defined twice")
+            if value in self.defined:
+                self.fail(op, f"{value} is defined twice")
             self.defined.add(value)
             self.visible.add(value)
 
     def element(self, op: Op, param: Param, indices: Sequence[Value]) -> None:
-        known = param in self.kernel.params or param in self.kernel.locals
-        self.require(known, op, f"{param.name} is not a parameter of this kernel")
-        self.require(len(indices) == param.rank, op, f"{param.name} has rank {param.rank}, got {len(indices)} indices")
+        if param not in self.kernel.params and param not in self.kernel.locals:
+            self.fail(op, f"{param.name} is not a parameter of this kernel")
+        if len(indices) != param.rank:
+            self.fail(op, f"{param.name} has rank {param.rank}, got {len(indices)} indices")
         self.require(all(i.type in (int32, int64) for i in indices), op, "indices must be i32 or i64")
 
     def same(self, op: Op, got: Sequence[Value], expected: Sequence[Value], what: str) -> None:
         types = [v.type.short for v in got], [v.type.short for v in expected]
-        self.require(types[0] == types[1], op, f"{what}: types {types[0]}, expected {types[1]}")
+        if types[0] != types[1]:
+            self.fail(op, f"{what}: types {types[0]}, expected {types[1]}")
 
     def call(self, op: Call) -> None:
         if op.builtin.typed:
@@ -90,14 +99,16 @@ class _Verifier:
             inferred = op.builtin.infer(tuple(a.type for a in op.args))
         except KernelError as error:
             raise InternalError(f"kernel {self.kernel.name}: {op.builtin.name}: {error}") from error
-        self.require(op.result.type == inferred, op, f"{op.builtin.name} gives {inferred.short}")
+        if op.result.type != inferred:
+            self.fail(op, f"{op.builtin.name} gives {inferred.short}")
 
     def op(self, op: Op) -> None:
         match op:
             case Const():
                 kind = bool if op.result.type is bool_ else float if op.result.type.is_float else int
                 representable = type(op.value) is kind and _is_representable(op.value, op.result.type)
-                self.require(representable, op, f"{op.value!r} is no {op.result.type.short}")
+                if not representable:
+                    self.fail(op, f"{op.value!r} is no {op.result.type.short}")
             case Tid():
                 self.require(0 <= op.axis < self.kernel.grid_rank, op, f"grid axis {op.axis}")
                 self.require(op.result.type is int32, op, "a thread index is i32")

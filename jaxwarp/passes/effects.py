@@ -16,7 +16,7 @@ from typing import Any
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import Loc
-from jaxwarp.ir.nodes import Atomic, Kernel, Load, Op, Param, Store, walk
+from jaxwarp.ir.nodes import Atomic, Kernel, Load, Param, Store, walk
 from jaxwarp.passes import affine, coverage
 from jaxwarp.passes.affine import Forms
 
@@ -53,24 +53,7 @@ class Effects:
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
-        self.access: dict[Param, Access] = {p: Access() for p in (*kernel.params, *kernel.locals)}
-        for op in walk(kernel.body):
-            self._note(op)
-
-    def _note(self, op: Op) -> None:
-        match op:
-            case Load():
-                self.access[op.param].loads.append(op)
-            case Store():
-                access = self.access[op.param]
-                access.first_write = access.first_write or (op.loc if not access.modifies else None)
-                access.stores.append(op)
-            case Atomic():
-                access = self.access[op.param]
-                access.first_write = access.first_write or (op.loc if not access.modifies else None)
-                access.atomics.append(op)
-            case _:
-                pass
+        self.access = _accesses(kernel)
 
     def __getitem__(self, param: Param) -> Access:
         return self.access[param]
@@ -112,6 +95,26 @@ class Effects:
             if form is not None and all(it.axis is not None for it in form.terms):
                 axes.append((form.terms, 0))
         return tell_apart(forms, axes)
+
+
+def _accesses(kernel: Kernel) -> Mapping[Param, Access]:
+    """Found once for a kernel, and kept with it."""
+    kept: dict[str, Any] = vars(kernel)
+    found: dict[Param, Access] | None = kept.get("_accesses")
+    if found is None:
+        found = {p: Access() for p in (*kernel.params, *kernel.locals)}
+        for op in walk(kernel.body):
+            if isinstance(op, Load):
+                found[op.param].loads.append(op)
+            elif isinstance(op, (Store, Atomic)):
+                access = found[op.param]
+                access.first_write = access.first_write or (op.loc if not access.modifies else None)
+                if isinstance(op, Store):
+                    access.stores.append(op)
+                else:
+                    access.atomics.append(op)
+        kept["_accesses"] = found
+    return found
 
 
 def tell_apart(forms: Forms, axes: Sequence[tuple[Mapping[affine.Iterator, int], int]]) -> bool:

@@ -12,14 +12,16 @@ occur only in loads, stores, atomics, constants, casts and as what If, For and W
 from __future__ import annotations
 
 from jaxwarp.builtins.rows import ROWS
-from jaxwarp.ir.nodes import Call, Kernel, Op, Value
+from jaxwarp.ir.nodes import Call, Kernel, Op, Value, walk
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import float32
 
 
 def widen_half(kernel: Kernel) -> Kernel:
     """The kernel with arithmetic on half precision done in float32."""
-    return _Widen().kernel(kernel)
+    # Half precision comes from arrays, constants and casts: without those there is none.
+    halves = any(v.type.is_half for op in walk(kernel.body) for v in op.defined)
+    return _Widen().kernel(kernel) if halves else kernel
 
 
 class _Widen(Rewriter):

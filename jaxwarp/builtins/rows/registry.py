@@ -119,7 +119,8 @@ def _kind_hint(kind: str, t: Scalar) -> str | None:
 
 def require_equal(name: str, types: Types) -> None:
     """Raises unless all operands have one type."""
-    if all(t == types[0] for t in types):
+    first = types[0]
+    if all(t is first or t == first for t in types):
         return
     different = list(dict.fromkeys(types))
     listed = " and ".join(str(t) for t in types) if len(types) == 2 else ", ".join(str(t) for t in types)

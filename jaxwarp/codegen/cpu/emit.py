@@ -90,6 +90,10 @@ class Emitter:
 
         Pure operations between the stores of a group (values and indices of components) are emitted before it.
         """
+        first = ops[at]
+        if isinstance(first, Store) and (first.param.rank < 2 or first.param.shape[-1] is None):
+            emit_store(self.lanes, first)
+            return 1
         end, stores = at, []
         while end < len(ops) and isinstance(ops[end], (Store, *_PURE)) and len(stores) < MAX_GROUP:
             stores += [end] if isinstance(ops[end], Store) else []

@@ -141,6 +141,8 @@ class _Writer:
 
     def rectangle(self) -> Rectangle | None:
         """Code for atomics that need not be atomic, if there are any."""
+        if not any(isinstance(op, Atomic) for op in walk(self.kernel.body)):
+            return None
         bounds = IndexBounds(self.kernel)
         gathered = {*self.frame.sums, *self.frame.element_sums}
         territories = find_territories(self.kernel, bounds, gathered)

@@ -18,7 +18,7 @@ _MOVABLE = frozenset((
     "add", "and", "bitcast", "fadd", "fcmp", "fmul", "fneg", "fpext", "fptrunc", "fsub", "getelementptr", "icmp",
     "lshr", "mul", "or", "select", "sext", "shl", "sitofp", "sub", "trunc", "uitofp", "xor", "zext",
 ))  # fmt: skip
-_SPLAT = frozenset(("insertelement", "shufflevector"))
+_SPLAT = ("insertelement", "shufflevector")
 _OPERANDS = re.compile(r"%[\w.]+")
 
 
@@ -44,8 +44,7 @@ class Invariants:
 
     def take(self, name: str, text: str) -> bool:
         """Whether an instruction moved."""
-        opcode = text.partition(" ")[0]
-        if not (opcode in _SPLAT or (opcode in _MOVABLE and "<" not in text)):
+        if not (text.startswith(_SPLAT) if "<" in text else text.partition(" ")[0] in _MOVABLE):
             return False
         level = 0
         for operand in _OPERANDS.findall(text):

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import (
@@ -99,6 +100,10 @@ def find_strides(
         assumed: strides that hold in the chunks this version of the code is for.
         choices: bools that are constant in those chunks.
     """
+    kept: dict[str, Any] = vars(kernel)
+    is_general = width > 1 and not assumed and not choices
+    if is_general and "_strides" in kept:
+        return kept["_strides"]
     used = {v for op in walk(kernel.body) for v in op.operands}
     used.update(v for op in walk(kernel.body) for block in op.blocks for v in block.results)
     if width == 1:
@@ -106,7 +111,10 @@ def find_strides(
         return Strides(dict.fromkeys(every, 0), used)
     analysis = _Analysis(kernel, assumed or {}, choices or {})
     analysis.run(kernel.body)
-    return Strides(analysis.strides, used, analysis.shifts, analysis.aligned(kernel))
+    found = Strides(analysis.strides, used, analysis.shifts, analysis.aligned(kernel))
+    if is_general:
+        kept["_strides"] = found  # the width is chosen by it, then code is made
+    return found
 
 
 class _Analysis:
@@ -126,11 +134,14 @@ class _Analysis:
         self.shifts: dict[Value, tuple[Value, int]] = {}
         self.not_negative: set[Value] = set()
         self.changed = True
+        self.has_loops = False
 
     def run(self, body: Block) -> None:
         while self.changed:
             self.changed = False
             self.block(body)
+            # Without loops, operands come before what is made of them: once is enough.
+            self.changed = self.changed and self.has_loops
 
     def lower(self, value: Value, stride: Stride) -> None:
         """Notes that `value` was found to have `stride`."""
@@ -255,6 +266,7 @@ class _Analysis:
                 self.lower(result, self.join([op.condition], [yes, no]))
 
     def for_(self, op: For) -> None:
+        self.has_loops = True
         index, *params = op.body.params
         aligns = self.aligns(op)
         self.lower(index, 0 if aligns else self.strides[op.start] if self.strides[op.step] == 0 else None)
@@ -285,6 +297,7 @@ class _Analysis:
         return value in self.not_negative or self.constants.get(value, -1) >= 0
 
     def while_(self, op: While) -> None:
+        self.has_loops = True
         self.enter(op.condition.params, op.inits)
         self.block(op.condition)
         self.enter(op.body.params, op.condition.params)
