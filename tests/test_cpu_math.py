@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -95,6 +97,95 @@ def test_powers_whose_logarithm_counts_most(dtype):
     run_cpu(function("pow", dtype, 2), (len(x),), [x, y, got])
     wrong = distance(got, ROWS["pow"].ref(x, y))
     assert wrong.max() <= {float32: 3, float64: 3}[dtype]
+
+
+def around(values: list[float], dtype: Scalar, steps: int = 60) -> np.ndarray:
+    """Numbers of each sign and the floats next to them."""
+    kind = dtype.numpy
+    bits = np.array([*values], kind).view(np.int32 if dtype is float32 else np.int64)
+    near = (bits[:, None] + np.arange(-steps, steps + 1, dtype=bits.dtype)).ravel().view(kind)
+    return np.concatenate([near, -near])
+
+
+def run(name: str, dtype: Scalar, *inputs: np.ndarray, width: int | None = None) -> np.ndarray:
+    got = np.full_like(inputs[0], 7.0)
+    run_cpu(function(name, dtype, len(inputs)), (len(got),), [*inputs, got], width)
+    return got
+
+
+@TYPES
+def test_powers_of_all_special_numbers(dtype):
+    """Every such base to every such exponent: zeros, ones, infinities, NaN, subnormal numbers and their border, the
+    borders of whole and of odd numbers, and what is next to them."""
+    info = np.finfo(dtype.numpy)
+    digits = 2.0 ** (info.nmant + 1)
+    ends = [float(info.smallest_subnormal), float(info.tiny), float(info.max), math.inf]
+    near = [1.0, 2.0, 0.5, math.sqrt(0.5), math.sqrt(2.0), 3.0]
+    bases = np.concatenate([around([*near, *ends[1:3]], dtype, 2), signed([0.0, *ends, 1e-3, 10.0, math.nan], dtype)])
+    whole = [
+        *range(8),
+        10,
+        63,
+        info.maxexp - 1,
+        info.maxexp,
+        info.maxexp + info.nmant,
+        digits - 1,
+        digits,
+        digits / 2 - 1,
+    ]
+    exponents = np.concatenate(
+        [around([1.0], dtype, 1), signed([*whole, 0.5, 1.5, 1e-3, 1e30, *ends, math.nan], dtype)]
+    )
+    x, y = (a.ravel() for a in np.meshgrid(bases, exponents))
+    expected = ROWS["pow"].ref(x, y)
+    for width in (1, 8):
+        got = run("pow", dtype, x, y, width=width)
+        with np.errstate(all="ignore"):
+            wrong = distance(got, expected)
+        worst = int(np.argmax(wrong))
+        assert wrong[worst] <= 3, f"pow({x[worst]!r}, {y[worst]!r}) = {got[worst]!r}, expected {expected[worst]!r}"
+        is_exact = (y == 0) | (x == 1) | (x == 0) | np.isinf(x) | np.isinf(y)
+        is_exact |= (np.abs(x) == 2) & (y == np.trunc(y)) & (np.abs(y) < info.maxexp)
+        np.testing.assert_array_equal(got[is_exact], expected[is_exact])
+        signs = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(got[signs]), np.signbit(expected[signs]))
+
+
+def signed(values: Sequence[float], dtype: Scalar) -> np.ndarray:
+    both = np.array(values, dtype.numpy)
+    return np.concatenate([both, -both])
+
+
+@TYPES
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_exponentials_at_the_borders(name, dtype):
+    """Where results overflow, become subnormal and vanish; where the whole exponent changes; next to 0."""
+    info = np.finfo(dtype.numpy)
+    unit = 1.0 if name == "exp2" else math.log(2.0)
+    exponents = [info.maxexp, info.minexp, info.minexp - info.nmant, info.minexp - info.nmant - 1, info.minexp - 10]
+    halves = np.arange(0.5, info.maxexp, 7.0)
+    x = around(
+        [unit * e for e in (*map(abs, exponents), *halves, 1e-20, 1e-3)] + [float(info.tiny), float(info.max)], dtype
+    )
+    x = np.concatenate([x, signed([0.0, math.inf, math.nan, float(info.smallest_subnormal)], dtype)])
+    got, expected = run(name, dtype, x), ROWS[name].ref(x)
+    wrong = distance(got, expected)
+    worst = int(np.argmax(wrong))
+    assert wrong[worst] <= ulp(ROWS[name], dtype), (
+        f"{name}({x[worst]!r}) = {got[worst]!r}, expected {expected[worst]!r}"
+    )
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(expected))
+    assert set(got[np.abs(x) <= info.tiny]) == {1.0}
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_all_floats_of_32_bits(name):
+    """One in 1999 of them, by their bits."""
+    x = np.arange(0, 1 << 32, 1999).astype(np.uint32).view(np.float32)
+    got, expected = run(name, float32, x), ROWS[name].ref(x)
+    wrong = distance(got, expected)
+    worst = int(np.argmax(wrong))
+    assert wrong[worst] <= 2, f"{name}({x[worst]!r}) = {got[worst]!r}, expected {expected[worst]!r}"
 
 
 @TYPES

@@ -24,7 +24,10 @@ Function = Callable[[Real], Real]
 
 @dataclass(frozen=True)
 class Fit:
-    """sum of c[i] z**i ~ function(z) on low ... high; |error| * weight(z) is made small. `counts`: of f32, f64."""
+    """sum of c[i] z**i ~ function(z) on low ... high; |error| * weight(z) is made small. `counts`: of f32, f64.
+
+    There is no z**i for the i that are `without`, and the c that follow belong to higher ones.
+    """
 
     name: str
     doc: str
@@ -33,6 +36,13 @@ class Fit:
     low: Real
     high: Real
     counts: dict[str, int]
+    without: tuple[int, ...] = ()
+
+    def powers(self, count: int) -> list[int]:
+        return [i for i in range(count + len(self.without)) if i not in self.without]
+
+    def polynomial(self, coefficients: list[Real], z: Real) -> Real:
+        return sum((c * z**i for i, c in zip(self.powers(len(coefficients)), coefficients, strict=True)), mp.mpf(0))
 
 
 def remez(fit: Fit, count: int) -> list[Real]:
@@ -43,10 +53,10 @@ def remez(fit: Fit, count: int) -> list[Real]:
     values = [(fit.function(z), fit.weight(z)) for z in grid]
     coefficients: list[Real] = []
     for _ in range(12):
-        rows = [[z**i for i in range(count)] + [(-1) ** k / fit.weight(z)] for k, z in enumerate(points)]
+        rows = [[z**i for i in fit.powers(count)] + [(-1) ** k / fit.weight(z)] for k, z in enumerate(points)]
         solved = mp.lu_solve(mp.matrix(rows), mp.matrix([fit.function(z) for z in points]))
         coefficients = list(solved)[:count]
-        errors = [(horner(coefficients, z) - f) * w for z, (f, w) in zip(grid, values, strict=True)]
+        errors = [(fit.polynomial(coefficients, z) - f) * w for z, (f, w) in zip(grid, values, strict=True)]
         points = extremes(grid, errors, count + 1)
         if max(map(abs, errors)) < abs(solved[count]) * mp.mpf("1.001"):
             break
@@ -69,13 +79,6 @@ def extremes(grid: list[Real], errors: list[Real], count: int) -> list[Real]:
     return [grid[i] for i in runs]
 
 
-def horner(coefficients: list[Real], z: Real) -> Real:
-    total = mp.mpf(0)
-    for c in reversed(coefficients):
-        total = total * z + c
-    return total
-
-
 def series(function: Function, order: int) -> Function:
     """Of a function with removable singularities at 0: more digits near them."""
 
@@ -91,6 +94,12 @@ def _atanh_part(z: Real) -> Real:
     return (2 * mp.atanh(s) / s - 2) / z
 
 
+def _exp_part(r: Real) -> Real:
+    with mp.workdps(110):
+        r = r if abs(r) > mp.mpf(10) ** -20 else mp.mpf(10) ** -20
+        return (mp.exp(r) - 1 - r) / r**2
+
+
 def _root(function: Function) -> Function:
     return lambda z: (function(mp.sqrt(z)) / mp.sqrt(z) - 1) / z
 
@@ -104,22 +113,24 @@ def _erfc_part(q: Real) -> Real:
 
 
 LN2 = mp.log(2)
+FIRST_TERM, THIRD_TERM = (mp.mpf(float(2 / k / LN2)) for k in (1, 3))
 LOG_END = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.001")
 SIN_END = (mp.pi / 4) ** 2 * mp.mpf("1.001")
 FITS = (
-    Fit("EXP", "(exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2, weighted for expm1",
-        series(lambda r: (mp.exp(r) - 1 - r) / r**2, 2), lambda r: abs(r) + mp.mpf("1e-9"),
+    Fit("EXP", "(exp(r) - 1 - r) / r**2 on |r| <= log(2) / 2", _exp_part, lambda r: r * r + mp.mpf("1e-9"),
+        -LN2 * mp.mpf("0.501"), LN2 * mp.mpf("0.501"), {"f32": 5, "f64": 10}),
+    Fit("EXPM1", "the same, weighted for expm1", _exp_part, lambda r: abs(r) + mp.mpf("1e-9"),
         -LN2 * mp.mpf("0.501"), LN2 * mp.mpf("0.501"), {"f32": 5, "f64": 11}),
     Fit("EXP2", "(2**r - 1) / r on |r| <= 1/2",
         series(lambda r: (mp.power(2, r) - 1) / r, 2), lambda r: abs(r) + mp.mpf("1e-9"),
-        mp.mpf("-0.501"), mp.mpf("0.501"), {"f32": 6, "f64": 12}),
+        mp.mpf("-0.501"), mp.mpf("0.501"), {"f32": 6, "f64": 11}),
     Fit("LOG", "(2 atanh(s) / s - 2) / z in z = s**2, |s| <= (sqrt(2) - 1) / (sqrt(2) + 1)",
         series(_atanh_part, 2), lambda z: z / 2 + mp.mpf("1e-9"), mp.mpf(0), LOG_END, {"f32": 4, "f64": 7}),
     Fit("LOG2", "the same divided by log(2)", series(lambda z: _atanh_part(z) / LN2, 2),
         lambda z: z / 2 + mp.mpf("1e-9"), mp.mpf(0), LOG_END, {"f32": 4}),
-    Fit("LOG2_TAIL", "the same less 2 / (3 log(2)), divided by z once more",
-        series(lambda z: (_atanh_part(z) - mp.mpf(2) / 3) / z / LN2, 3), lambda z: z**2 / 2 + mp.mpf("1e-12"),
-        mp.mpf(0), LOG_END, {"f64": 7}),
+    Fit("LOG2_TAIL", "2 atanh(s) / (s log(2)) less the first floats of TWO_LOG2_E and of TWO_THIRDS_LOG2_E times z",
+        series(lambda z: (_atanh_part(z) * z + 2) / LN2 - FIRST_TERM - THIRD_TERM * z, 3), lambda _: 1 / FIRST_TERM,
+        mp.mpf(0), LOG_END, {"f64": 8}, without=(1,)),
     Fit("SIN", "(sin(r) / r - 1) / z in z = r**2, |r| <= pi / 4", series(_root(mp.sin), 2),
         lambda z: z + mp.mpf("1e-9"), mp.mpf(0), SIN_END, {"f32": 3, "f64": 6}),
     Fit("COS", "(cos(r) - 1 + z / 2) / z**2 in z = r**2, |r| <= pi / 4",
@@ -173,7 +184,7 @@ def rounded(c: Real, kind: str) -> float:
 def error(fit: Fit, coefficients: list[float]) -> float:
     points = [fit.low + (fit.high - fit.low) * i / 500 for i in range(501)]
     exact = [mp.mpf(c) for c in coefficients]
-    worst = max(abs((horner(exact, z) - fit.function(z)) * fit.weight(z)) for z in points)
+    worst = max(abs((fit.polynomial(exact, z) - fit.function(z)) * fit.weight(z)) for z in points)
     return float(mp.log(worst, 2))
 
 

@@ -190,7 +190,7 @@ def polynomial(coefficients: Sequence[float], x: Num) -> Num:
     return terms[0]
 
 
-def nearest(product: Num, factor: float = 1.0) -> tuple[Num, Num]:
+def nearest(product: Num, factor: Num | float = 1.0) -> tuple[Num, Num]:
     """`product * factor` rounded to a whole number: as a float, and as the integer that is its last bits.
 
     Adding 1.5 * 2**(mantissa bits) rounds, and puts the integer at the end of the mantissa; no float is converted to an
@@ -213,7 +213,20 @@ def power_of_two(n: Num, kind: str) -> Num:
     return ((n + BIAS[kind]) << MANTISSA[kind]).floats()
 
 
-def scale(x: Num, n: Num) -> Num:
-    """x * 2**n in two steps, each in range, of which only the second rounds; x is about 1."""
-    half = n >> 1
-    return x * power_of_two(half, x.kind) * power_of_two(n - half, x.kind)
+def nearest_power(product: Num, factor: float = 1.0) -> tuple[Num, tuple[Num, Num]]:
+    """`product * factor` rounded to a whole number n, and 2**n as a product of two normal numbers, the smaller first.
+
+    As `nearest`, but it is n + 2 * bias that comes to lie at the end of the mantissa, below 2**(exponent bits + 1): its
+    halves are exponents, and what is left of the mantissa above them is shifted out.
+    """
+    mantissa = MANTISSA[product.kind]
+    magic = product.like(1.5 * 2.0**mantissa + 2 * BIAS[product.kind])
+    shifted = fma(product, factor, magic) if factor != 1.0 else product + magic
+    total = shifted.bits()
+    half = total.op("lshr", 1)
+    return shifted - magic, ((half << mantissa).floats(), ((total - half) << mantissa).floats())
+
+
+def scale(x: Num, powers: tuple[Num, Num]) -> Num:
+    """x times both powers of 2, in two steps of which only the second rounds; x is about 1."""
+    return x * powers[0] * powers[1]

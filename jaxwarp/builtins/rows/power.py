@@ -8,7 +8,18 @@ from __future__ import annotations
 import math
 
 from jaxwarp.builtins.rows import coefficients as table
-from jaxwarp.builtins.rows.expression import MANTISSA, Num, clamp, fma, nearest, polynomial, scale, seldom, where
+from jaxwarp.builtins.rows.expression import (
+    MANTISSA,
+    Num,
+    clamp,
+    fma,
+    nearest,
+    nearest_power,
+    polynomial,
+    scale,
+    seldom,
+    where,
+)
 from jaxwarp.builtins.rows.vector_math import INF, split, split_normal
 
 
@@ -19,14 +30,12 @@ def power(x: Num, y: Num) -> Num:
     """
     n, m = split_normal(x)
     high, low, about = _log2_pair(n, m)
-    small = y * low
-    exponent = y * about
+    whole_n, shift = nearest(y, about)
     # One test of both: n is out of these bounds for all x that are not positive normal numbers, as `split_normal` says,
     # and the larger is NaN where the exponent is.
-    size, of_base = abs(exponent), abs(n)
+    size, of_base = abs(whole_n), abs(n)
     is_plain = where(of_base > size, of_base, size) <= {"f32": 125.0, "f64": 1020.0}[x.kind]
-    whole_n, shift = nearest(exponent)
-    r = fma(y, high, -whole_n) + small
+    r = fma(y, low, fma(y, high, -whole_n))
     value = fma(r, polynomial(table.EXP2[x.kind], r), 1.0)
     value = (value.bits() + (shift << MANTISSA[x.kind])).floats()
     return seldom(is_plain.equals(False), "power", _any_power, (x, y), value)
@@ -63,9 +72,9 @@ def _power(a: Num, y: Num) -> Num:
     is_moderate = (abs(exponent) < end) & (abs(y) < INF)
     rest = where(is_moderate, fma(y, high, -exponent) + y * low, 0.0)
     exponent = clamp(exponent, -end, end)
-    whole_n, n = nearest(exponent)
+    whole_n, powers = nearest_power(exponent)
     r = (exponent - whole_n) + rest
-    return scale(fma(r, polynomial(table.EXP2[a.kind], r), 1.0), n)
+    return scale(fma(r, polynomial(table.EXP2[a.kind], r), 1.0), powers)
 
 
 def _log2_pair(n: Num, m: Num) -> tuple[Num, Num, Num]:
@@ -74,18 +83,18 @@ def _log2_pair(n: Num, m: Num) -> tuple[Num, Num, Num]:
     The third is about their sum, known before them.
     log(m) = 2 s + s z P(z) with s = (m - 1) / (m + 1), z = s * s.
     """
-    below, f = m + 1.0, m - 1.0
-    inverse = 1.0 / below
-    s = f * inverse
-    s_low = fma(-s, m - (below - 1.0), fma(-s, below, f)) * inverse
-    high, low, about = (_log2_32 if f.kind == "f32" else _log2_64)(n, s, s_low)
+    high, low, about = (_log2_32 if m.kind == "f32" else _log2_64)(n, m)
     total = n + high
     return total, ((n - total) + high) + low, about
 
 
-def _log2_32(n: Num, s: Num, s_low: Num) -> tuple[Num, Num, Num]:
+def _log2_32(n: Num, m: Num) -> tuple[Num, Num, Num]:
     """The second term is so much smaller than the first that its own error does not matter. What s lost counts by the
     slope of both, since the second is of the third degree."""
+    below, f = m + 1.0, m - 1.0
+    inverse = 1.0 / below
+    s = f * inverse
+    s_low = fma(-s, m - (below - 1.0), fma(-s, below, f)) * inverse
     z = s * s
     e, e_low = table.TWO_LOG2_E["f32"]
     first = s * e
@@ -95,20 +104,20 @@ def _log2_32(n: Num, s: Num, s_low: Num) -> tuple[Num, Num, Num]:
     return high, ((first - high) + second) + first_low, n + high
 
 
-def _log2_64(n: Num, s: Num, s_low: Num) -> tuple[Num, Num, Num]:
-    """The first two terms are pairs. What follows them is 2**-12 of the whole at most.
-
-    What s lost counts by the slope, of which two terms are enough, and is added late: it is known late.
-    """
+def _log2_64(n: Num, m: Num) -> tuple[Num, Num, Num]:
+    """s times the sum of two terms, which is a pair, as is the product. What follows is 2**-12 of the whole at most."""
+    e, third = table.TWO_LOG2_E["f64"][0], table.TWO_THIRDS_LOG2_E["f64"][0]
+    sum_low, *tail = table.LOG2_TAIL["f64"]
+    f = m - 1.0
+    # Without the last bit of s the difference f - s is exact, and what s leaves of f is rounded once.
+    s = ((f / (m + 1.0)).bits() & -2).floats()
+    rest = fma(-s, m, f - s)
     z = s * s
-    cube = s * z
-    cube_low = fma(s, fma(s, s, -z), fma(s, z, -cube))
-    (e, e_low), (third, third_low) = table.TWO_LOG2_E["f64"], table.TWO_THIRDS_LOG2_E["f64"]
-    first, second = s * e, cube * third
-    low = fma(s, e, -first) + fma(cube, third, -second)
-    low = fma(cube_low, third, fma(cube, third_low, fma(s, e_low, low)))
-    low = fma(s_low, fma(z, e, s.like(e)), low)
-    high = first + second
-    tail = table.LOG2_TAIL["f64"]
-    about = fma(cube, fma(z, tail[0], s.like(third)), n + first)
-    return high, (((first - high) + second) + low) + cube * z * polynomial(tail, z), about
+    # The quotient is s + rest (1 - s) / 2, the slope of log2(m) in it e / (1 - z), here to 2**-12.
+    slope = fma(z, 0.515 * e, s.like(0.5 * e))
+    slope = fma(-s, slope, slope)
+    terms = fma(z, third, s.like(e))
+    low = fma(fma(s, s, -z), third, fma(z, third, e - terms)) + fma(z * z, polynomial(tail, z), sum_low)
+    high = s * terms
+    about = fma(s, fma(z * z, tail[0], terms), n)
+    return high, fma(s, low, fma(rest, slope, fma(s, terms, -high))), about

@@ -17,6 +17,7 @@ from jaxwarp.builtins.rows.expression import (
     clamp,
     fma,
     nearest,
+    nearest_power,
     polynomial,
     power_of_two,
     scale,
@@ -40,9 +41,10 @@ _TRIGONOMETRIC_LIMIT = {"f32": 131072.0, "f64": 1e9}
 
 def exp(x: Num) -> Num:
     x = clamp(x, *_EXP_RANGE[x.kind])
-    n, r, _ = _reduce_exp(x)
-    p = polynomial(table.EXP[r.kind], r)
-    return scale(1.0 + fma(r * r, p, r), n)
+    high, low = table.LN2[x.kind]
+    whole_n, powers = nearest_power(x, table.LOG2_E[x.kind][0])
+    r = fma(whole_n, -low, fma(whole_n, -high, x))
+    return scale(1.0 + fma(r * r, polynomial(table.EXP[x.kind], r), r), powers)
 
 
 def _reduce_exp(x: Num) -> tuple[Num, Num, Num]:
@@ -56,15 +58,15 @@ def _reduce_exp(x: Num) -> tuple[Num, Num, Num]:
 
 def exp2(x: Num) -> Num:
     x = clamp(x, *_EXP2_RANGE[x.kind])
-    whole_n, n = nearest(x)
+    whole_n, powers = nearest_power(x)
     r = x - whole_n
-    return scale(fma(r, polynomial(table.EXP2[x.kind], r), 1.0), n)
+    return scale(fma(r, polynomial(table.EXP2[x.kind], r), 1.0), powers)
 
 
 def _quarter_expm1(x: Num) -> tuple[Num, Num, Num]:
     """(exp(x) - 1) / 4, and p, s with exp(x) / 4 = s (1 + p), s a power of two. A quarter never overflows early."""
     n, r, rest = _reduce_exp(x)
-    p = r + fma(r * r, polynomial(table.EXP[x.kind], r), rest)
+    p = r + fma(r * r, polynomial(table.EXPM1[x.kind], r), rest)
     s = power_of_two(n - 2, x.kind)
     return fma(s, p, s - 0.25), p, s
 
