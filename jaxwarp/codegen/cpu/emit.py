@@ -84,6 +84,8 @@ class Emitter:
             else:
                 self.op(op)
                 at += 1
+            if not isinstance(op, (Load, *_PURE)):
+                self.lanes.loaded.clear()
 
     def stores(self, ops: Sequence[Op], at: int) -> int:
         """Emits the store at `at`, or the group of stores that starts there. Returns how many operations that was.

@@ -28,16 +28,18 @@ from jaxwarp.codegen.cpu.coarse import Coarse, choose_coarse
 from jaxwarp.codegen.cpu.element_sums import ElementSums, summed_arrays
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.frame import Frame
+from jaxwarp.codegen.cpu.grain import price_of
 from jaxwarp.codegen.cpu.invariants import Invariants
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop
+from jaxwarp.codegen.cpu.memory import is_component
 from jaxwarp.codegen.cpu.owned import Rectangle, find_territories
 from jaxwarp.codegen.cpu.private import make_private, own_rows, row_sums
 from jaxwarp.codegen.cpu.streaming import Streaming, streamed
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.versions import Interior, emit_tests, find_interior
-from jaxwarp.ir.nodes import Atomic, Kernel, walk
+from jaxwarp.ir.nodes import Atomic, For, Kernel, Load, Store, While, walk
 
 _SIGNATURE = (
     "define void @{symbol}(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end)"
@@ -138,6 +140,9 @@ class _Writer:
         # Partial sums are as wide as the unmasked body.
         keeps_sums = self.frame.sums or self.frame.element_sums
         self.rest_width = width if keeps_sums else min(width, _register_lanes(kernel, machine))
+        self.rest_strides = self.strides
+        if width > 1 and not keeps_sums and not machine.has_gather and _is_taken_apart(kernel, self.strides):
+            self.rest_width, self.rest_strides = 1, find_strides(kernel, 1)
 
     def rectangle(self) -> Rectangle | None:
         """Code for atomics that need not be atomic, if there are any."""
@@ -259,7 +264,7 @@ class _Writer:
         One jump a turn: with two, sums along a row, and what else does next to nothing, took a tenth longer.
         """
         last = self.frame.last_chunk
-        return self.chunk_loop("", self.width, last, lambda column: self.body(outer, column, self.strides, None))
+        return self.chunk_loop("", self.width, last, lambda column: self.body(outer, column, self.strides))
 
     def chunk_loop(self, name: str, width: int, last: str, body: Callable[[str], None]) -> str:
         """The loop over chunks that begin at the column `last` at most; the names of its blocks start with `name`."""
@@ -306,7 +311,7 @@ class _Writer:
         function.line(f"br i1 {is_full}, label %chunk, label %rest")
         function.open("chunk")
         if self.interior is None:
-            self.body(outer, column, self.strides, None)
+            self.body(outer, column, self.strides)
         else:
             self.inside(self.interior, [*outer, column])
         function.line("br label %following")
@@ -335,11 +340,11 @@ class _Writer:
         """The masked body, on the columns up to `end`: one at least, a chunk at most."""
         function = self.function
         if self.rest_width == self.width:
-            self.body(outer, column, self.strides, self.column_mask(column))
+            self.rest_body(outer, column)
             return
         loop = Loop(function, "part")
         at = loop.phi("i64", column)
-        self.body(outer, at, self.strides, self.column_mask(at))
+        self.rest_body(outer, at)
         following = function.inst(f"add i64 {at}, {self.rest_width}")
         is_more = function.inst(f"icmp slt i64 {following}, {end}")
         loop.close([following], _NO_UNROLLING, f"{is_more}, label %parts_done")
@@ -358,9 +363,22 @@ class _Writer:
     def lanes(self, strides: Strides, mask: str | None, width: int | None = None) -> Lanes:
         return Lanes(self.frame, self.streaming, strides, mask, width)
 
-    def body(self, outer: list[str], column: str, strides: Strides, mask: str | None) -> None:
-        width = None if mask is None else self.rest_width
-        Emitter(self.lanes(strides, mask, width), [*outer, column]).block(self.kernel.body)
+    def body(self, outer: list[str], column: str, strides: Strides) -> None:
+        Emitter(self.lanes(strides, None), [*outer, column]).block(self.kernel.body)
+
+    def rest_body(self, outer: list[str], column: str) -> None:
+        mask = None if self.rest_width == 1 else self.column_mask(column)
+        lanes = self.lanes(self.rest_strides, mask, self.rest_width)
+        Emitter(lanes, [*outer, column]).block(self.kernel.body)
+
+
+def _is_taken_apart(kernel: Kernel, strides: Strides) -> bool:
+    """Is most of the work that entries of arrays of vectors are taken apart, and none of it loops or atomics?"""
+    ops = list(walk(kernel.body))
+    if kernel.locals or any(isinstance(op, (Atomic, For, While)) for op in ops):
+        return False
+    apart = sum(price_of(op) for op in ops if isinstance(op, (Load, Store)) and is_component(strides, op))
+    return 5 * apart >= sum(map(price_of, ops))
 
 
 def _register_lanes(kernel: Kernel, machine: Machine) -> int:

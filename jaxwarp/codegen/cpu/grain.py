@@ -70,7 +70,7 @@ class Work:
 
     def __init__(self, extents: Mapping[Param, Sequence[Any]], price: Callable[[Op], float] | None = None):
         self.extents = extents
-        self.price = price or _price
+        self.price = price or price_of
         self.known: dict[Value, int] = {}
 
     def block(self, block: Block) -> float:
@@ -107,7 +107,8 @@ class Work:
         return _GUESSED_TRIPS if isinstance(op, While) else 1
 
 
-def _price(op: Op) -> float:
+def price_of(op: Op) -> float:
+    """What an operation takes, its blocks aside."""
     if isinstance(op, (Const, Tid, Size)):
         return 0
     price = call_price(op) if isinstance(op, Call) else _ATOMIC_PRICE if isinstance(op, Atomic) else 1

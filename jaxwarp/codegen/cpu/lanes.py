@@ -30,6 +30,7 @@ class Lanes:
         width: how many there are: those of the launch function, or fewer.
         one, many: builders of scalar and of vector operations.
         streaming: of stores.
+        loaded: what is known of entries of arrays of vectors; nothing once something may have been stored.
         widened: i64 operands that equal scalars of other types.
         mask: the lanes that are on, or None when all are.
         is_rest: whether this is the body for chunks of which some lanes are off, which runs seldom.
@@ -48,6 +49,7 @@ class Lanes:
         self.one = VectorBuilder(1, function)
         self.many = VectorBuilder(width, function)
         self.widened: dict[str, str] = {}
+        self.loaded: dict[Any, Any] = {}
         self._scalars: dict[Value, str] = {}
         self._vectors: dict[Value, str] = {}
         # Values derived on demand, valid in the region that is open and those in it.
@@ -146,12 +148,18 @@ class Lanes:
         """A region that may be skipped, under its own mask."""
         outer, self.mask = self.mask, mask
         self._added.append([])
+        self.loaded.clear()
         try:
             yield
         finally:
             self.mask = outer
+            self.loaded.clear()
             for key in self._added.pop():
                 del self._derived[key]
+
+    def part(self, width: int) -> VectorBuilder:
+        """The builder of operations on some of the lanes."""
+        return VectorBuilder(width, self.function)
 
     # Masks
 

@@ -7,18 +7,20 @@ Each lane has the arrays that are a thread's own for itself; their lanes are adj
 | the same | scalar | scalar, of the last lane that is on |
 | adjacent | vector | vector |
 | adjacent, backwards | vector, reversed | reversed, vector |
-| one component of adjacent groups | wide vector, shuffled (all lanes on) | all components at once: shuffled, wide |
+| one component of adjacent groups (all lanes on) | vectors, shuffled | all components at once: shuffled, vectors |
 | anything else | gather | scatter, in lane order |
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, memory_type
+from jaxwarp.codegen.cpu.interleaved import interleaved, load_component
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.places import Place, element_pointer, element_pointers, lane_pointers, locate
+from jaxwarp.codegen.cpu.uniformity import Strides
 from jaxwarp.ir.nodes import Load, Param, Store, Value
 from jaxwarp.types import Scalar, bool_
 
@@ -26,9 +28,8 @@ from jaxwarp.types import Scalar, bool_
 # runs seldom calls functions for them. Where there are instructions, those are inlined: names that start so.
 HELPER_PREFIX = "lanes."
 
-# Wide accesses to more components than this cost more in shuffles than gathers do: measured, matrices of 3 by 3 gain a
-# quarter, those of 4 by 4 lose, and take LLVM three times as long.
-MAX_GROUP = 9
+# Components of a group. Beyond, all of them together are too many registers.
+MAX_GROUP = 16
 
 
 def emit_load(lanes: Lanes, op: Load) -> None:
@@ -57,7 +58,7 @@ def _load_vector(lanes: Lanes, place: Place, op: Load) -> str:
         return reverse(lanes, memory_type(place.dtype), load_adjacent(lanes, place, first, mask))
     group = _group(lanes, op.param, op.indices)
     if group is not None and lanes.mask is None:
-        return _load_component(lanes, place, *group)
+        return load_component(lanes, place, *group)
     return _gather(lanes, place)
 
 
@@ -182,14 +183,13 @@ def _group(lanes: Lanes, param: Param, indices: Sequence[Value]) -> tuple[int, i
     return (size, component) if 1 < size <= MAX_GROUP else None
 
 
-def _load_component(lanes: Lanes, place: Place, size: int, component: int) -> str:
-    type_, width = memory_type(place.dtype), lanes.width
-    first = element_pointer(lanes, place, place.constant - component)
-    wide = f"<{size * width} x {type_}>"
-    # The loads of the other components are the same instruction, which LLVM merges.
-    groups = lanes.function.inst(f"load {wide}, ptr {first}, align {place.dtype.bytes}")
-    order = ", ".join(f"i32 {size * lane + component}" for lane in range(width))
-    return lanes.function.inst(f"shufflevector {wide} {groups}, {wide} poison, <{width} x i32> <{order}>")
+def is_component(strides: Strides, op: Load | Store) -> bool:
+    """Whether that is so as far as extents and strides say."""
+    steps = [strides.of[i] for i in op.indices]
+    if steps.count(0) != len(steps) - 1 or 1 not in steps:
+        return False
+    inner = op.param.shape[steps.index(1) + 1 :]
+    return all(inner) and 1 < math.prod(n or 0 for n in inner) <= MAX_GROUP
 
 
 def emit_store(lanes: Lanes, op: Store) -> None:
@@ -317,33 +317,10 @@ def store_group_size(lanes: Lanes, ops: Sequence[Store]) -> int:
 
 
 def emit_store_group(lanes: Lanes, ops: Sequence[Store]) -> None:
-    """Stores all components of adjacent groups: interleaves the vectors and stores them as one."""
+    """Stores all components of adjacent groups."""
     place = locate(lanes, ops[0].param, ops[0].indices)
-    width, size, type_ = lanes.width, len(ops), memory_type(place.dtype)
-    parts, lanes_each = [to_memory(lanes, op.value) for op in ops], width
-    while len(parts) > 1:
-        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
-        parts = [_concatenate(lanes, type_, lanes_each, pair) for pair in pairs]
-        lanes_each *= 2
-    pointer, align = element_pointer(lanes, place), place.dtype.bytes
-    # A vector whose length is no power of two would pass from block to block element by element.
-    pieces = 1 if size & (size - 1) == 0 else size
-    order = [component * width + lane for lane in range(width) for component in range(size)]
-    each = size * width // pieces
-    joined, wide = f"<{lanes_each} x {type_}>", f"<{each} x {type_}>"
-    stored: list[tuple[str, str]] = []
-    for start in range(0, size * width, each):
-        mask = ", ".join(f"i32 {i}" for i in order[start : start + each])
-        mixed = f"shufflevector {joined} {parts[0]}, {joined} poison, <{each} x i32> <{mask}>"
-        stored.append((lanes.function.inst(mixed), element_pointer(lanes, replace(place, pointer=pointer), start)))
-    if not lanes.streaming.store(ops[0].param, wide, stored, each * align):
-        for mixed, at in stored:
+    align = place.dtype.bytes
+    wide, size, pieces = interleaved(lanes, place, [to_memory(lanes, op.value) for op in ops])
+    if not lanes.streaming.store(ops[0].param, wide, pieces, size):
+        for mixed, at in pieces:
             lanes.function.line(f"store {wide} {mixed}, ptr {at}, align {align}")
-
-
-def _concatenate(lanes: Lanes, type_: str, length: int, pair: Sequence[str]) -> str:
-    """Two vectors of `length` after one another; a missing second one is left undefined."""
-    vector = f"<{length} x {type_}>"
-    second = pair[1] if len(pair) == 2 else "poison"
-    order = ", ".join(f"i32 {i}" for i in range(2 * length))
-    return lanes.function.inst(f"shufflevector {vector} {pair[0]}, {vector} {second}, <{2 * length} x i32> <{order}>")

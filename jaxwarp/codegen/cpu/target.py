@@ -16,15 +16,12 @@ from jaxwarp.codegen.cpu.builder import require_width
 from jaxwarp.codegen.cpu.pressure import busy_blocks, register_pressure
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.errors import InternalError, KernelValueError
-from jaxwarp.ir.nodes import Atomic, Call, For, Kernel, Load, Param, Store, While, walk
+from jaxwarp.ir.nodes import Atomic, Call, For, Kernel, Load, Param, While, walk
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
 
 # Operations beyond which a kernel is long.
 _LONG = 200
-
-# Components that are shuffled apart at little cost; operations per access beyond which it does not matter.
-_SMALL_GROUP, _BUSY = 4, 4
 
 # Of the last cache, where nothing is known of it.
 _CACHE_BYTES = 32 << 20
@@ -93,9 +90,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
 
     Four in loops and sums that hold next to nothing, which would wait for the latency of the few operations they have.
     One where two registers a value, or a component of vectors, which are shuffled apart, would not fit the machine's;
-    and for long kernels: they have parallel work enough. One also for those that walk arrays of matrices; half of one
-    if they do little else. Of kernels that keep states of loops in arrays of their own, the innermost loops count, and
-    a few values may be in memory as well.
+    and for long kernels: they have parallel work enough. Of kernels that keep states of loops in arrays of their own,
+    the innermost loops count, and a few values may be in memory as well.
 
     The environment variable JAXWARP_CPU_WIDTH overrides the choice.
     """
@@ -107,10 +103,6 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
             raise KernelValueError(f"{WIDTH_VARIABLE} must be 1, 2, 4, 8, 16, 32 or 64, got {given!r}") from None
     machine = machine or host()
     lanes = machine.vector_bits // 32
-    if any(_components(p) > _SMALL_GROUP for p in kernel.params):
-        accesses = sum(isinstance(op, (Load, Store)) for op in walk(kernel.body))
-        calls = sum(isinstance(op, Call) for op in walk(kernel.body))
-        return lanes if calls > _BUSY * accesses else lanes // 2
     strides = find_strides(kernel, lanes)
     results = [op.result for block in busy_blocks(kernel) for op in walk(block) if isinstance(op, (Call, Load))]
     # One scalar serves all lanes of a uniform value.
