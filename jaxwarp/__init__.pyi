@@ -18,19 +18,45 @@ from jaxwarp.ffi import export_checks as export_checks
 from jaxwarp.ffi import jax_callable as jax_callable
 from jaxwarp.ffi import jax_kernel as jax_kernel
 from jaxwarp.ffi import register_ffi_callback as register_ffi_callback
-from jaxwarp.ffi.program import clone as clone
-from jaxwarp.ffi.program import copy as copy
-from jaxwarp.ffi.program import empty as empty
-from jaxwarp.ffi.program import empty_like as empty_like
-from jaxwarp.ffi.program import full as full
-from jaxwarp.ffi.program import full_like as full_like
+from jaxwarp.ffi.arrays import clone as clone
+from jaxwarp.ffi.arrays import copy as copy
+from jaxwarp.ffi.arrays import empty as empty
+from jaxwarp.ffi.arrays import empty_like as empty_like
+from jaxwarp.ffi.arrays import full as full
+from jaxwarp.ffi.arrays import full_like as full_like
+from jaxwarp.ffi.arrays import ones as ones
+from jaxwarp.ffi.arrays import ones_like as ones_like
+from jaxwarp.ffi.arrays import zeros as zeros
+from jaxwarp.ffi.arrays import zeros_like as zeros_like
+from jaxwarp.ffi.devices import Device as Device
+from jaxwarp.ffi.devices import ScopedDevice as ScopedDevice
+from jaxwarp.ffi.devices import device_from_jax as device_from_jax
+from jaxwarp.ffi.devices import device_to_jax as device_to_jax
+from jaxwarp.ffi.devices import get_cuda_device as get_cuda_device
+from jaxwarp.ffi.devices import get_cuda_device_count as get_cuda_device_count
+from jaxwarp.ffi.devices import get_cuda_devices as get_cuda_devices
+from jaxwarp.ffi.devices import get_device as get_device
+from jaxwarp.ffi.devices import get_devices as get_devices
+from jaxwarp.ffi.devices import get_preferred_device as get_preferred_device
+from jaxwarp.ffi.devices import is_cpu_available as is_cpu_available
+from jaxwarp.ffi.devices import is_cuda_available as is_cuda_available
+from jaxwarp.ffi.devices import is_device_available as is_device_available
+from jaxwarp.ffi.devices import set_device as set_device
+from jaxwarp.ffi.devices import synchronize as synchronize
+from jaxwarp.ffi.devices import synchronize_device as synchronize_device
+from jaxwarp.ffi.devices import synchronize_stream as synchronize_stream
+from jaxwarp.ffi.interop import dtype_from_jax as dtype_from_jax
+from jaxwarp.ffi.interop import dtype_from_numpy as dtype_from_numpy
+from jaxwarp.ffi.interop import dtype_to_jax as dtype_to_jax
+from jaxwarp.ffi.interop import dtype_to_numpy as dtype_to_numpy
+from jaxwarp.ffi.interop import from_dlpack as from_dlpack
+from jaxwarp.ffi.interop import from_jax as from_jax
+from jaxwarp.ffi.interop import from_numpy as from_numpy
+from jaxwarp.ffi.interop import to_dlpack as to_dlpack
+from jaxwarp.ffi.interop import to_jax as to_jax
 from jaxwarp.ffi.program import launch as launch
-from jaxwarp.ffi.program import zeros as zeros
-from jaxwarp.ffi.program import zeros_like as zeros_like
-from jaxwarp.ffi.streams import Device as Device
 from jaxwarp.ffi.streams import ScopedStream as ScopedStream
 from jaxwarp.ffi.streams import Stream as Stream
-from jaxwarp.ffi.streams import device_from_jax as device_from_jax
 from jaxwarp.frontend.adjoints import adjoint as adjoint
 from jaxwarp.frontend.functions import Func as Func
 from jaxwarp.kernel import Kernel as Kernel
@@ -65,9 +91,13 @@ class _Value:
     def __invert__(self) -> Any: ...
 
 class array(Generic[_T]):
-    """An array argument of a kernel: `array[float]`, `array(dtype=vec3, ndim=2)`."""
+    """An array argument of a kernel: `array[float]`, `array(dtype=vec3, ndim=2)`; outside of kernels, of data:
+    `array([1.0, 2.0], dtype=float)`."""
 
-    def __init__(self, data: Any = ..., dtype: Any = ..., ndim: Any = ...) -> None: ...
+    def __init__(self, data: Any = ..., dtype: Any = ..., shape: Any = ..., **options: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+    def __array__(self, dtype: Any = ..., copy: Any = ...) -> Any: ...
     shape: Any
     ndim: Any
     dtype: Any

@@ -16,6 +16,7 @@ PAGES = [
     "docs/derivatives.md",
     "docs/jax_callable.md",
     "docs/callbacks.md",
+    "docs/arrays.md",
     "docs/sharding.md",
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

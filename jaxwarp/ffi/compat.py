@@ -41,6 +41,11 @@ def trace_state() -> Any:
     return _core.get_opaque_trace_state()
 
 
+def is_tracing() -> bool:
+    """Whether JAX traces a function here."""
+    return not _core.trace_state_clean()
+
+
 class LaunchEffect(_effects.Effect):
     """What makes JAX keep a launch whose results nobody uses. Launches with it have no order among themselves."""
 

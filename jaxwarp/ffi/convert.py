@@ -45,6 +45,17 @@ def as_element(value: Any, dtype: np.dtype, components: tuple[int, ...], where: 
     return np.broadcast_to(_cast(given, dtype, where), components)
 
 
+def cast_values(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
+    """An array converted to a type that somebody asks for.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is none of numbers, or has numbers that do not exist in `dtype`.
+    """
+    if _kind(values.dtype) in ("other", "complex"):
+        raise KernelTypeError(f"{where}: expected an array of numbers, got one of {values.dtype}")
+    return values if values.dtype == dtype else _cast(values, dtype, where)
+
+
 def _cast(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
     if _kind(dtype) == "int" and _kind(values.dtype) in ("int", "float"):
         info = np.iinfo(dtype)

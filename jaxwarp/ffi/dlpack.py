@@ -1,4 +1,4 @@
-"""DLPack capsules for arrays in XLA's memory. Layouts: dlpack.h, versions 0.8 and 1.0.
+"""DLPack capsules, made and taken. Layouts: dlpack.h, versions 0.8 and 1.0.
 
 NumPy's own capsules will not do: they know no bfloat16 and no GPU.
 """
@@ -6,10 +6,17 @@ NumPy's own capsules will not do: they know no bfloat16 and no GPU.
 from __future__ import annotations
 
 import ctypes
+import functools
 from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any
 
-from jaxwarp.ffi.region import Region, array_region
+import jax.numpy as jnp
+import numpy as np
+
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi import compat
+from jaxwarp.ffi.region import Region, array_region, dense_region
+from jaxwarp.types import SCALARS
 
 CPU, CUDA = 1, 2
 _READ_ONLY, _COPIED = 1, 2
@@ -81,8 +88,12 @@ _new: Any = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, ctypes.c_char_p, c_voi
 )
 
 
-def make_capsule(array: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
-    """What `__dlpack__` of an array of a call returns; the arguments are those of the protocol.
+def make_capsule(
+    array: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool | None, never_writes: bool = False
+) -> Any:
+    """What `__dlpack__` of an array returns; the arguments are those of the protocol.
+
+    `never_writes`: who asks leaves memory that is read-only as it is, though the version it speaks cannot say so.
 
     Raises:
         BufferError: what is asked for cannot be had.
@@ -101,7 +112,7 @@ def make_capsule(array: Any, stream: Any, max_version: Any, dl_device: Any, copy
         scope.hand_over(stream)
     kind: Any = Versioned if max_version is not None and max_version[0] >= 1 else Managed
     is_writable = array.is_writable or bool(copy)
-    if not is_writable and kind is Managed:
+    if not is_writable and kind is Managed and not never_writes:
         raise BufferError(f"{array.label}: is read-only, which this version of DLPack cannot say; copy it")
     tensor, memory = _describe(array.label, region, device), scope.lease(array.label, region)
     flags = (0 if is_writable else _READ_ONLY) | (_COPIED if copy else 0)
@@ -126,3 +137,106 @@ def _capsule(kind: Any, tensor: Tensor, flags: int, memory: Any) -> Any:
     address = ctypes.addressof(managed)
     _alive[address] = managed, tensor, memory
     return _new(address, _NAMES[kind], ctypes.cast(_destroy, c_void_p))
+
+
+# Taking what others have made.
+
+_USED: dict[type, bytes] = {Managed: b"used_dltensor", Versioned: b"used_dltensor_versioned"}
+_holds: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_open: Any = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_rename: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_SetName", ctypes.pythonapi)
+)
+_DTYPES_BY_CODE = {0: "int", 1: "uint", 2: "float", 6: "bool"}
+
+
+class _Taken:
+    """Memory that a capsule brought: given back when nobody uses it any more."""
+
+    def __init__(self, address: int, kind: Any):
+        self._managed = kind.from_address(address)
+        self._address = address
+
+    def __del__(self) -> None:
+        deleter = self._managed.deleter
+        if deleter:
+            CFUNCTYPE(None, c_void_p)(deleter)(self._address)
+
+
+def import_tensor(source: Any) -> tuple[Region, bool]:
+    """The memory of an array with `__dlpack__`, or of a capsule, and whether it may be written.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is no memory of the host, or of a type that kernels do not have.
+        BufferError: the array does not give it.
+    """
+    capsule = source
+    if hasattr(source, "__dlpack__"):
+        _require_host(int(source.__dlpack_device__()[0]))
+        try:
+            capsule = source.__dlpack__(max_version=(1, 0))
+        except TypeError:  # from before version 1 of the protocol
+            capsule = source.__dlpack__()
+    if type(capsule).__name__ != "PyCapsule":
+        raise KernelTypeError(
+            f"from_dlpack: expected an array with __dlpack__, or a capsule, got {type(source).__name__}"
+        )
+    for kind, name in _NAMES.items():
+        if _holds(capsule, name):
+            return _take(capsule, kind)
+    if any(_holds(capsule, name) for name in _USED.values()):
+        raise KernelValueError("from_dlpack: the capsule has been used already", hint="ask for a new one")
+    raise KernelTypeError("from_dlpack: expected a capsule of DLPack")
+
+
+def _take(capsule: Any, kind: Any) -> tuple[Region, bool]:
+    address = _open(capsule, _NAMES[kind])
+    managed = kind.from_address(address)
+    tensor = managed.tensor
+    if kind is Versioned and managed.major > 1:
+        raise KernelValueError(f"from_dlpack: version {managed.major} of DLPack is not known")
+    _require_host(tensor.device_type)
+    dtype = _dtype_of(tensor)
+    is_from_jax = compat.has_started() and managed.deleter == _deleter_of_jax()
+    if _rename(capsule, _USED[kind]):
+        raise KernelValueError("from_dlpack: the capsule cannot be taken")
+    owner = _Taken(address, kind)
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    start = (tensor.data or 0) + tensor.byte_offset
+    region = dense_region(start, dtype, shape, owner)
+    if tensor.strides:
+        strides = tuple(tensor.strides[axis] * dtype.itemsize for axis in range(tensor.ndim))
+        region = Region(start, dtype, shape, strides, owner)
+    is_read_only = is_from_jax or (kind is Versioned and bool(managed.flags & _READ_ONLY))
+    return region, not is_read_only
+
+
+def _require_host(device_type: int) -> None:
+    if device_type != CPU:
+        raise KernelValueError(
+            f"from_dlpack: arrays outside of JAX are in the memory of the host, this one is on DLPack device type"
+            f" {device_type}",
+            hint="copy it to the host first",
+        )
+
+
+def _dtype_of(tensor: Tensor) -> np.dtype:
+    name = f"{_DTYPES_BY_CODE.get(tensor.code, '')}{tensor.bits}"
+    name = {"bool8": "bool"}.get(name, "bfloat16" if tensor.code == _CODES_BY_NAME["bfloat16"] else name)
+    found = next((s.numpy for s in SCALARS if s.name == name and s.numpy.itemsize * 8 == tensor.bits), None)
+    if found is None or tensor.lanes != 1:
+        raise KernelTypeError(
+            f"from_dlpack: expected elements of a type of the kernel language, got type code {tensor.code} of"
+            f" {tensor.bits} bits, {tensor.lanes} lanes"
+        )
+    return found
+
+
+@functools.cache
+def _deleter_of_jax() -> int | None:
+    """What ends capsules that JAX makes, by which they are known: before version 1 they cannot say "read-only"."""
+    capsule = jnp.zeros(1, jnp.float32).__dlpack__()
+    kind = next(kind for kind, name in _NAMES.items() if _holds(capsule, name))
+    return kind.from_address(_open(capsule, _NAMES[kind])).deleter

@@ -14,6 +14,7 @@ from jaxwarp.ffi.arguments import Argument, Given, describe, make_converter, res
 from jaxwarp.ffi.call import require_block
 from jaxwarp.ffi.convert import as_element
 from jaxwarp.ffi.dims import normalize_dims
+from jaxwarp.ffi.host import HOST, HostArray
 from jaxwarp.ffi.launch import INPUT, fit_grid, intern_kernel
 from jaxwarp.ffi.memory import LiveArray, MemoryArray
 from jaxwarp.ffi.region import Region
@@ -27,15 +28,19 @@ class _Given:
     """An argument of a launch: where it is, if it is an array of this call's memory, else a value of the host."""
 
     def __init__(self, scope: Scope, value: Any):
+        if isinstance(value, HostArray) and scope.platform != "cpu":
+            value = value.numpy()
         self.array = value if isinstance(value, MemoryArray) else None
         self.region: Region | None = None
         self.is_writable = False
+        self.value = value
         if isinstance(value, MemoryArray):
             value.require_scope(scope)
             self.region, self.is_writable = value.region, value.is_writable
         elif (found := scope.find(value)) is not None:
             self.region, self.is_writable = found
-        self.value = np.asarray(value) if isinstance(value, jax.Array) else value
+        elif isinstance(value, jax.Array):
+            self.value = np.asarray(value)
 
     def describe(self) -> Given:
         """As `describe`, but 64-bit data are that: they do not go through JAX."""
@@ -46,37 +51,62 @@ class _Given:
         return describe(self.value)
 
 
+class Checked(NamedTuple):
+    """A launch whose arguments fit."""
+
+    plan: Plan
+    values: Sequence[_Given]
+    described: tuple[Given, ...]
+    options: dict[str, Any]
+
+
 def launch_now(scope: Scope, kernel: Any, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:
     """Runs a kernel on arrays of the call, arrays of other libraries in the same memory, and numbers.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
+    run_checked(scope, check(scope, kernel, dim, given, block_dim))
+
+
+def check(scope: Scope, kernel: Any, dim: Any, given: Sequence[Any], block_dim: int | None) -> Checked:
+    """All checks of a launch.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+    """
     values = [_Given(scope, g) for g in given]
     extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
-    plan = _plan(kernel, tuple(v.describe() for v in values), extents)
+    described = tuple(v.describe() for v in values)
+    plan = _plan(kernel, described, extents)
     _require_writable(scope, plan, values)
     block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
+    return Checked(plan, values, described, {"fma": kernel.options.get("fma", True), "block": block})
+
+
+def run_checked(scope: Scope, checked: Checked) -> None:
+    """The launch itself."""
+    plan = checked.plan
     if 0 in plan.grid:
         return
     operands: list[Any] = []
     staged: list[tuple[Region, Region]] = []
-    for index, (value, convert) in enumerate(zip(values, plan.converters, strict=True)):
+    for index, (value, convert) in enumerate(zip(checked.values, plan.converters, strict=True)):
         region = value.region
         if region is None:
             operands.append(_host_operand(scope, plan.arguments[index], value.value, convert))
-        elif region.is_dense:
+        elif region.is_dense and not region.address % region.dtype.alignment:
             operands.append(region)
         else:  # kernels take dense arrays
             operands.append(scope.make(region.dtype, region.shape))
-            scope.copy(operands[-1], region)
+            scope.move(operands[-1], region)
             staged += [(region, operands[-1])] if index in plan.written else []
-    scope.launch(plan.kernel, plan.grid, operands, {"fma": kernel.options.get("fma", True), "block": block})
+    scope.launch(plan.kernel, plan.grid, operands, checked.options)
     for region, temporary in staged:
-        scope.copy(region, temporary)
+        scope.move(region, temporary)
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """What every launch with one signature does. `written`: the place in the source where each is written first."""
 
     kernel: Kernel
@@ -87,7 +117,7 @@ class _Plan(NamedTuple):
 
 
 @functools.lru_cache(maxsize=512)
-def _plan(kernel: Any, described: tuple[Given, ...], extents: tuple[int, ...]) -> _Plan:
+def _plan(kernel: Any, described: tuple[Given, ...], extents: tuple[int, ...]) -> Plan:
     arguments = tuple(Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments)
     elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
     converters = tuple(make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True))
@@ -95,7 +125,7 @@ def _plan(kernel: Any, described: tuple[Given, ...], extents: tuple[int, ...]) -
     ir, grid = fit_grid(kernel.specialize(types), extents)
     effects = analyze(ir)
     written = {i: effects[param].first_write for i, param in enumerate(ir.params) if effects[param].modifies}
-    return _Plan(intern_kernel(ir), grid, arguments, converters, written)
+    return Plan(intern_kernel(ir), grid, arguments, converters, written)
 
 
 def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) -> Any:
@@ -108,26 +138,39 @@ def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) ->
     return region
 
 
-def _require_writable(scope: Scope, plan: _Plan, values: Sequence[_Given]) -> None:
+def _require_writable(scope: Scope, plan: Plan, values: Sequence[_Given]) -> None:
     """What the kernel writes must be memory that may be written, and no other argument may overlap it."""
     arguments = plan.arguments
     for i, line in plan.written.items():
         where, region = f"{arguments[i].where} is written by the kernel", values[i].region
         if region is None:
-            kind = type(values[i].value).__name__
-            raise KernelTypeError(f"{where}: expected an array in the memory of the call, got {kind}", line)
+            kind, memory = type(values[i].value).__name__, "of the host" if scope is HOST else "of the call"
+            raise KernelTypeError(f"{where}: expected an array in the memory {memory}, got {kind}", line)
         array = values[i].array
         scope.require_untraced(arguments[i].where if array is None else array.label, "written by the kernel")
         if not values[i].is_writable:
-            if isinstance(array, LiveArray):
+            if isinstance(array, LiveArray) and not isinstance(array, HostArray):
                 array.require_writable(f"written by kernel {arguments[i].kernel}")
-            what = "a read-only array" if array is None else f"{array.label}, an input of the callback"
-            raise KernelTypeError(f"{where}, but it is {what}", line, hint="write to an output, or to a copy")
+            raise _read_only(where, line, array, values[i].value)
         for j, other in enumerate(values):
             if i != j and other.region is not None and region.overlaps(other.region):
                 raise KernelTypeError(
                     f"{where}, and shares memory with argument '{arguments[j].name}'", line, hint="pass a copy as one"
                 )
+
+
+def _read_only(where: str, line: Any, array: MemoryArray | None, value: Any) -> KernelTypeError:
+    """What to say of an argument that a kernel writes and may not."""
+    hint = "write to an output, or to a copy"
+    match array:
+        case HostArray():
+            what = "the memory of a JAX array, which never changes" if array.jax_value is not None else "read-only"
+            hint = "pass jaxwarp.clone(array), which is a copy"
+        case None:
+            what = "a JAX array, which never changes" if isinstance(value, jax.Array) else "a read-only array"
+        case _:
+            what = f"{array.label}, an input of the callback"
+    return KernelTypeError(f"{where}, but it is {what}", line, hint=hint)
 
 
 def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> LiveArray:
@@ -139,7 +182,14 @@ def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> Liv
     region = scope.make(scalar.numpy, (*extents, *components))
     if pattern.tobytes().strip(b"\0"):
         scope.fill(region, pattern)
-    return LiveArray(scope, name, Array(element, len(extents)), region, is_writable=True)
+    return _array(scope, name, Array(element, len(extents)), region)
+
+
+def _array(scope: Scope, name: str, type_: Array, region: Region) -> LiveArray:
+    """A new array in the memory of a scope."""
+    if scope is HOST:
+        return HostArray(name, type_, region, is_writable=True)
+    return LiveArray(scope, name, type_, region, is_writable=True)
 
 
 def type_of(array: Any, where: str) -> tuple[tuple[int, ...], Any]:
@@ -159,6 +209,9 @@ def type_of(array: Any, where: str) -> tuple[tuple[int, ...], Any]:
 def copy_now(scope: Scope, dest: Any, src: Any, offsets: tuple[int, int], count: int) -> None:
     """Copies elements of `src` to `dest`: all of them, or `count` from offsets into arrays with one axis."""
     target = _as_memory(scope, dest)
+    if scope is HOST:
+        _copy_in_order(target, src, offsets, count)
+        return
     if not (any(offsets) or count):
         target.assign(src)
         return
@@ -172,13 +225,51 @@ def copy_now(scope: Scope, dest: Any, src: Any, offsets: tuple[int, int], count:
     target[at : at + count].assign(source[start : start + count])
 
 
-def _as_memory(scope: Scope, value: Any) -> MemoryArray:
+def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], count: int) -> None:
+    """As Warp copies: elements of contiguous arrays in their order in memory, whatever the shapes; without offsets and
+    count all of `src`, to a target that may be larger."""
+    target.require_writable("written")
+    if not (isinstance(src, MemoryArray) or any(offsets) or count):
+        target.assign(src)
+        return
+    source = src if isinstance(src, MemoryArray) else _as_memory(HOST, src, "from")
+    if source.dtype != target.dtype:
+        raise KernelTypeError(f"copy: expected a source of {target.dtype}, as the destination is, got {source.dtype}")
+    at, start = (_count("offset", n) for n in offsets)
+    number = _count("count", count) or (source.size if not any(offsets) else source.size - start)
+    if start + number > source.size or at + number > target.size:
+        raise KernelTypeError(f"copy: {number} elements from {start} of {source.size} do not fit {at} of {target.size}")
+    is_whole = not any(offsets) and not count and source.shape == target.shape
+    if is_whole or not number:
+        target.assign(source) if number else None
+    elif target.ndim == source.ndim == 1:
+        target[at : at + number].assign(source[start : start + number])
+    elif isinstance(target, HostArray) and isinstance(source, HostArray):
+        if not (target.is_contiguous and source.is_contiguous):
+            raise KernelTypeError(
+                f"copy: arrays of shapes {source.shape} and {target.shape} with gaps between their elements can only be"
+                " copied whole, to the same shape"
+            )
+        target.flatten()[at : at + number].assign(source.flatten()[start : start + number])
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
+        raise KernelTypeError(f"copy: {name}: expected an integer from 0, got {value!r}")
+    return int(value)
+
+
+def _as_memory(scope: Scope, value: Any, direction: str = "to") -> MemoryArray:
     if isinstance(value, MemoryArray):
         return value
     found = scope.find(value)
     if found is None:
-        raise KernelTypeError(f"copy: expected an array of the call to copy to, got {type(value).__name__}")
+        whose = "an array" if scope is HOST else "an array of the call"
+        raise KernelTypeError(f"copy: expected {whose} to copy {direction}, got {type(value).__name__}")
     region, is_writable = found
+    if scope is HOST:
+        element = type_of(region, "copy")[1]
+        return HostArray("copy", Array(element, len(region.shape)), region, is_writable)
     return MemoryArray(scope, "the array copied to", region, is_writable)
 
 
@@ -188,6 +279,6 @@ def clone_now(scope: Scope, src: Any) -> LiveArray:
     name = f"clone of {src.name}" if isinstance(src, MemoryArray) else "clone"
     components = element_shape(element)
     region = scope.make(element_scalar(element).numpy, (*shape, *components))
-    made = LiveArray(scope, name, Array(element, len(shape)), region, is_writable=True)
+    made = _array(scope, name, Array(element, len(shape)), region)
     made.assign(src)
     return made

@@ -13,10 +13,9 @@ from functools import wraps
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxwarp.errors import KernelError, KernelTypeError, Loc
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, Loc
 from jaxwarp.ffi.arguments import (
     Argument,
     Given,
@@ -26,17 +25,18 @@ from jaxwarp.ffi.arguments import (
     require_enabled,
     resolve_element,
 )
+from jaxwarp.ffi.devices import require_cpu
 from jaxwarp.ffi.dims import normalize_dims
 from jaxwarp.ffi.guard import in_callback
 from jaxwarp.ffi.handles import ArrayHandle, filled
-from jaxwarp.ffi.immediate import clone_now, copy_now, launch_now, make_now, type_of
+from jaxwarp.ffi.host import HOST, HostArray
+from jaxwarp.ffi.immediate import launch_now
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, fit_grid, intern_kernel
 from jaxwarp.ffi.primitive import bind_launch
+from jaxwarp.ffi.quick import launch_outside
 from jaxwarp.ffi.scope import Scope
-from jaxwarp.frontend.local_arrays import ZEROS
-from jaxwarp.frontend.values import PYTHON_OBJECTS
 from jaxwarp.passes.effects import analyze
-from jaxwarp.types import Array, as_dtype, element_shape, float32
+from jaxwarp.types import Array
 
 _NOT_THE_USERS = tuple(os.path.dirname(f) + os.sep for f in (os.path.dirname(__file__), jax.__file__))
 
@@ -128,9 +128,12 @@ def executing(scope: Scope) -> Iterator[None]:
         _current.reset(token)
 
 
-def _scope() -> Scope | None:
-    """The call whose function is running on real memory, if one is."""
+def scope_now() -> Scope | None:
+    """Where things happen at once: the call whose function is running on real memory, or the process, outside of all
+    calls. None: in a function of a `jax_callable` that is traced."""
     current = _current.get()
+    if current is None:
+        return HOST
     return current if isinstance(current, Scope) else None
 
 
@@ -140,23 +143,17 @@ def require_scope(name: str) -> Scope:
     Raises:
         KernelTypeError: none is.
     """
-    scope = _scope()
-    if scope is None:
+    scope = _current.get()
+    if not isinstance(scope, Scope):
         raise KernelTypeError(f"{name} works inside a callback, or a function under jax_callable with GraphMode.NONE")
     return scope
 
 
-def _in_program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Only inside a `jax_callable` or a callback; an error gets the line there that called."""
+def located_call(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An error gets the user's line that called."""
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        if _current.get() is None:
-            raise KernelTypeError(
-                f"{function.__name__}() works inside a function under jax_callable",
-                hint="arrays of jaxwarp are JAX arrays: make them with jax.numpy, and launch a kernel with"
-                " jax_kernel(kernel)(...)",
-            )
         try:
             return function(*args, **kwargs)
         except KernelError as error:
@@ -183,45 +180,71 @@ def _append(loc: Loc, last: Loc) -> Loc:
     return dataclasses.replace(loc, inlined_at=outer)
 
 
-@_in_program
-def launch(
+@located_call
+def launch(  # noqa: PLR0913 - the signature users know from Warp
     kernel: Any,
     dim: Any,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
-    *,
+    adj_inputs: Sequence[Any] = (),
+    adj_outputs: Sequence[Any] = (),
     device: Any = None,
     stream: Any = None,
+    adjoint: bool = False,
+    record_tape: bool = True,
+    record_cmd: bool = False,
+    max_blocks: int = 0,
     block_dim: int | None = None,
 ) -> None:
-    """Launches a kernel on arrays of the program; those that it writes stand for their new contents afterwards.
+    """Launches a kernel.
 
-    In a callback, and under `GraphMode.NONE`, the kernel runs at once; NumPy arrays are arguments there, too.
+    Outside of JAX, in a callback, and under `GraphMode.NONE` it runs at once, on arrays of jaxwarp and NumPy, in place.
+    In a traced function of a `jax_callable`, the arrays it writes stand for their new contents afterwards.
 
     Args:
         kernel: made by `@kernel`.
         dim: threads along each axis: an integer, or a tuple or list.
-        inputs: the kernel's first arguments: arrays of the program, JAX values, Python numbers.
+        inputs: the kernel's first arguments: arrays, Python numbers; of the program, in a `jax_callable`.
         outputs: its other arguments. Which arguments a kernel writes is found in the kernel, not here.
-        device: accepted, no effect: JAX places the program.
+        adj_inputs: with `adjoint`, outside of JAX: arrays to which the derivatives by the inputs are added, or None.
+        adj_outputs: with `adjoint`: the derivatives by the outputs.
+        device: outside of JAX, the device, "cpu"; elsewhere accepted, no effect: JAX places the program.
         stream: accepted, no effect.
+        adjoint: run the adjoint of the kernel, not the kernel.
+        record_tape: whether an active `Tape` records the launch.
+        record_cmd: not there: must be False.
+        max_blocks: accepted, no effect.
         block_dim: CUDA threads per block.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+        DifferentiationError: with `adjoint`, the derivative cannot be had.
     """
-    del device, stream
+    del stream, max_blocks, record_tape
     if not hasattr(kernel, "specialize"):
         raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
+    if record_cmd:
+        raise KernelValueError("launch: record_cmd is not there", hint="call launch again: what it needs is kept")
     given = [*_as_list(inputs), *_as_list(outputs)]
-    arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
-    if len(given) != len(arguments):
-        listed = ", ".join(a.name for a in arguments)
-        raise KernelTypeError(f"kernel {kernel.name}: expected {len(arguments)} arguments ({listed}), got {len(given)}")
-    program = _current.get()
-    if not isinstance(program, Program):
-        launch_now(require_scope("launch"), kernel, dim, given, block_dim)
+    if len(given) != len(kernel.arguments):
+        count, listed = len(kernel.arguments), ", ".join(a.name for a in kernel.arguments)
+        raise KernelTypeError(f"kernel {kernel.name}: expected {count} arguments ({listed}), got {len(given)}")
+    scope = scope_now()
+    if adjoint or adj_inputs or adj_outputs:
+        _require_host("launch with adjoint")
+        if adjoint:
+            raise KernelValueError("launch: adjoint is not there yet")
+            return
+    if scope is not None:
+        if scope is HOST:
+            require_cpu(device, "launch")
+            launch_outside(kernel, dim, given, block_dim)
+        else:
+            launch_now(scope, kernel, dim, given, block_dim)
         return
+    program = program_now()
+    arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
+    _refuse_host_arrays(arguments, given)
     values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
     described = [v.describe() if isinstance(v, ArrayHandle) else describe(v) for v in values]
     elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
@@ -243,6 +266,20 @@ def launch(
         intern_kernel(ir), grid, tuple(roles), shapes, program.vmap_method, block, fma, program.has_side_effect
     )
     program.launch(made, operands, [g for g, role in zip(given, roles, strict=True) if role != INPUT])
+
+
+def _require_host(what: str) -> None:
+    if scope_now() is not HOST:
+        raise KernelTypeError(f"{what} is for arrays outside of JAX", hint="use jax.grad, or jax.vjp, of the program")
+
+
+def _refuse_host_arrays(arguments: Sequence[Argument], given: Sequence[Any]) -> None:
+    for argument, value in zip(arguments, given, strict=True):
+        if isinstance(value, HostArray):
+            raise KernelTypeError(
+                f"{argument.where} is an array outside of JAX, and the function is traced: it would be read once",
+                hint="pass it to the jax_callable as an argument: jaxwarp.to_jax(array)",
+            )
 
 
 def _as_list(values: Any) -> list[Any]:
@@ -281,95 +318,8 @@ def _roles(
     return roles
 
 
-def _made(name: str, shape: Any, dtype: Any, value: Any) -> Any:
-    scope = _scope()
-    if scope is not None:
-        return make_now(scope, name, shape, dtype, value)
-    element = as_dtype(dtype)
-    extents = normalize_dims(shape, f"{name}: shape")
-    return _program().filled(name, Array(element, len(extents)), (*extents, *element_shape(element)), value)
-
-
-def _program() -> Program:
-    """The program that is being traced; `_in_program` has seen to it that there is one."""
+def program_now() -> Program:
+    """The program that is being traced; `scope_now` has said that there is one."""
     program = _current.get()
     assert isinstance(program, Program)
     return program
-
-
-def _like(src: Any, name: str) -> tuple[Any, Any]:
-    return (src.shape, src.dtype) if _scope() is None else type_of(src, name)
-
-
-@_in_program
-def zeros(shape: Any, dtype: Any = float32, **_: Any) -> Any:
-    """A new array of zeros. `shape` does not have the component axes of vectors and matrices."""
-    return _made("zeros", shape, dtype, 0)
-
-
-# In a kernel, an array of the thread's own.
-PYTHON_OBJECTS[zeros] = ZEROS
-
-
-@_in_program
-def empty(shape: Any, dtype: Any = float32, **_: Any) -> Any:
-    """A new array. It holds zeros: nothing is ever uninitialised."""
-    return _made("empty", shape, dtype, 0)
-
-
-@_in_program
-def full(shape: Any, value: Any, dtype: Any = float32, **_: Any) -> Any:
-    """A new array of one value."""
-    return _made("full", shape, dtype, value)
-
-
-@_in_program
-def zeros_like(src: Any, **_: Any) -> Any:
-    """A new array of zeros with the shape and type of another one."""
-    return _made("zeros_like", *_like(src, "zeros_like"), 0)
-
-
-@_in_program
-def empty_like(src: Any, **_: Any) -> Any:
-    """A new array with the shape and type of another one. It holds zeros."""
-    return _made("empty_like", *_like(src, "empty_like"), 0)
-
-
-@_in_program
-def full_like(src: Any, value: Any, **_: Any) -> Any:
-    """A new array of one value, with the shape and type of another one."""
-    return _made("full_like", *_like(src, "full_like"), value)
-
-
-@_in_program
-def clone(src: Any, **_: Any) -> Any:
-    """A new array with the contents of another one."""
-    scope = _scope()
-    if scope is not None:
-        return clone_now(scope, src)
-    return _program().clone(src)
-
-
-@_in_program
-def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, **_: Any) -> None:
-    """Copies elements of `src` to `dest`: all of them, or `count` from offsets into arrays with one axis."""
-    scope = _scope()
-    if scope is not None:
-        copy_now(scope, dest, src, (dest_offset, src_offset), count)
-        return
-    if not (dest_offset or src_offset or count):
-        dest.assign(src)
-        return
-    source = src if isinstance(src, ArrayHandle) else jnp.asarray(src)
-    count = count or int(source.shape[0]) - src_offset
-    if dest.ndim != 1:
-        raise KernelTypeError(f"copy: offsets need an array with 1 axis, '{dest.name}' has {dest.ndim}")
-    if (
-        min(dest_offset, src_offset, count) < 0
-        or src_offset + count > source.shape[0]
-        or dest_offset + count > len(dest)
-    ):
-        raise KernelTypeError(
-            f"copy: {count} elements from {src_offset} of {source.shape[0]} do not fit {dest_offset} of {len(dest)}"
-        )
-    dest[dest_offset : dest_offset + count].assign(source[src_offset : src_offset + count])

@@ -101,6 +101,10 @@ class Scope:
         """Copies between regions of one shape and dtype, which may overlap: NumPy sees to that."""
         _look(target)[...] = _look(source)
 
+    def move(self, target: Region, source: Region) -> None:
+        """A copy that is part of something else, a launch, say."""
+        self.copy(target, source)
+
     def write(self, target: Region, values: np.ndarray) -> None:
         """Copies an array of the host to a region of its shape and dtype."""
         self.copy(target, array_region(values))
@@ -115,7 +119,7 @@ class Scope:
         """Runs a kernel. Operands are dense regions, and NumPy values for what is passed by value."""
         from jaxwarp.codegen.cpu import launch  # LLVM is slow to import
 
-        made, code = _code(kernel, options["fma"])
+        made, code = cpu_code(kernel, options["fma"])
         launch(code, made, grid, [_look(o) if isinstance(o, Region) else np.asarray(o) for o in operands])
 
 
@@ -131,7 +135,8 @@ def _look(region: Region) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=256)
-def _code(kernel: Kernel, fma: bool) -> tuple[Kernel, Any]:
+def cpu_code(kernel: Kernel, fma: bool) -> tuple[Kernel, Any]:
+    """The prepared kernel and its code, for launches outside of programs."""
     from jaxwarp.codegen.cpu import compile_cpu
 
     made = prepared(kernel, fma)

@@ -4,49 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.device import CudaScope
+from jaxwarp.ffi.devices import Device
 from jaxwarp.ffi.program import require_scope
-
-
-@dataclass(frozen=True)
-class Device:
-    """A device: "cpu", or "cuda:0" and so on."""
-
-    alias: str
-
-    @property
-    def is_cuda(self) -> bool:
-        return self.alias != "cpu"
-
-    @property
-    def is_cpu(self) -> bool:
-        return self.alias == "cpu"
-
-    @property
-    def ordinal(self) -> int:
-        """The number of a CUDA device in this process; -1 for the CPU."""
-        return int(self.alias.removeprefix("cuda:")) if self.is_cuda else -1
-
-    def __str__(self) -> str:
-        return self.alias
-
-
-def device_from_jax(jax_device: Any) -> Device:
-    """The device that a device of JAX's is.
-
-    Raises:
-        KernelTypeError: it is neither a CPU nor a CUDA device.
-    """
-    platform = getattr(jax_device, "platform", None)
-    if platform == "cpu":
-        return Device("cpu")
-    if platform in ("gpu", "cuda"):
-        return Device(f"cuda:{jax_device.local_hardware_id}")
-    raise KernelTypeError(f"device_from_jax: expected a CPU or CUDA device of JAX, got {jax_device!r}")
 
 
 class Stream:

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import collections.abc
 import typing
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.source import Missing
 from jaxwarp.types import Array, Mat, Scalar, Vec, as_dtype
 
-_HOST_ARRAY = "arrays of jaxwarp are JAX arrays: make them with jax.numpy and call the kernel through jax_kernel(...)"
-
 
 class ArrayAnnotation:
-    """`array`, `array1d` to `array4d`: annotations of array arguments.
+    """`array`, `array1d` to `array4d`: annotations of array arguments, and outside of kernels arrays of data.
 
-    `array[float]`, `array2d[vec3]`, `array(dtype=float, ndim=3)`, `array(dtype=Any)`.
+    `array[float]`, `array2d[vec3]`, `array(dtype=float, ndim=3)`, `array(dtype=Any)` are annotations;
+    `array([1.0, 2.0], dtype=float)` and `array(shape=3, dtype=float)` are arrays.
     """
+
+    make: ClassVar[Callable[..., Any]]
+    """Makes an array of data: `(name, ndim, data, dtype, shape, options)`. The launches' side sets it."""
+    kind: ClassVar[type]
+    """What it makes."""
 
     def __init__(self, name: str, ndim: int | None):
         self._name = name
@@ -31,17 +36,23 @@ class ArrayAnnotation:
     def __getitem__(self, dtype: Any) -> Array:
         return Array(_dtype(dtype), self._ndim or 1)
 
-    def __call__(self, data: Any = Missing, dtype: Any = Missing, ndim: Any = None, **options: Any) -> Array:
-        if data is not Missing or options:
-            raise KernelTypeError(f"{self._name}(...) is an annotation and holds no data", hint=_HOST_ARRAY)
+    def __call__(
+        self, data: Any = None, dtype: Any = Missing, shape: Any = None, *, ndim: Any = None, **options: Any
+    ) -> Any:
+        if data is not None or shape is not None or options:
+            element = Any if dtype is Missing else dtype
+            return ArrayAnnotation.make(self._name, self._ndim if ndim is None else ndim, data, element, shape, options)
         if dtype is Missing:
-            raise KernelTypeError(f"{self._name}(...): expected dtype=", hint=f"{self._name}(dtype=float)")
+            raise KernelTypeError(f"{self._name}(...): expected data, or dtype=", hint=f"{self._name}(dtype=float)")
         rank = ndim if ndim is not None else (self._ndim or 1)
         if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
             raise KernelValueError(f"{self._name}(...): ndim must be a positive integer, got {ndim!r}")
         if self._ndim is not None and rank != self._ndim:
             raise KernelValueError(f"{self._name}(...): ndim is {self._ndim}, got {ndim!r}")
         return Array(_dtype(dtype), rank)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, ArrayAnnotation.kind) and self._ndim in (None, instance.ndim)
 
     def __repr__(self) -> str:
         return self._name

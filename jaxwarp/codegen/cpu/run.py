@@ -62,7 +62,7 @@ def launch(
 ) -> None:
     """Runs compiled code of `kernel`; see `run_cpu`."""
     _require_fit(kernel, grid, buffers)
-    function = _function(code)
+    function = entry(code)
     # ctypes arrays are at least one element long, so that there is an address.
     pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(b.ctypes.data for b in buffers))
     entries = [grid[axis] if source == GRID else buffers[source].shape[axis] for source, axis in code.geometry]
@@ -72,7 +72,8 @@ def launch(
 
 
 @functools.lru_cache(maxsize=256)
-def _function(code: CpuCode) -> Callable[..., None]:
+def entry(code: CpuCode) -> Callable[..., None]:
+    """The function of compiled code; see docs/design/0002."""
     return _LAUNCH(load_bitcode(code.bitcode, hashlib.sha256(code.bitcode).hexdigest(), code.symbol))
 
 

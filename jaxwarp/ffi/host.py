@@ -1,0 +1,323 @@
+"""Arrays outside of JAX: memory of the process, which launches write to in place. See docs/design/0013.
+
+The scope of all calls that no program, callback or function of a `jax_callable` makes: it never ends.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import sys
+from typing import Any, Protocol
+
+import jax
+import jax.core
+import numpy as np
+
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi import compat
+from jaxwarp.ffi.convert import cast_values
+from jaxwarp.ffi.devices import CPU, Device
+from jaxwarp.ffi.dlpack import import_tensor, make_capsule
+from jaxwarp.ffi.memory import LiveArray
+from jaxwarp.ffi.region import Region, array_region
+from jaxwarp.ffi.scope import Scope
+from jaxwarp.types import Array, Element, as_dtype, element_scalar, element_shape, matrix, vector
+
+_PLAIN = (np.ndarray, np.generic, int, float, list, tuple, LiveArray, type(None))
+
+
+class Recorder(Protocol):
+    """Who writes down what happens to arrays: an active `Tape`. It is told before it happens."""
+
+    def record_copy(self, target: Region, source: Region) -> None:
+        """Contents of `source` are copied to `target`."""
+        ...
+
+    def record_constant(self, target: Region, values: np.ndarray) -> None:
+        """`target` gets values that depend on no array. They fit its shape, or its last axes."""
+        ...
+
+
+recording: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar("jaxwarp_tape", default=None)
+
+
+class HostScope(Scope):
+    """The process, outside of every call."""
+
+    def __init__(self) -> None:
+        super().__init__("process", 0)
+
+    def require_open(self, name: str) -> None:
+        """It does not end."""
+
+    def require_untraced(self, label: str, what: str) -> None:
+        """What is written while JAX traces would be written once, when that happens, however often the program runs."""
+        if compat.is_tracing():
+            raise KernelTypeError(
+                f"{label} cannot be {what} in a function that JAX traces: that runs once, when it is traced",
+                hint="launch with jax_kernel or jax_callable there; they take and return JAX arrays",
+            )
+
+    def find(self, value: Any) -> tuple[Region, bool] | None:
+        """Arrays of NumPy and JAX, and of what has NumPy's or DLPack's interface to the memory of the host."""
+        found = super().find(value)
+        if found is not None or isinstance(value, _PLAIN):
+            return found
+        if isinstance(value, jax.Array):
+            return (array_region(_values_of(value)), False) if value.ndim else None
+        if hasattr(value, "__array_interface__"):
+            array = np.asarray(value)
+            return array_region(array), bool(array.flags.writeable)
+        if hasattr(value, "__dlpack__"):
+            return import_tensor(value)
+        # What `__array__` makes may be a copy, and what is written to it lost.
+        return (array_region(np.asarray(value)), False) if hasattr(value, "__array__") else None
+
+    def fill(self, target: Region, value: np.ndarray) -> None:
+        tape = recording.get()
+        if tape is not None:
+            tape.record_constant(target, value)
+        super().fill(target, value)
+
+    def write(self, target: Region, values: np.ndarray) -> None:
+        tape = recording.get()
+        if tape is not None:
+            tape.record_constant(target, values.copy())
+        self.move(target, array_region(values))
+
+    def copy(self, target: Region, source: Region) -> None:
+        tape = recording.get()
+        if tape is not None:
+            tape.record_copy(target, source)
+        self.move(target, source)
+
+    def move(self, target: Region, source: Region) -> None:
+        super().copy(target, source)
+
+
+def _values_of(value: jax.Array) -> np.ndarray:
+    """The contents of a JAX array: its memory, where there is one piece of it on the CPU."""
+    if isinstance(value, jax.core.Tracer):
+        raise KernelTypeError(
+            f"expected an array with numbers in it, got the traced value {value}",
+            hint="launch with jax_kernel or jax_callable in functions that JAX traces",
+        )
+    return np.asarray(value)
+
+
+HOST = HostScope()
+
+
+class HostArray(LiveArray):
+    """An array outside of JAX: shape and element type as in a kernel, components are not axes.
+
+    `numpy()` is a view of its memory; parts by slices are too.
+
+    Attributes:
+        jax_value: the JAX array whose memory this is, where it is one's: it is never written.
+    """
+
+    def __init__(self, name: str, type_: Array, region: Region, is_writable: bool, jax_value: Any = None):
+        super().__init__(HOST, name, type_, region, is_writable)
+        self.jax_value = jax_value
+        self._grad: HostArray | None = None
+
+    @property
+    def label(self) -> str:
+        return f"array of {self.type.dtype} of shape {self.shape}"
+
+    @property
+    def region(self) -> Region:
+        """Where it is."""
+        return self._region
+
+    @functools.cached_property
+    def token(self) -> Any:
+        """What decides a launch on it but for where it is; None where its elements do not lie side by side."""
+        region = self._region
+        is_plain = region.is_dense and not region.address % region.dtype.alignment
+        return (region.dtype, region.shape, self.is_writable) if is_plain else None
+
+    def __repr__(self) -> str:
+        return f"array(shape={self.shape}, dtype={self.type.dtype}, device={self.device})"
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def require_scope(self, scope: Scope) -> None:
+        """It is memory of the host for every call on the CPU."""
+        if scope.platform != "cpu":
+            raise KernelTypeError(f"{self.label} is memory of the host", hint="pass array.numpy(), which is copied")
+
+    @property
+    def device(self) -> Device:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Where it is."""
+        return CPU
+
+    def require_writable(self, what: str) -> None:
+        self.scope.require_untraced(self.label, what)
+        if not self.is_writable:
+            kind = "the memory of a JAX array, which never changes" if self.jax_value is not None else "read-only"
+            raise KernelTypeError(f"{self.label} is {kind}, and cannot be {what}", hint="write to jaxwarp.clone(array)")
+
+    def _part(self, region: Region) -> HostArray:
+        ndim = len(region.shape) - len(self.components)
+        return HostArray(self.name, Array(self.type.dtype, ndim), region, self.is_writable, self.jax_value)
+
+    def __getitem__(self, index: Any) -> HostArray:
+        """A part of the array, by integers and slices of its leading axes. Writing to it writes to the array."""
+        part = super().__getitem__(index)
+        assert isinstance(part, HostArray)
+        part._grad = None if self._grad is None else self._grad[index]
+        return part
+
+    def _source(self, source: Any) -> Region | np.ndarray:
+        # Numbers of Python have no type of their own.
+        if isinstance(source, (list, tuple)):
+            source = cast_values(np.asarray(source), self._region.dtype, self.label)
+        return super()._source(source)
+
+    def fill_(self, value: Any) -> HostArray:
+        """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
+        super().fill_(value)
+        return self
+
+    fill = fill_
+
+    # Other shapes of the same memory.
+
+    def _as(self, element: Element, region: Region) -> HostArray:
+        type_ = Array(element, len(region.shape) - len(element_shape(element)))
+        return HostArray(self.name, type_, region, self.is_writable, self.jax_value)
+
+    def _dense(self, what: str) -> Region:
+        if not self.is_contiguous:
+            raise KernelValueError(
+                f"{self.label} has gaps between its elements, and cannot be {what}", hint="take array.contiguous()"
+            )
+        return self.region
+
+    def reshape(self, *shape: Any) -> HostArray:
+        """The same memory in another shape; one extent may be -1. The array must be contiguous."""
+        given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        region = self._dense("reshaped")
+        array = region.view(self.scope.lease(self.label, region))
+        try:
+            found = array.reshape(*given, *self.components)
+        except (TypeError, ValueError):
+            raise KernelValueError(f"{self.label} cannot be reshaped to {tuple(given)}") from None
+        made = self._as(self.type.dtype, _inside(region, found))
+        made._grad = None if self._grad is None else self._grad.reshape(tuple(made.shape))
+        return made
+
+    def flatten(self) -> HostArray:
+        """The same memory with one axis. The array must be contiguous."""
+        return self if self.ndim == 1 else self.reshape(self.size)
+
+    def transpose(self, axes: Any = None) -> HostArray:
+        """The same memory with its axes in another order; None: reversed."""
+        order = list(range(self.ndim))[::-1] if axes is None else [int(a) for a in axes]
+        if sorted(order) != list(range(self.ndim)):
+            raise KernelValueError(f"{self.label}: transpose: expected an order of {self.ndim} axes, got {axes}")
+        region, rest = self.region, range(self.ndim, len(self.region.shape))
+        shape = tuple(region.shape[a] for a in (*order, *rest))
+        strides = tuple(region.strides[a] for a in (*order, *rest))
+        made = self._as(self.type.dtype, Region(region.address, region.dtype, shape, strides, region.owner))
+        made._grad = None if self._grad is None else self._grad.transpose(axes)
+        return made
+
+    def contiguous(self) -> HostArray:
+        """The array itself if its elements lie side by side, else a copy."""
+        return self if self.is_contiguous else new_like(self).assign(self)  # pyright: ignore[reportReturnType]
+
+    # Gradients.
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it has a gradient."""
+        return self._grad is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not value:
+            self._grad = None
+        elif self._grad is None:
+            require_float(self.type.dtype, "requires_grad")
+            self._grad = new_like(self)
+
+    @property
+    def grad(self) -> HostArray | None:
+        """What `Tape.backward` adds the derivative to; None: nothing is wanted."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, grad: HostArray | None) -> None:
+        if grad is not None and (
+            not isinstance(grad, HostArray) or grad.dtype != self.dtype or grad.shape != self.shape
+        ):
+            raise KernelTypeError(f"grad: expected an array of {self.dtype} of shape {self.shape}, got {grad!r}")
+        self._grad = grad
+
+    # Interfaces.
+
+    def __jax_array__(self) -> jax.Array:
+        from jaxwarp.ffi.interop import to_jax
+
+        self.scope.require_untraced(self.label, "used as a JAX array")
+        return to_jax(self)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        # JAX takes memory over without asking whether it may change. Its arrays never do.
+        is_jax = sys._getframe(1).f_globals.get("__name__", "").startswith("jax.")
+        if is_jax and self.is_writable and copy is None:
+            copy = True
+        return make_capsule(self, stream, max_version, dl_device, copy, is_jax)
+
+
+def require_float(element: Element, where: str) -> None:
+    """Only floats have derivatives."""
+    if not element_scalar(element).is_float:
+        raise KernelTypeError(f"{where}: expected an element type of floats, got {element}")
+
+
+def require_not_retained(retain_grad: Any, where: str) -> None:
+    """Gradients of what a tape overwrites are used up."""
+    if retain_grad:
+        raise KernelValueError(f"{where}: retain_grad is not there: Tape.backward uses up gradients of what it wrote")
+
+
+def type_of_value(value: Any) -> Element:
+    """The element type of one value: of Python numbers int32 and float32, of sequences a vector or matrix."""
+    array = np.asarray(value)
+    is_python = not isinstance(value, (np.ndarray, np.generic, jax.Array))
+    python = {"b": bool, "i": int, "f": float}.get(array.dtype.kind) if is_python else None
+    scalar = as_dtype(python or array.dtype)
+    match array.shape:
+        case ():
+            return scalar
+        case (length,):
+            return vector(length, scalar)
+        case (rows, columns):
+            return matrix((rows, columns), scalar)
+        case shape:
+            raise KernelTypeError(f"expected a number, vector or matrix, got an array of shape {shape}")
+
+
+def _inside(region: Region, array: np.ndarray) -> Region:
+    """The region of a view of a region's memory."""
+    address = array.ctypes.data if array.size else region.address
+    return Region(address, region.dtype, array.shape, array.strides, region.owner)
+
+
+def new_array(name: str, element: Element, shape: tuple[int, ...]) -> HostArray:
+    """A new array of zeros."""
+    region = HOST.make(element_scalar(element).numpy, (*shape, *element_shape(element)))
+    return HostArray(name, Array(element, len(shape)), region, is_writable=True)
+
+
+def new_like(array: HostArray) -> HostArray:
+    """A new array of zeros of an array's shape and type."""
+    return new_array(array.name, array.dtype, array.shape)

@@ -1,0 +1,352 @@
+"""Arrays outside of JAX from data and from other libraries' arrays, and back; element types by other names."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.ffi import compat
+from jaxwarp.ffi.convert import cast_values
+from jaxwarp.ffi.devices import require_cpu
+from jaxwarp.ffi.dims import normalize_dims
+from jaxwarp.ffi.dlpack import import_tensor
+from jaxwarp.ffi.host import HOST, HostArray, new_array, require_not_retained
+from jaxwarp.ffi.program import located, located_call, scope_now
+from jaxwarp.ffi.region import Region, array_region
+from jaxwarp.frontend.annotations import ArrayAnnotation
+from jaxwarp.types import (
+    SCALAR_BY_DTYPE,
+    Array,
+    Element,
+    Scalar,
+    as_dtype,
+    element_scalar,
+    element_shape,
+    float32,
+    matrix,
+    vector,
+)
+
+_OPTIONS = ("device", "copy", "requires_grad", "grad", "pinned", "retain_grad")
+
+
+def _make(name: str, ndim: int | None, data: Any, dtype: Any, shape: Any, options: dict[str, Any]) -> HostArray:
+    """`array(data, dtype, shape, ...)`: see `ArrayAnnotation`."""
+    try:
+        return _make_array(name, ndim, data, dtype, shape, **_known(name, options))
+    except KernelError as error:
+        raise located(error, sys._getframe(1)) from None
+
+
+ArrayAnnotation.make = staticmethod(_make)
+ArrayAnnotation.kind = HostArray
+
+
+def _known(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    for option in options:
+        if option not in _OPTIONS:
+            raise KernelTypeError(
+                f"{name}(...) has no option {option!r}; it has data, dtype, shape, ndim, {', '.join(_OPTIONS)}",
+                hint="for memory by its address, use from_dlpack" if option in ("ptr", "strides", "deleter") else None,
+            )
+    return options
+
+
+def _make_array(  # noqa: PLR0913 - the signature users know from Warp
+    name: str,
+    ndim: int | None,
+    data: Any,
+    dtype: Any,
+    shape: Any,
+    device: Any = None,
+    copy: bool = True,
+    requires_grad: bool = False,
+    grad: Any = None,
+    pinned: Any = False,
+    retain_grad: Any = False,
+) -> HostArray:
+    del pinned
+    require_outside(f"{name}(...) of data")
+    require_cpu(device, name)
+    require_not_retained(retain_grad, name)
+    extents = None if shape is None else normalize_dims(shape, f"{name}: shape")
+    if data is None:
+        if extents is None:
+            raise KernelTypeError(f"{name}(...): expected data or shape=")
+        made = new_array(name, as_dtype(float32 if dtype is Any else dtype), extents)
+    else:
+        made = _of_data(name, data, dtype, extents, copy)
+    if ndim is not None and made.ndim != ndim:
+        raise KernelValueError(f"{name}(...): expected data with {ndim} axes, got shape {made.shape}")
+    made.requires_grad = bool(requires_grad)
+    if grad is not None:
+        made.grad = grad
+    return made
+
+
+def require_outside(what: str) -> None:
+    """Refuses to make memory of the process where it has no place.
+
+    Raises:
+        KernelTypeError: in a function of a `jax_callable`, or a callback on a GPU.
+    """
+    scope = scope_now()
+    if scope is None:
+        raise KernelTypeError(
+            f"{what} is for arrays outside of JAX, and this function is traced",
+            hint="pass data as an argument of the jax_callable, or make arrays with zeros and full",
+        )
+    if scope.platform != "cpu":
+        raise KernelTypeError(f"{what} makes memory of the host, and the call runs on a GPU", hint="use zeros and copy")
+
+
+def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, copy: bool) -> HostArray:
+    if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array__")):
+        raise KernelTypeError(f"{name}(...): data: expected a sequence or an array, got {type(data).__name__}")
+    if isinstance(data, HostArray) and dtype is Any:
+        dtype = data.dtype
+    found = None if isinstance(data, (list, tuple)) else HOST.find(data)
+    if isinstance(data, HostArray):
+        found = data.region, data.is_writable
+    if found is None:
+        values, is_writable = _as_numpy(name, data), True
+    else:
+        values, is_writable = found[0].view(HOST.lease(name, found[0])), found[1]
+    element = _element_of(name, values.dtype) if dtype is Any else as_dtype(dtype)
+    if not isinstance(element_scalar(element), Scalar):
+        raise KernelTypeError(f"{name}(...): dtype: expected a type with a dtype, got {element!r}")
+    scalar = element_scalar(element).numpy
+    is_shared = not copy and found is not None
+    if is_shared and values.dtype != scalar:
+        raise KernelTypeError(f"{name}(...): copy=False: expected data of {scalar}, got {values.dtype}")
+    values = cast_values(values, scalar, f"{name}(...): data")
+    shaped = _shaped(name, values, element, shape)
+    if is_shared and shaped.size and not np.may_share_memory(shaped, values):
+        raise KernelValueError(f"{name}(...): copy=False: data of shape {values.shape} cannot be shared in this shape")
+    if not is_shared:
+        shaped, is_writable = np.array(shaped, order="C"), True
+    kept = data if isinstance(data, jax.Array) and is_shared else None
+    type_ = Array(element, shaped.ndim - len(element_shape(element)))
+    return HostArray(name, type_, array_region(shaped), is_writable, kept)
+
+
+def _as_numpy(name: str, data: Any) -> np.ndarray:
+    try:
+        return np.asarray(data)
+    except (TypeError, ValueError) as error:
+        raise KernelTypeError(f"{name}(...): data: expected numbers in equal rows: {error}") from None
+
+
+def _element_of(name: str, dtype: np.dtype) -> Scalar:
+    if dtype not in SCALAR_BY_DTYPE:
+        raise KernelTypeError(f"{name}(...): data: expected numbers of a type of the kernel language, got {dtype}")
+    return SCALAR_BY_DTYPE[dtype]
+
+
+def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, ...] | None) -> np.ndarray:
+    """The data with the component axes of the element type; a last axis of whole elements is taken apart."""
+    components = element_shape(element)
+    count, rank = math.prod(components), len(components)
+    wanted = None
+    if shape is not None:
+        wanted = (*shape, *components)
+    elif components and values.shape[-rank:] != components:
+        last = values.shape[-1] if values.ndim else 0
+        if last and last % count == 0:
+            wanted = (*values.shape[:-1], *([] if last == count else [last // count]), *components)
+        else:
+            expected = f"a last axis of {count} components" if rank == 1 else f"last axes {components}"
+            raise KernelValueError(f"{name}(...): data: expected {expected} for {element}, got shape {values.shape}")
+    elif values.ndim == rank:
+        wanted = (1, *components)
+    if wanted is None:
+        return values
+    if len(wanted) == rank:
+        wanted = (1, *wanted)
+    if math.prod(wanted) != values.size:
+        raise KernelValueError(f"{name}(...): data: expected {math.prod(wanted)} numbers, got shape {values.shape}")
+    return values.reshape(wanted)
+
+
+@located_call
+def from_numpy(
+    arr: Any, dtype: Any = None, shape: Any = None, device: Any = None, requires_grad: bool = False
+) -> HostArray:
+    """A new array with the contents of a NumPy array.
+
+    Without `dtype`, an array with two axes becomes one of vectors, with three axes of matrices, as in Warp.
+
+    Raises:
+        KernelTypeError, KernelValueError: the type or the shape do not fit.
+    """
+    if not isinstance(arr, np.ndarray):
+        raise KernelTypeError(f"from_numpy: expected a NumPy array, got {type(arr).__name__}")
+    element = dtype
+    if element is None:
+        scalar = _element_of("from_numpy", arr.dtype)
+        if arr.ndim in (2, 3) and 0 in arr.shape[1:]:
+            raise KernelValueError(f"from_numpy: expected components, got shape {arr.shape}", hint="give dtype=")
+        element = scalar
+        if arr.ndim == 2:
+            element = vector(arr.shape[1], scalar)
+        elif arr.ndim == 3:
+            element = matrix((arr.shape[1], arr.shape[2]), scalar)
+    return _make_array("from_numpy", None, arr, element, shape, device, requires_grad=requires_grad)
+
+
+# Types.
+
+
+def dtype_from_numpy(numpy_dtype: Any) -> Scalar:
+    """The element type that a type of NumPy is.
+
+    Raises:
+        KernelTypeError: kernels have no such type.
+    """
+    return _from_dtype("dtype_from_numpy", numpy_dtype)
+
+
+def dtype_to_numpy(warp_dtype: Any) -> np.dtype:
+    """The type of NumPy that the components of an element type have.
+
+    Raises:
+        KernelTypeError: it is no element type.
+    """
+    return element_scalar(_concrete("dtype_to_numpy", warp_dtype)).numpy
+
+
+def dtype_from_jax(jax_dtype: Any) -> Scalar:
+    """The element type that a type of JAX is.
+
+    Raises:
+        KernelTypeError: kernels have no such type.
+    """
+    return _from_dtype("dtype_from_jax", jax_dtype)
+
+
+def dtype_to_jax(warp_dtype: Any) -> Any:
+    """The type of JAX, such as `jnp.float32`, that an element type is.
+
+    Raises:
+        KernelTypeError: it is no scalar type.
+    """
+    element = _concrete("dtype_to_jax", warp_dtype)
+    if not isinstance(element, Scalar):
+        raise KernelTypeError(f"dtype_to_jax: expected a scalar type, got {element!r}; JAX has axes for components")
+    return getattr(jnp, "bool_" if element.kind == "bool" else element.name)
+
+
+def _concrete(where: str, dtype: Any) -> Element:
+    element = as_dtype(dtype)
+    if element is Any or not isinstance(element_scalar(element), Scalar):
+        raise KernelTypeError(f"{where}: expected an element type, got {dtype!r}")
+    return element
+
+
+def _from_dtype(where: str, dtype: Any) -> Scalar:
+    try:
+        return SCALAR_BY_DTYPE[np.dtype(dtype)]
+    except (TypeError, KeyError):
+        raise KernelTypeError(f"{where}: expected a type of the kernel language, got {dtype!r}") from None
+
+
+# JAX and DLPack.
+
+
+@located_call
+def from_jax(jax_array: Any, dtype: Any = None) -> HostArray:
+    """The memory of a JAX array as an array outside of JAX, without a copy. It can be read only: JAX arrays never
+    change. `clone` of it can be written.
+
+    Args:
+        jax_array: on one device, a CPU.
+        dtype: an element type whose components are the array's last axes; None: a scalar type.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is no such array, or of another type.
+    """
+    if not isinstance(jax_array, jax.Array) or isinstance(jax_array, jax.core.Tracer):
+        given = "a traced value" if isinstance(jax_array, jax.core.Tracer) else type(jax_array).__name__
+        raise KernelTypeError(f"from_jax: expected a JAX array, got {given}")
+    devices = list(jax_array.devices())
+    if len(devices) != 1 or devices[0].platform != "cpu":
+        raise KernelValueError(
+            f"from_jax: expected an array on one CPU device, got one on {', '.join(map(str, devices))}",
+            hint="copy it there: jax.device_put(array, jax.local_devices(backend='cpu')[0])",
+        )
+    values = np.asarray(jax_array)
+    return _wrapped("from_jax", array_region(values), dtype, is_writable=False, jax_value=jax_array)
+
+
+@located_call
+def from_dlpack(source: Any, dtype: Any = None) -> HostArray:
+    """The memory of an array with DLPack's interface, or of a capsule, as an array outside of JAX, without a copy.
+
+    What its library lets be written can be written; the memory of JAX arrays can only be read.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is no memory of the host, or does not fit `dtype`.
+    """
+    if isinstance(source, jax.Array):
+        return from_jax.__wrapped__(source, dtype)  # pyright: ignore[reportFunctionMemberAccess]
+    region, is_writable = import_tensor(source)
+    return _wrapped("from_dlpack", region, dtype, is_writable)
+
+
+def _wrapped(where: str, region: Region, dtype: Any, is_writable: bool, jax_value: Any = None) -> HostArray:
+    require_outside(where)
+    element = _element_of(where, region.dtype) if dtype is None else _concrete(where, dtype)
+    scalar, components = element_scalar(element).numpy, element_shape(element)
+    rank = len(region.shape) - len(components)
+    if region.dtype != scalar or rank < 0 or region.shape[rank:] != components:
+        raise KernelTypeError(
+            f"{where}: expected {scalar} of shape (..., {', '.join(map(str, components))}) for {element}, got"
+            f" {region.dtype} of shape {region.shape}"
+            if components
+            else f"{where}: expected {scalar}, got {region.dtype}",
+            hint="without dtype it has the type that it comes with",
+        )
+    return HostArray(where, Array(element, rank), region, is_writable, jax_value)
+
+
+@located_call
+def to_jax(warp_array: Any) -> jax.Array:
+    """A JAX array with the contents of an array outside of JAX; components are its last axes.
+
+    It is a copy, since JAX arrays never change; of what came from JAX and is whole it is the JAX array itself.
+
+    Raises:
+        KernelTypeError: it is no array outside of JAX, or of a 64-bit type and those are not enabled in JAX.
+    """
+    if not isinstance(warp_array, HostArray):
+        raise KernelTypeError(f"to_jax: expected an array outside of JAX, got {type(warp_array).__name__}")
+    warp_array.scope.require_untraced(warp_array.label, "made a JAX array")
+    region, origin = warp_array.region, warp_array.jax_value
+    if origin is not None and origin.shape == region.shape and origin.dtype == region.dtype and not origin.is_deleted():
+        return origin
+    if region.dtype.itemsize == 8 and not compat.is_x64_enabled():
+        raise KernelTypeError(
+            f"to_jax: {warp_array.label}: 64-bit types are not enabled in JAX",
+            hint='enable them with jax.config.update("jax_enable_x64", True), before the first array is made',
+        )
+    return jnp.array(warp_array.numpy(), copy=True)
+
+
+@located_call
+def to_dlpack(wp_array: Any) -> Any:
+    """A DLPack capsule with the memory of an array outside of JAX, which then is shared with whoever takes it.
+
+    Raises:
+        KernelTypeError: it is no array outside of JAX.
+        BufferError: it can only be read, which capsules cannot say.
+    """
+    if not isinstance(wp_array, HostArray):
+        raise KernelTypeError(f"to_dlpack: expected an array outside of JAX, got {type(wp_array).__name__}")
+    return wp_array.__dlpack__()

@@ -1,0 +1,585 @@
+"""Arrays outside of JAX: made, shared, filled, copied, and launched on in place. NumPy says what is right."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+
+X = np.arange(6, dtype=np.float32)
+
+
+@wp.kernel
+def scale(a: wp.array[float], s: float, out: wp.array[float]):
+    i = wp.tid()
+    out[i] = a[i] * s
+
+
+@wp.kernel
+def saxpy(x: wp.array(dtype=float), y: wp.array(dtype=float), a: float):
+    i = wp.tid()
+    y[i] = a * x[i] + y[i]
+
+
+@wp.kernel
+def turn(v: wp.array[wp.vec2], by: wp.mat22, out: wp.array[wp.vec2]):
+    i = wp.tid()
+    out[i] = by * v[i]
+
+
+@wp.kernel
+def traces(m: wp.array[wp.mat33], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = m[i][0, 0] + m[i][1, 1] + m[i][2, 2]
+
+
+@wp.kernel
+def add4(a: wp.array4d[float], b: wp.array4d[float]):
+    i, j, k, m = wp.tid()
+    b[i, j, k, m] = b[i, j, k, m] + 2.0 * a[i, j, k, m]
+
+
+@wp.kernel
+def total(a: wp.array[float], out: wp.array[float]):
+    wp.atomic_add(out, 0, a[wp.tid()])
+
+
+@wp.kernel
+def double(a: wp.array(dtype=wp.float64), b: wp.array(dtype=wp.int64)):
+    i = wp.tid()
+    a[i] = a[i] * wp.float64(2.0)
+    b[i] = b[i] + wp.int64(1)
+
+
+@wp.kernel
+def counts(n: wp.array[int]):
+    i = wp.tid()
+    n[i] = n[i] + 1
+
+
+# Making arrays
+
+
+SCALARS = [wp.bool, wp.int8, wp.int16, wp.int32, wp.int64, wp.uint8, wp.uint16, wp.uint32, wp.uint64]
+SCALARS += [wp.float16, wp.bfloat16, wp.float32, wp.float64]
+
+
+@pytest.mark.parametrize("dtype", SCALARS, ids=str)
+def test_every_type_goes_to_numpy_and_back(dtype):
+    host = np.array([0, 1, 3, 7]).astype(wp.dtype_to_numpy(dtype))
+    made = wp.array(host)
+    assert made.dtype == dtype == wp.dtype_from_numpy(host.dtype) == wp.dtype_from_jax(wp.dtype_to_jax(dtype))
+    assert made.numpy().dtype == host.dtype
+    np.testing.assert_array_equal(made.numpy(), host)
+    np.testing.assert_array_equal(np.array(made), host)
+    np.testing.assert_array_equal(wp.clone(made)[1:3].numpy(), host[1:3])
+    assert wp.zeros(3, dtype=dtype).numpy().tolist() == [0, 0, 0]
+    assert wp.full((2, 2), 1, dtype=dtype).list() == [1, 1, 1, 1]
+
+
+def test_data_takes_the_type_that_is_asked_for():
+    assert wp.array([1.0, 2.0]).dtype == wp.float64  # as NumPy says
+    assert wp.array([1, 2]).dtype == wp.int64
+    made = wp.array([1.0, 2.5], dtype=float)
+    assert (made.dtype, made.shape, made.ndim, made.size) == (wp.float32, (2,), 1, 2)
+    assert wp.array(np.array([1.0, 2.0]), dtype=wp.float16).numpy().dtype == np.float16
+    assert wp.array([[1, 2], [3, 4]], dtype=int).shape == (2, 2)
+    assert wp.array(X, float, (2, 3)).numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert wp.array(np.float32(3.0).reshape(()), dtype=float).shape == (1,)
+    assert wp.array(shape=(2, 3), dtype=wp.vec2).numpy().shape == (2, 3, 2)
+    assert wp.array([], dtype=float).shape == (0,)
+    assert wp.array(wp.array([wp.vec2(1.0, 2.0)], dtype=wp.vec2)).dtype == wp.vec2
+
+
+def test_vectors_and_matrices():
+    v = wp.array([wp.vec3(1.0, 2.0, 3.0), (4, 5, 6)], dtype=wp.vec3)
+    assert (v.shape, v.dtype, v.numpy().shape) == ((2,), wp.vec3, (2, 3))
+    assert wp.array(np.arange(12.0).reshape(2, 6), dtype=wp.vec3).shape == (2, 2)  # a last axis of whole vectors
+    assert wp.array(np.arange(8.0).reshape(2, 4), dtype=wp.mat22).shape == (2,)
+    assert wp.array([1.0, 2.0, 3.0], dtype=wp.vec3).shape == (1,)
+    assert wp.from_numpy(np.ones((4, 3), np.float32)).dtype == wp.vec3  # as Warp has it
+    assert wp.from_numpy(np.ones((4, 2, 3), np.float32)).dtype == wp.mat(shape=(2, 3), dtype=float)
+    assert wp.from_numpy(np.ones((4, 3), np.float32), dtype=float).shape == (4, 3)
+    m = wp.full(2, wp.mat22(1.0, 2.0, 3.0, 4.0))
+    assert (m.dtype, m.list()) == (wp.mat22, [[[1, 2], [3, 4]]] * 2)
+    assert wp.full(2, 7).dtype == wp.int32
+    assert wp.full(2, 7.0).dtype == wp.float32
+    with pytest.raises(KernelValueError, match=r"expected a last axis of 3 components for vec3\[float32\], got shape"):
+        wp.array(np.ones((2, 4)), dtype=wp.vec3)
+    with pytest.raises(KernelValueError, match=r"expected 8 numbers, got shape \(6,\)"):
+        wp.array(X, shape=(2, 4), dtype=float)
+
+
+def test_an_array_is_a_copy_of_its_data_and_numpy_a_view_of_it():
+    host = X.copy()
+    made = wp.array(host)
+    host[0] = 9.0
+    assert made.numpy()[0] == 0.0
+    made.numpy()[1] = 5.0
+    assert made.numpy()[1] == 5.0
+    assert np.asarray(made).ctypes.data == made.ptr
+    shared = wp.array(host, copy=False)
+    shared.fill_(2.0)
+    assert host.tolist() == [2.0] * 6
+    with pytest.raises(KernelTypeError, match="copy=False: expected data of float64, got float32"):
+        wp.array(host, dtype=wp.float64, copy=False)
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    with pytest.raises(KernelTypeError, match="is read-only, and cannot be written"):
+        wp.array(fixed, copy=False).zero_()
+
+
+def test_memory_lives_as_long_as_anybody_sees_it():
+    host = X.copy()
+    gone = weakref.ref(host)
+    view = wp.array(host, copy=False)[2:4].numpy()
+    del host
+    gc.collect()
+    assert view.tolist() == [2.0, 3.0]
+    assert gone() is not None
+    del view
+    gc.collect()
+    assert gone() is None
+    part = wp.array(np.arange(100000.0, dtype=np.float32))[5:]
+    for _ in range(20):
+        wp.zeros(100000).fill_(3.0)
+    np.testing.assert_array_equal(part.numpy(), np.arange(5, 100000))
+
+
+def test_parts_are_views_of_the_same_memory():
+    host = np.arange(24, dtype=np.float32).reshape(4, 6)
+    a = wp.array(host)
+    a[1:3][:, ::2][1].fill_(-1.0)  # a view of a view of a view
+    host[1:3][:, ::2][1] = -1.0
+    np.testing.assert_array_equal(a.numpy(), host)
+    a[::-1, 0].assign(np.array([1, 2, 3, 4], np.float32))
+    host[::-1, 0] = [1, 2, 3, 4]
+    np.testing.assert_array_equal(a.numpy(), host)
+    np.testing.assert_array_equal(a.transpose()[2].numpy(), host.T[2])
+    np.testing.assert_array_equal(a.reshape(2, -1)[1].numpy(), host.reshape(2, -1)[1])
+    a.flatten()[3:5].zero_()
+    host.reshape(-1)[3:5] = 0
+    np.testing.assert_array_equal(a.numpy(), host)
+    assert not a[:, 1].is_contiguous
+    assert a[:, 1].contiguous().is_contiguous
+    assert float(a[2, 3]) == host[2, 3]
+    a[2, 3] = 8.0
+    assert a.numpy()[2, 3] == 8.0
+    with pytest.raises(KernelValueError, match="has gaps between its elements"):
+        a[:, 1:].flatten()
+    with pytest.raises(KernelTypeError, match="index 4 is out of range"):
+        a[4]
+
+
+def test_isinstance_and_text():
+    a = wp.zeros((2, 3))
+    assert isinstance(a, wp.array)
+    assert isinstance(a, wp.array2d)
+    assert not isinstance(a, wp.array1d)
+    assert not isinstance(X, wp.array)
+    assert repr(a) == "array(shape=(2, 3), dtype=float32, device=cpu)"
+    assert a.device == "cpu"
+    assert len(a) == 2
+
+
+# Launches
+
+
+def test_launches_write_in_place():
+    x, y = X.copy(), np.ones(6, np.float32)
+    for _ in range(3):  # the first finds out what the others know
+        wp.launch(saxpy, dim=6, inputs=[x, y, 2.0], device="cpu")
+    np.testing.assert_array_equal(y, 1 + 6 * X)
+    a, b = wp.array(x), wp.ones(6)
+    for _ in range(3):
+        wp.launch(saxpy, 6, [a], [b, 2.0])
+    np.testing.assert_array_equal(b.numpy(), 1 + 6 * X)
+    wp.launch(saxpy, (6,), inputs=[a, y, wp.float32(1.0)])
+    np.testing.assert_array_equal(y, 1 + 7 * X)
+
+
+def test_strided_memory_is_taken_as_it_is():
+    host = np.arange(24, dtype=np.float32).reshape(4, 6)
+    a, out = wp.array(host), wp.zeros((6, 4))
+    for _ in range(2):
+        wp.launch(scale, 4, [a[:, 3], 2.0], [out[1]])
+        wp.launch(scale, 3, [a[0, ::-2], 10.0], [out[::2, 0]])
+    expected = np.zeros((6, 4), np.float32)
+    expected[1] = 2 * host[:, 3]
+    expected[::2, 0] = 10 * host[0, ::-2]
+    np.testing.assert_array_equal(out.numpy(), expected)
+    misaligned = np.frombuffer(bytearray(25), np.uint8)[1:].view(np.float32)
+    wp.launch(scale, 6, [X, 3.0], [misaligned])
+    np.testing.assert_array_equal(misaligned, 3 * X)
+
+
+def test_types_of_elements_and_ranks():
+    v = wp.array(np.arange(8.0).reshape(4, 2), dtype=wp.vec2)
+    out = wp.zeros_like(v)
+    wp.launch(turn, dim=v.shape, inputs=[v, wp.mat22(0.0, -1.0, 1.0, 0.0)], outputs=[out])
+    np.testing.assert_array_equal(out.numpy(), v.numpy() @ np.array([[0, 1], [-1, 0]]))
+    found = wp.zeros(3)
+    wp.launch(traces, 3, [np.arange(27, dtype=np.float32).reshape(3, 3, 3)], [found])
+    assert found.list() == [12.0, 39.0, 66.0]
+    host = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    b = wp.array(host)
+    wp.launch(add4, host.shape, [host], [b])
+    np.testing.assert_allclose(b.numpy(), 3 * host, rtol=1e-6)
+    d, n = wp.array([1.0, 2.0]), wp.array([2**40, 1])  # 64 bits, whatever JAX holds
+    wp.launch(double, 2, [d, n])
+    assert (d.list(), n.list()) == ([2.0, 4.0], [2**40 + 1, 2])
+
+
+def test_nothing_to_do():
+    empty = wp.zeros(0)
+    for _ in range(2):
+        wp.launch(scale, 0, [empty, 1.0], [empty])
+        wp.launch(scale, 0, [X, 1.0], [wp.zeros(6)])
+    assert empty.numpy().shape == (0,)
+    assert wp.zeros((0, 3)).fill_(1.0).list() == []
+    wp.copy(empty, wp.zeros(0))
+
+
+def test_large_launches_use_every_thread_and_lose_nothing():
+    n = 3_000_017
+    host = np.ones(n, np.float32)
+    out = wp.zeros(1)
+    wp.launch(total, n, [host], [out])
+    assert out.list() == [n]
+    image = wp.zeros((1003, 1009))
+
+    @wp.kernel
+    def mark(a: wp.array2d[float]):
+        i, j = wp.tid()
+        x = float(i)
+        for _ in range(30):
+            x = wp.sin(x) + 1.0
+        a[i, j] = a[i, j] + 1.0 + 0.0 * x
+
+    wp.launch(mark, image.shape, [image])
+    assert (image.numpy() == 1.0).all()
+
+
+def test_threads_of_python():
+    arrays = [wp.zeros(1000, dtype=int) for _ in range(8)]
+
+    def work(array):
+        for _ in range(50):
+            wp.launch(counts, 1000, [array])
+
+    threads = [threading.Thread(target=work, args=(a,)) for a in arrays]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert all((a.numpy() == 50).all() for a in arrays)
+
+
+def test_arguments_that_do_not_fit():
+    a, b = wp.array(X), wp.zeros(6)
+
+    def fails(*args, error=KernelTypeError, **options):
+        for _ in range(2):
+            with pytest.raises(error) as caught:
+                wp.launch(*args, **options)
+        return str(caught.value)
+
+    assert "kernel scale: expected 3 arguments (a, s, out), got 2" in fails(scale, 6, [a, 1.0])
+    text = fails(scale, 6, [wp.zeros(6, dtype=int), 1.0], [b])
+    assert "kernel scale: argument 'a': expected float32 of shape (?,), got int32 of shape (6,)" in text
+    assert "test_arrays.py" in text
+    assert "argument 'a': expected float32 of shape (?,), got float32 of shape (2, 3)" in fails(
+        scale, 6, [a.reshape(2, 3), 1.0], [b]
+    )
+    assert "argument 'a': expected float32 of shape (?,), got list" in fails(scale, 6, [[1.0], 1.0], [b])
+    assert "argument 's'" in fails(scale, 6, [a, "x"], [b])
+    assert "is written by the kernel, and shares memory with argument 'a'" in fails(scale, 5, [b[1:], 1.0], [b[:5]])
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    assert "argument 'out' is written by the kernel, but it is a read-only array" in fails(scale, 6, [a, 1.0], [fixed])
+    text = fails(scale, 6, [a, 1.0], [jnp.zeros(6)])
+    assert "argument 'out' is written by the kernel, but it is a JAX array, which never changes" in text
+    assert "expected extents from 0" in fails(scale, -1, [a, 1.0], [b], error=KernelValueError)
+    assert "dim" in fails(scale, True, [a, 1.0], [b])
+    assert "launch: arrays outside of JAX are in the memory of the host; cuda:0 cannot be used yet" in fails(
+        scale, 6, [a, 1.0], [b], device="cuda:0", error=KernelValueError
+    )
+    assert "launch: expected a kernel" in fails(np.sin, 6, [a])
+    assert b.list() == [0.0] * 6
+
+
+# Copies and fills
+
+
+def test_copy():
+    a, b = wp.array(X), wp.zeros(10)
+    wp.copy(b, a)  # a larger destination
+    assert b.list() == [*X, 0, 0, 0, 0]
+    wp.copy(b, a, dest_offset=7, src_offset=1, count=2)
+    assert b.list() == [*X, 0, 1, 2, 0]
+    m = wp.zeros((2, 3))
+    wp.copy(m, a)  # in their order in memory
+    assert m.numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+    wp.copy(m[0], m[1])
+    assert m.numpy().tolist() == [[3, 4, 5], [3, 4, 5]]
+    wp.copy(m[:, 0], wp.array([7.0, 8.0], dtype=float))
+    assert m.numpy()[:, 0].tolist() == [7, 8]
+    host = np.zeros(6, np.float32)
+    wp.copy(host, a)
+    np.testing.assert_array_equal(host, X)
+    wp.copy(b[1:5], b[0:4])  # overlapping
+    assert b.list()[:6] == [0, 0, 1, 2, 3, 5]
+    v = wp.zeros(2, dtype=wp.vec3)
+    wp.copy(v, np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert v.list() == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(KernelTypeError, match="expected a source of float32, as the destination is, got int32"):
+        wp.copy(a, wp.zeros(6, dtype=int))
+    with pytest.raises(KernelTypeError, match="10 elements from 0 of 10 do not fit 0 of 6"):
+        wp.copy(a, b)
+    with pytest.raises(KernelTypeError, match="offset: expected an integer from 0, got -1"):
+        wp.copy(a, b, -1, 0, 2)
+
+
+def test_fill_and_assign():
+    a = wp.zeros((2, 2), dtype=wp.vec2)
+    a.fill_((1.0, 2.0))
+    assert a.list() == [[1, 2]] * 4
+    a[0].fill_(3.0)
+    assert a.numpy()[0].tolist() == [[3, 3], [3, 3]]
+    a.assign([[(1, 2), (3, 4)], [(5, 6), (7, 8)]])
+    assert a.numpy().reshape(-1).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    a.assign(wp.zeros_like(a))
+    assert not a.numpy().any()
+    with pytest.raises(KernelTypeError, match=r"array of vec2\[float32\] of shape \(2, 2\): expected float32 of shape"):
+        a.assign(np.zeros(3, np.float32))
+    with pytest.raises(KernelTypeError, match="expected a number or an array of shape"):
+        a.fill_((1.0, 2.0, 3.0))
+    n = wp.zeros(2, dtype=wp.int8)
+    with pytest.raises(KernelValueError, match="expected values of int8, from -128 to 127"):
+        n.fill_(200)
+
+
+def test_like():
+    a = wp.array([1.0, 2.0], dtype=float, requires_grad=True)
+    assert a.grad is not None
+    assert a.grad.list() == [0, 0]
+    assert wp.zeros_like(a).requires_grad
+    assert not wp.zeros_like(a, requires_grad=False).requires_grad
+    assert wp.clone(a).requires_grad
+    assert wp.ones_like(a).list() == [1, 1]
+    assert wp.full_like(a, 4.0).list() == [4, 4]
+    a[1:].grad.fill_(5.0)  # a part has that part of the gradient
+    assert a.grad.list() == [0, 5]
+    a.requires_grad = False
+    assert a.grad is None
+    with pytest.raises(KernelTypeError, match="requires_grad: expected an element type of floats, got int32"):
+        wp.zeros(3, dtype=int, requires_grad=True)
+    with pytest.raises(KernelTypeError, match=r"grad: expected an array of float32 of shape \(2,\)"):
+        a.grad = wp.zeros(3)
+
+
+# JAX
+
+
+def test_memory_of_jax_is_shared_and_never_written():
+    x = jnp.arange(6.0).reshape(2, 3)
+    a = wp.from_jax(x)
+    assert a.ptr == x.unsafe_buffer_pointer()
+    assert wp.to_jax(a) is x
+    v = wp.from_jax(x, dtype=wp.vec3)
+    assert (v.shape, v.dtype, v.numpy().flags.writeable) == ((2,), wp.vec3, False)
+    out = wp.zeros(3)
+    wp.launch(scale, 3, [a[1], 2.0], [out])
+    assert out.list() == [6.0, 8.0, 10.0]
+    with pytest.raises(KernelTypeError, match="is the memory of a JAX array, which never changes, and cannot be"):
+        a.fill_(1.0)
+    for _ in range(2):
+        with pytest.raises(KernelTypeError, match="'y' is written by the kernel, but it is the memory of a JAX array"):
+            wp.launch(saxpy, 3, [out, a[0], 1.0])
+    copy = wp.clone(a)
+    copy.fill_(1.0)
+    assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(KernelTypeError, match=r"from_jax: expected float32 of shape \(..., 2\)"):
+        wp.from_jax(x, dtype=wp.vec2)
+    with pytest.raises(KernelTypeError, match="from_jax: expected a JAX array, got ndarray"):
+        wp.from_jax(X)
+
+
+def test_memory_of_jax_outlives_the_jax_array():
+    x = jnp.arange(1000.0) + 1.0
+    a = wp.from_jax(x)
+    expected = np.array(x)
+    x.delete()
+    for _ in range(5):
+        jnp.full(1000, 7.0).block_until_ready()
+    np.testing.assert_array_equal(a.numpy(), expected)
+    y = jnp.arange(1000.0) + 2.0
+    b = wp.from_jax(y)
+    expected = np.array(b.numpy())
+    jax.jit(lambda y: y * 3.0, donate_argnums=0)(y).block_until_ready()
+    np.testing.assert_array_equal(b.numpy(), expected)
+
+
+def test_values_that_jax_takes_do_not_change_later():
+    a = wp.array(np.arange(4096, dtype=np.float32))
+    taken = [wp.to_jax(a), jax.dlpack.from_dlpack(a), jnp.asarray(a), wp.jax_kernel(scale)(a, 1.0)[0]]
+    expected = [np.array(t) for t in taken]
+    a.fill_(-1.0)
+    for found, before in zip(taken, expected, strict=True):
+        np.testing.assert_array_equal(found, before)
+    with pytest.raises(KernelTypeError, match="64-bit types are not enabled"):
+        wp.to_jax(wp.zeros(2, dtype=wp.float64))
+    assert wp.to_jax(wp.full(2, wp.vec3(1.0, 2.0, 3.0))).shape == (2, 3)
+
+
+def test_devices_and_types_by_their_names():
+    device = wp.device_from_jax(jax.local_devices(backend="cpu")[0])
+    assert device == "cpu" == wp.get_device() == wp.get_device("cpu")
+    assert wp.device_to_jax(device) == jax.local_devices(backend="cpu")[0]
+    assert [str(d) for d in wp.get_devices()] == ["cpu"]
+    assert wp.is_cpu_available()
+    with wp.ScopedDevice("cpu"):
+        wp.synchronize()
+    with pytest.raises(KernelValueError, match="zeros: arrays outside of JAX are in the memory of the host; cuda:1"):
+        wp.zeros(3, device="cuda:1")
+    with pytest.raises(KernelValueError, match="expected the device \"cpu\", got 'tpu'"):
+        wp.zeros(3, device="tpu")
+    assert wp.dtype_to_jax(wp.bool) == jnp.bool_
+    assert wp.dtype_from_numpy(float) == wp.float64  # NumPy's meaning of Python's types
+    with pytest.raises(KernelTypeError, match="dtype_from_numpy: expected a type of the kernel language"):
+        wp.dtype_from_numpy(np.complex64)
+    with pytest.raises(KernelTypeError, match="dtype_to_jax: expected a scalar type"):
+        wp.dtype_to_jax(wp.vec3)
+
+
+# DLPack
+
+
+def test_dlpack_shares_memory():
+    a = wp.array(np.arange(6, dtype=np.float32).reshape(2, 3))
+    b = np.from_dlpack(a)
+    b[1, 2] = 9.0
+    assert float(a[1, 2]) == 9.0
+    host = X.copy()
+    c = wp.from_dlpack(host)
+    c.fill_(4.0)
+    assert host.tolist() == [4.0] * 6
+    strided = wp.from_dlpack(np.arange(10, dtype=np.int16)[::3])
+    assert (strided.dtype, strided.list()) == (wp.int16, [0, 3, 6, 9])
+    v = wp.from_dlpack(np.ones((4, 3), np.float32), dtype=wp.vec3)
+    assert (v.shape, v.dtype) == ((4,), wp.vec3)
+    again = wp.from_dlpack(wp.to_dlpack(a))
+    again[0].fill_(2.0)
+    assert a.numpy()[0].tolist() == [2, 2, 2]
+    half = wp.from_dlpack(wp.array(np.ones(3, ml_dtypes.bfloat16)))
+    assert half.dtype == wp.bfloat16
+    assert wp.from_dlpack(np.array([True, False])).dtype == wp.bool
+
+
+def test_dlpack_memory_lives():
+    host = X.copy()
+    gone = weakref.ref(host)
+    part = wp.from_dlpack(host)[1:]
+    del host
+    gc.collect()
+    assert part.list() == [1, 2, 3, 4, 5]
+    del part
+    gc.collect()
+    assert gone() is None
+    taken = np.from_dlpack(wp.array(X))
+    gc.collect()
+    np.testing.assert_array_equal(taken, X)
+
+
+def test_dlpack_of_jax_can_only_be_read():
+    x = jnp.arange(6.0)
+    for made in (wp.from_dlpack(x), wp.from_dlpack(x.__dlpack__())):
+        assert made.ptr == x.unsafe_buffer_pointer()
+        with pytest.raises(KernelTypeError, match="cannot be written"):
+            made.fill_(1.0)
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_dlpack_refuses():
+    capsule = wp.to_dlpack(wp.array(X))
+    wp.from_dlpack(capsule)
+    with pytest.raises(KernelValueError, match="the capsule has been used already"):
+        wp.from_dlpack(capsule)
+    with pytest.raises(KernelTypeError, match="expected an array with __dlpack__, or a capsule, got list"):
+        wp.from_dlpack([1.0])
+    with pytest.raises(KernelTypeError, match="expected elements of a type of the kernel language, got type code 5"):
+        wp.from_dlpack(np.zeros(2, np.complex64))
+
+
+# Where an array outside of JAX has no place
+
+
+def test_a_function_that_jax_traces_has_no_part_in_it():
+    a, b = wp.array(X), wp.zeros(6)
+
+    @jax.jit
+    def launches(x):
+        wp.launch(scale, 6, [a, 1.0], [b])
+        return x
+
+    @jax.jit
+    def fills(x):
+        b.fill_(1.0)
+        return x
+
+    @jax.jit
+    def reads(x):
+        return x + jnp.asarray(a)
+
+    @jax.jit
+    def passes(x):
+        wp.launch(scale, 6, [x, 1.0], [b])
+        return x
+
+    wp.launch(scale, 6, [a, 0.0], [b])  # known: the quick way must not be taken in a trace
+    for f in (launches, fills, reads, passes):
+        with pytest.raises(KernelError, match="trace"):
+            f(X)
+    assert b.list() == [0.0] * 6
+
+
+def test_a_traced_callable_refuses_them():
+    a = wp.array(X)
+
+    def launches(x: wp.array[float], out: wp.array[float]):
+        wp.launch(scale, 6, [a, 1.0], [out])
+
+    def makes(x: wp.array[float], out: wp.array[float]):
+        wp.array([1.0, 2.0], dtype=float)
+
+    def copies(x: wp.array[float], out: wp.array[float]):
+        wp.copy(out, a)
+
+    def assigns(x: wp.array[float], out: wp.array[float]):
+        out.assign(a)
+
+    for mode in (wp.GraphMode.JAX, wp.GraphMode.WARP):
+        for function in (launches, makes, copies, assigns):
+            with pytest.raises(KernelTypeError, match=r"outside of JAX|traces"):
+                wp.jax_callable(function, graph_mode=mode)(X)
+
+
+def test_a_callback_takes_them_as_memory():
+    factors, kept = wp.array(X), wp.zeros(6)
+
+    def function(x: wp.array[float], out: wp.array[float]):
+        wp.launch(scale, 6, [factors, 2.0], [out])
+        wp.launch(scale, 6, [x, 3.0], [kept])
+        made = wp.array([5.0], dtype=float)
+        wp.copy(out[:1], made)
+
+    (out,) = wp.jax_callable(function, graph_mode=wp.GraphMode.NONE)(X)
+    assert out.tolist() == [5, 2, 4, 6, 8, 10]
+    np.testing.assert_array_equal(kept.numpy(), 3 * X)
