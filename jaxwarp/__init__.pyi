@@ -57,6 +57,7 @@ from jaxwarp.ffi.interop import to_jax as to_jax
 from jaxwarp.ffi.program import launch as launch
 from jaxwarp.ffi.streams import ScopedStream as ScopedStream
 from jaxwarp.ffi.streams import Stream as Stream
+from jaxwarp.ffi.tape import Tape as Tape
 from jaxwarp.frontend.adjoints import adjoint as adjoint
 from jaxwarp.frontend.functions import Func as Func
 from jaxwarp.kernel import Kernel as Kernel

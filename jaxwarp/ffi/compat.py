@@ -27,6 +27,11 @@ def is_x64_enabled() -> bool:
     return bool(_config.jax_enable_x64)
 
 
+def with_x64() -> Any:
+    """`with with_x64():` JAX has 64-bit types."""
+    return jax.enable_x64(True)
+
+
 def has_started() -> bool:
     """Whether JAX has started a backend, with its threads, in this process."""
     return _xla_bridge.backends_are_initialized()

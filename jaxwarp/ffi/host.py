@@ -30,6 +30,14 @@ _PLAIN = (np.ndarray, np.generic, int, float, list, tuple, LiveArray, type(None)
 class Recorder(Protocol):
     """Who writes down what happens to arrays: an active `Tape`. It is told before it happens."""
 
+    def record_launch(self, checked: Any) -> None:
+        """A launch that has been checked."""
+        ...
+
+    def record_result(self, target: Region) -> None:
+        """What a launch that is not to be recorded has left in `target`."""
+        ...
+
     def record_copy(self, target: Region, source: Region) -> None:
         """Contents of `source` are copied to `target`."""
         ...

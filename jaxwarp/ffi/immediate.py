@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -42,6 +43,12 @@ class _Given:
         elif isinstance(value, jax.Array):
             self.value = np.asarray(value)
 
+    def with_value(self, value: Any) -> _Given:
+        """The same with another value of the host."""
+        made = copy.copy(self)
+        made.value = value
+        return made
+
     def describe(self) -> Given:
         """As `describe`, but 64-bit data are that: they do not go through JAX."""
         if self.region is not None:
@@ -58,6 +65,14 @@ class Checked(NamedTuple):
     values: Sequence[_Given]
     described: tuple[Given, ...]
     options: dict[str, Any]
+
+    def run_in(self, place: Callable[[Region], Region]) -> None:
+        """The launch on other memory of the process."""
+        moved = []
+        for value in self.values:
+            moved.append(copy.copy(value))
+            moved[-1].region = None if value.region is None else place(value.region)
+        run_checked(HOST, self._replace(values=moved))
 
 
 def launch_now(scope: Scope, kernel: Any, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:

@@ -17,7 +17,7 @@ from jaxwarp.ffi.convert import cast_values
 from jaxwarp.ffi.devices import require_cpu
 from jaxwarp.ffi.dims import normalize_dims
 from jaxwarp.ffi.dlpack import import_tensor
-from jaxwarp.ffi.host import HOST, HostArray, new_array, require_not_retained
+from jaxwarp.ffi.host import HOST, HostArray, new_array, recording, require_not_retained
 from jaxwarp.ffi.program import located, located_call, scope_now
 from jaxwarp.ffi.region import Region, array_region
 from jaxwarp.frontend.annotations import ArrayAnnotation
@@ -131,10 +131,26 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
     if is_shared and shaped.size and not np.may_share_memory(shaped, values):
         raise KernelValueError(f"{name}(...): copy=False: data of shape {values.shape} cannot be shared in this shape")
     if not is_shared:
+        if isinstance(data, HostArray) and recording.get() is not None:
+            return _recorded_copy(name, data, element, shaped.shape)
         shaped, is_writable = np.array(shaped, order="C"), True
     kept = data if isinstance(data, jax.Array) and is_shared else None
     type_ = Array(element, shaped.ndim - len(element_shape(element)))
     return HostArray(name, type_, array_region(shaped), is_writable, kept)
+
+
+def _recorded_copy(name: str, data: HostArray, element: Element, shape: tuple[int, ...]) -> HostArray:
+    """A copy that a tape sees."""
+    if element_scalar(element).numpy != data.region.dtype:
+        raise KernelTypeError(
+            f"{name}(...): data: a tape is recording, and does not record conversions from {data.dtype} to {element}",
+            hint="convert in a kernel",
+        )
+    made = new_array(name, element, shape[: len(shape) - len(element_shape(element))])
+    source = data.contiguous()
+    as_made = Region(source.ptr, made.region.dtype, made.region.shape, made.region.strides, source.region.owner)
+    HOST.copy(made.region, as_made)
+    return made
 
 
 def _as_numpy(name: str, data: Any) -> np.ndarray:

@@ -34,6 +34,7 @@ from jaxwarp.ffi.immediate import launch_now
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, fit_grid, intern_kernel
 from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.quick import launch_outside
+from jaxwarp.ffi.reverse import reverse_launch
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.passes.effects import analyze
 from jaxwarp.types import Array
@@ -220,7 +221,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
         DifferentiationError: with `adjoint`, the derivative cannot be had.
     """
-    del stream, max_blocks, record_tape
+    del stream, max_blocks
     if not hasattr(kernel, "specialize"):
         raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
     if record_cmd:
@@ -233,12 +234,12 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     if adjoint or adj_inputs or adj_outputs:
         _require_host("launch with adjoint")
         if adjoint:
-            raise KernelValueError("launch: adjoint is not there yet")
+            reverse_launch(kernel, dim, given, _adjoints(kernel, given, inputs, adj_inputs, adj_outputs))
             return
     if scope is not None:
         if scope is HOST:
             require_cpu(device, "launch")
-            launch_outside(kernel, dim, given, block_dim)
+            launch_outside(kernel, dim, given, block_dim, record_tape)
         else:
             launch_now(scope, kernel, dim, given, block_dim)
         return
@@ -266,6 +267,16 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         intern_kernel(ir), grid, tuple(roles), shapes, program.vmap_method, block, fma, program.has_side_effect
     )
     program.launch(made, operands, [g for g, role in zip(given, roles, strict=True) if role != INPUT])
+
+
+def _adjoints(kernel: Any, given: Sequence[Any], inputs: Any, adj_inputs: Any, adj_outputs: Any) -> list[Any]:
+    """One for each argument, or None."""
+    count = len(_as_list(inputs))
+    ins, outs = _as_list(adj_inputs), _as_list(adj_outputs)
+    for name, found, most in (("adj_inputs", ins, count), ("adj_outputs", outs, len(given) - count)):
+        if len(found) > most:
+            raise KernelTypeError(f"kernel {kernel.name}: {name}: expected at most {most} arrays, got {len(found)}")
+    return [*ins, *[None] * (count - len(ins)), *outs]
 
 
 def _require_host(what: str) -> None:

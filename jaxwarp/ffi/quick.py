@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.ffi import compat
-from jaxwarp.ffi.host import HOST, HostArray
+from jaxwarp.ffi.host import HOST, HostArray, recording
 from jaxwarp.ffi.ieee import ieee_arithmetic
 from jaxwarp.ffi.immediate import Checked, check, run_checked
 from jaxwarp.ffi.scope import cpu_code
@@ -25,27 +25,37 @@ _MAX_KNOWN = 512
 _UNIT = 64  # columns are cut at multiples of it
 
 
-def launch_outside(kernel: Any, dim: Any, given: Sequence[Any], block_dim: int | None) -> Checked | None:
-    """A launch on arrays outside of JAX, at once; what was checked, if it had to be.
+def launch_outside(kernel: Any, dim: Any, given: Sequence[Any], block_dim: int | None, is_recorded: bool) -> None:
+    """A launch on arrays outside of JAX, at once. An active tape records it, or, unless `is_recorded`, its results.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
+    tape = recording.get()
+    if tape is not None:
+        checked = check(HOST, kernel, dim, given, block_dim)
+        if is_recorded:
+            tape.record_launch(checked)
+        run_checked(HOST, checked)
+        if not is_recorded:
+            for i in checked.plan.written:
+                if (region := checked.values[i].region) is not None:
+                    tape.record_result(region)
+        return
     key = _signature(kernel, dim, given) if block_dim is None else None
     if key is not None and not compat.is_tracing():
         known = _known.get(key)
         if known is not None and known.run(given):
-            return None
+            return
     checked = check(HOST, kernel, dim, given, block_dim)
     if key is None or 0 in checked.plan.grid:
         run_checked(HOST, checked)
-        return checked
+        return
     if len(_known) >= _MAX_KNOWN:
         _known.clear()
     made = _known[key] = _Known(checked)
     if not made.run(given):
         run_checked(HOST, checked)
-    return checked
 
 
 def _signature(kernel: Any, dim: Any, given: Sequence[Any]) -> Any:

@@ -1,0 +1,133 @@
+"""The reverse of a launch on arrays outside of JAX: that of the launch primitive, compiled once per launch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxwarp.errors import DifferentiationError, KernelTypeError
+from jaxwarp.ffi import compat
+from jaxwarp.ffi.guard import require_jax
+from jaxwarp.ffi.host import HOST, HostArray
+from jaxwarp.ffi.immediate import Checked, check
+from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch
+from jaxwarp.ffi.primitive import bind_launch
+from jaxwarp.ffi.region import Region
+from jaxwarp.passes.effects import analyze
+
+Values = dict[int, Any]
+"""By parameter."""
+
+
+def with_roles(checked: Checked) -> Launch:
+    """The launch as an operation of JAX: read only, written in full, or updated."""
+    plan = checked.plan
+    effects = analyze(plan.kernel)
+    shapes = {p: tuple(g.shape or ()) for p, g in zip(plan.kernel.params, checked.described, strict=True)}
+    roles = [
+        INPUT if not effects[p].modifies else OUTPUT if effects.covers(p, plan.grid, shapes[p], shapes) else IN_OUT
+        for p in plan.kernel.params
+    ]
+    results = tuple(shapes[p] for p, role in zip(plan.kernel.params, roles, strict=True) if role != INPUT)
+    return Launch(plan.kernel, plan.grid, tuple(roles), results, fma=checked.options["fma"])
+
+
+@functools.lru_cache(maxsize=256)
+def _pull(launch: Launch, wanted: tuple[int, ...]) -> Callable[[Values, Values], Values]:
+    def pull(operands: Values, cotangents: Values) -> Values:
+        def run(moving: Values) -> list[Any]:
+            return bind_launch(launch, [moving.get(i, operands[i]) for i in launch.operand_params])
+
+        results, back = jax.vjp(run, {i: operands[i] for i in wanted})
+        incoming = [
+            cotangents.get(i, np.zeros(r.shape, jax.dtypes.float0))
+            for i, r in zip(launch.result_params, results, strict=True)
+        ]
+        return back(incoming)[0]
+
+    return jax.jit(pull)
+
+
+def pull_back(launch: Launch, wanted: tuple[int, ...], operands: Values, cotangents: Values) -> dict[int, np.ndarray]:
+    """Cotangents of the `wanted` operands, given those of the results of float type.
+
+    Raises:
+        DifferentiationError: a derivative that cannot be had, with the line of the kernel.
+    """
+    with compat.with_x64(), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        found = _pull(launch, wanted)(operands, cotangents)
+        return {i: np.asarray(x) for i, x in found.items()}
+
+
+def reverse_launch(kernel: Any, dim: Any, given: Sequence[Any], adjoints: Sequence[Any]) -> None:
+    """`launch(..., adjoint=True)`: adds to the adjoints of what a kernel reads, given those of what it writes.
+
+    Args:
+        adjoints: one per argument, or fewer; None and numbers: the argument's own `grad`, if it has one.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit; the kernel overwrites what its reverse needs.
+    """
+    require_jax("launch with adjoint")
+    checked = check(HOST, kernel, dim, given, None)
+    if 0 in checked.plan.grid:
+        return
+    launch, params = with_roles(checked), checked.plan.kernel.params
+    effects = analyze(checked.plan.kernel)
+    for i in launch.result_params:
+        access = effects[params[i]]
+        if launch.roles[i] == IN_OUT and (access.loads or any(a.kind not in ("add", "sub") for a in access.atomics)):
+            raise DifferentiationError(
+                f"kernel {kernel.name}: the kernel overwrites '{params[i].name}', and its adjoint needs what was there",
+                access.first_write,
+                hint="record the launch with a Tape, which keeps it",
+            )
+    places = {
+        i: _adjoint(checked, i, adjoints[i] if i < len(adjoints) else None, launch.roles[i] == INPUT)
+        for i, value in enumerate(checked.values)
+        if value.region is not None and params[i].dtype.is_float
+    }
+    wanted = tuple(i for i, place in places.items() if place is not None and launch.roles[i] == INPUT)
+    operands = {i: _operand(checked, i) for i in launch.operand_params}
+    incoming = {
+        i: np.zeros(params_shape, params[i].dtype.numpy) if places[i] is None else places[i].copy()
+        for i, params_shape in zip(launch.result_params, launch.results, strict=True)
+        if i in places
+    }
+    for i, found in pull_back(launch, wanted, operands, incoming).items() if wanted and incoming else ():
+        places[i][...] += found
+
+
+def _operand(checked: Checked, i: int) -> np.ndarray:
+    value, convert = checked.values[i], checked.plan.converters[i]
+    if value.region is not None:
+        return _look(value.region).copy()
+    return np.asarray(value.value if convert is None else convert(value.value))
+
+
+def _adjoint(checked: Checked, i: int, given: Any, is_written: bool) -> Any:
+    """A view of the adjoint of an argument."""
+    array, where = checked.values[i], f"{checked.plan.arguments[i].where}: its adjoint"
+    if given is None or isinstance(given, (bool, int, float, np.generic)):
+        given = array.array.grad if isinstance(array.array, HostArray) else None
+    if given is None:
+        return None
+    found = (given.region, given.is_writable) if isinstance(given, HostArray) else HOST.find(given)
+    if found is None:
+        raise KernelTypeError(f"{where}: expected an array, got {type(given).__name__}")
+    region, is_writable = found
+    assert array.region is not None
+    if region.shape != array.region.shape or region.dtype != array.region.dtype:
+        expected = f"{array.region.dtype} of shape {array.region.shape}"
+        raise KernelTypeError(f"{where}: expected {expected}, got {region.dtype} of shape {region.shape}")
+    if is_written and not is_writable:
+        raise KernelTypeError(f"{where} is added to, and it is read-only", hint="pass a copy")
+    return _look(region)
+
+
+def _look(region: Region) -> np.ndarray:
+    return region.view(HOST.lease("", region))

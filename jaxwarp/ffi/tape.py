@@ -1,0 +1,377 @@
+"""`Tape`: launches and copies outside of JAX, recorded, and gone through backwards. See docs/design/0013."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import Token
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.guard import require_jax
+from jaxwarp.ffi.host import HOST, HostArray, recording
+from jaxwarp.ffi.immediate import Checked
+from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch
+from jaxwarp.ffi.program import located_call
+from jaxwarp.ffi.region import Region
+from jaxwarp.ffi.reverse import pull_back, with_roles
+from jaxwarp.ffi.shadow import Shadow, is_float
+from jaxwarp.passes.effects import analyze
+
+_SUMS = ("add", "sub")
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class _Launched:
+    """A launch: `regions` of its array arguments, None for values."""
+
+    launch: Launch
+    checked: Checked
+    regions: tuple[Region | None, ...]
+
+    @property
+    def reads(self) -> list[Region]:
+        return [r for i in self.launch.operand_params if (r := self.regions[i]) is not None]
+
+    @property
+    def writes(self) -> list[Region]:
+        return [r for i in self.launch.result_params if (r := self.regions[i]) is not None]
+
+
+@dataclass(frozen=True)
+class _Copied:
+    target: Region
+    source: Region
+
+    @property
+    def reads(self) -> list[Region]:
+        return [self.source]
+
+    @property
+    def writes(self) -> list[Region]:
+        return [self.target]
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """New contents that depend on no array."""
+
+    target: Region
+    values: np.ndarray
+
+    @property
+    def reads(self) -> list[Region]:
+        return []
+
+    @property
+    def writes(self) -> list[Region]:
+        return [self.target]
+
+
+def _key(region: Region) -> Key:
+    return region.address, region.shape, region.strides, region.dtype
+
+
+class Tape:
+    """Records launches and copies on arrays outside of JAX, for derivatives.
+
+    `with tape:` records; `tape.backward(loss)` adds the derivatives of `loss`, a single number, to the `grad` of the
+    arrays that have one (`requires_grad=True`). Without a loss, the derivatives to start from are in the `grad` of
+    arrays that the tape writes; those are used up.
+
+    What the tape only reads is taken as it is when `backward` is called; what it updates starts from what it held when
+    it was recorded.
+    """
+
+    def __init__(self) -> None:
+        self._ops: list[_Launched | _Copied | _Constant] = []
+        self._arrays: dict[int, HostArray] = {}
+        self._saved: list[tuple[Region, np.ndarray]] = []  # what was overwritten, in order
+        self._settled: set[Key] = set()  # saved, or made by the tape
+        self._read: dict[Key, Region] = {}
+        self._checked: dict[Key, Region] = {}  # to hold at `backward` what they held at the end
+        self._after: list[tuple[Region, np.ndarray]] = []
+        self._token: Token[Any] | None = None
+
+    def __enter__(self) -> Tape:
+        if recording.get() is not None:
+            raise KernelValueError("Tape: another tape is recording; tapes do not nest")
+        if self._ops:
+            raise KernelValueError("Tape: it has recorded already", hint="call reset(), or make a new one")
+        self._token = recording.set(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        assert self._token is not None
+        recording.reset(self._token)
+        self._after = [(region, _contents(region)) for region in self._checked.values()]
+
+    # What is recorded, before it happens.
+
+    def record_launch(self, checked: Checked) -> None:
+        """A launch."""
+        plan = checked.plan
+        if 0 in plan.grid:
+            return
+        launch = with_roles(checked)
+        effects = analyze(plan.kernel)
+        values = [
+            value
+            if value.region is not None
+            else value.with_value(np.array(value.value if convert is None else convert(value.value)))
+            for value, convert in zip(checked.values, plan.converters, strict=True)
+        ]
+        done = _Launched(
+            launch, checked._replace(values=values), tuple(value.region for value in values)
+        )  # numbers are kept as they are now: a caller's array of one may change
+        for value in values:
+            if isinstance(value.array, HostArray):
+                self._arrays[id(value.array)] = value.array
+        for i in launch.result_params:
+            access, region = effects[plan.kernel.params[i]], done.regions[i]
+            assert region is not None
+            is_updated = launch.roles[i] == IN_OUT
+            is_needed = bool(access.loads) or any(a.kind not in _SUMS for a in access.atomics)
+            self._overwritten(region, is_updated, is_updated and is_needed)
+        for region in done.reads:
+            self._read.setdefault(_key(region), region)
+        self._ops.append(done)
+
+    def record_copy(self, target: Region, source: Region) -> None:
+        """A copy."""
+        self._overwritten(target)
+        self._read.setdefault(_key(source), source)
+        self._ops.append(_Copied(target, source))
+
+    def record_constant(self, target: Region, values: np.ndarray) -> None:
+        """Contents that depend on no array."""
+        self._overwritten(target)
+        self._ops.append(_Constant(target, values))
+
+    def record_result(self, target: Region) -> None:
+        """What a launch that is not recorded has left in `target`."""
+        self._ops.append(_Constant(target, _contents(target)))
+        self._settled.add(_key(target))
+
+    def _overwritten(self, region: Region, is_updated: bool = False, is_needed: bool = False) -> None:
+        """Saves what a region holds, unless the tape has made that, or nobody asks for it.
+
+        `is_updated`: some of it stays, or is added to; `is_needed`: it decides what is written.
+        """
+        key = _key(region)
+        if key in self._settled:
+            return
+        self._settled.add(key)
+        is_needed = is_needed or any(other.overlaps(region) for other in self._read.values())
+        if is_updated or is_needed:
+            self._saved.append((region, _contents(region)))
+        if is_needed:
+            self._checked[key] = region
+
+    def record_func(self, backward: Any, arrays: Any) -> None:
+        """Not there: derivatives by hand are rules of functions."""
+        del backward, arrays
+        raise KernelValueError("Tape.record_func is not there", hint="give a @func a rule with func_grad")
+
+    # Gradients.
+
+    @property
+    def gradients(self) -> dict[HostArray, HostArray]:
+        """The gradients of the arrays in recorded launches that have one."""
+        return {a: a.grad for a in self._arrays.values() if a.grad is not None}
+
+    def zero(self) -> None:
+        """Sets the gradients of all arrays in recorded launches to zero."""
+        for grad in self.gradients.values():
+            grad.zero_()
+
+    def reset(self) -> None:
+        """Forgets what was recorded, and sets the gradients to zero."""
+        if recording.get() is self:
+            raise KernelValueError("Tape.reset: it is recording")
+        self.zero()
+        self.__init__()
+
+    @located_call
+    def backward(self, loss: HostArray | None = None, grads: Mapping[HostArray, Any] | None = None) -> None:
+        """Adds derivatives to the gradients of the arrays that have one.
+
+        Args:
+            loss: an array of one number, of which the derivatives are.
+            grads: the derivatives by other results, by array; they become what those have as `grad`.
+
+        Raises:
+            KernelTypeError, KernelValueError: there is nothing to differentiate, or it has changed.
+            DifferentiationError: a derivative that cannot be had, with the line of the kernel.
+        """
+        require_jax("Tape.backward")
+        HOST.require_untraced("a tape", "run backward")
+        if recording.get() is self:
+            raise KernelValueError("Tape.backward: the tape is still recording", hint="call it after the with")
+        if loss is not None:
+            self._seed_loss(loss)
+        for array, grad in (grads or {}).items():
+            if not isinstance(array, HostArray):
+                raise KernelTypeError(f"Tape.backward: grads: expected arrays as keys, got {type(array).__name__}")
+            array.requires_grad = True
+            assert array.grad is not None
+            array.grad.assign(grad)
+            self._arrays.setdefault(id(array), array)
+        for region, contents in self._after:
+            if region.view(HOST.lease("", region)).tobytes() != contents.tobytes():
+                raise KernelValueError(
+                    f"Tape.backward: the array of {region.dtype} of shape {region.shape} at {region.address:#x}, which"
+                    " the tape reads and overwrites, has changed since it was recorded",
+                    hint="record again",
+                )
+        if self._ops:
+            _Backward(self._ops, list(self._arrays.values()), self._saved).run()
+
+    def _seed_loss(self, loss: HostArray) -> None:
+        if not isinstance(loss, HostArray) or loss.size != 1 or loss.components:
+            raise KernelTypeError(f"Tape.backward: loss: expected an array of one number, got {loss!r}")
+        if loss.grad is None:
+            raise KernelValueError("Tape.backward: loss: expected an array with requires_grad=True")
+        if not any(w.overlaps(loss.region) for op in self._ops for w in op.writes):
+            raise KernelValueError("Tape.backward: loss: no recorded launch or copy writes it")
+        loss.grad.fill_(1.0)
+        self._arrays.setdefault(id(loss), loss)
+
+
+def _contents(region: Region) -> np.ndarray:
+    return region.view(HOST.lease("", region)).copy()
+
+
+class _Backward:
+    """One run: the recording again, in private memory, then the way back."""
+
+    def __init__(
+        self,
+        ops: Sequence[_Launched | _Copied | _Constant],
+        arrays: Sequence[HostArray],
+        saved: Sequence[tuple[Region, np.ndarray]],
+    ):
+        self.ops = ops
+        self.arrays = {(_key(a.region), _key(a.grad.region)): a for a in arrays if a.grad is not None}
+        regions = [r for op in ops for r in (*op.reads, *op.writes)] + [a.region for a in arrays]
+        written = [r for op in ops for r in op.writes]
+        self.values = Shadow(regions, written)
+        for region, contents in reversed(saved):  # what was there first comes last
+            self.values.view(region)[...] = contents
+        self.cotangents = Shadow(regions, regions, is_zero=True)
+        self.cotangents.require_one_type()
+
+    def run(self) -> None:
+        self._collect()
+        # By block of memory: does it depend on an array with a gradient? Does the result depend on it?
+        moving = {self.cotangents.block(a.region) for a in self.arrays.values()}
+        for op in self.ops:
+            if any(self.cotangents.block(r) in moving for r in op.reads if is_float(r.dtype)):
+                moving |= {self.cotangents.block(r) for r in op.writes if is_float(r.dtype)}
+        operands = self._replay(moving)
+        asked = {self.cotangents.block(a.region) for a in self.arrays.values()}
+        for op, values in zip(reversed(self.ops), reversed(operands), strict=True):
+            self._back(op, values, moving, asked)
+        for array in self.arrays.values():
+            assert array.grad is not None
+            _look(array.grad.region)[...] = self.cotangents.view(array.region)
+
+    def _collect(self) -> None:
+        """Cotangents start from the gradients that are there."""
+        seen: dict[int, list[HostArray]] = {}
+        for array in self.arrays.values():
+            assert array.grad is not None
+            others = seen.setdefault(self.cotangents.block(array.region), [])
+            for other in others:
+                assert other.grad is not None
+                offset, found = (array.grad.ptr - array.ptr), (other.grad.ptr - other.ptr)
+                apart = offset != found or array.grad.strides != array.strides or other.grad.strides != other.strides
+                if apart and array.region.overlaps(other.region):
+                    raise KernelValueError(
+                        f"Tape.backward: {array.label} and {other.label} share memory, and their gradients do not",
+                        hint="set requires_grad where the array is made; parts of it then have parts of its gradient",
+                    )
+            others.append(array)
+            self.cotangents.view(array.region)[...] = _look(array.grad.region)
+
+    def _replay(self, moving: set[int]) -> list[Any]:
+        """Runs the recording again. The operands of every launch that matters, as they were."""
+        kept: list[Any] = []
+        needed = self._needed_later()
+        for op, is_needed in zip(self.ops, needed, strict=True):
+            values: dict[int, np.ndarray] = {}
+            match op:
+                case _Launched():
+                    if any(is_float(r.dtype) and self.cotangents.block(r) in moving for r in op.reads):
+                        values = self._operands(op)
+                    if is_needed:
+                        op.checked.run_in(self.values.at)
+                case _Copied():
+                    if is_needed:
+                        self.values.view(op.target)[...] = self.values.view(op.source)
+                case _Constant():
+                    if is_needed:
+                        self.values.view(op.target)[...] = op.values
+            kept.append(values)
+        return kept
+
+    def _needed_later(self) -> list[bool]:
+        """For each operation, whether a later one reads what it writes."""
+        needed, read = [], set()
+        for op in reversed(self.ops):
+            needed.append(any(self.values.block(r) in read for r in op.writes))
+            read |= {self.values.block(r) for r in op.reads}
+        return needed[::-1]
+
+    def _operands(self, op: _Launched) -> dict[int, np.ndarray]:
+        values = {}
+        for i in op.launch.operand_params:
+            region = op.regions[i]
+            values[i] = op.checked.values[i].value if region is None else self.values.snapshot(region)
+        return values
+
+    def _back(self, op: _Launched | _Copied | _Constant, values: Any, moving: set[int], asked: set[int]) -> None:
+        cotangents = self.cotangents
+        match op:
+            case _Constant():
+                cotangents.view(op.target)[...] = 0
+            case _Copied():
+                moved = cotangents.view(op.target).copy()
+                cotangents.view(op.target)[...] = 0
+                if is_float(op.source.dtype):
+                    cotangents.view(op.source)[...] += moved
+                    asked |= {cotangents.block(op.source)}
+            case _Launched():
+                if values:
+                    self._back_launch(op, values, moving, asked)
+
+    def _back_launch(self, op: _Launched, values: dict[int, np.ndarray], moving: set[int], asked: set[int]) -> None:
+        cotangents, regions, launch = self.cotangents, op.regions, op.launch
+        results = {i: r for i in launch.result_params if (r := regions[i]) is not None and is_float(r.dtype)}
+        if not any(cotangents.block(r) in asked for r in results.values()):
+            return
+        wanted = tuple(
+            i
+            for i in launch.operand_params
+            if (r := regions[i]) is not None and is_float(r.dtype) and cotangents.block(r) in moving
+        )
+        incoming = {i: cotangents.view(r).copy() for i, r in results.items()}
+        found = pull_back(launch, wanted, values, incoming)
+        for i, region in results.items():
+            if launch.roles[i] == OUTPUT:
+                cotangents.view(region)[...] = 0
+            elif i in found:
+                cotangents.view(region)[...] = found[i]
+        for i in wanted:
+            region = regions[i]
+            assert region is not None
+            asked |= {cotangents.block(region)}
+            if launch.roles[i] == INPUT:
+                cotangents.view(region)[...] += found[i]
+
+
+def _look(region: Region) -> np.ndarray:
+    return region.view(HOST.lease("", region))

@@ -1,0 +1,354 @@
+"""`Tape`: gradients on arrays outside of JAX, against finite differences, `jax.grad` and formulas."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.errors import DifferentiationError, KernelTypeError, KernelValueError
+
+X = np.array([-2.0, -0.5, 0.25, 0.5, 2.0], np.float32)
+
+
+@wp.kernel
+def square(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+
+@wp.kernel
+def sine(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = wp.sin(x[i])
+
+
+@wp.kernel
+def square_in_place(x: wp.array[float]):
+    i = wp.tid()
+    x[i] = x[i] * x[i]
+
+
+@wp.kernel
+def total(x: wp.array[float], out: wp.array[float]):
+    wp.atomic_add(out, 0, x[wp.tid()])
+
+
+@wp.kernel
+def loss_of_points(xs: wp.array(dtype=float, ndim=2), out: wp.array(dtype=float)):
+    tid = wp.tid()
+    wp.atomic_add(out, 0, xs[tid, 0] ** 2.0 + xs[tid, 1] ** 2.0)
+
+
+@wp.kernel
+def lengths(v: wp.array[wp.vec3], scale: float, out: wp.array[float]):
+    i = wp.tid()
+    out[i] = scale * wp.length(v[i])
+
+
+@wp.kernel
+def scatter(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    y[index[i]] = 3.0 * x[i]
+
+
+@wp.kernel
+def cube64(x: wp.array[wp.float64], y: wp.array[wp.float64]):
+    i = wp.tid()
+    y[i] = x[i] * x[i] * x[i]
+
+
+def variable(values=X, dtype=float):
+    return wp.array(values, dtype=dtype, requires_grad=True)
+
+
+def grad_of(array):
+    return array.grad.numpy()
+
+
+def test_seeds_in_grad():
+    x, y = variable(), wp.zeros(5, requires_grad=True)
+    tape = wp.Tape()
+    with tape:
+        wp.launch(square, 5, [x], [y])
+    y.grad.fill_(1.0)
+    tape.backward()
+    np.testing.assert_allclose(y.numpy(), X**2)
+    np.testing.assert_allclose(grad_of(x), 2 * X)
+    y.grad.fill_(2.0)
+    tape.backward()  # adds
+    np.testing.assert_allclose(grad_of(x), 6 * X)
+    tape.zero()
+    assert not grad_of(x).any()
+    tape.backward(grads={y: wp.array(X, dtype=float)})
+    np.testing.assert_allclose(grad_of(x), 2 * X * X, rtol=1e-6)
+    assert tape.gradients == {x: x.grad, y: y.grad}
+
+
+def test_a_chain_and_a_loss():
+    x, loss = variable(), wp.zeros(1, requires_grad=True)
+    y, z = wp.zeros(5), wp.zeros(5)  # what lies between needs no gradient of its own
+    with wp.Tape() as tape:
+        wp.launch(square, 5, [x], [y])
+        wp.launch(sine, 5, [y], [z])
+        wp.launch(total, 5, [z], [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(grad_of(x), 2 * X * np.cos(X * X), rtol=1e-5)
+    np.testing.assert_allclose(loss.list(), [np.sin(X * X).sum()], rtol=1e-5)
+
+
+@pytest.mark.parametrize("between", ["copy", "clone", "assign", "parts", "array"])
+def test_copies(between):
+    x, loss, y, z = variable(), wp.zeros(1, requires_grad=True), wp.zeros(5), wp.zeros(5)
+    with wp.Tape() as tape:
+        wp.launch(square, 5, [x], [y])
+        if between == "copy":
+            wp.copy(z, y)
+        elif between == "clone":
+            z = wp.clone(y)
+        elif between == "assign":
+            z.assign(y)
+        elif between == "array":
+            z = wp.array(wp.array(y.reshape(5, 1)), shape=5, dtype=float)
+            with pytest.raises(KernelTypeError, match="does not record conversions from float32 to float64"):
+                wp.array(y, dtype=wp.float64)
+        else:
+            wp.copy(z, y, 0, 0, 2)
+            wp.copy(z[2:], y[2:])
+        wp.launch(sine, 5, [z], [y])  # y is used again
+        wp.launch(total, 5, [y], [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(grad_of(x), 2 * X * np.cos(X * X), rtol=1e-5)
+
+
+def test_overwritten_arrays():
+    """Warp reads what they hold at the end."""
+    a, b, loss = variable(), wp.zeros(5), wp.zeros(1, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(square, 5, [a], [b])
+        wp.launch(sine, 5, [b], [a])
+        wp.launch(square, 5, [a], [b])
+        wp.launch(total, 5, [b], [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(grad_of(a), 2 * np.sin(X * X) * np.cos(X * X) * 2 * X, rtol=1e-5)
+    a, loss = variable(), wp.zeros(1, requires_grad=True)
+    with wp.Tape() as tape:
+        for _ in range(3):
+            wp.launch(square_in_place, 5, [a])
+        wp.launch(total, 5, [a], [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(grad_of(a), 8 * X**7, rtol=1e-5)
+    a.fill_(1.0)
+    with pytest.raises(KernelValueError, match="which the tape reads and overwrites, has changed since"):
+        tape.backward(loss)
+
+
+def test_what_was_read_before_it_was_added_to_is_checked():
+    x, weight, loss = variable(), wp.array(X, dtype=float), wp.zeros(1, requires_grad=True)
+
+    @wp.kernel
+    def weigh(x: wp.array[float], w: wp.array[float], out: wp.array[float]):
+        i = wp.tid()
+        wp.atomic_add(out, 0, w[i] * x[i])
+
+    @wp.kernel
+    def spread(x: wp.array[float], w: wp.array[float]):
+        i = wp.tid()
+        wp.atomic_add(w, i, x[i])
+
+    with wp.Tape() as tape:
+        wp.launch(weigh, 5, [x, weight], [loss])
+        wp.launch(spread, 5, [x], [weight])
+        wp.launch(weigh, 5, [x, weight], [loss])  # of w x + (w + x) x
+    tape.backward(loss)
+    np.testing.assert_allclose(grad_of(x), 2 * X + 2 * X, rtol=1e-6)
+    weight.fill_(2.0)
+    with pytest.raises(KernelValueError, match="has changed since"):
+        tape.backward(loss)
+
+
+def test_a_fill_cuts():
+    x, y, loss = variable(), wp.zeros(5), wp.zeros(1, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(square, 5, [x], [y])
+        y[:2].zero_()
+        y[4].fill_(1.0)
+        wp.launch(total, 5, [y], [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(grad_of(x), [0, 0, 2 * X[2], 2 * X[3], 0])
+    with wp.Tape() as tape:
+        wp.launch(square, 5, [x], [y], record_tape=False)
+        wp.launch(total, 5, [y], [loss])
+    tape.zero()
+    x.grad.zero_()
+    tape.backward(loss)
+    assert not grad_of(x).any()
+
+
+def test_parts_rows_and_strides():
+    host = np.arange(12, dtype=np.float32).reshape(4, 3) / 7 + 0.5
+    x, loss = variable(host), wp.zeros(1, requires_grad=True)
+    y = wp.zeros((3, 4))
+    with wp.Tape() as tape:
+        wp.launch(square, 4, [x[:, 1]], [y[0]])
+        wp.launch(sine, 3, [x[2]], [y[1, :3]])
+        wp.launch(square, 2, [x[::2, 0]], [y[2, ::2]])
+        wp.launch(total, 12, [y.flatten()], [loss])
+    tape.backward(loss)
+    expected = np.zeros_like(host)
+    expected[:, 1] += 2 * host[:, 1]
+    expected[2] += np.cos(host[2])
+    expected[::2, 0] += 2 * host[::2, 0]
+    np.testing.assert_allclose(grad_of(x), expected, rtol=1e-5)
+    part = x[1:3]
+    assert part.grad.ptr == x.grad[1:3].ptr
+
+
+def test_vectors_numbers_and_types():
+    v = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
+    x, y = variable(v, wp.vec3), wp.zeros(6, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(lengths, 6, [x, 2.0], [y])
+    y.grad.fill_(1.0)
+    tape.backward()
+    np.testing.assert_allclose(grad_of(x), 2 * v / np.linalg.norm(v, axis=1, keepdims=True), rtol=1e-5)
+    x, y = variable(X.astype(np.float64), wp.float64), wp.zeros(5, dtype=wp.float64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(cube64, 5, [x], [y])
+    y.grad.fill_(1.0)
+    tape.backward()
+    np.testing.assert_allclose(grad_of(x), 3 * X.astype(np.float64) ** 2, rtol=1e-14)
+    assert jnp.zeros(1).dtype == jnp.float32  # JAX is as before
+    x, y = variable(), wp.zeros(8, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(scatter, 5, [x, np.array([7, 1, 4, 0, 2], np.int32)], [y])
+    y.grad.assign(np.arange(8, dtype=np.float32))
+    tape.backward()
+    np.testing.assert_allclose(grad_of(x), 3 * np.array([7, 1, 4, 0, 2]))
+    np.testing.assert_allclose(grad_of(y), [0, 0, 0, 3, 0, 5, 6, 0])  # by what y held before
+
+
+def test_memory_of_others():
+    host, out = X.copy(), np.zeros(5, np.float32)
+    x, loss = wp.array(host, copy=False, requires_grad=True), wp.zeros(1, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(square, 5, [x], [out])
+        wp.launch(total, 5, [out], [loss])
+        wp.launch(total, 5, [jnp.ones(5)], [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(grad_of(x), 2 * X)
+    host[:] = 3.0  # what is only read is taken as it is
+    tape.zero()
+    tape.backward(loss)
+    np.testing.assert_allclose(grad_of(x), 6.0)
+
+
+def test_one_recording_of_an_optimisation():
+    """The loop of Warp's documents, with gradient descent."""
+    start = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)
+    xs, loss = variable(start, wp.float32), wp.zeros(1, dtype=wp.float32, requires_grad=True)
+    tape = wp.Tape()
+    with tape:
+        wp.launch(loss_of_points, dim=len(xs), inputs=[xs], outputs=[loss], device=xs.device)
+    expected = start.copy()
+    for _ in range(20):
+        tape.zero()
+        tape.backward(loss=loss)
+        np.testing.assert_allclose(grad_of(xs), 2 * expected, rtol=1e-5)
+        xs.numpy()[...] -= 0.1 * xs.grad.numpy()
+        expected -= 0.2 * expected
+        loss.zero_()
+        wp.launch(loss_of_points, dim=len(xs), inputs=[xs], outputs=[loss], device=xs.device)
+    np.testing.assert_allclose(loss.list(), [(expected**2).sum()], rtol=1e-4)
+
+
+def test_a_simulation_against_jax():
+    @wp.kernel
+    def step(u: wp.array2d[float], rate: float, v: wp.array2d[float]):
+        i, j = wp.tid()
+        n = u.shape[0]
+        around = u[(i + 1) % n, j] + u[(i + n - 1) % n, j] - 2.0 * u[i, j]
+        v[i, j] = u[i, j] + rate * around * wp.cos(u[i, j])
+
+    host = np.random.default_rng(2).normal(size=(9, 4)).astype(np.float32)
+    a, b = variable(host), wp.zeros((9, 4))
+    start = a
+    with wp.Tape() as tape:
+        for _ in range(6):
+            wp.launch(step, a.shape, [a, 0.2], [b])
+            a, b = b, a
+        loss = wp.zeros(1, requires_grad=True)
+        wp.launch(total, 36, [a.flatten()], [loss])
+    tape.backward(loss)
+    jax_step = wp.jax_kernel(step)
+
+    def run(u):
+        for _ in range(6):
+            (u,) = jax_step(u, 0.2)
+        return u.sum()
+
+    np.testing.assert_allclose(grad_of(start), jax.grad(run)(host), rtol=1e-4, atol=1e-5)
+
+
+def test_adjoint_launches():
+    x, y = variable(), wp.zeros(5, requires_grad=True)
+    wp.launch(square, 5, inputs=[x], outputs=[y])
+    y.grad.fill_(1.0)
+    wp.launch(square, 5, [x], [y], adj_inputs=[x.grad], adj_outputs=[y.grad], adjoint=True)
+    np.testing.assert_allclose(grad_of(x), 2 * X)
+    out = np.zeros(5, np.float32)
+    wp.launch(square, 5, [x], [y], [out], [np.full(5, 3.0, np.float32)], adjoint=True)
+    np.testing.assert_allclose(out, 6 * X)
+    with pytest.raises(DifferentiationError, match="the kernel overwrites 'x', and its adjoint needs what was there"):
+        wp.launch(square_in_place, 5, [x], adj_inputs=[x.grad], adjoint=True)
+    with pytest.raises(KernelTypeError, match=r"its adjoint: expected float32 of shape \(5,\), got float32"):
+        wp.launch(square, 5, [x], [y], [wp.zeros(4)], [y.grad], adjoint=True)
+    with pytest.raises(KernelTypeError, match="adj_inputs: expected at most 1 arrays, got 2"):
+        wp.launch(square, 5, [x], [y], [x.grad, y.grad], adjoint=True)
+
+
+def test_refused():
+    x, y = variable(), wp.zeros(5)
+    tape = wp.Tape()
+    with pytest.raises(KernelValueError, match="loss: no recorded launch or copy writes it"):
+        tape.backward(wp.zeros(1, requires_grad=True))
+    with tape:
+        wp.launch(square, 5, [x], [y])
+        with pytest.raises(KernelValueError, match="the tape is still recording"):
+            tape.backward()
+        with pytest.raises(KernelValueError, match="tapes do not nest"), wp.Tape():
+            pass
+    with pytest.raises(KernelTypeError, match="loss: expected an array of one number"):
+        tape.backward(y)
+    with pytest.raises(KernelValueError, match="it has recorded already"), tape:
+        pass
+    tape.reset()
+    with tape:
+        wp.launch(square, 5, [x], [y])
+        loss = wp.zeros(1)
+        wp.launch(total, 5, [y], [loss])
+    with pytest.raises(KernelValueError, match="loss: expected an array with requires_grad=True"):
+        tape.backward(loss)
+    with pytest.raises(KernelValueError, match="retain_grad is not there"):
+        wp.zeros(3, requires_grad=True, retain_grad=True)
+
+    @wp.kernel
+    def neighbours(x: wp.array[float]):
+        i = wp.tid()
+        x[i] = x[i] * x[(i + 1) % 5]
+
+    z = variable()
+    z.grad.fill_(1.0)
+    with wp.Tape() as tape:
+        wp.launch(neighbours, 5, [z])
+    with pytest.raises(DifferentiationError, match="x is"):
+        tape.backward()
+    a = wp.array(X, dtype=float, requires_grad=True)
+    b = wp.array(a, copy=False, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(square, 5, [a], [y])
+        wp.launch(square, 5, [b], [y])
+    with pytest.raises(KernelValueError, match="share memory, and their gradients do not"):
+        tape.backward()
