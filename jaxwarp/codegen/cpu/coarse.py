@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cpu.emit import is_cheap
 from jaxwarp.codegen.cpu.grain import Work, call_price
 from jaxwarp.codegen.cpu.pressure import register_pressure
+from jaxwarp.codegen.cpu.straight import is_cheap
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.ir.nodes import Atomic, Call, For, If, Kernel, Load, Op, Store, Value, While, walk

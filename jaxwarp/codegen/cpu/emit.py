@@ -14,6 +14,8 @@ from jaxwarp.codegen.cpu.builder import scalar_constant, scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, constant_step, range_distance, trip_count
 from jaxwarp.codegen.cpu.memory import MAX_GROUP, emit_load, emit_store, emit_store_group, store_group_size
+from jaxwarp.codegen.cpu.parts import PartedLoop, part_width
+from jaxwarp.codegen.cpu.straight import is_cheap
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import (
     Atomic,
@@ -32,16 +34,6 @@ from jaxwarp.ir.nodes import (
     walk,
 )  # fmt: skip
 from jaxwarp.types import bool_, int64
-
-# Rows of a few instructions. Blocks of few of them are computed by all lanes rather than branched around.
-# fmt: off
-_CHEAP_ROWS = frozenset((
-    "abs", "add", "bit_and", "bit_not", "bit_or", "bit_xor", "bitcast", "cast", "copysign", "eq", "fma", "ge", "gt",
-    "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not", "logical_or", "lt", "max", "min", "mul", "ne",
-    "neg", "select", "shl", "shr", "sign", "sub",
-))
-# fmt: on
-_CHEAP_BLOCK = 12
 
 # As many results and values of both branches are chosen from without a jump.
 _FEW_VALUES = 8
@@ -362,6 +354,8 @@ class Emitter:
     def while_(self, op: While) -> None:
         if self.strides.has_uniform_trips(op):
             self.uniform_while(op)
+        elif width := part_width(op, self.lanes):
+            PartedLoop(self, op, width).emit()
         else:
             self.varying_while(op)
 
@@ -395,7 +389,7 @@ class Emitter:
         params = op.condition.params
         inits = self.held_as(op.inits, params)
         keeps = self.kept(op.results, params, op.inits)
-        running = RunningLanes(lanes, self.mask_bits(params))
+        running = RunningLanes(lanes, self.strides.mask_bits(params))
         steps = {i: step for i in keeps if running.can_count(params[i].type) and (step := constant_step(op, i))}
         starts = {i: keeps.pop(i) for i in steps}
         header, body, after = (function.new_label(h) for h in ("while", "body", "done"))
@@ -441,11 +435,6 @@ class Emitter:
                 varying.append(value)
         return alike, varying
 
-    def mask_bits(self, values: Sequence[Value]) -> int:
-        """The width of most of the values that lanes hold apart."""
-        widths = [v.type.bits == 64 for v in values if not self.strides.is_scalar(v)]
-        return 64 if 2 * sum(widths) > len(widths) else 32
-
     def kept(self, results: Sequence[Value], params: Sequence[Value], inits: Sequence[Value]) -> dict[int, str]:
         """Which carried values are scalars in a loop that lanes leave one by one, but have a result that is read.
 
@@ -481,6 +470,10 @@ class Emitter:
 
     # Helpers
 
+    def within(self, lanes: Lanes) -> Emitter:
+        """Writes for some of the lanes."""
+        return Emitter(lanes, self.tids, self.choices, self.done)
+
     def held_type(self, value: Value) -> str:
         ops = self.lanes.one if self.strides.is_scalar(value) else self.lanes.many
         return ops.type(value.type)
@@ -496,25 +489,3 @@ class Emitter:
     def bind_all(self, values: Sequence[Value], operands: Sequence[str]) -> None:
         for value, operand in zip(values, operands, strict=True):
             self.lanes.bind(value, operand)
-
-
-def is_cheap(block: Block) -> bool:
-    """Can all lanes compute the block faster than branch around it? Only pure operations qualify."""
-    return _left_of(_CHEAP_BLOCK, block) >= 0
-
-
-def _left_of(budget: int, block: Block) -> int:
-    """What a block's operations leave of a budget; counted no further than that."""
-    for op in block.ops:
-        match op:
-            case Const() | Size() | Tid():
-                pass
-            case Call():
-                budget -= 1 if op.builtin.name in _CHEAP_ROWS else _CHEAP_BLOCK + 1
-            case If():
-                budget = _left_of(_left_of(budget, op.then), op.orelse)
-            case _:
-                return -1
-        if budget < 0:
-            break
-    return budget

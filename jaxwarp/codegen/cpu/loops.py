@@ -78,23 +78,29 @@ class RunningLanes:
 
     def test(self, conditions: Sequence[str]) -> str:
         """Lanes stay on where all conditions hold. Returns whether any lane does."""
-        if not self.is_wide:
-            self.next = self.carried
-            for condition in conditions:
-                self.next = self.lanes.both(self.next, condition)
-            return self.lanes.any(self.next)
+        self.keep(conditions)
+        return self.lanes.many.any_sign(self.next, self.bits) if self.is_wide else self.lanes.any(self.next)
+
+    def keep(self, conditions: Sequence[str]) -> None:
+        """Lanes stay on where all conditions hold."""
         mask = self.carried
         for condition in conditions:
-            # Frozen, because an `and` lets garbage of a lane that is off through.
-            safe = self.inst(f"freeze {self.lanes.many.mask_type} {condition}")
-            mask = self.inst(f"and {self.type} {mask}, {self.widen(safe)}")
+            if self.is_wide:
+                # Frozen, because an `and` lets garbage of a lane that is off through.
+                safe = self.inst(f"freeze {self.lanes.many.mask_type} {condition}")
+                mask = self.inst(f"and {self.type} {mask}, {self.widen(safe)}")
+            else:
+                mask = self.lanes.both(mask, condition)
+        self.next = self.hide(mask) if self.is_wide else mask
+
+    def hide(self, mask: str) -> str:
+        """A mask of integers, whose making LLVM will not see."""
         real, suffix = ("double", "f64") if self.bits == 64 else ("float", "f32")
         name = f"llvm.arithmetic.fence.v{self.lanes.width}{suffix}"
         vector = self.lanes.many.wide(real)
         self.lanes.function.declare(f"declare {vector} @{name}({vector})")
         hidden = self.inst(f"call {vector} @{name}({vector} {self.inst(f'bitcast {self.type} {mask} to {vector}')})")
-        self.next = self.inst(f"bitcast {vector} {hidden} to {self.type}")
-        return self.lanes.many.any_sign(self.next, self.bits)
+        return self.inst(f"bitcast {vector} {hidden} to {self.type}")
 
     def live(self) -> str:
         """In the loop's body: the mask of its lanes."""

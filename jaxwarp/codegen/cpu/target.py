@@ -13,6 +13,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from jaxwarp.codegen.cpu.builder import require_width
+from jaxwarp.codegen.cpu.latency import wait_in_parts
 from jaxwarp.codegen.cpu.pressure import busy_blocks, register_pressure
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.errors import InternalError, KernelValueError
@@ -88,7 +89,8 @@ def _cache_bytes() -> int:
 def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     """Lanes for a kernel: two registers a value, so that two operations are in flight.
 
-    Four in loops and sums that hold next to nothing, which would wait for the latency of the few operations they have.
+    Four in loops and sums that hold next to nothing, which would wait for the latency of the few operations they have,
+    and where all loops are emitted in parts, see `parts.py`, and wait.
     One where two registers a value, or a component of vectors, which are shuffled apart, would not fit the machine's;
     and for long kernels: they have parallel work enough. Of kernels that keep states of loops in arrays of their own,
     the innermost loops count, and a few values may be in memory as well.
@@ -113,6 +115,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     fits = len(results) <= _LONG and 2 * held <= room
     waits = any(isinstance(op, (For, While, Atomic)) for op in walk(kernel.body))
     is_light = 8 * held <= room and waits
+    if len(results) <= _LONG and 4 * held <= 3 * room and not machine.has_mask_registers:
+        is_light |= wait_in_parts(kernel, strides, 64 if is_wide else 32)
     return lanes * (4 if is_light else 2 if fits else 1) // (2 if is_wide else 1)
 
 

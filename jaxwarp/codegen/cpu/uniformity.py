@@ -26,7 +26,7 @@ So neighbours in a stencil have addresses that differ by constants.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +84,11 @@ class Strides:
         if isinstance(loop, For):
             return self.is_uniform(loop.start, loop.stop, loop.step)
         return self.is_uniform(loop.condition.results[0])
+
+    def mask_bits(self, values: Sequence[Value]) -> int:
+        """The width of most of the values that lanes hold apart."""
+        widths = [v.type.bits == 64 for v in values if not self.is_scalar(v)]
+        return 64 if 2 * sum(widths) > len(widths) else 32
 
 
 def find_strides(
