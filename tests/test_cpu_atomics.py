@@ -176,7 +176,7 @@ def test_sums_of_elements_that_all_lanes_address(size, dtype):
     assert np.signbit(got[-1]) or np.isnan(got[-1])
 
 
-@pytest.mark.parametrize("extents", [(None,), (None, None), (2, 5), (2, 40)], ids=str)
+@pytest.mark.parametrize("extents", [(None,), (None, None), (2, 5), (2, 40), (2, 100)], ids=str)
 def test_sums_of_elements_in_rows_and_tiles(extents):
     counts = np.random.default_rng(2).integers(0, 6, (6, 37)).astype(np.int32)
     w = np.zeros((*(2,) * (len(extents) - 1), extents[-1] or 5), np.float32)
@@ -198,6 +198,7 @@ def test_sums_of_elements_touch_memory_at_the_end():
     text = compile_cpu(prepare(weights_kernel()), 16).text
     assert text.count("atomicrmw fadd") == 3  # in both bodies, where there are more elements
     assert text.rindex("atomicrmw") > text.index("past:")
+    assert "cttz" not in text  # no loop over lanes anywhere
     read = Make()
     x, w, y = read.array(None), read.array(None), read.array(None)
     i, k = read.tid(0), read.load(read.array(dtype=int32), [])
