@@ -334,3 +334,18 @@ def test_every_component_is_asked_for_alone():
         m.store(out, [i], m.load(a, [i, m.i(component)]))
         text = compile_cpu(prepare(m.kernel()), 8, KINDS["v3"]).text
         assert text.split("\nrest:")[0].count("load <4 x float>") <= 8
+
+
+@pytest.mark.parametrize("size", [3, 4, 9])
+def test_stores_in_any_order_are_joined(size):
+    """As adjoints have them, the last component first; but not where one is stored twice and another one never."""
+    for order in (range(size)[::-1], [*range(1, size), 0], [0, *range(size - 1)]):
+        m = Make()
+        a, out, i = m.array(None, size), m.array(None, size), m.tid(0)
+        values = [m.load(a, [i, m.i(c)]) for c in range(size)]
+        for number, c in enumerate(order):
+            m.store(out, [i, m.i(c)], m.op("mul", values[c], values[number]))
+        kernel = m.kernel()
+        main = compile_cpu(kernel, 8, KINDS["v3"]).text.split("\nrest:")[0]
+        assert ("scatter" in main) == (len(set(order)) < size)
+        require_same(kernel, 8, KINDS["v3"], [((21,), [floats(21, size), np.zeros((21, size), np.float32)])])

@@ -13,7 +13,7 @@ from jaxwarp.codegen.cpu.atomics import emit_atomic
 from jaxwarp.codegen.cpu.builder import scalar_constant, scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, constant_step, range_distance, trip_count
-from jaxwarp.codegen.cpu.memory import MAX_GROUP, emit_load, emit_store, emit_store_group, store_group_size
+from jaxwarp.codegen.cpu.memory import MAX_GROUP, emit_load, emit_store, emit_store_group, store_group
 from jaxwarp.codegen.cpu.parts import PartedLoop, part_width
 from jaxwarp.codegen.cpu.straight import is_cheap
 from jaxwarp.errors import InternalError
@@ -92,19 +92,19 @@ class Emitter:
         while end < len(ops) and isinstance(ops[end], (Store, *_PURE)) and len(stores) < MAX_GROUP:
             stores += [end] if isinstance(ops[end], Store) else []
             end += 1
-        group = [op for i in stores if isinstance(op := ops[i], Store)]
+        every = [op for i in stores if isinstance(op := ops[i], Store)]
         for op in ops[at:end]:
             if isinstance(op, Const):
                 self.op(op)
-        size = store_group_size(self.lanes, group)
-        if not size:
-            emit_store(self.lanes, group[0])
+        group = store_group(self.lanes, every)
+        if not group:
+            emit_store(self.lanes, every[0])
             return 1
-        last = stores[size - 1]
+        last = stores[len(group) - 1]
         for op in ops[at:last]:
             if isinstance(op, _PURE):
                 self.op(op)
-        emit_store_group(self.lanes, group[:size])
+        emit_store_group(self.lanes, group)
         return last + 1 - at
 
     def op(self, op: Op) -> None:

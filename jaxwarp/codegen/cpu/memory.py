@@ -300,24 +300,31 @@ def _scatter(lanes: Lanes, place: Place, value: str) -> None:
     lanes.function.line(f"call void @{helper}({wide} {value}, {pointers} {at}, {mask_type} {mask}) #2")
 
 
-def store_group_size(lanes: Lanes, ops: Sequence[Store]) -> int:
-    """How many of `ops`, from the first on, store all components of adjacent groups in order; 0 if they do not."""
+def store_group(lanes: Lanes, ops: Sequence[Store]) -> list[Store]:
+    """The first of `ops` that together store all components of adjacent groups, each once, in any order.
+
+    In the order of components; empty if there are no such. The adjoint of a kernel stores the last one first.
+    """
     first = ops[0]
     if lanes.mask is not None or lanes.width == 1 or first.param.rank < 2:
-        return 0
+        return []
     group = _group(lanes, first.param, first.indices)
     if group is None or len(ops) < group[0]:
-        return 0
+        return []
     prefix = next(axis for axis, i in enumerate(first.indices) if lanes.strides.of[i] == 1) + 1
-    for component, op in enumerate(ops[: group[0]]):
-        is_next = op.param is first.param and op.indices[:prefix] == first.indices[:prefix]
-        if not is_next or _group(lanes, op.param, op.indices) != (group[0], component):
-            return 0
-    return group[0]
+    found: dict[int, Store] = {}
+    for op in ops[: group[0]]:
+        if op.param is not first.param or op.indices[:prefix] != first.indices[:prefix]:
+            return []
+        place = _group(lanes, op.param, op.indices)
+        if place is None or place[1] in found:
+            return []
+        found[place[1]] = op
+    return [found[component] for component in range(group[0])]
 
 
 def emit_store_group(lanes: Lanes, ops: Sequence[Store]) -> None:
-    """Stores all components of adjacent groups."""
+    """Stores all components of adjacent groups, which are in order."""
     place = locate(lanes, ops[0].param, ops[0].indices)
     align = place.dtype.bytes
     wide, size, pieces = interleaved(lanes, place, [to_memory(lanes, op.value) for op in ops])
