@@ -6,6 +6,7 @@ from cpushapes import MACHINES, main_body
 from kernels import KERNELS
 
 import jaxwarp as wp
+from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.passes import prepare
 from jaxwarp.vjp.adjoint import adjoint
 
@@ -155,6 +156,59 @@ def test_elementary_functions_call_only_where_seldom(body, level):
     assert all(label.startswith(("lane", "seldom")) for label in calls)
     assert code.count("vfmadd.*") > 60
     assert code.count(GATHER) == 0
+
+
+@wp.kernel
+def powers(x: wp.array[wp.float64], y: wp.array[wp.float64], out: wp.array[wp.float64]):
+    i = wp.tid()
+    out[i] = wp.pow(x[i], y[i])
+
+
+@wp.kernel
+def repeated_powers(x: wp.array[wp.float64], y: wp.array[wp.float64], out: wp.array[wp.float64]):
+    i = wp.tid()
+    s = wp.float64(0.0)
+    for k in range(y.shape[0]):
+        s += wp.pow(x[i], y[k])
+    out[i] = s
+
+
+@wp.kernel
+def sines(x: wp.array[wp.float64], out: wp.array[wp.float64]):
+    i = wp.tid()
+    out[i] = wp.sin(x[i])
+
+
+@wp.kernel
+def turns(x: wp.array[wp.float64], out: wp.array[wp.float64]):
+    i = wp.tid()
+    out[i] = wp.sin(x[i]) + wp.cos(x[i])
+
+
+def test_powers_of_float64_take_constants_from_memory():
+    """40 products, fused or not, a vector; of constants, few wait in registers."""
+    code = main_body(prepare(powers.specialize()), MACHINES["v3"])
+    vectors = code.width // 4
+    assert code.count(r"vf?n?m(add|sub|ul)\d*pd") <= 44 * vectors
+    assert code.count(r"vdivpd") == vectors
+    assert code.count(r"v(p?broadcast|movap)\w+", "chunk", "mostly") <= 22 * vectors
+    from_memory = [o for _, block in code.blocks for name, o in block if "%rip" in o and "broadcast" not in name]
+    assert len(from_memory) >= 20 * vectors
+
+
+@pytest.mark.parametrize("kernel", [powers, repeated_powers])
+@pytest.mark.parametrize("level", list(MACHINES))
+def test_constants_are_variables_only_where_registers_are_few(kernel, level):
+    """And there are no loops, in which what is in registers stays there."""
+    for width in (None, 1):
+        text = compile_cpu(prepare(kernel.specialize()), width, machine=MACHINES[level]).text
+        assert ("private global" in text) == (kernel is powers and level in ("v2", "v3") and width is None)
+
+
+@both
+def test_sine_and_cosine_of_one_angle_share_their_polynomials(level):
+    one, two = (main_body(prepare(kernel.specialize()), MACHINES[level]).count("vf.*pd") for kernel in (sines, turns))
+    assert two <= 1.1 * one
 
 
 @both

@@ -35,6 +35,10 @@ class Num:
         """A number as a constant of this type."""
         return value if isinstance(value, Num) else Num(self.ops, self.type, self.ops.const(self.type, value))
 
+    def stored(self, value: Num | float) -> Num:
+        """As `like`, of a number that no other formula uses with equal operands: LLVM does not share what it makes."""
+        return value if isinstance(value, Num) else Num(self.ops, self.type, self.ops.stored(self.type, value))
+
     def op(self, name: str, other: Num | float) -> Num:
         operand = self.like(other).text
         return Num(self.ops, self.type, self.ops.inst(f"{name} {self.ops.type(self.type)} {self.text}, {operand}"))
@@ -180,14 +184,16 @@ def clamp(x: Num, low: float, high: float) -> Num:
     return where(x > high, high, x)
 
 
-def polynomial(coefficients: Sequence[float], x: Num) -> Num:
-    """sum of c[i] * x**i by Estrin's scheme: few steps that wait for one another."""
-    terms: list[Num] = [x.like(c) for c in coefficients]
+def polynomial(coefficients: Sequence[float], x: Num, is_stored: bool = False) -> Num:
+    """sum of c[i] * x**i by Estrin's scheme: few steps that wait for one another. `is_stored`: see `Num.stored`."""
+    constant = x.stored if is_stored else x.like
+    terms: list[Num | float] = [*coefficients]
     while len(terms) > 1:
         last = terms[2 * (len(terms) // 2) :]
-        terms = [fma(odd, x, even) for even, odd in zip(terms[::2], terms[1::2], strict=False)] + last
+        pairs = zip(terms[::2], terms[1::2], strict=False)
+        terms = [fma(constant(odd), x, constant(even)) for even, odd in pairs] + last
         x = x * x
-    return terms[0]
+    return x.like(terms[0])
 
 
 def nearest(product: Num, factor: Num | float = 1.0) -> tuple[Num, Num]:

@@ -36,7 +36,7 @@ def power(x: Num, y: Num) -> Num:
     size, of_base = abs(whole_n), abs(n)
     is_plain = where(of_base > size, of_base, size) <= {"f32": 125.0, "f64": 1020.0}[x.kind]
     r = fma(y, low, fma(y, high, -whole_n))
-    value = fma(r, polynomial(table.EXP2[x.kind], r), 1.0)
+    value = fma(r, polynomial(table.EXP2[x.kind], r, is_stored=True), 1.0)
     value = (value.bits() + (shift << MANTISSA[x.kind])).floats()
     return seldom(is_plain.equals(False), "power", _any_power, (x, y), value)
 
@@ -114,10 +114,11 @@ def _log2_64(n: Num, m: Num) -> tuple[Num, Num, Num]:
     rest = fma(-s, m, f - s)
     z = s * s
     # The quotient is s + rest (1 - s) / 2, the slope of log2(m) in it e / (1 - z), here to 2**-12.
-    slope = fma(z, 0.515 * e, s.like(0.5 * e))
+    slope = fma(z, s.stored(0.515 * e), s.stored(0.5 * e))
     slope = fma(-s, slope, slope)
-    terms = fma(z, third, s.like(e))
-    low = fma(fma(s, s, -z), third, fma(z, third, e - terms)) + fma(z * z, polynomial(tail, z), sum_low)
+    terms = fma(z, s.stored(third), s.stored(e))
+    low = fma(fma(s, s, -z), third, fma(z, third, e - terms))
+    low = low + fma(z * z, polynomial(tail, z, is_stored=True), s.stored(sum_low))
     high = s * terms
     about = fma(s, fma(z * z, tail[0], terms), n)
     return high, fma(s, low, fma(rest, slope, fma(s, terms, -high))), about

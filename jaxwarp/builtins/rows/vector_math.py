@@ -44,7 +44,8 @@ def exp(x: Num) -> Num:
     high, low = table.LN2[x.kind]
     whole_n, powers = nearest_power(x, table.LOG2_E[x.kind][0])
     r = fma(whole_n, -low, fma(whole_n, -high, x))
-    return scale(1.0 + fma(r * r, polynomial(table.EXP[x.kind], r), r), powers)
+    p = polynomial(table.EXP[x.kind], r, is_stored=True)
+    return scale(1.0 + fma(r * r, p, r), powers)
 
 
 def _reduce_exp(x: Num) -> tuple[Num, Num, Num]:
@@ -60,7 +61,7 @@ def exp2(x: Num) -> Num:
     x = clamp(x, *_EXP2_RANGE[x.kind])
     whole_n, powers = nearest_power(x)
     r = x - whole_n
-    return scale(fma(r, polynomial(table.EXP2[x.kind], r), 1.0), powers)
+    return scale(fma(r, polynomial(table.EXP2[x.kind], r, is_stored=True), 1.0), powers)
 
 
 def _quarter_expm1(x: Num) -> tuple[Num, Num, Num]:

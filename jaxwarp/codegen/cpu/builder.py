@@ -70,6 +70,7 @@ class FunctionText:
         self.allocas: list[str] = []
         self.declarations: dict[str, None] = {}
         self.helpers: dict[str, str] = {}  # functions of the same module, by name
+        self.constants: list[str] | None = None  # variables of the module that nothing writes to, if it may have any
         self.libm: dict[str, None] = {}
         self.label = "entry"  # of the open basic block
         self._count = 0
@@ -136,6 +137,19 @@ class VectorBuilder:
         """A literal, the same in every lane."""
         text = scalar_constant(dtype, value)
         return text if self.width == 1 else f"splat ({scalar_type(dtype)} {text})"
+
+    def stored(self, dtype: Scalar, value: float) -> str:
+        """A literal that an instruction may take from memory, as processors of few registers best do.
+
+        LLVM broadcasts literals into a register each, and spills what was there. It does not know that these variables
+        are constant, and that each is of one use, so it leaves them where they are.
+        """
+        constants = self.function.constants
+        if constants is None or self.width == 1 or dtype is not float64:
+            return self.const(dtype, value)
+        name, type_ = f"@constant{len(constants)}", self.type(dtype)
+        constants.append(f"{name} = private global {type_} {self.const(dtype, value)}, align 64")
+        return self.inst(f"load {type_}, ptr {name}, align 64")
 
     def select(self, condition: str, llvm_type: str, yes: str, no: str) -> str:
         return self.inst(f"select {self.mask_type} {condition}, {llvm_type} {yes}, {llvm_type} {no}")

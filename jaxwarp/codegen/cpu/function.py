@@ -54,6 +54,9 @@ _ATTRIBUTES = (
 )
 _ALIGNED = " alignstack=64"
 
+# Of vector registers: instructions then take constants from memory.
+_FEW_REGISTERS = 16
+
 _NO_UNROLLING = ", !llvm.loop !1"
 
 
@@ -88,6 +91,7 @@ def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = F
     debug, seldom = (" noinline optnone", " optnone") if width == 1 else (_ALIGNED, "")
     lines = [
         *function.declarations,
+        *(function.constants or ()),
         *function.helpers.values(),
         _SIGNATURE.format(symbol=symbol) + " #0 {",
         "entry:",
@@ -124,6 +128,10 @@ class _Writer:
         self.frame = Frame(kernel, width, machine)
         self.invariants = Invariants()
         self.function = FunctionText(machine.has_mask_registers, self.invariants if width > 1 else None)
+        # In loops constants stay in registers where there is room.
+        has_loops = any(isinstance(op, (For, While)) for op in walk(kernel.body))
+        if width > 1 and machine.vector_registers <= _FEW_REGISTERS and not has_loops:
+            self.function.constants = []
         self.streaming = Streaming(self.frame, self.function, streamed(kernel) if width > 1 else set())
         self.strides = find_strides(kernel, width)
         if width > 1:
