@@ -18,8 +18,11 @@ from jaxwarp.ffi.duality import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, TransposeOf, intern_kernel, is_static
 from jaxwarp.ffi.records import Point, record_launch
 from jaxwarp.ir.nodes import Kernel, Load, walk
+from jaxwarp.passes import settle
 from jaxwarp.vjp.adjoint import adjoint
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
+from jaxwarp.vjp.memory import require_no_visible_race
+from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.tangent import tangent
 
 Bind = Callable[[Launch, Sequence[Any]], list[Any]]
@@ -29,8 +32,11 @@ _CACHE = 512
 
 @functools.lru_cache(maxsize=_CACHE)
 @roomy
-def _tangent(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...], slim: bool) -> Derived:
-    derived = tangent(kernel, wanted, grid, settle=slim)
+def _tangent(kernel: Kernel, fma: bool, wanted: tuple[int, ...], grid: tuple[int | None, ...], slim: bool) -> Derived:
+    # As it is written: the settled kernel need not load what a thread has just stored.
+    require_no_visible_race(take_replays(kernel, grid).kernel, grid)
+    # Derivatives compute parts of the kernel again, and must find the same to the last bit.
+    derived = tangent(settle(kernel, fma=fma), wanted, grid, settle=slim)
     if slim:
         # So that the transpose needs all that this needs, which makes the transpose of its own derivative possible.
         derived = without_idle(derived, ("primal", "tangent", "final"))
@@ -39,8 +45,8 @@ def _tangent(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ..
 
 @functools.lru_cache(maxsize=_CACHE)
 @roomy
-def _adjoint(kernel: Kernel, wanted: tuple[int, ...], grid: tuple[int | None, ...], sweep: bool) -> Derived:
-    derived = adjoint(kernel, wanted, grid, sweep, finals=sweep)
+def _adjoint(kernel: Kernel, fma: bool, wanted: tuple[int, ...], grid: tuple[int | None, ...], sweep: bool) -> Derived:
+    derived = adjoint(settle(kernel, fma=fma), wanted, grid, sweep, finals=sweep)
     return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 
@@ -58,10 +64,10 @@ def launch_jvp(
 ) -> tuple[list[Any], list[Any]]:
     """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
     moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
-    derived = _tangent(launch.kernel, tuple(moving), _known_grid(launch), not is_reverse(launch)) if moving else None
-    if derived is not None and any(slot.compared for slot in derived.slots):
-        # The derivative compares operands with what came out: computed again, they must be equal to the last bit.
-        launch = launch.replace(fma=False)
+    derived = None
+    if moving:
+        grid, is_first = _known_grid(launch), not is_reverse(launch)
+        derived = _tangent(launch.kernel, launch.fma, tuple(moving), grid, is_first)
     results = bind(launch, primals)
     zeros: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
     if derived is None:
@@ -104,15 +110,13 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
             return _transpose_of_reverse(bind, launch, cotangents, operands)
         except NotKeptError:
             pass
-    derived = _adjoint(launch.kernel, wanted, _known_grid(launch), is_reverse(launch))
+    derived = _adjoint(launch.kernel, launch.fma, wanted, _known_grid(launch), is_reverse(launch))
     given = {i: x for i, x in zip(launch.operand_params, operands, strict=True) if i not in linear}
     origin = TransposeOf(launch, derived.slots, tuple((i, tuple(linear[i].aval.shape)) for i in wanted))
     point = Point(launch, given, {i: x.aval for i, x in linear.items()})
     records: list[Any] = []
     if derived.recording is not None:
-        # What the sweep computes again decides what it reads of the records: it must do so to the last bit.
-        launch = launch.replace(fma=False)
-        records = record_launch(bind, dataclasses.replace(point, launch=launch), derived.recording)
+        records = record_launch(bind, point, derived.recording)
     values: list[Any] = []
     roles: list[str] = []
     for slot in derived.slots:

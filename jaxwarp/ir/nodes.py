@@ -152,8 +152,16 @@ class Size(_OneResult):
 
 @dataclass(frozen=True, eq=False)
 class Call(_OneResult):
+    """Pure arithmetic.
+
+    Attributes:
+        settled: what it rounds to is decided: it is neither contracted into an fma, nor folded into a constant that
+            machine code might not find. So are the operations that a derivative shares with the kernel it is made of.
+    """
+
     builtin: Builtin
     args: tuple[Value, ...]
+    settled: bool = False
 
     @property
     def operands(self) -> tuple[Value, ...]:

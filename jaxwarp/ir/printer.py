@@ -105,7 +105,9 @@ class _Printer:
                 self.line(depth, f"{self.define(op.result)} = size {self.params[op.param]} {op.axis}")
             case Call():
                 args = self.use(op.args)
-                self.line(depth, f"{self.define(op.result)} = {op.builtin.name} {args}")
+                # Two kernels that differ in it alone do not compute the same; to readers it is of no interest.
+                mark = "!" if op.settled and not self.named else ""
+                self.line(depth, f"{self.define(op.result)} = {op.builtin.name}{mark} {args}")
             case Load():
                 element = self.element(op.param, op.indices)
                 self.line(depth, f"{self.define(op.result)} = load {element}")

@@ -11,9 +11,12 @@ from jaxwarp.passes.widen_half import widen_half
 
 
 @roomy
+def settle(kernel: Kernel, *, fma: bool = True) -> Kernel:
+    """The kernel as derivatives are made of it: simplified and (with `fma`) contracted, so that they round as it does."""
+    return contract_fma(simplify(kernel), fma=fma)
+
+
+@roomy
 def prepare(kernel: Kernel, *, fma: bool = True) -> Kernel:
-    """The kernel as backends compile it: simplified, half precision widened, and (with `fma`) products contracted."""
-    kernel = widen_half(simplify(erase_rules(kernel)))
-    if fma:
-        kernel = contract_fma(kernel)
-    return simplify(kernel)
+    """The kernel as backends compile it: settled, without rules, half precision widened."""
+    return simplify(widen_half(erase_rules(settle(kernel, fma=fma))))

@@ -6,27 +6,32 @@
 
 for float32 and float64, where the product has no other use. If both sides are products the left one is taken. A
 negation costs nothing: both backends fold it into the operation. -(a * b) is (-a) * b to the last bit.
+
+Whether a product has another use is not the same in a kernel and in its derivatives, which compute part of it again and
+branch as it has branched. So derivatives are made of the contracted kernel, and what it leaves as it is, is settled:
+the sums that are left are not contracted later, and functions that machine code only approximates are not folded.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.rows import ROWS, ulp
 from jaxwarp.ir.nodes import Call, Kernel, Op, Value, walk
 from jaxwarp.passes.eliminate import eliminate
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import float32, float64
 
 
-def contract_fma(kernel: Kernel) -> Kernel:
-    """The kernel with products that feed one sum or difference contracted into it."""
-    return eliminate(_Contract(kernel).kernel(kernel))
+def contract_fma(kernel: Kernel, *, fma: bool = True) -> Kernel:
+    """The kernel with (if `fma`) products that feed one sum or difference contracted into it, every rounding settled."""
+    return eliminate(_Contract(kernel, fma).kernel(kernel))
 
 
 class _Contract(Rewriter):
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: Kernel, fma: bool):
         super().__init__()
+        self.fma = fma
         self.uses: Counter[Value] = Counter()
         self.definition: dict[Value, Call] = {}
         for op in walk(kernel.body):
@@ -38,14 +43,16 @@ class _Contract(Rewriter):
 
     def op(self, op: Op) -> None:
         match op:
-            case Call(builtin=row, args=(a, b)) if row.name in ("add", "sub") and op.result.type in (float32, float64):
+            case Call(builtin=row, args=(a, b)) if not op.settled and _is_sum(op):
                 self.sum(op, a, b, row.name == "sub")
+            case Call() if not op.settled and ulp(op.builtin, op.result.type):
+                self.settle(op)
             case _:
                 self.copy(op)
 
     def sum(self, op: Call, a: Value, b: Value, subtract: bool) -> None:
         for product, other, negate_product, negate_other in ((a, b, False, subtract), (b, a, subtract, False)):
-            factors = self.factors(product)
+            factors = self.factors(product) if self.fma else None
             if factors is None:
                 continue
             x, y, negative = factors
@@ -53,7 +60,10 @@ class _Contract(Rewriter):
             z = self.negated(other, op) if negate_other else other
             self.emit(Call(op.result, ROWS["fma"], (x, y, z), loc=op.loc))
             return
-        self.copy(op)
+        self.settle(op)
+
+    def settle(self, op: Call) -> None:
+        self.emit(Call(op.result, op.builtin, self.all(op.args), settled=True, loc=op.loc))
 
     def factors(self, value: Value) -> tuple[Value, Value, bool] | None:
         """(x, y, negative) if the value is x * y or its negation and nothing else uses it."""
@@ -73,3 +83,7 @@ class _Contract(Rewriter):
         if inner is not None and inner.builtin.name == "neg":
             return inner.args[0]
         return self.call(ROWS["neg"], value, loc=op.loc)
+
+
+def _is_sum(op: Call) -> bool:
+    return op.builtin.name in ("add", "sub") and op.result.type in (float32, float64)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.rows import ROWS, ulp
 from jaxwarp.builtins.rows.rules import is_replay
 from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
@@ -138,6 +138,14 @@ class _Simplify(Rewriter):
         self.definition[result] = op
         return result
 
+    def place_settled(self, call: Call, key: Hashable) -> Value:
+        """One that is settled can stand for one that is not, but not the other way round."""
+        level = self.home(call.args)
+        result = self.place(call, ("settled", key), level)
+        if result is call.result and key not in self.known:
+            self.know(key, result, level)
+        return result
+
     def know(self, key: Hashable, value: Value, level: int) -> None:
         self.known[key] = value
         self.regions[level].keys.append(key)
@@ -167,16 +175,18 @@ class _Simplify(Rewriter):
                 return self.const(outcome.value, call.result.type)
             case Instead():
                 args = tuple(a if isinstance(a, Value) else self.const(a, call.args[0].type) for a in outcome.args)
-                return self.call_value(Call(call.result, ROWS[outcome.builtin], args, loc=call.loc))
+                return self.call_value(Call(call.result, ROWS[outcome.builtin], args, call.settled, loc=call.loc))
             case None:
                 names = sorted(map(id, call.args)) if call.builtin.commutative else map(id, call.args)
                 key = (call.builtin.name, call.result.type.name, *names)
-                return self.place(call, key, self.home(call.args))
+                return self.place(call, key, self.home(call.args)) if not call.settled else self.place_settled(call, key)
 
     def fold(self, call: Call) -> Literal | None:
         definitions = [self.definition.get(a) for a in call.args]
         constants = [d.value for d in definitions if isinstance(d, Const)]
         if len(constants) < len(call.args) or is_replay(call.builtin):
+            return None
+        if call.settled and ulp(call.builtin, call.result.type):
             return None
         result = evaluate(call, constants)
         return None if isinstance(result, float) and math.isnan(result) else result

@@ -21,14 +21,12 @@ class Slot:
         index: which parameter of the differentiated kernel it belongs to.
         reads: the launch needs a value on entry.
         writes: the launch leaves a value that is a result (or scratch, for primals).
-        compared: for finals, that the operand which equals this was selected by an atomic min or max.
     """
 
     kind: str
     index: int
     reads: bool
     writes: bool
-    compared: bool = False
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,9 @@ class _Promotion:
                         if element not in current:
                             ops.append(self.take_up(element, op, current, places))
                         sum_ = Value(element[0].dtype)
-                        ops.append(Call(sum_, ROWS["add"], (current[element], self.use(op.args[0])), loc=op.loc))
+                        # Settled: memory rounds the product that is added, too.
+                        args = (current[element], self.use(op.args[0]))
+                        ops.append(Call(sum_, ROWS["add"], args, settled=True, loc=op.loc))
                         current[element] = sum_
                     dirty[element] = None
             elif op.blocks and (touched := self.touched(op)):

@@ -115,8 +115,6 @@ class _Tangent:
         arrays = (*kernel.params, *kernel.locals)
         self.settled = settled.arrays
         self.finals: dict[Param, Param] = dict(finals or {})
-        # Where what is computed again has to be what came out, to the last bit.
-        self.compared: set[Param] = set(self.finals)
         self.tangent_params = {p: Param(f"{p.name}_t", p.dtype, p.shape) for p in arrays if p in self.activity.params}
 
     def build(self) -> Derived:
@@ -134,7 +132,7 @@ class _Tangent:
         for i, param in enumerate(self.params):
             if param in self.finals:
                 params.append(self.finals[param])
-                slots.append(Slot("final", i, True, False, compared=param in self.compared))
+                slots.append(Slot("final", i, True, False))
         name = f"{self.kernel.name}_jvp"
         locals_ = [p for local in self.kernel.locals for p in (local, self.tangent_params.get(local)) if p is not None]
         body = self.builder.finish(name, self.kernel.grid_rank, params)
@@ -223,7 +221,6 @@ class _Tangent:
                 op.loc,
             )
         final = self.final_contents(op.param)
-        self.compared.add(op.param)
         is_selected = self.o.eq(op.args[0], self.builder.load(final, op.indices))
         with self.builder.block() as ops:
             self.builder.store(self.tangent_params[op.param], op.indices, self.dense(op.args[0]))
