@@ -1,8 +1,8 @@
 """Derivatives take the sides that the primal has taken, where the last bit decides: they round as it does.
 
-Operands are such that a * b + c, rounded once or twice, is equal to d or next to it. Each kernel also leaves which sides
-it took; a reference that takes the same gives the derivative. Where it has to be known which operand an atomic has
-selected, the cotangent would be lost.
+Operands are such that a * b + c, rounded once or twice, is equal to d or next to it. Each kernel also leaves which
+sides it took; a reference that takes the same gives the derivative. Where it has to be known which operand an atomic
+has selected, the cotangent would be lost.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ def test_derivatives_take_the_sides_of_the_primal(make, F):
     (_, value), gradient = jax.value_and_grad(f, has_aux=True)(x)
     moved_value, moved = jax.jvp(lambda x: call(*given, x)[0], (x,), (np.ones_like(x),))
     values, slopes = [value, moved_value], [gradient, moved]
-    if F == wp.float32:
+    if wp.float32 == F:
         (_, batch), rows = jax.vmap(jax.value_and_grad(f, has_aux=True))(np.stack([x, x]))
         values, slopes = [*values, *batch], [*slopes, *rows]
     if reference is None:
@@ -286,7 +286,7 @@ def test_derivatives_take_the_sides_of_the_primal(make, F):
     for found in values:
         np.testing.assert_array_equal(np.asarray(found), y)
     for found in slopes:
-        np.testing.assert_allclose(found, expected, rtol=2e-4 if F == wp.float32 else 1e-9)
+        np.testing.assert_allclose(found, expected, rtol=2e-4 if wp.float32 == F else 1e-9)
 
 
 @pytest.mark.parametrize("make", [recorded, turns, also_in_a_slope])

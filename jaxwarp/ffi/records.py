@@ -73,7 +73,9 @@ def record_launch(bind: Bind, point: Point, recording: Recording) -> list[Any]:
     if factors is not None:
         own = [factors[i] for i in recording.params]
         of_records = [recording.source.params.index(record.load.param) for record in recording.records]
-        extra = [(*factors[i], *[None] * len(r.turns)) for i, r in zip(of_records, recording.records, strict=True)]
+        extra = [
+            (*r.of_axes(factors[i]), *[None] * len(r.turns)) for i, r in zip(of_records, recording.records, strict=True)
+        ]
         factors = (*own, *extra)
     made = launch.replace(
         kernel=intern_kernel(recording.kernel),

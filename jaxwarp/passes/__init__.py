@@ -12,7 +12,7 @@ from jaxwarp.passes.widen_half import widen_half
 
 @roomy
 def settle(kernel: Kernel, *, fma: bool = True) -> Kernel:
-    """The kernel as derivatives are made of it: simplified and (with `fma`) contracted, so that they round as it does."""
+    """The kernel as derivatives are made of it: simplified, (with `fma`) contracted; so they round as it does."""
     return contract_fma(simplify(kernel), fma=fma)
 
 

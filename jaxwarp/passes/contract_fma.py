@@ -24,7 +24,7 @@ from jaxwarp.types import float32, float64
 
 
 def contract_fma(kernel: Kernel, *, fma: bool = True) -> Kernel:
-    """The kernel with (if `fma`) products that feed one sum or difference contracted into it, every rounding settled."""
+    """The kernel with every rounding settled and, if `fma`, products that feed one sum contracted into it."""
     return eliminate(_Contract(kernel, fma).kernel(kernel))
 
 

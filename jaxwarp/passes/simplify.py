@@ -138,9 +138,8 @@ class _Simplify(Rewriter):
         self.definition[result] = op
         return result
 
-    def place_settled(self, call: Call, key: Hashable) -> Value:
+    def place_settled(self, call: Call, key: Hashable, level: int) -> Value:
         """One that is settled can stand for one that is not, but not the other way round."""
-        level = self.home(call.args)
         result = self.place(call, ("settled", key), level)
         if result is call.result and key not in self.known:
             self.know(key, result, level)
@@ -179,7 +178,8 @@ class _Simplify(Rewriter):
             case None:
                 names = sorted(map(id, call.args)) if call.builtin.commutative else map(id, call.args)
                 key = (call.builtin.name, call.result.type.name, *names)
-                return self.place(call, key, self.home(call.args)) if not call.settled else self.place_settled(call, key)
+                place = self.place_settled if call.settled else self.place
+                return place(call, key, self.home(call.args))
 
     def fold(self, call: Call) -> Literal | None:
         definitions = [self.definition.get(a) for a in call.args]

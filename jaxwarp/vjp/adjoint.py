@@ -149,7 +149,7 @@ class Adjoint:
         # What is linear in the cotangents is not recorded: the launch that records does not have it.
         others = {*self.activity.params, *kernel.locals}
         self.recordable = {op for op in self.contents.lost if op.param not in others} if records else set[Load]()
-        self.records = find_records(kernel, self.contents.order, self.recordable)
+        self.records = find_records(kernel, self.contents.order, self.contents.addresses, self.recordable)
 
     def only_reads_cotangent(self, param: Param) -> bool:
         """Need the cotangent of an array that the kernel writes not be updated?
@@ -235,7 +235,8 @@ class Adjoint:
             case Load() if op in self.records:
                 record = self.records[op]
                 numbers = turn_numbers(self.builder.call, self.builder.const, record, lambda v: env[v])
-                value = self.builder.load(record.param, [*(env[v] for v in op.indices), *numbers], op.result.name)
+                indices = [*(env[v] for v in record.of_axes(op.indices)), *numbers]
+                value = self.builder.load(record.param, indices, op.result.name)
                 env[op.result] = value
             case Const() | Tid() | Size() | Call() | Load():
                 operands = [env[v] for v in op.operands]

@@ -82,10 +82,22 @@ class Order:
         The loops outside of it are in the same iteration. So it is where an index moves with the loop's variable, and
         with nothing else that the loop changes.
         """
+        return any(self.index_tells_turn(index, loop) for index in access.indices)
+
+    def index_tells_turn(self, index: Value, loop: For | While) -> bool:
+        """`tells_turn`, of one index."""
         body = loop.body.params
         variables = {value for value in body if value in self.steps} | set(body[:1] if isinstance(loop, For) else ())
-        inside = [[v for v in self.sum(index).terms if loop in self.home[v]] for index in access.indices]
-        return any(len(values) == 1 and values[0] in variables for values in inside)
+        inside = self._moving(index, loop)
+        return len(inside) == 1 and inside[0] in variables
+
+    def is_invariant(self, index: Value, loop: For | While) -> bool:
+        """Is the index the same in all turns of the loop, whose outer loops are in the same iteration?"""
+        return not self._moving(index, loop)
+
+    def _moving(self, index: Value, loop: Op) -> list[Value]:
+        """What an index is made of and the loop may change."""
+        return [value for value in self.sum(index).terms if loop in self.home[value]]
 
     def _common(self, a: Access, b: Access) -> tuple[Op, ...]:
         of_a, of_b = self.loops[a], self.loops[b]

@@ -6,10 +6,14 @@
     }                                               store a[i, k], s * v }
 
 The reverse sweep reads the record where the kernel had read the array. For it the record is one more input, which
-nobody writes: checkpoints, branches and loops need not know of it. The record has the shape of the array, since threads
-do not share elements, and an axis more for each loop around the load in whose turns it may see one element again. How
-many turns these make at most has to be known of the launch. Indices of loops that move the address take no axis, so a
-sweep over a row records a row, however long, and the first load of LU factorisation in place an array like the matrix.
+nobody writes: checkpoints, branches and loops need not know of it.
+
+Two runs of a load may share a place in its record if they see one value. The record has the axes of the array, since
+threads do not share elements, and one for each loop around the load in whose turns it may see one element change. How
+many turns these make at most has to be known of the launch. Loops that move an index take no axis of their own, so a
+sweep over a row records a row, however long, and the first load of LU factorisation in place an array like the matrix;
+nor do loops that do not write to the array. An axis of the array is left out if the others tell the threads apart, and
+its index does not move (`a[i, 0]`), or only with a loop of fewer turns than it has elements.
 """
 
 from __future__ import annotations
@@ -20,11 +24,13 @@ from typing import Any
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.nodes import Atomic, Block, Const, For, Kernel, Load, Op, Param, Size, Store, Value, While, walk
+from jaxwarp.passes.effects import tell_apart
 from jaxwarp.passes.ranges import Counter, Ranges
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.types import Scalar, int64
 from jaxwarp.vjp.activity import used_values
+from jaxwarp.vjp.memory import Addresses
 from jaxwarp.vjp.order import Order
 
 # More is not what a loop makes but what is not known of one.
@@ -61,13 +67,19 @@ class Record:
 
     Attributes:
         load: the load.
-        turns: of the loops in which it may see one element again, the outermost first.
-        param: the array: the axes of the one that is loaded from, then one for each of the loops.
+        axes: those of the array that the record has.
+        turns: of the loops that have an axis too, the outermost first.
+        param: the record: these axes, then one for each of these loops.
     """
 
     load: Load
+    axes: tuple[int, ...]
     turns: tuple[Turn, ...]
     param: Param
+
+    def of_axes(self, items: Sequence[Any]) -> list[Any]:
+        """Of what each axis of the array has (an extent, an index), what those of the record have."""
+        return [items[axis] for axis in self.axes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,37 +108,98 @@ class Recording:
         ranges = Ranges(self.source, grid, dict(zip(self.source.params, given, strict=True)))
         counts = [turn.most(ranges) for turn in record.turns]
         unknown = [turn for turn, count in zip(record.turns, counts, strict=True) if count is None]
-        own = given[self.source.params.index(record.load.param)]
+        own = record.of_axes(given[self.source.params.index(record.load.param)])
         return unknown[0] if unknown else (*own, *counts)
 
 
-def find_records(kernel: Kernel, order: Order, loads: Collection[Load]) -> dict[Load, Record]:
+def find_records(kernel: Kernel, order: Order, addresses: Addresses, loads: Collection[Load]) -> dict[Load, Record]:
     """A record for each of the loads that can have one: a `while` around them needs a counter."""
-    found: dict[Load, Record] = {}
-    if loads:
-        counters = Ranges(kernel, [None] * kernel.grid_rank).counters
-        _find(kernel.body, (), found, order, counters, loads)
-    return found
+    if not loads:
+        return {}
+    finder = _Finder(kernel, order, addresses, loads)
+    finder.block(kernel.body, ())
+    return finder.found
 
 
-def _find(
-    block: Block,
-    around: tuple[tuple[For | While, Block], ...],
-    found: dict[Load, Record],
-    order: Order,
-    counters: Mapping[While, Sequence[Counter]],
-    loads: Collection[Load],
-) -> None:
-    for op in block.ops:
-        if isinstance(op, Load) and op in loads:
-            turns = [_turn(loop, inner, counters) for loop, inner in around if not order.tells_turn(op, loop)]
-            known = tuple(turn for turn in turns if turn is not None)
-            if len(known) == len(turns):
-                shape = (*op.param.shape, *[None] * len(turns))
-                found[op] = Record(op, known, Param(f"{op.param.name}_record{len(found)}", op.param.dtype, shape))
-        for inner in op.blocks:
-            inside = (*around, (op, inner)) if isinstance(op, (For, While)) else around
-            _find(inner, inside, found, order, counters, loads)
+class _Finder:
+    def __init__(self, kernel: Kernel, order: Order, addresses: Addresses, loads: Collection[Load]):
+        self.order = order
+        self.addresses = addresses
+        self.loads = loads
+        self.counters = Ranges(kernel, [None] * kernel.grid_rank).counters
+        self.found: dict[Load, Record] = {}
+
+    def block(self, block: Block, around: tuple[tuple[For | While, Block], ...]) -> None:
+        """`around` are the loops that the block is in, and which block of theirs."""
+        for op in block.ops:
+            if isinstance(op, Load) and op in self.loads:
+                self.load(op, around)
+            for inner in op.blocks:
+                self.block(inner, (*around, (op, inner)) if isinstance(op, (For, While)) else around)
+
+    def load(self, op: Load, around: tuple[tuple[For | While, Block], ...]) -> None:
+        loops = [loop for loop, _ in around]
+        axes = self.axes(op, loops)
+        counted = self.counted(op, loops, axes)
+        turns = [_turn(loop, inner, self.counters) for loop, inner in around if loop in counted]
+        known = tuple(turn for turn in turns if turn is not None)
+        if len(known) == len(turns):
+            shape = (*(op.param.shape[axis] for axis in axes), *[None] * len(turns))
+            param = Param(f"{op.param.name}_record{len(self.found)}", op.param.dtype, shape)
+            self.found[op] = Record(op, axes, known, param)
+
+    def axes(self, op: Load, loops: Sequence[For | While]) -> tuple[int, ...]:
+        """Of the array, without those that the record can do without."""
+        kept = tuple(range(op.param.rank))
+        counted = self.counted(op, loops, kept)
+        for axis in reversed(range(op.param.rank)):
+            fewer = tuple(k for k in kept if k != axis)
+            if not self.tells_threads(op, fewer):
+                continue
+            by_turns = self.counted(op, loops, fewer)
+            more = [loop for loop in by_turns if loop not in counted]
+            if not (fewer or by_turns) or not all(self.is_shorter(op, axis, loop) for loop in more):
+                continue
+            kept, counted = fewer, by_turns
+        return kept
+
+    def tells_threads(self, op: Load, axes: Sequence[int]) -> bool:
+        key = self.addresses.key(op)
+        found = [self.addresses.threads([key[axis]]) for axis in axes]
+        return tell_apart(self.addresses.forms, [axis for axis in found if axis is not None])
+
+    def is_shorter(self, op: Load, axis: int, loop: For | While) -> bool:
+        """Has the loop at most as many turns as the axis has elements, and is it known how many?
+
+        So it is if each turn certainly loads another one.
+        """
+        moves = self.order.index_tells_turn(op.indices[axis], loop)
+        return moves and loop in self.order.forms.trips and self.is_certain(op, loop.blocks[0])
+
+    def is_certain(self, op: Load, block: Block) -> bool:
+        return op in block.ops or any(
+            self.order.forms.trips.get(inner, 0) > 0 and self.is_certain(op, inner.body)
+            for inner in block.ops
+            if isinstance(inner, For)
+        )
+
+    def counted(self, op: Load, loops: Sequence[For | While], axes: Sequence[int]) -> list[For | While]:
+        """The loops that need an axis where the record has these axes of the array.
+
+        Two runs of the load that share a place differ first in the turn of one of the others. There an index that
+        is kept moves, or nothing is written in between, and all that is left out is the same.
+        """
+        others = [index for axis, index in enumerate(op.indices) if axis not in axes]
+        return [
+            loop
+            for loop in loops
+            if not any(self.order.index_tells_turn(op.indices[axis], loop) for axis in axes)
+            and (_writes(loop, op.param) or not all(self.order.is_invariant(index, loop) for index in others))
+        ]
+
+
+def _writes(loop: For | While, param: Param) -> bool:
+    return any(isinstance(op, (Store, Atomic)) and op.param is param for block in loop.blocks for op in walk(block))
 
 
 def _turn(loop: For | While, block: Block, counters: Mapping[While, Sequence[Counter]]) -> Turn | None:
@@ -196,7 +269,7 @@ class _Recorder(Rewriter):
         record = self.records.get(op) if isinstance(op, Load) else None
         if record is not None:
             numbers = turn_numbers(self.call, self.const, record, self.value)
-            indices = (*self.all(record.load.indices), *numbers)
+            indices = (*self.all(record.of_axes(record.load.indices)), *numbers)
             self.emit(Store(record.param, indices, self.value(record.load.result), loc=op.loc))
 
     def const(self, value: int, dtype: Scalar) -> Value:
