@@ -457,7 +457,8 @@ class Adjoint:
                     ops.append(Const(local[value], 0.0, loc=op.loc))
                 results.append(local[value])
             blocks.append(Block((), tuple(ops), tuple(results)))
-        if not any(block.ops for block in blocks):
+        # A side without operations may still say which value a cotangent belongs to.
+        if not outer and not any(block.ops for block in blocks):
             return
         back = tuple(Value(cotangent_type(v.type)) for v in outer)
         # The side that was not taken has left zeros, or the side that was has nothing to do with the value.

@@ -53,7 +53,7 @@ class LoopReversal:
     def run(self) -> None:
         before = {i: self.cotangents.pop(self.op.results[i], None) for i in self.active}
         body = self.reversed_body({i for i, c in before.items() if c is None or c in self.adjoint.guarded})
-        if not body.ops and not body.outgoing:
+        if not body.ops and not body.outgoing and not body.outer:
             return
         needed = self.needed(body)
         starts = [before[i] or self.zero(self.carried[i]) for i in self.active]

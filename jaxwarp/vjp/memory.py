@@ -14,6 +14,8 @@ from jaxwarp.passes.affine import Forms
 from jaxwarp.passes.effects import analyze, tell_apart
 from jaxwarp.passes.ranges import Ranges
 from jaxwarp.vjp.lookups import found_in_data
+from jaxwarp.vjp.order import Order
+from jaxwarp.vjp.own_elements import StoredElements, ThreadIndices
 
 Access = Load | Store | Atomic
 Grid = Sequence[int | None]
@@ -127,7 +129,7 @@ class Ownership:
 
     def _place(self, block: Block, around: tuple[Block, ...]) -> None:
         for op in block.ops:
-            if isinstance(op, (Load, Store, Atomic)):
+            if isinstance(op, (Load, Store, Atomic, For, While)):
                 self._blocks[op] = (*around, block)
             for inner in op.blocks:
                 self._place(inner, (*around, block))
@@ -140,13 +142,35 @@ class Ownership:
         """
         if self.is_private(param):
             return True
+        # Else the indices show whether threads share elements.
+        return self._is_found(param) and self.unstored(param) is None
+
+    def _is_found(self, param: Param) -> bool:
+        """Are all elements of an array found in data?"""
         accesses = self.accesses.get(param, [])
-        if not all(any(self.addresses.is_found(i) for i in op.indices) for op in accesses):
-            # The indices show whether threads share elements.
-            return False
+        return all(any(self.addresses.is_found(i) for i in op.indices) for op in accesses)
+
+    def unstored(self, param: Param) -> Access | None:
+        """The first access, where elements are found in data, to one that the thread might not store to itself."""
+        accesses = self.accesses.get(param, []) if self._is_found(param) else []
         stores = [op for op in accesses if isinstance(op, Store)]
         others = [op for op in accesses if not isinstance(op, Store)]
-        return all(any(self._stands_with(store, op) for store in stores) for op in others)
+        return next(
+            (
+                op
+                for op in others
+                if not any(self._stands_with(store, op) for store in stores) and not self._stored.covers(stores, op)
+            ),
+            None,
+        )
+
+    @cached_property
+    def _stored(self) -> StoredElements:
+        return StoredElements(Order(self.addresses.kernel, self.addresses.grid), self._blocks)
+
+    @cached_property
+    def _threads(self) -> ThreadIndices:
+        return ThreadIndices(self.addresses.kernel, self.addresses.grid)
 
     def _stands_with(self, store: Store, op: Access) -> bool:
         """Whenever `op` runs, does the store run with the same address, in the same iteration of all loops around?"""
@@ -162,7 +186,14 @@ class Ownership:
         accesses = self.accesses.get(param, [])
         keys = [self.addresses.key(op) for op in accesses]
         axes = [self.addresses.threads([key[axis] for key in keys]) for axis in range(param.rank)]
-        return bool(accesses) and tell_apart(self.addresses.forms, [axis for axis in axes if axis is not None])
+        if not accesses:
+            return False
+        known = [axis for axis in axes if axis is not None]
+        if tell_apart(self.addresses.forms, known):
+            return True
+        # Of sums of thread indices no more would be found.
+        is_other = any(position[0] != "form" for key in keys for position in key)
+        return is_other and self._threads.tell_apart(accesses)
 
 
 def require_pure_conditions(kernel: Kernel) -> None:
@@ -195,8 +226,10 @@ def require_no_visible_race(kernel: Kernel, grid: Grid | None = None) -> None:
 
 def require_partitioned(kernel: Kernel, grid: Grid | None = None) -> None:
     """Refuses arrays that are read and written where threads may see each other's writes."""
-    for param, load in _shared_loads(Ownership(kernel, grid)):
-        raise _race(param, load)
+    ownership = Ownership(kernel, grid)
+    for param, load in _shared_loads(ownership):
+        unstored = ownership.unstored(param)
+        raise _race(param, unstored or load, unstored is not None)
 
 
 def _shared_loads(ownership: Ownership) -> Iterator[tuple[Param, Load]]:
@@ -207,10 +240,13 @@ def _shared_loads(ownership: Ownership) -> Iterator[tuple[Param, Load]]:
             yield param, loads[0]
 
 
-def _race(param: Param, load: Load) -> DifferentiationError:
+def _race(param: Param, op: Access, is_found: bool = False) -> DifferentiationError:
+    hint = "read from an input and write to an output"
+    if is_found:
+        hint += f"; or let the thread itself store to every element of {param.name} that it reads, also to the first"
     return DifferentiationError(
         f"the kernel reads {param.name} and writes it, and a thread may read what another one writes; "
         "the derivative of that is not defined",
-        load.loc,
-        hint="read from an input and write to an output",
+        op.loc,
+        hint=hint,
     )

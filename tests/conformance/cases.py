@@ -89,6 +89,19 @@ def branch(x: F, out: F):
         out[i] = v * wp.float64(3.0)
 
 
+@case(lambda x, out, w: w * np.where(x > 1, 2 * x, 3 * x * x), x=X, out=zeros(3))
+@wp.kernel
+def swapped_in_a_branch(x: F, out: F):
+    i = wp.tid()
+    low = x[i] * x[i]
+    high = x[i] * x[i] * x[i]
+    if low < high:
+        kept = low
+        low = high
+        high = kept
+    out[i] = high
+
+
 @case(lambda x, out, w: w * np.array([0, 0.5 / np.sqrt(4.0), 1.0 / 6]), x=np.array([0.0, 4.0, 9.0]), out=zeros(3))
 @wp.kernel
 def root_in_the_side_not_taken(x: F, out: F):
