@@ -1,12 +1,12 @@
 """Elements that are a thread's own though their indices are no sums of thread indices.
 
-    j = (7 * i) % 5                          by computing the index for every thread of the launch
-    a[j] = f(a[j])
+j = (7 * i) % 5                          by computing the index for every thread of the launch
+a[j] = f(a[j])
 
-    y[s] = x[s]                              since the thread stores to every element that it reads, and `s` is found
-    for k in range(n) {                      in data: that no two threads store to one element is for the caller to
-      y[s + k + 1] = f(y[s + k])             see to, as with all scatters
-    }
+y[s] = x[s]                              since the thread stores to every element that it reads, and `s` is found
+for k in range(n) {                      in data: that no two threads store to one element is for the caller to
+  y[s + k + 1] = f(y[s + k])             see to, as with all scatters
+}
 """
 
 from __future__ import annotations
