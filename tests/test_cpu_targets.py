@@ -26,7 +26,7 @@ import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile as cpu_compile
 from jaxwarp.codegen.cpu import compile_cpu, load_bitcode
 from jaxwarp.codegen.cpu.compile import _LIBM, _MEMORY, compile_object
-from jaxwarp.codegen.cpu.frame import GRID
+from jaxwarp.codegen.cpu.frame import GRID, OWN_COPIES
 from jaxwarp.codegen.cpu.run import _LAUNCH
 from jaxwarp.codegen.cpu.target import Machine, choose_width, host
 from jaxwarp.ir.interpret import interpret
@@ -76,7 +76,8 @@ def run_on(machine, name, width):
     code, buffers = compile_cpu(kernel, width), one.buffers()
     function = _LAUNCH(cpu_compile._linker().link(compile_object(code.bitcode, machine), code.symbol))
     pointers = (ctypes.c_void_p * len(buffers))(*(b.ctypes.data for b in buffers))
-    entries = [one.grid[axis] if source == GRID else buffers[source].shape[axis] for source, axis in code.geometry]
+    known = {GRID: tuple(one.grid), OWN_COPIES: (0,)}
+    entries = [(known.get(source) or buffers[source].shape)[axis] for source, axis in code.geometry]
     geometry = (ctypes.c_int64 * max(1, len(entries)))(*entries)
     addresses = ctypes.addressof(pointers), ctypes.addressof(geometry)
     function(*addresses, 0, math.prod(one.grid[:-1]), 0, one.grid[-1])

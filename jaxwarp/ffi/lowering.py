@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.dims import format_shape
 from jaxwarp.ffi.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
 from jaxwarp.ffi.launch import OUTPUT, Dim, Launch, is_static
-from jaxwarp.ir.nodes import Kernel, Param
+from jaxwarp.ir.nodes import Atomic, Kernel, Param
 from jaxwarp.passes import prepare
 from jaxwarp.passes.effects import analyze
 
@@ -56,6 +57,40 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
         "blocks": np.int64(code.blocks),
         "index_bits": np.int64(index_bits),
     }
+
+
+def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[int, dict[str, Any]]:
+    """On the CPU: bytes of a buffer for copies of arrays (codegen/cpu/copies.py), and the attributes that go with it.
+
+    The buffer is a result after all others. 0 bytes: none is wanted.
+    """
+    code, shapes = _cpu_code(launch.kernel, launch.fma), [*operand_shapes, *launch.results]
+    if not code.copied or not all(is_static(n) for shape in (launch.grid, *shapes) for n in shape):
+        return 0, {}
+    if math.prod(launch.grid) // 2 < _grain(launch, shapes):  # never shared
+        return 0, {}
+    from jaxwarp.codegen.cpu import choose_copies
+
+    kernel = prepared(launch.kernel, launch.fma)
+    extents = _extents(launch, kernel, shapes)
+    sizes = [kernel.params[i].dtype.bytes * math.prod(extents[kernel.params[i]]) for i in range(len(kernel.params))]
+    found = choose_copies(
+        kernel, code.loose, extents, [sizes[i] for i in code.copied], sum(sizes), math.prod(launch.grid), pool_size()
+    )
+    if found is None:
+        return 0, {}
+    return found.count * found.size, {
+        "copies": np.int64(found.count),
+        "scratch": np.int64(len(shapes)),
+        "copied": _int64(code.copied),
+        "costs": _int64([found.alone, found.atomic, found.copy]),
+    }
+
+
+def pool_size() -> int:
+    """How many threads XLA's pool on the CPU has here, at least."""
+    wanted = os.environ.get("PJRT_NPROC", "")
+    return int(wanted) if wanted.isdigit() and int(wanted) else len(os.sched_getaffinity(0))
 
 
 def _int64(values: Sequence[int]) -> np.ndarray:
@@ -123,15 +158,17 @@ def prepared(kernel: Kernel, fma: bool) -> Kernel:
 
 
 class Code(NamedTuple):
-    """Code of one kernel for one platform. `blocks` is of use on GPUs only, `alone` to `together` on the CPU."""
+    """Code of one kernel for one platform. `blocks` is of use on GPUs only; what comes after it on the CPU."""
 
     symbol: str
     image: bytes
     geometry: tuple[tuple[int, int], ...]
+    blocks: int = 1
     alone: int = 1
     pieces: int = 16
     together: int = 1
-    blocks: int = 1
+    loose: frozenset[Atomic] = frozenset()
+    copied: tuple[int, ...] = ()
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
@@ -140,7 +177,8 @@ def _cpu_code(kernel: Kernel, fma: bool) -> Code:
 
     code = compile_cpu(prepared(kernel, fma))
     image = pack_image(CPU, code.bitcode)
-    return Code(code.symbol, image, code.geometry, code.alone, code.pieces, code.together)
+    cut = code.alone, code.pieces, code.together
+    return Code(code.symbol, image, code.geometry, 1, *cut, code.loose, code.copied)
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)

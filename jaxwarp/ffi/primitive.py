@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -17,7 +19,7 @@ from jaxwarp.ffi.derivatives import launch_jvp, launch_transpose
 from jaxwarp.ffi.flat import flattened
 from jaxwarp.ffi.interned import Interned
 from jaxwarp.ffi.launch import IN_OUT, BatchOf, Dim, Launch, intern_kernel
-from jaxwarp.ffi.lowering import TARGET, call_attributes
+from jaxwarp.ffi.lowering import TARGET, call_attributes, scratch_attributes
 from jaxwarp.ffi.partition import can_partition, partitioned, result_specs
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.batch import batch
@@ -94,9 +96,13 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platfo
         return mlir.lower_fun(lambda *xs: flat(lambda x, made: bind_launch(made, x), xs), multiple_results=True)(
             ctx, *operands
         )
-    attributes = call_attributes(launch, [aval.shape for aval in avals], platform)
+    shapes = [aval.shape for aval in avals]
+    attributes = call_attributes(launch, shapes, platform)
+    scratch, more = scratch_attributes(launch, shapes) if platform == "cpu" else (0, {})
+    if scratch:
+        ctx = ctx.replace(avals_out=[*(ctx.avals_out or ()), jax.core.ShapedArray((scratch,), np.dtype(np.uint8))])
     rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=launch.has_side_effect)
-    return rule(ctx, *operands, **attributes)
+    return rule(ctx, *operands, **attributes, **more)[: len(launch.results)]
 
 
 def _launch_lower_cpu(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:

@@ -11,6 +11,7 @@ from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_int32, c_int64,
 
 INSTANTIATE, INITIALIZE, EXECUTE = 0, 2, 3
 BYTES_OF = {"float32": (11, 4), "int32": (4, 4), "int64": (5, 8), "float64": (12, 8), "int8": (2, 1), "bool": (1, 1)}
+BYTES_OF |= {"int16": (3, 2), "uint8": (6, 1), "uint16": (7, 2), "uint32": (8, 4), "uint64": (9, 8)}
 STREAM = 0xABC0
 
 

@@ -26,7 +26,7 @@ from jaxwarp.codegen.cpu.memory import HELPER_PREFIX
 from jaxwarp.codegen.cpu.target import Machine, choose_width, host
 from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.nodes import Atomic, Kernel
 
 logger = logging.getLogger(__name__)
 
@@ -67,11 +67,14 @@ class CpuCode:
         symbol: the function's name.
         text: its LLVM text.
         bitcode: the payload of the code image.
-        geometry: (parameter, axis) or (-1, grid axis) of each run-time integer it gets.
+        geometry: (parameter, axis) or (-1, grid axis) of each run-time integer it gets; or (-2, 0): 1 for a call that
+            has copies.
         alone: the most threads of a pool by which a launch is not split.
         pieces: the most pieces for each thread of the pool.
         width: lanes.
         together: how many rows it does at once where it can.
+        loose: atomics that only a call that runs the whole launch, or that has copies of their arrays, does without.
+        copied: the numbers of these arrays among the parameters, if copies would do.
     """
 
     symbol: str
@@ -82,6 +85,8 @@ class CpuCode:
     alone: int = 1
     pieces: int = 16
     together: int = 1
+    loose: frozenset[Atomic] = frozenset()
+    copied: tuple[int, ...] = ()
 
 
 @roomy
@@ -102,7 +107,9 @@ def compile_cpu(
     lanes = choose_width(kernel, machine) if width is None else width
     code = emit_function(kernel, lanes, machine, shared)
     bitcode, (alone, pieces) = _assemble(code.text, kernel.name), choose_cut(kernel, code.loose, code.is_divided)
-    return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, alone, pieces, code.together)
+    copied = tuple(i for i, param in enumerate(kernel.params) if param in code.copied)
+    made = code.symbol, code.text, bitcode, code.geometry
+    return CpuCode(*made, lanes, alone, pieces, code.together, code.loose, copied)
 
 
 def _assemble(text: str, name: str) -> bytes:

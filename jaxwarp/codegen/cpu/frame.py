@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from jaxwarp.codegen.cpu.element_sums import ElementSums
     from jaxwarp.codegen.cpu.owned import Rectangle
 
-GRID = -1  # in a geometry entry: an extent of the grid, not of a parameter
+# In a geometry entry, in place of a parameter: an extent of the grid; whether a call has the arrays that its launch may
+# have copies of to itself (1 or 0, axis 0).
+GRID, OWN_COPIES = -1, -2
 
 
 class Frame:
@@ -44,11 +46,11 @@ class Frame:
         self._locals = frozenset(kernel.locals)
         self._written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
         self._scalars: set[str] = set()
-        self._whole_row = self._last_chunk = ""
+        self._whole_row = self._last_chunk = self._own_copies = ""
 
     @property
     def geometry(self) -> tuple[tuple[int, int], ...]:
-        """(parameter, axis) or (-1, grid axis) of each entry of the geometry argument."""
+        """(parameter, axis), (GRID, grid axis) or (OWN_COPIES, 0) of each entry of the geometry argument."""
         return tuple(self._geometry)
 
     def pointer(self, param: Param) -> str:
@@ -118,6 +120,14 @@ class Frame:
         name = f"%s{self._numbers[param]}.{axis}"
         self.lines.append(f"  {name} = mul i64 {inner}, {extent}")
         return name
+
+    @property
+    def has_own_copies(self) -> str:
+        """An i1 operand: are the arrays that a launch may have copies of this call's alone?"""
+        if not self._own_copies:
+            self._own_copies, flag = "%own", self._entry(OWN_COPIES, 0)
+            self.lines.append(f"  %own = icmp ne i64 {flag}, 0")
+        return self._own_copies
 
     @property
     def is_whole_row(self) -> str:

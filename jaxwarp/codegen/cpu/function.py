@@ -39,7 +39,7 @@ from jaxwarp.codegen.cpu.streaming import Streaming, streamed
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.versions import Interior, emit_tests, find_interior
-from jaxwarp.ir.nodes import Atomic, For, Kernel, Load, Store, While, walk
+from jaxwarp.ir.nodes import Atomic, For, Kernel, Load, Param, Store, While, walk
 
 _SIGNATURE = (
     "define void @{symbol}(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end)"
@@ -68,6 +68,7 @@ class FunctionCode:
         loose: atomics that only a rectangle that is the whole launch can do without.
         is_divided: whether there are atomics that a rectangle can do without but for the rows at its borders.
         together: how many rows it does at once where it can.
+        copied: the arrays of the loose ones, if a launch may give rectangles copies of them to add to.
     """
 
     symbol: str
@@ -77,6 +78,7 @@ class FunctionCode:
     loose: frozenset[Atomic] = frozenset()
     is_divided: bool = False
     together: int = 1
+    copied: frozenset[Param] = frozenset()
 
 
 def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = False) -> FunctionCode:
@@ -113,11 +115,11 @@ def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = F
         "",
     ]
     rectangle = writer.frame.rectangle
-    loose = frozenset[Atomic]() if rectangle is None else rectangle.loose
-    is_divided = rectangle is not None and rectangle.is_divided
     together = 1 if writer.coarse is None else writer.coarse.rows
-    geometry, libm = writer.frame.geometry, tuple(function.libm)
-    return FunctionCode(symbol, "\n".join(lines), geometry, libm, loose, is_divided, together)
+    made = symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm)
+    if rectangle is None:
+        return FunctionCode(*made, together=together)
+    return FunctionCode(*made, rectangle.loose, rectangle.is_divided, together, rectangle.copied)
 
 
 class _Writer:

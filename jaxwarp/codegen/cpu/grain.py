@@ -59,10 +59,18 @@ def choose_cut(kernel: Kernel, loose: Collection[Atomic], is_divided: bool) -> t
         loose: atomics that only who is alone can do without.
         is_divided: whether there are some that a piece can do without but for its borders.
     """
-    atomics = Work({}, lambda op: float(op in loose)).block(kernel.body)
-    work = Work({}).block(kernel.body)
-    alone = (atomics * _ATOMIC_ALONE + work) / max(atomics * _PLAIN_ALONE + work, 1)
-    return max(1, int(alone)), _FEW_PIECES if is_divided else _PIECES
+    atomic, plain = price_of_thread(kernel, loose)
+    return max(1, int(atomic / plain)), _FEW_PIECES if is_divided else _PIECES
+
+
+@roomy
+def price_of_thread(
+    kernel: Kernel, loose: Collection[Atomic], extents: Mapping[Param, Sequence[Any]] | None = None
+) -> tuple[float, float]:
+    """What a thread takes where the loose atomics are atomic, and where they are loads and stores."""
+    atomics = Work(extents or {}, lambda op: float(op in loose)).block(kernel.body)
+    work = Work(extents or {}).block(kernel.body)
+    return atomics * _ATOMIC_ALONE + work, max(atomics * _PLAIN_ALONE + work, 1)
 
 
 class Work:

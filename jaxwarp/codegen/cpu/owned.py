@@ -11,6 +11,9 @@ Whether that is so is known at run time:
 Two pairs of limits, for the rows and for the columns, are computed once a rectangle; each update compares its index
 with them. Leading axes by whose thread index all updates are told apart (those of a batch) divide the rows into parts
 that have nothing to do with each other. Loads are allowed: beside an atomic, they see the old or the new value, too.
+
+Loose atomics are those that a rectangle cannot do without: found by an index in data, mostly. Where their arrays are
+only added to, a launch may give rectangles copies of their own (copies.py), and says so to the function.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.bounds import LIMIT, IndexBounds, Terms, extreme
+from jaxwarp.codegen.cpu.copies import arrays_to_copy
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.ir.nodes import Atomic, Block, Kernel, Param, Value
@@ -137,16 +141,21 @@ class Rectangle:
         self.in_parts: dict[Key, tuple[Limits, str, str]] = {}
         self.whole_rows = self.whole_columns = ""
         self.loose: frozenset[Atomic] = frozenset()
+        self.copied: frozenset[Param] = frozenset()
         self.is_divided = any(t.rows is not None for t in territories.values())
 
     def note_loose(self, ops: Iterable[Atomic]) -> None:
-        """Those of `ops` whose elements are no rectangle's own where a launch is cut: by rows, if it has any."""
+        """Those of `ops` whose elements are no rectangle's own where a launch is cut: by rows, if it has any.
+
+        And their arrays, if copies of all of these would do.
+        """
         is_cut_by_rows = self.lane_axis > 0
         self.loose = frozenset(
             op
             for op in ops
             if (t := self.territories.get(op.param)) is not None and (t.rows if is_cut_by_rows else t.columns) is None
         )
+        self.copied = arrays_to_copy(self.lanes.frame.kernel, self.loose, self.lanes.strides.used)
 
     def begin(self) -> None:
         """At the start of the function."""
@@ -251,7 +260,8 @@ class Rectangle:
         for key, whole in ((territory.rows, self.whole_rows), (territory.columns, self.whole_columns)):
             inside = whole if key is None else self.inside(lanes, op.indices[key.position], self.limits[key])
             conditions.append(inside)
-        return self.both(*conditions)
+        is_own = self.both(*conditions)
+        return self.inst(f"or i1 {self.lanes.frame.has_own_copies}, {is_own}") if op.param in self.copied else is_own
 
     def inside(self, lanes: Lanes, index: Value, limits: Limits) -> str:
         stride = lanes.strides.of[index]

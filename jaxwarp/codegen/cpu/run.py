@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxwarp.codegen.cpu.compile import CpuCode, compile_cpu, load_bitcode
-from jaxwarp.codegen.cpu.frame import GRID
+from jaxwarp.codegen.cpu.frame import GRID, OWN_COPIES
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.nodes import Kernel
@@ -59,13 +59,15 @@ def launch(
     grid: Sequence[int],
     buffers: Sequence[np.ndarray],
     tiles: Sequence[Tile] | None = None,
+    has_copies: bool = False,
 ) -> None:
-    """Runs compiled code of `kernel`; see `run_cpu`."""
+    """Runs compiled code of `kernel`; see `run_cpu`. `has_copies`: nobody else uses the arrays in `code.copied`."""
     _require_fit(kernel, grid, buffers)
     function = entry(code)
     # ctypes arrays are at least one element long, so that there is an address.
     pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(b.ctypes.data for b in buffers))
-    entries = [grid[axis] if source == GRID else buffers[source].shape[axis] for source, axis in code.geometry]
+    known = {GRID: tuple(grid), OWN_COPIES: (int(has_copies),)}
+    entries = [(known.get(source) or buffers[source].shape)[axis] for source, axis in code.geometry]
     geometry = (ctypes.c_int64 * max(1, len(entries)))(*entries)
     for tile in tiles if tiles is not None else [(0, math.prod(grid[:-1]), 0, grid[-1])]:
         function(ctypes.addressof(pointers), ctypes.addressof(geometry), *tile)

@@ -6,7 +6,9 @@
 #include <mutex>
 #include <vector>
 
+#include "copies.h"
 #include "cpu_launch.h"
+#include "cut.h"
 #include "ieee.h"
 #include "parallel.h"
 
@@ -109,47 +111,8 @@ struct CpuState {
 };
 XLA_FFI_TypeId CpuState::id{};
 
-// Piece `i` of `count` nearly equal pieces of 0 ... extent.
-int64_t PieceBegin(int64_t extent, int64_t count, int64_t i) {
-  return extent / count * i + std::min(i, extent % count);
-}
-
-// How a launch is cut: `row_pieces` x `column_pieces` rectangles. Rows are cut first; columns only when there are too
-// few rows, at multiples of 64 (the widest vector step of a kernel). Rows that the kernel's code takes `together` stay so,
-// if there are as many. Launches of less than two grains are not cut. The
-// others are cut smaller than that: what wakes up late, or is slow, finds pieces left, and the last of them is short.
-struct Cut {
-  static constexpr int64_t kUnit = 64;
-  int64_t rows, columns, together, row_pieces = 1, column_pieces = 1;
-
-  Cut(int64_t rows, int64_t columns, int64_t grain, int64_t threads, int64_t pieces, int64_t most_together)
-      : rows(rows), columns(columns), together(rows < most_together ? 1 : most_together) {
-    if (threads == 1 || rows * columns / 2 < grain) return;
-    const int64_t least = std::max<int64_t>(1, grain / 4);
-    const int64_t wanted = Even(std::min(pieces * threads, rows * columns / least), threads);
-    const int64_t groups = rows / together;
-    if (groups >= wanted) {
-      const int64_t least_rows = (least + columns - 1) / columns;
-      row_pieces = std::max<int64_t>(1, Even(std::min(wanted, rows / least_rows), threads));
-      return;
-    }
-    row_pieces = groups;
-    const int64_t least_units = (least + kUnit - 1) / kUnit;
-    const int64_t most = std::max<int64_t>(1, columns / kUnit / least_units);
-    column_pieces = std::min((wanted + groups - 1) / groups, groups == 1 ? Even(most, threads) : most);
-  }
-
-  // As many for each thread: with five pieces for two threads one of them would wait for a fifth of the work.
-  static int64_t Even(int64_t pieces, int64_t threads) { return pieces > threads ? pieces / threads * threads : pieces; }
-
-  int64_t count() const { return row_pieces * column_pieces; }
-  int64_t row(int64_t i) const {
-    return i == row_pieces ? rows : PieceBegin(rows / together, row_pieces, i) * together;
-  }
-  int64_t column(int64_t i) const {
-    return i == column_pieces ? columns : PieceBegin(columns / kUnit, column_pieces, i) * kUnit;
-  }
-};
+// For each piece of a launch that runs on copies: more than one, so that pieces of few rows are about equal.
+constexpr int64_t kRectangles = 4;
 
 void Clear(const Frame* frame, const XLA_FFI_Buffer& buffer) {
   constexpr int64_t kPiece = int64_t{1} << 21;  // below this a helper costs more than it saves
@@ -176,10 +139,14 @@ CpuLaunch::CpuLaunch(const Attributes& attrs, const Attributes& images, const st
 
 void CpuLaunch::Run(const Frame* frame) const {
   const Launch launch(plan_, frame);
+  const int64_t threads = launch.threads() / 2 < plan_.grain ? 1 : PoolThreads(frame);
+  if (const int64_t pieces = plan_.copies.Pieces(threads); pieces > 1) {
+    const Cut cut(launch.rows(), launch.columns(), plan_.grain, pieces, kRectangles, plan_.together);
+    if (cut.count() > 1) return RunOnCopies(frame, launch, cut, std::min(pieces, cut.count()));
+  }
   for (int64_t parameter : plan_.zero) Clear(frame, launch.parameter(parameter));
   if (launch.threads() == 0) return;
 
-  const int64_t threads = launch.threads() / 2 < plan_.grain ? 1 : PoolThreads(frame);
   const CpuFunction function = code_->function;
   void* const* buffers = launch.pointers();
   const int64_t* geometry = launch.geometry().data();
@@ -197,6 +164,48 @@ void CpuLaunch::Run(const Frame* frame) const {
   }
   IeeeArithmetic ieee;
   function(buffers, geometry, 0, launch.rows(), 0, launch.columns());
+}
+
+void CpuLaunch::RunOnCopies(const Frame* frame, const Launch& launch, const Cut& cut, int64_t pieces) const {
+  const Plan::Copies& plan = plan_.copies;
+  const Copies copies(launch, plan, BufferNumber(frame, plan.scratch));
+  std::vector<char> is_cleared(plan.parameters.size());  // by the piece that adds to the array itself
+  for (int64_t parameter : plan_.zero) {
+    const auto found = std::find(plan.parameters.begin(), plan.parameters.end(), parameter);
+    if (found == plan.parameters.end()) {
+      Clear(frame, launch.parameter(parameter));
+    } else {
+      is_cleared[found - plan.parameters.begin()] = true;
+    }
+  }
+  SmallArray<int64_t, 16> geometry(launch.geometry().size());
+  for (size_t i = 0; i < geometry.size(); ++i) {
+    geometry[i] = plan_.geometry[i].buffer == kOwnCopies ? 1 : launch.geometry()[i];
+  }
+  // What lies on this stack outlives every running piece, since ParallelFor returns after the last one.
+  ParallelFor(frame, pieces, pieces, [&, this](int64_t i) {
+    SmallArray<void*, 16> buffers(launch.parameter_count());
+    std::copy_n(launch.pointers(), launch.parameter_count(), buffers.data());
+    if (i > 0) {
+      copies.Fill(i - 1);
+      for (size_t k = 0; k < plan.parameters.size(); ++k) buffers[plan.parameters[k]] = copies.data(i - 1, k);
+    } else {
+      for (size_t k = 0; k < plan.parameters.size(); ++k) {
+        const XLA_FFI_Buffer& array = launch.parameter(plan.parameters[k]);
+        if (is_cleared[k]) std::memset(array.data, 0, ByteCount(array));
+      }
+    }
+    IeeeArithmetic ieee;
+    for (int64_t at = PieceBegin(cut.count(), pieces, i); at < PieceBegin(cut.count(), pieces, i + 1); ++at) {
+      const int64_t row = at / cut.column_pieces, column = at % cut.column_pieces;
+      code_->function(buffers.data(), geometry.data(), cut.row(row), cut.row(row + 1), cut.column(column),
+                      cut.column(column + 1));
+    }
+  });
+  ParallelFor(frame, pieces, copies.parts(), [&](int64_t i) {
+    IeeeArithmetic ieee;
+    copies.AddPart(i, pieces - 1);
+  });
 }
 
 }  // namespace jaxwarp

@@ -8,6 +8,8 @@
 
 namespace jaxwarp {
 
+struct Cut;
+
 using CpuFunction = void (*)(void* const* buffers, const int64_t* geometry, int64_t row_begin, int64_t row_end,
                              int64_t col_begin, int64_t col_end);
 
@@ -30,6 +32,9 @@ class CpuLaunch {
   std::string Subject() const { return plan_.Subject(); }
 
  private:
+  // Runs it in `pieces` pieces that each have an array or a copy of it to themselves, and adds the copies.
+  void RunOnCopies(const Frame* frame, const Launch& launch, const Cut& cut, int64_t pieces) const;
+
   Plan plan_;
   std::shared_ptr<const CpuCode> code_;
 };

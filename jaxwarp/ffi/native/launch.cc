@@ -1,5 +1,6 @@
 #include "launch.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace jaxwarp {
@@ -18,6 +19,20 @@ std::vector<Plan::BufferAxis> Pairs(const std::vector<int64_t>& flat) {
   std::vector<Plan::BufferAxis> pairs;
   for (size_t i = 0; i + 1 < flat.size(); i += 2) pairs.push_back({flat[i], flat[i + 1]});
   return pairs;
+}
+
+Plan::Copies ParseCopies(const Attributes& attrs, int64_t parameters) {
+  Plan::Copies copies;
+  copies.count = attrs.IntegerOr("copies", 0, INT32_MAX, 0);
+  if (copies.count == 0) return copies;
+  copies.scratch = attrs.Integer("scratch", 0, INT64_MAX);
+  copies.parameters = attrs.Integers("copied", 0, parameters - 1);
+  const std::vector<int64_t> costs = attrs.Integers("costs", 0, INT64_MAX);
+  RequireLength("costs", costs.size(), 3);
+  copies.alone = costs[0];
+  copies.atomic = costs[1];
+  copies.copy = std::min(costs[2], INT64_MAX / 2);
+  return copies;
 }
 
 }  // namespace
@@ -102,12 +117,12 @@ Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject)
     }
   }
 
-  const std::vector<int64_t> geometry = attrs.Integers("geometry", -1, kMax);
+  const std::vector<int64_t> geometry = attrs.Integers("geometry", kOwnCopies, kMax);
   if (geometry.size() % 2 != 0) RefuseInvalid("attribute 'geometry' has an odd number of entries");
   plan.geometry = Pairs(geometry);
   for (const auto& [parameter, axis] : plan.geometry) {
     const bool known = parameter < parameters;
-    const int64_t axes = parameter == -1 ? plan.grid.size() : known ? plan.ranks[parameter] : 0;
+    const int64_t axes = parameter == kOwnCopies ? 1 : parameter == kGrid ? plan.grid.size() : known ? plan.ranks[parameter] : 0;
     if (axis < 0 || axis >= axes) {
       RefuseInvalid("attribute 'geometry' names axis " + std::to_string(axis) + " of parameter " +
                     std::to_string(parameter) + ", which does not exist");
@@ -119,6 +134,7 @@ Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject)
     plan.alone = attrs.IntegerOr("alone", 1, INT32_MAX, plan.alone);
     plan.pieces = attrs.IntegerOr("pieces", 1, INT32_MAX, plan.pieces);
     plan.together = attrs.IntegerOr("together", 1, INT32_MAX, plan.together);
+    plan.copies = ParseCopies(attrs, parameters);
   } else {
     plan.block = attrs.Integer("block", 1, 1024);
     plan.blocks = attrs.Integer("blocks", 1, INT32_MAX);  // a one-dimensional grid has no more
@@ -187,7 +203,11 @@ Launch::Launch(const Plan& plan, const Frame* frame)
 
   for (size_t i = 0; i < plan.geometry.size(); ++i) {
     const auto [parameter, axis] = plan.geometry[i];
-    geometry_[i] = parameter < 0 ? grid[axis] : parameters_[parameter]->dims[axis];
+    if (parameter == kOwnCopies) {
+      geometry_[i] = 0;
+    } else {
+      geometry_[i] = parameter == kGrid ? grid[axis] : parameters_[parameter]->dims[axis];
+    }
   }
 }
 

@@ -51,10 +51,26 @@ struct Plan {
   struct BufferAxis {
     int64_t buffer, axis;
   };
+  // Arrays that the launch adds to and does nothing else with, and memory for copies of them: see copies.h.
+  struct Copies {
+    int64_t count = 0, scratch = 0;
+    std::vector<int64_t> parameters;
+    // What the launch takes without atomics by one thread, and with them by all together; what a copy adds to a piece.
+    int64_t alone = 0, atomic = 0, copy = 0;
+
+    // By how many pieces without atomics so many threads run it; 1 where they are faster with them, or one alone is.
+    int64_t Pieces(int64_t threads) const {
+      const int64_t pieces = count < threads ? count + 1 : threads;
+      if (pieces < 2) return 1;
+      const int64_t time = alone / pieces + copy;
+      return time < alone && time < atomic / threads ? pieces : 1;
+    }
+  };
   std::string name, symbol;
   std::vector<int64_t> buffers, ranks, grid, zero;
   std::vector<BufferAxis> grid_from, geometry;
   int64_t grain = 1, alone = 1, pieces = 16, together = 1, block = 0, blocks = 0, index_bits = 0;
+  Copies copies;
 
   // Who speaks, in an error.
   std::string Subject() const { return "kernel '" + name + "'"; }
@@ -69,6 +85,10 @@ struct Image {
   Digest digest;
 };
 Image ParseImage(std::string_view image, Platform platform);
+
+// Of an entry of the geometry, in place of a parameter: an extent of the grid; whether the arrays that there may be copies
+// of are one call's alone.
+constexpr int64_t kGrid = -1, kOwnCopies = -2;
 
 // The buffers of one call in parameter order, checked against the plan, and the extents that follow from them.
 class Launch {
