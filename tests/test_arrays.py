@@ -180,6 +180,26 @@ def test_parts_are_views_of_the_same_memory():
         a[4]
 
 
+def test_the_same_memory_as_another_type():
+    host = np.arange(24, dtype=np.float32).reshape(8, 3)
+    a = wp.array(host, requires_grad=True)
+    v = a.view(wp.vec3)
+    assert (v.shape, v.dtype, v.grad.dtype, v.grad.ptr) == ((8,), wp.vec3, wp.vec3, a.grad.ptr)
+    v[1].fill_(7.0)
+    assert a.numpy()[1].tolist() == [7, 7, 7]
+    assert v.view(float).shape == (8, 3)
+    np.testing.assert_array_equal(a.view(wp.int32).numpy(), a.numpy().view(np.int32))
+    assert a.view(wp.int32).grad is None
+    assert a[:, ::2].view(wp.vec2).numpy().tolist() == a.numpy()[:, ::2].tolist()
+    for dtype in (wp.vec2, wp.float64, wp.mat33):
+        with pytest.raises(KernelTypeError, match=r"its memory, of shape \(8, 3\), is none of"):
+            a.view(dtype)
+    assert a.to("cpu") is a
+    assert not a.to("cpu", requires_grad=False).requires_grad
+    with pytest.raises(KernelValueError, match="to: arrays outside of JAX"):
+        a.to("cuda:0")
+
+
 def test_isinstance_and_text():
     a = wp.zeros((2, 3))
     assert isinstance(a, wp.array)

@@ -17,12 +17,12 @@ import numpy as np
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.convert import cast_values
-from jaxwarp.ffi.devices import CPU, Device
+from jaxwarp.ffi.devices import CPU, Device, require_cpu
 from jaxwarp.ffi.dlpack import import_tensor, make_capsule
 from jaxwarp.ffi.memory import LiveArray
 from jaxwarp.ffi.region import Region, array_region
 from jaxwarp.ffi.scope import Scope
-from jaxwarp.types import Array, Element, as_dtype, element_scalar, element_shape, matrix, vector
+from jaxwarp.types import Array, Element, Scalar, as_dtype, element_scalar, element_shape, matrix, vector
 
 _PLAIN = (np.ndarray, np.generic, int, float, list, tuple, LiveArray, type(None))
 
@@ -233,6 +233,37 @@ class HostArray(LiveArray):
         strides = tuple(region.strides[a] for a in (*order, *rest))
         made = self._as(self.type.dtype, Region(region.address, region.dtype, shape, strides, region.owner))
         made._grad = None if self._grad is None else self._grad.transpose(axes)
+        return made
+
+    def view(self, dtype: Any) -> HostArray:
+        """The same memory with another element type: scalars of the same size, or the same scalars as components of the
+        last axes, or no components."""
+        element, region = as_dtype(dtype), self.region
+        scalar, components = element_scalar(element), element_shape(element)
+        rank = len(region.shape) - len(components)
+        if (
+            not isinstance(scalar, Scalar)
+            or scalar.numpy.itemsize != region.dtype.itemsize
+            or rank < 0
+            or region.shape[rank:] != components
+        ):
+            raise KernelTypeError(f"{self.label}: its memory, of shape {region.shape}, is none of {element!r}")
+        made = self._as(element, Region(region.address, scalar.numpy, region.shape, region.strides, region.owner))
+        if self._grad is not None and scalar.numpy == region.dtype:
+            made._grad = self._grad.view(element)
+        return made
+
+    def to(self, device: Any, requires_grad: bool | None = None) -> HostArray:
+        """The array itself: it is on the CPU, and nowhere else can be one yet.
+
+        Raises:
+            KernelTypeError, KernelValueError: another device.
+        """
+        require_cpu(device, "to")
+        if requires_grad is None or bool(requires_grad) == self.requires_grad:
+            return self
+        made = self._as(self.type.dtype, self.region)
+        made.requires_grad = requires_grad
         return made
 
     def contiguous(self) -> HostArray:
