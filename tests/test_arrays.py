@@ -320,6 +320,7 @@ def test_arguments_that_do_not_fit():
     )
     assert "argument 'a': expected float32 of shape (?,), got list" in fails(scale, 6, [[1.0], 1.0], [b])
     assert "argument 's'" in fails(scale, 6, [a, "x"], [b])
+    wp.launch(scale, 5, [a[1:], 0.0], [b[:5]])  # known: the quick way looks, too
     assert "is written by the kernel, and shares memory with argument 'a'" in fails(scale, 5, [b[1:], 1.0], [b[:5]])
     fixed = X.copy()
     fixed.flags.writeable = False
