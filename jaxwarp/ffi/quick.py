@@ -97,7 +97,11 @@ class _Known:
         ]
         self._written = tuple(plan.written)
         self._arrays = [i for i, argument in enumerate(plan.arguments) if argument.is_array]
-        entries = [grid[axis] if source < 0 else (shapes[source] or ())[axis] for source, axis in code.geometry]
+        # -1: of the grid; -2: whether the call has copies, which it has not.
+        entries = [
+            (shapes[source] or ())[axis] if source >= 0 else grid[axis] if source == -1 else 0
+            for source, axis in code.geometry
+        ]
         self._geometry = (ctypes.c_int64 * max(1, len(entries)))(*entries)
         extents = {p: shape for p, shape in zip(kernel.params, shapes, strict=True) if shape is not None}
         grain = choose_grain(kernel, extents)
