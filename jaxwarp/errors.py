@@ -1,9 +1,10 @@
-"""Errors that point at the user's line. Imports nothing of ours."""
+"""Errors that point at the user's line. Imports nothing of ours but `lean`."""
 
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass
+
+from jaxwarp.lean import dataclass
 
 
 @dataclass(frozen=True)

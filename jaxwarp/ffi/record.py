@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from jaxwarp.ffi.launch import Dim, Launch
 from jaxwarp.ffi.primitive import bind_launch
+from jaxwarp.lean import dataclass
 
 Shape = tuple[Dim, ...]
 

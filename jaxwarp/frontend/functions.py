@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from jaxwarp.frontend.source import Missing, Source
+from jaxwarp.lean import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from jaxwarp.lean import dataclass
 
 _LOOPS = (ast.For, ast.While)
 

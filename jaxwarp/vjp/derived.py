@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from jaxwarp.ir.nodes import Atomic, Kernel, Load, Size, Store, walk
+from jaxwarp.lean import dataclass
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.vjp.records import Recording
 
