@@ -1,10 +1,9 @@
-"""Errors that point at the user's line. Imports nothing of ours but `lean`."""
+"""Errors that point at the user's line. Imports nothing of ours."""
 
 from __future__ import annotations
 
 import linecache
-
-from jaxwarp.lean import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from typing import overload as _typing_overload
 
@@ -17,7 +18,6 @@ from jaxwarp.frontend.rules import register
 from jaxwarp.frontend.signature import read_parameters, read_return
 from jaxwarp.frontend.source import Source, read_source
 from jaxwarp.ir.nodes import Kernel as KernelIR
-from jaxwarp.lean import dataclass
 from jaxwarp.passes import prepare
 from jaxwarp.types import Array, as_dtype
 

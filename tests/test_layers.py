@@ -18,7 +18,6 @@ MAX_FUNCTION_LINES = 100
 
 # A module may import from its own layer and from those before it; within one layer, cycles are excluded too.
 LAYERS = (
-    ("lean",),
     ("errors", "types", "config", "deep"),
     ("ir",),
     ("builtins",),
@@ -34,7 +33,7 @@ NEIGHBOURS = {
     ("frontend", "vjp"),
     ("types", "errors"),
 }
-WITHOUT_JAX = ("lean", "errors", "types", "deep", "ir", "builtins", "frontend", "passes", "vjp", "codegen")
+WITHOUT_JAX = ("errors", "types", "deep", "ir", "builtins", "frontend", "passes", "vjp", "codegen")
 
 
 def modules() -> dict[str, Path]:

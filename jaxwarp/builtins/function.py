@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy as np
 from jaxwarp.builtins.ops import Ops
 from jaxwarp.builtins.values import Bundle, describe
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Mat, Scalar, Vec
 
 Interval = tuple[float, float]

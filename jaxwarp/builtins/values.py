@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Value
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Mat, Scalar, Vec
 
 Literal = bool | int | float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,6 @@ import numpy as np
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.dims import format_shape, require_int32_extents, shape_text
-from jaxwarp.lean import dataclass
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
     Array,

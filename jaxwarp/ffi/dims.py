@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax.core
@@ -11,7 +12,6 @@ from jax.export import is_symbolic_dim
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch import Dim, is_static
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Element, element_shape
 
 # Thread indices and extents are int32 in a kernel.

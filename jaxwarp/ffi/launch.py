@@ -7,6 +7,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy as np
 from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Kernel
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.split import Factors, Split, Whole, find_splits
 from jaxwarp.vjp.derived import Slot

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -35,7 +36,6 @@ from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.quick import launch_outside
 from jaxwarp.ffi.reverse import reverse_launch
 from jaxwarp.ffi.scope import Scope
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.effects import analyze
 from jaxwarp.types import Array
 

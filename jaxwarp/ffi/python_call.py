@@ -9,6 +9,7 @@ import secrets
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -25,7 +26,6 @@ from jaxwarp.ffi.memory import LiveArray
 from jaxwarp.ffi.region import Region, dense_region
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.ffi.target import Target
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Array, Element, element_scalar
 
 TARGET = "jaxwarp_python"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy as np
 
 from jaxwarp.ffi.launch import Dim, Launch
 from jaxwarp.ffi.primitive import bind_launch
-from jaxwarp.lean import dataclass
 
 Shape = tuple[Dim, ...]
 

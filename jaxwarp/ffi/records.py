@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,7 +12,6 @@ import jax.numpy as jnp
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
 from jaxwarp.ir.nodes import Kernel, Load, Op, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.vjp.records import Record, Recording, Turn
 
 # Bytes of all records of a launch. A program that needs more would seldom run.

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.arguments import Argument
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Dim, Launch
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.split import Factors, Split
 from jaxwarp.types import Element, element_shape
 

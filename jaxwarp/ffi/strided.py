@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxwarp.ffi.region import Region
-from jaxwarp.lean import dataclass
 
 _WORD = 4  # the widest unit that the driver fills with
 

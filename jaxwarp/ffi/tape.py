@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextvars import Token
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from jaxwarp.ffi.program import located_call
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.reverse import pull_back, with_roles
 from jaxwarp.ffi.shadow import Shadow, is_float
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.effects import analyze
 
 _SUMS = ("add", "sub")

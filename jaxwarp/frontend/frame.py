@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from jaxwarp.builtins.ops import Ops
@@ -29,7 +29,6 @@ from jaxwarp.frontend.values import (
 )  # fmt: skip
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Scalar, element_scalar, int32, int64
 
 # Variables with names that Python cannot have: they go through branches and loops like any other.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.frontend.source import Missing, Source
-from jaxwarp.lean import dataclass
 
 
 @dataclass(frozen=True, eq=False)

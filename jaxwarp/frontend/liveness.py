@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import field
-
-from jaxwarp.lean import dataclass
+from dataclasses import dataclass, field
 
 _LOOPS = (ast.For, ast.While)
 

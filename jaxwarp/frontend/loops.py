@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.errors import InternalError, KernelSyntaxError, KernelTypeError
@@ -23,7 +24,6 @@ from jaxwarp.frontend.ranges import index_type, range_bounds, trip_count
 from jaxwarp.frontend.short_circuit import joined_condition
 from jaxwarp.frontend.values import Undefined, is_literal
 from jaxwarp.ir import nodes as ir
-from jaxwarp.lean import dataclass
 from jaxwarp.types import int32
 
 

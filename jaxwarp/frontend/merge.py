@@ -7,6 +7,7 @@ Static parts (types, functions, array views) must be the same on every path.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.builtins.values import Bundle
@@ -14,7 +15,6 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.frame import Frame
 from jaxwarp.frontend.values import Axis, View, describe, is_dynamic, is_literal, type_of
 from jaxwarp.ir import nodes as ir
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Mat, Scalar, Vec, bool_, float32
 
 Rebuild = Callable[[Sequence[ir.Value]], Any]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxwarp.builtins.rows.rules import DETACH, REPLAYING, REPLAYING_RULED, refused
@@ -29,7 +29,6 @@ from jaxwarp.frontend.functions import Func, Overload
 from jaxwarp.frontend.linear import Coefficients, NotLinearError, classify, detached_loads
 from jaxwarp.frontend.values import NoValue, View, describe, is_literal
 from jaxwarp.ir import nodes as ir
-from jaxwarp.lean import dataclass
 from jaxwarp.types import bool_, element_scalar
 
 

@@ -8,13 +8,12 @@ import inspect
 import linecache
 import types
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 from jaxwarp.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, Loc
 from jaxwarp.frontend.liveness import Liveness
-from jaxwarp.lean import dataclass
 
 
 class Missing:

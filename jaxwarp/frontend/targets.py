@@ -6,6 +6,7 @@ A target evaluates its indices once, so that `a[f(i)] += x` calls `f` once.
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.builtins.values import Bundle
@@ -18,7 +19,6 @@ from jaxwarp.frontend.memory import addresses, element_type, load_element, store
 from jaxwarp.frontend.values import Element, View, describe
 from jaxwarp.frontend.views import index_view
 from jaxwarp.ir import nodes as ir
-from jaxwarp.lean import dataclass
 from jaxwarp.types import bool_, element_scalar
 
 # Operators whose augmented assignment to an array element is atomic, as in Warp.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import InternalError, KernelError
 from jaxwarp.frontend.functions import Func
 from jaxwarp.ir import nodes as ir
-from jaxwarp.lean import dataclass
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, Mat, Scalar, Vec, bool_, float32, int32
 
 if TYPE_CHECKING:

@@ -23,12 +23,11 @@ Types compare by structure, values, params and ops by identity. Everything is im
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from jaxwarp.errors import Loc
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Scalar
 
 ATOMIC_KINDS = ("add", "min", "max", "exch", "cas", "and", "or", "xor")

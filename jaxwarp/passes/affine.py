@@ -8,13 +8,13 @@ wraps, and a form that may wrap is no form.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jaxwarp.ir.interpret import trip_counts
 from jaxwarp.ir.nodes import Block, Call, Const, For, Kernel, Op, Param, Size, Tid, Value
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Scalar
 
 _MAX_EXTENT = 2**31 - 1

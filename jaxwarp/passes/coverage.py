@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.ir.nodes import Block, Call, Const, For, If, Kernel, Op, Param, Size, Store, Value, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.passes import affine
 from jaxwarp.passes.affine import Form, Forms
 

@@ -11,13 +11,12 @@ Both proofs err on the safe side: False means "not proved".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import Loc
 from jaxwarp.ir.nodes import Atomic, Kernel, Load, Param, Store, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.passes import affine, coverage
 from jaxwarp.passes.affine import Forms
 

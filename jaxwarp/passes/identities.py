@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from jaxwarp.ir.nodes import Call, Const, Op, Value
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Scalar, bfloat16, float16, float32, float64
 
 # Bits of significand, the hidden one included.

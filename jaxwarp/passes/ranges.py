@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jaxwarp.ir.nodes import Block, Call, Const, For, If, Kernel, Op, Param, Size, Tid, Value, While, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Scalar
 
 Range = tuple[int, int]

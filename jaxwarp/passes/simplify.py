@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -44,7 +44,6 @@ from jaxwarp.ir.nodes import (
     While,
     walk,
 )
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.eliminate import eliminate
 from jaxwarp.passes.identities import Constant, Instead, Literal, Outcome, identity
 from jaxwarp.passes.rewrite import Rewriter, rebuild

@@ -14,13 +14,12 @@ Everything else (x[t + 1], float(t), x.shape[a] as a number) makes the answer no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import Loc
 from jaxwarp.ir.nodes import Atomic, Block, Call, Kernel, Load, Op, Param, Size, Store, Tid, Value, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.affine import Form, Forms
 from jaxwarp.passes.effects import Effects
 from jaxwarp.passes.simplify import simplify

@@ -7,10 +7,10 @@ done again. That matters only if the sweep needs its value: a linear kernel's co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from jaxwarp.ir.nodes import Atomic, For, Kernel, Load, Op, Param, Store, While, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.vjp.activity import used_values
 from jaxwarp.vjp.memory import Access, Addresses, Ownership

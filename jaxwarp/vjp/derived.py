@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jaxwarp.ir.nodes import Atomic, Kernel, Load, Size, Store, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.vjp.records import Recording
 

@@ -11,12 +11,12 @@ k, run the body once more, reverse it. What that needs of c decides how:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from jaxwarp.ir.interpret import trip_counts
 from jaxwarp.ir.nodes import Atomic, Block, For, Op, Store, Value, While, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.types import int64
 from jaxwarp.vjp.adjoint import Adjoint, Cotangents, Environment, cotangent_type
 from jaxwarp.vjp.checkpoints import Checkpointed, named

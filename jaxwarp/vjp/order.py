@@ -16,10 +16,10 @@ between.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Kernel, Load, Op, Store, Value, While
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.affine import Forms
 from jaxwarp.types import Scalar, int32, int64
 

@@ -23,8 +23,9 @@ iterations, and on every segment at any number. Positions take shifts and masks,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from jaxwarp.ir.nodes import Value
-from jaxwarp.lean import dataclass
 from jaxwarp.vjp.calculus import Calculus
 
 

@@ -19,12 +19,11 @@ its index does not move (`a[i, 0]`), or only with a loop of fewer turns than it 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.nodes import Atomic, Block, Const, For, Kernel, Load, Op, Param, Size, Store, Value, While, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.effects import tell_apart
 from jaxwarp.passes.ranges import Counter, Ranges
 from jaxwarp.passes.rewrite import Rewriter

@@ -12,12 +12,11 @@ overwritten it since; so each element that the function writes must provably be 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jaxwarp.builtins.rows.rules import REPLAYING, is_replay
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.vjp.memory import Addresses, Grid, Ownership
 

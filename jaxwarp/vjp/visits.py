@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from jaxwarp.ir.nodes import Atomic, For, If, Kernel, Load, Op, Param, Store, While
-from jaxwarp.lean import dataclass
 from jaxwarp.vjp.memory import Access, Key, Ownership
 
 

@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.ir.nodes import Builtin
-from jaxwarp.lean import dataclass
 from jaxwarp.types import SCALAR_BY_DTYPE, Scalar, bool_
 
 Infer = Callable[[tuple[Scalar, ...]], Scalar]

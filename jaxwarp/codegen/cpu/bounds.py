@@ -8,10 +8,10 @@ Bounds of clamped indices are clamped, too, so that they are tight at the edges 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from jaxwarp.ir.nodes import Atomic, Call, Const, If, Kernel, Load, Op, Size, Store, Tid, Value, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.affine import Forms
 from jaxwarp.types import Scalar, int32
 

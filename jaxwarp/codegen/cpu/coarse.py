@@ -13,6 +13,7 @@ where a row takes own + shared operations by itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.grain import Work, call_price
 from jaxwarp.codegen.cpu.pressure import register_pressure
@@ -20,7 +21,6 @@ from jaxwarp.codegen.cpu.straight import is_cheap
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.ir.nodes import Atomic, Call, For, If, Kernel, Load, Op, Store, Value, While, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.coarsen import coarsen, find_differing, is_apart
 
 # More rows are more left over at the end, and gain little: each has loads of its own.

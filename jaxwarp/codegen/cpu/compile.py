@@ -13,6 +13,7 @@ import itertools
 import logging
 import sys
 import threading
+from dataclasses import dataclass
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -26,7 +27,6 @@ from jaxwarp.codegen.cpu.target import Machine, choose_width, host
 from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.nodes import Atomic, Kernel
-from jaxwarp.lean import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ ffi/native/launch.h): many threads with atomics may be faster than few pieces wi
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.codegen.cpu.grain import price_of_thread
 from jaxwarp.ir.nodes import Atomic, Kernel, Param, Value
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.effects import analyze
 
 # Copies are at most this part of the bytes of all other buffers of the launch.

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.atomics import RowSum, add_elements
 from jaxwarp.codegen.cpu.bounds import IndexBounds
@@ -39,7 +40,6 @@ from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.versions import Interior, emit_tests, find_interior
 from jaxwarp.ir.nodes import Atomic, For, Kernel, Load, Param, Store, While, walk
-from jaxwarp.lean import dataclass
 
 _SIGNATURE = (
     "define void @{symbol}(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end)"

@@ -23,11 +23,11 @@ Nothing is read or written but the entries of the lanes, all of which are on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.builder import memory_type
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.places import Place, element_pointer
-from jaxwarp.lean import dataclass
 
 _QUARTER = 128  # bits
 Pieces = list[tuple[str, str]]

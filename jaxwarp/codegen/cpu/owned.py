@@ -19,13 +19,13 @@ only added to, a launch may give rectangles copies of their own (copies.py), and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.bounds import LIMIT, IndexBounds, Terms, extreme
 from jaxwarp.codegen.cpu.copies import arrays_to_copy
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.ir.nodes import Atomic, Block, Kernel, Param, Value
-from jaxwarp.lean import dataclass
 from jaxwarp.passes.effects import analyze
 from jaxwarp.types import bool_
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jaxwarp.codegen.cpu.builder import scalar_type
@@ -26,7 +26,6 @@ from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, constant_step
 from jaxwarp.codegen.cpu.straight import is_divisible, shares_work
 from jaxwarp.ir.nodes import Block, Op, Value, While, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.types import bool_
 
 if TYPE_CHECKING:

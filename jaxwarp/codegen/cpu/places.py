@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.builder import memory_type
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.ir.nodes import Param, Value
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Scalar, int32
 
 

@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -17,7 +18,6 @@ from jaxwarp.codegen.cpu.pressure import busy_blocks, register_pressure
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ir.nodes import Atomic, Call, For, Kernel, Load, Param, While, walk
-from jaxwarp.lean import dataclass
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
 

@@ -27,7 +27,7 @@ So neighbours in a stencil have addresses that differ by constants.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.errors import InternalError
@@ -48,7 +48,6 @@ from jaxwarp.ir.nodes import (
     While,
     walk,
 )  # fmt: skip
-from jaxwarp.lean import dataclass
 from jaxwarp.types import int32, int64
 
 Stride = int | None

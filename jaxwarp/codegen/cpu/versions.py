@@ -18,13 +18,12 @@ A test that chooses between an index that steps and one that does not is assumed
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.uniformity import Stride, Strides, find_strides
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Kernel, Load, Op, Param, Size, Store, Tid, Value, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.types import int32
 
 _ORDERED = ("lt", "le", "gt", "ge")

@@ -6,6 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from jaxwarp.codegen import cache
@@ -13,7 +14,6 @@ from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
 from jaxwarp.errors import CompileError, InternalError, KernelValueError, Loc
 from jaxwarp.ir.nodes import Kernel
-from jaxwarp.lean import dataclass
 
 CUBIN = 1
 PTX = 2

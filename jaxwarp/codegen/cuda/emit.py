@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from jaxwarp.builtins.rows import cuda_template
 from jaxwarp.codegen.cuda.control import ControlPrinter
@@ -16,7 +17,6 @@ from jaxwarp.codegen.cuda.statements import Line
 from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelValueError, Loc
 from jaxwarp.ir.nodes import Call, Kernel, Tid, walk
-from jaxwarp.lean import dataclass
 
 DEFAULT_BLOCK = 256
 _LINE_LENGTH = 120

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Param
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Scalar, bool_
 
 # Half precision is stored as its bits and computed in float (passes/widen_half).

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, Expr
 from jaxwarp.codegen.cuda.liveness import Liveness
 from jaxwarp.codegen.cuda.names import Names, identifier
 from jaxwarp.ir.nodes import Value
-from jaxwarp.lean import dataclass
 
 
 @dataclass(eq=False)

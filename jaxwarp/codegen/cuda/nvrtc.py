@@ -12,11 +12,11 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from jaxwarp.errors import CompileError, InternalError
-from jaxwarp.lean import dataclass
 
 _MISSING = (
     "compiling for CUDA needs NVRTC, and no libnvrtc was found: install it with `pip install jaxwarp[cuda13]` or "

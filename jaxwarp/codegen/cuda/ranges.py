@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from jaxwarp.ir.nodes import Atomic, Call, Const, For, Kernel, Load, Op, Size, Store, Tid, Value, walk
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Scalar, bool_, int32
 
 _OPERATORS = {

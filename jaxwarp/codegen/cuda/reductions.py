@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from jaxwarp.codegen.cuda.atomics import AtomicHelpers
 from jaxwarp.codegen.cuda.combine import block_function, identity, pair_function, warp_function
@@ -38,7 +38,6 @@ from jaxwarp.ir.nodes import (
     Value,
     walk,
 )
-from jaxwarp.lean import dataclass
 from jaxwarp.types import Scalar, bool_
 
 SHARED_ELEMENTS = 256

@@ -6,12 +6,11 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
-
-from jaxwarp.lean import dataclass
 
 TARGET = "jaxwarp_launch"
 PROGRAM_TARGET = "jaxwarp_program"
