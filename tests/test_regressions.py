@@ -11,6 +11,7 @@ from cpukit import Make
 from hostcuda import run_host
 from kernels_strategy import same_values
 
+import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Kernel
@@ -63,3 +64,52 @@ def test_a_constant_that_names_a_loops_step_is_used_after_the_loop():
     make.store(y, [i, one], step)
     _, got = check(make.kernel(), (2,), np.array(True), np.zeros((2, 2), np.uint16))
     assert got.tolist() == [[2, 1], [2, 1]]
+
+
+@wp.kernel
+def replaced(count: wp.array[int], a: wp.array2d[int], b: wp.array[int]):
+    """What a turn has read is carried, and overwritten: adjacent elements, and such with gaps."""
+    i = wp.tid()
+    v = int(1)
+    w = int(2)
+    k = int(0)
+    while k < count[i]:
+        h = a[0, i]
+        a[0, i] = v + k
+        v = h
+        g = a[1, 2 * i]
+        a[1, 2 * i] = w + k
+        w = g
+        k += 1
+    b[i] = 100 * v + w
+
+
+@pytest.mark.parametrize("threads", [1, 3, 8, 21])
+def test_what_some_lanes_load_is_not_loaded_after_a_later_store(threads):
+    """LLVM joined the masked load with the choice of what is carried, behind the store."""
+    a = np.arange(10, 10 + 4 * threads, dtype=np.int32).reshape(2, 2 * threads)
+    count = np.resize([0, 1, 2, 5], threads).astype(np.int32)
+    _, after, _ = check(replaced.ir(), (threads,), count, a, np.zeros(threads, np.int32))
+    assert threads < 3 or after[0, 1] == 1
+
+
+@wp.kernel
+def places_changed(where: wp.array[int], a: wp.array[wp.float64], out: wp.array2d[wp.float64]):
+    i = wp.tid()
+    own = wp.zeros(3, dtype=wp.float64)
+    own[0] = a[i]
+    own[2] = a[i + 1]
+    for k in range(2):
+        h = own[where[0]]
+        own[where[0]] = own[k]
+        own[k] = h
+    for k in range(3):
+        out[i, k] = own[k]
+
+
+@pytest.mark.parametrize("threads", [1, 8, 13])
+def test_elements_of_a_threads_own_array_change_places(threads):
+    """The same, where a store to a thread's own array is a choice between the new value and the old one."""
+    a = np.linspace(1.0, 2.0, threads + 1)
+    *_, out = check(places_changed.ir(), (threads,), np.array([2], np.int32), a, np.zeros((threads, 3)))
+    np.testing.assert_array_equal(out, np.stack([a[1:], a[:-1], 0 * a[1:]], 1))

@@ -71,7 +71,15 @@ def load_adjacent(lanes: Lanes, place: Place, pointer: str, mask: str | None) ->
     name = f"{wide} @llvm.masked.load.{_suffix(lanes, type_)}.p0"
     mask_type = lanes.many.mask_type
     lanes.function.declare(f"declare {name}(ptr, i32, {mask_type}, {wide})")
-    return lanes.function.inst(f"call {name}(ptr {pointer}, i32 {align}, {mask_type} {mask}, {wide} zeroinitializer)")
+    found = lanes.function.inst(f"call {name}(ptr {pointer}, i32 {align}, {mask_type} {mask}, {wide} zeroinitializer)")
+    return _kept_in_place(lanes, wide, found)
+
+
+def _kept_in_place(lanes: Lanes, wide: str, loaded: str) -> str:
+    """What a masked load found. LLVM makes one load of a choice between such a load and another value, by the same mask,
+    there where the choice is, though the memory may have been written in between (version 22). A freeze hides the load.
+    """
+    return lanes.function.inst(f"freeze {wide} {loaded}")
 
 
 def _gather(lanes: Lanes, place: Place) -> str:
@@ -87,7 +95,7 @@ def _gather(lanes: Lanes, place: Place) -> str:
         return f"call {name}({pointers} {at}, i32 {place.dtype.bytes}, {mask_type} {mask}, {wide} zeroinitializer)"
 
     if not lanes.is_rest:
-        return lanes.function.inst(call(at, mask))
+        return _kept_in_place(lanes, wide, lanes.function.inst(call(at, mask)))
     suffix = _suffix(lanes, type_)
     if lanes.frame.machine.has_gather:
         helper, body = f"{HELPER_PREFIX}gather.{suffix}", f"  %found = {call('%at', '%mask')}\n  ret {wide} %found"
@@ -96,7 +104,9 @@ def _gather(lanes: Lanes, place: Place) -> str:
     lanes.function.helpers[helper] = (
         f"define internal {wide} @{helper}({pointers} %at, {mask_type} %mask) #2 {{\n{body}\n}}"
     )
-    return lanes.function.inst(f"call {wide} @{helper}({pointers} {at}, {mask_type} {mask}) #2")
+    return _kept_in_place(
+        lanes, wide, lanes.function.inst(f"call {wide} @{helper}({pointers} {at}, {mask_type} {mask}) #2")
+    )
 
 
 def _gather_lanes(lanes: Lanes, type_: str, align: int) -> str:
