@@ -398,3 +398,21 @@ def test_two_registers_where_there_is_work_enough():
     kernel = prepare(divisor.specialize())
     assert is_divisible(loops(kernel)[0], find_strides(kernel, 8))
     assert choose_width(kernel, AVX2) == 16
+
+
+def test_a_loop_that_carries_on_what_is_from_outside():
+    """The width was chosen by when each carried value comes, and one that no operation of the loop makes is there."""
+    m = Make()
+    x, y = m.array(None), m.array(None)
+    i = m.tid(0)
+    first, outside = m.load(x, [i]), m.load(y, [i])
+
+    def body(value, factor, number):
+        return [m.op("add", m.op("mul", value, factor), m.f(1.0)), outside, m.i(7)]
+
+    results = m.while_([first, m.f(1.0), i], lambda value, *_: m.op("lt", value, m.f(100.0)), body)
+    m.store(x, [i], m.op("add", m.op("mul", results[0], results[1]), m.cast(results[2], float32)))
+    kernel, n = m.kernel(), 70
+    buffers = [np.linspace(1, 120, n, dtype=np.float32), np.linspace(1, 3, n, dtype=np.float32)]
+    assert choose_width(prepare(kernel), AVX2) == 16
+    check(kernel, (n,), buffers)

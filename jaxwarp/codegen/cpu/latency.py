@@ -70,9 +70,10 @@ def _latency(loop: While, strides: Strides) -> float:
         mask = max(mask, *(ready.get(v, 0.0) for v in loop.condition.results)) + 1
         ready |= dict(zip(loop.body.params, there, strict=True))
         _arrive(loop.body, ready, strides)
+        coming = [ready.get(v, 0.0) for v in loop.body.results]  # what is from outside or a number is there
         there = [
-            0.0 if strides.is_scalar(param) else max(ready[value], mask) + 1 if result in strides.used else ready[value]
-            for param, value, result in zip(params, loop.body.results, loop.results, strict=True)
+            0.0 if strides.is_scalar(param) else max(came, mask) + 1 if result in strides.used else came
+            for param, came, result in zip(params, coming, loop.results, strict=True)
         ]
     return (max(there) - before) / (_TURNS - _TURNS // 2)
 
