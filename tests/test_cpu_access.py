@@ -1,12 +1,15 @@
 """CPU code: every way in which lanes can access memory, at several vector widths, against the interpreter."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from cpukit import WIDTHS, Make, check, floats
 
 from jaxwarp.codegen.cpu import compile_cpu
+from jaxwarp.ir.nodes import Param
+from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 from jaxwarp.types import SCALARS, bool_, float32, int8, int16, int32, int64, uint8, uint32
 
@@ -287,3 +290,23 @@ def test_integer_division_in_vectors_is_exact(dtype):
     x, y = (np.concatenate(p).astype(dtype.numpy) for p in ((near, left), (divisors, right)))
     check(kernel, (len(x),), [x, y, np.zeros_like(x), np.zeros_like(x)])
     assert "sdiv <" not in compile_cpu(prepare(kernel), 16).text
+
+
+@pytest.mark.parametrize("dtype", [int32, int64], ids=str)
+@pytest.mark.parametrize("distance", [1, 1 << 28, 10**9, (1 << 31) - 90, 1 << 62])
+def test_indices_in_data_that_only_a_large_constant_makes_valid(distance, dtype):
+    """Without the constant, offsets in arrays of known extents do not fit 32 bits: what was read was anywhere."""
+    if distance >= 1 << (dtype.bits - 1):
+        pytest.skip("no number of this type")
+    m = Make()
+    index, table, out = m.array(None, dtype=dtype), m.array(9, 4), m.array(None)
+    own = Param("own", float32, (9,))
+    i = m.tid(0)
+    place = m.op("add", m.load(index, [i]), m.i(distance, dtype))
+    for k in range(9):
+        m.store(own, [m.i(k)], m.load(table, [m.i(k), m.i(1)]))
+    m.store(out, [i], m.op("sub", m.load(table, [place, m.i(2)]), m.load(own, [place])))
+    kernel = verify(replace(m.finish("test", 1, m.params), locals=(own,)))
+    n = 70
+    data = (np.random.default_rng(0).integers(0, 9, n) - distance).astype(dtype.numpy)
+    check(kernel, (n,), [data, floats(9, 4), np.zeros(n, np.float32)])

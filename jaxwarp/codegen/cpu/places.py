@@ -55,6 +55,7 @@ class _Locator:
         self.step = 0
         self.steps: list[str] = []
         self.vectors: list[tuple[Value, int | str]] = []  # varying indices and what each counts
+        self.shifted = 0  # how far they may be from valid ones, in elements, where that is known of all
 
     def add(self, axis: int, index: Value) -> None:
         unit = self.lanes.frame.stride(self.param, axis)
@@ -63,6 +64,7 @@ class _Locator:
         stride = self.lanes.strides.of[index]
         if stride is None:
             self.vectors.append((index, unit))
+            self.shifted += abs(constant) * (unit if isinstance(unit, int) else 0)
             return
         scalar = self.lanes.scalar(index)
         if stride < 0:
@@ -120,12 +122,18 @@ class _Locator:
         return Place(self.param.dtype, pointer, self.constant, step, offsets, bits)
 
     def offsets(self) -> tuple[str, int]:
-        """The varying part. 32 bits are enough where no valid offset needs more; others may wrap, they are not used."""
+        """The varying part. 32 bits are enough where no valid offset needs more; others may wrap, they are not used.
+
+        An index without the constant that is added to it is as far from a valid one. With what the lanes' places differ
+        by, it is an array further at most.
+        """
         count = self.lanes.frame.element_count(self.param)
         if count is not None and self.lanes.frame.is_local(self.param):
             count *= self.lanes.frame.width
         (first, unit), is_single = self.vectors[0], len(self.vectors) == 1
-        small = (count is not None and count < 1 << 31) or (is_single and unit == 1 and first.type is int32)
+        small = count is not None and 2 * count + self.shifted < 1 << 31
+        if is_single and unit == 1 and first.type is int32:  # sums of it are not wider if lanes take small steps
+            small |= not self.step or abs(self.step) * self.lanes.width + self.shifted < 1 << 30
         bits = 32 if small else 64
         wide = self.lanes.many.wide(f"i{bits}")
         parts = []
