@@ -73,6 +73,7 @@ class FunctionText:
         self.constants: list[str] | None = None  # variables of the module that nothing writes to, if it may have any
         self.libm: dict[str, None] = {}
         self.label = "entry"  # of the open basic block
+        self.has_plain_loops = False  # none in which LLVM's passes over loops would find work
         self._count = 0
 
     def name(self) -> str:
@@ -82,6 +83,11 @@ class FunctionText:
     def new_label(self, hint: str) -> str:
         self._count += 1
         return f"{hint}{self._count}"
+
+    def loop_labels(self, kind: str) -> tuple[str, str, str]:
+        """Names for the header, the body and the end of a `for` or `while`; the header's tells LLVM's passes."""
+        header = "plain_" + kind if self.has_plain_loops else kind
+        return self.new_label(header), self.new_label("body"), self.new_label("done")
 
     def inst(self, text: str) -> str:
         """Appends `%new = text`; returns `%new`."""

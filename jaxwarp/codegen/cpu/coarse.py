@@ -116,7 +116,8 @@ def _fitting(kernel: Kernel, differing: frozenset[Value], lanes: int, room: int)
         return Coarse(rows, lanes, coarse, strides), register_pressure(coarse, strides)
 
     least, held_by_two = of(2)
-    rows = min(_MOST_ROWS, _MOST_OPERATIONS // sum(1 for _ in walk(kernel.body)))
+    # Each row holds one vector at least. Bodies of rows that do not fit take the longest to make.
+    rows = min(_MOST_ROWS, _MOST_OPERATIONS // sum(1 for _ in walk(kernel.body)), 2 + room - held_by_two)
     while rows > 2:
         found, held = of(rows)
         if held <= room:

@@ -263,7 +263,7 @@ class Emitter:
         bounds = [lanes.scalar(v) for v in (op.start, op.stop, op.step)]
         trips = trip_count(lanes.one, index.type, bounds)
         inits = self.held_as(op.inits, params)
-        header, body, after = (function.new_label(h) for h in ("for", "body", "done"))
+        header, body, after = function.loop_labels("for")
         loop = Loop(function, header)
         count = loop.phi(type_, "0")
         position = loop.phi(type_, bounds[0])
@@ -297,7 +297,7 @@ class Emitter:
         step, start = (lanes.held(v, self.strides.of[index]) for v in (op.step, op.start))
         inits = self.held_as(op.inits, params)
         keeps = self.kept(op.results, params, op.inits)
-        header, body, after = (function.new_label(h) for h in ("for", "body", "done"))
+        header, body, after = function.loop_labels("for")
         loop = Loop(function, header)
         left = loop.phi(vector, distance)
         position = loop.phi(self.held_type(index), start)
@@ -331,7 +331,7 @@ class Emitter:
         function.declare(f"declare {name}({vector})")
         first = function.inst(f"call {name}({vector} {starts})")
         inits = self.held_as(op.inits, params)
-        header, body, after = (function.new_label(h) for h in ("for", "body", "done"))
+        header, body, after = function.loop_labels("for")
         loop = Loop(function, header)
         position = loop.phi(type_, first)
         carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]
@@ -363,7 +363,7 @@ class Emitter:
         lanes, function = self.lanes, self.function
         params = op.condition.params
         inits = self.held_as(op.inits, params)
-        header, body, after = (function.new_label(h) for h in ("while", "body", "done"))
+        header, body, after = function.loop_labels("while")
         loop = Loop(function, header)
         carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]
         with lanes.region(lanes.mask):
@@ -392,7 +392,7 @@ class Emitter:
         running = RunningLanes(lanes, self.strides.mask_bits(params))
         steps = {i: step for i in keeps if running.can_count(params[i].type) and (step := constant_step(op, i))}
         starts = {i: keeps.pop(i) for i in steps}
-        header, body, after = (function.new_label(h) for h in ("while", "body", "done"))
+        header, body, after = function.loop_labels("while")
         loop = Loop(function, header)
         running.enter(loop)
         carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]

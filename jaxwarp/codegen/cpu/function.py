@@ -34,6 +34,7 @@ from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop
 from jaxwarp.codegen.cpu.memory import is_component
 from jaxwarp.codegen.cpu.owned import Rectangle, find_territories
+from jaxwarp.codegen.cpu.plain import has_plain_loops
 from jaxwarp.codegen.cpu.private import make_private, own_rows, row_sums
 from jaxwarp.codegen.cpu.streaming import Streaming, streamed
 from jaxwarp.codegen.cpu.target import Machine
@@ -147,6 +148,7 @@ class _Writer:
                 self.frame.rectangle = self.rectangle()
         self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
         self.coarse = choose_coarse(kernel, self.strides, width, machine) if self.interior is None else None
+        self.function.has_plain_loops = self.coarse is not None and has_plain_loops(kernel, self.strides)
         # Partial sums are as wide as the unmasked body.
         keeps_sums = self.frame.sums or self.frame.element_sums
         self.rest_width = width if keeps_sums else min(width, _register_lanes(kernel, machine))

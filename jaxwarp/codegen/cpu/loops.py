@@ -9,7 +9,7 @@ from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.ir.nodes import Call, Const, Value, While
 from jaxwarp.types import Scalar
 
-# What the names of the header blocks of a kernel's loops start with.
+# What the names of the header blocks of a kernel's loops start with, if LLVM's passes over loops may find work in them.
 LOOP_HEADERS = ("for", "while")
 
 
