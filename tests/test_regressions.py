@@ -70,9 +70,9 @@ def test_a_constant_that_names_a_loops_step_is_used_after_the_loop():
 def replaced(count: wp.array[int], a: wp.array2d[int], b: wp.array[int]):
     """What a turn has read is carried, and overwritten: adjacent elements, and such with gaps."""
     i = wp.tid()
-    v = int(1)
-    w = int(2)
-    k = int(0)
+    v = 1
+    w = 2
+    k = 0
     while k < count[i]:
         h = a[0, i]
         a[0, i] = v + k

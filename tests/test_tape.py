@@ -352,3 +352,65 @@ def test_refused():
         wp.launch(square, 5, [b], [y])
     with pytest.raises(KernelValueError, match="share memory, and their gradients do not"):
         tape.backward()
+
+
+@pytest.mark.parametrize("way", ["copy", "assign", "clone", "array", "part"])
+def test_arrays_that_are_only_copied(way):
+    """Copies and fills are told of arrays with gradients as launches are."""
+    x, loss = variable(), wp.zeros(1, requires_grad=True)
+    y = wp.zeros(5, requires_grad=True)
+    y.grad.fill_(7.0)  # of what is overwritten: used up
+    z = y
+    with wp.Tape() as tape:
+        if way == "copy":
+            wp.copy(y, x)
+        elif way == "assign":
+            y.assign(x)
+        elif way == "part":
+            y[1:].assign(x[1:])
+            y[0] = x[0]
+        else:
+            z = wp.clone(x) if way == "clone" else wp.array(x)
+            y.fill_(1.0)
+        wp.launch(square, 5, [z], [wp.zeros(5)])
+        wp.launch(total, 5, [z], [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(grad_of(x), np.full(5, 1.0 if way in ("clone", "array") else 8.0))
+    assert not grad_of(y).any()
+
+
+def test_what_a_launch_overwrites_without_gradients_is_used_up():
+    x, y = wp.array(X, dtype=float), wp.zeros(5, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(square, 5, [x], [y])
+    y.grad.fill_(3.0)
+    tape.backward()
+    assert not grad_of(y).any()
+
+
+def test_overlapping_copies():
+    """A copy to a part of what it reads; NumPy itself is wrong where the steps differ."""
+    host = np.arange(8.0)
+    x = wp.array(host, dtype=wp.float64, requires_grad=True)
+    y, w = wp.zeros(8, dtype=wp.float64, requires_grad=True), np.linspace(0.5, 4.0, 8)
+    with wp.Tape() as tape:
+        x[:4].assign(x[2:6])
+        x[1::2].assign(x[2:6])
+        wp.launch(cube64, 8, [x], [y])
+    expected, jacobian = host.copy(), np.eye(8)
+    for values in (expected, jacobian):
+        values[:4] = values[2:6].copy()
+        values[1::2] = values[2:6].copy()
+    np.testing.assert_array_equal(x.numpy(), expected)
+    tape.backward(grads={y: w})
+    np.testing.assert_allclose(grad_of(x), (w * 3 * expected**2) @ jacobian)
+
+
+def test_a_launch_that_is_not_recorded_overwrites_what_was_read():
+    x, y, loss = variable(), wp.zeros(5), wp.zeros(1, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(square, 5, [x], [y])
+        wp.launch(square_in_place, 5, [x], record_tape=False)
+        wp.launch(total, 5, [y], [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(grad_of(x), 2 * X)

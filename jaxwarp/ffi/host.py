@@ -30,8 +30,16 @@ _PLAIN = (np.ndarray, np.generic, int, float, list, tuple, LiveArray, type(None)
 class Recorder(Protocol):
     """Who writes down what happens to arrays: an active `Tape`. It is told before it happens."""
 
+    def see(self, *arrays: Any) -> None:
+        """Arrays that a copy or new contents are about to touch: derivatives are added to their gradients."""
+        ...
+
     def record_launch(self, checked: Any) -> None:
         """A launch that has been checked."""
+        ...
+
+    def record_write(self, target: Region) -> None:
+        """A launch that is not to be recorded is about to write to `target`."""
         ...
 
     def record_result(self, target: Region) -> None:
@@ -85,7 +93,7 @@ class HostScope(Scope):
     def fill(self, target: Region, value: np.ndarray) -> None:
         tape = recording.get()
         if tape is not None:
-            tape.record_constant(target, value)
+            tape.record_constant(target, value.copy())
         super().fill(target, value)
 
     def write(self, target: Region, values: np.ndarray) -> None:
@@ -186,8 +194,19 @@ class HostArray(LiveArray):
             source = cast_values(np.asarray(source), self._region.dtype, self.label)
         return super()._source(source)
 
+    def assign(self, source: Any) -> HostArray:
+        """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype."""
+        tape = recording.get()
+        if tape is not None:
+            tape.see(self, source)
+        super().assign(source)
+        return self
+
     def fill_(self, value: Any) -> HostArray:
         """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
+        tape = recording.get()
+        if tape is not None:
+            tape.see(self)
         super().fill_(value)
         return self
 
@@ -268,7 +287,7 @@ class HostArray(LiveArray):
 
     def contiguous(self) -> HostArray:
         """The array itself if its elements lie side by side, else a copy."""
-        return self if self.is_contiguous else new_like(self).assign(self)  # pyright: ignore[reportReturnType]
+        return self if self.is_contiguous else new_like(self).assign(self)
 
     # Gradients.
 

@@ -148,6 +148,9 @@ def _recorded_copy(name: str, data: HostArray, element: Element, shape: tuple[in
         )
     made = new_array(name, element, shape[: len(shape) - len(element_shape(element))])
     source = data.contiguous()
+    tape = recording.get()
+    assert tape is not None
+    tape.see(made, source)
     as_made = Region(source.ptr, made.region.dtype, made.region.shape, made.region.strides, source.region.owner)
     HOST.copy(made.region, as_made)
     return made

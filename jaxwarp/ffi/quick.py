@@ -36,11 +36,15 @@ def launch_outside(kernel: Any, dim: Any, given: Sequence[Any], block_dim: int |
         checked = check(HOST, kernel, dim, given, block_dim)
         if is_recorded:
             tape.record_launch(checked)
+            run_checked(HOST, checked)
+            return
+        written = [r for i in checked.plan.written if (r := checked.values[i].region) is not None]
+        tape.see(*(checked.values[i].array for i in checked.plan.written))
+        for region in written:
+            tape.record_write(region)
         run_checked(HOST, checked)
-        if not is_recorded:
-            for i in checked.plan.written:
-                if (region := checked.values[i].region) is not None:
-                    tape.record_result(region)
+        for region in written:
+            tape.record_result(region)
         return
     key = _signature(kernel, dim, given) if block_dim is None else None
     if key is not None and not compat.is_tracing():

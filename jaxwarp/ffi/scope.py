@@ -98,8 +98,10 @@ class Scope:
         _look(target)[...] = value
 
     def copy(self, target: Region, source: Region) -> None:
-        """Copies between regions of one shape and dtype, which may overlap: NumPy sees to that."""
-        _look(target)[...] = _look(source)
+        """Copies between regions of one shape and dtype, which may overlap."""
+        values = _look(source)
+        # NumPy sees to overlaps, but not of one axis with different strides.
+        _look(target)[...] = values.copy() if target.overlaps(source) else values
 
     def move(self, target: Region, source: Region) -> None:
         """A copy that is part of something else, a launch, say."""

@@ -111,6 +111,10 @@ class Tape:
 
     # What is recorded, before it happens.
 
+    def see(self, *arrays: Any) -> None:
+        """What is launched on, copied or filled: derivatives are added to the gradients of those that have one."""
+        self._arrays.update((id(array), array) for array in arrays if isinstance(array, HostArray))
+
     def record_launch(self, checked: Checked) -> None:
         """A launch."""
         plan = checked.plan
@@ -127,9 +131,7 @@ class Tape:
         done = _Launched(
             launch, checked._replace(values=values), tuple(value.region for value in values)
         )  # numbers are kept as they are now: a caller's array of one may change
-        for value in values:
-            if isinstance(value.array, HostArray):
-                self._arrays[id(value.array)] = value.array
+        self.see(*(value.array for value in values))
         for i in launch.result_params:
             access, region = effects[plan.kernel.params[i]], done.regions[i]
             assert region is not None
@@ -142,8 +144,8 @@ class Tape:
 
     def record_copy(self, target: Region, source: Region) -> None:
         """A copy."""
+        self._read.setdefault(_key(source), source)  # first: they may overlap
         self._overwritten(target)
-        self._read.setdefault(_key(source), source)
         self._ops.append(_Copied(target, source))
 
     def record_constant(self, target: Region, values: np.ndarray) -> None:
@@ -151,10 +153,13 @@ class Tape:
         self._overwritten(target)
         self._ops.append(_Constant(target, values))
 
+    def record_write(self, target: Region) -> None:
+        """A launch that is not recorded is going to write to `target`."""
+        self._overwritten(target)
+
     def record_result(self, target: Region) -> None:
         """What a launch that is not recorded has left in `target`."""
         self._ops.append(_Constant(target, _contents(target)))
-        self._settled.add(_key(target))
 
     def _overwritten(self, region: Region, is_updated: bool = False, is_needed: bool = False) -> None:
         """Saves what a region holds, unless the tape has made that, or nobody asks for it.
@@ -180,11 +185,11 @@ class Tape:
 
     @property
     def gradients(self) -> dict[HostArray, HostArray]:
-        """The gradients of the arrays in recorded launches that have one."""
+        """The gradients of the arrays in recorded launches and copies that have one."""
         return {a: a.grad for a in self._arrays.values() if a.grad is not None}
 
     def zero(self) -> None:
-        """Sets the gradients of all arrays in recorded launches to zero."""
+        """Sets the gradients of all arrays in recorded launches and copies to zero."""
         for grad in self.gradients.values():
             grad.zero_()
 
@@ -311,7 +316,7 @@ class _Backward:
                         op.checked.run_in(self.values.at)
                 case _Copied():
                     if is_needed:
-                        self.values.view(op.target)[...] = self.values.view(op.source)
+                        self.values.view(op.target)[...] = self.values.view(op.source).copy()  # they may overlap
                 case _Constant():
                     if is_needed:
                         self.values.view(op.target)[...] = op.values
@@ -347,6 +352,10 @@ class _Backward:
             case _Launched():
                 if values:
                     self._back_launch(op, values, moving, asked)
+                else:  # of nothing that has a gradient
+                    for i in op.launch.result_params:
+                        if op.launch.roles[i] == OUTPUT and (region := op.regions[i]) is not None:
+                            cotangents.view(region)[...] = 0
 
     def _back_launch(self, op: _Launched, values: dict[int, np.ndarray], moving: set[int], asked: set[int]) -> None:
         cotangents, regions, launch = self.cotangents, op.regions, op.launch

@@ -76,8 +76,10 @@ def load_adjacent(lanes: Lanes, place: Place, pointer: str, mask: str | None) ->
 
 
 def _kept_in_place(lanes: Lanes, wide: str, loaded: str) -> str:
-    """What a masked load found. LLVM makes one load of a choice between such a load and another value, by the same mask,
-    there where the choice is, though the memory may have been written in between (version 22). A freeze hides the load.
+    """What a masked load found, so that LLVM (version 22) does not see where it comes from.
+
+    It makes one load of a choice, by the same mask, between what such a load has found and another value; and that
+    where the choice is, though the memory may have been written in between.
     """
     return lanes.function.inst(f"freeze {wide} {loaded}")
 
