@@ -13,6 +13,7 @@ from kernels_strategy import same_values
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes import prepare
@@ -113,3 +114,15 @@ def test_elements_of_a_threads_own_array_change_places(threads):
     a = np.linspace(1.0, 2.0, threads + 1)
     *_, out = check(places_changed.ir(), (threads,), np.array([2], np.int32), a, np.zeros((threads, 3)))
     np.testing.assert_array_equal(out, np.stack([a[1:], a[:-1], 0 * a[1:]], 1))
+
+
+@wp.kernel
+def stores_a_vector(x: wp.array[float]):
+    x[wp.tid()] = wp.vec3(1.0)
+
+
+def test_a_vector_for_a_number_is_not_to_be_converted():
+    """float32(vector) is refused, too."""
+    with pytest.raises(KernelTypeError, match="x holds float32") as error:
+        stores_a_vector.ir()
+    assert error.value.hint == "store one of its components"

@@ -19,7 +19,7 @@ from jaxwarp.frontend.memory import addresses, element_type, load_element, store
 from jaxwarp.frontend.values import Element, View, describe
 from jaxwarp.frontend.views import index_view
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import bool_, element_scalar
+from jaxwarp.types import Scalar, bool_, element_scalar
 
 # Operators whose augmented assignment to an array element is atomic, as in Warp.
 ATOMIC_OPERATORS = {"add": "add", "sub": "add", "bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
@@ -146,7 +146,9 @@ def stored_value(frame: Frame, element: Element, value: Any) -> Any:
         return frame.typed(value, dtype)
     except (KernelTypeError, KernelValueError) as error:
         what = "holds" if not element.component else "has components"
-        raise KernelTypeError(f"{name} {what} {dtype!r}, got {describe(value)}", hint=error.hint) from None
+        is_component = isinstance(dtype, Scalar) and isinstance(value, Bundle)
+        hint = "store one of its components" if is_component else error.hint
+        raise KernelTypeError(f"{name} {what} {dtype!r}, got {describe(value)}", hint=hint) from None
 
 
 def accumulate(frame: Frame, element: Element, operator: str, value: Any) -> bool:
