@@ -354,6 +354,16 @@ def test_refused():
         tape.backward()
 
 
+def test_a_gradient_that_two_arrays_share_is_refused():
+    x = wp.array(X, dtype=float, requires_grad=True)
+    y = wp.zeros(5, dtype=float, requires_grad=True)
+    y.grad = x.grad
+    with (tape := wp.Tape()):
+        wp.launch(square, 5, inputs=[x], outputs=[y])
+    with pytest.raises(KernelValueError, match=r"the gradients of .* share memory, they do not"):
+        tape.backward()
+
+
 @pytest.mark.parametrize("way", ["copy", "assign", "clone", "array", "part"])
 def test_arrays_that_are_only_copied(way):
     """Copies and fills are told of arrays with gradients as launches are."""

@@ -286,20 +286,25 @@ class _Backward:
 
     def _collect(self) -> None:
         """Cotangents start from the gradients that are there."""
-        seen: dict[int, list[HostArray]] = {}
+        seen: list[HostArray] = []
         for array in self.arrays.values():
             assert array.grad is not None
-            others = seen.setdefault(self.cotangents.block(array.region), [])
-            for other in others:
+            for other in seen:
                 assert other.grad is not None
                 offset, found = (array.grad.ptr - array.ptr), (other.grad.ptr - other.ptr)
-                apart = offset != found or array.grad.strides != array.strides or other.grad.strides != other.strides
-                if apart and array.region.overlaps(other.region):
+                if offset == found and array.grad.strides == array.strides and other.grad.strides == other.strides:
+                    continue  # what they share, their gradients share
+                if array.region.overlaps(other.region):
                     raise KernelValueError(
                         f"Tape.backward: {array.label} and {other.label} share memory, and their gradients do not",
                         hint="set requires_grad where the array is made; parts of it then have parts of its gradient",
                     )
-            others.append(array)
+                if array.grad.region.overlaps(other.grad.region):
+                    raise KernelValueError(
+                        f"Tape.backward: the gradients of {array.label} and {other.label} share memory, they do not",
+                        hint="give each a gradient of its own",
+                    )
+            seen.append(array)
             self.cotangents.view(array.region)[...] = _look(array.grad.region)
 
     def _replay(self, moving: set[int]) -> list[Any]:
