@@ -48,7 +48,7 @@ def mark_updates(patch):
         return call
 
     patch.setattr(atomics, "_combine", marking)
-    for name in ("_at_once", "_in_place"):
+    for name in ("_at_once", "_in_place", "_add_in_place"):
         patch.setattr(atomics, name, inside(getattr(atomics, name)))
 
 

@@ -213,14 +213,20 @@ def test_sine_and_cosine_of_one_angle_share_their_polynomials(level):
 
 @both
 def test_the_adjoint_of_a_stencil_adds_vectors(level):
-    """Five sums to neighbours, loaded and stored in two registers each; atomics only where a piece has neighbours."""
+    """Sums above and below, loaded and stored in two registers each, and one for the three neighbours of a row.
+
+    Atomics only where a piece has neighbours.
+    """
     code = main_body(prepare(adjoint(stencil.specialize(), [0]).kernel), MACHINES[level])
     own = [[name for name, _ in block] for label, block in code.blocks if label.startswith("own")]
-    assert len(own) == 5
+    assert len(own) == 2
     for names in own:
         assert names.count("vaddps") == code.width // LANES[level] == 2
         assert names.count("vmovups") == 2
         assert len(names) <= 8  # a jump, and what was kept in memory meanwhile
-    labels = ("inside", "own", "updated")
+    row = [[name for name, _ in block] for label, block in code.blocks if label.startswith("continued")]
+    assert sum(names.count("vmovups") for names in row) == 2  # stores
+    assert sum(map(len, row)) <= 40
+    labels = ("inside", "own", "updated", "together", "continued", "summed")
     assert code.count("lock|call.*", *labels) == 0
     assert len(code.names(*labels)) <= 5 * 30

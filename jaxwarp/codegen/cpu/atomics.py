@@ -13,6 +13,7 @@ from jaxwarp.codegen.cpu.builder import FRAME_ALIGN, VectorBuilder, memory_type
 from jaxwarp.codegen.cpu.element_sums import ElementSums
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.memory import extract_lane, from_memory, load_adjacent, reverse, store_adjacent, to_memory
+from jaxwarp.codegen.cpu.neighbours import Neighbours, NeighbourSum
 from jaxwarp.codegen.cpu.places import Place, element_pointer, element_pointers, lane_pointers, locate
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Atomic
@@ -34,6 +35,8 @@ def emit_atomic(lanes: Lanes, op: Atomic) -> None:
     elif op in lanes.frame.element_sums and place.is_uniform:
         apart = functools.partial(_add_sum, lanes, op, place)
         lanes.frame.element_sums[op].gather(lanes, op, element_pointer(lanes, place), apart)
+    elif lanes.mask is None and lanes.width == lanes.frame.width and op in lanes.frame.neighbours:
+        _gather_neighbours(lanes, op)
     elif (keep := op.result in lanes.strides.used) or not (place.is_uniform and _is_reduced(op)):
         old = _update_lanes(lanes, op, place, keep)
         if keep:
@@ -142,6 +145,29 @@ def add_elements(sums: ElementSums) -> None:
     sums.finish(
         lambda vector: sum_of_lanes(sums.many, dtype, vector, combine),
         lambda pointer, total: _atomic(one, "add", dtype, pointer, [total]),
+    )
+
+
+def sum_neighbours(many: VectorBuilder, group: Neighbours) -> NeighbourSum:
+    return NeighbourSum(many, group, _add_in_place)
+
+
+def _add_in_place(ops: VectorBuilder, dtype: Scalar, old: str, value: str) -> str:
+    """What an element of the rectangle's own becomes, to which several updates add together."""
+    return _combine(ops, "add", dtype, old, value)
+
+
+def _gather_neighbours(lanes: Lanes, op: Atomic) -> None:
+    rectangle = lanes.frame.rectangle
+    if rectangle is None:
+        raise InternalError("updates of neighbours by no rectangle")
+    places = functools.cache(lambda other: locate(lanes, other.param, other.indices))
+    lanes.frame.neighbours[op].gather(
+        lanes,
+        op,
+        pointer_to=lambda other: element_pointer(lanes, places(other)),
+        is_own=functools.partial(rectangle.owns, lanes),
+        otherwise=lambda other: _each_lane(lanes, other, places(other), keep=False),
     )
 
 

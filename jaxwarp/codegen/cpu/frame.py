@@ -17,6 +17,7 @@ from jaxwarp.ir.nodes import Atomic, Kernel, Param, Store, walk
 if TYPE_CHECKING:
     from jaxwarp.codegen.cpu.atomics import RowSum
     from jaxwarp.codegen.cpu.element_sums import ElementSums
+    from jaxwarp.codegen.cpu.neighbours import NeighbourSum
     from jaxwarp.codegen.cpu.owned import Rectangle
 
 # In a geometry entry, in place of a parameter: an extent of the grid; whether a call has the arrays that its launch may
@@ -28,7 +29,8 @@ class Frame:
     """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads.
 
     `machine` is what the code is shaped for. `sums` are the atomics whose values are gathered over a row,
-    `element_sums` those whose values are gathered over the function; `rectangle` knows which others need not be atomic.
+    `element_sums` those whose values are gathered over the function, `neighbours` those that the body for full chunks
+    makes together; `rectangle` knows which others need not be atomic.
     """
 
     def __init__(self, kernel: Kernel, width: int, machine: Machine):
@@ -38,6 +40,7 @@ class Frame:
         self.lines: list[str] = []
         self.sums: dict[Atomic, RowSum] = {}
         self.element_sums: dict[Atomic, ElementSums] = {}
+        self.neighbours: dict[Atomic, NeighbourSum] = {}
         self.rectangle: Rectangle | None = None
         self._geometry: dict[tuple[int, int], str] = {}
         self._pointers: dict[Param, str] = {}

@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cpu.atomics import RowSum, add_elements
+from jaxwarp.codegen.cpu.atomics import RowSum, add_elements, sum_neighbours
 from jaxwarp.codegen.cpu.bounds import IndexBounds
 from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, require_width
 from jaxwarp.codegen.cpu.coarse import Coarse, choose_coarse
@@ -33,6 +33,7 @@ from jaxwarp.codegen.cpu.invariants import Invariants
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop
 from jaxwarp.codegen.cpu.memory import is_component
+from jaxwarp.codegen.cpu.neighbours import NeighbourSum, find_neighbours
 from jaxwarp.codegen.cpu.owned import Rectangle, find_territories
 from jaxwarp.codegen.cpu.plain import has_plain_loops
 from jaxwarp.codegen.cpu.private import make_private, own_rows, row_sums
@@ -147,6 +148,7 @@ class _Writer:
             if not shared:
                 self.frame.rectangle = self.rectangle()
         self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
+        self.neighbours = self.sums_of_neighbours()
         self.coarse = choose_coarse(kernel, self.strides, width, machine) if self.interior is None else None
         self.function.has_plain_loops = self.coarse is not None and has_plain_loops(kernel, self.strides)
         # Partial sums are as wide as the unmasked body.
@@ -169,10 +171,21 @@ class _Writer:
         rectangle.note_loose(op for op in walk(self.kernel.body) if isinstance(op, Atomic) and op not in gathered)
         return rectangle
 
+    def sums_of_neighbours(self) -> list[NeighbourSum]:
+        """Of the body for full chunks."""
+        if self.frame.rectangle is None:
+            return []
+        strides = self.strides if self.interior is None else self.interior.strides
+        groups = find_neighbours(self.kernel, strides, self.width, self.frame.rectangle.territories)
+        many = VectorBuilder(self.width, self.function)
+        found = [sum_neighbours(many, group) for group in groups]
+        self.frame.neighbours = {op: total for total in found for op in total.group.columns}
+        return found
+
     def rows(self) -> None:
         function = self.function
         totals = list(dict.fromkeys(self.frame.element_sums.values()))
-        for total in totals:
+        for total in (*totals, *self.neighbours):
             total.clear()
         if self.frame.rectangle is not None:
             self.frame.rectangle.begin()
@@ -200,6 +213,8 @@ class _Writer:
         function.open("end")
         for total in totals:
             add_elements(total)
+        for total in self.neighbours:
+            total.finish()
         self.streaming.finish()
         function.line("ret void")
 

@@ -180,6 +180,8 @@ class _Analysis:
                 self.lower(op.result, self.call(op))
                 if op.builtin.name in ("add", "sub") and op.result.type in (int32, int64):
                     self.note_shift(op)
+                elif op.builtin.name in ("min", "max", "select") and self.strides[op.result]:
+                    self.note_choice(op)
             case Load():
                 shared = op.param not in self.locals and all(self.strides[i] == 0 for i in op.indices)
                 self.lower(op.result, 0 if shared else None)
@@ -219,6 +221,19 @@ class _Analysis:
         limit = 1 << (root.type.bits - 1)
         if (0 if root not in self.not_negative else -limit) <= total < limit:
             self.shifts[op.result] = root, total
+
+    def note_choice(self, op: Call) -> None:
+        """What is assumed to step is an operand: the one that does, or the chosen one."""
+        if op.builtin.name == "select":
+            if op.args[0] in self.choices:
+                self.rename(op.result, op.args[1 if self.choices[op.args[0]] else 2])
+        elif op.result in self.assumed:
+            self.rename(op.result, next(a for a in op.args if self.strides[a]))
+
+    def rename(self, value: Value, other: Value) -> None:
+        """`value` is `other` in the chunks that this version of the code is for."""
+        if other.type in (int32, int64):
+            self.shifts[value] = self.shifts.get(other, (other, 0))
 
     def select(self, op: Call) -> Stride:
         condition, yes, no = op.args
