@@ -576,7 +576,7 @@ def test_the_price_decides():
     loose = compile_cpu(kernel).loose
 
     def choose(size, memory, threads, pool):
-        return choose_copies(kernel, loose, {}, [size], memory, threads, pool)
+        return choose_copies(kernel, loose, (), {}, [size], memory, threads, pool)
 
     assert choose(4 * N, 16 * N, N, 2).count == 1
     assert choose(4 * N, 16 * N - 64, N, 2) is None

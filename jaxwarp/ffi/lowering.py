@@ -50,7 +50,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
         "geometry": _int64([n for pair in code.geometry for n in pair]),
         "zero": _int64(_outputs_to_clear(launch, shapes)),
         "grain": np.int64(_grain(launch, shapes) if platform == "cpu" else 1),
-        "alone": np.int64(code.alone),
+        "alone": np.int64(_alone(launch, shapes, code) if platform == "cpu" else 1),
         "pieces": np.int64(code.pieces),
         "together": np.int64(code.together),
         "block": np.int64(block),
@@ -75,7 +75,14 @@ def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]
     extents = _extents(launch, kernel, shapes)
     sizes = [kernel.params[i].dtype.bytes * math.prod(extents[kernel.params[i]]) for i in range(len(kernel.params))]
     found = choose_copies(
-        kernel, code.loose, extents, [sizes[i] for i in code.copied], sum(sizes), math.prod(launch.grid), pool_size()
+        kernel,
+        code.loose,
+        code.summed,
+        extents,
+        [sizes[i] for i in code.copied],
+        sum(sizes),
+        math.prod(launch.grid),
+        pool_size(),
     )
     if found is None:
         return 0, {}
@@ -140,6 +147,16 @@ def _grain(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> int:
     return choose_grain(kernel, _extents(launch, kernel, shapes))
 
 
+def _alone(launch: Launch, shapes: Sequence[tuple[Dim, ...]], code: Code) -> int:
+    """By how many threads the launch is left whole, now that extents are known."""
+    if not code.summed:
+        return code.alone
+    from jaxwarp.codegen.cpu import choose_cut
+
+    kernel = prepared(launch.kernel, launch.fma)
+    return choose_cut(kernel, code.loose, code.summed, False, _extents(launch, kernel, shapes))[0]
+
+
 def _outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> list[int]:
     """The pure outputs of which some element may stay unwritten. `shapes` are those of the buffers."""
     effects = analyze(prepared(launch.kernel, launch.fma))
@@ -168,6 +185,7 @@ class Code(NamedTuple):
     pieces: int = 16
     together: int = 1
     loose: frozenset[Atomic] = frozenset()
+    summed: frozenset[Atomic] = frozenset()
     copied: tuple[int, ...] = ()
 
 
@@ -178,7 +196,7 @@ def _cpu_code(kernel: Kernel, fma: bool) -> Code:
     code = compile_cpu(prepared(kernel, fma))
     image = pack_image(CPU, code.bitcode)
     cut = code.alone, code.pieces, code.together
-    return Code(code.symbol, image, code.geometry, 1, *cut, code.loose, code.copied)
+    return Code(code.symbol, image, code.geometry, 1, *cut, code.loose, code.summed, code.copied)
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)

@@ -6,6 +6,7 @@ from jaxwarp.codegen.cpu.compile import load_bitcode as load_bitcode
 from jaxwarp.codegen.cpu.compile import unload as unload
 from jaxwarp.codegen.cpu.copies import Copies as Copies
 from jaxwarp.codegen.cpu.copies import choose_copies as choose_copies
+from jaxwarp.codegen.cpu.grain import choose_cut as choose_cut
 from jaxwarp.codegen.cpu.grain import choose_grain as choose_grain
 from jaxwarp.codegen.cpu.run import entry as entry
 from jaxwarp.codegen.cpu.run import launch as launch

@@ -7,20 +7,23 @@ once where they are adjacent.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from jaxwarp.codegen.cpu.builder import FRAME_ALIGN, VectorBuilder, memory_type
 from jaxwarp.codegen.cpu.element_sums import ElementSums
+from jaxwarp.codegen.cpu.lane_sums import sum_of_lanes, sums_of_lanes
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.memory import extract_lane, from_memory, load_adjacent, reverse, store_adjacent, to_memory
 from jaxwarp.codegen.cpu.neighbours import Neighbours, NeighbourSum
 from jaxwarp.codegen.cpu.places import Place, element_pointer, element_pointers, lane_pointers, locate
 from jaxwarp.errors import InternalError
-from jaxwarp.ir.nodes import Atomic
+from jaxwarp.ir.nodes import Atomic, Call, Const, Op, Size, Tid
 from jaxwarp.types import Scalar, bool_, float32, float64
 
 _BITWISE = ("and", "or", "xor")
 _REDUCTIONS = ("add", "min", "max", *_BITWISE)
+# Sums over lanes that are made at once: more vectors would be held for long.
+_MOST_SUMS = 8
 
 
 def emit_atomic(lanes: Lanes, op: Atomic) -> None:
@@ -33,7 +36,7 @@ def emit_atomic(lanes: Lanes, op: Atomic) -> None:
     elif op in lanes.frame.sums:
         lanes.frame.sums[op].gather(lanes, op, element_pointer(lanes, place))
     elif op in lanes.frame.element_sums and place.is_uniform:
-        apart = functools.partial(_add_sum, lanes, op, place)
+        apart = functools.partial(_add_sums, lanes, [op])
         lanes.frame.element_sums[op].gather(lanes, op, element_pointer(lanes, place), apart)
     elif lanes.mask is None and lanes.width == lanes.frame.width and op in lanes.frame.neighbours:
         _gather_neighbours(lanes, op)
@@ -42,7 +45,7 @@ def emit_atomic(lanes: Lanes, op: Atomic) -> None:
         if keep:
             lanes.bind(op.result, from_memory(lanes, op.param.dtype, old))
     elif op.param.dtype.is_float:
-        _add_sum(lanes, op, place)
+        _add_sums(lanes, [op])
     else:
         _reduce(lanes, op, place)
 
@@ -114,27 +117,6 @@ class RowSum:
         function.open(after)
 
 
-def sum_of_lanes(
-    many: VectorBuilder, dtype: Scalar, total: str, combine: Callable[[VectorBuilder, str, str], str]
-) -> str:
-    """Halves of a vector are combined until one value is left, in an order of our own."""
-    function, width = many.function, many.width
-    while width > 1:
-        whole, width = VectorBuilder(width, function).type(dtype), width // 2
-        halves = [
-            function.inst(
-                f"shufflevector {whole} {total}, {whole} poison, <{width} x i32> "
-                f"<{', '.join(f'i32 {i}' for i in range(start, start + width))}>"
-            )
-            for start in (0, width)
-        ]
-        if width == 1:
-            single = f"<1 x {VectorBuilder(1, function).type(dtype)}>"
-            halves = [function.inst(f"extractelement {single} {half}, i32 0") for half in halves]
-        total = combine(VectorBuilder(width, function), *halves)
-    return total
-
-
 def add_elements(sums: ElementSums) -> None:
     """At the end of the function."""
     one, dtype = VectorBuilder(1, sums.function), sums.dtype
@@ -171,22 +153,93 @@ def _gather_neighbours(lanes: Lanes, op: Atomic) -> None:
     )
 
 
-def _add_sum(lanes: Lanes, op: Atomic, place: Place) -> None:
-    """All lanes add to one float: their sum, halves by halves, then one addition.
+def lane_sum_group(lanes: Lanes, ops: Sequence[Op]) -> list[Atomic]:
+    """Those of the first operations to whose floats all lanes add, which may be done at once, after all of these.
+
+    Between them there is nothing but what computes; they are of one type, and nobody reads an old value.
+    """
+    group: list[Atomic] = []
+    for op in ops:
+        if isinstance(op, Atomic):
+            is_more = _is_lane_sum(lanes, op) and op.param.dtype is (group or [op])[0].param.dtype
+            if not is_more or len(group) == _MOST_SUMS:
+                break
+            group.append(op)
+        elif not isinstance(op, (Const, Tid, Size, Call)):
+            break
+    return group
+
+
+def _is_lane_sum(lanes: Lanes, op: Atomic) -> bool:
+    return (
+        lanes.width > 1
+        and op.kind == "add"
+        and op.param.dtype in (float32, float64)
+        and op not in lanes.frame.sums
+        and op.result not in lanes.strides.used
+        and lanes.strides.is_uniform(*op.indices)
+    )
+
+
+def emit_lane_sums(lanes: Lanes, ops: Sequence[Atomic]) -> None:
+    """Emits a `lane_sum_group`. If an array has few elements, see element_sums.py, they are added one by one."""
+    function = lanes.function
+    totals = dict.fromkeys(total for op in ops if (total := lanes.frame.element_sums.get(op)) is not None)
+    if not totals:
+        _add_sums(lanes, ops)
+        return
+    counts = [total.count for total in totals]
+    some = counts[0]
+    for count in counts[1:]:
+        some = function.inst(f"or i64 {some}, {count}")
+    is_large = function.inst(f"icmp eq i64 {some}, 0")
+    together, apart, after = (function.new_label(hint) for hint in ("together", "apart", "added"))
+    function.line(f"br i1 {is_large}, label %{together}, label %{apart}")
+    for label, emit in ((together, _add_sums), (apart, _each_apart)):
+        function.open(label)
+        with lanes.region(lanes.mask):
+            emit(lanes, ops)
+        function.line(f"br label %{after}")
+    function.open(after)
+
+
+def _each_apart(lanes: Lanes, ops: Sequence[Atomic]) -> None:
+    for op in ops:
+        emit_atomic(lanes, op)
+
+
+def _add_sums(lanes: Lanes, ops: Sequence[Atomic]) -> None:
+    """All lanes add to one float, or several of a type: their sums, then one addition each.
 
     One lane after the other would wait for each addition, or atomic: the gradient of a product of matrices by what the
     threads of a row share took 22 times as long.
     """
-    many, one, dtype = lanes.many, lanes.one, op.param.dtype
-    vector, wide = lanes.vector(op.args[0]), many.type(dtype)
+    many, one, function, dtype = lanes.many, lanes.one, lanes.function, ops[0].param.dtype
+    vectors, nothing = [lanes.vector(op.args[0]) for op in ops], many.const(dtype, -0.0)
     if lanes.mask is not None:
-        vector = many.select(lanes.mask, wide, vector, many.const(dtype, -0.0))
-    total = sum_of_lanes(many, dtype, vector, lambda ops, a, b: _combine(ops, "add", dtype, a, b))
-    pointer, rectangle = element_pointer(lanes, place), lanes.frame.rectangle
-    if rectangle is not None and op.param in rectangle.territories:
-        _one_of_two(one, op, pointer, [total], rectangle.owns(lanes, op))
-    else:
+        vectors = [many.select(lanes.mask, many.type(dtype), vector, nothing) for vector in vectors]
+    totals = sums_of_lanes(many, dtype, vectors)
+    pointers = [element_pointer(lanes, locate(lanes, op.param, op.indices)) for op in ops]
+    updates = list(zip(ops, pointers, totals, strict=True))
+    rectangle = lanes.frame.rectangle
+    if rectangle is None or not all(op.param in rectangle.territories for op in ops):
+        for op, pointer, total in updates:
+            _atomic(one, op.kind, dtype, pointer, [total])
+        return
+    is_own = ""
+    for condition in dict.fromkeys(rectangle.owns(lanes, op) for op in ops):
+        is_own = function.inst(f"and i1 {is_own}, {condition}") if is_own else condition
+    own, others, after = (function.new_label(hint) for hint in ("own", "others", "updated"))
+    function.line(f"br i1 {is_own}, label %{own}, label %{others}")
+    function.open(own)
+    for op, pointer, total in updates:
+        _in_place(one, op, pointer, total)
+    function.line(f"br label %{after}")
+    function.open(others)
+    for op, pointer, total in updates:
         _atomic(one, op.kind, dtype, pointer, [total])
+    function.line(f"br label %{after}")
+    function.open(after)
 
 
 def _reduce(lanes: Lanes, op: Atomic, place: Place) -> None:

@@ -74,6 +74,7 @@ class CpuCode:
         width: lanes.
         together: how many rows it does at once where it can.
         loose: atomics that only a call that runs the whole launch, or that has copies of their arrays, does without.
+        summed: those of them that every call does without where their array has few elements, see element_sums.py.
         copied: the numbers of these arrays among the parameters, if copies would do.
     """
 
@@ -86,6 +87,7 @@ class CpuCode:
     pieces: int = 16
     together: int = 1
     loose: frozenset[Atomic] = frozenset()
+    summed: frozenset[Atomic] = frozenset()
     copied: tuple[int, ...] = ()
 
 
@@ -106,10 +108,11 @@ def compile_cpu(
     machine = machine or host()
     lanes = choose_width(kernel, machine) if width is None else width
     code = emit_function(kernel, lanes, machine, shared)
-    bitcode, (alone, pieces) = _assemble(code.text, kernel.name), choose_cut(kernel, code.loose, code.is_divided)
+    bitcode = _assemble(code.text, kernel.name)
+    alone, pieces = choose_cut(kernel, code.loose, code.summed, code.is_divided)
     copied = tuple(i for i, param in enumerate(kernel.params) if param in code.copied)
     made = code.symbol, code.text, bitcode, code.geometry
-    return CpuCode(*made, lanes, alone, pieces, code.together, code.loose, copied)
+    return CpuCode(*made, lanes, alone, pieces, code.together, code.loose, code.summed, copied)
 
 
 def _assemble(text: str, name: str) -> bytes:

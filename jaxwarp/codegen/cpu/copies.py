@@ -5,9 +5,9 @@ copy of the array is alone with it. One piece adds to the array itself; every ot
 nothing, adds to that, and at the end the copies are added to the array, in order. So sums of floats depend on how many
 pieces there are, but not on which one comes first; all else is exact.
 
-Copies take memory: no more than a quarter of what the launch has anyway. They take time, too: each is filled, read and
-added. That is weighed here, in the units of grain.py, and again where the number of threads is known (Plan::Copies in
-ffi/native/launch.h): many threads with atomics may be faster than few pieces without.
+Copies take memory: no more than a quarter of what the launch has anyway, or 64 KiB each. They take time, too: each is
+filled, read and added. That is weighed here, in the units of grain.py, and again where the number of threads is known
+(Plan::Copies in ffi/native/launch.h): many threads with atomics may be faster than few pieces without.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxwarp.codegen.cpu.grain import price_of_thread
+from jaxwarp.codegen.cpu.grain import price_of_thread, without_few
 from jaxwarp.ir.nodes import Atomic, Kernel, Param, Value
 from jaxwarp.passes.effects import analyze
 
-# Copies are at most this part of the bytes of all other buffers of the launch.
-_MEMORY = 4
+# Copies are at most this part of the bytes of all other buffers of the launch, or take so many bytes each: what a piece
+# adds to then stays in the second cache.
+_MEMORY, _SMALL = 4, 1 << 16
 # Of a byte of a copy that a piece fills and that is added: 0.1 ns, measured on copies of a megabyte.
 _BYTE = 3
 # Each begins on a line of its own.
@@ -67,6 +68,7 @@ class Copies:
 def choose_copies(
     kernel: Kernel,
     loose: Collection[Atomic],
+    summed: Collection[Atomic],
     extents: Mapping[Param, Sequence[Any]],
     sizes: Sequence[int],
     memory: int,
@@ -78,16 +80,18 @@ def choose_copies(
     Args:
         kernel: the kernel.
         loose: its atomics that need copies.
+        summed: those of them that do not where their arrays are of few elements.
         extents: of its arrays.
         sizes: bytes of each array that is copied.
         memory: bytes of all buffers of the launch.
         launched: how many threads the launch has.
         pool: by how many threads of execution it may be run here.
     """
-    size = sum(-(-n // _LINE) * _LINE for n in sizes)
-    count = min(pool - 1, memory // _MEMORY // max(size, 1), _MOST_COPIES)
-    if size == 0 or count < 1:
+    size, loose = sum(-(-n // _LINE) * _LINE for n in sizes), without_few(loose, summed, extents)
+    fitting = pool - 1 if size <= _SMALL else memory // _MEMORY // size
+    count = min(pool - 1, fitting, _MOST_COPIES)
+    if size == 0 or count < 1 or not loose:
         return None
-    atomic, alone = (min(int(launched * price), _MOST) for price in price_of_thread(kernel, loose, extents))
+    atomic, alone = (min(int(launched * price), _MOST) for price in price_of_thread(kernel, loose, summed, extents))
     found = Copies(count, size, alone, atomic, size * _BYTE)
     return found if any(map(found.pays, range(2, pool + 1))) else None

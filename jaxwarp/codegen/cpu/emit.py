@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from jaxwarp.codegen.cpu.atomics import emit_atomic
+from jaxwarp.codegen.cpu.atomics import emit_atomic, emit_lane_sums, lane_sum_group
 from jaxwarp.codegen.cpu.builder import scalar_constant, scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, constant_step, range_distance, trip_count
@@ -73,6 +73,13 @@ class Emitter:
             op = ops[at]
             if isinstance(op, Store):
                 at += self.stores(ops, at)
+            elif isinstance(op, Atomic) and len(group := lane_sum_group(self.lanes, ops[at:])) > 1:
+                end = ops.index(group[-1]) + 1
+                for inner in ops[at:end]:
+                    if inner not in group:
+                        self.op(inner)
+                emit_lane_sums(self.lanes, group)
+                at = end
             else:
                 self.op(op)
                 at += 1

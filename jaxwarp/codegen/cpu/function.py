@@ -68,6 +68,7 @@ class FunctionCode:
 
     Attributes:
         loose: atomics that only a rectangle that is the whole launch can do without.
+        summed: those of them that all can do without where their array has few elements, see element_sums.py.
         is_divided: whether there are atomics that a rectangle can do without but for the rows at its borders.
         together: how many rows it does at once where it can.
         copied: the arrays of the loose ones, if a launch may give rectangles copies of them to add to.
@@ -78,6 +79,7 @@ class FunctionCode:
     geometry: tuple[tuple[int, int], ...]
     libm: tuple[str, ...]
     loose: frozenset[Atomic] = frozenset()
+    summed: frozenset[Atomic] = frozenset()
     is_divided: bool = False
     together: int = 1
     copied: frozenset[Param] = frozenset()
@@ -121,7 +123,8 @@ def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = F
     made = symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm)
     if rectangle is None:
         return FunctionCode(*made, together=together)
-    return FunctionCode(*made, rectangle.loose, rectangle.is_divided, together, rectangle.copied)
+    loose = rectangle.loose, rectangle.summed, rectangle.is_divided
+    return FunctionCode(*made, *loose, together, rectangle.copied)
 
 
 class _Writer:
@@ -163,12 +166,12 @@ class _Writer:
         if not any(isinstance(op, Atomic) for op in walk(self.kernel.body)):
             return None
         bounds = IndexBounds(self.kernel)
-        gathered = {*self.frame.sums, *self.frame.element_sums}
-        territories = find_territories(self.kernel, bounds, gathered)
+        loose = [op for op in walk(self.kernel.body) if isinstance(op, Atomic) and op not in self.frame.sums]
+        territories = find_territories(self.kernel, bounds, self.frame.sums)
         if not territories:
             return None
         rectangle = Rectangle(self.lanes(self.strides, None), self.kernel, bounds, territories)
-        rectangle.note_loose(op for op in walk(self.kernel.body) if isinstance(op, Atomic) and op not in gathered)
+        rectangle.note_loose(loose, self.frame.element_sums)
         return rectangle
 
     def sums_of_neighbours(self) -> list[NeighbourSum]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from jaxwarp.codegen.cpu.element_sums import MOST_ELEMENTS
 from jaxwarp.deep import roomy
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Kernel, Op, Param, Size, Tid, Value, While
 
@@ -29,8 +30,10 @@ _ELEMENTARY = (
 )  # fmt: skip
 _PRICES = {**dict.fromkeys(_SLOW, 4), **dict.fromkeys(_ELEMENTARY, 16), "pow": 40}
 _ATOMIC_PRICE = 8  # where it cannot be avoided it is more
-# Of an atomic, and of a load and a store in its place, lane by lane: 5 and 1.7 ns where both were measured.
+# Of an atomic, and of a load and a store in its place, lane by lane: 5 and 1.7 ns where both were measured. Where lanes
+# are summed first it is a part of that.
 _ATOMIC_ALONE, _PLAIN_ALONE = 125, 42
+_SUMMED_PART = 0.25
 # For each thread of the pool. More than one, so that who is late leaves some of the work to others.
 _PIECES, _FEW_PIECES = 16, 2
 _SUMS = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "min": min, "max": max}
@@ -48,7 +51,13 @@ def choose_grain(kernel: Kernel, extents: Mapping[Param, Sequence[Any]] | None =
     return max(_MIN_GRAIN, min(_MAX_GRAIN, int(_GRAIN_OPERATIONS / (1 + work))))
 
 
-def choose_cut(kernel: Kernel, loose: Collection[Atomic], is_divided: bool) -> tuple[int, int]:
+def choose_cut(
+    kernel: Kernel,
+    loose: Collection[Atomic],
+    summed: Collection[Atomic],
+    is_divided: bool,
+    extents: Mapping[Param, Sequence[Any]] | None = None,
+) -> tuple[int, int]:
     """By how many threads a launch is left whole, and into how many pieces it is cut for each thread at most.
 
     A thread that is alone does without atomics: it may take less time than two that need them. Where pieces
@@ -57,20 +66,43 @@ def choose_cut(kernel: Kernel, loose: Collection[Atomic], is_divided: bool) -> t
     Args:
         kernel: the kernel.
         loose: atomics that only who is alone can do without.
+        summed: those of them that do without where their arrays are of few elements. Arrays of unknown extents may be.
         is_divided: whether there are some that a piece can do without but for its borders.
     """
-    atomic, plain = price_of_thread(kernel, loose)
+    atomic, plain = price_of_thread(kernel, without_few(loose, summed, extents or {}), summed, extents)
     return max(1, int(atomic / plain)), _FEW_PIECES if is_divided else _PIECES
 
 
 @roomy
 def price_of_thread(
-    kernel: Kernel, loose: Collection[Atomic], extents: Mapping[Param, Sequence[Any]] | None = None
+    kernel: Kernel,
+    loose: Collection[Atomic],
+    summed: Collection[Atomic],
+    extents: Mapping[Param, Sequence[Any]] | None = None,
 ) -> tuple[float, float]:
-    """What a thread takes where the loose atomics are atomic, and where they are loads and stores."""
-    atomics = Work(extents or {}, lambda op: float(op in loose)).block(kernel.body)
+    """What a thread takes where the loose atomics are atomic, and where they are loads and stores.
+
+    `summed`: those to which all lanes add one number.
+    """
+
+    def count(op: Op) -> float:
+        return (_SUMMED_PART if op in summed else 1) if op in loose else 0
+
+    atomics = Work(extents or {}, count).block(kernel.body)
     work = Work(extents or {}).block(kernel.body)
     return atomics * _ATOMIC_ALONE + work, max(atomics * _PLAIN_ALONE + work, 1)
+
+
+def without_few(
+    loose: Collection[Atomic], summed: Collection[Atomic], extents: Mapping[Param, Sequence[Any]]
+) -> frozenset[Atomic]:
+    """The loose atomics that are not of element_sums.py, where extents are as known."""
+
+    def is_few(op: Atomic) -> bool:
+        shape = extents.get(op.param, op.param.shape)
+        return not all(isinstance(n, int) for n in shape) or math.prod(shape) <= MOST_ELEMENTS
+
+    return frozenset(op for op in loose if op not in summed or not is_few(op))
 
 
 class Work:

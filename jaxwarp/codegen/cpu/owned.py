@@ -18,7 +18,7 @@ only added to, a launch may give rectangles copies of their own (copies.py), and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.bounds import LIMIT, IndexBounds, Terms, extreme
@@ -141,20 +141,26 @@ class Rectangle:
         self.in_parts: dict[Key, tuple[Limits, str, str]] = {}
         self.whole_rows = self.whole_columns = ""
         self.loose: frozenset[Atomic] = frozenset()
+        self.summed: frozenset[Atomic] = frozenset()
         self.copied: frozenset[Param] = frozenset()
-        self.is_divided = any(t.rows is not None for t in territories.values())
+        self.is_divided = False
 
-    def note_loose(self, ops: Iterable[Atomic]) -> None:
+    def note_loose(self, ops: Collection[Atomic], summed: Collection[Atomic]) -> None:
         """Those of `ops` whose elements are no rectangle's own where a launch is cut: by rows, if it has any.
 
-        And their arrays, if copies of all of these would do.
+        And their arrays, if copies of all of these would do. `summed` are those of element_sums.py, which are atomic
+        only where their arrays have many elements.
         """
         is_cut_by_rows = self.lane_axis > 0
+        self.is_divided = any(
+            (t := self.territories.get(op.param)) is not None and t.rows is not None for op in ops if op not in summed
+        )
         self.loose = frozenset(
             op
             for op in ops
             if (t := self.territories.get(op.param)) is not None and (t.rows if is_cut_by_rows else t.columns) is None
         )
+        self.summed = self.loose.intersection(summed)
         self.copied = arrays_to_copy(self.lanes.frame.kernel, self.loose, self.lanes.strides.used)
 
     def begin(self) -> None:
