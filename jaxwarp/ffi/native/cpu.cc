@@ -10,6 +10,7 @@
 #include "cpu_launch.h"
 #include "cut.h"
 #include "ieee.h"
+#include "pages.h"
 #include "parallel.h"
 
 namespace jaxwarp {
@@ -240,6 +241,7 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_execute(XLA_FFI_CallFrame* frame) {
   return Guard(frame->api, [&](std::string& subject) {
     counters.executions.fetch_add(1, std::memory_order_relaxed);
     const CpuState& state = GetState<CpuState>(frame);
+    PrepareResults(frame);
     try {
       state.launch.Run(frame);
     } catch (...) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpu_launch.h"
+#include "pages.h"
 #include "program.h"
 
 namespace jaxwarp {
@@ -56,6 +57,7 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_program_execute(XLA_FFI_CallFrame* fra
     counters.executions.fetch_add(1, std::memory_order_relaxed);
     CpuProgram& state = GetState<CpuProgram>(frame);
     subject = state.program.Subject();
+    PrepareResults(frame);
     Execution(state.program, frame)
         .Run(
             state.launches, subject, [](CpuLaunch& launch, const Frame* call) { launch.Run(call); },
