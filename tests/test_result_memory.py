@@ -1,4 +1,4 @@
-"""Large results of launches on the CPU: their memory stays with the process, and has huge pages where there are some."""
+"""Large results of launches on the CPU: their memory stays with the process, or has huge pages where there are some."""
 
 from __future__ import annotations
 

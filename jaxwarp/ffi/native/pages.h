@@ -2,10 +2,10 @@
 // to write to, which takes longer than to write it.
 //
 // Below 32 MiB glibc keeps what is freed, if it has learned to: the size from which a block goes back to the system at
-// once begins at 128 KiB and grows with each block that did, and with it, at twice that, how much may be free at the end
-// of the heap. A gradient's results are freed together, more than twice the largest: a program without larger arrays gets
-// them from the system anew in each step. One block of 32 MiB, freed untouched, is the lesson. Whoever sets thresholds of
-// his own (mallopt, MALLOC_TRIM_THRESHOLD_) keeps them.
+// once begins at 128 KiB and grows with each block that did, and with it, at twice that, how much may be free at the
+// end of the heap. A gradient's results are freed together, more than twice the largest: a program without larger
+// arrays gets them from the system anew in each step. One block of 32 MiB, freed untouched, is the lesson. Whoever sets
+// thresholds of his own (mallopt, MALLOC_TRIM_THRESHOLD_) keeps them.
 //
 // For larger ones Linux has huge pages, for who asks where not everybody gets them ("madvise", the default of most
 // distributions): one fault for 2 MiB. NumPy asks too, for its arrays of 4 MiB and more.
