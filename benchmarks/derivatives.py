@@ -36,11 +36,11 @@ LEAST_SECONDS = 4e-3  # of one measurement
 
 @dataclass(frozen=True)
 class Case:
-    """What is timed: a function of one array, and where."""
+    """What is timed: a function of arrays of these shapes, and its derivatives by all of them."""
 
     name: str
-    call: Callable[[Any], Any]
-    shape: tuple[int, ...]
+    call: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...]
 
 
 def main() -> int:
@@ -102,6 +102,7 @@ def run_child(library: Path, result: Path, cpus: list[int], options: Any) -> dic
 
 
 def make_cases() -> Iterator[Case]:
+    import cpu_kernels
     import derivatives_kernels as kernels
     import jax.numpy as jnp
     import numpy as np
@@ -110,7 +111,13 @@ def make_cases() -> Iterator[Case]:
 
     def case(kernel: Any, shape: tuple[int, ...], *more: Any, name: str = "") -> Case:
         call = wp.jax_kernel(kernel)
-        return Case(name or kernel.name, lambda x: call(x, *more)[0], shape)
+        return Case(name or kernel.name, lambda x: call(x, *more)[0], (shape,))
+
+    def of_cpu(name: str, *shapes: tuple[int, ...], launch: Any = None, output: Any = None) -> Case:
+        """A kernel of cpu.py, by all that it reads."""
+        kernel = cpu_kernels.KERNELS[name](wp.float32, wp.vec3, wp.mat33)
+        call = wp.jax_kernel(kernel, launch_dims=launch)
+        return Case(name, lambda *arrays: call(*arrays, output_dims=output)[0], shapes)
 
     yield case(kernels.elementary, (1 << 17,))
     yield case(kernels.polynomial, (1 << 17,))
@@ -124,6 +131,17 @@ def make_cases() -> Iterator[Case]:
     yield case(kernels.stencil, (256, 512))
     permutation = np.random.default_rng(1).permutation(1 << 17)
     yield case(kernels.gather, (1 << 17,), jnp.asarray(permutation, jnp.int32))
+    yield of_cpu("lbm", (9, 256, 256), (), launch=(256, 256), output=(9, 256, 256))
+    bodies = wp.jax_kernel(kernels.bodies)
+    yield Case("bodies", lambda x, m: bodies(x, m)[0], ((1024, 3), (1024,)))
+    yield of_cpu("matmul", (256, 256), (256, 256), launch=(256, 256), output=(256, 256))
+    yield of_cpu("mat33", (1 << 15, 3, 3), (1 << 15, 3, 3))
+    yield of_cpu("many", *[(100_000,)] * 8, *[()] * 4)
+    rows = wp.jax_kernel(cpu_kernels.KERNELS["row_sum"](wp.float32, None, None), launch_dims=(512, 512))
+    yield Case("row_sum", lambda a: rows(a, output_dims=512)[0], ((512, 512),))
+    lookup = wp.jax_kernel(cpu_kernels.KERNELS["gather"](wp.float32, None, None), launch_dims=1 << 17)
+    at = jnp.asarray(np.random.default_rng(2).uniform(size=1 << 17), jnp.float32)
+    yield Case("lookup", lambda table: lookup(at, table, output_dims=1 << 17)[0], ((1 << 12,),))
 
 
 def measure_all(library: str, clock: Callable[[], float], options: Any) -> dict[str, Any]:
@@ -152,25 +170,27 @@ def programs(case: Case) -> dict[str, Callable[[], Any]]:
     import numpy as np
 
     rng = np.random.default_rng(7)
-    x, moved = (jnp.asarray(rng.uniform(0.5, 2.0, case.shape), jnp.float32) for _ in range(2))
+    xs, moved = (tuple(jnp.asarray(rng.uniform(0.5, 2.0, n), jnp.float32) for n in case.shapes) for _ in range(2))
     primal = jax.jit(case.call)
-    forward = jax.jit(lambda x, t: jax.jvp(case.call, (x,), (t,)))
+    forward = jax.jit(lambda xs, ts: jax.jvp(case.call, xs, ts))
 
     @jax.jit
-    def reverse(x: Any, ct: Any) -> Any:
-        y, pull = jax.vjp(case.call, x)
-        return y, pull(ct)[0]
+    def reverse(xs: Any, ct: Any) -> Any:
+        y, pull = jax.vjp(case.call, *xs)
+        return y, pull(ct)
 
     step = 1e-2
-    high, low = (np.asarray(primal(x + s * moved), np.float64) for s in (step, -step))
-    difference, ct = (high - low) / (2 * step), np.asarray(moved, np.float64)
-    pushed, pulled = (np.asarray(a, np.float64) for a in (forward(x, moved)[1], reverse(x, moved)[1]))
-    along = float(np.vdot(ct, difference))
-    for name, got in {"jvp": float(np.vdot(ct, pushed)), "vjp": float(np.vdot(pulled, ct))}.items():
+    high, low = (np.asarray(primal(*(x + s * t for x, t in zip(xs, moved, strict=True))), np.float64)
+                 for s in (step, -step))  # fmt: skip
+    difference, ct = (high - low) / (2 * step), jnp.asarray(rng.uniform(0.5, 2.0, high.shape), jnp.float32)
+    pushed, pulled = forward(xs, moved)[1], reverse(xs, ct)[1]
+    dot = lambda a, b: float(np.vdot(np.asarray(a, np.float64), np.asarray(b, np.float64)))  # noqa: E731
+    along = dot(ct, difference)
+    for name, got in {"jvp": dot(ct, pushed), "vjp": sum(map(dot, pulled, moved))}.items():
         if not math.isclose(got, along, rel_tol=2e-2, abs_tol=2e-3 * float(np.linalg.norm(ct)) * float(
             np.linalg.norm(difference))):  # fmt: skip
             raise SystemExit(f"bench: the {name} of {case.name} is wrong: {got:.6g}, by differences {along:.6g}")
-    runs = {"primal": lambda: primal(x), "jvp": lambda: forward(x, moved), "vjp": lambda: reverse(x, moved)}
+    runs = {"primal": lambda: primal(*xs), "jvp": lambda: forward(xs, moved), "vjp": lambda: reverse(xs, ct)}
     return {name: lambda run=run: jax.block_until_ready(run()) for name, run in runs.items()}
 
 

@@ -113,6 +113,18 @@ def gather(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
 
 
 @wp.kernel
+def bodies(x: wp.array[wp.vec3], mass: wp.array[float], a: wp.array[wp.vec3]):
+    """Forces of all on each; so near to each other that no two are alone."""
+    i = wp.tid()
+    s = wp.vec3(0.0, 0.0, 0.0)
+    for j in range(x.shape[0]):
+        d = x[j] - x[i]
+        r2 = wp.dot(d, d) + 0.1
+        s += d * (mass[j] / (r2 * wp.sqrt(r2)))
+    a[i] = s
+
+
+@wp.kernel
 def shared_number(a: float, x: wp.array[float], y: wp.array[float]):
     i = wp.tid()
     y[i] = x[i] / (1.0 + a * x[i] * x[i])

@@ -203,11 +203,11 @@ def test_figures():
 
 def test_bench_derivatives_checks_what_it_times():
     cases = {case.name: case for case in derivatives.make_cases()}
-    case = derivatives.Case("few", cases["pendulum 32"].call, (64,))
+    case = derivatives.Case("few", cases["pendulum 32"].call, ((64,),))
     found = derivatives.times(derivatives.programs(case), 1, time.perf_counter)
     assert set(found) == {"primal", "jvp", "vjp"}
     assert all((seconds > 0).all() for seconds in found.values())
     wrong = jax.custom_jvp(lambda x: x * x)
     wrong.defjvp(lambda x, t: (x[0] * x[0], 2.2 * x[0] * t[0]))
     with pytest.raises(SystemExit, match="the jvp of wrong is wrong"):
-        derivatives.programs(derivatives.Case("wrong", wrong, (64,)))
+        derivatives.programs(derivatives.Case("wrong", wrong, ((64,),)))

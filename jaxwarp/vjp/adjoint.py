@@ -49,6 +49,7 @@ from jaxwarp.vjp.calculus import Calculus, partial_derivatives
 from jaxwarp.vjp.contents import Contents
 from jaxwarp.vjp.demand import Demand
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
+from jaxwarp.vjp.hoist import hoist_loads
 from jaxwarp.vjp.memory import require_partitioned, require_pure_conditions
 from jaxwarp.vjp.own_arrays import arrays_as_values
 from jaxwarp.vjp.promote import promote_memory
@@ -93,7 +94,8 @@ def adjoint(
         kernel = simplify(arrays_as_values(kernel))
     require_pure_conditions(kernel)
     require_partitioned(kernel, grid)
-    return Adjoint(promote_memory(kernel, grid), wanted, grid, records=not sweep, finals=finals).build()
+    kernel = simplify(hoist_loads(promote_memory(kernel, grid), [kernel.params[i] for i in wanted]))
+    return Adjoint(kernel, wanted, grid, records=not sweep, finals=finals).build()
 
 
 def cotangent_type(dtype: Scalar) -> Scalar:
