@@ -1,10 +1,12 @@
 # PYTHON  the interpreter to build environments with, or, for the gpu targets, to run on
 # VENV    where the environment goes
 # JAX     a JAX version to hold the environment to (empty: the newest that fits)
+# TORCH   a PyTorch version to install, for tests/test_torch.py (empty: none, and they are skipped)
 # NVRTC   12 to test with CUDA 12's compiler instead of CUDA 13's
 PYTHON ?= python3
 VENV ?= .venv
 JAX ?=
+TORCH ?=
 NVRTC ?= 13
 
 NATIVE := $(wildcard jaxwarp/ffi/native/*.cc jaxwarp/ffi/native/*.h) jaxwarp/ffi/native/exports.map
@@ -35,6 +37,7 @@ $(VENV)/ready: pyproject.toml CMakeLists.txt $(NATIVE)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' $(if $(JAX),jax==$(JAX) jaxlib==$(JAX))
 	$(if $(filter 12,$(NVRTC)),$(BIN)/python -m pip uninstall --quiet --yes nvidia-cuda-nvrtc)
 	$(if $(filter 12,$(NVRTC)),$(BIN)/python -m pip install --quiet nvidia-cuda-nvrtc-cu12)
+	$(if $(TORCH),$(BIN)/python -m pip install --quiet torch==$(TORCH))
 	touch $@
 
 # The targets below install nothing and need no network: they build the library into the source tree with the tools at

@@ -5,8 +5,10 @@ NumPy's own capsules will not do: they know no bfloat16 and no GPU.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
+import sys
 from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any
 
@@ -68,8 +70,8 @@ _alive: dict[int, Any] = {}  # what a capsule, or who took it, still uses
 
 
 @CFUNCTYPE(None, c_void_p)
-def _delete(address: int) -> None:
-    _alive.pop(address, None)
+def _delete(address: int, alive: dict[int, Any] = _alive) -> None:
+    alive.pop(address, None)
 
 
 @CFUNCTYPE(None, c_void_p)
@@ -78,6 +80,16 @@ def _destroy(capsule: int) -> None:
     for name in _NAMES.values():
         if _is_valid(capsule, name):
             _alive.pop(_get_pointer(capsule, name), None)
+
+
+@atexit.register
+def _forget() -> None:
+    """The process ends, and libraries will end what they have taken at any time, some when Python is gone: what is
+    shared stays where it is, and there is nothing to call."""
+    for managed, *_ in _alive.values():
+        managed.deleter = None
+    for kept in (_alive, _delete, _destroy, _NAMES, _is_valid):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 # The capsule that ends comes as an address: as an object, it would be counted, and end twice.
@@ -114,9 +126,19 @@ def make_capsule(
     is_writable = array.is_writable or bool(copy)
     if not is_writable and kind is Managed and not never_writes:
         raise BufferError(f"{array.label}: is read-only, which this version of DLPack cannot say; copy it")
+    if not is_writable and _writes_anyway(sys._getframe(2).f_globals.get("__name__", "")):
+        raise BufferError(
+            f"{array.label}: is read-only, which tensors of the library that asks cannot be; pass it a copy, of"
+            " jaxwarp.clone(array) or array.numpy()"
+        )
     tensor, memory = _describe(array.label, region, device), scope.lease(array.label, region)
     flags = (0 if is_writable else _READ_ONLY) | (_COPIED if copy else 0)
     return _capsule(kind, tensor, flags, memory)
+
+
+def _writes_anyway(module: str) -> bool:
+    """Whether a library takes read-only memory, and then lets it be written."""
+    return module.split(".", maxsplit=1)[0] in ("torch", "paddle")
 
 
 def _describe(label: str, region: Region, device: tuple[int, int]) -> Tensor:

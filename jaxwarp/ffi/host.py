@@ -19,7 +19,9 @@ from jaxwarp.ffi import compat
 from jaxwarp.ffi.convert import cast_values
 from jaxwarp.ffi.devices import CPU, Device, require_cpu
 from jaxwarp.ffi.dlpack import import_tensor, make_capsule
+from jaxwarp.ffi.libraries import library_of
 from jaxwarp.ffi.memory import LiveArray
+from jaxwarp.ffi.owners import Library, Owner, note_written, owned
 from jaxwarp.ffi.region import Region, array_region
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.types import Array, Element, Scalar, as_dtype, element_scalar, element_shape, matrix, vector
@@ -82,6 +84,10 @@ class HostScope(Scope):
             return found
         if isinstance(value, jax.Array):
             return (array_region(_values_of(value)), False) if value.ndim else None
+        library = library_of(value)
+        if library is not None:
+            require_unrecorded(library, value)
+            return library.region(value), True
         if hasattr(value, "__array_interface__"):
             array = np.asarray(value)
             return array_region(array), bool(array.flags.writeable)
@@ -95,6 +101,7 @@ class HostScope(Scope):
         if tape is not None:
             tape.record_constant(target, value.copy())
         super().fill(target, value)
+        note_written([target])
 
     def write(self, target: Region, values: np.ndarray) -> None:
         tape = recording.get()
@@ -110,6 +117,20 @@ class HostScope(Scope):
 
     def move(self, target: Region, source: Region) -> None:
         super().copy(target, source)
+        note_written([target])
+
+
+def require_unrecorded(library: Library, tensor: Any) -> None:
+    """Launches on a tensor are unknown to its library, which would not differentiate them.
+
+    Raises:
+        KernelTypeError: the library records what is done with the tensor.
+    """
+    if library.is_recording(tensor):
+        raise KernelTypeError(
+            f"the tensor requires a gradient, and {library.name} knows nothing of launches and copies",
+            hint=f"pass jaxwarp.from_{library.module}(tensor), for a Tape, or tensor.detach()",
+        )
 
 
 def _values_of(value: jax.Array) -> np.ndarray:
@@ -135,7 +156,7 @@ class HostArray(LiveArray):
     """
 
     def __init__(self, name: str, type_: Array, region: Region, is_writable: bool, jax_value: Any = None):
-        super().__init__(HOST, name, type_, region, is_writable)
+        super().__init__(HOST, name, type_, owned(region), is_writable)
         self.jax_value = jax_value
         self._grad: HostArray | None = None
 
@@ -192,6 +213,8 @@ class HostArray(LiveArray):
         # Numbers of Python have no type of their own.
         if isinstance(source, (list, tuple)):
             source = cast_values(np.asarray(source), self._region.dtype, self.label)
+        elif library_of(source) is not None and (found := self.scope.find(source)) is not None:
+            return found[0]
         return super()._source(source)
 
     def assign(self, source: Any) -> HostArray:
@@ -211,6 +234,11 @@ class HostArray(LiveArray):
         return self
 
     fill = fill_
+
+    @property
+    def owner(self) -> Owner:
+        """Who keeps the memory."""
+        return self._region.owner
 
     # Other shapes of the same memory.
 
@@ -307,6 +335,8 @@ class HostArray(LiveArray):
     @property
     def grad(self) -> HostArray | None:
         """What `Tape.backward` adds the derivative to; None: nothing is wanted."""
+        if self._grad is not None:
+            self._grad.owner.follow()
         return self._grad
 
     @grad.setter

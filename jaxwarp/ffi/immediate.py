@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelError, KernelTypeError
 from jaxwarp.ffi.arguments import Argument, Given, describe, make_converter, resolve_element
 from jaxwarp.ffi.call import require_block
 from jaxwarp.ffi.convert import as_element
@@ -18,6 +18,7 @@ from jaxwarp.ffi.dims import normalize_dims
 from jaxwarp.ffi.host import HOST, HostArray
 from jaxwarp.ffi.launch import INPUT, fit_grid, intern_kernel
 from jaxwarp.ffi.memory import LiveArray, MemoryArray
+from jaxwarp.ffi.owners import note_written
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.ir.nodes import Kernel
@@ -42,6 +43,8 @@ class _Given:
             self.region, self.is_writable = found
         elif isinstance(value, jax.Array):
             self.value = np.asarray(value)
+        if self.region is not None and not self.region.shape and self.array is None:  # a tensor that is a number
+            self.value, self.region = scope.read(self.region)[()], None
 
     def with_value(self, value: Any) -> _Given:
         """The same with another value of the host."""
@@ -90,13 +93,21 @@ def check(scope: Scope, kernel: Any, dim: Any, given: Sequence[Any], block_dim: 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
-    values = [_Given(scope, g) for g in given]
+    values = [_take(scope, kernel, i, g) for i, g in enumerate(given)]
     extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
     described = tuple(v.describe() for v in values)
     plan = _plan(kernel, described, extents)
     _require_writable(scope, plan, values)
     block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
     return Checked(plan, values, described, {"fma": kernel.options.get("fma", True), "block": block})
+
+
+def _take(scope: Scope, kernel: Any, index: int, given: Any) -> _Given:
+    try:
+        return _Given(scope, given)
+    except KernelError as error:
+        error.message = f"kernel {kernel.name}: argument '{kernel.arguments[index].name}': {error.message}"
+        raise
 
 
 def run_checked(scope: Scope, checked: Checked) -> None:
@@ -119,6 +130,7 @@ def run_checked(scope: Scope, checked: Checked) -> None:
     scope.launch(plan.kernel, plan.grid, operands, checked.options)
     for region, temporary in staged:
         scope.move(region, temporary)
+    note_written([checked.values[i].region for i in plan.written])
 
 
 class Plan(NamedTuple):
@@ -167,6 +179,12 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[_Given]) -> Non
             if isinstance(array, LiveArray) and not isinstance(array, HostArray):
                 array.require_writable(f"written by kernel {arguments[i].kernel}")
             raise _read_only(where, line, array, values[i].value)
+        if region.repeats:
+            raise KernelTypeError(
+                f"{where}, and several of its elements are in one place (strides {region.strides})",
+                line,
+                hint="pass a copy that is contiguous",
+            )
         for j, other in enumerate(values):
             if i != j and other.region is not None and region.overlaps(other.region):
                 raise KernelTypeError(

@@ -17,7 +17,8 @@ from jaxwarp.ffi.convert import cast_values
 from jaxwarp.ffi.devices import require_cpu
 from jaxwarp.ffi.dims import normalize_dims
 from jaxwarp.ffi.dlpack import import_tensor
-from jaxwarp.ffi.host import HOST, HostArray, new_array, recording, require_not_retained
+from jaxwarp.ffi.host import HOST, HostArray, new_array, recording, require_not_retained, require_unrecorded
+from jaxwarp.ffi.libraries import library_of
 from jaxwarp.ffi.program import located, located_call, scope_now
 from jaxwarp.ffi.region import Region, array_region
 from jaxwarp.frontend.annotations import ArrayAnnotation
@@ -301,7 +302,7 @@ def from_jax(jax_array: Any, dtype: Any = None) -> HostArray:
             hint="copy it there: jax.device_put(array, jax.local_devices(backend='cpu')[0])",
         )
     values = np.asarray(jax_array)
-    return _wrapped("from_jax", array_region(values), dtype, is_writable=False, jax_value=jax_array)
+    return wrapped("from_jax", array_region(values), dtype, is_writable=False, jax_value=jax_array)
 
 
 @located_call
@@ -315,11 +316,16 @@ def from_dlpack(source: Any, dtype: Any = None) -> HostArray:
     """
     if isinstance(source, jax.Array):
         return from_jax.__wrapped__(source, dtype)  # pyright: ignore[reportFunctionMemberAccess]
+    library = library_of(source)
+    if library is not None:
+        require_unrecorded(library, source)
+        region = library.region(source)
+        return wrapped("from_dlpack", region, dtype, is_writable=not region.repeats)
     region, is_writable = import_tensor(source)
-    return _wrapped("from_dlpack", region, dtype, is_writable)
+    return wrapped("from_dlpack", region, dtype, is_writable)
 
 
-def _wrapped(where: str, region: Region, dtype: Any, is_writable: bool, jax_value: Any = None) -> HostArray:
+def wrapped(where: str, region: Region, dtype: Any, is_writable: bool, jax_value: Any = None) -> HostArray:
     require_outside(where)
     element = _element_of(where, region.dtype) if dtype is None else _concrete(where, dtype)
     scalar, components = element_scalar(element).numpy, element_shape(element)

@@ -15,13 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.errors import KernelError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.host import HOST, HostArray, recording
 from jaxwarp.ffi.ieee import ieee_arithmetic
 from jaxwarp.ffi.immediate import Checked, check, run_checked
+from jaxwarp.ffi.libraries import library_of
 from jaxwarp.ffi.scope import cpu_code
+from jaxwarp.types import SCALAR_BY_DTYPE, Array
 
 _MAX_KNOWN = 512
+_PLAIN = frozenset((HostArray, np.ndarray, int, float, bool))
 _UNIT = 64  # columns are cut at multiples of it
 
 
@@ -46,10 +50,11 @@ def launch_outside(kernel: Any, dim: Any, given: Sequence[Any], block_dim: int |
         for region in written:
             tape.record_result(region)
         return
-    key = _signature(kernel, dim, given) if block_dim is None else None
+    views = [_as_array(value) for value in given]
+    key = _signature(kernel, dim, views) if block_dim is None else None
     if key is not None and not compat.is_tracing():
         known = _known.get(key)
-        if known is not None and known.run(given):
+        if known is not None and known.run(views):
             return
     checked = check(HOST, kernel, dim, given, block_dim)
     if key is None or 0 in checked.plan.grid:
@@ -58,8 +63,21 @@ def launch_outside(kernel: Any, dim: Any, given: Sequence[Any], block_dim: int |
     if len(_known) >= _MAX_KNOWN:
         _known.clear()
     made = _known[key] = _Known(checked)
-    if not made.run(given):
+    if not made.run(views):
         run_checked(HOST, checked)
+
+
+def _as_array(value: Any) -> Any:
+    """A tensor of another library as an array; any other value as it is."""
+    library = None if type(value) in _PLAIN else library_of(value)
+    if library is None or library.is_recording(value):
+        return value
+    try:
+        region = library.region(value)
+    except KernelError:
+        return value  # the checks say what is wrong
+    type_ = Array(SCALAR_BY_DTYPE[region.dtype], len(region.shape))
+    return HostArray("", type_, region, is_writable=True) if region.shape else value
 
 
 def _signature(kernel: Any, dim: Any, given: Sequence[Any]) -> Any:
@@ -134,6 +152,10 @@ class _Known:
             self._entry(*places, *self._tiles[0])
         else:
             _run_tiles(self._entry, places, self._tiles)
+        for i in self._written:
+            value = given[i]
+            if type(value) is HostArray and value._region.owner.tensors:
+                value._region.owner.written()
         return True
 
 

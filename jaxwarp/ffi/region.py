@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,6 +51,19 @@ class Region:
         low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
         return self.address + low, self.address + high + self.dtype.itemsize
 
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether two of its elements may have a byte in common, as in what `broadcast_to` makes. Rows that interleave
+        count as if they had."""
+        if self.is_dense:
+            return False
+        reach = self.dtype.itemsize
+        for stride, extent in sorted((abs(s), n) for n, s in zip(self.shape, self.strides, strict=True) if n > 1):
+            if stride < reach:
+                return True
+            reach += stride * (extent - 1)
+        return False
+
     def overlaps(self, other: Region) -> bool:
         """Whether the two may have a byte in common; regions that interleave count as if they had."""
         (low, high), (other_low, other_high) = self.span, other.span
@@ -91,3 +105,11 @@ def dense_region(address: int, dtype: np.dtype, shape: Sequence[int], owner: Any
 def array_region(array: np.ndarray) -> Region:
     """Where a NumPy array is."""
     return Region(array.ctypes.data, array.dtype, array.shape, array.strides, array)
+
+
+def bytes_of(region: Region) -> Any:
+    """The bytes of a region's span, which keep its owner."""
+    low, high = region.span
+    memory: Any = (ctypes.c_char * (high - low)).from_address(low)
+    memory.owner = region.owner
+    return memory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import gc
 import weakref
@@ -15,7 +14,7 @@ from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.handles import inside_traced
 from jaxwarp.ffi.lowering import prepared
-from jaxwarp.ffi.region import Region, array_region
+from jaxwarp.ffi.region import Region, array_region, bytes_of
 from jaxwarp.ir.nodes import Kernel
 
 
@@ -74,7 +73,7 @@ class Scope:
 
     def lease(self, name: str, region: Region) -> Any:
         """The bytes of `region.span` for somebody who may keep them: whether they did is found out at the end."""
-        memory = _bytes_of(region)
+        memory = bytes_of(region)
         if region.owner is None:
             self._leases.append((name, weakref.ref(memory)))
         return memory
@@ -125,15 +124,8 @@ class Scope:
         launch(code, made, grid, [_look(o) if isinstance(o, Region) else np.asarray(o) for o in operands])
 
 
-def _bytes_of(region: Region) -> Any:
-    low, high = region.span
-    memory: Any = (ctypes.c_char * (high - low)).from_address(low)
-    memory.owner = region.owner
-    return memory
-
-
 def _look(region: Region) -> np.ndarray:
-    return region.view(_bytes_of(region))
+    return region.view(bytes_of(region))
 
 
 @functools.lru_cache(maxsize=256)

@@ -14,6 +14,7 @@ from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.host import HOST, HostArray, recording
 from jaxwarp.ffi.immediate import Checked
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch
+from jaxwarp.ffi.owners import note_written
 from jaxwarp.ffi.program import located_call
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.reverse import pull_back, with_roles
@@ -120,6 +121,13 @@ class Tape:
         plan = checked.plan
         if 0 in plan.grid:
             return
+        for argument, value in zip(plan.arguments, checked.values, strict=True):
+            if value.region is not None and value.region.repeats and is_float(value.region.dtype):
+                raise KernelTypeError(
+                    f"{argument.where}: several of its elements are in one place (strides {value.region.strides}), and"
+                    " a tape is recording, which tells elements apart by their place",
+                    hint="pass a copy that is contiguous",
+                )
         launch = with_roles(checked)
         effects = analyze(plan.kernel)
         values = [
@@ -283,12 +291,18 @@ class _Backward:
         for array in self.arrays.values():
             assert array.grad is not None
             _look(array.grad.region)[...] = self.cotangents.view(array.region)
+            note_written([array.grad.region])
 
     def _collect(self) -> None:
         """Cotangents start from the gradients that are there."""
         seen: list[HostArray] = []
         for array in self.arrays.values():
             assert array.grad is not None
+            if not array.grad.is_writable:
+                raise KernelTypeError(
+                    f"Tape.backward: the gradient of {array.label} is read-only, and written",
+                    hint="give the array jaxwarp.clone(gradient), or pass backward(grads={array: gradient})",
+                )
             for other in seen:
                 assert other.grad is not None
                 offset, found = (array.grad.ptr - array.ptr), (other.grad.ptr - other.ptr)
