@@ -545,7 +545,7 @@ def test_arrays_of_another_call():
         out.assign(theirs)
 
     for program in (launches, copies):
-        assert "argument 'a': array 'theirs' belongs to another call\n" in fails(program)
+        assert "array 'theirs' belongs to another call\n" in fails(program)
 
 
 def test_methods_of_objects_without_a_hash():
