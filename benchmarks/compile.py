@@ -52,7 +52,8 @@ def stages(made: Any) -> dict[str, float]:
     from jaxwarp import config
     from jaxwarp.codegen.cpu import compile as cpu
     from jaxwarp.codegen.cpu.function import emit_function
-    from jaxwarp.codegen.cpu.target import choose_width, host
+    from jaxwarp.codegen.cpu.target import host
+    from jaxwarp.codegen.cpu.width import choose_width
     from jaxwarp.frontend.lower import lower
     from jaxwarp.ir.nodes import walk
     from jaxwarp.passes import prepare

@@ -24,8 +24,9 @@ from jaxwarp.codegen.cpu.compile import compile_object
 from jaxwarp.codegen.cpu.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.plain import has_plain_loops
 from jaxwarp.codegen.cpu.run import launch
-from jaxwarp.codegen.cpu.target import Machine, choose_width
+from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import find_strides
+from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Atomic, For, Load, walk
 from jaxwarp.ir.verify import verify

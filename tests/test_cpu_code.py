@@ -16,7 +16,8 @@ from jaxwarp.codegen.cpu.compile import _LIBM, _MEMORY, compile_object
 from jaxwarp.codegen.cpu.pressure import register_pressure
 from jaxwarp.codegen.cpu.run import launch
 from jaxwarp.codegen.cpu.streaming import streamed
-from jaxwarp.codegen.cpu.target import Machine, choose_width, host
+from jaxwarp.codegen.cpu.target import Machine, host
+from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.errors import CompileError, KernelError, KernelTypeError, KernelValueError
 from jaxwarp.passes import prepare
 from jaxwarp.types import SCALARS, bool_, float16, float32, float64, int32

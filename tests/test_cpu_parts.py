@@ -15,8 +15,9 @@ from kernels_strategy import DrawnPick, Pick, RandomPick, random_array, same_val
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
 from jaxwarp.codegen.cpu.straight import is_divisible, shares_work
-from jaxwarp.codegen.cpu.target import Machine, choose_width
+from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import find_strides
+from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Kernel, Value, While, walk
 from jaxwarp.passes import prepare

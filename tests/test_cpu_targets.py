@@ -28,7 +28,8 @@ from jaxwarp.codegen.cpu import compile_cpu, load_bitcode
 from jaxwarp.codegen.cpu.compile import _LIBM, _MEMORY, compile_object
 from jaxwarp.codegen.cpu.frame import GRID, OWN_COPIES
 from jaxwarp.codegen.cpu.run import _LAUNCH
-from jaxwarp.codegen.cpu.target import Machine, choose_width, host
+from jaxwarp.codegen.cpu.target import Machine, host
+from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.passes import prepare
 

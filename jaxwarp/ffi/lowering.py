@@ -34,7 +34,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
     block, index_bits = launch.block_dim or DEFAULT_BLOCK, index_bits_of(launch.grid, shapes)
     match platform:
         case "cpu":
-            code = _cpu_code(launch.kernel, launch.fma)
+            code = _cpu_code_for(launch, shapes)
         case "cuda":
             code = _cuda_code(launch.kernel, launch.fma, block, index_bits, _cuda_targets())
         case _:
@@ -64,7 +64,8 @@ def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]
 
     The buffer is a result after all others. 0 bytes: none is wanted.
     """
-    code, shapes = _cpu_code(launch.kernel, launch.fma), [*operand_shapes, *launch.results]
+    shapes = [*operand_shapes, *launch.results]
+    code = _cpu_code_for(launch, shapes)
     if not code.copied or not all(is_static(n) for shape in (launch.grid, *shapes) for n in shape):
         return 0, {}
     if math.prod(launch.grid) // 2 < _grain(launch, shapes):  # never shared
@@ -189,11 +190,22 @@ class Code(NamedTuple):
     copied: tuple[int, ...] = ()
 
 
+def _cpu_code_for(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> Code:
+    """The code for a launch on arrays of `shapes`, those of the buffers."""
+    from jaxwarp.codegen.cpu import is_beyond_caches
+
+    kernel = prepared(launch.kernel, launch.fma)
+    extents = _extents(launch, kernel, shapes)
+    known = all(is_static(n) for shape in extents.values() for n in shape)
+    size = sum(p.dtype.bytes * math.prod(shape) for p, shape in extents.items()) if known else 0
+    return _cpu_code(launch.kernel, launch.fma, is_beyond_caches(kernel, size))
+
+
 @functools.lru_cache(maxsize=_CODE_CACHE)
-def _cpu_code(kernel: Kernel, fma: bool) -> Code:
+def _cpu_code(kernel: Kernel, fma: bool, is_large: bool) -> Code:
     from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
 
-    code = compile_cpu(prepared(kernel, fma))
+    code = compile_cpu(prepared(kernel, fma), is_large=is_large)
     image = pack_image(CPU, code.bitcode)
     cut = code.alone, code.pieces, code.together
     return Code(code.symbol, image, code.geometry, 1, *cut, code.loose, code.summed, code.copied)

@@ -11,3 +11,4 @@ from jaxwarp.codegen.cpu.grain import choose_grain as choose_grain
 from jaxwarp.codegen.cpu.run import entry as entry
 from jaxwarp.codegen.cpu.run import launch as launch
 from jaxwarp.codegen.cpu.run import run_cpu as run_cpu
+from jaxwarp.codegen.cpu.width import is_beyond_caches as is_beyond_caches

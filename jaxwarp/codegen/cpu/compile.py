@@ -23,7 +23,8 @@ from jaxwarp.codegen.cpu.function import emit_function
 from jaxwarp.codegen.cpu.grain import choose_cut
 from jaxwarp.codegen.cpu.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.memory import HELPER_PREFIX
-from jaxwarp.codegen.cpu.target import Machine, choose_width, host
+from jaxwarp.codegen.cpu.target import Machine, host
+from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.nodes import Atomic, Kernel
@@ -93,7 +94,12 @@ class CpuCode:
 
 @roomy
 def compile_cpu(
-    kernel: Kernel, width: int | None = None, machine: Machine | None = None, *, shared: bool = False
+    kernel: Kernel,
+    width: int | None = None,
+    machine: Machine | None = None,
+    *,
+    shared: bool = False,
+    is_large: bool = False,
 ) -> CpuCode:
     """Code for a kernel that `passes.prepare` has prepared.
 
@@ -104,9 +110,10 @@ def compile_cpu(
         machine: what to shape the code for, by default this machine. It runs on every other, more slowly perhaps.
         shared: whether others than this launch may update the same arrays while it runs; then all that is atomic in
             the kernel is atomic in the code.
+        is_large: whether the arrays of its launches do not fit the caches: code for that may be slower where they do.
     """
     machine = machine or host()
-    lanes = choose_width(kernel, machine) if width is None else width
+    lanes = choose_width(kernel, machine, is_large) if width is None else width
     code = emit_function(kernel, lanes, machine, shared)
     bitcode = _assemble(code.text, kernel.name)
     alone, pieces = choose_cut(kernel, code.loose, code.summed, code.is_divided)

@@ -5,7 +5,8 @@ does not. It must fill whole lines at once, or it is many times slower; and what
 an array is streamed where
 
 * the kernel only stores to it, outside of loops, and all lanes side by side fill lines of 64 bytes;
-* the arrays of the launch together exceed the last cache (at run time);
+* the arrays of the launch together exceed half of the last cache (at run time): those of the launch before and after it
+  want the other half;
 * the address is at a line's beginning (at run time, each time).
 
 The last two are one test of the address against a mask of a launch: 63, or all ones, which no address passes.
@@ -93,7 +94,7 @@ class Streaming:
                 size = f"%b{number}.{axis}"
             lines.append(f"  %b{number} = add i64 {total}, {size}")
             total = f"%b{number}"
-        lines.append(f"  %streams = icmp ugt i64 {total}, {self.frame.machine.cache_bytes}")
+        lines.append(f"  %streams = icmp ugt i64 {total}, {self.frame.machine.streaming_bytes}")
         lines.append(f"  %lines = select i1 %streams, i64 {LINE - 1}, i64 -1")
         return lines
 
