@@ -197,8 +197,8 @@ def _cpu_code_for(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> Code:
     kernel = prepared(launch.kernel, launch.fma)
     extents = _extents(launch, kernel, shapes)
     known = all(is_static(n) for shape in extents.values() for n in shape)
-    size = sum(p.dtype.bytes * math.prod(shape) for p, shape in extents.items()) if known else 0
-    return _cpu_code(launch.kernel, launch.fma, is_beyond_caches(kernel, size))
+    sizes = {p: p.dtype.bytes * math.prod(shape) for p, shape in extents.items()} if known else None
+    return _cpu_code(launch.kernel, launch.fma, sizes is not None and is_beyond_caches(kernel, sizes))
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)

@@ -5,8 +5,8 @@ does not. It must fill whole lines at once, or it is many times slower; and what
 an array is streamed where
 
 * the kernel only stores to it, outside of loops, and all lanes side by side fill lines of 64 bytes;
-* the arrays of the launch together exceed half of the last cache (at run time): those of the launch before and after it
-  want the other half;
+* the arrays of the launch together exceed half of the last cache (at run time), those that may be streamed counted
+  twice: results get fresh memory while the last ones are still there, and other launches want the other half;
 * the address is at a line's beginning (at run time, each time).
 
 The last two are one test of the address against a mask of a launch: 63, or all ones, which no address passes.
@@ -88,7 +88,7 @@ class Streaming:
             return []
         lines, total = [], "0"
         for number, param in enumerate(self.frame.kernel.params):
-            size = str(param.dtype.bytes)
+            size = str(param.dtype.bytes * (2 if param in self.params else 1))
             for axis in range(param.rank):
                 lines.append(f"  %b{number}.{axis} = mul i64 {size}, {self.frame.extent(param, axis)}")
                 size = f"%b{number}.{axis}"

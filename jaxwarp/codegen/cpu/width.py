@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import os
+from collections.abc import Mapping
 
 from jaxwarp.codegen.cpu.builder import require_width
 from jaxwarp.codegen.cpu.latency import wait_in_parts
 from jaxwarp.codegen.cpu.moves import moves_data
 from jaxwarp.codegen.cpu.pressure import busy_blocks, register_pressure
-from jaxwarp.codegen.cpu.streaming import LINE
+from jaxwarp.codegen.cpu.streaming import LINE, streamed
 from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.errors import InternalError, KernelValueError
@@ -64,6 +65,10 @@ def _components(param: Param) -> int:
     return math.prod(n or 0 for n in static) if None in param.shape else 1
 
 
-def is_beyond_caches(kernel: Kernel, size: int) -> bool:
-    """Whether launches on arrays of `size` bytes together want code for arrays that do not fit the caches."""
-    return size > host().streaming_bytes and moves_data(kernel)
+def is_beyond_caches(kernel: Kernel, sizes: Mapping[Param, int]) -> bool:
+    """Whether launches on arrays of these sizes in bytes want code for arrays that do not fit the caches.
+
+    They do where their results are streamed, see `streaming.py`.
+    """
+    total = sum(sizes.values()) + sum(sizes[param] for param in streamed(kernel))
+    return total > host().streaming_bytes and moves_data(kernel)
