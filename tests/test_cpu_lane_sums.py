@@ -166,7 +166,7 @@ def test_random_sums(case, width):
 def test_the_order_of_additions():
     """Of sums made at once: each quarter of 128 bits by halves, then the quarters by halves."""
     text = VectorBuilder(8)
-    assert len(sums_of_lanes(text, float32, ["%a", "%b", "%c", "%d"])) == 4
+    assert len(sums_of_lanes(text, float32, ["%a", "%b", "%c", "%d"], 256)) == 4
     lines = "\n".join(text.function.lines)
     assert lines.count("fadd <8 x float>") == 3
     assert lines.count("fadd <4 x float>") == 1

@@ -14,16 +14,23 @@ begins. A load of the same element in all rows is done once, whatever arrays ove
 each row, one after the other, with nothing between them. Branches and loops that rows take alike are one, around what
 is in them for all rows; those that rows take differently are repeated, row after row. What only computes and stores,
 between these, is done row by row: that takes fewer registers, and leaves stores of components side by side.
+
+What all rows add to one element, and nobody wants to know the old value of, is summed first and added once:
+
+    atomic_add @y[%k, %j], %q      ->      %t = add %q, %q1; atomic_add @y[%k, %j], %t
+
+In kernels with atomics, computing waits for what wants its result, so that what is added here is not held while rows
+add there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from jaxwarp.builtins.rows import ROWS
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Kernel, Op, Size, Store, Tid, Value, While
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Kernel, Op, Size, Store, Tid, Value, While, walk
 from jaxwarp.passes.rewrite import Rewriter, rebuild
-from jaxwarp.types import int32
+from jaxwarp.types import bool_, int32
 
 _IN_RUNS = (Const, Tid, Size, Call, Store)
 
@@ -37,7 +44,50 @@ def coarsen(kernel: Kernel, rows: int, differing: frozenset[Value] | None = None
         differing: what `find_differing` finds, if that is known.
     """
     writer = _Rows(kernel, rows, find_differing(kernel) if differing is None else differing)
-    return Kernel(kernel.name, kernel.grid_rank, kernel.params, writer.block(kernel.body))
+    body = kernel.body if not any(isinstance(op, Atomic) for op in walk(kernel.body)) else _delayed(kernel.body)
+    return Kernel(kernel.name, kernel.grid_rank, kernel.params, writer.block(body))
+
+
+def values_read(kernel: Kernel) -> frozenset[Value]:
+    """Those that some operation or block reads."""
+    used = [v for op in walk(kernel.body) for v in (*op.operands, *(v for block in op.blocks for v in block.results))]
+    return frozenset(used)
+
+
+def adds_once(op: Op, differing: frozenset[Value] | set[Value], used: Collection[Value]) -> bool:
+    """Is it an addition of rows to one element, which may be one of their sum?"""
+    return (
+        isinstance(op, Atomic)
+        and op.kind == "add"
+        and not op.param.dtype.is_half
+        and op.param.dtype is not bool_
+        and op.result not in used
+        and not any(i in differing for i in op.indices)
+    )
+
+
+def _delayed(block: Block) -> Block:
+    """The block, and those in it, with computations right before the first operation that wants them."""
+    ops: list[Op] = []
+    waiting: dict[Value, Call] = {}
+
+    def take(values: Iterable[Value]) -> None:
+        for value in values:
+            call = waiting.pop(value, None)
+            if call is not None:
+                take(call.args)
+                ops.append(call)
+
+    for op in block.ops:
+        if isinstance(op, Call):
+            waiting[op.result] = op
+            continue
+        take(op.operands)
+        if op.blocks:
+            take(list(waiting))  # it may be wanted anywhere in there
+        ops.append(rebuild(op, op.defined, op.operands, [_delayed(inner) for inner in op.blocks]))
+    take(list(waiting))
+    return Block(block.params, tuple(ops), block.results)
 
 
 def find_differing(kernel: Kernel) -> frozenset[Value]:
@@ -119,6 +169,7 @@ class _Rows:
 
     def __init__(self, kernel: Kernel, rows: int, differing: frozenset[Value]):
         self.axis = kernel.grid_rank - 2
+        self.used = values_read(kernel)
         self.rows = rows
         self.differing = differing
         self.of: dict[Value, tuple[Value, ...]] = {}
@@ -187,6 +238,8 @@ class _Rows:
                 self.for_(op)
             case While():
                 self.while_(op)
+            case Atomic() if adds_once(op, self.differing, self.used):
+                self.add_once(op)
             case _:
                 results = [self.fresh(v) for v in op.defined]
                 count = max((len(r) for r in results), default=self.rows)
@@ -200,6 +253,15 @@ class _Rows:
             number = Const(Value(int32), row, loc=op.loc)
             self.emit(number)
             self.emit(Call(result, ROWS["add"], (results[0], number.result), loc=op.loc))
+
+    def add_once(self, op: Atomic) -> None:
+        results, (value,) = self.fresh(op.result), op.args
+        total, *others = (self.in_row((value,), row)[0] for row in range(self.rows))
+        for other in others:
+            result = Value(value.type)
+            self.emit(Call(result, ROWS["add"], (total, other), loc=op.loc))
+            total = result
+        self.emit(rebuild(op, results[:1], (*self.in_row(op.indices, 0), total)))
 
     def apart(self, op: Op) -> None:
         results = [self.fresh(v) for v in op.defined]

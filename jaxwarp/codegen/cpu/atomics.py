@@ -218,7 +218,7 @@ def _add_sums(lanes: Lanes, ops: Sequence[Atomic]) -> None:
     vectors, nothing = [lanes.vector(op.args[0]) for op in ops], many.const(dtype, -0.0)
     if lanes.mask is not None:
         vectors = [many.select(lanes.mask, many.type(dtype), vector, nothing) for vector in vectors]
-    totals = sums_of_lanes(many, dtype, vectors)
+    totals = sums_of_lanes(many, dtype, vectors, lanes.frame.machine.vector_bits)
     pointers = [element_pointer(lanes, locate(lanes, op.param, op.indices)) for op in ops]
     updates = list(zip(ops, pointers, totals, strict=True))
     rectangle = lanes.frame.rectangle

@@ -8,6 +8,9 @@ row, of what they share there is one. What it saves is guessed:
     cost of a thread = (own operations * rows + shared operations) / (rows * lanes)
 
 where a row takes own + shared operations by itself.
+
+Gradients of such kernels add where these load: what lanes have for themselves (to `b`) once for all rows, what they
+share (to `a`) for each row; the sums over lanes of four rows are made at once, see lane_sums.py.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from jaxwarp.codegen.cpu.straight import is_cheap
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.ir.nodes import Atomic, Call, For, If, Kernel, Load, Op, Store, Value, While, walk
-from jaxwarp.passes.coarsen import coarsen, find_differing, is_apart
+from jaxwarp.passes.coarsen import adds_once, coarsen, find_differing, is_apart
+from jaxwarp.types import float32, float64
 
 # More rows are more left over at the end, and gain little: each has loads of its own.
 _MOST_ROWS = 8
@@ -32,8 +36,15 @@ _REGISTERS = (2, 1)
 _WORTH = 0.8
 # Operations of a body: what LLVM takes grows with them.
 _MOST_OPERATIONS = 300
-# Loads are of the nearer caches, not the first. Of a gather, each lane is an address, a load and an insertion.
+# Where sums over lanes are made: as many rows as are summed at once; more registers a value, of which all but the first
+# are added to that before; and what they hold at most, in parts of the registers that there are: some of it is operands
+# in memory. Gradients of products of matrices take 5 times the product's time so, with two registers 5.7 times.
+_MOST_SUMMED_ROWS, _SUMMED_REGISTERS, _HELD = 4, (4, 2, 1), 2.5
+# Loads are of the nearer caches, not the first. Of a gather, each lane is an address, a load and an insertion. Vectors
+# that are added to are loaded, stored, and written back; the sum over the lanes of a register takes ten operations, and
+# half as many where others are made with it.
 _LOAD, _BROADCAST, _GATHERED_LANE = 2.0, 1.0, 2.0
+_ADDED, _SUMMED = 3 * _LOAD, 10.0
 
 
 @dataclass(frozen=True)
@@ -65,17 +76,20 @@ def choose_coarse(kernel: Kernel, strides: Strides, width: int, machine: Machine
     if width == 1 or not _is_plain(kernel, strides):
         return None
     differing = find_differing(kernel)
+    sums = any(isinstance(op, Atomic) and strides.is_uniform(*op.indices) for op in walk(kernel.body))
     if not all(any(i in differing for i in op.indices) for op in walk(kernel.body) if isinstance(op, Store)):
         return None  # rows that write to the same elements
     each = _register_lanes(kernel, strides, machine)
     cost = _Cost(kernel, strides, differing, each)
     least, best = _WORTH * cost.of(width, 1), None
-    for registers in _REGISTERS:
+    most = _MOST_SUMMED_ROWS if sums else _MOST_ROWS
+    for registers in _SUMMED_REGISTERS if sums else _REGISTERS:
         lanes = registers * each
-        if lanes > width or cost.of(lanes, _MOST_ROWS) >= least:
+        if lanes > width or cost.of(lanes, most) >= least:
             continue
         # A register is for what all lanes share.
-        found = _fitting(kernel, differing, lanes, (machine.vector_registers - 1) // registers)
+        room = int((machine.vector_registers - 1) * (_HELD if sums else 1) / registers)
+        found = _fitting(kernel, differing, lanes, room, most)
         if found is not None and cost.of(lanes, found.rows) < least:
             least, best = cost.of(lanes, found.rows), found
     return best
@@ -90,7 +104,7 @@ def _is_plain(kernel: Kernel, strides: Strides) -> bool:
         return False
     for op in ops:
         match op:
-            case Atomic():
+            case Atomic() if not _is_sum(op, strides):
                 return False
             case For() | While() if not strides.has_uniform_trips(op):
                 return False
@@ -101,14 +115,26 @@ def _is_plain(kernel: Kernel, strides: Strides) -> bool:
     return True
 
 
+def _is_sum(op: Atomic, strides: Strides) -> bool:
+    """Does a vector of lanes, or what all of them together make, go to floats, in no order that is seen?"""
+    is_one = strides.is_uniform(*op.indices)
+    is_unseen = op.kind == "add" and op.param.dtype in (float32, float64) and op.result not in strides.used
+    return is_unseen and (is_one or _is_adjacent(op, strides))
+
+
+def _is_adjacent(op: Load | Store | Atomic, strides: Strides) -> bool:
+    *outer, last = (strides.of[i] for i in op.indices)
+    return last in (1, -1) and all(stride == 0 for stride in outer)
+
+
 def _register_lanes(kernel: Kernel, strides: Strides, machine: Machine) -> int:
     """How many elements a register has of the widest type that lanes hold."""
     bits = (v.type.bits for op in walk(kernel.body) for v in op.defined if strides.of[v] is None)
     return machine.vector_bits // max(32, *bits, 32)
 
 
-def _fitting(kernel: Kernel, differing: frozenset[Value], lanes: int, room: int) -> Coarse | None:
-    """The body for as many rows as hold no more than `room` vectors."""
+def _fitting(kernel: Kernel, differing: frozenset[Value], lanes: int, room: int, most: int) -> Coarse | None:
+    """The body for as many rows as hold no more than `room` vectors, `most` at most."""
 
     def of(rows: int) -> tuple[Coarse, int]:
         coarse = coarsen(kernel, rows, differing)
@@ -117,7 +143,7 @@ def _fitting(kernel: Kernel, differing: frozenset[Value], lanes: int, room: int)
 
     least, held_by_two = of(2)
     # Each row holds one vector at least. Bodies of rows that do not fit take the longest to make.
-    rows = min(_MOST_ROWS, _MOST_OPERATIONS // sum(1 for _ in walk(kernel.body)), 2 + room - held_by_two)
+    rows = min(most, _MOST_OPERATIONS // sum(1 for _ in walk(kernel.body)), 2 + room - held_by_two)
     while rows > 2:
         found, held = of(rows)
         if held <= room:
@@ -148,6 +174,8 @@ class _Cost:
         """Of a thread, where a body does so many lanes of so many rows."""
 
         def price(op: Op) -> float:
+            if isinstance(op, Atomic):
+                return self.sum_price(op, lanes, rows)
             own = op in self.apart or isinstance(op, Store) or any(v in self.differing for v in op.defined)
             return self.price(op, lanes) * (1 if own else 1 / rows)
 
@@ -160,7 +188,7 @@ class _Cost:
             case Load() | Store():
                 if self.strides.is_uniform(*op.indices) and op.param not in self.kernel.locals:
                     return _BROADCAST
-                return registers * _LOAD if self.is_adjacent(op) else lanes * _GATHERED_LANE
+                return registers * _LOAD if _is_adjacent(op, self.strides) else lanes * _GATHERED_LANE
             case Call() if self.strides.of[op.result] is None:
                 return registers * call_price(op)
             case Call():
@@ -168,9 +196,15 @@ class _Cost:
             case _:
                 return 0
 
-    def is_adjacent(self, op: Load | Store) -> bool:
-        *outer, last = (self.strides.of[i] for i in op.indices)
-        return last in (1, -1) and all(stride == 0 for stride in outer)
+    def sum_price(self, op: Atomic, lanes: int, rows: int) -> float:
+        """Of an addition for a row, of so many rows."""
+        registers = lanes / self.each
+        is_once = op not in self.apart and adds_once(op, self.differing, self.strides.used)
+        if self.strides.is_uniform(*op.indices):
+            last = _SUMMED / rows if is_once else _SUMMED / min(rows, 2)
+        else:
+            last = registers * _ADDED / (rows if is_once else 1)
+        return registers + last
 
 
 def _inside_apart(kernel: Kernel, differing: frozenset[Value]) -> Iterator[Op]:

@@ -111,16 +111,18 @@ class ElementSums:
         ends = [function.inst(f"ptrtoint ptr {p} to i64") for p in (pointer, self.frame.pointer(self.param))]
         distance = function.inst(f"sub i64 {ends[0]}, {ends[1]}")
         number = function.inst(f"ashr i64 {distance}, {self.dtype.bytes.bit_length() - 1}")
-        value = lanes.vector(op.args[0])
+        value, vector = lanes.vector(op.args[0]), lanes.many.type(self.dtype)
         if lanes.mask is not None:
-            value = self.many.select(lanes.mask, self.vector, value, self.identity)
+            value = lanes.many.select(lanes.mask, vector, value, lanes.many.const(self.dtype, -0.0))
         here, there, after = (function.new_label(hint) for hint in ("gather", "atomic", "added"))
         is_here = function.inst(f"icmp ult i64 {number}, {self.count}")
         function.line(f"br i1 {is_here}, label %{here}, label %{there}")
         function.open(here)
         slot = self.slot(number)
-        total = function.inst(f"fadd {self.vector} {self.held(slot)}, {value}")
-        function.line(f"store {self.vector} {total}, ptr {slot}, align {self.align}")
+        # A body of fewer lanes adds to the first ones.
+        held = function.inst(f"load {vector}, ptr {slot}, align {self.align}")
+        total = function.inst(f"fadd {vector} {held}, {value}")
+        function.line(f"store {vector} {total}, ptr {slot}, align {self.align}")
         function.line(f"br label %{after}")
         function.open(there)
         with lanes.region(lanes.mask):

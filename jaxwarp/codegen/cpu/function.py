@@ -152,10 +152,10 @@ class _Writer:
                 self.frame.rectangle = self.rectangle()
         self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
         self.neighbours = self.sums_of_neighbours()
-        self.coarse = choose_coarse(kernel, self.strides, width, machine) if self.interior is None else None
+        self.coarse = None if self.interior is not None else self.rows_together()
         self.function.has_plain_loops = self.coarse is not None and has_plain_loops(kernel, self.strides)
-        # Partial sums are as wide as the unmasked body.
-        keeps_sums = self.frame.sums or self.frame.element_sums
+        # Partial sums of rows are as wide as the unmasked body.
+        keeps_sums = bool(self.frame.sums)
         self.rest_width = width if keeps_sums else min(width, _register_lanes(kernel, machine))
         self.rest_strides = self.strides
         if width > 1 and not keeps_sums and not machine.has_gather and _is_taken_apart(kernel, self.strides):
@@ -173,6 +173,21 @@ class _Writer:
         rectangle = Rectangle(self.lanes(self.strides, None), self.kernel, bounds, territories)
         rectangle.note_loose(loose, self.frame.element_sums)
         return rectangle
+
+    def rows_together(self) -> Coarse | None:
+        """The body for several rows. What it adds is to floats that all lanes share, or that the rectangle may own."""
+        if self.frame.sums or self.neighbours:
+            return None
+        if self.frame.rectangle is None and any(isinstance(op, Atomic) for op in walk(self.kernel.body)):
+            return None  # of these each lane's addition would be an atomic
+        coarse = choose_coarse(self.kernel, self.strides, self.width, self.frame.machine)
+        if coarse is None:
+            return None
+        totals = {op.param: total for op, total in self.frame.element_sums.items()}
+        for op in walk(coarse.kernel.body):
+            if isinstance(op, Atomic) and op.param in totals and coarse.strides.is_uniform(*op.indices):
+                self.frame.element_sums[op] = totals[op.param]
+        return coarse
 
     def sums_of_neighbours(self) -> list[NeighbourSum]:
         """Of the body for full chunks."""

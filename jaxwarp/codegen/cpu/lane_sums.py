@@ -43,11 +43,18 @@ def sum_of_lanes(
     return vector
 
 
-def sums_of_lanes(many: VectorBuilder, dtype: Scalar, vectors: Sequence[str]) -> list[str]:
-    """The sums of vectors of floats, each in an order that depends on nothing but the width and how many there are."""
+def sums_of_lanes(many: VectorBuilder, dtype: Scalar, vectors: Sequence[str], bits: int) -> list[str]:
+    """The sums of vectors of floats.
+
+    Each is made in an order that depends on nothing but the width, how many there are, and `bits` of a register, to
+    which vectors of several registers are added up first.
+    """
     each = _QUARTER_BITS // dtype.bits
     if len(vectors) == 1 or many.width < each:
         return [sum_of_lanes(many, dtype, vector, _add(dtype)) for vector in vectors]
+    register = max(each, bits // dtype.bits)
+    vectors = [sum_of_lanes(many, dtype, vector, _add(dtype), register) for vector in vectors]
+    many = VectorBuilder(min(many.width, register), many.function)
     found: list[str] = []
     for start in range(0, len(vectors), each):
         group = vectors[start : start + each]
