@@ -13,7 +13,7 @@ from jaxwarp.codegen.cpu.moves import moves_data
 from jaxwarp.codegen.cpu.pressure import busy_blocks, register_pressure
 from jaxwarp.codegen.cpu.streaming import LINE, streamed
 from jaxwarp.codegen.cpu.target import Machine, host
-from jaxwarp.codegen.cpu.uniformity import find_strides
+from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ir.nodes import Atomic, Call, For, Kernel, Load, Param, While, walk
 
@@ -29,7 +29,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None, is_large: bool 
     Four in loops and sums that hold next to nothing, which would wait for the latency of the few operations they have,
     and where all loops are emitted in parts, see `parts.py`, and wait.
     One where two registers a value, or a component of vectors, which are shuffled apart, would not fit the machine's;
-    and for long kernels: they have parallel work enough. Of kernels that keep states of loops in arrays of their own,
+    and for long kernels: they have parallel work enough. Where loops sum over lanes, twice as much may be held: a sum
+    takes as long for two registers as for one. Of kernels that keep states of loops in arrays of their own,
     the innermost loops count, and a few values may be in memory as well.
     `is_large`: the arrays of its launches do not fit the caches. Then two where these are a line and data is moved.
 
@@ -50,13 +51,23 @@ def choose_width(kernel: Kernel, machine: Machine | None = None, is_large: bool 
     is_wide = 2 * sum(t.bits == 64 for t in results) > len(results)
     held = max(register_pressure(kernel, strides), sum(c for p in kernel.params if (c := _components(p)) > 1))
     room = machine.vector_registers * (3 if kernel.locals else 2) // 2
-    fits = len(results) <= _LONG and 2 * held <= room
+    fits = len(results) <= _LONG and (1 if _sums_in_loops(kernel, strides) else 2) * held <= room
     fits |= is_large and 2 * machine.vector_bits == 8 * LINE and moves_data(kernel)
     waits = any(isinstance(op, (For, While, Atomic)) for op in walk(kernel.body))
     is_light = 8 * held <= room and waits
     if len(results) <= _LONG and 4 * held <= 3 * room and not machine.has_mask_registers:
         is_light |= wait_in_parts(kernel, strides, 64 if is_wide else 32)
     return lanes * (4 if is_light else 2 if fits else 1) // (2 if is_wide else 1)
+
+
+def _sums_in_loops(kernel: Kernel, strides: Strides) -> bool:
+    """Are there floats to which all lanes add, one after the other?"""
+    loops = (op for op in walk(kernel.body) if isinstance(op, (For, While)))
+    inner = (op for loop in loops for block in loop.blocks for op in walk(block))
+    return any(
+        isinstance(op, Atomic) and op.kind == "add" and op.param.dtype.is_float and strides.is_uniform(*op.indices)
+        for op in inner
+    )
 
 
 def _components(param: Param) -> int:
