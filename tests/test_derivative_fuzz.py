@@ -47,7 +47,7 @@ def test_derivatives_of_random_kernels(name, case):
 @pytest.mark.parametrize("layout", [Layout(0, 1, 0, 0), Layout(1, 1, 1, 1), Layout(1, 2, 0, 2)], ids=str)
 def test_few_checkpoints(layout, monkeypatch):
     """Short loops do what otherwise only those of many iterations do."""
-    monkeypatch.setattr(checkpoints, "LAYOUTS", (layout, layout))
+    monkeypatch.setattr(checkpoints, "LAYOUTS", {None: layout})
     first = 1000 * (layout.fine + layout.coarse)
     for seed in range(first, first + 30):
         check("adjoint", derivative_strategy.random_case(seed))

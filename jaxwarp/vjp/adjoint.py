@@ -404,7 +404,11 @@ class Adjoint:
                 self.add(cotangents, arg, self.scaled(factor, incoming))
         else:
             factors = partial_derivatives(self.o, op, env[op.result], tuple(args))
-            for arg, factor in zip(op.args, factors, strict=True):
+            moved = op.args
+            if op.builtin.name in ("mul", "fma") and op.args[0] is op.args[1]:
+                # Of a square, one product, which may become part of a sum: 2 v is there before the cotangent is.
+                moved, factors = op.args[1:], (self.o.add(args[0], args[0]), *factors[2:])
+            for arg, factor in zip(moved, factors, strict=True):
                 if arg in self.activity.values:
                     self.add(cotangents, arg, self.scaled(factor, incoming))
 

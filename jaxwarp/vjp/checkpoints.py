@@ -16,21 +16,28 @@ Segments and iterations are counted down to a fixed end, so threads that begin a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.nodes import Block, Call, For, Param, Value, While
-from jaxwarp.types import int32, int64
+from jaxwarp.types import Scalar, int32, int64
 from jaxwarp.vjp.adjoint import cotangent_type
 from jaxwarp.vjp.places import Layout, Places
 
 if TYPE_CHECKING:
     from jaxwarp.vjp.loops import LoopReversal, Reversed
 
-# For loops that keep up to _FEW values, and for others.
-LAYOUTS = Layout(5, 4, 3, 16), Layout(4, 4, 0, 16)
-_FEW = 8
+# For loops that keep up to so many bytes a state, and for others. The fewer these are, the longer are the segments: what
+# a vector of lanes keeps is in a processor's first cache.
+LAYOUTS = {8: Layout(7, 4, 3, 16), 16: Layout(6, 4, 3, 16), 64: Layout(5, 4, 3, 16), None: Layout(4, 4, 0, 16)}
+
+
+def choose_layout(types: Iterable[Scalar]) -> Layout:
+    """How states of these types are kept."""
+    size = sum(dtype.bytes for dtype in types)
+    return next(layout for most, layout in LAYOUTS.items() if most is None or size <= most)
+
 
 State = Sequence[Value]
 
@@ -51,7 +58,7 @@ class Checkpointed:
         self.builder = loop.builder
         self.body = body
         self.needed = needed
-        self.layout = LAYOUTS[len(needed) > _FEW]
+        self.layout = choose_layout(v.type for v in needed)
         self.places = Places(self.o, self.layout)
         # All iterations are one segment, if they are few.
         self.known = known if known is not None and known <= 2 * self.layout.segment else None
@@ -130,9 +137,10 @@ class Checkpointed:
                 # That of `last`, computed only here: LLVM would do it before the loop, also where it is for nothing.
                 stride = self.places.stride(o.max(last, number))
                 begin = self.places.nearest(number, stride)
+                length = self.layout.segment
                 if not is_kept:
-                    begin = o.select(is_last, 0, begin)
-                self.run_again(begin, number, o.sub(count, 1), stride)
+                    begin, length = o.select(is_last, 0, begin), count
+                self.run_again(begin, number, o.sub(o.const(length, count), 1), stride)
                 return ()
 
             if is_kept:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jaxwarp.ir.interpret import trip_counts
-from jaxwarp.ir.nodes import Atomic, Block, For, Op, Store, Value, While, walk
+from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Store, Value, While, walk
 from jaxwarp.types import int64
 from jaxwarp.vjp.adjoint import Adjoint, Cotangents, Environment, cotangent_type
 from jaxwarp.vjp.checkpoints import Checkpointed, named
@@ -134,18 +134,43 @@ class LoopReversal:
             self.adjoint.forward(self.op.body, child)
             incoming: dict[Value, Value] = {}
             local: Cotangents = {}
+            is_single = not guarded and self.is_single()
             for i in self.active:
-                incoming[self.carried[i]] = Value(cotangent_type(self.carried[i].type))
+                cotangent = incoming[self.carried[i]] = Value(cotangent_type(self.carried[i].type))
                 if i in guarded:
-                    self.adjoint.guarded.add(incoming[self.carried[i]])
-                self.adjoint.add(local, self.op.body.results[i], incoming[self.carried[i]])
+                    self.adjoint.guarded.add(cotangent)
+                seed = self.o.number(1.0, cotangent.type) if is_single else cotangent
+                self.adjoint.add(local, self.op.body.results[i], seed)
             self.adjoint.reverse(self.op.body, child, local)
             self.adjoint.runs = saved
+            if is_single:
+                (cotangent,) = incoming.values()
+                local = self.products(local, cotangent)
             outgoing = {}
             for i in self.active:
                 found = local.pop(self.carried[i], None)
                 outgoing[self.carried[i]] = found or self.zero(self.carried[i])
         return Reversed(ops, number, state, incoming, outgoing, local)
+
+    def products(self, slopes: Cotangents, cotangent: Value) -> Cotangents:
+        """Slopes times a cotangent; zero where a slope is that of a side that was not taken."""
+        found: Cotangents = {}
+        for value, slope in slopes.items():
+            if slope in self.adjoint.guarded:
+                found[value] = self.o.guarded(slope, cotangent)
+                self.adjoint.guarded.add(found[value])
+            elif (product := self.adjoint.scaled(slope, cotangent)) is not None:
+                found[value] = product
+        return found
+
+    def is_single(self) -> bool:
+        """Is the reversed body a product of the cotangent of one number with what does not depend on it?
+
+        Then one multiplication goes from turn to turn: what it multiplies is computed while the turn before waits.
+        """
+        ops = list(walk(self.op.body))
+        moves = any(op.param in self.adjoint.activity.params for op in ops if isinstance(op, Load | Store | Atomic))
+        return len(self.active) == 1 and not moves and not any(isinstance(op, For | While) for op in ops)
 
     def needed(self, body: Reversed) -> list[Value]:
         """The carried values whose former contents the reversed iterations read, and those that these depend on."""

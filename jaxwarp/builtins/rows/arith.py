@@ -197,6 +197,15 @@ def _max_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
 # Partial derivatives
 
 
+def _div_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """1 / b and -a / b^2 by one division: those of vectors wait for each other. The quotient itself is seldom asked for.
+
+    Of half precision the inverse need not be a normal number.
+    """
+    inverse = o.div(1.0, b)
+    return inverse, o.neg(o.div(out, b) if b.type.bits < 32 else o.mul(o.mul(a, inverse), inverse))
+
+
 def _pow_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
     """b a^(b-1) and out log a; 0 where the base or exponent makes them meaningless (0^0, a <= 0)."""
     by_a = o.guarded(b, o.pow(a, o.sub(b, 1.0)))
@@ -224,8 +233,7 @@ ARITH = (
         partials=lambda o, out, a, b: (b, a), doc="The product. Integers wrap."),
     row("div", same("div", 2, NUMBER), ref=_div_ref, ulp=EXACT,
         cuda=kinds(integer="int_div({0}, {1})", floating="{0} / {1}"), llvm=_div_llvm,
-        partials=lambda o, out, a, b: (o.div(1.0, b), o.neg(o.div(out, b))),
-        doc="The quotient. Of integers: toward zero, as in C++; 0 if the divisor is 0."),
+        partials=_div_partials, doc="The quotient. Of integers: toward zero, as in C++; 0 if the divisor is 0."),
     row("floordiv", same("floordiv", 2, NUMBER), ref=_floordiv_ref, ulp=EXACT,
         cuda=kinds(integer="int_div({0}, {1})", floating="floor({0} / {1})") | {"f32": "floorf({0} / {1})"},
         llvm=_floordiv_llvm, partials=lambda o, out, a, b: (o.const(0.0, a), o.const(0.0, a)),

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from jaxwarp.codegen.cpu.atomics import emit_atomic, emit_lane_sums, lane_sum_group
 from jaxwarp.codegen.cpu.builder import scalar_constant, scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, constant_step, range_distance, trip_count
+from jaxwarp.codegen.cpu.loops import Loop, LongCounts, RunningLanes, constant_step, range_distance, trip_count
 from jaxwarp.codegen.cpu.memory import MAX_GROUP, emit_load, emit_store, emit_store_group, store_group
 from jaxwarp.codegen.cpu.parts import PartedLoop, part_width
 from jaxwarp.codegen.cpu.straight import is_cheap
@@ -399,12 +399,15 @@ class Emitter:
         running = RunningLanes(lanes, self.strides.mask_bits(params))
         steps = {i: step for i in keeps if running.can_count(params[i].type) and (step := constant_step(op, i))}
         starts = {i: keeps.pop(i) for i in steps}
+        long = LongCounts([running]) if any(params[i].type.bits > running.bits for i in steps) else None
         header, body, after = function.loop_labels("while")
         loop = Loop(function, header)
         running.enter(loop)
         carried = [loop.phi(self.held_type(p), i) for p, i in zip(params, inits, strict=True)]
         kept = {i: loop.phi(many.type(params[i].type), init) for i, init in keeps.items()}
         turns = loop.phi(running.type, "zeroinitializer") if steps else ""
+        if long:
+            long.enter(loop)
         with lanes.region(running.on()):
             self.bind_all(params, carried)
             self.block(op.condition)
@@ -420,11 +423,15 @@ class Emitter:
                 self.block(op.body)
                 nexts, next_kept = self.leave(op, params, carried, kept, live)
                 counts = [running.count(turns)] if steps else []
+        if long:
+            begun, counts = long.turn(counts)
+            counts.append(begun)
         loop.close([running.next, *nexts, *next_kept, *counts])
         function.open(after)
+        counted = (long.totals([turns])[0], 64) if long else (turns, running.bits)
         for i, (step, is_down) in steps.items():
             dtype = params[i].type
-            kept[i] = running.after(turns, dtype, starts[i], lanes.spread(dtype, lanes.scalar(step)), is_down)
+            kept[i] = running.after(counted, dtype, starts[i], lanes.spread(dtype, lanes.scalar(step)), is_down)
         self.bind_results(op.results, carried, kept)
 
     def conjuncts(self, condition: Block) -> tuple[list[Value], list[Value]]:

@@ -6,9 +6,10 @@ the operations of one register of lanes keep the units busy for 3, then four reg
 
 from __future__ import annotations
 
-from jaxwarp.codegen.cpu.straight import is_divisible, numbered
+from jaxwarp.codegen.cpu.pressure import innermost_loops
+from jaxwarp.codegen.cpu.straight import is_divisible, keeps_straight, numbered
 from jaxwarp.codegen.cpu.uniformity import Strides
-from jaxwarp.ir.nodes import Block, Call, For, If, Kernel, Value, While, walk
+from jaxwarp.ir.nodes import Block, Call, For, If, Kernel, Param, Store, Value, While, walk
 
 # Cycles until a result is there, on AMD's and Intel's processors of the last years: 1 for what is not listed. Integers
 # share the names; only their products take as long.
@@ -36,6 +37,20 @@ def wait_in_parts(kernel: Kernel, strides: Strides, bits: int) -> bool:
     others = [op for op in loops if op not in found]
     around = all(any(inner in found for block in op.blocks for inner in walk(block)) for op in others)
     return bool(found) and around and not kernel.locals and all(waits(op, strides) for op in found)
+
+
+def wait_in_first_runs(kernel: Kernel, strides: Strides) -> bool:
+    """Does a reverse sweep wait in the first runs of loops that lanes leave one by one, which keep states?"""
+    own = frozenset(kernel.locals)
+    found = [op for op in innermost_loops(kernel) if isinstance(op, While) and not strides.has_uniform_trips(op)]
+    return bool(found) and all(keeps_straight(op, strides, own) and _keeping_waits(op, strides, own) for op in found)
+
+
+def _keeping_waits(loop: While, strides: Strides, own: frozenset[Param]) -> bool:
+    operations, busy = _work(loop, strides)
+    # A state is blended with what is there, and stored. Those before segments are seldom kept.
+    operations += 2 * sum(isinstance(op, Store) and op.param in own for op in loop.body.ops)
+    return operations <= _FEW and _latency(loop, strides) > _REGISTERS * max(operations / _RATE, busy)
 
 
 def waits(loop: While, strides: Strides) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder
+from jaxwarp.codegen.cpu.builder import FRAME_ALIGN, FunctionText, VectorBuilder
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.ir.nodes import Call, Const, Value, While
 from jaxwarp.types import Scalar
 
 # What the names of the header blocks of a kernel's loops start with, if LLVM's passes over loops may find work in them.
 LOOP_HEADERS = ("for", "while")
+# After so many turns counts of 32 bits are added to those of 64.
+COUNTED_BITS = 32
 
 
 class Loop:
@@ -107,20 +109,23 @@ class RunningLanes:
         return self.narrow(self.next)
 
     def can_count(self, dtype: Scalar) -> bool:
-        """Are turns counted in the mask's integers exact modulo 2**bits of `dtype`, and cheaper than a choice?"""
-        return self.is_wide and dtype.is_int and dtype.bits <= self.bits
+        """Are turns counted in the mask's integers cheaper than a choice between values of `dtype`?"""
+        return self.is_wide and dtype.is_int
 
     def count(self, turns: str) -> str:
         """In the loop's body: how many turns each lane has begun. A mask that is on is -1."""
         return self.inst(f"sub {self.type} {turns}, {self.next}")
 
-    def after(self, turns: str, dtype: Scalar, start: str, step: str, is_down: bool) -> str:
-        """start + turns * step, or start - turns * step, of vectors of `dtype`, which wraps as the sums did."""
-        many = self.lanes.many
+    def after(self, turns: tuple[str, int], dtype: Scalar, start: str, step: str, is_down: bool) -> str:
+        """start + turns * step, or start - turns * step, of vectors of `dtype`, which wraps as the sums did.
+
+        `turns` and their bits, at least as many as those of `dtype`.
+        """
+        many, (count, bits) = self.lanes.many, turns
         vector = many.type(dtype)
-        if dtype.bits < self.bits:
-            turns = self.inst(f"trunc {self.type} {turns} to {vector}")
-        way = self.inst(f"mul {vector} {turns}, {step}")
+        if dtype.bits < bits:
+            count = self.inst(f"trunc {many.wide(f'i{bits}')} {count} to {vector}")
+        way = self.inst(f"mul {vector} {count}, {step}")
         return self.inst(f"{'sub' if is_down else 'add'} {vector} {start}, {way}")
 
     def widen(self, mask: str) -> str:
@@ -128,6 +133,58 @@ class RunningLanes:
 
     def narrow(self, mask: str) -> str:
         return self.inst(f"icmp slt {self.type} {mask}, zeroinitializer") if self.is_wide else mask
+
+
+class LongCounts:
+    """Counts of turns in 64 bits, for masks of 32: those of 32 are added to them before they wrap, which is seldom.
+
+    They are in the function's frame, by volatile accesses: LLVM would carry them along.
+
+    Args:
+        runnings: masks of the parts of a loop.
+    """
+
+    def __init__(self, runnings: Sequence[RunningLanes]):
+        self.runnings = runnings
+        self.function = runnings[0].lanes.function
+        self.cells = [self.function.alloca(self.type(r)) for r in runnings]
+        for running, cell in zip(runnings, self.cells, strict=True):
+            self.function.line(f"store volatile {self.type(running)} zeroinitializer, ptr {cell}, align {FRAME_ALIGN}")
+
+    def type(self, running: RunningLanes) -> str:
+        return running.lanes.many.wide("i64")
+
+    def enter(self, loop: Loop) -> None:
+        """At the head of the loop."""
+        self.begun = loop.phi("i32", "0")
+
+    def turn(self, turns: Sequence[str]) -> tuple[str, list[str]]:
+        """At the end of a turn, of which `turns` are the counts of 32 bits: what goes to the next turn."""
+        function, inst = self.function, self.function.inst
+        begun = inst(f"add i32 {self.begun}, 1")
+        low = inst(f"and i32 {begun}, {(1 << COUNTED_BITS) - 1}")
+        before, full, after = function.label, function.new_label("full"), function.new_label("counted")
+        function.line(f"br i1 {inst(f'icmp eq i32 {low}, 0')}, label %{full}, label %{after}, !prof !3")
+        function.open(full)
+        for running, cell, count in zip(self.runnings, self.cells, turns, strict=True):
+            total = self.total(running, cell, count)
+            function.line(f"store volatile {self.type(running)} {total}, ptr {cell}, align {FRAME_ALIGN}")
+        function.line(f"br label %{after}")
+        function.open(after)
+        arms = f"[ zeroinitializer, %{full} ]"
+        return begun, [
+            inst(f"phi {running.type} [ {count}, %{before} ], {arms}")
+            for running, count in zip(self.runnings, turns, strict=True)
+        ]
+
+    def totals(self, turns: Sequence[str]) -> list[str]:
+        """After the loop, which left these counts of 32 bits."""
+        return [self.total(r, cell, count) for r, cell, count in zip(self.runnings, self.cells, turns, strict=True)]
+
+    def total(self, running: RunningLanes, cell: str, count: str) -> str:
+        inst, wide = self.function.inst, self.type(running)
+        more = inst(f"zext {running.type} {count} to {wide}")
+        return inst(f"add {wide} {inst(f'load volatile {wide}, ptr {cell}, align {FRAME_ALIGN}')}, {more}")
 
 
 def constant_step(loop: While, at: int) -> tuple[Value, bool] | None:

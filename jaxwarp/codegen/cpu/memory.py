@@ -51,6 +51,10 @@ def _load_scalar(lanes: Lanes, place: Place) -> str:
 
 def _load_vector(lanes: Lanes, place: Place, op: Load) -> str:
     if place.is_strided(1):
+        if lanes.mask is not None and lanes.frame.is_local(op.param):
+            # There is memory for all lanes. In those that are off, what was never stored must not be poison.
+            wide = lanes.many.wide(memory_type(place.dtype))
+            return _kept_in_place(lanes, wide, load_adjacent(lanes, place, element_pointer(lanes, place), None))
         return load_adjacent(lanes, place, element_pointer(lanes, place), lanes.mask)
     if place.is_strided(-1):
         first = element_pointer(lanes, place, place.constant - lanes.width + 1)

@@ -93,6 +93,7 @@ class PartedLoop:
         keeps = self.emitter.kept(op.results, self.params, op.inits)
         can_count = self.whole.can_count
         steps = {i: step for i in keeps if can_count(self.params[i].type) and (step := constant_step(op, i))}
+        steps = {i: step for i, step in steps.items() if self.params[i].type.bits <= self.whole.bits}
         starts = {i: keeps.pop(i) for i in steps}
         self.read()
         inits = [self.held(init, param) for init, param in zip(op.inits, self.params, strict=True)]
@@ -338,7 +339,7 @@ class PartedLoop:
         for i, (step, is_down) in steps.items():
             dtype = self.params[i].type
             by = self.lanes.spread(dtype, self.parts[0].lanes.scalar(step))
-            self.lanes.bind(self.op.results[i], self.whole.after(turns, dtype, starts[i], by, is_down))
+            self.lanes.bind(self.op.results[i], self.whole.after((turns, self.whole.bits), dtype, starts[i], by, is_down))
 
 
 def _below(block: Block) -> Iterator[Block]:

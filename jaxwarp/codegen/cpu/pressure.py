@@ -23,11 +23,15 @@ def busy_blocks(kernel: Kernel) -> list[Block]:
     In kernels with arrays of a thread's own, the innermost loops. Reverse sweeps keep states in such arrays, and the
     arithmetic of where is between these loops, as are values that wait in memory until such a loop is over.
     """
-    loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
-    innermost = [op for op in loops if not any(isinstance(o, For | While) for b in op.blocks for o in walk(b))]
+    innermost = innermost_loops(kernel)
     if not kernel.locals or not innermost:
         return [kernel.body]
     return [Block((), (op,), op.results) for op in innermost]
+
+
+def innermost_loops(kernel: Kernel) -> list[For | While]:
+    loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
+    return [op for op in loops if not any(isinstance(o, For | While) for b in op.blocks for o in walk(b))]
 
 
 def _pressure(block: Block, strides: Strides) -> int:

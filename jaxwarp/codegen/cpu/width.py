@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 
 from jaxwarp.codegen.cpu.builder import require_width
-from jaxwarp.codegen.cpu.latency import wait_in_parts
+from jaxwarp.codegen.cpu.latency import wait_in_first_runs, wait_in_parts
 from jaxwarp.codegen.cpu.moves import moves_data
 from jaxwarp.codegen.cpu.pressure import busy_blocks, register_pressure
 from jaxwarp.codegen.cpu.streaming import LINE, streamed
@@ -27,7 +27,7 @@ def choose_width(kernel: Kernel, machine: Machine | None = None, is_large: bool 
     """Lanes for a kernel: two registers a value, so that two operations are in flight.
 
     Four in loops and sums that hold next to nothing, which would wait for the latency of the few operations they have,
-    and where all loops are emitted in parts, see `parts.py`, and wait.
+    and where all loops are emitted in parts, see `parts.py`, and wait, or reverse sweeps wait in their first runs.
     One where two registers a value, or a component of vectors, which are shuffled apart, would not fit the machine's;
     and for long kernels: they have parallel work enough. Where loops sum over lanes, twice as much may be held: a sum
     takes as long for two registers as for one. Of kernels that keep states of loops in arrays of their own,
@@ -57,6 +57,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None, is_large: bool 
     is_light = 8 * held <= room and waits
     if len(results) <= _LONG and 4 * held <= 3 * room and not machine.has_mask_registers:
         is_light |= wait_in_parts(kernel, strides, 64 if is_wide else 32)
+    if kernel.locals and fits and 8 * held <= 3 * room and not machine.has_mask_registers:
+        is_light |= wait_in_first_runs(kernel, strides)
     return lanes * (4 if is_light else 2 if fits else 1) // (2 if is_wide else 1)
 
 
