@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cpukit import Make, check, floats
 
-from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.codegen.cpu import loops, run_cpu
 from jaxwarp.types import bool_, float32, float64, int8, int32, int64, uint8, uint16, uint32
 
 SIZES = (1, 8, 21, 64, 77)
@@ -264,13 +264,18 @@ def test_while_with_divergent_exit():
         check(m.kernel(), (n,), [numbers(n, 0, 60, n), numbers(n, 0, 90, 1), np.zeros((n, 3), np.int32)])
 
 
-@pytest.mark.parametrize("dtype", [int8, uint8, uint16, int32, uint32, int64])
-def test_counters_that_are_read_after_a_loop_that_lanes_leave(dtype):
+@pytest.mark.parametrize(
+    ("dtype", "counted"),
+    [(int8, 32), (uint8, 32), (uint16, 32), (int32, 32), (uint32, 32), (int64, 32), (int64, 2), (int64, 0)],
+)
+def test_counters_that_are_read_after_a_loop_that_lanes_leave(dtype, counted, monkeypatch):
     """Values that wrap, steps of either sign and from outside, starts that differ from lane to lane; beside them what
     is no counter: a step that changes, a difference the other way round, a counter that stops for some lanes.
 
-    The floats of the loop say how wide its mask is: 32 bits here, 64 in the second run.
+    The floats of the loop say how wide its mask is: 32 bits here, 64 in the second run. Counts of 32 bits are added to
+    those of 64 every 2^32 turns, or, so that it is seen, every 4 turns or in each.
     """
+    monkeypatch.setattr(loops, "COUNTED_BITS", counted)
     for real in (float32, float64):
         m = Make()
         x, given, out = m.array(None, dtype=real), m.array(None, dtype=dtype), m.array(None, 7, dtype=dtype)
@@ -295,6 +300,29 @@ def test_counters_that_are_read_after_a_loop_that_lanes_leave(dtype):
             start = np.random.default_rng(n).integers(-2, 9, n).astype(real.numpy)
             bounds = np.array([np.iinfo(dtype.numpy).max, 113], dtype.numpy)
             check(m.kernel(), (n,), [start, bounds, np.zeros((n, 7), dtype.numpy)])
+
+
+def test_long_counts_of_nested_loops_begin_at_zero(monkeypatch):
+    """They are in memory, which the loop before, the same one in the turn before, has used."""
+    monkeypatch.setattr(loops, "COUNTED_BITS", 1)
+    m = Make()
+    x, out = m.array(None), m.array(None, dtype=int64)
+    i = m.tid(0)
+
+    def outer(j, total):
+        start = m.op("add", m.load(x, [i]), m.cast(j, float32))
+        _, turns = m.while_(
+            [start, m.i(0, int64)],
+            lambda v, n: m.op("gt", v, m.f(0.0)),
+            lambda v, n: [m.op("sub", v, m.f(1.0)), m.op("add", n, m.i(1, int64))],
+        )
+        return [m.op("add", m.op("mul", total, m.i(100, int64)), turns)]
+
+    (total,) = m.for_(m.i(0), m.i(4), m.i(1), [m.i(0, int64)], outer)
+    m.store(out, [i], total)
+    for n in (1, 45):
+        starts = np.random.default_rng(n).integers(-4, 20, n).astype(np.float32)
+        check(m.kernel(), (n,), [starts, np.zeros(n, np.int64)])
 
 
 def test_endless_for_lanes_that_are_off():

@@ -28,8 +28,8 @@ from jaxwarp.vjp.places import Layout, Places
 if TYPE_CHECKING:
     from jaxwarp.vjp.loops import LoopReversal, Reversed
 
-# For loops that keep up to so many bytes a state, and for others. The fewer these are, the longer are the segments: what
-# a vector of lanes keeps is in a processor's first cache.
+# For loops that keep up to so many bytes a state, and for others. The fewer these are, the longer are the segments:
+# what a vector of lanes keeps is in a processor's first cache.
 LAYOUTS = {8: Layout(7, 4, 3, 16), 16: Layout(6, 4, 3, 16), 64: Layout(5, 4, 3, 16), None: Layout(4, 4, 0, 16)}
 
 

@@ -198,9 +198,9 @@ def _max_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
 
 
 def _div_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """1 / b and -a / b^2 by one division: those of vectors wait for each other. The quotient itself is seldom asked for.
+    """1 / b and -a / b^2 by one division, also where a sweep needs the quotient for nothing else.
 
-    Of half precision the inverse need not be a normal number.
+    Of half precision the inverse of a small b is no finite number.
     """
     inverse = o.div(1.0, b)
     return inverse, o.neg(o.div(out, b) if b.type.bits < 32 else o.mul(o.mul(a, inverse), inverse))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from jaxwarp.codegen.cpu.atomics import emit_atomic, emit_lane_sums, lane_sum_group
 from jaxwarp.codegen.cpu.builder import scalar_constant, scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.loops import Loop, LongCounts, RunningLanes, constant_step, range_distance, trip_count
+from jaxwarp.codegen.cpu.loops import LongCounts, Loop, RunningLanes, constant_step, range_distance, trip_count
 from jaxwarp.codegen.cpu.memory import MAX_GROUP, emit_load, emit_store, emit_store_group, store_group
 from jaxwarp.codegen.cpu.parts import PartedLoop, part_width
 from jaxwarp.codegen.cpu.straight import is_cheap

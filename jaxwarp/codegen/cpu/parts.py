@@ -339,7 +339,8 @@ class PartedLoop:
         for i, (step, is_down) in steps.items():
             dtype = self.params[i].type
             by = self.lanes.spread(dtype, self.parts[0].lanes.scalar(step))
-            self.lanes.bind(self.op.results[i], self.whole.after((turns, self.whole.bits), dtype, starts[i], by, is_down))
+            counted = turns, self.whole.bits
+            self.lanes.bind(self.op.results[i], self.whole.after(counted, dtype, starts[i], by, is_down))
 
 
 def _below(block: Block) -> Iterator[Block]:

@@ -74,7 +74,8 @@ def _is_straight(op: Op, strides: Strides) -> bool:
 
 def keeps_straight(loop: While, strides: Strides, own: frozenset[Param]) -> bool:
     """As above, but that states may be kept in arrays of the thread's `own`, at places that all lanes share."""
-    return all(_is_keeping(op, strides, own) or _is_straight(op, strides) for block in loop.blocks for op in walk(block))
+    ops = (op for block in loop.blocks for op in walk(block))
+    return all(_is_keeping(op, strides, own) or _is_straight(op, strides) for op in ops)
 
 
 def _is_keeping(op: Op, strides: Strides, own: frozenset[Param]) -> bool:

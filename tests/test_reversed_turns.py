@@ -1,0 +1,241 @@
+"""What a reversed turn of a loop costs and gives: one division, one product from turn to turn, states of all lanes."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.codegen.cpu import compile_cpu
+from jaxwarp.codegen.cpu.run import launch
+from jaxwarp.codegen.cpu.target import Machine, choose_width
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.ir.nodes import Call, For, Kernel, Op, While, walk
+from jaxwarp.passes import prepare, settle
+from jaxwarp.types import float16, float32, float64, int32
+from jaxwarp.vjp.adjoint import adjoint
+from jaxwarp.vjp.checkpoints import choose_layout
+
+AVX2 = Machine("", "", "+avx2")
+
+
+@wp.kernel
+def newton(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    a = x[i]
+    v = 1.0
+    while wp.abs(v * v * v - a) > 1.0e-4 * a:
+        v -= (v * v * v - a) / (3.0 * v * v)
+    y[i] = v
+
+
+@wp.kernel
+def squares(x: wp.array[float], y: wp.array[float]):
+    """Two carried values, products of a value by itself, also fused ones."""
+    i = wp.tid()
+    v = x[i]
+    w = 0.5
+    k = 0
+    while v * v + w * w < 9.0 and k < 60:
+        t = v * v - w * w + x[i]
+        w = 0.5 * v * w + 0.1
+        v = t
+        k += 1
+    y[i] = v * v * v + w
+
+
+@wp.kernel
+def bisection(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    a = x[i]
+    low = 0.0
+    high = a + 1.0
+    while high - low > 1.0e-4 * a:
+        mid = 0.5 * (low + high)
+        if mid * mid * mid > a:
+            high = mid
+        else:
+            low = mid
+    v = 0.5 * (low + high)
+    y[i] = v - (v * v * v - a) / (3.0 * v * v)
+
+
+@wp.kernel
+def roots(x: wp.array[float], y: wp.array[float]):
+    """A loop that lanes leave in one of equal turns."""
+    i = wp.tid()
+    s = x[i]
+    for _ in range(5):
+        v = 1.0
+        while wp.abs(v * v - s) > 1.0e-3 * s:
+            v = 0.5 * (v + s / v)
+        s += 0.1 * v
+    y[i] = s
+
+
+@wp.kernel
+def decay(x: wp.array[float], stop: wp.array[float], y: wp.array[float]):
+    """Turns from none to hundreds."""
+    i = wp.tid()
+    v = x[i]
+    while v > stop[i]:
+        v = v * (1.0 - 0.1 * v)
+    y[i] = v
+
+
+def reverse(kernel: wp.Kernel) -> Kernel:
+    return prepare(adjoint(settle(kernel.ir()), [0]).kernel)
+
+
+def last_loop(kernel: Kernel) -> list[Op]:
+    """The reversed turns."""
+    *_, loop = (op for op in walk(kernel.body) if isinstance(op, For | While))
+    return list(walk(loop.body))
+
+
+def made_by(ops: list[Op]) -> list[str]:
+    return [op.builtin.name for op in ops if isinstance(op, Call)]
+
+
+def test_one_division_a_turn():
+    assert made_by(last_loop(reverse(newton))).count("div") == 1
+
+
+def test_one_product_from_turn_to_turn():
+    """What goes from turn to turn is multiplied once, by what is there before; the sum for `a` is one operation."""
+    kernel = reverse(newton)
+    *_, loop = (op for op in walk(kernel.body) if isinstance(op, For))
+    carried, total = loop.body.params[1:]
+    users = [op for op in loop.body.ops if {carried, total} & set(op.operands)]
+    assert sorted(made_by(users)) == ["fma", "mul"]
+    assert {value for op in users for value in op.defined} == set(loop.body.results)
+
+
+def test_squares_take_one_product():
+    """v v' + w w' + ...: three sums of the values carried, and none of two equal terms."""
+    names = made_by(last_loop(reverse(squares)))
+    assert names.count("fma") + names.count("add") <= 6, names
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+def test_quotients_of_all_magnitudes(dtype):
+    """By both operands, beside exact ones; from the least normal number to the largest."""
+
+    @wp.kernel
+    def ratio(a: wp.array[dtype], b: wp.array[dtype], y: wp.array[dtype]):
+        i = wp.tid()
+        y[i] = a[i] / b[i]
+
+    info = np.finfo(dtype.numpy)
+    rng = np.random.default_rng(2)
+    span = np.log2(float(info.max)) - 1
+    b = np.exp2(rng.uniform(-span + 1, span, 4000)).astype(dtype.numpy)
+    quotients = np.exp2(rng.uniform(-20, 20, 4000)) * rng.choice([-1, 1], 4000)
+    a = np.clip(b * quotients.astype(np.longdouble), -info.max, info.max).astype(dtype.numpy)
+    a[:3], b[:3] = (0.0, 3.0, info.max), (2.0, info.tiny, info.max)
+    with jax.enable_x64(True):
+        call = lambda a, b: wp.jax_kernel(ratio)(a, b)[0]  # noqa: E731
+        by_a, by_b = jax.vjp(call, jnp.asarray(a), jnp.asarray(b))[1](jnp.ones(4000, dtype.numpy))
+    wide_a, wide_b = a.astype(np.longdouble), b.astype(np.longdouble)
+    for got, right in ((by_a, 1 / wide_b), (by_b, -wide_a / wide_b / wide_b)):
+        with np.errstate(over="ignore"):
+            right_here = right.astype(dtype.numpy)
+        finite, found = np.isfinite(right_here), np.asarray(got)
+        allowed = 8 * info.eps * np.maximum(np.abs(right_here), info.tiny)[finite]
+        np.testing.assert_array_less(np.abs(found[finite] - right_here[finite]), allowed)
+        np.testing.assert_array_equal(found[~finite], right_here[~finite])
+
+
+def test_quotients_of_half_precision_divide_twice():
+    """1 / b of a b just above the least number is too large; the quotient's derivative need not be."""
+
+    @wp.kernel
+    def ratio(b: wp.array[float16], y: wp.array[float16]):
+        i = wp.tid()
+        y[i] = wp.float16(0.0) / b[i]
+
+    b = jnp.array([1e-5, 2.0], jnp.float16)
+    np.testing.assert_array_equal(jax.grad(lambda b: wp.jax_kernel(ratio)(b)[0].sum())(b), [0, 0])
+
+
+@wp.kernel
+def clipped(x: wp.array[float], turns: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    v = x[i]
+    k = 0
+    while k < turns[i]:
+        v = wp.max(v - 1.0, 0.0)
+        k += 1
+    y[i] = wp.sqrt(v)
+
+
+@wp.kernel
+def chosen(x: wp.array[float], turns: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    v = x[i]
+    k = 0
+    while k < turns[i]:
+        k += 1
+        if v > 0.0:  # noqa: SIM108, a branch is what is tested
+            v = v - 1.0
+        else:
+            v = 0.0
+    y[i] = wp.sqrt(v)
+
+
+@pytest.mark.parametrize("kernel", [clipped, chosen], ids=lambda k: k.name)
+def test_an_infinite_cotangent_does_not_pass_a_side_that_was_not_taken(kernel):
+    """At zero the square root is infinitely steep; what has been cut off has nothing to do with that."""
+    x, turns = jnp.array([0.5, -2.0, 5.0, 4.0]), jnp.array([2, 3, 1, 0], jnp.int32)
+    gradient = jax.grad(lambda x: wp.jax_kernel(kernel)(x, turns)[0].sum())(x)
+    np.testing.assert_allclose(gradient, [0.0, 0.0, 0.25, 0.25])
+
+
+def test_the_fewer_values_the_longer_the_segments():
+    sizes = {1: [float32], 2: [float64], 3: [float32] * 4, 4: [float64] * 8, 5: [float64] * 8 + [int32]}
+    assert [choose_layout(types).fine for types in sizes.values()] == [7, 7, 6, 5, 4]
+    for types in sizes.values():  # of 16 lanes of float32, or 8 of float64, in a first cache
+        lanes = 16 if types[0] is float32 else 8
+        assert (choose_layout(types).segment + 1) * lanes * sum(t.bytes for t in types) < 20 << 10
+
+
+@pytest.mark.parametrize("kernel", [newton, bisection, roots, decay, squares], ids=lambda k: k.name)
+def test_lanes_that_leave_apart_at_all_widths(kernel):
+    """Machine code of reverse sweeps beside the interpreter, bit for bit: no turn, many, all lanes alike, one long."""
+    rng, made = np.random.default_rng(3), adjoint(settle(kernel.ir()), [0])
+    prepared = prepare(made.kernel)
+    codes = {width: compile_cpu(prepared, width) for width in (1, 2, 8, 16, 32)}
+    for threads, alike in ((1, False), (77, False), (77, True)):
+        x = rng.uniform(0.5, 2.0, threads).astype(np.float32)
+        if kernel is newton:
+            x[::5] = 1.0  # no turn
+        stop = rng.choice([3.0, 0.5, 0.06], threads).astype(np.float32)
+        stop[0] = 0.015
+        primals = [x, stop, np.zeros_like(x)] if kernel is decay else [x, np.zeros_like(x)]
+        if alike:
+            primals = [np.full_like(p, p[0]) for p in primals]
+        sources = [primals[s.index] if s.kind == "primal" else rng.normal(size=threads) for s in made.slots]
+        buffers = [np.array(b, p.dtype.numpy) for b, p in zip(sources, made.kernel.params, strict=True)]
+        expected = [b.copy() for b in buffers]
+        interpret(prepared, (threads,), expected)
+        for width, code in codes.items():
+            got = [b.copy() for b in buffers]
+            launch(code, prepared, (threads,), got)
+            for right, ours in zip(expected, got, strict=True):
+                np.testing.assert_array_equal(ours, right, err_msg=f"width {width}")
+
+
+def test_first_runs_that_wait_have_four_registers():
+    """Two hide less of the latency than the plain loop's four; not where a reversed turn holds many values."""
+    assert [choose_width(reverse(k), AVX2) for k in (newton, bisection, roots)] == [32, 32, 32]
+    assert choose_width(reverse(squares), AVX2) == 16
+    assert choose_width(reverse(newton), Machine("", "", "+avx2,+avx512f")) == 32  # two of its registers
+
+
+def test_states_are_loaded_without_masks():
+    """The memory is there for all lanes; without mask registers a masked load is three instructions."""
+    text = compile_cpu(reverse(newton), 16, AVX2).text
+    main = text.split("\nchunk:")[1].split("\nrest:")[0]
+    assert "llvm.masked.load" not in main
