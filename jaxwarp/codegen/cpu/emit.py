@@ -12,7 +12,15 @@ from collections.abc import Collection, Mapping, Sequence
 from jaxwarp.codegen.cpu.atomics import emit_atomic, emit_lane_sums, lane_sum_group
 from jaxwarp.codegen.cpu.builder import scalar_constant, scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.loops import LongCounts, Loop, RunningLanes, constant_step, range_distance, trip_count
+from jaxwarp.codegen.cpu.loops import (
+    LongCounts,
+    Loop,
+    RunningLanes,
+    conjuncts,
+    constant_step,
+    range_distance,
+    trip_count,
+)
 from jaxwarp.codegen.cpu.memory import MAX_GROUP, emit_load, emit_store, emit_store_group, store_group
 from jaxwarp.codegen.cpu.parts import PartedLoop, part_width
 from jaxwarp.codegen.cpu.straight import is_cheap
@@ -33,14 +41,13 @@ from jaxwarp.ir.nodes import (
     While,
     walk,
 )  # fmt: skip
-from jaxwarp.types import bool_, int64
+from jaxwarp.types import int64
 
 # As many results and values of both branches are chosen from without a jump.
 _FEW_VALUES = 8
 
 _PURE = (Const, Tid, Size, Call)
 
-_BOTH = ("logical_and", "bit_and")
 
 
 class Emitter:
@@ -411,7 +418,7 @@ class Emitter:
         with lanes.region(running.on()):
             self.bind_all(params, carried)
             self.block(op.condition)
-            alike, varying = self.conjuncts(op.condition)
+            alike, varying = conjuncts(op.condition, self.strides)
             goes_on = running.test([lanes.vector(v) for v in varying])
             for value in alike:
                 goes_on = function.inst(f"and i1 {goes_on}, {lanes.scalar(value)}")
@@ -433,21 +440,6 @@ class Emitter:
             dtype = params[i].type
             kept[i] = running.after(counted, dtype, starts[i], lanes.spread(dtype, lanes.scalar(step)), is_down)
         self.bind_results(op.results, carried, kept)
-
-    def conjuncts(self, condition: Block) -> tuple[list[Value], list[Value]]:
-        """The parts of a loop's condition that must all hold: those that running lanes test alike, and the others."""
-        makers = {op.result: op for op in condition.ops if isinstance(op, Call)}
-        waiting, alike, varying = list(condition.results), [], []
-        while waiting:
-            value = waiting.pop()
-            maker = makers.get(value)
-            if self.strides.is_uniform(value):
-                alike.append(value)
-            elif maker is not None and maker.builtin.name in _BOTH and value.type is bool_:
-                waiting.extend(maker.args)
-            else:
-                varying.append(value)
-        return alike, varying
 
     def kept(self, results: Sequence[Value], params: Sequence[Value], inits: Sequence[Value]) -> dict[int, str]:
         """Which carried values are scalars in a loop that lanes leave one by one, but have a result that is read.

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from jaxwarp.codegen.cpu.builder import FRAME_ALIGN, FunctionText, VectorBuilder
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.ir.nodes import Call, Const, Value, While
-from jaxwarp.types import Scalar
+from jaxwarp.codegen.cpu.uniformity import Strides
+from jaxwarp.ir.nodes import Block, Call, Const, Value, While
+from jaxwarp.types import Scalar, bool_
 
 # What the names of the header blocks of a kernel's loops start with, if LLVM's passes over loops may find work in them.
 LOOP_HEADERS = ("for", "while")
-# After so many turns counts of 32 bits are added to those of 64.
+_BOTH = ("logical_and", "bit_and")
+# After 2 to this power turns, counts of 32 bits are added to those of 64.
 COUNTED_BITS = 32
 
 
@@ -201,6 +203,22 @@ def constant_step(loop: While, at: int) -> tuple[Value, bool] | None:
     if left not in before or (right in changes and not isinstance(makers.get(right), Const)):
         return None
     return right, op.builtin.name == "sub"
+
+
+def conjuncts(condition: Block, strides: Strides) -> tuple[list[Value], list[Value]]:
+    """The parts of a loop's condition that must all hold: those that running lanes test alike, and the others."""
+    makers = {op.result: op for op in condition.ops if isinstance(op, Call)}
+    waiting, alike, varying = list(condition.results), list[Value](), list[Value]()
+    while waiting:
+        value = waiting.pop()
+        maker = makers.get(value)
+        if strides.is_uniform(value):
+            alike.append(value)
+        elif maker is not None and maker.builtin.name in _BOTH and value.type is bool_:
+            waiting.extend(maker.args)
+        else:
+            varying.append(value)
+    return alike, varying
 
 
 def range_distance(ops: VectorBuilder, dtype: Scalar, bounds: Sequence[str], literal: str) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from jaxwarp.codegen.cpu.builder import scalar_type
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, constant_step
+from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, conjuncts, constant_step
 from jaxwarp.codegen.cpu.straight import is_divisible, shares_work
 from jaxwarp.ir.nodes import Block, Op, Value, While, walk
 from jaxwarp.types import bool_
@@ -185,7 +185,7 @@ class PartedLoop:
             part.emitter.bind_all(self.params, part.values)
             part.emitter.bind_all(op.body.params, part.values)
         self.shared(op.condition)
-        alike, _ = self.emitter.conjuncts(op.condition)
+        alike, _ = conjuncts(op.condition, self.strides)
         if not alike:
             return []
         body, goes_on = function.new_label("body"), ""
@@ -259,7 +259,7 @@ class PartedLoop:
 
     def test(self, part: _Part) -> None:
         self.own(part, self.op.condition)
-        _, varying = self.emitter.conjuncts(self.op.condition)
+        _, varying = conjuncts(self.op.condition, self.strides)
         part.running.keep([part.lanes.vector(v) for v in varying])
         part.running.carried = part.running.next
 
