@@ -127,7 +127,8 @@ def make_cases() -> Iterator[Case]:
             yield case(kernel, (WORK // n // 64 * 64,), n, name=f"{kernel.name} {n}")
     for n in (16, 100):
         yield case(kernels.nested, (WORK // 4 // n // 64 * 64,), n, name=f"nested {n} x 4")
-    yield case(kernels.newton, (1 << 16,))
+    for kernel in (kernels.newton, kernels.roots, kernels.march, kernels.adaptive):
+        yield case(kernel, (1 << 16,))
     yield case(kernels.stencil, (256, 512))
     permutation = np.random.default_rng(1).permutation(1 << 17)
     yield case(kernels.gather, (1 << 17,), jnp.asarray(permutation, jnp.int32))

@@ -97,6 +97,55 @@ def newton(x: wp.array[float], y: wp.array[float]):
 
 
 @wp.kernel
+def roots(x: wp.array[float], y: wp.array[float]):
+    """A while loop of few turns in one of equal ones: what it costs to begin and end is most of it."""
+    i = wp.tid()
+    s = x[i]
+    for _ in range(20):
+        v = 1.0
+        while wp.abs(v * v - s) > 1.0e-3 * s:
+            v = 0.5 * (v + s / v)
+        s += 0.1 * v
+    y[i] = s
+
+
+@wp.kernel
+def march(x: wp.array[float], y: wp.array[float]):
+    """Along a ray to a sphere, up to a break."""
+    i = wp.tid()
+    t = 0.0
+    for _ in range(100):
+        u = t - 3.0
+        v = 0.4 * x[i] + 0.1 * t
+        d = wp.sqrt(u * u + v * v) - 1.2
+        if d < 1.0e-4:
+            break
+        t += d
+    y[i] = t
+
+
+@wp.kernel
+def adaptive(x: wp.array[float], y: wp.array[float]):
+    """Steps of Heun's method as long as their error allows; those that are too long are made again."""
+    i = wp.tid()
+    v = x[i]
+    t = 0.0
+    h = 0.1
+    while t < 1.0:
+        h = wp.min(h, 1.0001 - t)
+        first = 0.5 - v * v * v
+        w = v + h * first
+        second = 0.5 - w * w * w
+        if 0.5 * h * wp.abs(second - first) < 1.0e-3:
+            t += h
+            v += 0.5 * h * (first + second)
+            h *= 1.3
+        else:
+            h *= 0.6
+    y[i] = v
+
+
+@wp.kernel
 def stencil(x: wp.array2d[float], y: wp.array2d[float]):
     i, j = wp.tid()
     up, down = wp.max(i - 1, 0), wp.min(i + 1, x.shape[0] - 1)
