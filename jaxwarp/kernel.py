@@ -12,7 +12,7 @@ from typing import overload as _typing_overload
 from jaxwarp import config
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.annotations import is_generic, matches, pattern_text
-from jaxwarp.frontend.functions import Func, Overload
+from jaxwarp.frontend.functions import ByName, Func, Overload
 from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.rules import register
 from jaxwarp.frontend.signature import read_parameters, read_return
@@ -46,7 +46,7 @@ class Argument:
         return is_generic(self.annotation)
 
 
-class Kernel:
+class Kernel(ByName):
     """A kernel: what `@kernel` returns. Specialised to argument types when those are known.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -604,3 +605,80 @@ def test_a_callback_takes_them_as_memory():
     (out,) = wp.jax_callable(function, graph_mode=wp.GraphMode.NONE)(X)
     assert out.tolist() == [5, 2, 4, 6, 8, 10]
     np.testing.assert_array_equal(kept.numpy(), 3 * X)
+
+
+# Arrays whose elements an annotation leaves open, and functions of JAX
+
+
+@wp.kernel
+def add_any(a: wp.array(dtype=Any), b: wp.array(dtype=Any)):
+    i = wp.tid()
+    b[i] = a[i] + a[i]
+
+
+@wp.kernel
+def size_any(a: wp.array2d(dtype=Any), out: wp.array[int]):
+    _i, _j = wp.tid()
+    wp.atomic_add(out, 0, 1)
+
+
+@pytest.mark.parametrize("dtype", [wp.vec3, wp.mat22, float, wp.vec(length=3, dtype=wp.float64)], ids=str)
+def test_any_element_of_an_array(dtype):
+    a, b = wp.full(4, 1.5, dtype=dtype), wp.zeros(4, dtype=dtype)
+    for turn in (1, 2):  # the second is like the first
+        wp.launch(add_any, 4, [a, b])
+        assert (b.numpy() == 3.0).all(), turn
+    wp.launch(add_any, 2, [a[::2], b[::2]])
+
+
+def test_launches_of_any_element_are_told_apart():
+    """Arrays of one shape of numbers: elements are vectors, or scalars."""
+    vectors, scalars = wp.ones(3, dtype=wp.vec3), wp.ones((3, 3), dtype=float)
+    wp.launch(add_any, 3, [vectors, wp.zeros(3, dtype=wp.vec3)])
+    for given in (scalars, scalars.numpy()):
+        with pytest.raises(
+            KernelTypeError, match=r"'a': expected float32 of shape \(\?,\), got float32 of shape"
+        ) as caught:
+            wp.launch(add_any, 3, [given, wp.zeros(3, dtype=wp.vec3)])
+        assert "array(dtype=vec(length=Any, dtype=Any))" in caught.value.hint
+    with pytest.raises(KernelTypeError):
+        wp.launch(add_any, 3, [vectors, wp.zeros(3)])
+    out = wp.zeros(1, dtype=int)
+    wp.launch(size_any, (3, 3), [scalars, out])
+    wp.launch(size_any, (3, 3), [vectors.numpy(), out])
+    assert out.list() == [18]
+
+
+def test_any_element_in_a_program():
+    values = jnp.arange(9.0).reshape(3, 3)
+
+    @jax.jit
+    def program(x):
+        return wp.jax_callable(twice_of, num_outputs=1)(x)[0]
+
+    def twice_of(x: wp.array[wp.vec3], y: wp.array[wp.vec3]):
+        wp.launch(add_any, 3, [x, y])
+
+    np.testing.assert_array_equal(program(values), 2.0 * values)
+
+
+def test_functions_of_jax_take_the_contents():
+    array = wp.array([1.0, 2.0, 3.0], dtype=float)
+    square = jax.jit(lambda x: x**2)
+    first = square(array)
+    sine = jnp.sin(array)
+    kept = jax.device_put(array)
+    array.fill_(5.0)
+    assert isinstance(first, jax.Array)
+    assert first.tolist() == [1, 4, 9]
+    assert kept.tolist() == [1, 2, 3]
+    np.testing.assert_allclose(sine, np.sin([1.0, 2.0, 3.0]), rtol=1e-6)
+    assert square(array).tolist() == [25, 25, 25]  # what it holds now
+    assert jax.grad(lambda x: (x**2).sum())(array).tolist() == [10, 10, 10]
+    assert jax.vmap(lambda v: v.sum())(wp.ones(2, dtype=wp.vec3)).tolist() == [3, 3]
+    assert wp.jax_kernel(add_any)(array)[0].tolist() == [10, 10, 10]
+    with pytest.raises(KernelTypeError, match="cannot be used as a JAX array in a function that JAX traces"):
+        jax.jit(lambda x: x + jnp.sin(array))(1.0)
+    with pytest.raises(KernelTypeError, match="64-bit types are not enabled in JAX"):
+        square(wp.zeros(2, dtype=wp.float64))
+    assert jax.tree.leaves(wp.from_jax(first))[0] is first  # contents that never change are not copied

@@ -64,7 +64,7 @@ class Given:
     """What is known of a value that was passed: enough to decide everything but the value itself.
 
     `shape` and `dtype` are None for what is no array; `is_weak`: JAX lets the dtype adapt; `is_host`: a scalar or a
-    sequence of Python or NumPy, whose value is known here.
+    sequence of Python or NumPy, whose value is known here; `element`: the element type of an array that has one.
     """
 
     kind: str
@@ -72,6 +72,7 @@ class Given:
     dtype: Any = None
     is_weak: bool = False
     is_host: bool = False
+    element: Element | None = None
 
     def __str__(self) -> str:
         if self.dtype is None or self.kind in ("bool", "int", "float", "list", "tuple"):
@@ -132,6 +133,8 @@ def resolve_element(argument: Argument, given: Given) -> Element:
             return Mat(rows, columns, _resolve_scalar(argument, dtype, given))
         case _:
             scalar = _resolve_scalar(argument, element, given)
+            if argument.is_array and given.element is not None and element_shape(given.element) == components:
+                return given.element
             if argument.is_array or not components:
                 return scalar
             return Vec(components[0], scalar) if len(components) == 1 else Mat(components[0], components[1], scalar)
@@ -190,11 +193,14 @@ def make_converter(argument: Argument, element: Element, given: Given) -> Conver
     expected = f"{argument.where}: expected {scalar} of shape {shape_text(argument.ndim, components)}"
     if given.dtype is None or given.shape is None or (given.is_host and argument.is_array):
         raise KernelTypeError(f"{expected}, got {given}")
-    shape = given.shape
+    shape, ndim = given.shape, argument.ndim
     is_shaped = len(shape) == argument.ndim + len(components) and tuple(shape[argument.ndim :]) == components
     adapts = given.is_weak and not argument.is_array and _is_widening(given.dtype, scalar)
     if not is_shaped or (given.dtype != scalar.numpy and not adapts):
         hint = f"convert it: {argument.name}.astype('{scalar}')" if is_shaped and _is_number(given.dtype) else None
+        if not is_shaped and argument.is_array and argument.element is Any and len(shape) in (ndim + 1, ndim + 2):
+            hint = "an array of Any has the elements that arrays of jaxwarp have, else scalars; for last axes that are"
+            hint += " components write their type, such as array(dtype=vec3) or array(dtype=vec(length=Any, dtype=Any))"
         raise KernelTypeError(f"{expected}, got {given}", hint=hint)
     require_int32_extents(shape, argument.where)
     if given.kind == "ndarray":

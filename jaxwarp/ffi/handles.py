@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -73,7 +74,7 @@ class ArrayHandle:
 
     def describe(self) -> Given:
         """What a launch needs to know before it looks at the contents."""
-        return describe(self.value)
+        return dataclasses.replace(describe(self.value), element=self.type.dtype)
 
     @property
     def shape(self) -> tuple[Any, ...]:

@@ -174,7 +174,8 @@ class HostArray(LiveArray):
         """What decides a launch on it but for where it is; None where its elements do not lie side by side."""
         region = self._region
         is_plain = region.is_dense and not region.address % region.dtype.alignment
-        return (region.dtype, region.shape, self.is_writable) if is_plain else None
+        element = self.dtype if self.components else region.dtype  # which hash slower and faster
+        return (element, region.shape, self.is_writable) if is_plain else None
 
     def __repr__(self) -> str:
         return f"array(shape={self.shape}, dtype={self.type.dtype}, device={self.device})"
@@ -363,6 +364,14 @@ class HostArray(LiveArray):
         if is_jax and self.is_writable and copy is None:
             copy = True
         return make_capsule(self, stream, max_version, dl_device, copy, is_jax)
+
+
+# For JAX's functions it stands for its contents, as they are when they are called: a JAX array, which never changes.
+jax.tree_util.register_pytree_node(
+    HostArray,
+    lambda array: ((array.__jax_array__(),), None),
+    lambda _, values: values[0],  # pyright: ignore[reportArgumentType]
+)
 
 
 def require_float(element: Element, where: str) -> None:

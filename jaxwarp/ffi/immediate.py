@@ -55,7 +55,8 @@ class _Given:
     def describe(self) -> Given:
         """As `describe`, but 64-bit data are that: they do not go through JAX."""
         if self.region is not None:
-            return Given("buffer", self.region.shape, self.region.dtype)
+            element = self.array.dtype if isinstance(self.array, LiveArray) else None
+            return Given("buffer", self.region.shape, self.region.dtype, element=element)
         if isinstance(self.value, (np.ndarray, np.generic)):
             return Given(type(self.value).__name__, self.value.shape, self.value.dtype, is_host=self.value.ndim == 0)
         return describe(self.value)

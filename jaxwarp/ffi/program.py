@@ -243,7 +243,11 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         else:
             launch_now(scope, kernel, dim, given, block_dim)
         return
-    program = program_now()
+    _launch_traced(program_now(), kernel, dim, given, block_dim)
+
+
+def _launch_traced(program: Program, kernel: Any, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:
+    """Makes a launch an operation of a program."""
     arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
     _refuse_host_arrays(arguments, given)
     values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]

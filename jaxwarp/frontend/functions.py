@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.frontend.source import Missing, Source
+
+
+class ByName:
+    """What a decorator makes of a function: like a function it is pickled by its name, and is its own copy."""
+
+    def __reduce__(self) -> str:
+        key, module = getattr(self, "key", ""), self.__module__
+        found: Any = sys.modules.get(module)
+        for part in key.split("."):
+            found = getattr(found, part, None)
+        if found is not self:
+            raise pickle.PicklingError(
+                f"{self!r} cannot be pickled: that is done by name, and {module}.{key} is something else; define it at"
+                " the top of a module, under the name that it has"
+            )
+        return key
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +69,7 @@ class Overload:
 
 
 @dataclass(frozen=True, eq=False)
-class Func:
+class Func(ByName):
     """What `@func` returns: one name, one or more overloads, chosen by argument types.
 
     Called from Python it runs the Python function (of the last overload) on host values.
@@ -63,6 +87,9 @@ class Func:
     @property
     def __name__(self) -> str:
         return self.name
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__module__", self.module)  # where pickle looks for it
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.overloads[-1].source.function(*args, **kwargs)

@@ -1,0 +1,92 @@
+"""Kernels and functions are pickled by their names, as Python's functions are."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import jaxwarp as wp
+
+
+@wp.func
+def twice(x: float):
+    return 2.0 * x
+
+
+@wp.func
+def twice(x: int):  # noqa: F811 - an overload
+    return 2 * x
+
+
+@wp.kernel
+def doubles(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = twice(x[i])
+
+
+class Kernels:
+    @wp.kernel
+    def halves(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = 0.5 * x[i]
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_what_a_module_defines(protocol):
+    if protocol >= 4:  # before, only names without a dot
+        assert pickle.loads(pickle.dumps(Kernels.halves, protocol)) is Kernels.halves
+    for made in (doubles, twice):
+        assert pickle.loads(pickle.dumps(made, protocol)) is made
+        assert copy.copy(made) is copy.deepcopy([made])[0] is made
+
+
+def test_in_another_process(tmp_path):
+    (tmp_path / "scene.py").write_text("""
+import jaxwarp as wp
+@wp.kernel
+def doubles(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+""")
+    (tmp_path / "main.py").write_text("""
+import multiprocessing
+import jaxwarp as wp
+from scene import doubles
+def run(kernel):
+    y = wp.zeros(3)
+    wp.launch(kernel, 3, [wp.full(3, 4.0), y])
+    return y.list()
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(run, [doubles]))
+""")
+    found = subprocess.run(
+        [sys.executable, tmp_path / "main.py"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert found.stdout == "[[8.0, 8.0, 8.0]]\n", found.stderr
+
+
+def test_what_has_no_name_of_its_own():
+    @wp.kernel
+    def inside(x: wp.array[float]):
+        x[wp.tid()] = 1.0
+
+    @wp.func
+    def helper(x: float):
+        return x
+
+    hidden = pickle.loads(pickle.dumps(doubles))
+    globals()["doubles"] = None
+    try:
+        for made in (inside, helper, hidden):
+            with pytest.raises(
+                pickle.PicklingError, match=r"cannot be pickled: that is done by name, and .*test_pickling"
+            ):
+                pickle.dumps(made)
+            assert copy.deepcopy(made) is made
+    finally:
+        globals()["doubles"] = hidden
