@@ -120,6 +120,24 @@ def test_squares_take_one_product():
     assert names.count("fma") + names.count("add") <= 6, names
 
 
+def test_squares_move_twice():
+    """Of the adjoint itself: in JAX it is the tangent kernel that is transposed, which has no squares."""
+
+    @wp.kernel
+    def square(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = x[i] * x[i] + 3.0 * x[i]
+
+    made = adjoint(settle(square.ir()), [0])
+    x = np.linspace(-2, 2, 9, dtype=np.float32)
+    kinds = [s.kind for s in made.slots]
+    buffers = [x if s.kind == "primal" else np.full(9, float(s.index), np.float32) for s in made.slots]
+    interpret(prepare(made.kernel), (9,), buffers)
+    assert kinds.count("cotangent") == 2
+    found = next(b for b, s in zip(buffers, made.slots, strict=True) if (s.kind, s.index) == ("cotangent", 0))
+    np.testing.assert_array_equal(found, 2 * x + 3)
+
+
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)
 def test_quotients_of_all_magnitudes(dtype):
     """By both operands, beside exact ones; from the least normal number to the largest."""
