@@ -153,13 +153,14 @@ class LoopReversal:
         return Reversed(ops, number, state, incoming, outgoing, local)
 
     def products(self, slopes: Cotangents, cotangent: Value) -> Cotangents:
-        """Slopes times a cotangent; zero where a slope is that of a side that was not taken."""
+        """Slopes times a cotangent, each in its own type; zero where a slope is that of a side that was not taken."""
         found: Cotangents = {}
         for value, slope in slopes.items():
+            moved = self.o.cast(cotangent, slope.type)
             if slope in self.adjoint.guarded:
-                found[value] = self.o.guarded(slope, cotangent)
+                found[value] = self.o.guarded(slope, moved)
                 self.adjoint.guarded.add(found[value])
-            elif (product := self.adjoint.scaled(slope, cotangent)) is not None:
+            elif (product := self.adjoint.scaled(slope, moved)) is not None:
                 found[value] = product
         return found
 
