@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,6 +19,7 @@ from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, Transpo
 from jaxwarp.ffi.records import Point, record_launch
 from jaxwarp.ir.nodes import Kernel, Load, walk
 from jaxwarp.passes import settle
+from jaxwarp.passes.thread_values import extents_in_indices
 from jaxwarp.vjp.adjoint import adjoint
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.memory import require_no_visible_race
@@ -26,6 +27,7 @@ from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.tangent import tangent
 
 Bind = Callable[[Launch, Sequence[Any]], list[Any]]
+Extents = tuple[int | None, ...]
 
 _CACHE = 512
 
@@ -45,13 +47,34 @@ def _tangent(kernel: Kernel, fma: bool, wanted: tuple[int, ...], grid: tuple[int
 
 @functools.lru_cache(maxsize=_CACHE)
 @roomy
-def _adjoint(kernel: Kernel, fma: bool, wanted: tuple[int, ...], grid: tuple[int | None, ...], sweep: bool) -> Derived:
-    derived = adjoint(settle(kernel, fma=fma), wanted, grid, sweep, finals=sweep)
+def _adjoint(
+    kernel: Kernel, fma: bool, wanted: tuple[int, ...], grid: Extents, sweep: bool, extents: tuple[Extents, ...]
+) -> Derived:
+    derived = adjoint(settle(kernel, fma=fma), wanted, grid, sweep, finals=sweep, extents=extents)
     return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 
-def _known_grid(launch: Launch) -> tuple[int | None, ...]:
+def _known_grid(launch: Launch) -> Extents:
     return tuple(int(n) if is_static(n) else None for n in launch.grid)
+
+
+def _known_extents(launch: Launch, shapes: Mapping[int, Sequence[Any]]) -> tuple[Extents, ...]:
+    """Of each parameter, the extents that its kernel's indices are made of, as far as they are known.
+
+    Others have no part in what is proved: launches that differ in these alone share a derivative.
+    """
+    asked = _extents_in_indices(launch.kernel)
+
+    def known(i: int, axis: int) -> int | None:
+        extent = shapes[i][axis] if (i, axis) in asked and i in shapes else None
+        return int(extent) if extent is not None and is_static(extent) else None
+
+    return tuple(tuple(known(i, axis) for axis in range(p.rank)) for i, p in enumerate(launch.kernel.params))
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _extents_in_indices(kernel: Kernel) -> frozenset[tuple[int, int]]:
+    return extents_in_indices(kernel)
 
 
 def is_moving(tangent: Any) -> bool:
@@ -110,8 +133,11 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
             return _transpose_of_reverse(bind, launch, cotangents, operands)
         except NotKeptError:
             pass
-    derived = _adjoint(launch.kernel, launch.fma, wanted, _known_grid(launch), is_reverse(launch))
     given = {i: x for i, x in zip(launch.operand_params, operands, strict=True) if i not in linear}
+    known = _known_extents(
+        launch, shapes | {i: jnp.shape(x) for i, x in given.items()} | {i: x.aval.shape for i, x in linear.items()}
+    )
+    derived = _adjoint(launch.kernel, launch.fma, wanted, _known_grid(launch), is_reverse(launch), known)
     origin = TransposeOf(launch, derived.slots, tuple((i, tuple(linear[i].aval.shape)) for i in wanted))
     point = Point(launch, given, {i: x.aval for i, x in linear.items()})
     records: list[Any] = []

@@ -17,9 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from jaxwarp.ir.nodes import Block, Call, Const, For, If, Kernel, Op, Param, Size, Store, Value, walk
 from jaxwarp.passes import affine
 from jaxwarp.passes.affine import Form, Forms
+from jaxwarp.passes.thread_values import ThreadValues
 
 # Products of constant indices are enumerated; a store per element of a larger block is not code that people write.
 _MAX_CONSTANT_ELEMENTS = 1 << 16
@@ -44,8 +47,9 @@ class _Certain:
 def covers(kernel: Kernel, forms: Forms, param: Param, shape: Sequence[Any]) -> bool:
     """Do the certain stores of a launch that is not empty reach every element?"""
     written: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    values = ThreadValues(kernel, [it.symbol for it in forms.grid], forms.shapes)
     for certain in _Walker(kernel, forms).block(kernel.body, {}):
-        if certain.store.param is param and (split := _split(certain, forms, shape)):
+        if certain.store.param is param and (split := _split(certain, forms, values, shape)):
             written.setdefault(split[0], set()).add(split[1])
     return any(_all_offsets(strides, found, shape) for strides, found in written.items())
 
@@ -147,7 +151,9 @@ def limited(form: Form, limits: Limits) -> Form:
     return Form(form.constant, {limits.get(it, it): c for it, c in form.terms.items()})
 
 
-def _split(certain: _Certain, forms: Forms, shape: Sequence[Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def _split(
+    certain: _Certain, forms: Forms, values: ThreadValues, shape: Sequence[Any]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """A store by what it does on each axis: the strides of those that iterators sweep, and where it begins.
 
     (1, 0) is an axis swept in full, (2, 1) its odd elements, (0, 5) the element 5. None if some axis is none of these,
@@ -159,20 +165,39 @@ def _split(certain: _Certain, forms: Forms, shape: Sequence[Any]) -> tuple[tuple
     for value, extent in zip(certain.store.indices, shape, strict=True):
         form = forms[value]
         if form is None:
+            iterators, stride, offset = _sweep(value, certain.limits, forms, values, extent)
+        else:
+            form = limited(form, certain.limits)
+            iterators, stride, offset = set(form.terms), _stride(form, extent), form.range()[0]
+        if stride is None or not used.isdisjoint(iterators):
             return None
-        form = limited(form, certain.limits)
-        if not used.isdisjoint(form.terms):
-            return None
-        used.update(form.terms)
-        stride = _stride(form, extent)
-        if stride is None:
-            return None
+        used |= iterators
         strides.append(stride)
-        offsets.append(form.range()[0])
+        offsets.append(offset)
     # A grid axis of unknown extent that sweeps nothing may be empty, and then no thread runs.
     if any(it.extent is None and it not in used for it in forms.grid):
         return None
     return tuple(strides), tuple(offsets)
+
+
+def _sweep(
+    value: Value, limits: Limits, forms: Forms, values: ThreadValues, extent: Any
+) -> tuple[set[affine.Iterator], int | None, int]:
+    """An index that is no sum, by its values for all threads: does it take every value along one axis of the grid?
+
+    x - 1 if x > 0 else n - 1, (x + 1) % n
+    """
+    found = values.of(value)
+    if found is None or not isinstance(extent, int):
+        return set(), None, 0
+    axes = [axis for axis, count in enumerate(found.shape) if count > 1]
+    if len(axes) != 1:
+        return set(), None if axes else 0, int(found.flat[0])
+    it = forms.grid[axes[0]]
+    line = found.ravel()[: limits.get(it, it).extent].astype(np.int64)
+    seen = np.zeros(extent, bool)
+    seen[line[(line >= 0) & (line < extent)]] = True
+    return {limits.get(it, it)}, 1 if seen.all() else None, 0
 
 
 def _stride(form: Form, extent: Any) -> int | None:

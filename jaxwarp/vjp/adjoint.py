@@ -69,6 +69,7 @@ def adjoint(
     grid: Sequence[int | None] | None = None,
     sweep: bool = False,
     finals: bool = True,
+    extents: Sequence[Sequence[int | None]] | None = None,
 ) -> Derived:
     """The kernel that maps cotangents of what the kernel writes to cotangents of the parameters in `wanted`.
 
@@ -80,6 +81,7 @@ def adjoint(
         sweep: whether the kernel is a reverse sweep, or was made from one: its own arrays are checkpoints, and there
             are no records.
         finals: whether what the kernel leaves in its arrays can be had. Else loads that see it are recorded.
+        extents: of each parameter, those that the result may rely on, likewise.
 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
@@ -93,9 +95,10 @@ def adjoint(
     if kernel.locals and not sweep:
         kernel = simplify(arrays_as_values(kernel))
     require_pure_conditions(kernel)
-    require_partitioned(kernel, grid)
-    kernel = simplify(hoist_loads(promote_memory(kernel, grid), [kernel.params[i] for i in wanted]))
-    return Adjoint(kernel, wanted, grid, records=not sweep, finals=finals).build()
+    shapes = dict(zip(kernel.params, extents or (), strict=extents is not None))
+    require_partitioned(kernel, grid, shapes)
+    kernel = simplify(hoist_loads(promote_memory(kernel, grid, shapes), [kernel.params[i] for i in wanted]))
+    return Adjoint(kernel, wanted, Contents(kernel, grid, finals, shapes), records=not sweep).build()
 
 
 def cotangent_type(dtype: Scalar) -> Scalar:
@@ -110,9 +113,8 @@ class Adjoint:
         self,
         kernel: Kernel,
         wanted: Collection[int],
-        grid: Sequence[int | None] | None = None,
+        contents: Contents,
         records: bool = True,
-        finals: bool = True,
     ):
         self.kernel = kernel
         self.wanted = frozenset(wanted)
@@ -127,7 +129,7 @@ class Adjoint:
         self.builder = Builder()
         self.o = Calculus(self.builder)
         self.used = used_values(kernel)
-        self.contents = Contents(kernel, grid, finals)
+        self.contents = contents
         self.ownership = self.contents.ownership
         self.locals: list[Param] = list(kernel.locals)
         self.visits = Visits(kernel, self.ownership)

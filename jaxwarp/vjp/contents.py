@@ -12,6 +12,7 @@ from functools import cached_property
 
 from jaxwarp.ir.nodes import Atomic, For, Kernel, Load, Op, Param, Store, While, walk
 from jaxwarp.passes.simplify import simplify
+from jaxwarp.passes.thread_values import Shapes
 from jaxwarp.vjp.activity import used_values
 from jaxwarp.vjp.memory import Access, Addresses, Ownership
 from jaxwarp.vjp.order import Order
@@ -28,9 +29,11 @@ class Contents:
         lost: those that may see something in between; and those, if `finals` is False.
     """
 
-    def __init__(self, kernel: Kernel, grid: Grid | None = None, finals: bool = True):
+    def __init__(
+        self, kernel: Kernel, grid: Grid | None = None, finals: bool = True, shapes: Shapes | None = None
+    ):
         self.kernel = kernel
-        self.ownership = Ownership(kernel, grid)
+        self.ownership = Ownership(kernel, grid, shapes)
         self.addresses: Addresses = self.ownership.addresses
         self.final: set[Load] = set()
         self.lost: set[Load] = set()

@@ -11,8 +11,9 @@ from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.nodes import Atomic, Block, For, Kernel, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.passes import affine
 from jaxwarp.passes.affine import Forms
-from jaxwarp.passes.effects import analyze, tell_apart
+from jaxwarp.passes.effects import analyze, told_apart
 from jaxwarp.passes.ranges import Ranges
+from jaxwarp.passes.thread_values import Shapes
 from jaxwarp.vjp.lookups import found_in_data
 from jaxwarp.vjp.order import Order
 from jaxwarp.vjp.own_elements import StoredElements, ThreadIndices
@@ -113,10 +114,17 @@ def are_disjoint(a: Key, b: Key) -> bool:
 
 
 class Ownership:
-    """Which arrays are partitioned among the threads: no element is touched by two of them."""
+    """Which arrays are partitioned among the threads: no element is touched by two of them.
 
-    def __init__(self, kernel: Kernel, grid: Grid | None = None):
+    Args:
+        kernel: the kernel.
+        grid: launch extents, as far as they are known.
+        shapes: extents of arrays, likewise.
+    """
+
+    def __init__(self, kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None):
         self.addresses = Addresses(kernel, grid)
+        self.shapes = shapes
         self.locals = frozenset(kernel.locals)
         self.effects = analyze(kernel)
         self.accesses: dict[Param, list[Access]] = {}
@@ -170,7 +178,11 @@ class Ownership:
 
     @cached_property
     def _threads(self) -> ThreadIndices:
-        return ThreadIndices(self.addresses.kernel, self.addresses.grid)
+        return ThreadIndices(self.addresses.kernel, self.addresses.grid, self.shapes)
+
+    def never_meet(self, a: Access, b: Access) -> bool:
+        """Do the addresses provably differ, in every thread, since their indices differ for each thread's?"""
+        return _is_other(self.addresses.key(a)) and _is_other(self.addresses.key(b)) and self._threads.never_meet(a, b)
 
     def _stands_with(self, store: Store, op: Access) -> bool:
         """Whenever `op` runs, does the store run with the same address, in the same iteration of all loops around?"""
@@ -189,11 +201,16 @@ class Ownership:
         if not accesses:
             return False
         known = [axis for axis in axes if axis is not None]
-        if tell_apart(self.addresses.forms, known):
+        told = told_apart(self.addresses.forms, known)
+        if told.issuperset(it for it in self.addresses.forms.grid if it.extent is None or it.extent > 1):
             return True
         # Of sums of thread indices no more would be found.
-        is_other = any(position[0] != "form" for key in keys for position in key)
-        return is_other and self._threads.tell_apart(accesses)
+        return any(map(_is_other, keys)) and self._threads.tell_apart(accesses, [it.axis for it in told])
+
+
+def _is_other(key: Key) -> bool:
+    """Is some index no sum of thread indices?"""
+    return any(position[0] != "form" for position in key)
 
 
 def require_pure_conditions(kernel: Kernel) -> None:
@@ -224,9 +241,9 @@ def require_no_visible_race(kernel: Kernel, grid: Grid | None = None) -> None:
             raise _race(param, load)
 
 
-def require_partitioned(kernel: Kernel, grid: Grid | None = None) -> None:
+def require_partitioned(kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None) -> None:
     """Refuses arrays that are read and written where threads may see each other's writes."""
-    ownership = Ownership(kernel, grid)
+    ownership = Ownership(kernel, grid, shapes)
     for param, load in _shared_loads(ownership):
         unstored = ownership.unstored(param)
         raise _race(param, unstored or load, unstored is not None)

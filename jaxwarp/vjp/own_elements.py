@@ -13,69 +13,161 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from jaxwarp.ir.interpret import apply_builtin
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Kernel, Load, Op, Store, Tid, Value, walk
+from jaxwarp.ir.nodes import Atomic, Block, For, Kernel, Load, Op, Store, Value
+from jaxwarp.passes.thread_values import Shapes, ThreadValues
 from jaxwarp.vjp.order import Order, Sum
 
 Access = Load | Store | Atomic
-# Launches of more threads are not looked at, nor indices made by longer chains of operations.
-_MOST_THREADS = 1 << 16
-_MOST_STEPS = 64
+# Of indices that are compared with each other, and of accesses.
+_MOST_NUMBERS = 1 << 22
+_MOST_PAIRS = 256
+# Where these spread over more than so many times their count, they are sorted, if they are not too many for that.
+_SPREAD = 2
+_MOST_SORTED = 1 << 20
 # How many turns ago an element may have been stored.
 _MOST_LAG = 8
 
 
 class ThreadIndices:
-    """Integers of a kernel that depend on the thread's index alone, for each thread of a launch."""
+    """The indices of a kernel's accesses, thread by thread, as far as they depend on the thread's index alone."""
 
-    def __init__(self, kernel: Kernel, grid: Sequence[int | None]):
-        extents = [n for n in grid if n is not None]
-        self.known = len(extents) == len(grid) and 0 < math.prod(extents) <= _MOST_THREADS
-        self._definitions = {op.result: op for op in walk(kernel.body) if isinstance(op, Const | Tid | Call)}
-        self._found: dict[Value, np.ndarray | None] = {}
-        self._grid = [np.ravel(n) for n in np.indices(extents, np.int32)] if self.known else []
+    def __init__(self, kernel: Kernel, grid: Sequence[int | None], shapes: Shapes | None = None):
+        self.values = ThreadValues(kernel, grid, shapes)
 
-    def tell_apart(self, accesses: Sequence[Access]) -> bool:
-        """Does every element that these touch belong to one thread? Told by the indices that are known in all."""
-        if not self.known or not accesses:
+    def tell_apart(self, accesses: Sequence[Access], told: Collection[int] = ()) -> bool:
+        """Does every element that these touch belong to one thread?
+
+        Threads t and u meet at an element if all indices agree, and a part of the indices that depends on some axes of
+        the grid agrees or not whatever the other axes are. So the pairs that meet are all combinations of those that
+        meet in each part: they are pairs of a thread with itself if that is so in every part, or if there is a part
+        in which nobody meets.
+
+        Args:
+            accesses: all of an array.
+            told: axes of the grid on which threads that share an element are known to agree.
+        """
+        grid = self.values.grid
+        wanted = {axis for axis, extent in enumerate(grid) if extent != 1} - set(told)
+        if not accesses or not wanted or 0 in grid:
+            return bool(accesses) and not wanted
+        parts = _parts(self._columns(accesses), grid)
+        if parts is None or not wanted <= {axis for part in parts for axis in part.axes}:
             return False
-        found = [[self._of(index, _MOST_STEPS) for index in op.indices] for op in accesses]
-        axes = [axis for axis in range(len(found[0])) if all(of[axis] is not None for of in found)]
-        if not axes:
+        # Constant indices that differ keep accesses apart, whatever the others are.
+        kinds: dict[tuple[int, ...], list[int]] = {}
+        fixed, moving = [p for p in parts if not p.axes], [p for p in parts if p.axes]
+        for n in range(len(parts[0].codes)):
+            kinds.setdefault(tuple(int(part.codes[n][0]) for part in fixed), []).append(n)
+        return all(_share_nothing(moving, wanted, alike) for alike in kinds.values())
+
+    def never_meet(self, a: Access, b: Access) -> bool:
+        """Do the addresses provably differ, in every thread, whatever iterations of loops they are in?"""
+        grid = self.values.grid
+        if a.indices == b.indices or 0 in grid:
             return False
-        count = len(self._grid[0])
-        places = np.concatenate([np.stack([np.broadcast_to(of[axis], count) for axis in axes], 1) for of in found])
-        threads = np.tile(np.arange(count), len(found))
-        _, which = np.unique(places, axis=0, return_inverse=True)
-        which = which.reshape(-1)
-        owner = np.zeros(len(which), np.int64)
-        owner[which] = threads
-        return bool((owner[which] == threads).all())
+        parts = _parts(self._columns((a, b)), grid)
+        return parts is not None and any(not (part.codes[0] == part.codes[1]).any() for part in parts)
 
-    def _of(self, value: Value, steps: int) -> Any:
-        if value not in self._found:
-            self._found[value] = self._computed(self._definitions.get(value), steps) if steps else None
-        return self._found[value]
+    def _columns(self, accesses: Sequence[Access]) -> list[list[np.ndarray]]:
+        """The indices along the axes of the array where they are known in all accesses."""
+        distinct = dict.fromkeys(op.indices for op in accesses)
+        found = [[self.values.of(index) for index in indices] for indices in distinct]
+        by_axis = zip(*found, strict=True)
+        return [known for column in by_axis if len(known := [v for v in column if v is not None]) == len(column)]
 
-    def _computed(self, op: Op | None, steps: int) -> Any:
-        match op:
-            case Const():
-                return np.full(1, op.value, op.result.type.numpy)
-            case Tid():
-                return self._grid[op.axis]
-            case Call() if not any(v.type.is_float for v in (op.result, *op.args)):
-                args = [self._of(v, steps - 1) for v in op.args]
-                if any(a is None for a in args):
-                    return None
-                with np.errstate(all="ignore"):
-                    return apply_builtin(op, [np.array(a) for a in np.broadcast_arrays(*args)])
-            case _:
+
+@dataclass(frozen=True)
+class _Part:
+    """Axes of an array whose indices depend on some axes of the grid, which no other part depends on.
+
+    Attributes:
+        axes: of the grid.
+        codes: of each access, a number for each thread index along these axes: equal where the indices are.
+        count: the numbers are less than that.
+    """
+
+    axes: frozenset[int]
+    codes: list[np.ndarray]
+    count: int
+
+
+def _parts(columns: Sequence[Sequence[np.ndarray]], grid: Sequence[int | None]) -> list[_Part] | None:
+    """`columns` has the indices of all accesses, for each axis of an array. None: too many threads, or no such axis."""
+    groups: list[tuple[frozenset[int], list[Sequence[np.ndarray]]]] = []
+    for column in columns:
+        shape = np.broadcast_shapes(*(index.shape for index in column))
+        axes, members = frozenset(axis for axis, extent in enumerate(shape) if extent > 1), [column]
+        for group in [g for g in groups if g[0] & axes]:
+            groups.remove(group)
+            axes, members = axes | group[0], [*group[1], *members]
+        groups.append((axes, members))
+    parts: list[_Part] = []
+    for axes, members in groups:
+        shape = [int(extent or 0) if axis in axes else 1 for axis, extent in enumerate(grid)]
+        part = _part(axes, members, shape) if math.prod(shape) * len(members[0]) <= _MOST_NUMBERS else None
+        if part is None:
+            return None
+        parts.append(part)
+    return parts or None
+
+
+def _part(axes: frozenset[int], columns: Sequence[Sequence[np.ndarray]], shape: Sequence[int]) -> _Part | None:
+    codes, count = [np.zeros(math.prod(shape), np.int64) for _ in columns[0]], 1
+    most = _SPREAD * len(codes[0]) * len(codes)
+    for column in columns:
+        wide = [np.broadcast_to(index, shape).ravel().astype(np.int64) for index in column]
+        least = min(int(w.min()) for w in wide)
+        span = max(int(w.max()) for w in wide) - least + 1
+        if count * span > most:
+            if most > _SPREAD * _MOST_SORTED:
                 return None
+            (count, codes), (span, wide), least = _renumbered(codes), _renumbered(wide), 0
+        codes = [code * span + (w - least) for code, w in zip(codes, wide, strict=True)]
+        count *= span
+        if count > most:
+            count, codes = _renumbered(codes)
+    return _Part(axes, codes, count)
+
+
+def _renumbered(codes: Sequence[np.ndarray]) -> tuple[int, list[np.ndarray]]:
+    """Equal where they were, and as small as that allows."""
+    found, which = np.unique(np.concatenate(codes), return_inverse=True)
+    return len(found), np.split(which.reshape(-1).astype(np.int64), len(codes))
+
+
+def _share_nothing(parts: Sequence[_Part], wanted: Collection[int], accesses: Sequence[int]) -> bool:
+    """Do no two threads that differ on axes in `wanted` meet at elements of these accesses?"""
+    apart = [part for part in parts if not part.axes.isdisjoint(wanted)]
+    if len(parts) == 1:
+        return _is_own(parts[0], accesses)
+    if not all(_is_own(part, (n,)) for part in apart for n in accesses):
+        return False
+    pairs = list(itertools.combinations(accesses, 2))
+    return len(pairs) <= _MOST_PAIRS and all(
+        all(_is_own(part, pair) for part in apart) or any(_are_disjoint(part, *pair) for part in parts)
+        for pair in pairs
+    )
+
+
+def _is_own(part: _Part, accesses: Sequence[int]) -> bool:
+    """Does a number stand for one thread index only, in all of these accesses?"""
+    codes = [part.codes[n] for n in accesses]
+    owner = np.zeros(part.count, np.int32)
+    threads = np.arange(len(codes[0]), dtype=np.int32)
+    for code in codes:
+        owner[code] = threads
+    return all(bool((owner[code] == threads).all()) for code in codes)
+
+
+def _are_disjoint(part: _Part, a: int, b: int) -> bool:
+    seen = np.zeros(part.count, bool)
+    seen[part.codes[a]] = True
+    return not seen[part.codes[b]].any()
 
 
 class StoredElements:

@@ -21,6 +21,7 @@ from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.passes.rewrite import Rewriter, rebuild
 from jaxwarp.passes.simplify import simplify
+from jaxwarp.passes.thread_values import Shapes
 from jaxwarp.vjp.activity import used_values
 from jaxwarp.vjp.memory import Key, Ownership, are_disjoint
 from jaxwarp.vjp.order import Order
@@ -30,9 +31,11 @@ Held = dict[Element, Value]
 Places = dict[Element, tuple[Value, ...]]  # indices of an element, visible where it is written back
 
 
-def promote_memory(kernel: Kernel, grid: Sequence[int | None] | None = None) -> Kernel:
+def promote_memory(
+    kernel: Kernel, grid: Sequence[int | None] | None = None, shapes: Shapes | None = None
+) -> Kernel:
     """The same kernel, with fewer loads of what it has stored itself. Conditions of `while` have no effects."""
-    promotion = _Promotion(kernel, grid)
+    promotion = _Promotion(kernel, grid, shapes)
     if not promotion.candidates:
         return kernel
     body, _ = promotion.block(kernel.body, {}, set())
@@ -40,8 +43,8 @@ def promote_memory(kernel: Kernel, grid: Sequence[int | None] | None = None) -> 
 
 
 class _Promotion:
-    def __init__(self, kernel: Kernel, grid: Sequence[int | None] | None):
-        self.ownership = Ownership(kernel, grid)
+    def __init__(self, kernel: Kernel, grid: Sequence[int | None] | None, shapes: Shapes | None):
+        self.ownership = Ownership(kernel, grid, shapes)
         self.addresses = self.ownership.addresses
         self.used = used_values(kernel)
         self.order = Order(kernel, self.addresses.grid)

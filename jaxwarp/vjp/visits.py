@@ -67,7 +67,7 @@ class Visits:
     def _may_meet(self, a: _Visit, b: _Visit) -> bool:
         """Two operations of one thread, in any of their iterations."""
         loops = set(a.loops | b.loops)
-        if self.addresses.never_meet(a.key, b.key, loops):
+        if self.addresses.never_meet(a.key, b.key, loops) or self.ownership.never_meet(a.op, b.op):
             return False
         # An element that both address is addressed in one iteration, which takes one side.
         return not (a.key == b.key and a.excludes(b) and self.addresses.is_new_each_time(a.key, loops))
