@@ -2,9 +2,10 @@
 
     west = x - 1 if x > 0 else nx - 1        nx - 1, 0, 1, ..., nx - 2 along the grid axis of x
 
-A value is an array with an axis for each axis of the grid, of extent 1 where it does not depend on that thread index: in
-a launch of 4096 by 4096 a neighbour's column is 4096 numbers. They are computed as the kernel does, wrapping included.
-What depends on loops, on data, or on extents that are not known is not known. So are values for very many threads.
+A value is an array with an axis for each axis of the grid, of extent 1 where it does not depend on that thread index:
+in a launch of 4096 by 4096 a neighbour's column is 4096 numbers. They are computed as the kernel computes them, in
+arithmetic that wraps. What depends on loops, on data or on extents that are not known is not known; nor are values for
+very many threads.
 """
 
 from __future__ import annotations

@@ -29,9 +29,7 @@ class Contents:
         lost: those that may see something in between; and those, if `finals` is False.
     """
 
-    def __init__(
-        self, kernel: Kernel, grid: Grid | None = None, finals: bool = True, shapes: Shapes | None = None
-    ):
+    def __init__(self, kernel: Kernel, grid: Grid | None = None, finals: bool = True, shapes: Shapes | None = None):
         self.kernel = kernel
         self.ownership = Ownership(kernel, grid, shapes)
         self.addresses: Addresses = self.ownership.addresses

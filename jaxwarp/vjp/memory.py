@@ -196,16 +196,18 @@ class Ownership:
 
     def _is_partitioned(self, param: Param) -> bool:
         accesses = self.accesses.get(param, [])
-        keys = [self.addresses.key(op) for op in accesses]
-        axes = [self.addresses.threads([key[axis] for key in keys]) for axis in range(param.rank)]
         if not accesses:
             return False
+        keys = [self.addresses.key(op) for op in accesses]
+        axes = [self.addresses.threads([key[axis] for key in keys]) for axis in range(param.rank)]
         known = [axis for axis in axes if axis is not None]
         told = told_apart(self.addresses.forms, known)
         if told.issuperset(it for it in self.addresses.forms.grid if it.extent is None or it.extent > 1):
             return True
         # Of sums of thread indices no more would be found.
-        return any(map(_is_other, keys)) and self._threads.tell_apart(accesses, [it.axis for it in told])
+        return any(map(_is_other, keys)) and self._threads.tell_apart(
+            accesses, [it.axis for it in told if it.axis is not None]
+        )
 
 
 def _is_other(key: Key) -> bool:

@@ -118,18 +118,18 @@ def _parts(columns: Sequence[Sequence[np.ndarray]], grid: Sequence[int | None]) 
 
 def _part(axes: frozenset[int], columns: Sequence[Sequence[np.ndarray]], shape: Sequence[int]) -> _Part | None:
     codes, count = [np.zeros(math.prod(shape), np.int64) for _ in columns[0]], 1
-    most = _SPREAD * len(codes[0]) * len(codes)
+    numbers = len(codes[0]) * len(codes)
     for column in columns:
         wide = [np.broadcast_to(index, shape).ravel().astype(np.int64) for index in column]
         least = min(int(w.min()) for w in wide)
         span = max(int(w.max()) for w in wide) - least + 1
-        if count * span > most:
-            if most > _SPREAD * _MOST_SORTED:
+        if count * span > _SPREAD * numbers:
+            if numbers > _MOST_SORTED:
                 return None
             (count, codes), (span, wide), least = _renumbered(codes), _renumbered(wide), 0
         codes = [code * span + (w - least) for code, w in zip(codes, wide, strict=True)]
         count *= span
-        if count > most:
+        if count > _SPREAD * numbers:
             count, codes = _renumbered(codes)
     return _Part(axes, codes, count)
 

@@ -31,9 +31,7 @@ Held = dict[Element, Value]
 Places = dict[Element, tuple[Value, ...]]  # indices of an element, visible where it is written back
 
 
-def promote_memory(
-    kernel: Kernel, grid: Sequence[int | None] | None = None, shapes: Shapes | None = None
-) -> Kernel:
+def promote_memory(kernel: Kernel, grid: Sequence[int | None] | None = None, shapes: Shapes | None = None) -> Kernel:
     """The same kernel, with fewer loads of what it has stored itself. Conditions of `while` have no effects."""
     promotion = _Promotion(kernel, grid, shapes)
     if not promotion.candidates:
