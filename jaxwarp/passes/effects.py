@@ -122,10 +122,10 @@ def tell_apart(forms: Forms, axes: Sequence[tuple[Mapping[affine.Iterator, int],
 
     Each is a sum of grid iterators with coefficients, and of something else that varies by so much at most.
     """
-    return told_apart(forms, axes).issuperset(it for it in forms.grid if it.extent is None or it.extent > 1)
+    return told_apart(axes).issuperset(it for it in forms.grid if it.extent is None or it.extent > 1)
 
 
-def told_apart(forms: Forms, axes: Sequence[tuple[Mapping[affine.Iterator, int], int]]) -> set[affine.Iterator]:
+def told_apart(axes: Sequence[tuple[Mapping[affine.Iterator, int], int]]) -> set[affine.Iterator]:
     """The iterators on which threads agree that share an element of such indices."""
     solved: set[affine.Iterator] = set()
     pending = list(axes)

@@ -201,7 +201,7 @@ class Ownership:
         keys = [self.addresses.key(op) for op in accesses]
         axes = [self.addresses.threads([key[axis] for key in keys]) for axis in range(param.rank)]
         known = [axis for axis in axes if axis is not None]
-        told = told_apart(self.addresses.forms, known)
+        told = told_apart(known)
         if told.issuperset(it for it in self.addresses.forms.grid if it.extent is None or it.extent > 1):
             return True
         # Of sums of thread indices no more would be found.

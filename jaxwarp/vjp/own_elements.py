@@ -127,7 +127,7 @@ def _part(axes: frozenset[int], columns: Sequence[Sequence[np.ndarray]], shape: 
             if numbers > _MOST_SORTED:
                 return None
             (count, codes), (span, wide), least = _renumbered(codes), _renumbered(wide), 0
-        codes = [code * span + (w - least) for code, w in zip(codes, wide, strict=True)]
+        codes = [w - least if count == 1 else code * span + (w - least) for code, w in zip(codes, wide, strict=True)]
         count *= span
         if count > _SPREAD * numbers:
             count, codes = _renumbered(codes)
