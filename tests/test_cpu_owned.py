@@ -205,16 +205,12 @@ def _stays_atomic():
         m.atomic("add", target, [m.op("mul", m.op("div", i, m.i(20)), m.i(20)), j], m.i(1))
         m.atomic("add", target, [i, j], m.i(1))
 
-    def wrapped(m, target, i, j):
-        m.atomic("add", target, [m.op("mod", m.op("add", i, m.i(3)), m.size(target, 0)), j], m.i(1))
-        m.atomic("add", target, [i, j], m.i(1))
-
     def wraps_in_32_bits(m, target, i, j):
         far = m.op("add", m.op("add", i, m.i(2**31 - 1)), m.i(1))  # i - 2**31
         m.atomic("add", target, [m.op("min", m.op("max", far, m.i(0)), m.i(39)), j], m.i(1))
         m.atomic("add", target, [i, j], m.i(1))
 
-    return [mirrored, transposed, stored, row_zero, wrapped, wraps_in_32_bits]
+    return [mirrored, transposed, stored, row_zero, wraps_in_32_bits]
 
 
 @pytest.mark.parametrize("body", _stays_atomic(), ids=lambda f: f.__name__)

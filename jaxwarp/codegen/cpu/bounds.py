@@ -3,6 +3,14 @@
 A stencil's indices follow the thread index: `i + 1`, `min(i + 1, n - 1)`, `2 * i + k` in a loop over k. With bounds
 that do not fall, all threads from t on keep to elements from `lower(t)` on, and all up to t to those up to `upper(t)`.
 Bounds of clamped indices are clamped, too, so that they are tight at the edges of an array.
+
+Where an index wraps, some threads leave the others: of `n - 1 if t == 0 else t - 1` those go to the element n - 1,
+whichever they are. Such an index is between its bounds, or between two numbers that are the same for the whole launch:
+
+    n - 1 if t == 0 else t - 1          t - 1, or n - 1
+    (t + s) % n                         t + d, or 0 ... d - 1 for d = s % n >= 0, n + d ... n - 1 for d = s % n - n < 0
+
+(d is chosen in each launch, so that few threads leave: the smaller one of the two.)
 """
 
 from __future__ import annotations
@@ -21,31 +29,71 @@ LIMIT = 1 << 29
 _MOST_TERMS = 8
 
 
+class Turn(NamedTuple):
+    """The remainder of t + shift by `modulus` (a value and a constant each): how far it moves t, and who leaves."""
+
+    shift: Value | None
+    shift_constant: int
+    modulus: Value | None
+    modulus_constant: int
+
+
+class PartOf(NamedTuple):
+    """A number of a turn, the same for all threads: "by" (d above), "first" or "last" of where those go that leave."""
+
+    turn: Turn
+    name: str
+
+
 class Term(NamedTuple):
     """scale * t + value + constant. `value` is the same for all threads of the launch, or None; scale >= 0."""
 
     scale: int
-    value: Value | None
+    value: Value | PartOf | None
     constant: int
 
 
 Terms = tuple[Term, ...]
+# From a number to a number, neither of which moves with the thread.
+Strays = tuple[tuple[Term, Term], ...]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """min(lower) <= index <= max(upper), if nothing wraps.
+    """min(lower) <= index <= max(upper), or the index is one of the strays, if nothing wraps in 32 bits.
 
     Attributes:
         lower, upper: the bounds.
         scale: nothing wraps if the thread index times this is at most LIMIT,
         values: and so are these, either way.
+        strays: where else some threads may be.
     """
 
     lower: Terms
     upper: Terms
     scale: int = 0
     values: frozenset[Value] = frozenset()
+    strays: Strays = ()
+
+    @property
+    def as_stray(self) -> tuple[Term, Term] | None:
+        """The bounds, if they are two that do not move with the thread."""
+        ends = (*self.lower, *self.upper)
+        is_fixed = len(ends) == 2 and not any(t.scale for t in ends) and not self.strays
+        return (ends[0], ends[1]) if is_fixed else None
+
+    @property
+    def together(self) -> Bounds:
+        """Without strays: they are between the bounds."""
+        if not self.strays:
+            return self
+        lower, upper = ((*ts, *(s[k] for s in self.strays)) for k, ts in enumerate((self.lower, self.upper)))
+        return Bounds(lower, upper, self.scale, self.values)
+
+    @property
+    def turns(self) -> frozenset[Turn]:
+        ends = (*self.lower, *self.upper, *(t for stray in self.strays for t in stray))
+        return frozenset(t.value.turn for t in ends if isinstance(t.value, PartOf))
 
     @property
     def is_near(self) -> bool:
@@ -55,12 +103,12 @@ class Bounds:
     @property
     def is_thread(self) -> bool:
         """Is it the thread index itself?"""
-        return self.lower == self.upper == (Term(1, None, 0),)
+        return self.lower == self.upper == (Term(1, None, 0),) and not self.strays
 
     @property
     def is_known(self) -> bool:
         """Are the bounds numbers that are known here?"""
-        return all(t.scale == 0 and t.value is None for t in (*self.lower, *self.upper))
+        return not self.strays and all(t.scale == 0 and t.value is None for t in (*self.lower, *self.upper))
 
     @property
     def number(self) -> int | None:
@@ -82,7 +130,9 @@ class IndexBounds:
         key = value, axis
         if key not in self._known:
             found = self._find(value, axis) if value.type is int32 else None
-            if found is not None and any(abs(t.constant) > LIMIT for t in (*found.lower, *found.upper)):
+            if found is not None and any(
+                abs(t.constant) > LIMIT for t in (*found.together.lower, *found.together.upper)
+            ):
                 found = None
             self._known[key] = found
         return self._known[key]
@@ -112,7 +162,13 @@ class IndexBounds:
         x, y = (self.of(a, axis) for a in op.args)
         if x is None or y is None:
             return None
-        match op.builtin.name:
+        name = op.builtin.name
+        if name in ("add", "sub") and (found := _moved(x, y, name) or (_moved(y, x, name) if name == "add" else None)):
+            return found
+        if name == "mod":
+            return _turned(x, y)
+        x, y = x.together, y.together
+        match name:
             case "add":
                 return _bounds(_sums(x.lower, y.lower), _sums(x.upper, y.upper), x, y)
             case "sub" if y.is_known:
@@ -128,22 +184,80 @@ class IndexBounds:
 
     def _either(self, values: Iterable[Value], axis: int) -> Bounds | None:
         x, y = (self.of(v, axis) for v in values)
-        return None if x is None or y is None else _bounds((*x.lower, *y.lower), (*x.upper, *y.upper), x, y)
+        if x is None or y is None:
+            return None
+        if x.is_near or y.is_near:
+            # What does not move with the thread is where some threads go instead.
+            (x, more), (y, others) = _apart(x, y), _apart(y, x)
+            strays = tuple(dict.fromkeys((*x.strays, *y.strays, *more, *others)))
+            lower, upper = (
+                tuple(t for b, alone in ((x, more), (y, others)) if not alone for t in terms(b))
+                for terms in (_lower, _upper)
+            )
+            return _bounds(lower, upper, x, y, strays)
+        x, y = x.together, y.together
+        return _bounds((*x.lower, *y.lower), (*x.upper, *y.upper), x, y)
 
 
-def _bounds(lower: Iterable[Term] | None, upper: Iterable[Term] | None, x: Bounds, y: Bounds) -> Bounds | None:
+def _lower(x: Bounds) -> Terms:
+    return x.lower
+
+
+def _upper(x: Bounds) -> Terms:
+    return x.upper
+
+
+def _apart(x: Bounds, other: Bounds) -> tuple[Bounds, Strays]:
+    """The bounds, or what they are where only the other ones follow the thread."""
+    stray = x.as_stray
+    return (x, (stray,)) if stray is not None and other.is_near else (x, ())
+
+
+def _moved(x: Bounds, y: Bounds, name: str) -> Bounds | None:
+    """x + y or x - y where x has strays and y does not move with the thread."""
+    by = y.as_stray
+    if not x.strays or by is None or (name == "sub" and not y.is_known):
+        return None
+    low, high = by if name == "add" else (Term(0, None, -by[1].constant), Term(0, None, -by[0].constant))
+    strays: list[tuple[Term, Term]] = []
+    for first, last in x.strays:
+        ends = _sums((first,), (low,)), _sums((last,), (high,))
+        if ends[0] is None or ends[1] is None:
+            return None
+        strays.append((ends[0][0], ends[1][0]))
+    return _bounds(_sums(x.lower, (low,)), _sums(x.upper, (high,)), x, y, tuple(strays))
+
+
+def _turned(x: Bounds, y: Bounds) -> Bounds | None:
+    """(t + shift) % modulus."""
+    modulus = y.as_stray
+    if x.strays or modulus is None or y.lower != y.upper or x.lower != x.upper or len(x.lower) != 1:
+        return None
+    ((scale, shift, constant),) = x.lower
+    value = modulus[0].value
+    if scale != 1 or isinstance(shift, PartOf) or isinstance(value, PartOf):
+        return None
+    turn = Turn(shift, constant, value, modulus[0].constant)
+    by, first, last = (PartOf(turn, name) for name in ("by", "first", "last"))
+    term = (Term(1, by, 0),)
+    return _bounds(term, term, x, y, ((Term(0, first, 0), Term(0, last, 0)),))
+
+
+def _bounds(
+    lower: Iterable[Term] | None, upper: Iterable[Term] | None, x: Bounds, y: Bounds, strays: Strays = ()
+) -> Bounds | None:
     if lower is None or upper is None:
         return None
     least, greatest = extreme(lower, min), extreme(upper, max)
-    if max(len(least), len(greatest)) > _MOST_TERMS:
+    if max(len(least), len(greatest), len(strays)) > _MOST_TERMS:
         return None
     return Bounds(least, greatest, max(t.scale for t in (*least, *greatest, Term(max(x.scale, y.scale), None, 0))),
-                  x.values | y.values)  # fmt: skip
+                  x.values | y.values, strays)  # fmt: skip
 
 
 def extreme(terms: Iterable[Term], which: Callable[[int, int], int]) -> Terms:
     """Of terms that differ by known numbers only, the least or the greatest."""
-    best: dict[tuple[int, Value | None], int] = {}
+    best: dict[tuple[int, Value | PartOf | None], int] = {}
     for scale, value, constant in terms:
         best[scale, value] = which(best.get((scale, value), constant), constant)
     return tuple(Term(scale, value, constant) for (scale, value), constant in best.items())

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cpu.bounds import LIMIT, IndexBounds, Terms, extreme
+from jaxwarp.codegen.cpu.bounds import LIMIT, IndexBounds, PartOf, Strays, Term, Terms, Turn, extreme
 from jaxwarp.codegen.cpu.copies import arrays_to_copy
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.lanes import Lanes
@@ -31,6 +31,8 @@ from jaxwarp.types import bool_
 
 # Beyond any index.
 _FAR = 1 << 40
+# Two selections each, for each rectangle.
+_MOST_STRAYS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class Key:
         axis: the grid axis that it follows.
         position: which index of the array it is.
         lower, upper: bounds of it in all updates.
-        scale, values: as in `Bounds`.
+        scale, values, strays, turns: as in `Bounds`.
     """
 
     axis: int
@@ -50,6 +52,8 @@ class Key:
     upper: Terms
     scale: int
     values: frozenset[Value]
+    strays: Strays
+    turns: frozenset[Turn]
 
 
 @dataclass(frozen=True)
@@ -101,13 +105,22 @@ def _key(ops: Sequence[Atomic], axis: int, bounds: IndexBounds) -> Key | None:
     for position in range(ops[0].param.rank):
         found = [b for op in ops if (b := bounds.of(op.indices[position], axis)) is not None]
         if len(found) == len(ops) and any(b.scale for b in found):
+            # An index that is the same for the whole launch is where all threads stray to, if others follow theirs.
+            near = [b for b in found if b.as_stray is None]
+            fixed = [stray for b in found if near and (stray := b.as_stray) is not None]
+            near = near or found
+            strays = tuple(dict.fromkeys((*fixed, *(stray for b in near for stray in b.strays))))
+            if len(strays) > _MOST_STRAYS:
+                continue
             return Key(
                 axis,
                 position,
-                extreme((t for b in found for t in b.lower), min),
-                extreme((t for b in found for t in b.upper), max),
+                extreme((t for b in near for t in b.lower), min),
+                extreme((t for b in near for t in b.upper), max),
                 max(b.scale for b in found),
-                frozenset().union(*(b.values for b in found)),
+                frozenset[Value]().union(*(b.values for b in found)),
+                strays,
+                frozenset[Turn]().union(*(b.turns for b in found)),
             )
     return None
 
@@ -139,6 +152,9 @@ class Rectangle:
         self.limits: dict[Key, Limits] = {}
         # Limits that hold in one part of the rows each: the parts of the rows before and after the rectangle.
         self.in_parts: dict[Key, tuple[Limits, str, str]] = {}
+        # Where threads of the same part may stray to.
+        self.strays: dict[Key, Limits] = {}
+        self.parts_of_turns: dict[PartOf, str] = {}
         self.whole_rows = self.whole_columns = ""
         self.loose: frozenset[Atomic] = frozenset()
         self.summed: frozenset[Atomic] = frozenset()
@@ -227,7 +243,35 @@ class Rectangle:
         high = self.select(holds, self.bound(key.lower, after, "smin"), -_FAR)
         is_first = self.inst(f"icmp eq i64 %{which}_begin, 0")
         is_last = self.inst(f"icmp eq i64 %{which}_end, {extent}")
-        return Limits(self.select(is_first, -_FAR, low), self.select(is_last, _FAR, high))
+        limits = Limits(self.select(is_first, -_FAR, low), self.select(is_last, _FAR, high))
+        if key.strays:
+            middle = self.inst(f"ashr i64 {self.inst(f'add i64 {self.select(is_first, 0, before)}, {after}')}, 1")
+            strays = self.beyond_strays(key, middle)
+            if key.axis in (0, self.lane_axis):
+                return self.within(limits, strays, self.negate(self.both(is_first, is_last)))
+            self.strays[key] = strays
+        return limits
+
+    def beyond_strays(self, key: Key, middle: str) -> Limits:
+        """Anybody may stray there. So that something lies between: on one side of the middle of the rectangle."""
+        if key.axis not in (0, self.lane_axis):
+            middle = self.inst(f"lshr i64 {self.product(key.axis, key.axis + 1)}, 1")
+        middle = self.inst(f"mul i64 {middle}, {max(key.scale, 1)}")
+        low, high = str(-_FAR), str(_FAR)
+        for first, last in key.strays:
+            least, most = self.bound((first,), "0", "smin"), self.bound((last,), "0", "smax")
+            is_below = self.inst(f"icmp slt i64 {most}, {middle}")
+            low = self.extreme("smax", low, self.select(is_below, most, -_FAR))
+            high = self.extreme("smin", high, self.select(is_below, _FAR, least))
+        return Limits(low, high)
+
+    def within(self, limits: Limits, others: Limits, condition: str) -> Limits:
+        """Both limits where the condition holds, else the first ones."""
+        low = self.extreme("smax", limits.low, self.select(condition, others.low, -_FAR))
+        return Limits(low, self.extreme("smin", limits.high, self.select(condition, others.high, _FAR)))
+
+    def negate(self, condition: str) -> str:
+        return self.inst(f"xor i1 {condition}, true")
 
     def bound(self, terms: Terms, thread: str, which: str) -> str:
         """The least or the greatest term at a thread index."""
@@ -240,8 +284,30 @@ class Rectangle:
             result = self.extreme(which, result, term) if result else term
         return result
 
-    def wide(self, value: Value) -> str:
+    def wide(self, value: Value | PartOf) -> str:
+        if isinstance(value, PartOf):
+            return self.part_of(value)
         return self.inst(f"sext i32 {self.lanes.scalar(value)} to i64")
+
+    def part_of(self, wanted: PartOf) -> str:
+        if wanted not in self.parts_of_turns:
+            shift, modulus = self.ends_of(wanted.turn)
+            positive = self.extreme("smax", modulus, "1")
+            rest = self.inst(f"srem i64 {shift}, {positive}")
+            is_up = self.inst(f"icmp sle i64 {self.inst(f'shl i64 {rest}, 1')}, {positive}")
+            down = self.inst(f"sub i64 {rest}, {positive}")
+            ends = {
+                "by": self.select(is_up, rest, down),
+                "first": self.select(is_up, 0, rest),
+                "last": self.inst(f"sub i64 {self.select(is_up, rest, positive)}, 1"),
+            }
+            self.parts_of_turns.update((PartOf(wanted.turn, name), number) for name, number in ends.items())
+        return self.parts_of_turns[wanted]
+
+    def ends_of(self, turn: Turn) -> tuple[str, str]:
+        """How far it moves, and its modulus."""
+        shift = self.bound((Term(0, turn.shift, turn.shift_constant),), "0", "smax")
+        return shift, self.bound((Term(0, turn.modulus, turn.modulus_constant),), "0", "smax")
 
     def nothing_wraps(self, key: Key) -> str:
         extent = self.product(key.axis, key.axis + 1)
@@ -249,6 +315,11 @@ class Rectangle:
         for value in sorted(key.values, key=self.bounds.constants.number):
             distance = self.inst(f"add i64 {self.wide(value)}, {LIMIT}")
             holds = self.both(holds, self.inst(f"icmp ule i64 {distance}, {2 * LIMIT}"))
+        for turn in sorted(key.turns, key=repr):
+            # Each thread goes around once at most, from where it is or further up.
+            shift, modulus = self.ends_of(turn)
+            holds = self.both(holds, self.inst(f"icmp sge i64 {shift}, 0"))
+            holds = self.both(holds, self.inst(f"icmp sle i64 {extent}, {modulus}"))
         return holds
 
     def row(self, row: str) -> None:
@@ -258,6 +329,9 @@ class Rectangle:
             is_before, is_after = (self.inst(f"icmp eq i64 {part}, {x}") for x in parts)
             low, high = self.select(is_before, limits.low, -_FAR), self.select(is_after, limits.high, _FAR)
             self.limits[key] = Limits(low, high)
+            if key in self.strays:
+                shared = self.inst(f"or i1 {is_before}, {is_after}")
+                self.limits[key] = self.within(self.limits[key], self.strays[key], shared)
 
     def owns(self, lanes: Lanes, op: Atomic) -> str:
         """Whether no other rectangle touches the elements of all lanes that are on: an i1."""
