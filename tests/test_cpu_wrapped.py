@@ -121,17 +121,21 @@ class Random:
 
 def test_what_a_rectangle_owns_no_other_touches(marked):
     own_elements = 0
-    for seed in range(100):
+    for seed in range(50):
         case = Random(seed)
-        for tiles in case.cuts():
-            found = own_and_touched(case.kernel, case.grid, case.buffers, 3, tiles)
-            require_apart(found)
-            own_elements += sum(int(own.sum()) for own, _ in found)
-    assert own_elements > 20_000
+        cuts = list(case.cuts())
+        found = iter(
+            own_and_touched(case.kernel, case.grid, case.buffers, 3, [tile for tiles in cuts for tile in tiles])
+        )
+        for tiles in cuts:
+            of_cut = list(itertools.islice(found, len(tiles)))
+            require_apart(of_cut)
+            own_elements += sum(int(own.sum()) for own, _ in of_cut)
+    assert own_elements > 10_000
 
 
 def test_sums():
-    for seed in range(100, 130):
+    for seed in range(100, 120):
         case = Random(seed)
         check(case.kernel, case.grid, case.buffers, (8,), next(iter(case.cuts())))
 
@@ -180,8 +184,8 @@ def test_items_of_a_batch(marked, grid):
     n = m.size(target, 1)
     for row in (i, m.op("mod", m.op("add", i, m.i(1)), n), m.op("mod", m.op("add", i, m.op("sub", n, m.i(1))), n)):
         m.atomic("add", target, [b, row, j], m.i(1))
-    for cuts in ((12, 24), (5, 18, 30), (1, 35), (13, 14), (3, 6, 9)):
-        cuts = [c for c in cuts if c < 12 * grid[0]]
+    for ends in ((12, 24), (5, 18, 30), (1, 35), (13, 14), (3, 6, 9)):
+        cuts = [c for c in ends if c < 12 * grid[0]]
         found = own_and_touched(m.kernel(3), grid, [np.zeros(grid, np.int32)], 0, rows_cut(12 * grid[0], 20, *cuts))
         require_apart(found)
         if cuts == [12, 24]:
@@ -190,20 +194,22 @@ def test_items_of_a_batch(marked, grid):
             assert all(own.any() for own, _ in found)
 
 
-@pytest.mark.parametrize("extent", [40, 39, 41, 80, 0, -40, 2**30, 2**31 - 1])
-@pytest.mark.parametrize("shift", [1, 0, 39, 20, -1, 2**30, -(2**31)])
+@pytest.mark.parametrize("extent", [40, 39, 41, 80, 0, -40])
+@pytest.mark.parametrize("shift", [1, 0, 39, 20, -1, -41, -60, 2**30, -(2**31)])
 def test_numbers_that_may_be_anything(marked, extent, shift):
-    """A remainder by what is no extent: too small, so that threads go around twice, or so large that sums wrap."""
+    """A remainder by what is no extent: too small, so that threads go around twice, or of what is below zero."""
     m = Make()
     shift_, extent_, target = m.array(dtype=int32), m.array(dtype=int32), m.array(None, None, dtype=int32)
     i, j = m.tid(0), m.tid(1)
     row = m.op("mod", m.op("add", i, m.load(shift_, [])), m.load(extent_, []))
-    row = m.op("min", m.op("max", row, m.i(0)), m.i(79))
-    plain = m.op("mod", m.op("add", i, m.op("bit_and", m.load(shift_, []), m.i(63))), m.i(40))
-    for at in (row, plain, i):
-        m.atomic("add", target, [at, j], m.i(1))
-    buffers = [np.array(shift, np.int32), np.array(extent, np.int32), np.zeros((80, 24), np.int32)]
-    require_apart(own_and_touched(m.kernel(2), (40, 24), buffers, 2, rows_cut(40, 24, 10, 30)))
+    for at in (row, i):
+        m.atomic("add", target, [m.op("add", at, m.i(80)), j], m.i(1))
+    buffers = [np.array(shift, np.int32), np.array(extent, np.int32), np.zeros((160, 24), np.int32)]
+    for cuts in ((10, 30), (20,), (38, 39)):
+        found = own_and_touched(m.kernel(2), (40, 24), buffers, 2, rows_cut(40, 24, *cuts))
+        require_apart(found)
+        if cuts == (10, 30) and (shift, extent) in ((0, 40), (1, 40), (39, 40), (0, 80), (1, 41)):
+            assert any(own.any() for own, _ in found)
 
 
 @pytest.mark.parametrize("grid", [(1 << 14,), (64, 256)], ids=str)
@@ -214,7 +220,9 @@ def test_rectangles_at_the_same_time(grid):
     once = [np.zeros(grid, np.int32)]
     interpret(kernel, grid, once)
     rows, columns = math.prod(grid[:-1]), grid[-1]
-    tiles = columns_cut(1, columns, *range(128, columns, 128)) if rows == 1 else rows_cut(rows, columns, *range(3, 64, 3))
+    tiles = (
+        columns_cut(1, columns, *range(128, columns, 128)) if rows == 1 else rows_cut(rows, columns, *range(3, 64, 3))
+    )
     code, got = compile_cpu(kernel), [np.zeros(grid, np.int32)]
     for _ in range(50):
         in_threads(code, kernel, grid, got, tiles)

@@ -245,18 +245,18 @@ class Rectangle:
         is_last = self.inst(f"icmp eq i64 %{which}_end, {extent}")
         limits = Limits(self.select(is_first, -_FAR, low), self.select(is_last, _FAR, high))
         if key.strays:
-            middle = self.inst(f"ashr i64 {self.inst(f'add i64 {self.select(is_first, 0, before)}, {after}')}, 1")
-            strays = self.beyond_strays(key, middle)
+            strays = self.beyond_strays(key, self.select(is_first, 0, before), after)
             if key.axis in (0, self.lane_axis):
                 return self.within(limits, strays, self.negate(self.both(is_first, is_last)))
             self.strays[key] = strays
         return limits
 
-    def beyond_strays(self, key: Key, middle: str) -> Limits:
-        """Anybody may stray there. So that something lies between: on one side of the middle of the rectangle."""
+    def beyond_strays(self, key: Key, begin: str, end: str) -> Limits:
+        """Anybody may stray there. What is left is on one side: that with the middle of what the threads go to."""
         if key.axis not in (0, self.lane_axis):
-            middle = self.inst(f"lshr i64 {self.product(key.axis, key.axis + 1)}, 1")
-        middle = self.inst(f"mul i64 {middle}, {max(key.scale, 1)}")
+            begin, end = "0", self.product(key.axis, key.axis + 1)
+        ends = self.bound(key.lower, begin, "smin"), self.bound(key.upper, end, "smax")
+        middle = self.inst(f"ashr i64 {self.inst('add i64 {}, {}'.format(*ends))}, 1")
         low, high = str(-_FAR), str(_FAR)
         for first, last in key.strays:
             least, most = self.bound((first,), "0", "smin"), self.bound((last,), "0", "smax")
