@@ -6,7 +6,8 @@ Whether that is so is known at run time:
 
 * a rectangle that is the whole launch is alone, whatever the indices;
 * where all updates of an array have an index that follows a thread index within bounds that never fall (bounds.py), the
-  threads before the rectangle reach up to an element, those after it reach down to one, and what lies between is its.
+  threads before the rectangle reach up to an element, those after it reach down to one, and what lies between is its,
+  but for what threads may stray to (where indices wrap), and what lies beyond that.
 
 Two pairs of limits, for the rows and for the columns, are computed once a rectangle; each update compares its index
 with them. Leading axes by whose thread index all updates are told apart (those of a batch) divide the rows into parts
