@@ -27,6 +27,8 @@ from jaxwarp.types import Scalar, int32
 LIMIT = 1 << 29
 # Of one bound.
 _MOST_TERMS = 8
+# By how much a turn moves threads. Rectangles are larger where it matters.
+_MOST_SHIFT = 64
 
 
 class Turn(NamedTuple):
@@ -166,7 +168,7 @@ class IndexBounds:
         if name in ("add", "sub") and (found := _moved(x, y, name) or (_moved(y, x, name) if name == "add" else None)):
             return found
         if name == "mod":
-            return _turned(x, y)
+            return _turned(x, y) if self._is_short(x, y) else None
         x, y = x.together, y.together
         match name:
             case "add":
@@ -181,6 +183,23 @@ class IndexBounds:
                 return _bounds(x.lower if x.is_near or not y.is_near else y.lower, (*x.upper, *y.upper), x, y)
             case _:
                 return None
+
+    def _is_short(self, x: Bounds, y: Bounds) -> bool:
+        """Is the shift of a turn a small number, or the modulus and a small number?
+
+        By one that may be any, nobody may have elements for himself: then it is better known that threads share them.
+        """
+        (_, shift, constant), (_, modulus, length) = x.lower[0], y.lower[0]
+        if isinstance(shift, Value):
+            base, more = self.constants.split(shift)
+            shift, constant = base, constant + more
+        if isinstance(modulus, Value):
+            base, more = self.constants.split(modulus)
+            modulus, length = base, length + more
+        whole = 0 if shift is None else length
+        if modulus is None and shift is None and 0 <= constant < length <= 2 * constant:
+            whole = length
+        return shift in (None, modulus) and abs(constant - whole) <= _MOST_SHIFT
 
     def _either(self, values: Iterable[Value], axis: int) -> Bounds | None:
         x, y = (self.of(v, axis) for v in values)
@@ -304,6 +323,22 @@ class LaunchConstants:
                 return not op.result.type.is_float and all(a in self.makers for a in op.args)
             case _:
                 return False
+
+    def split(self, value: Value) -> tuple[Value | None, int]:
+        """Another value, and a constant that makes it this one."""
+        match self.makers[value]:
+            case Const() as op:
+                return None, int(op.value)
+            case Call(args=(a, b)) as op if op.builtin.name in ("add", "sub") and a in self.makers and b in self.makers:
+                base, constant = self.split(a)
+                other, more = self.split(b)
+                if other is None:
+                    return base, constant + (more if op.builtin.name == "add" else -more)
+                if base is None and op.builtin.name == "add":
+                    return other, constant + more
+            case _:
+                pass
+        return value, 0
 
     def number(self, value: Value) -> int:
         """Where in the kernel it is computed."""
