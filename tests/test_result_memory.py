@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-KERNELS = '''
+KERNELS = """
 import re
 import resource
 from pathlib import Path
@@ -33,8 +33,8 @@ def twice(a: wp.array[float], out: wp.array[float]):
 def program(a: wp.array[float], out: wp.array[float]):
     wp.launch(twice, dim=a.shape, inputs=[a], outputs=[out])
     wp.launch(twice, dim=a.shape, inputs=[a], outputs=[out])
-'''
-FAULTS = '''
+"""
+FAULTS = """
 arrays = [jnp.ones(100_000) for _ in range(3)]
 step = jax.jit(jax.value_and_grad(lambda a: wp.jax_kernel(products)(*a)[0].sum()))
 for _ in range(12):
@@ -43,7 +43,7 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(20):
     jax.block_until_ready(step(arrays))
 print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 20)
-'''
+"""
 FLAGS = '''
 def flags(array):
     """What the system notes about the memory of an array."""
@@ -66,9 +66,7 @@ def run(folder: Path, code: str) -> str:
     script = folder / "script.py"
     script.write_text(KERNELS + code)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment
-    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

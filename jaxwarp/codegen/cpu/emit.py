@@ -49,7 +49,6 @@ _FEW_VALUES = 8
 _PURE = (Const, Tid, Size, Call)
 
 
-
 class Emitter:
     """Writes one body.
 
