@@ -266,14 +266,14 @@ def test_while_with_divergent_exit():
 
 @pytest.mark.parametrize(
     ("dtype", "counted"),
-    [(int8, 32), (uint8, 32), (uint16, 32), (int32, 32), (uint32, 32), (int64, 32), (int64, 2), (int64, 0)],
+    [(int8, 31), (uint8, 31), (uint16, 31), (int32, 31), (uint32, 31), (int64, 31), (int64, 2), (int64, 0)],
 )
 def test_counters_that_are_read_after_a_loop_that_lanes_leave(dtype, counted, monkeypatch):
     """Values that wrap, steps of either sign and from outside, starts that differ from lane to lane; beside them what
     is no counter: a step that changes, a difference the other way round, a counter that stops for some lanes.
 
     The floats of the loop say how wide its mask is: 32 bits here, 64 in the second run. Counts of 32 bits are added to
-    those of 64 every 2^32 turns, or, so that it is seen, every 4 turns or in each.
+    those of 64 every 2^31 turns, or, so that it is seen, every 4 turns or in each.
     """
     monkeypatch.setattr(loops, "COUNTED_BITS", counted)
     for real in (float32, float64):
@@ -300,6 +300,11 @@ def test_counters_that_are_read_after_a_loop_that_lanes_leave(dtype, counted, mo
             start = np.random.default_rng(n).integers(-2, 9, n).astype(real.numpy)
             bounds = np.array([np.iinfo(dtype.numpy).max, 113], dtype.numpy)
             check(m.kernel(), (n,), [start, bounds, np.zeros((n, 7), dtype.numpy)])
+
+
+def test_counts_are_added_before_they_wrap():
+    """A lane that takes part in every turn has counted 2**COUNTED_BITS by then; 2**32 was added as 0."""
+    assert loops.COUNTED_BITS < 32
 
 
 def test_long_counts_of_nested_loops_begin_at_zero(monkeypatch):

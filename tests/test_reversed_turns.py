@@ -212,6 +212,31 @@ def test_an_infinite_cotangent_does_not_pass_a_side_that_was_not_taken(kernel):
     np.testing.assert_allclose(gradient, [0.0, 0.0, 0.25, 0.25])
 
 
+@pytest.mark.parametrize("carried", [float32, float64], ids=str)
+def test_a_turn_of_several_types(carried):
+    """The factor that the turns share is of the other type; this was refused."""
+    other = float64 if carried is float32 else float32
+
+    @wp.kernel
+    def powers(x: wp.array[carried], w: wp.array[other], turns: wp.array[int], y: wp.array[carried]):
+        i = wp.tid()
+        v = x[i]
+        f = w[i]
+        for _ in range(turns[i]):
+            v = carried(other(v) * f)
+        y[i] = v
+
+    turns = np.array([0, 1, 2, 5, 9, 3, 17, 4, 1], np.int32)
+    x, w = np.linspace(0.5, 1.5, 9).astype(carried.numpy), np.linspace(1.2, 0.8, 9).astype(other.numpy)
+    with jax.enable_x64(True):
+        run = wp.jax_kernel(powers)
+        by_x, by_w = jax.grad(lambda x, w: run(x, w, turns)[0].sum(), argnums=(0, 1))(x, w)
+    assert (by_x.dtype, by_w.dtype) == (carried.numpy, other.numpy)
+    start, factor = x.astype(np.float64), w.astype(np.float64)
+    np.testing.assert_allclose(by_x, factor**turns, rtol=1e-5)
+    np.testing.assert_allclose(by_w, start * turns * factor ** np.maximum(turns - 1, 0), rtol=1e-5)
+
+
 def test_the_fewer_values_the_longer_the_segments():
     sizes = {1: [float32], 2: [float64], 3: [float32] * 4, 4: [float64] * 8, 5: [float64] * 8 + [int32]}
     assert [choose_layout(types).fine for types in sizes.values()] == [7, 7, 6, 5, 4]

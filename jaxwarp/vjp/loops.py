@@ -168,8 +168,13 @@ class LoopReversal:
         """Is the reversed body a product of the cotangent of one number with what does not depend on it?
 
         Then one multiplication goes from turn to turn: what it multiplies is computed while the turn before waits.
+        All of one type: what a factor is in a narrower one may overflow where the product does not.
         """
         ops = list(walk(self.op.body))
+        read = [v for op in ops for v in (*op.operands, *(v for block in op.blocks for v in block.results))]
+        types = {v.type for v in (*read, *self.carried) if v in self.adjoint.activity.values}
+        if len(types) != 1:
+            return False
         moves = any(op.param in self.adjoint.activity.params for op in ops if isinstance(op, Load | Store | Atomic))
         return len(self.active) == 1 and not moves and not any(isinstance(op, For | While) for op in ops)
 

@@ -13,8 +13,9 @@ from jaxwarp.types import Scalar, bool_
 # What the names of the header blocks of a kernel's loops start with, if LLVM's passes over loops may find work in them.
 LOOP_HEADERS = ("for", "while")
 _BOTH = ("logical_and", "bit_and")
-# After 2 to this power turns, counts of 32 bits are added to those of 64.
-COUNTED_BITS = 32
+# After 2 to this power turns, counts of 32 bits are added to those of 64. A lane that took part in all of them has
+# counted as many, so that 2**32 would be 0.
+COUNTED_BITS = 31
 
 
 class Loop:
