@@ -487,8 +487,9 @@ def test_gradients_of_products(wanted, dtype):
             same_bits(kernel, grid, gradient_arrays(kernel, "a b", grid, depth), width)
 
 
-@pytest.mark.parametrize("kind", ["aT b", "b backwards", "a backwards"])
+@pytest.mark.parametrize("kind", ["aT b", "b backwards", "a backwards", "a bT", "aT bT"])
 def test_gradients_of_other_products(kind):
+    """Of `bT`, lanes add a row apart from each other: rows of threads there, too, add their sum."""
     kernel = gradient(kind)
     assert compile_cpu(kernel, machine=AVX2).together == 4
     for grid, depth in (((9, 37), 5), ((6, 70), 20)):
@@ -526,6 +527,18 @@ def test_what_rows_add_to_one_element_is_added_once():
         m = Make()
         m.atomic(kind, m.array(None, dtype=dtype), [m.tid(1)], m.const(1.0, dtype))
         assert sum(isinstance(op, Atomic) for op in walk(coarsen(m.kernel(2), 3).body)) == 3
+
+
+@pytest.mark.parametrize("shape", [(70, 90, 40), (9, 300, 33), (2, 3, 5)], ids=str)
+def test_gradients_of_a_batch_of_vectors(shape):
+    """A layer of a network, by its weights, which the batch shares."""
+    batch, n, k = shape
+    a, x, ct = whole(n, k), whole(batch, k, seed=1), whole(batch, n, seed=2)
+    call = wp.jax_kernel(matvec, launch_dims=n)
+    layer = jax.vmap(lambda a, x: call(a, x, output_dims=n)[0], in_axes=(None, 0))
+    by_weights, by_inputs = jax.jit(lambda a, x, ct: jax.vjp(layer, a, x)[1](ct))(a, x, ct)
+    np.testing.assert_array_equal(by_weights, ct.T @ x)
+    np.testing.assert_array_equal(by_inputs, ct @ a)
 
 
 @pytest.mark.parametrize("shape", [(300, 40, 130), (64, 70, 256), (5, 3, 7)], ids=str)

@@ -43,7 +43,7 @@ _MOST_SUMMED_ROWS, _SUMMED_REGISTERS, _HELD = 4, (4, 2, 1), 2.5
 # Loads are of the nearer caches, not the first. Of a gather, each lane is an address, a load and an insertion. Vectors
 # that are added to are loaded, stored, and written back; the sum over the lanes of a register takes ten operations, and
 # half as many where others are made with it.
-_LOAD, _BROADCAST, _GATHERED_LANE = 2.0, 1.0, 2.0
+_LOAD, _BROADCAST, _GATHERED_LANE, _SCATTERED_LANE = 2.0, 1.0, 2.0, 4.0
 _ADDED, _SUMMED = 3 * _LOAD, 10.0
 
 
@@ -73,9 +73,11 @@ def choose_coarse(kernel: Kernel, strides: Strides, width: int, machine: Machine
         width: lanes of the body for one row; that for several has no more.
         machine: what the code is shaped for.
     """
-    if width == 1 or not _is_plain(kernel, strides):
+    if width == 1:
         return None
     differing = find_differing(kernel)
+    if not _is_plain(kernel, strides, differing):
+        return None
     sums = any(isinstance(op, Atomic) and strides.is_uniform(*op.indices) for op in walk(kernel.body))
     if not all(any(i in differing for i in op.indices) for op in walk(kernel.body) if isinstance(op, Store)):
         return None  # rows that write to the same elements
@@ -95,7 +97,7 @@ def choose_coarse(kernel: Kernel, strides: Strides, width: int, machine: Machine
     return best
 
 
-def _is_plain(kernel: Kernel, strides: Strides) -> bool:
+def _is_plain(kernel: Kernel, strides: Strides, differing: frozenset[Value]) -> bool:
     """Rows of threads that run loops together, and touch nothing but what they load and store."""
     ops = list(walk(kernel.body))
     if kernel.grid_rank < 2 or kernel.locals or not any(isinstance(op, (For, While)) for op in ops):
@@ -104,7 +106,7 @@ def _is_plain(kernel: Kernel, strides: Strides) -> bool:
         return False
     for op in ops:
         match op:
-            case Atomic() if not _is_sum(op, strides):
+            case Atomic() if not _is_sum(op, strides, differing):
                 return False
             case For() | While() if not strides.has_uniform_trips(op):
                 return False
@@ -115,11 +117,11 @@ def _is_plain(kernel: Kernel, strides: Strides) -> bool:
     return True
 
 
-def _is_sum(op: Atomic, strides: Strides) -> bool:
-    """Does a vector of lanes, or what all of them together make, go to floats, in no order that is seen?"""
-    is_one = strides.is_uniform(*op.indices)
+def _is_sum(op: Atomic, strides: Strides, differing: frozenset[Value]) -> bool:
+    """Does a vector of lanes, or what they or rows make together, go to floats, in no order that is seen?"""
     is_unseen = op.kind == "add" and op.param.dtype in (float32, float64) and op.result not in strides.used
-    return is_unseen and (is_one or _is_adjacent(op, strides))
+    is_vector = strides.is_uniform(*op.indices) or _is_adjacent(op, strides)
+    return is_unseen and (is_vector or adds_once(op, differing, strides.used))
 
 
 def _is_adjacent(op: Load | Store | Atomic, strides: Strides) -> bool:
@@ -203,7 +205,8 @@ class _Cost:
         if self.strides.is_uniform(*op.indices):
             last = _SUMMED / rows if is_once else _SUMMED / min(rows, 2)
         else:
-            last = registers * _ADDED / (rows if is_once else 1)
+            apart = lanes * _SCATTERED_LANE
+            last = (registers * _ADDED if _is_adjacent(op, self.strides) else apart) / (rows if is_once else 1)
         return registers + last
 
 
