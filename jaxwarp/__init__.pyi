@@ -58,6 +58,14 @@ from jaxwarp.ffi.program import launch as launch
 from jaxwarp.ffi.streams import ScopedStream as ScopedStream
 from jaxwarp.ffi.streams import Stream as Stream
 from jaxwarp.ffi.tape import Tape as Tape
+from jaxwarp.ffi.tensors import device_from_torch as device_from_torch
+from jaxwarp.ffi.tensors import device_to_torch as device_to_torch
+from jaxwarp.ffi.tensors import dtype_from_torch as dtype_from_torch
+from jaxwarp.ffi.tensors import dtype_to_torch as dtype_to_torch
+from jaxwarp.ffi.tensors import from_torch as from_torch
+from jaxwarp.ffi.tensors import stream_from_torch as stream_from_torch
+from jaxwarp.ffi.tensors import stream_to_torch as stream_to_torch
+from jaxwarp.ffi.tensors import to_torch as to_torch
 from jaxwarp.frontend.adjoints import adjoint as adjoint
 from jaxwarp.frontend.functions import Func as Func
 from jaxwarp.kernel import Kernel as Kernel
