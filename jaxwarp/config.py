@@ -1,5 +1,162 @@
-"""Settings of the whole process; assign to them. Warp's other settings may be assigned and have no effect."""
+"""Settings of the whole process: assign to them, `jaxwarp.config.max_unroll = 8`. docs/config.md lists them.
 
-# Loops of at most so many turns, known when a kernel is lowered, are unrolled. Per kernel:
-# `@kernel(module_options={"max_unroll": n})`.
-max_unroll: int = 16
+A setting is a row of `SETTINGS`; a name without one, and a value that its row does not accept, are errors. Warp's other
+settings are rows of `OF_WARP`: programs written for Warp assign to them, and nothing happens.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import types
+from typing import Any, NamedTuple
+
+from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
+
+
+class Setting(NamedTuple):
+    """A setting.
+
+    Attributes:
+        default: its value at the start.
+        accepts: its values: types, a range, or the values themselves.
+        doc: what it does.
+    """
+
+    default: Any
+    accepts: tuple[Any, ...]
+    doc: str = ""
+
+    def does_accept(self, value: Any) -> bool:
+        """Whether it may have this value. True is no number, and 1 is not True."""
+        return any(_fits(value, accepted) for accepted in self.accepts)
+
+    @property
+    def expected(self) -> str:
+        """What it accepts, as messages and the documentation say it."""
+        return " or ".join(map(_text, self.accepts))
+
+
+def _fits(value: Any, accepted: Any) -> bool:
+    if isinstance(accepted, type):
+        return isinstance(value, accepted) and (accepted is bool or not isinstance(value, bool))
+    if isinstance(accepted, range):
+        return isinstance(value, int) and not isinstance(value, bool) and value in accepted
+    return type(value) is type(accepted) and value == accepted
+
+
+def _text(accepted: Any) -> str:
+    if isinstance(accepted, type):
+        return {bool: "True or False", int: "an integer", str: "a string"}[accepted]
+    if not isinstance(accepted, range):
+        return repr(accepted)
+    return f"an integer from {accepted.start}" + (f" to {accepted[-1]}" if accepted.stop < _MANY else "")
+
+
+def _type(accepted: Any) -> type:
+    return accepted if isinstance(accepted, type) else int if isinstance(accepted, range) else type(accepted)
+
+
+_MANY = 2**31
+
+SETTINGS = {
+    "max_unroll": Setting(
+        16,
+        (range(_MANY),),
+        "Loops of at most so many turns, known when a kernel is lowered, are unrolled. Per kernel:"
+        ' `@kernel(module_options={"max_unroll": n})`.',
+    ),
+}
+
+OF_WARP = {
+    "cache_kernels": Setting(True, (bool,)),
+    "compile_time_trace": Setting(False, (bool,)),
+    "cpu_compiler_flags": Setting(None, (str, None)),
+    "cuda_arch_suffix": Setting(None, (None, "a", "f")),
+    "cuda_output": Setting(None, (None, "ptx", "cubin")),
+    "default_grid_stride": Setting(True, (bool,)),
+    "deterministic": Setting(0, (int,)),
+    "deterministic_debug": Setting(False, (bool,)),
+    "deterministic_max_records": Setting(0, (range(_MANY),)),
+    "enable_backward": Setting(True, (bool,)),
+    "enable_cpu_blocks": Setting(False, (bool,)),
+    "enable_graph_capture_module_load_by_default": Setting(True, (bool,)),
+    "enable_mathdx_fft": Setting(True, (bool,)),
+    "enable_mathdx_gemm": Setting(True, (bool,)),
+    "enable_mathdx_solver": Setting(True, (bool,)),
+    "enable_mempools_at_init": Setting(True, (bool,)),
+    "enable_tiles_in_stack_memory": Setting(True, (bool, None)),
+    "enable_vector_component_overwrites": Setting(False, (bool,)),
+    "kernel_cache_dir": Setting(None, (str, None)),
+    "launch_array_access_mode": Setting(0, (int,)),
+    "legacy_cpu_linker": Setting(False, (bool,)),
+    "legacy_scalar_return_types": Setting(False, (bool,)),
+    "line_directives": Setting(True, (bool,)),
+    "lineinfo": Setting(False, (bool,)),
+    "llvm_cuda": Setting(False, (bool,)),
+    "load_module_max_workers": Setting(0, (range(_MANY), None)),
+    "log_level": Setting(20, (int,)),
+    "mode": Setting("release", ("release", "debug")),
+    "optimization_level": Setting(None, (range(4), None)),
+    "print_launches": Setting(False, (bool,)),
+    "ptx_target_arch": Setting(None, (range(_MANY), None)),
+    "quiet": Setting(False, (bool,)),
+    "track_memory": Setting(False, (bool,)),
+    "use_precompiled_headers": Setting(True, (bool,)),
+    "verbose_warnings": Setting(False, (bool,)),
+    "verify_autograd_array_access": Setting(False, (bool,)),
+    "verify_cuda": Setting(False, (bool,)),
+    "verify_fp": Setting(False, (bool,)),
+}
+
+max_unroll: int
+
+
+def require(name: str, value: Any) -> None:
+    """A setting of this name may have this value.
+
+    Raises:
+        KernelNameError: there is no such setting.
+        KernelTypeError, KernelValueError: it does not accept the value.
+    """
+    setting = SETTINGS.get(name) or OF_WARP.get(name)
+    if setting is None:
+        raise KernelNameError(_unknown(name), hint=_near(name))
+    if not setting.does_accept(value):
+        is_value = type(value) in map(_type, setting.accepts)
+        error = KernelValueError if is_value else KernelTypeError
+        near = difflib.get_close_matches(str(value), [a for a in setting.accepts if isinstance(a, str)], n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the default is jaxwarp.config.{name} = {setting.default!r}"
+        raise error(f"config.{name}: expected {setting.expected}, got {value!r}", hint=hint)
+
+
+def _unknown(name: str) -> str:
+    return f"config has no setting {name!r}"
+
+
+def _near(name: str) -> str:
+    names = [*SETTINGS, *OF_WARP]
+    near = difflib.get_close_matches(name, names, n=3) or [n for n in names if name and name in n][:3]
+    return f"did you mean {' or '.join(near)}?" if near else f"the settings are {', '.join(SETTINGS)}, and Warp's"
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise AttributeError(f"{_unknown(name)}; {_near(name)}")
+
+
+class _Settings(types.ModuleType):
+    """The module itself, which checks what is assigned to it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("__"):  # Python's own, as importlib.reload sets them
+            require(name, value)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise KernelNameError(f"config.{name}: settings cannot be deleted", hint="assign the default value")
+
+
+globals().update({name: setting.default for name, setting in (SETTINGS | OF_WARP).items()})
+sys.modules[__name__].__class__ = _Settings

@@ -1,6 +1,6 @@
-"""Writes what is generated from the tables: `docs/builtins.md` and the type stub `jaxwarp/__init__.pyi`.
+"""Writes what is generated from tables: `docs/builtins.md`, `docs/config.md` and the type stub `jaxwarp/__init__.pyi`.
 
-Run `python -m jaxwarp.document` in a checkout after a change of a builtin or of a public name.
+Run `python -m jaxwarp.document` in a checkout after a change of a builtin, of a setting or of a public name.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
+from jaxwarp import config
 from jaxwarp.builtins.constants import CONSTANTS
 from jaxwarp.builtins.functions import FUNCTIONS
 from jaxwarp.builtins.rows import FAMILIES, ROWS, NoGradient, ulp
@@ -23,6 +24,7 @@ from jaxwarp.types import SCALARS, Scalar, bool_, float32, float64
 
 PACKAGE = Path(__file__).parent
 REFERENCE = PACKAGE.parent / "docs" / "builtins.md"
+SETTINGS = PACKAGE.parent / "docs" / "config.md"
 STUB = PACKAGE / "__init__.pyi"
 
 _ORDER = ("Threads, arrays and compile time", "Arithmetic", "Comparison and logic", "Choosing and interpolating",
@@ -282,15 +284,43 @@ def _wrapped(text: str) -> str:
     return "\n    ".join(textwrap.wrap(text, 112))
 
 
+_SETTINGS_PREFACE = """\
+# Settings
+
+This page is generated from the table in `jaxwarp/config.py`; `python -m jaxwarp.document` writes it.
+
+Settings hold for the whole process. Assign to them: `jaxwarp.config.max_unroll = 8`. A name that is no setting, and a
+value that it does not accept, are errors.
+"""
+
+_SETTINGS_OF_WARP = """\
+## Settings of Warp
+
+Programs written for Warp may assign to these. They are checked, and have no effect.
+"""
+
+
+def settings() -> str:
+    """The page of settings."""
+    rows = [f"| `{name}` | {row.expected} | `{row.default!r}` | {row.doc} |" for name, row in config.SETTINGS.items()]
+    idle = [f"| `{name}` | {row.expected} | `{row.default!r}` |" for name, row in config.OF_WARP.items()]
+    table = ["| setting | values | default | meaning |", "| --- | --- | --- | --- |", *rows]
+    beside = ["| setting | values | default |", "| --- | --- | --- |", *idle]
+    return "\n".join([_SETTINGS_PREFACE, *table, "", _SETTINGS_OF_WARP, *beside, ""])
+
+
+GENERATED = {REFERENCE: reference, SETTINGS: settings, STUB: stub}
+
+
 def main(arguments: list[str]) -> int:
     """Writes the files; with `--check`, only says which are out of date."""
-    outdated = [path for path, text in ((REFERENCE, reference()), (STUB, stub())) if _differs(path, text)]
+    outdated = [path for path, make in GENERATED.items() if _differs(path, make())]
     for path in outdated:
         if "--check" in arguments:
             print(f"{path} is out of date: run python -m jaxwarp.document")
         else:
             path.parent.mkdir(exist_ok=True)
-            path.write_text(reference() if path == REFERENCE else stub())
+            path.write_text(GENERATED[path]())
             print(f"wrote {path}")
     return 1 if outdated and "--check" in arguments else 0
 

@@ -1,4 +1,4 @@
-"""The reference page and the type stub are generated, complete and up to date."""
+"""The reference pages and the type stub are generated, complete and up to date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxwarp.builtins.functions import FUNCTIONS
 from jaxwarp.builtins.rows import ROWS
 
 
-@pytest.mark.parametrize(("path", "text"), [(document.REFERENCE, document.reference), (document.STUB, document.stub)])
+@pytest.mark.parametrize(("path", "text"), document.GENERATED.items(), ids=lambda value: getattr(value, "name", ""))
 def test_committed_files_are_up_to_date(path, text):
     assert path.read_text() == text(), "run python -m jaxwarp.document"
 
@@ -52,11 +52,11 @@ def test_stub_parameters():
 
 
 def test_check_reports_and_write_repairs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(document, "REFERENCE", tmp_path / "docs" / "builtins.md")
-    monkeypatch.setattr(document, "STUB", tmp_path / "__init__.pyi")
+    moved = {tmp_path / "docs" / path.name: make for path, make in document.GENERATED.items()}
+    monkeypatch.setattr(document, "GENERATED", moved)
     assert document.main(["--check"]) == 1
     assert "is out of date: run python -m jaxwarp.document" in capsys.readouterr().out
     assert document.main([]) == 0
     assert document.main(["--check"]) == 0
-    (tmp_path / "__init__.pyi").write_text("changed")
+    (tmp_path / "docs" / "__init__.pyi").write_text("changed")
     assert document.main(["--check"]) == 1

@@ -32,6 +32,7 @@ NEIGHBOURS = {
     ("frontend", "passes"),
     ("frontend", "vjp"),
     ("types", "errors"),
+    ("config", "errors"),
 }
 WITHOUT_JAX = ("errors", "types", "deep", "ir", "builtins", "frontend", "passes", "vjp", "codegen")
 
