@@ -332,7 +332,7 @@ def div(a: Any, b: Any) -> Any:
 def floordiv(a: Any, b: Any) -> Any:
     """`floordiv(a: Any, b: Any) -> Any`
 
-    The operator `a // b`. floor(a / b) of floats. Of integers: the same as div, toward zero.
+    The operator `a // b`. floor(a / b), also of integers, as in Python; of these 0 if the divisor is 0.
     """
 
 def mod(a: Any, b: Any) -> Any:
@@ -622,13 +622,13 @@ def tan(x: Any) -> Any:
 def asin(x: Any) -> Any:
     """`asin(x: Float) -> Float`
 
-    The arc sine, in radians.
+    The arc sine, in radians. Beyond -1 and 1 it is what it is there, and from there on its derivative is 0.
     """
 
 def acos(x: Any) -> Any:
     """`acos(x: Float) -> Float`
 
-    The arc cosine, in radians.
+    The arc cosine, in radians. Beyond -1 and 1 it is what it is there, and from there on its derivative is 0.
     """
 
 def atan(x: Any) -> Any:

@@ -55,7 +55,7 @@ _OPERATORS = """\
 | `a * b` | numbers; a vector or matrix and a number | per component |
 | `a * b`, `a @ b` | matrices; a matrix and a vector | the product; a vector on the left is a row |
 | `a / b` | numbers; a vector or matrix and a number | of integers toward zero, as in C++; by zero gives 0 |
-| `a // b` | numbers | floor(a / b); of integers the same as `/` |
+| `a // b` | numbers | floor(a / b); of integers by zero gives 0 |
 | `a % b` | numbers; vectors of one type | the sign of a, as C++ `%` and fmod; by zero gives 0 |
 | `a ** b` | floats | a power; exponents 2, 3 and 4 in the text are products |
 | `-a`, `+a` | numbers, vectors, matrices | |

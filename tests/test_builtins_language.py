@@ -369,6 +369,7 @@ def test_literals_take_the_type_they_meet():
 
 def test_literals_meet_literals():
     assert fold("div", 7, -2) == -3
+    assert [fold("floordiv", *pair) for pair in ((7, -2), (-7, 2), (-7, -2), (7, 0))] == [-4, -4, 3, 0]
     assert fold("mod", -7, 2) == -1
     assert fold("div", 1, 0) == 0
     assert isinstance(fold("add", 1, 2), int)

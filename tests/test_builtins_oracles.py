@@ -57,7 +57,7 @@ BINARY = {
     "sub": lambda a, b, t: a - b,
     "mul": lambda a, b, t: a * b,
     "div": lambda a, b, t: toward_zero(a, b),
-    "floordiv": lambda a, b, t: toward_zero(a, b),
+    "floordiv": lambda a, b, t: a // b if b else 0,
     "mod": lambda a, b, t: a - b * toward_zero(a, b) if b else 0,
     "min": lambda a, b, t: min(a, b),
     "max": lambda a, b, t: max(a, b),
@@ -240,6 +240,25 @@ def test_elementary_functions_against_math(name):
     single = [a.astype(np.float32) for a in args]
     expected = np.array([MATH[name](*map(float, xs)) for xs in zip(*single, strict=True)]).astype(np.float32)
     assert distance(ROWS[name].ref(*single), expected).max() <= (0 if exact else 1)
+
+
+@pytest.mark.parametrize("name", ["asin", "acos"])
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda t: t.short)
+def test_arc_functions_are_clamped_with_their_derivatives(name, dtype):
+    """Beyond the ends: the value there, and a derivative of 0, from the ends on. NaN stays NaN in both."""
+    ends = np.array([1.0, -1.0], dtype.numpy)
+    x = np.concatenate([ends, np.nextafter(ends, 2 * ends), 1.5 * ends, np.inf * ends])
+    np.testing.assert_array_equal(ROWS[name].ref(x), np.tile([MATH[name](1.0), MATH[name](-1.0)], 4).astype(x.dtype))
+    nan = np.array([np.nan], dtype.numpy)
+    assert np.isnan(ROWS[name].ref(nan)[0])
+    if dtype is float32:
+        return
+    np.testing.assert_array_equal(derivatives(name, [x])[0], 0)
+    inside = np.array([0.0, 0.5, -0.75, 0.9], dtype.numpy)
+    step = 1e-6
+    slopes = [(MATH[name](v + step) - MATH[name](v - step)) / (2 * step) for v in inside.tolist()]
+    np.testing.assert_allclose(derivatives(name, [inside])[0], slopes, rtol=1e-6)
+    assert np.isnan(derivatives(name, [nan])[0][0])
 
 
 def erf_series(x: float) -> Decimal:

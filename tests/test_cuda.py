@@ -266,6 +266,21 @@ def test_index_arithmetic_is_plain_where_it_cannot_wrap():
     ]
 
 
+def test_quotients_that_round_down_are_plain_where_nothing_is_negative():
+    make, y = Simple(), Param("y", int32, (None, None))
+    i, four = make.tid(0, "i"), make.const(4, int32)
+    shifted = make["sub"](i, make.const(9, int32))
+    quotients = [make["floordiv"](n, by) for n in (i, shifted) for by in (four, make.const(-4, int32))]
+    quotients.append(make["add"](quotients[2], make.const(3, int32)))  # at least -3 + 3: an index that is not negative
+    for column, quotient in enumerate(quotients):
+        make.store(y, [i, make.const(column, int32)], quotient)
+    kernel = make.finish("down", 1, [y])
+    text = body_of(kernel)
+    assert " = i / 4;" in text
+    assert text.count("int_floordiv(") == 3
+    check(kernel, (20,), [np.zeros((20, 5), np.int32)])
+
+
 def test_strides_sizes_and_components():
     make = Simple()
     m, out = array("m", float32, None, None, None, 3), array("out", float32, None, 4)

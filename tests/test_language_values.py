@@ -45,14 +45,15 @@ def literals(out: wp.array[float], ints: wp.array[int]):
     ints[0] = 7 // 2 - 1
     ints[1] = -7 % 3
     ints[2] = 1 << 4 | 3
+    ints[3] = -7 // 3
     out[3] = 2.0**3.0
     out[4] = -(-x)
 
 
 def test_literals_take_the_type_of_what_they_meet():
-    out, ints = run(literals, 1, np.zeros(5), np.zeros(3))
+    out, ints = run(literals, 1, np.zeros(5), np.zeros(4))
     np.testing.assert_array_equal(out, [3.5, 3.0, 3.5, 8.0, 1.0])
-    np.testing.assert_array_equal(ints, [2, -1, 19])  # as in C: toward zero
+    np.testing.assert_array_equal(ints, [2, -1, 19, -3])  # the remainder as in C, the quotient as in Python
 
 
 @wp.kernel
@@ -77,9 +78,31 @@ def test_integer_operators():
     a, b = np.array([7, -7, 7, -7, 0], np.int32), np.array([2, 2, -2, -3, 5], np.int32)
     out = outputs(integer_operators, 5, a, b, np.zeros((5, 11)))
     quotient = np.trunc(a / b)
-    expected = [quotient, a - quotient * b, quotient, a & b, a | b, a ^ b, ~a, a << 3, a >> 1, abs(a) + abs(b)]
+    expected = [np.floor_divide(a, b), a - quotient * b, quotient, a & b, a | b, a ^ b, ~a, a << 3, a >> 1]
+    expected.append(abs(a) + abs(b))
     expected.append(np.maximum(a, b) * 1000 + np.minimum(a, b))
     np.testing.assert_array_equal(out, np.stack(expected, -1))
+
+
+DIVISORS = (1, 2, 4, 64, 3, 7, -1, -2, -3, -8)
+
+
+@pytest.mark.parametrize("dtype", [t for t in SCALARS if t.is_int], ids=repr)
+def test_integer_floor_division_is_pythons(dtype):
+    """By what data holds, and by constants: powers of two and others, of both signs, at the limits of the type."""
+    divisors = [b for b in DIVISORS if dtype.is_signed or b > 0]
+    lines = [f"    out[i, {k}] = a[i] // dtype({b})" for k, b in enumerate(divisors)]
+    head = "@wp.kernel\ndef divide(a: wp.array[dtype], b: wp.array[dtype], out: wp.array2d[dtype]):\n    i = wp.tid()"
+    source = "\n".join([head, *lines, f"    out[i, {len(lines)}] = a[i] // b[i]"])
+    kernel = define(source, dtype=dtype)["divide"]
+    limits = np.iinfo(dtype.numpy)
+    near = [*range(max(limits.min, -9), 10), limits.min, limits.min + 1, limits.max - 1, limits.max]
+    pairs = [(x, y) for x in near for y in (*divisors, 0, limits.max, limits.min)]
+    expected = [[x // b for b in divisors] + [x // y if y else 0] for x, y in pairs]
+    wrapped = [[limits.min if q > limits.max else q for q in row] for row in expected]
+    a, b = (np.array(column, dtype.numpy) for column in zip(*pairs, strict=True))
+    got = outputs(kernel, len(pairs), a, b, np.zeros((len(pairs), len(lines) + 1), dtype.numpy))
+    np.testing.assert_array_equal(got, np.array(wrapped, dtype.numpy))
 
 
 @wp.kernel

@@ -61,6 +61,31 @@ def test_powers_at_exponents_of_zero(modes):
 
 
 @wp.kernel
+def angles(x: wp.array[F], y: wp.array[F], out: wp.array[F]):
+    i = wp.tid()
+    out[i] = wp.acos(x[i]) * wp.asin(y[i])
+
+
+@pytest.mark.parametrize("modes", SECOND)
+def test_arc_functions_at_and_beyond_their_ends(modes):
+    """They are constant from there on, in every order; JAX's of a clamped argument say the same inside."""
+    z = jnp.array([1.0, 1.5, -1.0, -2.0, 0.3, 0.5, 1.0, -1.25, 0.5, -0.7])
+    edge = jnp.abs(z) >= 1
+
+    def by_jax(z):
+        x, y = jnp.split(jnp.where(edge, jax.lax.stop_gradient(jnp.clip(z, -1, 1)), z), 2)
+        ends = jnp.where(jnp.abs(x) == 1, jnp.where(x > 0, 0.0, jnp.pi), jnp.arccos(jnp.where(jnp.abs(x) == 1, 0.0, x)))
+        others = jnp.where(jnp.abs(y) == 1, y * jnp.pi / 2, jnp.arcsin(jnp.where(jnp.abs(y) == 1, 0.0, y)))
+        return jnp.sum(ends * others)
+
+    def ours(z):
+        return jnp.sum(wp.jax_kernel(angles)(z[:5], z[5:])[0])
+
+    np.testing.assert_allclose(jax.grad(ours)(z), jax.grad(by_jax)(z), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(SECOND[modes](ours)(z), SECOND[modes](by_jax)(z), rtol=1e-12, atol=1e-14)
+
+
+@wp.kernel
 def made_before_an_if(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out: wp.array[F]):
     i = wp.tid()
     u = wp.log(x[i]) * y[i]

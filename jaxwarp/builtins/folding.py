@@ -1,7 +1,7 @@
 """Operators on two literals, computed when the kernel is lowered.
 
 Integers are exact here and must fit when they meet a type; floats are computed in double precision. Otherwise the rules
-of the language hold: `/`, `//` and `%` of integers go toward zero, and dividing by zero gives 0.
+of the language hold: `/` and `%` of integers go toward zero, `//` goes down, and dividing by zero gives 0.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ def _divide(a: int, b: int) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
+def _floor_divide(a: int, b: int) -> int:
+    return a // b if b else 0
+
+
 def _remainder(a: int, b: int) -> int:
     return a - b * _divide(a, b) if b else 0
 
@@ -73,7 +77,7 @@ _BOOLS: dict[str, Any] = {
     "bit_not": operator.not_,
 }  # fmt: skip
 _INTEGERS: dict[str, Any] = {
-    **_COMMON, "div": _divide, "floordiv": _divide, "mod": _remainder, "pow": _power, "bit_and": operator.and_,
+    **_COMMON, "div": _divide, "floordiv": _floor_divide, "mod": _remainder, "pow": _power, "bit_and": operator.and_,
     "bit_or": operator.or_, "bit_xor": operator.xor, "bit_not": operator.invert, "shl": _shift(operator.lshift),
     "shr": _shift(operator.rshift),
 }  # fmt: skip

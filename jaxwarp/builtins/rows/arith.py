@@ -28,7 +28,7 @@ from jaxwarp.builtins.rows.registry import (
     same,
     select,
 )
-from jaxwarp.types import Scalar, float64
+from jaxwarp.types import Scalar, bool_, float64
 
 EXACT = {"*": 0.0}
 
@@ -59,7 +59,10 @@ def _div_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _floordiv_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.floor(a / b) if _is_float(a) else _div_ref(a, b)
+    if _is_float(a):
+        return np.floor(a / b)
+    rest = _mod_ref(a, b)
+    return _div_ref(a, b) - ((rest != 0) & ((rest < 0) != (b < 0))).astype(a.dtype)
 
 
 def _mod_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -122,34 +125,61 @@ def _guarded(ops: Any, t: Scalar, b: str) -> tuple[str, str, str]:
     return zero, minus, select(ops, t, minus, ops.const(t, 1), safe)
 
 
-def _quotient(ops: Any, t: Scalar, a: str, b: str, safe: str) -> str:
-    """a / b of integers, toward zero, where `safe` is what `_guarded` made of b.
+def _quotient(ops: Any, t: Scalar, a: str, b: str, safe: str, floors: bool = False) -> str:
+    """a / b of integers, toward zero or down, where `safe` is what `_guarded` made of b.
 
     Processors have no vector division of integers; by a constant, LLVM multiplies. Up to 32 bits the one of float64
     serves: a quotient that is not whole is at least 1 / b from the next whole number, and rounding moves it by less
     than that times 2**-20.
     """
+    floors = floors and t.is_signed
     if ops.width == 1 or t.bits > 32 or not b.startswith("%"):
-        return binary("sdiv" if t.is_signed else "udiv", ops, t, a, safe)
+        quotient = binary("sdiv" if t.is_signed else "udiv", ops, t, a, safe)
+        return _floored(ops, t, a, safe, quotient) if floors else quotient
     sign = "s" if t.is_signed else "u"
     x, y = (convert(f"{sign}itofp", ops, t, float64, v) for v in (a, safe))
-    return convert(f"fpto{sign}i", ops, float64, t, binary("fdiv", ops, float64, x, y))
+    quotient = binary("fdiv", ops, float64, x, y)
+    if floors:
+        quotient = ops.intrinsic("floor", float64, [(float64, quotient)])
+    return convert(f"fpto{sign}i", ops, float64, t, quotient)
 
 
-def _div_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _floored(ops: Any, t: Scalar, a: str, b: str, quotient: str) -> str:
+    """The quotient toward zero, less one where the rest has not the sign of b."""
+    rest = binary("sub", ops, t, a, binary("mul", ops, t, quotient, b))
+    is_other = less(ops, t, binary("xor", ops, t, rest, b), ops.const(t, 0))
+    is_inexact = compare("icmp ne", ops, t, rest, ops.const(t, 0))
+    less_one = convert("sext", ops, bool_, t, binary("and", ops, bool_, is_other, is_inexact))
+    return binary("add", ops, t, quotient, less_one)
+
+
+def _integer_div_llvm(ops: Any, t: Scalar, args: Args, floors: bool) -> str:
     a, b = args
-    if t.is_float:
-        return binary("fdiv", ops, t, a, b)
     zero, minus, safe = _guarded(ops, t, b)
-    quotient = _quotient(ops, t, a, b, safe)
+    quotient = _quotient(ops, t, a, b, safe, floors)
     if minus:
         quotient = select(ops, t, minus, binary("sub", ops, t, ops.const(t, 0), a), quotient)
     return select(ops, t, zero, ops.const(t, 0), quotient)
 
 
+def _div_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+    return binary("fdiv", ops, t, *args) if t.is_float else _integer_div_llvm(ops, t, args, floors=False)
+
+
 def _floordiv_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
-    quotient = _div_llvm(ops, t, types, args)
-    return ops.intrinsic("floor", t, [(t, quotient)]) if t.is_float else quotient
+    if t.is_float:
+        return ops.intrinsic("floor", t, [(t, binary("fdiv", ops, t, *args))])
+    power = _power_of_two(ops, t, args[1])
+    if power is not None and t.is_signed:
+        return binary("ashr", ops, t, args[0], ops.const(t, power))
+    return _integer_div_llvm(ops, t, args, floors=True)
+
+
+def _power_of_two(ops: Any, t: Scalar, b: str) -> int | None:
+    """The k of a literal 2**k. LLVM does not find that rounding such a quotient down is one shift."""
+    if b.startswith("%"):
+        return None
+    return next((k for k in range(t.bits - 1) if b == ops.const(t, 1 << k)), None)
 
 
 def _mod_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
@@ -235,9 +265,9 @@ ARITH = (
         cuda=kinds(integer="int_div({0}, {1})", floating="{0} / {1}"), llvm=_div_llvm,
         partials=_div_partials, doc="The quotient. Of integers: toward zero, as in C++; 0 if the divisor is 0."),
     row("floordiv", same("floordiv", 2, NUMBER), ref=_floordiv_ref, ulp=EXACT,
-        cuda=kinds(integer="int_div({0}, {1})", floating="floor({0} / {1})") | {"f32": "floorf({0} / {1})"},
+        cuda=kinds(integer="int_floordiv({0}, {1})", floating="floor({0} / {1})") | {"f32": "floorf({0} / {1})"},
         llvm=_floordiv_llvm, partials=lambda o, out, a, b: (o.const(0.0, a), o.const(0.0, a)),
-        doc="floor(a / b) of floats. Of integers: the same as div, toward zero."),
+        doc="floor(a / b), also of integers, as in Python; of these 0 if the divisor is 0."),
     row("mod", same("mod", 2, NUMBER), ref=_mod_ref, ulp=EXACT,
         cuda=kinds(integer="int_mod({0}, {1})", floating="fmod({0}, {1})") | {"f32": "fmodf({0}, {1})"},
         llvm=_mod_llvm, partials=lambda o, out, a, b: (o.const(1.0, a), o.neg(o.trunc(o.div(a, b)))),

@@ -44,13 +44,15 @@ def _elementary(
     doc: str,
     ref: Callable[..., Any] | None = None,
     llvm: Callable[..., Num] | None = None,
+    operand: str = "{0}",
 ) -> Any:
     """`ulp` is for float32 and float64. Half types are rounded from float32: a neighbour at most.
 
-    `llvm` is the formula for all lanes at once; without one, the C library is called lane by lane.
+    `llvm` is the formula for all lanes at once; without one, the C library is called lane by lane. `operand` is what
+    CUDA's function is given as its first.
     """
     count = len(domain)
-    operands = ", ".join(f"{{{i}}}" for i in range(count))
+    operands = ", ".join([operand, *(f"{{{i}}}" for i in range(1, count))])
     reference = ref or _wide(fn)  # pyright: ignore[reportArgumentType]
     return row(name, same(name, count, FLOAT), ref=reference, domain=domain,
                ulp={"f32": ulp[0], "f64": ulp[1], "*": 1.0},
@@ -76,7 +78,19 @@ def _over_root(o: Any, square: Any) -> Any:
     return o.div(1.0, o.sqrt(square))
 
 
+def _clamped(fn: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: fn(np.clip(x, -1.0, 1.0))
+
+
+def _asin_slope(o: Any, x: Any) -> Any:
+    """1 / sqrt(1 - x^2), and 0 where x is clamped and at the ends, where only one side has a derivative: it is 0."""
+    square = o.sub(1.0, o.mul(x, x))
+    is_clamped = o.le(square, 0.0)
+    return o.select(is_clamped, 0.0, _over_root(o, o.select(is_clamped, 1.0, square)))
+
+
 _EXACT = {"*": 0.0}
+_ENDS = "Beyond -1 and 1 it is what it is there, and from there on its derivative is 0."
 
 ELEMENTARY = (
     row("sqrt", same("sqrt", 1, FLOAT), ref=np.sqrt, domain=((0.0, 1e4),), ulp=_EXACT,
@@ -106,10 +120,10 @@ ELEMENTARY = (
         llvm=vector_math.cos, doc="The cosine of x radians."),
     _elementary("tan", np.tan, lambda o, out, x: (o.add(o.mul(out, out), 1.0),), (-1.5, 1.5), ulp=(4, 4),
         llvm=vector_math.tan, doc="The tangent of x radians."),
-    _elementary("asin", np.arcsin, lambda o, out, x: (_over_root(o, o.sub(1.0, o.mul(x, x))),), (-1.0, 1.0),
-        ulp=(4, 3), llvm=vector_math.asin, doc="The arc sine, in radians."),
-    _elementary("acos", np.arccos, lambda o, out, x: (o.neg(_over_root(o, o.sub(1.0, o.mul(x, x)))),), (-1.0, 1.0),
-        llvm=vector_math.acos, doc="The arc cosine, in radians."),
+    _elementary("asin", _clamped(np.arcsin), lambda o, out, x: (_asin_slope(o, x),), (-1.0, 1.0),
+        ulp=(4, 3), llvm=vector_math.asin, operand="clamp_to_unit({0})", doc=f"The arc sine, in radians. {_ENDS}"),
+    _elementary("acos", _clamped(np.arccos), lambda o, out, x: (o.neg(_asin_slope(o, x)),), (-1.0, 1.0),
+        llvm=vector_math.acos, operand="clamp_to_unit({0})", doc=f"The arc cosine, in radians. {_ENDS}"),
     _elementary("atan", np.arctan, lambda o, out, x: (o.div(1.0, o.add(o.mul(x, x), 1.0)),), (-100.0, 100.0),
         llvm=vector_math.atan, doc="The arc tangent, in radians."),
     _elementary("atan2", np.arctan2, _atan2_partials, (-10.0, 10.0), (-10.0, 10.0), ulp=(3, 2),

@@ -346,7 +346,8 @@ def acos(x: Num) -> Num:
 
 
 def _arc_sine(a: Num) -> tuple[Num, Num, Num]:
-    """a > 1/2, t, rest: t + rest is the arc sine of a, or of sqrt((1 - a) / 2) where a is larger."""
+    """a > 1/2, t, rest: t + rest is the arc sine of min(a, 1), or of sqrt((1 - a) / 2) where a is larger than 1/2."""
+    a = where(a > 1.0, 1.0, a)
     is_large = a > 0.5
     z = where(is_large, (1.0 - a) * 0.5, a * a)
     t = where(is_large, z.sqrt(), a)

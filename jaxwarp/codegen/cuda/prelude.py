@@ -60,6 +60,15 @@ template <class T> INLINE T int_div(T a, T b) {
 """,
 )
 _helper(
+    "int_floordiv",
+    """
+template <class T> INLINE T int_floordiv(T a, T b) {
+    const T quotient = int_div(a, b), rest = int_mod(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? (T)(quotient - 1) : quotient;
+}
+""",
+)
+_helper(
     "int_mod",
     """
 template <class T> INLINE T int_mod(T a, T b) {
@@ -71,6 +80,7 @@ template <class T> INLINE T int_mod(T a, T b) {
 _helper("sign_of", "template <class T> INLINE T sign_of(T a) { return a < 0 ? (T)-1 : (T)1; }")
 _helper("min_of", "template <class T> INLINE T min_of(T a, T b) { return a < b ? a : b; }")
 _helper("max_of", "template <class T> INLINE T max_of(T a, T b) { return a > b ? a : b; }")
+_helper("clamp_to_unit", "template <class T> INLINE T clamp_to_unit(T x) { return x > 1 ? (T)1 : x < -1 ? (T)-1 : x; }")
 _helper("is_nan", "template <class T> INLINE bool is_nan(T x) { return x != x; }")
 _helper("is_finite", "template <class T> INLINE bool is_finite(T x) { return x - x == 0; }")
 _helper("is_inf", "template <class T> INLINE bool is_inf(T x) { return x == x && !(x - x == 0); }")

@@ -85,8 +85,9 @@ class Ranges:
             case "mul", [a, b]:
                 products = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
                 return Interval(min(products), max(products))
-            case (("div" | "floordiv"), [a, b]) if b.low > 0 and a.low >= 0:
-                return Interval(a.low // b.high, a.high // b.low)
+            case (name, [a, b]) if b.low > 0 and (name == "floordiv" or (name == "div" and a.low >= 0)):
+                quotients = [x // y for x in (a.low, a.high) for y in (b.low, b.high)]
+                return Interval(min(quotients), max(quotients))
             case "mod", [a, b] if b.low > 0:
                 return Interval(0 if a.low >= 0 else 1 - b.high, b.high - 1)
             case "min", [a, b]:
@@ -113,7 +114,8 @@ class Ranges:
                 shifts_plainly = symbol == ">>" or not t.is_signed
                 return symbol if shifts_plainly and self.of(call.args[1]).inside(Interval(0, t.bits - 1)) else None
             case "/" | "%":
-                return symbol if self.of(call.args[1]).low > 0 else None
+                rounds_down = call.builtin.name == "floordiv" and self.of(call.args[0]).low < 0
+                return symbol if self.of(call.args[1]).low > 0 and not rounds_down else None
             case _:
                 return symbol if not t.is_signed or self._cannot_wrap(call) else None
 
