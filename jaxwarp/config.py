@@ -9,8 +9,10 @@ from __future__ import annotations
 import difflib
 import sys
 import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from jaxwarp.boundary import boundary, show_all
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
 
 
@@ -21,11 +23,13 @@ class Setting(NamedTuple):
         default: its value at the start.
         accepts: its values: types, a range, or the values themselves.
         doc: what it does.
+        apply: called with a value that is assigned.
     """
 
     default: Any
     accepts: tuple[Any, ...]
     doc: str = ""
+    apply: Callable[[Any], None] | None = None
 
     def does_accept(self, value: Any) -> bool:
         """Whether it may have this value. True is no number, and 1 is not True."""
@@ -65,6 +69,13 @@ SETTINGS = {
         (range(_MANY),),
         "Loops of at most so many turns, known when a kernel is lowered, are unrolled. Per kernel:"
         ' `@kernel(module_options={"max_unroll": n})`.',
+    ),
+    "verbose": Setting(
+        False,
+        (bool,),
+        "Tracebacks of errors have the frames of jaxwarp and of JAX (it sets JAX's `jax_traceback_filtering`), not only"
+        " the user's.",
+        show_all,
     ),
 }
 
@@ -110,10 +121,11 @@ OF_WARP = {
 }
 
 max_unroll: int
+verbose: bool
 
 
-def require(name: str, value: Any) -> None:
-    """A setting of this name may have this value.
+def require(name: str, value: Any) -> Setting:
+    """The setting of this name, which may have this value.
 
     Raises:
         KernelNameError: there is no such setting.
@@ -128,6 +140,7 @@ def require(name: str, value: Any) -> None:
         near = difflib.get_close_matches(str(value), [a for a in setting.accepts if isinstance(a, str)], n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the default is jaxwarp.config.{name} = {setting.default!r}"
         raise error(f"config.{name}: expected {setting.expected}, got {value!r}", hint=hint)
+    return setting
 
 
 def _unknown(name: str) -> str:
@@ -149,11 +162,15 @@ def __getattr__(name: str) -> Any:
 class _Settings(types.ModuleType):
     """The module itself, which checks what is assigned to it."""
 
+    @boundary
     def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("__"):  # Python's own, as importlib.reload sets them
-            require(name, value)
+        if not name.startswith("__"):  # those are Python's own, as importlib.reload sets them
+            apply = require(name, value).apply
+            if apply is not None:
+                apply(value)
         super().__setattr__(name, value)
 
+    @boundary
     def __delattr__(self, name: str) -> None:
         raise KernelNameError(f"config.{name}: settings cannot be deleted", hint="assign the default value")
 

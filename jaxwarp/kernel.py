@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 from typing import overload as _typing_overload
 
 from jaxwarp import config
+from jaxwarp.boundary import boundaries, boundary, caller
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.annotations import is_generic, matches, pattern_text
 from jaxwarp.frontend.functions import ByName, Func, Overload
@@ -46,6 +46,7 @@ class Argument:
         return is_generic(self.annotation)
 
 
+@boundaries
 class Kernel(ByName):
     """A kernel: what `@kernel` returns. Specialised to argument types when those are known.
 
@@ -170,6 +171,7 @@ class Kernel(ByName):
 def kernel(function: Callable[..., Any], /) -> Kernel: ...
 @_typing_overload
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
+@boundary
 def kernel(function: Any = None, /, **options: Any) -> Any:
     """Makes a kernel of a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
 
@@ -177,11 +179,12 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
     Raises:
         KernelError: the function cannot be a kernel; errors in its body come when it is specialised.
-        TypeError: an unknown keyword argument.
+        KernelTypeError: an unknown option.
     """
     _require_options("kernel", options, _KERNEL_OPTIONS)
-    scope = sys._getframe(1)
+    scope = caller()
 
+    @boundary
     def decorate(function: Callable[..., Any]) -> Kernel:
         return Kernel(read_source(function, "kernel", scope.f_locals), options)
 
@@ -192,14 +195,16 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 def func(function: Callable[..., Any], /) -> Func: ...
 @_typing_overload
 def func(**options: Any) -> Callable[[Callable[..., Any]], Func]: ...
+@boundary
 def func(function: Any = None, /, **options: Any) -> Any:
     """Makes a function that kernels can call: `@func`. It is inlined.
 
     Several of one name in one scope are overloads, chosen by the types of the arguments.
     """
     _require_options("func", options, _FUNC_OPTIONS)
-    scope = sys._getframe(1)
+    scope = caller()
 
+    @boundary
     def decorate(function: Callable[..., Any]) -> Func:
         source = read_source(function, "func", scope.f_locals)
         new = Overload(source, read_parameters(source, "func"), read_return(source))
@@ -212,6 +217,7 @@ def func(function: Any = None, /, **options: Any) -> Any:
     return decorate(function) if function is not None else decorate
 
 
+@boundary
 def func_grad(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Gives a function a derivative written by hand, which is used instead of that of its code, in both modes.
 
@@ -228,9 +234,10 @@ def func_grad(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any
         KernelTypeError: `forward` is no `@func`, or has no overload with these arguments.
         KernelError: the function cannot be one of the language; errors in its body come when it is used.
     """
-    return _rule("func_grad", forward, sys._getframe(1))
+    return _rule("func_grad", forward, caller())
 
 
+@boundary
 def func_replay(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Gives a function with effects another one, of its signature, to run where a derivative runs the kernel again.
 
@@ -240,7 +247,7 @@ def func_replay(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., A
         KernelTypeError: `forward` is no `@func`, or has no overload with these arguments.
         KernelError: the function cannot be one of the language; errors in its body come when it is used.
     """
-    return _rule("func_replay", forward, sys._getframe(1))
+    return _rule("func_replay", forward, caller())
 
 
 def _rule(decorator: str, forward: Any, scope: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -250,6 +257,7 @@ def _rule(decorator: str, forward: Any, scope: Any) -> Callable[[Callable[..., A
             hint=f"write @{decorator}(f) above the rule for f",
         )
 
+    @boundary
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         source = read_source(function, decorator, scope.f_locals)
         register(decorator, forward, Overload(source, read_parameters(source, "func"), read_return(source)))
@@ -261,9 +269,12 @@ def _rule(decorator: str, forward: Any, scope: Any) -> Callable[[Callable[..., A
 def _require_options(decorator: str, options: dict[str, Any], known: Sequence[str]) -> None:
     unknown = [name for name in options if name not in known]
     if unknown:
-        raise TypeError(f"@{decorator} has no option {', '.join(unknown)}; it has {', '.join(known)}")
+        raise KernelTypeError(
+            f"@{decorator} has no option {', '.join(unknown)}", hint=f"its options are {', '.join(known)}"
+        )
 
 
+@boundary
 def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
     """Warp's `overload`: names the types of a generic kernel in advance. Kernels here are specialised when called."""
     if not isinstance(kernel, Kernel):
@@ -281,5 +292,6 @@ def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
     return kernel
 
 
+@boundary
 def init() -> None:
     """Does nothing: there is nothing to start. Programs written for Warp call it."""

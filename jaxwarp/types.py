@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError
 
 
@@ -23,6 +24,7 @@ class Scalar:
     short: str
     numpy: np.dtype = field(compare=False)
 
+    @boundary
     def __call__(self, value: Any = 0) -> Any:
         return self.numpy.type(value)
 
@@ -83,6 +85,7 @@ class Vec:
     def size(self) -> int:
         return self.length
 
+    @boundary
     def __call__(self, *values: Any) -> np.ndarray:
         return _host_value(self, values)
 
@@ -106,6 +109,7 @@ class Mat:
     def size(self) -> int:
         return self.rows * self.columns
 
+    @boundary
     def __call__(self, *values: Any) -> np.ndarray:
         return _host_value(self, values)
 
@@ -163,11 +167,13 @@ def as_dtype(t: Any) -> Any:
         raise KernelTypeError(f"{t!r} is not a type of the kernel language") from None
 
 
+@boundary
 def vector(length: int, dtype: Any) -> Vec:
     """The type of vectors of `length` components of scalar type `dtype`."""
     return Vec(_extent("length", length), _component(dtype))
 
 
+@boundary
 def matrix(shape: tuple[int, int], dtype: Any) -> Mat:
     """The type of matrices of `shape` (rows, columns) of scalar type `dtype`."""
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:

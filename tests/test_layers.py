@@ -18,7 +18,7 @@ MAX_FUNCTION_LINES = 100
 
 # A module may import from its own layer and from those before it; within one layer, cycles are excluded too.
 LAYERS = (
-    ("errors", "types", "config", "deep"),
+    ("errors", "types", "boundary", "config", "deep"),
     ("ir",),
     ("builtins",),
     ("frontend", "passes", "vjp", "codegen"),
@@ -31,7 +31,10 @@ NEIGHBOURS = {
     ("codegen", "passes"),
     ("frontend", "passes"),
     ("frontend", "vjp"),
+    ("types", "boundary"),
     ("types", "errors"),
+    ("boundary", "errors"),
+    ("config", "boundary"),
     ("config", "errors"),
 }
 WITHOUT_JAX = ("errors", "types", "deep", "ir", "builtins", "frontend", "passes", "vjp", "codegen")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.boundary import boundary
 from jaxwarp.builtins.ops import Ops
 from jaxwarp.builtins.values import Bundle, describe
 from jaxwarp.errors import KernelTypeError
@@ -58,9 +59,13 @@ class Function:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
         return self.body(ops, *args, **kwargs)
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with np.errstate(all="ignore"):
-            result = self.ref(*(_host(a) for a in args), **{k: _host(v) for k, v in kwargs.items()})
+        try:
+            with np.errstate(all="ignore"):
+                result = self.ref(*(_host(a) for a in args), **{k: _host(v) for k, v in kwargs.items()})
+        except (TypeError, ValueError, IndexError, AttributeError) as error:
+            raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
         return result[()] if isinstance(result, np.ndarray) else result
 
     def __repr__(self) -> str:

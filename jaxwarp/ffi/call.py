@@ -12,6 +12,7 @@ import jax
 import jax.core
 import numpy as np
 
+from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.arguments import (
     Argument,
@@ -105,6 +106,7 @@ def _converted(values: Sequence[Any], converters: Sequence[Convert | None]) -> l
     return [v if c is None else c(v) for c, v in zip(converters, values, strict=True)]
 
 
+@boundary
 def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     kernel: Any,
     num_outputs: int = 1,
@@ -211,6 +213,7 @@ class JaxKernel:
     def __repr__(self) -> str:
         return f"<jax_kernel {self.__name__}>"
 
+    @boundary
     def __call__(
         self,
         *args: Any,

@@ -11,6 +11,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 
+from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.arguments import (
     Argument,
@@ -57,6 +58,7 @@ class GraphMode(enum.IntEnum):
     WARP_STAGED_EX = 4
 
 
+@boundary
 def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     func: Callable[..., None],
     num_outputs: int = 1,
@@ -213,6 +215,7 @@ class JaxCallable:
     def __repr__(self) -> str:
         return f"<jax_callable {self.__name__}>"
 
+    @boundary
     def __call__(self, *args: Any, output_dims: Any = None, vmap_method: str | None = None, **kwargs: Any) -> list[Any]:
         """Runs the function on its inputs and returns its outputs as a list."""
         values = bind_names(self._arguments, args, kwargs)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi import frame as xla
 from jaxwarp.ffi.buffers import Buffer
@@ -62,6 +63,7 @@ _lock = threading.Lock()
 _entries: dict[str, _Entry] = {}
 
 
+@boundary
 def register_ffi_callback(name: str, func: Callback, graph_compatible: bool = True) -> None:
     """Makes a Python function a target of `jax.ffi.ffi_call(name, ...)`, on the CPU and on CUDA.
 

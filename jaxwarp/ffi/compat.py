@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from jax._src import core as _core
 from jax._src import dispatch as _dispatch
 from jax._src import effects as _effects
 from jax._src import source_info_util as _source_info_util
+from jax._src import traceback_util as _traceback_util
 from jax._src import xla_bridge as _xla_bridge
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -39,6 +41,11 @@ def has_started() -> bool:
 
 # The line that profiles and HLO show for a launch is the user's, not ours.
 _source_info_util.register_exclusion(os.path.dirname(__file__))
+
+# Where an error passes through a function of JAX's, its traceback loses these along with JAX's frames: ours, and
+# those of what JAX calls its own functions through.
+for _path in (os.path.dirname(os.path.dirname(__file__)), contextlib.__file__):
+    _traceback_util.register_exclusion(_path)
 
 
 def trace_state() -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 
 
@@ -67,6 +68,7 @@ def require_cpu(device: Any, where: str) -> Device:
     raise KernelValueError(f'{where}: expected the device "cpu", got {str(device)!r}')
 
 
+@boundary
 def get_device(ident: Any = None) -> Device:
     """The device of a name; None: the one on which arrays outside of JAX are made, which is the CPU.
 
@@ -94,6 +96,7 @@ def get_cuda_device_count() -> int:
     return len(get_cuda_devices())
 
 
+@boundary
 def get_cuda_device(ordinal: int | None = None) -> Device:
     """A CUDA device.
 
@@ -118,6 +121,7 @@ def is_device_available(device: Any) -> bool:
     return str(device) == "cpu"
 
 
+@boundary
 def set_device(ident: Any) -> None:
     """The device on which arrays are made when none is named: only the CPU can be.
 
@@ -127,6 +131,7 @@ def set_device(ident: Any) -> None:
     require_cpu(ident, "set_device")
 
 
+@boundaries
 class ScopedDevice:
     """`with ScopedDevice("cpu"):` makes a device the one on which arrays are made in the `with`.
 
@@ -144,6 +149,7 @@ class ScopedDevice:
         pass
 
 
+@boundary
 def device_from_jax(jax_device: Any) -> Device:
     """The device that a device of JAX's is.
 
@@ -158,6 +164,7 @@ def device_from_jax(jax_device: Any) -> Device:
     raise KernelTypeError(f"device_from_jax: expected a CPU or CUDA device of JAX, got {jax_device!r}")
 
 
+@boundary
 def device_to_jax(device: Any = None) -> Any:
     """The device of JAX's, of this process, that a device is.
 
@@ -177,6 +184,7 @@ def device_to_jax(device: Any = None) -> Any:
     raise KernelValueError(f"device_to_jax: JAX has no device {name!r} in this process")
 
 
+@boundary
 def synchronize(device: Any = None) -> None:
     """Waits until work on arrays outside of JAX is done: on the CPU it is, when a launch or copy returns."""
     del device

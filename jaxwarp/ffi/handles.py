@@ -12,12 +12,14 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.arguments import Given, describe
 from jaxwarp.types import Array, Element, element_scalar, element_shape
 
 
+@boundaries
 class ArrayHandle:
     """An array inside a `jax_callable`, with shape and type as in a kernel: components are not axes.
 
@@ -170,6 +172,7 @@ def inside_traced(label: str, what: str) -> KernelTypeError:
     )
 
 
+@boundaries
 class _View(ArrayHandle):
     """A part of another array, by basic indexing; reads and writes go to that array."""
 

@@ -14,6 +14,7 @@ import jax
 import jax.core
 import numpy as np
 
+from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.convert import cast_values
@@ -146,6 +147,7 @@ def _values_of(value: jax.Array) -> np.ndarray:
 HOST = HostScope()
 
 
+@boundaries
 class HostArray(LiveArray):
     """An array outside of JAX: shape and element type as in a kernel, components are not axes.
 

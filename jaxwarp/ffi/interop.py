@@ -11,6 +11,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
+from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.convert import cast_values
@@ -224,6 +225,7 @@ def from_numpy(
 # Types.
 
 
+@boundary
 def dtype_from_numpy(numpy_dtype: Any) -> Scalar:
     """The element type that a type of NumPy is.
 
@@ -233,6 +235,7 @@ def dtype_from_numpy(numpy_dtype: Any) -> Scalar:
     return _from_dtype("dtype_from_numpy", numpy_dtype)
 
 
+@boundary
 def dtype_to_numpy(warp_dtype: Any) -> np.dtype:
     """The type of NumPy that the components of an element type have.
 
@@ -242,6 +245,7 @@ def dtype_to_numpy(warp_dtype: Any) -> np.dtype:
     return element_scalar(_concrete("dtype_to_numpy", warp_dtype)).numpy
 
 
+@boundary
 def dtype_from_jax(jax_dtype: Any) -> Scalar:
     """The element type that a type of JAX is.
 
@@ -251,6 +255,7 @@ def dtype_from_jax(jax_dtype: Any) -> Scalar:
     return _from_dtype("dtype_from_jax", jax_dtype)
 
 
+@boundary
 def dtype_to_jax(warp_dtype: Any) -> Any:
     """The type of JAX, such as `jnp.float32`, that an element type is.
 

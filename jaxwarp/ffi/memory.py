@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.convert import as_element, as_values
 from jaxwarp.ffi.dlpack import make_capsule
@@ -17,6 +18,7 @@ from jaxwarp.ffi.scope import Scope
 from jaxwarp.types import Array, Element, element_shape
 
 
+@boundaries
 class MemoryArray:
     """An array of a call, valid until the call ends. What is written to it is there at once.
 
@@ -230,6 +232,7 @@ class MemoryArray:
         return (1, 0) if self.scope.platform == "cpu" else (2, self.scope.device_ordinal)
 
 
+@boundaries
 class LiveArray(MemoryArray):
     """An array of a function under `jax_callable` with `GraphMode.NONE`: as `ArrayHandle`, but with numbers in it."""
 

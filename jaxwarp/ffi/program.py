@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from typing import Any
 
-import jax
 import numpy as np
 
+from jaxwarp.boundary import boundary, is_users
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, Loc
 from jaxwarp.ffi.arguments import (
     Argument,
@@ -38,8 +36,6 @@ from jaxwarp.ffi.reverse import reverse_launch
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.passes.effects import analyze
 from jaxwarp.types import Array
-
-_NOT_THE_USERS = tuple(os.path.dirname(f) + os.sep for f in (os.path.dirname(__file__), jax.__file__))
 
 
 @dataclass(frozen=True)
@@ -151,21 +147,18 @@ def require_scope(name: str) -> Scope:
 
 
 def located_call(function: Callable[..., Any]) -> Callable[..., Any]:
-    """An error gets the user's line that called."""
+    """A boundary where an error gets the user's line that called."""
+    return boundary(function, _tell_caller)
 
-    @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except KernelError as error:
-            raise located(error, sys._getframe(1)) from None
 
-    return checked
+def _tell_caller(error: Exception) -> None:
+    if isinstance(error, KernelError):
+        located(error, sys._getframe(2))
 
 
 def located(error: KernelError, frame: Any) -> KernelError:
     """The error with the caller's line at the end of its chain of places."""
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+    while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return error

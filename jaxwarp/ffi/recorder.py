@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
+from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.arguments import Given
@@ -31,6 +32,7 @@ def _no_value(what: str) -> KernelTypeError:
     )
 
 
+@boundaries
 class RecordedArray(ArrayHandle):
     """An array of a program that is being recorded: a contiguous part of a buffer."""
 

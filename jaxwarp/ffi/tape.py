@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.host import HOST, HostArray, recording
@@ -76,6 +77,7 @@ def _key(region: Region) -> Key:
     return region.address, region.shape, region.strides, region.dtype
 
 
+@boundaries
 class Tape:
     """Records launches and copies on arrays outside of JAX, for derivatives.
 

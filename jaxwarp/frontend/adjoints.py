@@ -11,9 +11,10 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from jaxwarp.boundary import boundaries
 from jaxwarp.builtins.rows.rules import ATTACH
 from jaxwarp.builtins.values import Bundle
-from jaxwarp.errors import KernelError, KernelNameError, KernelSyntaxError, KernelTypeError
+from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.frame import ATTACHED, Frame
 from jaxwarp.frontend.merge import same
 from jaxwarp.frontend.values import View, describe, type_of
@@ -24,14 +25,15 @@ _INSIDE = "adjoint[x] is for functions decorated with func_grad"
 _HINT = "write adjoint[x] += ..., where x is an argument"
 
 
+@boundaries
 class Adjoint:
     """`jaxwarp.adjoint`: in a function decorated with `func_grad`, `adjoint[x]` is the derivative by its argument x."""
 
     def __getitem__(self, _: Any) -> Any:
-        raise KernelError(_INSIDE)
+        raise KernelTypeError(_INSIDE, hint=_HINT)
 
     def __setitem__(self, _: Any, _value: Any) -> None:
-        raise KernelError(_INSIDE)
+        raise KernelTypeError(_INSIDE, hint=_HINT)
 
     def __repr__(self) -> str:
         return "<jaxwarp adjoint>"

@@ -12,11 +12,13 @@ import typing
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
+from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.source import Missing
 from jaxwarp.types import Array, Mat, Scalar, Vec, as_dtype
 
 
+@boundaries
 class ArrayAnnotation:
     """`array`, `array1d` to `array4d`: annotations of array arguments, and outside of kernels arrays of data.
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxwarp.boundary import boundary
 from jaxwarp.builtins.function import Function
 from jaxwarp.builtins.values import Bundle
-from jaxwarp.errors import InternalError, KernelError
+from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.frontend.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, Mat, Scalar, Vec, bool_, float32, int32
@@ -111,10 +112,11 @@ class Intrinsic:
     signature: str = ""
     host: Callable[..., Any] | None = None
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.host is not None:
             return self.host(*args, **kwargs)
-        raise KernelError(f"{self.name}() can only be called inside a kernel")
+        raise KernelTypeError(f"{self.name}() can only be called inside a kernel", hint="call it in a @kernel or @func")
 
     def __repr__(self) -> str:
         return f"<jaxwarp function {self.name}>"

@@ -1,0 +1,149 @@
+"""Where users enter: from there on a traceback shows their lines, and none of ours or JAX's.
+
+What is public is decorated, `@boundary` for a function and `@boundaries` for the methods of a class. An error that
+leaves it loses the frames of this package and of JAX, so that its traceback ends at the user's line; what a kernel's
+error says beyond that is in its text. All frames are there with `jaxwarp.config.verbose = True`, and with JAX's own
+switch, `jax_traceback_filtering="off"`. A fault of ours keeps its frames: they are what a report needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jaxwarp.errors import InternalError, JaxwarpError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
+
+PACKAGE = os.path.dirname(__file__) + os.sep
+
+# Of the standard library, what stands between a user's frame and one of ours or JAX's.
+_BETWEEN = (contextlib.__file__, functools.__file__)
+_SPECIAL = (
+    "__call__", "__enter__", "__exit__", "__getitem__", "__setitem__", "__len__", "__iter__", "__float__", "__int__",
+    "__bool__", "__eq__", "__ne__",
+)  # fmt: skip
+
+
+def boundary(function: Function, tell: Callable[[Exception], None] | None = None) -> Function:
+    """The function, as users call it: errors show their lines only. `tell` sees an error before it leaves."""
+
+    @functools.wraps(function)
+    def entered(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if tell is not None:
+                tell(error)
+            strip(error)
+            raise  # bare: this frame is not added again
+
+    return entered  # type: ignore[return-value]
+
+
+def boundaries(kind: Class) -> Class:
+    """The class, with a boundary around each public method that it defines, and around what sets its properties."""
+    for name, value in list(vars(kind).items()):
+        if isinstance(value, types.FunctionType) and (name in _SPECIAL or not name.startswith("_")):
+            setattr(kind, name, boundary(value))
+        elif isinstance(value, property) and value.fset is not None:
+            setattr(kind, name, value.setter(boundary(value.fset)))
+        elif isinstance(value, property) and name == "value" and value.fget is not None:
+            setattr(kind, name, value.getter(boundary(value.fget)))
+    return kind
+
+
+def strip(error: BaseException) -> None:
+    """Takes the frames that are not the user's out of the traceback of an error, and of those that led to it."""
+    if _State.shows_all or _is_fault(error) or _switch() == "off":
+        return
+    error.__traceback__ = _users(error.__traceback__)
+    led = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if led is None or not isinstance(error, JaxwarpError) or _is_of_jax(led):
+        return
+    kept = _users(led.__traceback__)
+    if kept is None:  # it happened in our code: this error says what it means
+        error.__cause__, error.__suppress_context__ = None, True
+    else:
+        strip(led)
+
+
+def caller(depth: int = 1) -> types.FrameType:
+    """The frame that called the function that asks (`depth` frames above it), boundaries apart."""
+    frame = sys._getframe(1)
+    while depth:
+        assert frame.f_back is not None
+        frame = frame.f_back
+        depth -= frame.f_code.co_filename != __file__
+    return frame
+
+
+def is_users(file: str) -> bool:
+    """Whether code of this file is the user's, neither ours nor JAX's."""
+    return not file.startswith(_hidden())
+
+
+class _State:
+    shows_all = False
+    of_jax = "auto"  # JAX's switch, before ours was turned on
+
+
+def show_all(wanted: bool) -> None:
+    """Leaves tracebacks as they are, those that JAX would filter too; or filters them again."""
+    import jax
+
+    if wanted and not _State.shows_all:
+        _State.of_jax = _switch()
+    if wanted != _State.shows_all:
+        jax.config.update("jax_traceback_filtering", "off" if wanted else _State.of_jax)
+    _State.shows_all = wanted
+
+
+def _switch() -> str:
+    import jax
+
+    settings: Any = jax.config
+    return settings.jax_traceback_filtering
+
+
+@functools.cache
+def _hidden() -> tuple[str, ...]:
+    import jax
+    import jaxlib
+
+    return (PACKAGE, *(os.path.dirname(module.__file__ or "") + os.sep for module in (jax, jaxlib)), *_BETWEEN)
+
+
+def _is_fault(error: BaseException) -> bool:
+    """Whether it is our fault: an error of Python's own that our code raised, other than for a wrong call of it."""
+    if type(error).__module__ != "builtins":
+        return isinstance(error, InternalError)
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    file = "" if last is None else last.tb_frame.f_code.co_filename
+    return file.startswith(PACKAGE) and file != __file__
+
+
+def _users(traceback: types.TracebackType | None) -> types.TracebackType | None:
+    """The user's frames of a traceback."""
+    frames: list[types.TracebackType] = []
+    while traceback is not None:
+        if is_users(traceback.tb_frame.f_code.co_filename):
+            frames.append(traceback)
+        traceback = traceback.tb_next
+    kept = None
+    for frame in reversed(frames):
+        kept = types.TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return kept
+
+
+def _is_of_jax(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in ("jax", "jaxlib")
