@@ -59,7 +59,7 @@ CASES = {
     "no derivative, jacrev": "jax.jacrev(lambda a: moved(a)[0])(x)  # here",
     "scan": "jax.lax.scan(lambda c, _: (f(c, c)[0], None), x, None, length=3)  # here",
     "fori_loop": "def body(i, c):\n    return f(c, 2.0, 3.0)[0]  # here\njax.lax.fori_loop(0, 3, body, x)",
-    "while in jit in vmap": "def g(x):\n    return f(x)  # here\njax.vmap(jax.jit(lambda x: jax.checkpoint(g)(x)))(x[None])",
+    "jit in vmap": "def g(x):\n    return f(x)  # here\njax.vmap(jax.jit(lambda x: jax.checkpoint(g)(x)))(x[None])",
     "shape of a result": "jax.eval_shape(f, x, x)  # here",
     "jaxpr": "jax.make_jaxpr(f)(x, x)  # here",
     "checkify": "checkify.checkify(lambda x: f(x, x))(x)  # here",
@@ -98,9 +98,11 @@ CASES = {
     "    if x == y:  # here\n        pass\nwp.jax_callable(g)(x)",
     "callable that is none": "wp.jax_callable(scale)  # here",
     "callback": "wp.register_ffi_callback('', print)  # here",
-    "callback that fails": "def g(x: wp.array[float], y: wp.array[float]):\n    wp.launch(scale, dim=4, inputs=[x, 2.0])\n"
+    "callback that fails": "def g(x: wp.array[float], y: wp.array[float]):\n"
+    "    wp.launch(scale, dim=4, inputs=[x, 2.0])\n"
     "wp.jax_callable(g, graph_mode=wp.GraphMode.NONE)(x)[0].block_until_ready()  # here",
-    "static": "@wp.kernel\ndef k(y: wp.array[float]):\n    y[0] = wp.static(1 / 0)\nwp.jax_kernel(k)(launch_dims=1)  # here",
+    "static": "@wp.kernel\ndef k(y: wp.array[float]):\n    y[0] = wp.static(1 / 0)\n"
+    "wp.jax_kernel(k)(launch_dims=1)  # here",
 }  # fmt: skip
 
 # What fails in these has frames of JAX, whatever it is.
