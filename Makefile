@@ -12,6 +12,10 @@ NVRTC ?= 13
 NATIVE := $(wildcard jaxwarp/ffi/native/*.cc jaxwarp/ffi/native/*.h) jaxwarp/ffi/native/exports.map
 LIBRARY := jaxwarp/ffi/native/lib/libjaxwarp.so
 BIN := $(VENV)/bin
+LINT := .venv-lint
+REQUIRE_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "jaxwarp needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
+       "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 
 .PHONY: demo test lint pytest native test-gpu bench bench-derivatives bench-gpu bench-launch bench-compile bench-scaling bench-sizes clean
 
@@ -24,17 +28,22 @@ test: lint pytest
 pytest: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2
 
-lint: $(VENV)/ready
-	$(BIN)/ruff check
-	$(BIN)/pyright --pythonpath $(BIN)/python
+lint: $(LINT)/ready
+	$(LINT)/bin/ruff check
+	$(LINT)/bin/pyright --pythonpath $(LINT)/bin/python
+
+# An environment of its own, with exact versions: what a user has or pip finds today does not decide about our types.
+$(LINT)/ready: tools/lint-requirements.txt
+	@$(REQUIRE_PYTHON)
+	test -x $(LINT)/bin/python || $(PYTHON) -m venv $(LINT)
+	$(LINT)/bin/python -m pip install --quiet --requirement $<
+	touch $@
 
 $(VENV)/ready: pyproject.toml CMakeLists.txt $(NATIVE)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "jaxwarp needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
-	       "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(REQUIRE_PYTHON)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]' $(if $(JAX),jax==$(JAX) jaxlib==$(JAX))
+	$(BIN)/python -m pip install --quiet --editable '.[test]' $(if $(JAX),jax==$(JAX) jaxlib==$(JAX))
 	$(if $(filter 12,$(NVRTC)),$(BIN)/python -m pip uninstall --quiet --yes nvidia-cuda-nvrtc)
 	$(if $(filter 12,$(NVRTC)),$(BIN)/python -m pip install --quiet nvidia-cuda-nvrtc-cu12)
 	$(if $(TORCH),$(BIN)/python -m pip install --quiet torch==$(TORCH) || echo "No torch $(TORCH): its tests are skipped.")

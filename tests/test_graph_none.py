@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
+from jax.interpreters import ad
 from jax.sharding import PartitionSpec as P
 
 import jaxwarp as wp
@@ -573,6 +574,16 @@ def test_derivatives_are_refused():
     # Through what does not depend on it, derivatives are as ever.
     g = jax.grad(lambda a: (a * none(smoothing)(jax.lax.stop_gradient(a), 0)[0]).sum())(X)
     np.testing.assert_array_equal(g, X)
+
+
+def test_the_rule_for_tangents_that_are_zero():
+    """JAX does not ask for it today, but may: symbolic zeros, and those of integers."""
+    (equation,) = jax.make_jaxpr(lambda a: none(smoothing)(a, 1)[0])(X).eqns
+    rule = ad.primitive_jvps[equation.primitive]
+    for zero in (ad.Zero(jax.typeof(X).to_tangent_aval()), np.zeros(X.shape, jax.dtypes.float0)):
+        results, tangents = rule([X], [zero], **equation.params)
+        np.testing.assert_array_equal(results[0], none(smoothing)(X, 1)[0])
+        assert [(type(t), t.aval.shape, t.aval.dtype) for t in tangents] == [(ad.Zero, X.shape, X.dtype)]
 
 
 def test_a_rule_by_hand():

@@ -21,6 +21,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi import frame as xla
+from jaxwarp.ffi.derivatives import is_moving
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Dim
 from jaxwarp.ffi.memory import LiveArray
 from jaxwarp.ffi.region import Region, dense_region
@@ -225,10 +226,10 @@ def _refuse_derivative(call: PythonCall) -> KernelTypeError:
 
 
 def _call_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: PythonCall) -> tuple[list[Any], list[Any]]:
-    if not all(isinstance(t, ad.Zero) for t in tangents):
+    if any(is_moving(t) for t in tangents):
         raise _refuse_derivative(call)
     results = bind_call(call, primals)
-    return results, [ad.Zero.from_primal_value(r) for r in results]
+    return results, [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
 
 
 def _call_transpose(cotangents: Sequence[Any], *operands: Any, call: PythonCall) -> list[Any]:
