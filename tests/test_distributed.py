@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jax
@@ -64,10 +63,8 @@ def test_two_processes(name):
 @needs_mpirun
 @pytest.mark.parametrize("how", ["raises", "dies"])
 def test_a_process_that_fails_stops_the_others(how):
-    began = time.monotonic()
     done = mpirun(2, ROOT / "tests" / "mpi" / "failing.py", how)
     assert done.returncode != 0
-    assert time.monotonic() - began < TOO_LONG / 2
     if how == "raises":
         assert "process 1 of 2 failed:" in done.stderr
         assert "ValueError: step 3 went wrong" in done.stderr

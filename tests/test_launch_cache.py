@@ -1,6 +1,5 @@
 """What a call costs after the first, and that nothing grows with calls, traces or kernels."""
 
-import gc
 import math
 import os
 import subprocess
@@ -12,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from waiting import least_ratio, wait_until
 
 import jaxwarp as wp
 from jaxwarp import jax_kernel
@@ -52,17 +52,6 @@ def test_a_call_of_a_signature_seen_before_compiles_nothing():
     assert events(lambda: again(3.0, x, x)) == []
 
 
-def best_time(measure, limit):
-    """The least of up to 100 short measurements: the machine may be busy with something else most of the time."""
-    best = float("inf")
-    for _ in range(100):
-        best = min(best, measure())
-        if best < limit:
-            break
-        time.sleep(0.02)
-    return best
-
-
 def test_an_eager_call_is_fast():
     """At most 3.5 times what a compiled function of jax.numpy takes for the same, measured beside it: 2, mostly."""
     call, peer, x = jax_kernel(axpy), jax.jit(lambda a, x, y: a * x + y), jnp.ones(16)
@@ -75,7 +64,7 @@ def test_an_eager_call_is_fast():
         return time.perf_counter() - start
 
     duration(call), duration(peer)
-    assert best_time(lambda: duration(call) / duration(peer), 3.5) < 3.5
+    assert least_ratio(lambda: duration(call), lambda: duration(peer), 3.5) < 3.5
 
 
 NUMBERS = [wp.float16, wp.float32, wp.int8, wp.int32, wp.uint32]
@@ -119,24 +108,29 @@ def test_numbers_reach_the_compiled_program_exactly(dtype, is_wide, monkeypatch)
 
 
 def test_a_launch_in_a_loop_is_fast():
-    """At most 0.3 microseconds on 16 floats."""
+    """At most 50 times what `x + 1` takes there, on 16 floats: 28 times, mostly."""
 
     @wp.kernel
     def increment(state: wp.array[float]):
         i = wp.tid()
         state[i] = state[i] + 1.0
 
-    call, trips = jax_kernel(increment, in_out_argnames=["state"]), 5000
-    loop = jax.jit(lambda x: jax.lax.fori_loop(0, trips, lambda _, c: call(c)[0], x))
-    x = jax.block_until_ready(loop(jnp.zeros(16)))
-    np.testing.assert_array_equal(x, trips)
+    call = jax_kernel(increment, in_out_argnames=["state"])
 
-    def measure():
-        start = time.perf_counter()
-        loop(x).block_until_ready()
-        return (time.perf_counter() - start) / trips
+    def trip(step, trips):
+        loop = jax.jit(lambda x: jax.lax.fori_loop(0, trips, lambda _, c: step(c), x))
+        x = jax.block_until_ready(loop(jnp.zeros(16)))
+        np.testing.assert_array_equal(x, trips)
 
-    assert best_time(measure, 0.3e-6) < 0.3e-6
+        def duration():
+            start = time.perf_counter()
+            loop(x).block_until_ready()
+            return (time.perf_counter() - start) / trips
+
+        return duration
+
+    ours, theirs = trip(lambda c: call(c)[0], 5000), trip(lambda c: c + 1, 50_000)
+    assert least_ratio(ours, theirs, 50) < 50
 
 
 def test_thousands_of_retraces_leave_nothing_behind():
@@ -207,8 +201,7 @@ def test_functions_and_kernels_can_be_collected():
     call(jnp.ones(3))
     gone = weakref.ref(call)
     del call
-    gc.collect()
-    assert gone() is None
+    wait_until(lambda: gone() is None)
 
 
 def test_importing_starts_no_backend():

@@ -20,7 +20,7 @@ def run(which, driver_folder, folder):
     environment = os.environ | {"LD_LIBRARY_PATH": str(driver_folder)}
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parent)])
     command = [sys.executable, NATIVE / "cuda_scenarios.py", which, library.find_library(), folder]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -14,6 +14,7 @@ import weakref
 import jax
 import numpy as np
 import pytest
+from waiting import wait_until
 
 import jaxwarp as wp
 from jaxwarp import GraphMode, jax_callable, jax_kernel
@@ -27,7 +28,7 @@ MODES = [GraphMode.JAX, GraphMode.WARP, GraphMode.NONE]
 
 PRELUDE = """
 import faulthandler, gc, os, sys, threading, time, warnings
-faulthandler.dump_traceback_later(60, exit=True)
+faulthandler.dump_traceback_later(300, exit=True)
 warnings.simplefilter("ignore")
 import jax, jax.numpy as jnp, numpy as np
 import jaxwarp as wp
@@ -56,7 +57,7 @@ def run(tmp_path, code: str) -> str:
     file.write_text(PRELUDE + code)
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
-        [sys.executable, file], capture_output=True, text=True, timeout=120, check=False, env=environment
+        [sys.executable, file], capture_output=True, text=True, timeout=400, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -217,8 +218,7 @@ def test_programs_outlive_what_they_were_made_of(mode):
     gone = [weakref.ref(o) for o in (call, program, temporary)]
     call = program = temporary = None
     jax.clear_caches()
-    gc.collect()
-    assert not any(ref() for ref in gone)
+    wait_until(lambda: not any(ref() for ref in gone))
     for _ in range(3):
         np.testing.assert_array_equal(compiled(X), 7 * X)
 
@@ -235,14 +235,15 @@ def kernel_of(c):
 def test_kernels_that_come_and_go(monkeypatch):
     """Their programs go too, but for the last ones."""
     monkeypatch.setattr(primitive.compiled_launches, "_keep", 8)
+    jax.clear_caches()
+    gc.collect()
     before = counter("live_states")
     for c in range(40):
         np.testing.assert_array_equal(jax_kernel(kernel_of(1000 + c))(X)[0], (1000 + c) * X)
         if c == 9:
             gc.collect()
             started = len(launch_module._kernels), len(primitive.compiled_launches)
-    gc.collect()
-    assert counter("live_states") - before <= 10
+    wait_until(lambda: counter("live_states") - before <= 10)
     assert len(primitive.compiled_launches) <= started[1]
     kept = jax_kernel(kernel_of(999))
     kept(X)

@@ -285,7 +285,7 @@ CONTROL = {
     "cond": (lambda f: jax.jit(lambda x: jax.lax.cond(x.sum() > -1, lambda x: (f(x), x)[1], lambda x: x, x)), 1),
     "while": (lambda f: jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda _, c: (f(c), c)[1], x)), 3),
     "vmap": (lambda f: jax.jit(lambda x: jax.vmap(lambda s: (f(x * s), s)[1])(jnp.ones(4)) * x[0]), 1),
-    "eager": (lambda f: lambda x: (f(x), x)[1], 1),
+    "eager": (lambda f: lambda x: (jax.block_until_ready(f(x)), x)[1], 1),
 }
 
 

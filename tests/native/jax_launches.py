@@ -2,6 +2,7 @@
 
 import ctypes
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -14,6 +15,10 @@ import numpy as np
 
 from jaxwarp.ffi import image
 from jaxwarp.ffi.native import library
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from waiting import wait_until
 
 with tempfile.TemporaryDirectory() as folder:
     so = Path(folder) / "kernels.so"
@@ -123,11 +128,15 @@ def check_errors():
 
 
 def check_states_end_with_their_programs():
-    before = library.counter("live_states")
+    def are_alive(count):
+        wait_until(lambda: library.counter("live_states") == count)
+
+    jax.clear_caches()
+    are_alive(0)
     program = jax.jit(lambda x: add_one(add_one(x) * 3)).lower(jnp.zeros(7)).compile()
-    assert library.counter("live_states") == before + 2
+    are_alive(2)
     del program
-    assert library.counter("live_states") == before
+    are_alive(0)
 
 
 def print_overhead(trips=20_000):
