@@ -119,7 +119,7 @@ def through(
     """Cotangents of the wanted parameters; what the kernel does not write of an in-out argument goes through."""
     written = {s.index for s in derived.slots if s.kind == "cotangent" and s.reads}
     passed = {i: cotangents[i] for i, p in positions.items() if i in cotangents and p not in written}
-    return {i: found[p] + passed.get(i, 0.0) for i, p in positions.items()}
+    return {i: found.get(p, 0.0) + passed.get(i, 0.0) for i, p in positions.items()}
 
 
 def check_tangent(case: Case, eps: float = 1e-6) -> None:

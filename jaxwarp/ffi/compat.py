@@ -16,6 +16,7 @@ from jax._src import effects as _effects
 from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
 from jax._src import xla_bridge as _xla_bridge
+from jax.interpreters import ad
 from jax.sharding import NamedSharding, PartitionSpec
 
 ArrayImpl = _array.ArrayImpl
@@ -154,6 +155,12 @@ def is_partitioned_by_xla(ctx: Any) -> bool:
     module = ctx.module_context
     assignment = getattr(module.axis_context, "device_assignment", None)
     return not module.lowering_parameters.for_export and assignment is not None and len(assignment) > 1
+
+
+def has_tangent(value: Any, moved: Any) -> bool:
+    """Whether a value computed under `jax.jvp` moves with what that moves, of which `moved` is an argument."""
+    trace = moved._trace
+    return getattr(value, "_trace", None) is trace and type(value.tangent) is not ad.Zero
 
 
 def sharded_as(value: Any, aval: Any) -> Any:

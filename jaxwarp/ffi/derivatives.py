@@ -15,6 +15,7 @@ from jaxwarp.deep import roomy
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.duality import NotKeptError, is_reverse, transpose_reverse
+from jaxwarp.ffi.heard import heard_part
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, TransposeOf, intern_kernel, is_static
 from jaxwarp.ffi.records import Point, record_launch
 from jaxwarp.ir.nodes import Kernel, Load, walk
@@ -48,9 +49,15 @@ def _tangent(kernel: Kernel, fma: bool, wanted: tuple[int, ...], grid: tuple[int
 @functools.lru_cache(maxsize=_CACHE)
 @roomy
 def _adjoint(
-    kernel: Kernel, fma: bool, wanted: tuple[int, ...], grid: Extents, sweep: bool, extents: tuple[Extents, ...]
+    kernel: Kernel,
+    fma: bool,
+    wanted: tuple[int, ...],
+    grid: Extents,
+    sweep: bool,
+    extents: tuple[Extents, ...],
+    silent: tuple[int, ...],
 ) -> Derived:
-    derived = adjoint(settle(kernel, fma=fma), wanted, grid, sweep, finals=sweep, extents=extents)
+    derived = adjoint(settle(kernel, fma=fma), wanted, grid, sweep, finals=sweep, extents=extents, silent=silent)
     return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 
@@ -122,66 +129,80 @@ def _tangent_role(launch: Launch, slot: Slot, moving: dict[int, Any]) -> str:
 
 def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
     """Cotangents of the operands in which a launch is linear; None for the others."""
-    linear = {i: x for i, x in zip(launch.operand_params, operands, strict=True) if ad.is_undefined_primal(x)}
+    given = dict(zip(launch.operand_params, operands, strict=True))
+    incoming = {i: c for i, c in zip(launch.result_params, cotangents, strict=True) if is_moving(c)}
+    found: dict[int, Any] = {}
+    if incoming and is_reverse(launch):
+        found = _transpose_of_reverse(bind, launch, incoming, given)
+    elif incoming:
+        # What nobody uses has no part in it: a cotangent of zeros would make NaN of an infinite slope.
+        part, kept = heard_part(launch, tuple(incoming))
+        places = {i: n for n, i in enumerate(kept)}
+        own = {places[i]: x for i, x in given.items() if i in places}
+        made = _transpose(bind, part, {places[i]: c for i, c in incoming.items()}, own)
+        found = {i: made[n] for i, n in places.items() if n in made}
+    linear = {i: x.aval for i, x in given.items() if ad.is_undefined_primal(x)}
+    found = {i: compat.sharded_as(c, linear[i]) for i, c in found.items() if i in linear and is_moving(c)}
+    return [found.get(i, ad.Zero(linear[i])) if i in linear else None for i in launch.operand_params]
+
+
+def _transpose(
+    bind: Bind, launch: Launch, incoming: Mapping[int, Any], operands: Mapping[int, Any], is_sweep: bool = False
+) -> dict[int, Any]:
+    """Cotangents of the linear operands by a reverse sweep, by parameter; those that are zero are not there."""
+    linear = {i: x.aval for i, x in operands.items() if ad.is_undefined_primal(x)}
+    given = {i: x for i, x in operands.items() if i not in linear}
     wanted = tuple(i for i in linear if launch.kernel.params[i].dtype.is_float)
-    shapes = dict(zip(launch.result_params, launch.results, strict=True))
-    incoming = dict(zip(launch.result_params, cotangents, strict=True))
-    if all(type(c) is ad.Zero for c in cotangents):
-        return [ad.Zero(x.aval) if ad.is_undefined_primal(x) else None for x in operands]
-    if is_reverse(launch):
-        try:
-            return _transpose_of_reverse(bind, launch, cotangents, operands)
-        except NotKeptError:
-            pass
-    given = {i: x for i, x in zip(launch.operand_params, operands, strict=True) if i not in linear}
-    known = _known_extents(
-        launch, shapes | {i: jnp.shape(x) for i, x in given.items()} | {i: x.aval.shape for i, x in linear.items()}
-    )
-    derived = _adjoint(launch.kernel, launch.fma, wanted, _known_grid(launch), is_reverse(launch), known)
-    origin = TransposeOf(launch, derived.slots, tuple((i, tuple(linear[i].aval.shape)) for i in wanted))
-    point = Point(launch, given, {i: x.aval for i, x in linear.items()})
-    records: list[Any] = []
-    if derived.recording is not None:
-        records = record_launch(bind, point, derived.recording)
+    point = Point(launch, given, linear)
+    known = _known_extents(launch, {i: point.shape(i) for i in range(len(launch.roles))})
+    silent = tuple(i for i in launch.result_params if i not in incoming)
+    derived = _adjoint(launch.kernel, launch.fma, wanted, _known_grid(launch), is_sweep, known, silent)
+    found = _sweep(bind, point, derived, incoming, wanted)
+    # An in-out argument that the kernel does not write goes through: the cotangent of the result joins its own.
+    written = {slot.index for slot in derived.slots if slot.kind == "cotangent" and slot.reads}
+    for i in linear:
+        if i in incoming and i not in written:
+            found[i] = incoming[i] + found[i] if i in found else incoming[i]
+    return found
+
+
+def _sweep(
+    bind: Bind, point: Point, derived: Derived, incoming: Mapping[int, Any], wanted: Sequence[int]
+) -> dict[int, Any]:
+    """Launches a reverse sweep: the cotangents that it makes, by parameter; those that are zero are not there."""
+    if not any(slot.kind == "cotangent" and slot.writes for slot in derived.slots):
+        return {}
+    launch = point.launch
+    records = [] if derived.recording is None else record_launch(bind, point, derived.recording)
     values: list[Any] = []
     roles: list[str] = []
     for slot in derived.slots:
         if slot.kind == "cotangent":
-            roles.append(OUTPUT if not slot.reads else IN_OUT if slot.writes else INPUT)
-            if slot.reads:
-                moved = incoming.get(slot.index)
-                is_zero = moved is None or type(moved) is ad.Zero
-                dtype = launch.kernel.params[slot.index].dtype.numpy
-                values.append(jnp.zeros(shapes[slot.index], dtype) if is_zero else moved)
+            # One that starts as zeros is an output.
+            is_given = slot.reads and slot.index in incoming
+            roles.append(OUTPUT if not is_given else IN_OUT if slot.writes else INPUT)
+            values += [incoming[slot.index]] if is_given else []
             continue
         if slot.kind == "final":
             raise _needs_final(launch.kernel, slot.index)
         roles.append(INPUT)
         values.append(records.pop(0) if slot.kind == "record" else point.value(slot.index, slot.reads))
+    origin = TransposeOf(launch, derived.slots, tuple((i, point.shape(i)) for i in wanted))
     outcome = _bind_derived(bind, launch, derived, tuple(roles), values, origin)
     found = _results(derived.slots, tuple(roles), outcome, "cotangent")
     # Those of half precision are accumulated in float32.
-    found = {i: c.astype(launch.kernel.params[i].dtype.numpy) for i, c in found.items()}
-    # An in-out argument that the kernel does not write goes through: the cotangent of the result joins its own.
-    written = {slot.index for slot in derived.slots if slot.kind == "cotangent" and slot.reads}
-    for i in linear:
-        if i in incoming and i not in written and type(incoming[i]) is not ad.Zero:
-            found[i] = incoming[i] + found[i] if i in found else incoming[i]
-    found = {i: compat.sharded_as(c, linear[i].aval) for i, c in found.items() if i in linear}
-    return [
-        found.get(i, ad.Zero(x.aval)) if ad.is_undefined_primal(x) else None
-        for i, x in zip(launch.operand_params, operands, strict=True)
-    ]
+    return {i: c.astype(launch.kernel.params[i].dtype.numpy) for i, c in found.items()}
 
 
-def _transpose_of_reverse(bind: Bind, launch: Launch, cotangents: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
-    given = dict(zip(launch.operand_params, operands, strict=True))
-    linear = {i: x.aval for i, x in given.items() if ad.is_undefined_primal(x)}
-    moving = {i: c for i, c in zip(launch.result_params, cotangents, strict=True) if is_moving(c)}
-    values = {i: x for i, x in given.items() if i not in linear}
-    found = transpose_reverse(bind, launch, values, linear, moving)
-    found = {i: compat.sharded_as(c, linear[i]) for i, c in found.items() if i in linear and is_moving(c)}
-    return [found.get(i, ad.Zero(linear[i])) if i in linear else None for i in launch.operand_params]
+def _transpose_of_reverse(
+    bind: Bind, launch: Launch, incoming: dict[int, Any], operands: Mapping[int, Any]
+) -> dict[int, Any]:
+    linear = {i: x.aval for i, x in operands.items() if ad.is_undefined_primal(x)}
+    values = {i: x for i, x in operands.items() if i not in linear}
+    try:
+        return transpose_reverse(bind, launch, values, linear, incoming)
+    except NotKeptError:
+        return _transpose(bind, launch, incoming, operands, is_sweep=True)
 
 
 def _needs_final(kernel: Kernel, index: int) -> DifferentiationError:

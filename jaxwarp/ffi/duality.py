@@ -19,14 +19,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxwarp.ffi.launch import IN_OUT, OUTPUT, BatchOf, Launch, TangentOf, TransposeOf
+from jaxwarp.ffi.zeros import Values, pulled, pushed, transposed
 from jaxwarp.ir.nodes import While, walk
 
 Bind = Callable[[Launch, Sequence[Any]], list[Any]]
-Values = dict[int, Any]
-"""Arrays by the position of the parameter they belong to."""
 
 
 class NotKeptError(Exception):
@@ -83,8 +81,7 @@ def _pull(bind: Bind, launch: Launch, values: Values, wanted: Sequence[int], cot
             return {i: x.sum(0) if axes[i] is None else jnp.moveaxis(x, 0, axes[i]) for i, x in found.items()}
         case _:
             moving = {i: values[i] for i in wanted}
-            results, pull = jax.vjp(lambda moved: _results(bind, launch, values | moved), moving)
-            return pull(_completed(results, cotangents))[0]
+            return pulled(lambda moved: _results(bind, launch, values | moved), moving, cotangents)[1]
 
 
 def _pull_transpose(
@@ -92,20 +89,16 @@ def _pull_transpose(
 ) -> Values:
     given, slots = _given(origin, values), origin.slots
     incoming = _of_kind(origin, cotangents, "cotangent")
-    along = {
-        i: incoming[i].astype(_dtype(origin, i)) if i in incoming else jnp.zeros(shape, _dtype(origin, i))
-        for i, shape in origin.linear
-    }
+    along = {i: incoming[i].astype(_dtype(origin, i)) for i, _ in origin.linear if i in incoming}
     # The others stand for what an output holds on entry, or for extents.
     moving = {i: slots[i].index for i in wanted if slots[i].kind == "primal" and slots[i].index in given}
-    results, pull = jax.vjp(
-        lambda moved: _forward(bind, origin, given | moved, along), {n: given[n] for n in moving.values()}
+    results, back = pulled(
+        lambda moved: _forward(bind, origin, given | moved, along),
+        {n: given[n] for n in moving.values()},
+        _of_kind(origin, values, "cotangent"),
     )
     found = {i: results[slots[i].index] for i in wanted if slots[i].kind == "cotangent" and slots[i].index in results}
-    if moving:
-        (back,) = pull(_completed(results, _of_kind(origin, values, "cotangent")))
-        found |= {i: back[n] for i, n in moving.items()}
-    return found
+    return found | {i: back[n] for i, n in moving.items() if n in back}
 
 
 def _results(bind: Bind, launch: Launch, values: Values) -> Values:
@@ -156,25 +149,22 @@ def _push_transpose(bind: Bind, origin: TransposeOf, values: Values, tangents: V
         return jax.jvp(lambda p: _forward(bind, origin, given | p, along), (at,), (moved,))
 
     shapes = {i: jax.ShapeDtypeStruct(shape, _dtype(origin, i)) for i, shape in origin.linear}
-    results, change = jax.eval_shape(both, shapes)
-    pulled = (
-        _completed(results, _of_kind(origin, tangents, "cotangent")),
-        _completed(change, _of_kind(origin, values, "cotangent")),
-    )
-    (found,) = jax.linear_transpose(both, shapes)(pulled)
-    by_index = {slot.index: i for i, slot in enumerate(slots) if slot.kind == "cotangent" and slot.writes}
-    return {by_index[n]: x for n, x in found.items()}
+    cotangents = _of_kind(origin, tangents, "cotangent"), _of_kind(origin, values, "cotangent")
+    found = transposed(both, shapes, cotangents)
+    return {i: found[s.index] for i, s in enumerate(slots) if s.kind == "cotangent" and s.writes and s.index in found}
 
 
 def _forward(bind: Bind, origin: TransposeOf, given: Values, along: Values) -> Values:
-    """D(p) l, for every linear operand l in `along`."""
+    """D(p) l, where l is zero but for the operands in `along`; what does not depend on these may be left out."""
     launch = origin.launch
-    given = _without_need(launch, given | along) | given
-    if launch.origin is not None:
+    zeros = {i: jnp.zeros(shape, _dtype(origin, i)) for i, shape in origin.linear}
+    given = _without_need(launch, given | zeros) | given
+    if launch.origin is not None and len(along) == len(zeros):
         return _bound(bind, launch, given | along)
-    # What a user transposes (`jax.linear_transpose`) may have a constant part.
-    zeros = {i: jnp.zeros_like(x) for i, x in along.items()}
-    return jax.jvp(lambda moved: _bound(bind, launch, given | moved), (zeros,), (along,))[1]
+    # Zeros that are only zero would meet infinite slopes. And what a user transposes (`jax.linear_transpose`) may have
+    # a constant part.
+    at = {i: zeros[i] for i in along}
+    return pushed(lambda moved: _bound(bind, launch, given | zeros | moved), at, along)[1]
 
 
 def _without_need(launch: Launch, given: Values) -> Values:
@@ -210,19 +200,6 @@ def _given(origin: TransposeOf, values: Values) -> Values:
 def _of_kind(origin: TangentOf | TransposeOf, values: Values, kind: str) -> Values:
     """By the parameter of the launch that `origin` is about."""
     return {origin.slots[i].index: x for i, x in values.items() if origin.slots[i].kind == kind}
-
-
-def _completed(results: Values, cotangents: Values) -> Values:
-    """A cotangent for each result: zero where none is given."""
-    return {i: cotangents[i] if i in cotangents and _is_float(x) else _zero(x) for i, x in results.items()}
-
-
-def _zero(x: Any) -> Any:
-    return jnp.zeros(x.shape, x.dtype) if _is_float(x) else np.zeros(x.shape, jax.dtypes.float0)
-
-
-def _is_float(x: Any) -> bool:
-    return jnp.issubdtype(x.dtype, jnp.floating)
 
 
 def _dtype(origin: TransposeOf, index: int) -> Any:

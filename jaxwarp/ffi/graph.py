@@ -22,6 +22,7 @@ from jaxwarp.ffi.launch import Launch
 from jaxwarp.ffi.lowering import call_attributes
 from jaxwarp.ffi.native.library import PROGRAM_TARGET
 from jaxwarp.ffi.record import CopyOp, FillOp, LaunchOp, Recording, Shape, View, evaluate
+from jaxwarp.ffi.zeros import Values, pushed
 
 graph_p = Primitive(PROGRAM_TARGET)
 graph_p.multiple_results = True
@@ -139,19 +140,14 @@ def _graph_batch(
 
 
 def _graph_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, recording: Recording) -> tuple[list[Any], list[Any]]:
-    moving = [i for i, t in enumerate(tangents) if is_moving(t)]
+    moving = {i: t for i, t in enumerate(tangents) if is_moving(t)}
 
-    def function(*given: Any) -> list[Any]:
-        values = list(primals)
-        for i, x in zip(moving, given, strict=True):
-            values[i] = x
-        return _as_launches(recording)(*values)
+    def function(given: Values) -> Values:
+        return dict(enumerate(_as_launches(recording)(*[given.get(i, x) for i, x in enumerate(primals)])))
 
-    results, found = jax.jvp(function, [primals[i] for i in moving], [tangents[i] for i in moving])
-    zero = [jax.typeof(t).dtype == jax.dtypes.float0 for t in found]
-    return results, [
-        ad.Zero(jax.typeof(r).to_tangent_aval()) if z else t for r, t, z in zip(results, found, zero, strict=True)
-    ]
+    results, found = pushed(function, {i: primals[i] for i in moving}, moving)
+    zeros = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results.values()]
+    return list(results.values()), [found.get(i, zero) for i, zero in enumerate(zeros)]
 
 
 graph_p.def_impl(_graph_impl)

@@ -17,10 +17,8 @@ from jaxwarp.ffi.immediate import Checked, check
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch
 from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.region import Region
+from jaxwarp.ffi.zeros import Values, pulled
 from jaxwarp.passes.effects import analyze
-
-Values = dict[int, Any]
-"""By parameter."""
 
 
 def with_roles(checked: Checked) -> Launch:
@@ -39,21 +37,17 @@ def with_roles(checked: Checked) -> Launch:
 @functools.lru_cache(maxsize=256)
 def _pull(launch: Launch, wanted: tuple[int, ...]) -> Callable[[Values, Values], Values]:
     def pull(operands: Values, cotangents: Values) -> Values:
-        def run(moving: Values) -> list[Any]:
-            return bind_launch(launch, [moving.get(i, operands[i]) for i in launch.operand_params])
+        def run(moving: Values) -> Values:
+            results = bind_launch(launch, [moving.get(i, operands[i]) for i in launch.operand_params])
+            return dict(zip(launch.result_params, results, strict=True))
 
-        results, back = jax.vjp(run, {i: operands[i] for i in wanted})
-        incoming = [
-            cotangents.get(i, np.zeros(r.shape, jax.dtypes.float0))
-            for i, r in zip(launch.result_params, results, strict=True)
-        ]
-        return back(incoming)[0]
+        return pulled(run, {i: operands[i] for i in wanted}, cotangents)[1]
 
     return jax.jit(pull)
 
 
 def pull_back(launch: Launch, wanted: tuple[int, ...], operands: Values, cotangents: Values) -> dict[int, np.ndarray]:
-    """Cotangents of the `wanted` operands, given those of the results of float type.
+    """Cotangents of the `wanted` operands, given those of results; they are zero where none is given or returned.
 
     Raises:
         DifferentiationError: a derivative that cannot be had, with the line of the kernel.
@@ -93,11 +87,7 @@ def reverse_launch(kernel: Any, dim: Any, given: Sequence[Any], adjoints: Sequen
     }
     wanted = tuple(i for i, place in places.items() if place is not None and launch.roles[i] == INPUT)
     operands = {i: _operand(checked, i) for i in launch.operand_params}
-    incoming = {
-        i: np.zeros(params_shape, params[i].dtype.numpy) if places[i] is None else places[i].copy()
-        for i, params_shape in zip(launch.result_params, launch.results, strict=True)
-        if i in places
-    }
+    incoming = {i: place.copy() for i in launch.result_params if (place := places.get(i)) is not None and place.any()}
     for i, found in pull_back(launch, wanted, operands, incoming).items() if wanted and incoming else ():
         places[i][...] += found
 

@@ -74,6 +74,13 @@ class Shadow:
         memory.owner = place.owner
         return place.view(memory)
 
+    def clear(self, region: Region, filled: set[int]) -> None:
+        """Sets a region to zero; its block is `filled` no more if that is all of it."""
+        self.view(region)[...] = 0
+        block = self.block(region)
+        if region.size and region.is_dense and region.span == (self._lows[block], self._highs[block]):
+            filled.discard(block)
+
     def snapshot(self, region: Region) -> np.ndarray:
         """What a region holds now: a copy, where it may change."""
         found = self.view(region)

@@ -281,13 +281,14 @@ class _Backward:
 
     def run(self) -> None:
         self._collect()
-        # By block of memory: does it depend on an array with a gradient? Does the result depend on it?
+        # By block of memory: does it depend on an array with a gradient? Does the result depend on it? Where it does
+        # not, a cotangent is zero whatever the slopes are.
         moving = {self.cotangents.block(a.region) for a in self.arrays.values()}
         for op in self.ops:
             if any(self.cotangents.block(r) in moving for r in op.reads if is_float(r.dtype)):
                 moving |= {self.cotangents.block(r) for r in op.writes if is_float(r.dtype)}
         operands = self._replay(moving)
-        asked = {self.cotangents.block(a.region) for a in self.arrays.values()}
+        asked = {self.cotangents.block(a.region) for a in self.arrays.values() if self.cotangents.view(a.region).any()}
         for op, values in zip(reversed(self.ops), reversed(operands), strict=True):
             self._back(op, values, moving, asked)
         for array in self.arrays.values():
@@ -363,11 +364,11 @@ class _Backward:
         cotangents = self.cotangents
         match op:
             case _Constant():
-                cotangents.view(op.target)[...] = 0
+                cotangents.clear(op.target, asked)
             case _Copied():
-                moved = cotangents.view(op.target).copy()
-                cotangents.view(op.target)[...] = 0
-                if is_float(op.source.dtype):
+                moved, is_asked = cotangents.view(op.target).copy(), cotangents.block(op.target) in asked
+                cotangents.clear(op.target, asked)
+                if is_float(op.source.dtype) and is_asked:
                     cotangents.view(op.source)[...] += moved
                     asked |= {cotangents.block(op.source)}
             case _Launched():
@@ -376,7 +377,7 @@ class _Backward:
                 else:  # of nothing that has a gradient
                     for i in op.launch.result_params:
                         if op.launch.roles[i] == OUTPUT and (region := op.regions[i]) is not None:
-                            cotangents.view(region)[...] = 0
+                            cotangents.clear(region, asked)
 
     def _back_launch(self, op: _Launched, values: dict[int, np.ndarray], moving: set[int], asked: set[int]) -> None:
         cotangents, regions, launch = self.cotangents, op.regions, op.launch
@@ -388,14 +389,14 @@ class _Backward:
             for i in launch.operand_params
             if (r := regions[i]) is not None and is_float(r.dtype) and cotangents.block(r) in moving
         )
-        incoming = {i: cotangents.view(r).copy() for i, r in results.items()}
+        incoming = {i: cotangents.view(r).copy() for i, r in results.items() if cotangents.block(r) in asked}
         found = pull_back(launch, wanted, values, incoming)
         for i, region in results.items():
-            if launch.roles[i] == OUTPUT:
-                cotangents.view(region)[...] = 0
+            if launch.roles[i] == OUTPUT or (i in wanted and i not in found):
+                cotangents.clear(region, asked)
             elif i in found:
                 cotangents.view(region)[...] = found[i]
-        for i in wanted:
+        for i in found:
             region = regions[i]
             assert region is not None
             asked |= {cotangents.block(region)}

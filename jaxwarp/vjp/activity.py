@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from jaxwarp.builtins.rows.rules import DETACH
 from jaxwarp.ir.nodes import Atomic, Call, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
@@ -12,11 +12,13 @@ class Activity:
     """The floats of a kernel that depend on the parameters in `wanted`, through values or through memory.
 
     A least fixed point: a value is active if an active one enters the operation that makes it, a parameter if an
-    active value is stored in it. Integers and bools are never active.
+    active value is stored in it. Integers and bools are never active. Loads in `on_entry` see what was there on entry:
+    they are active only of what is wanted.
     """
 
-    def __init__(self, kernel: Kernel, wanted: Iterable[Param]):
+    def __init__(self, kernel: Kernel, wanted: Iterable[Param], on_entry: Collection[Load] = ()):
         self.params = {p for p in wanted if p.dtype.is_float}
+        self.still = {op for op in on_entry if op.param not in self.params}
         self.values: set[Value] = set()
         ops = list(walk(kernel.body))
         size = -1
@@ -31,7 +33,7 @@ class Activity:
                 if op.builtin is not DETACH and any(a in self.values for a in op.args):
                     self._mark(op.result)
             case Load():
-                if op.param in self.params:
+                if op.param in self.params and op not in self.still:
                     self._mark(op.result)
             case Store():
                 if op.value in self.values:

@@ -56,6 +56,7 @@ from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.records import find_records, make_recording, turn_numbers
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation
+from jaxwarp.vjp.unread import without_unread
 from jaxwarp.vjp.visits import Visits
 
 # What stands for the values of the differentiated kernel where code is being emitted.
@@ -70,6 +71,7 @@ def adjoint(
     sweep: bool = False,
     finals: bool = True,
     extents: Sequence[Sequence[int | None]] | None = None,
+    silent: Collection[int] = (),
 ) -> Derived:
     """The kernel that maps cotangents of what the kernel writes to cotangents of the parameters in `wanted`.
 
@@ -82,6 +84,8 @@ def adjoint(
             are no records.
         finals: whether what the kernel leaves in its arrays can be had. Else loads that see it are recorded.
         extents: of each parameter, those that the result may rely on, likewise.
+        silent: positions of parameters that the kernel writes and whose cotangents are zero, as nobody uses what it
+            leaves there: a slope that is infinite or NaN does not matter for them.
 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
@@ -91,14 +95,18 @@ def adjoint(
         raise DifferentiationError(
             "the adjoint of a kernel with a func_replay is made of its tangent: it needs what the launch leaves"
         )
-    kernel = simplify(replayed.kernel)
+    kernel = replayed.kernel
+    heard = [p for i, p in enumerate(kernel.params) if i not in silent]
+    kernel = without_unread(kernel, heard)
     if kernel.locals and not sweep:
         kernel = simplify(arrays_as_values(kernel))
     require_pure_conditions(kernel)
     shapes = dict(zip(kernel.params, extents or (), strict=extents is not None))
     require_partitioned(kernel, grid, shapes)
-    kernel = simplify(hoist_loads(promote_memory(kernel, grid, shapes), [kernel.params[i] for i in wanted]))
-    return Adjoint(kernel, wanted, Contents(kernel, grid, finals, shapes), records=not sweep).build()
+    promoted = without_unread(promote_memory(kernel, grid, shapes), heard)
+    kernel = simplify(hoist_loads(promoted, [kernel.params[i] for i in wanted]))
+    contents = Contents(kernel, grid, finals, shapes)
+    return Adjoint(kernel, wanted, contents, not sweep, [kernel.params[i] for i in silent]).build()
 
 
 def cotangent_type(dtype: Scalar) -> Scalar:
@@ -115,9 +123,11 @@ class Adjoint:
         wanted: Collection[int],
         contents: Contents,
         records: bool = True,
+        silent: Collection[Param] = (),
     ):
         self.kernel = kernel
         self.wanted = frozenset(wanted)
+        self.silent = frozenset(silent)
         self.activity = Activity(kernel, [kernel.params[i] for i in wanted])
         own = next((p for p in kernel.locals if p in self.activity.params), None)
         if own is not None:
@@ -160,7 +170,7 @@ class Adjoint:
 
         Not where that of the initial contents is not asked for, and what one write takes no other access looks at.
         """
-        if self.kernel.params.index(param) in self.wanted:
+        if param in self.silent or self.kernel.params.index(param) in self.wanted:
             return False
         stored_once = self.visits.only(param, Store) and self.visits.at_most_once(param)
         return stored_once or self.visits.only(param, Atomic)
@@ -187,18 +197,23 @@ class Adjoint:
             slots.append(Slot("record", self.kernel.params.index(record.load.param), True, False))
         body = self.builder.finish(f"{self.kernel.name}_vjp", self.kernel.grid_rank, params)
         derived = Kernel(body.name, body.grid_rank, body.params, body.body, tuple(self.locals))
-        result = without_idle(Derived(derived, tuple(slots)), ("primal", "final", "record"))
+        # What only silent results need is kept too, while any is written: A(p) needs p.
+        is_whole = not self.silent & self.written & self.activity.params
+        others = () if is_whole else range(len(self.kernel.params))
+        result = without_idle(Derived(derived, tuple(slots)), ("primal", "final", "record"), others)
         self.require_nothing_lost(result.kernel)
         if not any(slot.kind == "record" for slot in result.slots):
             return result
-        return self.recorded(Derived(derived, tuple(slots)), result)
+        return self.recorded(Derived(derived, tuple(slots)), result, others)
 
-    def recorded(self, whole: Derived, result: Derived) -> Derived:
+    def recorded(self, whole: Derived, result: Derived, others: Collection[int]) -> Derived:
         """The result with the kernel that makes its records, and all parameters that this has: A(p) needs p."""
         used = set(result.kernel.params)
         records = [record for record in self.records.values() if record.param in used]
         recording = make_recording(self.kernel, self.activity.params, records)
-        return without_idle(replace(whole, recording=recording), ("primal", "final", "record"), recording.params)
+        return without_idle(
+            replace(whole, recording=recording), ("primal", "final", "record"), {*recording.params, *others}
+        )
 
     def require_nothing_lost(self, result: Kernel) -> None:
         """Refuses a derivative that needs a value which was overwritten."""
@@ -343,7 +358,8 @@ class Adjoint:
                 if op.param in self.activity.params:
                     require_plain_accumulation(op, self.used)
                     indices = [env[v] for v in op.indices]
-                    self.add(cotangents, op.args[0], self.builder.load(self.cotangent_params[op.param], indices))
+                    found = self.builder.load(self.cotangent_params[op.param], indices)
+                    self.receive(op.param, found, op.args[0], cotangents)
             case If():
                 self.reverse_if(op, env, cotangents)
             case For() | While():
@@ -431,15 +447,21 @@ class Adjoint:
             return
         target, indices = self.cotangent_params[op.param], [env[v] for v in op.indices]
         if op.param in self.read_only:
-            self.add(cotangents, op.value, self.builder.load(target, indices))
+            self.receive(op.param, self.builder.load(target, indices), op.value, cotangents)
             return
         zero = self.o.number(0.0, op.param.dtype)
         if self.ownership.is_private(op.param):
-            self.add(cotangents, op.value, self.builder.load(target, indices))
+            self.receive(op.param, self.builder.load(target, indices), op.value, cotangents)
             self.builder.store(target, indices, zero)
         else:
             # Several threads may store one value to one element: the cotangent goes to one of them.
-            self.add(cotangents, op.value, self.builder.atomic("exch", target, indices, zero))
+            self.receive(op.param, self.builder.atomic("exch", target, indices, zero), op.value, cotangents)
+
+    def receive(self, param: Param, found: Value, value: Value, cotangents: Cotangents) -> None:
+        """What was written to an array gets its cotangent: of a silent one zero, until the kernel has read it."""
+        if param in self.silent:
+            self.guarded.add(found)
+        self.add(cotangents, value, found)
 
     def reverse_if(self, op: If, env: Environment, cotangents: Cotangents) -> None:
         incoming = [cotangents.pop(v, None) for v in op.results]

@@ -6,7 +6,7 @@ done again. That matters only if the sweep needs its value: a linear kernel's co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -56,6 +56,14 @@ class Contents:
     def _is_last(self, load: Load, writes: Sequence[Access]) -> bool:
         # Of other threads nothing is known.
         return self.ownership.is_own(load.param) and not any(self.order.may_precede(load, w) for w in writes)
+
+
+def loads_on_entry(kernel: Kernel, params: Collection[Param], grid: Grid | None = None) -> frozenset[Load]:
+    """The loads of `params` that see what was there on entry, where the kernel also writes to these arrays."""
+    ops = list(walk(kernel.body))
+    written = {op.param for op in ops if isinstance(op, (Store, Atomic))} & set(params)
+    loads = [op for op in ops if isinstance(op, Load) and op.param in written]
+    return frozenset(loads) - Contents(kernel, grid, finals=False).lost if loads else frozenset()
 
 
 @dataclass(frozen=True)

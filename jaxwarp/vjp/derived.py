@@ -45,8 +45,8 @@ class Derived:
 def without_idle(derived: Derived, kinds: Collection[str], others: Collection[int] = ()) -> Derived:
     """Simplified, and without the parameters of these kinds that turn out not to be used.
 
-    Of some primals only the extents are needed: those are no longer said to be read. `others` are those that are kept
-    in any case.
+    Cotangents that nothing is added to go too: they are zero. Of some primals only the extents are needed: those are no
+    longer said to be read. `others` are those that are kept in any case.
     """
     kernel = simplify(derived.kernel)
     accessed = {op.param for op in walk(kernel.body) if isinstance(op, (Load, Store, Atomic))}
@@ -54,8 +54,15 @@ def without_idle(derived: Derived, kinds: Collection[str], others: Collection[in
     kept = [
         (p, replace(s, reads=p in accessed) if s.kind == "primal" else s)
         for p, s in zip(kernel.params, derived.slots, strict=True)
-        if s.kind not in kinds or p in used or (s.kind == "primal" and s.index in others)
+        if p in used or not _is_idle(s, kinds, others)
     ]
     params, slots = tuple(p for p, _ in kept), tuple(s for _, s in kept)
     made = Kernel(kernel.name, kernel.grid_rank, params, kernel.body, kernel.locals)
     return Derived(made, slots, derived.recording)
+
+
+def _is_idle(slot: Slot, kinds: Collection[str], others: Collection[int]) -> bool:
+    """Whether a slot can go if its parameter is not used."""
+    if slot.kind == "cotangent":
+        return not slot.reads
+    return slot.kind in kinds and not (slot.kind == "primal" and slot.index in others)

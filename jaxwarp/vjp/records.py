@@ -27,11 +27,10 @@ from jaxwarp.ir.nodes import Atomic, Block, Const, For, Kernel, Load, Op, Param,
 from jaxwarp.passes.effects import tell_apart
 from jaxwarp.passes.ranges import Counter, Ranges
 from jaxwarp.passes.rewrite import Rewriter
-from jaxwarp.passes.simplify import simplify
 from jaxwarp.types import Scalar, int64
-from jaxwarp.vjp.activity import used_values
 from jaxwarp.vjp.memory import Addresses
 from jaxwarp.vjp.order import Order
+from jaxwarp.vjp.unread import without_unread
 
 # More is not what a loop makes but what is not known of one.
 _MOST_TURNS = 1 << 24
@@ -238,7 +237,7 @@ def make_recording(kernel: Kernel, moving: Collection[Param], records: Sequence[
     arrays = tuple(r.param for r in records)
     body = _Recorder(moving, {r.load: r for r in records}).block(kernel.body)
     made = replace(kernel, name=f"{kernel.name}_record", params=(*kernel.params, *arrays), body=body)
-    made = _without_unread(made, arrays)
+    made = without_unread(made, arrays)
     ops = list(walk(made.body))
     written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
     used = written | {op.param for op in ops if isinstance(op, (Load, Size))}
@@ -276,27 +275,3 @@ class _Recorder(Rewriter):
         result = Value(dtype)
         self.emit(Const(result, value))
         return result
-
-
-class _Unread(Rewriter):
-    """Leaves out writes to arrays that nobody reads."""
-
-    def __init__(self, read: Collection[Param]):
-        super().__init__()
-        self.read = read
-
-    def op(self, op: Op) -> None:
-        if not isinstance(op, (Store, Atomic)) or op.param in self.read:
-            self.copy(op)
-
-
-def _without_unread(kernel: Kernel, records: Collection[Param]) -> Kernel:
-    """The kernel without writes that no record depends on."""
-    while True:
-        kernel = simplify(kernel)
-        ops, used = list(walk(kernel.body)), used_values(kernel)
-        read = {op.param for op in ops if isinstance(op, Load) or (isinstance(op, Atomic) and op.result in used)}
-        read |= set(records)
-        if all(op.param in read for op in ops if isinstance(op, (Store, Atomic))):
-            return kernel
-        kernel = replace(kernel, body=_Unread(read).block(kernel.body))

@@ -39,7 +39,7 @@ from jaxwarp.ir.nodes import (
 from jaxwarp.passes.rewrite import rebuild
 from jaxwarp.vjp.activity import Activity, used_values
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
-from jaxwarp.vjp.contents import Settled, settled_loads
+from jaxwarp.vjp.contents import Settled, loads_on_entry, settled_loads
 from jaxwarp.vjp.derived import Derived, Slot
 from jaxwarp.vjp.memory import require_no_visible_race
 from jaxwarp.vjp.replay import take_replays
@@ -65,7 +65,8 @@ def tangent(
     kernel = replayed.kernel
     require_no_visible_race(kernel, grid)
     settled = settled_loads(kernel, grid) if settle else Settled()
-    made = _Tangent(kernel, wanted, settled, replayed.finals)
+    still = [p for i, p in enumerate(kernel.params) if i not in wanted and p.dtype.is_float]
+    made = _Tangent(kernel, wanted, settled, replayed.finals, loads_on_entry(kernel, still, grid))
     require_no_order(kernel, made.activity, made.used, grid)
     return made.build()
 
@@ -94,12 +95,14 @@ class _Tangent:
         wanted: Collection[int],
         settled: Settled | None = None,
         finals: Mapping[Param, Param] | None = None,
+        on_entry: Collection[Load] = (),
     ):
         self.kernel = kernel
         # The last parameters are what replays read of the kernel's results.
         self.params = kernel.params[: len(kernel.params) - len(finals or {})]
         self.wanted = frozenset(wanted)
-        self.activity = Activity(kernel, [kernel.params[i] for i in wanted])
+        # Where no tangent comes in, there is none to load until one is stored: 0 would make NaN of an infinite slope.
+        self.activity = Activity(kernel, [kernel.params[i] for i in wanted], on_entry)
         self.builder = Builder()
         self.o = Calculus(self.builder)
         self.tangents: dict[Value, Value] = {}
@@ -165,7 +168,7 @@ class _Tangent:
             case Load():
                 source = {op.param: self.final_contents(op.param)} if op in self.final else None
                 self.builder.append(rebuild(op, op.defined, op.operands, params=source))
-                if op.param in self.activity.params:
+                if op.param in self.activity.params and op not in self.activity.still:
                     self.tangents[op.result] = self.builder.load(self.tangent_params[op.param], op.indices)
             case Store():
                 if op.param in self.kept:

@@ -694,3 +694,23 @@ def rows_squared_thrice(x: F2, out: F2):
     for _ in range(3):
         for k in range(x.shape[1]):
             out[i, k] = out[i, k] * out[i, k]
+
+
+# Outputs that nobody uses
+
+
+@case(lambda x, out, out_root, w: w * 2 * x, x=np.array([0.0, 1.0, 4.0]), out=zeros(3), out_root=zeros(3))
+@wp.kernel
+def infinite_slope_of_an_unused_output(x: F, out: F, out_root: F):
+    i = wp.tid()
+    out[i] = x[i] * x[i]
+    out_root[i] = wp.sqrt(x[i])
+
+
+@case(lambda x, out, out_last, w: w * 3 * x * x, x=np.array([0.0, 1.0, 4.0]), out=zeros(3), out_last=zeros(3))
+@wp.kernel
+def infinite_slope_of_what_is_not_read_back(x: F, out: F, out_last: F):
+    i = wp.tid()
+    out_last[i] = x[i] * x[i]
+    out[i] = out_last[i] * x[i]
+    out_last[i] = wp.log(x[i])
