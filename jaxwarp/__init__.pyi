@@ -9,6 +9,7 @@ from jaxwarp import config as config
 from jaxwarp import errors as errors
 from jaxwarp import types as types
 from jaxwarp.builtins.constants import constant as constant
+from jaxwarp.errors import CheckError as CheckError
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
 from jaxwarp.errors import KernelError as KernelError
@@ -17,6 +18,7 @@ from jaxwarp.ffi import ModulePreloadMode as ModulePreloadMode
 from jaxwarp.ffi import export_checks as export_checks
 from jaxwarp.ffi import jax_callable as jax_callable
 from jaxwarp.ffi import jax_kernel as jax_kernel
+from jaxwarp.ffi import kernel_checks as kernel_checks
 from jaxwarp.ffi import register_ffi_callback as register_ffi_callback
 from jaxwarp.ffi.arrays import clone as clone
 from jaxwarp.ffi.arrays import copy as copy

@@ -7,6 +7,7 @@ settings are rows of `OF_WARP`: programs written for Warp assign to them, and no
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -21,7 +22,7 @@ class Setting(NamedTuple):
 
     Attributes:
         default: its value at the start.
-        accepts: its values: types, a range, or the values themselves.
+        accepts: its values: types, a range, `Several` names, or the values themselves.
         doc: what it does.
         apply: called with a value that is assigned.
     """
@@ -41,7 +42,15 @@ class Setting(NamedTuple):
         return " or ".join(map(_text, self.accepts))
 
 
+class Several(NamedTuple):
+    """Of a setting that is a collection of some of these names."""
+
+    names: tuple[str, ...]
+
+
 def _fits(value: Any, accepted: Any) -> bool:
+    if isinstance(accepted, Several):
+        return isinstance(value, _COLLECTIONS) and all(isinstance(n, str) and n in accepted.names for n in value)
     if isinstance(accepted, type):
         return isinstance(value, accepted) and (accepted is bool or not isinstance(value, bool))
     if isinstance(accepted, range):
@@ -50,6 +59,8 @@ def _fits(value: Any, accepted: Any) -> bool:
 
 
 def _text(accepted: Any) -> str:
+    if isinstance(accepted, Several):
+        return f"a tuple of some of {', '.join(map(repr, accepted.names))}"
     if isinstance(accepted, type):
         return {bool: "True or False", int: "an integer", str: "a string"}[accepted]
     if not isinstance(accepted, range):
@@ -58,12 +69,31 @@ def _text(accepted: Any) -> str:
 
 
 def _type(accepted: Any) -> type:
+    if isinstance(accepted, Several):
+        return tuple
     return accepted if isinstance(accepted, type) else int if isinstance(accepted, range) else type(accepted)
 
 
 _MANY = 2**31
+_COLLECTIONS = (tuple, list, set, frozenset)
+
+# What debug mode looks for, unless `checks` says otherwise; and what else it may look for.
+CHECKS = ("bounds", "races", "nan", "integers", "steps")
+_MORE_CHECKS = ("equal_stores",)
 
 SETTINGS = {
+    "mode": Setting(
+        os.environ.get("JAXWARP_MODE", "release"),
+        ("release", "debug"),
+        "`'debug'`: launches are checked while they run, see [debugging](debugging.md). The environment variable"
+        " `JAXWARP_MODE` sets the default.",
+    ),
+    "checks": Setting(CHECKS, (Several((*CHECKS, *_MORE_CHECKS)),), "What debug mode looks for."),
+    "max_steps": Setting(
+        10_000_000,
+        (range(1, 2**62),),
+        "With the check `steps`: a loop of more turns, in one thread, is a failure and is given up.",
+    ),
     "max_unroll": Setting(
         16,
         (range(_MANY),),
@@ -107,7 +137,6 @@ OF_WARP = {
     "llvm_cuda": Setting(False, (bool,)),
     "load_module_max_workers": Setting(0, (range(_MANY), None)),
     "log_level": Setting(20, (int,)),
-    "mode": Setting("release", ("release", "debug")),
     "optimization_level": Setting(None, (range(4), None)),
     "print_launches": Setting(False, (bool,)),
     "ptx_target_arch": Setting(None, (range(_MANY), None)),
@@ -120,6 +149,9 @@ OF_WARP = {
     "verify_fp": Setting(False, (bool,)),
 }
 
+mode: str
+checks: tuple[str, ...]
+max_steps: int
 max_unroll: int
 verbose: bool
 
@@ -169,11 +201,26 @@ class _Settings(types.ModuleType):
             if apply is not None:
                 apply(value)
         super().__setattr__(name, value)
+        for listener in _listeners:
+            listener()
 
     @boundary
     def __delattr__(self, name: str) -> None:
         raise KernelNameError(f"config.{name}: settings cannot be deleted", hint="assign the default value")
 
 
+# Called when a setting has changed. A module that is loaded again keeps them.
+_listeners: list[Callable[[], None]] = globals().get("_listeners", [])
+
+
+def when_changed(listener: Callable[[], None]) -> None:
+    """Calls `listener` whenever a setting has changed, and now."""
+    _listeners.append(listener)
+    listener()
+
+
 globals().update({name: setting.default for name, setting in (SETTINGS | OF_WARP).items()})
 sys.modules[__name__].__class__ = _Settings
+require("mode", SETTINGS["mode"].default)
+for _listener in _listeners:
+    _listener()

@@ -96,5 +96,22 @@ class CompileError(KernelError, RuntimeError):
     """A compiler of a backend refused the code made for a kernel."""
 
 
+class CheckError(KernelError):
+    """A thread of a kernel that runs in debug mode failed a check: the message names it, the location is the line."""
+
+    def __str__(self) -> str:
+        if self.loc is None:
+            return self.message
+        if "\n" in self.message:  # it comes through XLA, and has its place already
+            return f"{self.message}\n  called from\n{self.loc.excerpt()}"
+        return located_text(self.message, self.loc)
+
+
+def located_text(message: str, loc: Loc) -> str:
+    """`file:line, in function: message`, then the source line and a caret, then the chain of calls."""
+    where = f"{loc}, in {loc.function}" if loc.function else str(loc)
+    return "\n".join([f"{where}: {message}", *loc.excerpt().split("\n")[1:]])
+
+
 class InternalError(JaxwarpError, RuntimeError):
     """A fault of jaxwarp itself; please report it."""

@@ -1,4 +1,4 @@
-"""Settings of the whole suite, made before JAX is imported; the marker `gpu`; the option --update-golden."""
+"""Settings of the whole suite, made before JAX is imported; markers; the option --update-golden."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu") is not None and not has_gpu():
             item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU (run with -m gpu where there is one)"))
+        released = item.get_closest_marker("release_mode")
+        if released is not None and os.environ.get("JAXWARP_MODE") == "debug":
+            item.add_marker(pytest.mark.skip(reason=f"not for debug mode: {released.args[0]}"))
 
 
 @pytest.fixture

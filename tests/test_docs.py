@@ -19,6 +19,7 @@ PAGES = [
     "docs/callbacks.md",
     "docs/arrays.md",
     "docs/sharding.md",
+    "docs/debugging.md",
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^\s*print\(.*\)  # (.*)$")

@@ -38,6 +38,7 @@ def recording(program, *args, **options):
     return equation.params["recording"]
 
 
+@pytest.mark.release_mode("GraphMode.WARP is launches then")
 def test_a_callable_is_one_operation_with_scratch_memory_of_xlas():
     text = jax.jit(lambda a: smooth_warp(a, 50)[0]).lower(X).compile().as_text()
     assert text.count("custom-call(") == 1
@@ -48,6 +49,7 @@ def test_a_callable_is_one_operation_with_scratch_memory_of_xlas():
     assert library.counter("executions") == before + 1 + 5
 
 
+@pytest.mark.release_mode("GraphMode.WARP is launches then")
 def test_code_is_carried_once_for_many_launches():
     text = jax.jit(lambda a: smooth_warp(a, 200)[0]).lower(X).as_text()
     assert text.count("JAXWARP") == 1
@@ -168,6 +170,7 @@ def test_static_numbers_choose_the_program():
     assert traces == [1, 3, 3]
 
 
+@pytest.mark.release_mode("GraphMode.WARP is launches then")
 def test_only_what_is_read_is_cleared_and_copied():
     def program(a: wp.array[float], out: wp.array[float], spare: wp.array[float]):
         wp.launch(average, a.shape, [a], [out])  # writes all of `out`
@@ -182,6 +185,7 @@ def test_only_what_is_read_is_cleared_and_copied():
     np.testing.assert_array_equal(spare, [1, 1, 1, 0, 0, 0])
 
 
+@pytest.mark.release_mode("GraphMode.WARP is launches then")
 def test_side_effects_are_kept():
     def program(a: wp.array[float], out: wp.array[float]):
         wp.launch(average, a.shape, [a], [out])
@@ -290,6 +294,7 @@ def test_derivatives_and_batches_of_parts_and_of_in_out_arguments():
         jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6), got, expected)
 
 
+@pytest.mark.release_mode("GraphMode.WARP is launches then")
 @pytest.mark.parametrize("check", [True, False])
 def test_shard_map(check):
     mesh = jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -391,6 +396,7 @@ def test_inputs_are_not_written():
     assert "in_out_argnames=['a']" in text
 
 
+@pytest.mark.release_mode("GraphMode.WARP is launches then")
 @pytest.mark.parametrize("given", [0, -1, 2.5, True, "many"])
 def test_graph_cache_max(given):
     with pytest.raises(KernelValueError, match="graph_cache_max: expected an integer of at least 1, got"):

@@ -307,6 +307,7 @@ def test_extents_that_the_devices_do_not_divide(mesh):
     np.testing.assert_allclose(jax.jit(program)(x), np.sin(x) + x, rtol=1e-5)
 
 
+@pytest.mark.release_mode("a call outside of jit does not use its sharding rule then")
 def test_explicit_mesh():
     mesh = jax.make_mesh((4, 2), ("a", "b"), axis_types=(AxisType.Explicit,) * 2)
     call = jax_kernel(matmul, sharding_rule="i k, k j -> i j", launch_dims=(16, 8))

@@ -6,6 +6,7 @@ from jaxwarp.ffi.call import jax_kernel as jax_kernel
 from jaxwarp.ffi.callable import GraphMode as GraphMode
 from jaxwarp.ffi.callable import jax_callable as jax_callable
 from jaxwarp.ffi.callback import register_ffi_callback as register_ffi_callback
+from jaxwarp.ffi.checkify import kernel_checks as kernel_checks
 from jaxwarp.ffi.export import export_checks as export_checks
 from jaxwarp.ffi.native import library as _library
 

@@ -27,7 +27,8 @@ from jaxwarp.ffi.arguments import (
     require_enabled,
     resolve_element,
 )
-from jaxwarp.ffi.compat import ArrayImpl, is_x64_enabled
+from jaxwarp.ffi.compat import ArrayImpl, is_tracing, is_x64_enabled
+from jaxwarp.ffi.debug import debug_now, mode_of, reporting, require_mode, require_no_failure
 from jaxwarp.ffi.dims import ByName, freeze_dims, is_static_dims, normalize_dims, output_shape, require_int32_extents
 from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.launch import IN_OUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
@@ -99,7 +100,19 @@ class _Plan:
 
     @cached_property
     def compiled(self) -> Callable[..., list[Any]]:
-        return compiled_launch(self.launch)
+        if self.launch.debug is None:
+            return compiled_launch(self.launch)
+        launch = reporting(self.launch)
+        compiled, traced = compiled_launch(launch), compiled_launch(self.launch)
+
+        def call(*operands: Any) -> list[Any]:
+            if is_tracing():
+                return traced(*operands)
+            *results, record = compiled(*operands)
+            require_no_failure(launch, record)
+            return results
+
+        return call
 
 
 def _converted(values: Sequence[Any], converters: Sequence[Convert | None]) -> list[Any]:
@@ -119,6 +132,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     has_side_effect: bool = False,
     block_dim: int | None = None,
     sharding_rule: str | None = None,
+    mode: str | None = None,
 ) -> JaxKernel:
     """Makes a function of JAX values of a kernel.
 
@@ -142,6 +156,8 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         block_dim: CUDA threads per block; default: the kernel's option of that name, or 256.
         sharding_rule: which axes of inputs and outputs are cut together, as in "i k, k j -> i j". Under `jit` over
             sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
+        mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
+            or `jaxwarp.config.mode`. See docs/debugging.md.
 
     Returns:
         A function of the kernel's inputs, which also takes `launch_dims`, `output_dims` and `vmap_method`.
@@ -170,7 +186,8 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
             hint="launch it under jax.shard_map",
         )
     rule = None if sharding_rule is None else parse_rule(kernel.name, sharding_rule, arguments)
-    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), block, rule)
+    mode = require_mode(f"kernel {kernel.name}", mode_of(kernel) if mode is None else mode)
+    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), block, rule, mode)
 
 
 def require_block(name: str, block_dim: Any) -> int | None:
@@ -197,6 +214,7 @@ class JaxKernel:
         has_side_effect: bool,
         block_dim: int | None,
         rule: Rule | None = None,
+        mode: str | None = None,
     ):
         self.kernel = kernel
         self.__name__ = self.__qualname__ = kernel.name
@@ -207,6 +225,7 @@ class JaxKernel:
         self._has_side_effect = has_side_effect
         self._block_dim = block_dim
         self._rule = rule
+        self._mode = mode
         self._plans: dict[Any, _Plan] = {}
         self._require_options(defaults)
 
@@ -222,7 +241,11 @@ class JaxKernel:
         vmap_method: str | None = None,
         **kwargs: Any,
     ) -> list[Any]:
-        """Launches the kernel on its inputs and returns its outputs as a list."""
+        """Launches the kernel on its inputs and returns its outputs as a list.
+
+        Raises:
+            CheckError: in debug mode, outside of JAX, a thread has failed a check.
+        """
         if kwargs or len(args) != len(self._inputs):
             args = tuple(bind_names(self._arguments, args, kwargs))
         if launch_dims is None and output_dims is None and vmap_method is None:
@@ -233,7 +256,7 @@ class JaxKernel:
         if None in signature or not options.is_hashable:
             args = tuple(map(as_jax_value, args))
             return self._bind(self._make_plan(args, options), args)
-        key = (*signature, options, is_x64_enabled())
+        key = (*signature, options, is_x64_enabled(), debug_now(self._mode))
         plan = self._plans.get(key)
         if plan is None:
             plan = self._make_plan(args, options)
@@ -272,6 +295,7 @@ class JaxKernel:
             self._block_dim,
             self.kernel.options.get("fma", True),
             self._has_side_effect,
+            debug=debug_now(self._mode),
         )
         eager = tuple(map(eager_converter, self._inputs, elements, given, converters))
         return _Plan(self._with_rule(launch, given, elements), converters, eager)

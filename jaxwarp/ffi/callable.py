@@ -29,7 +29,9 @@ from jaxwarp.ffi.call import (
     require_preload_mode,
     signature_token,
 )
-from jaxwarp.ffi.compat import is_x64_enabled
+from jaxwarp.ffi.checkify import raising
+from jaxwarp.ffi.compat import is_tracing, is_x64_enabled
+from jaxwarp.ffi.debug import debug_now
 from jaxwarp.ffi.dims import ByName, freeze_dims, output_shape
 from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.handles import ArrayHandle
@@ -217,7 +219,11 @@ class JaxCallable:
 
     @boundary
     def __call__(self, *args: Any, output_dims: Any = None, vmap_method: str | None = None, **kwargs: Any) -> list[Any]:
-        """Runs the function on its inputs and returns its outputs as a list."""
+        """Runs the function on its inputs and returns its outputs as a list.
+
+        Raises:
+            CheckError: in debug mode, outside of JAX, a thread has failed a check.
+        """
         values = bind_names(self._arguments, args, kwargs)
         options = CallOptions(None, freeze_dims(output_dims), vmap_method).over(self._defaults)
         self._require_options(options)
@@ -230,13 +236,14 @@ class JaxCallable:
             require_jax(f"callable {self.__name__}", is_traced=True)
             return self._trace(values, options)
         require_jax(f"callable {self.__name__}")
-        key = (tuple(is_static), fixed, tokens, options, is_x64_enabled())
+        key = (tuple(is_static), fixed, tokens, options, is_x64_enabled(), debug_now())
         compiled = self._compiled.get(key)
         if compiled is None:
             if len(self._compiled) >= _MAX_COMPILED:
                 self._compiled.clear()
             compiled = self._compiled[key] = self._compile(values, is_static, options)
-        return list(compiled(*dynamic))
+        is_checked = debug_now() is not None and not is_tracing()
+        return list((raising(compiled) if is_checked else compiled)(*dynamic))
 
     def _compile(self, values: list[Any], is_static: list[bool], options: CallOptions) -> Callable[..., list[Any]]:
         """A compiled function of the arguments that are not static."""

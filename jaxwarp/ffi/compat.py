@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import jax
 import jax.core
 from jax._src import array as _array
+from jax._src import checkify as _checkify
 from jax._src import core as _core
 from jax._src import dispatch as _dispatch
 from jax._src import effects as _effects
@@ -38,6 +40,15 @@ def with_x64() -> Any:
 def has_started() -> bool:
     """Whether JAX has started a backend, with its threads, in this process."""
     return _xla_bridge.backends_are_initialized()
+
+
+# What functions that JAX compiles depend on beside their arguments: they are traced anew where it differs.
+_traced_under: Any = jax.make_user_context(None)
+
+
+def set_traced_under(value: Any) -> None:
+    """Makes JAX trace functions anew that it has traced under another value, on all threads."""
+    _traced_under._obj.set_global(value)
 
 
 # The line that profiles and HLO show for a launch is the user's, not ours.
@@ -84,6 +95,18 @@ for _allowed in (
     _allowed.add_type(LaunchEffect)
 
 SIDE_EFFECT = LaunchEffect()
+
+
+JaxException = _checkify.JaxException
+ErrorEffect = _checkify.ErrorEffect
+assert_func: Callable[..., Any] = _checkify.assert_func
+checkify: Callable[..., Any] = _checkify.checkify
+traceback_here: Callable[[], Any] = _checkify.get_traceback
+
+
+def set_checkify_rule(primitive: Any, rule: Callable[..., Any]) -> None:
+    """`rule(primitive, error, enabled_errors, *operands, **params)` is what checkify makes of a primitive."""
+    _checkify.error_checks[primitive] = functools.partial(rule, primitive)
 
 
 def jit_primitive(function: Any) -> Callable[..., Any]:

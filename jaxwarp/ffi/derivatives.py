@@ -20,6 +20,7 @@ from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, Transpo
 from jaxwarp.ffi.records import Point, record_launch
 from jaxwarp.ir.nodes import Kernel, Load, walk
 from jaxwarp.passes import settle
+from jaxwarp.passes.checked import Debug
 from jaxwarp.passes.thread_values import extents_in_indices
 from jaxwarp.vjp.adjoint import adjoint
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
@@ -99,23 +100,31 @@ def launch_jvp(
         grid, is_first = _known_grid(launch), not is_reverse(launch)
         derived = _tangent(launch.kernel, launch.fma, tuple(moving), grid, is_first)
     results = bind(launch, primals)
+    # Also of the record of a launch in debug mode, where it is a value.
     zeros: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
     if derived is None:
         return results, zeros
+    launch = _without_record(launch)
+    zeros, rest = zeros[: len(launch.results)], zeros[len(launch.results) :]
     given = dict(zip(launch.operand_params, primals, strict=True))
     # An in-out argument that the kernel does not write keeps the tangent it came with.
     kept = {i: moving[i] for i in launch.result_params if i in moving}
     if not any(slot.kind == "tangent" and slot.writes for slot in derived.slots):
-        return results, [kept.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)]
+        return results, [*(kept.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
     roles = tuple(_tangent_role(launch, slot, moving) for slot in derived.slots)
-    values = {"primal": given, "tangent": moving, "final": dict(zip(launch.result_params, results, strict=True))}
+    values = {"primal": given, "tangent": moving, "final": dict(zip(launch.result_params, results, strict=False))}
     operands = [
         values[slot.kind][slot.index] for slot, role in zip(derived.slots, roles, strict=True) if role != OUTPUT
     ]
     origin = TangentOf(launch, derived.slots)
     outcome = _bind_derived(bind, launch, derived, roles, operands, origin)
     found = _results(derived.slots, roles, outcome, "tangent")
-    return results, [{**kept, **found}.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)]
+    moved = {**kept, **found}
+    return results, [*(moved.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
+
+
+def _without_record(launch: Launch) -> Launch:
+    return launch.replace(debug=launch.debug and launch.debug.without_record())
 
 
 def _tangent_role(launch: Launch, slot: Slot, moving: dict[int, Any]) -> str:
@@ -242,8 +251,21 @@ def _bind_derived(
         has_side_effect=False,
         origin=origin,
         factors=factors,
+        debug=launch.debug and _debug_of(launch.debug, launch.kernel, derived.slots),
     )
     return bind(made, operands)
+
+
+def _debug_of(debug: Debug, kernel: Kernel, slots: Sequence[Slot]) -> Debug:
+    """Debug mode for a derivative of `kernel`: its parameters, `slots`, are called after those that they belong to."""
+    before = debug.arrays or tuple(f"array {p.name}" for p in kernel.params)
+    arrays: list[str] = []
+    for slot in slots:
+        is_moved = slot.kind in ("tangent", "cotangent")
+        # The reverse of a launch is made of its tangents.
+        array = before[slot.index].removeprefix("the tangent of ")
+        arrays.append(f"the {slot.kind} of {array}" if is_moved else before[slot.index])
+    return dataclasses.replace(debug.without_record(), arrays=tuple(arrays))
 
 
 def _results(slots: Sequence[Slot], roles: Sequence[str], values: Sequence[Any], kind: str) -> dict[int, Any]:

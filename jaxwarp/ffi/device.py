@@ -103,6 +103,10 @@ class CudaScope(Scope):
         self._ready().call("StreamIsCapturing", self.stream, byref(status))
         return status.value != 0
 
+    def can_wait(self) -> bool:
+        """Not while XLA captures the call into a graph."""
+        return not self._is_capturing()
+
     def synchronize(self) -> None:
         """Waits for the work of the call's stream."""
         if self._is_capturing():

@@ -14,6 +14,7 @@ from jaxwarp.errors import KernelError, KernelTypeError
 from jaxwarp.ffi.arguments import Argument, Given, describe, make_converter, resolve_element
 from jaxwarp.ffi.call import require_block
 from jaxwarp.ffi.convert import as_element
+from jaxwarp.ffi.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.dims import normalize_dims
 from jaxwarp.ffi.host import HOST, HostArray
 from jaxwarp.ffi.launch import INPUT, fit_grid, intern_kernel
@@ -100,7 +101,8 @@ def check(scope: Scope, kernel: Any, dim: Any, given: Sequence[Any], block_dim: 
     plan = _plan(kernel, described, extents)
     _require_writable(scope, plan, values)
     block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
-    return Checked(plan, values, described, {"fma": kernel.options.get("fma", True), "block": block})
+    options = {"fma": kernel.options.get("fma", True), "block": block, "debug": debug_now(mode_of(kernel))}
+    return Checked(plan, values, described, options)
 
 
 def _take(scope: Scope, kernel: Any, index: int, given: Any) -> _Given:
@@ -112,7 +114,11 @@ def _take(scope: Scope, kernel: Any, index: int, given: Any) -> _Given:
 
 
 def run_checked(scope: Scope, checked: Checked) -> None:
-    """The launch itself."""
+    """The launch itself.
+
+    Raises:
+        CheckError: in debug mode, a thread has failed a check.
+    """
     plan = checked.plan
     if 0 in plan.grid:
         return
@@ -128,10 +134,12 @@ def run_checked(scope: Scope, checked: Checked) -> None:
             operands.append(scope.make(region.dtype, region.shape))
             scope.move(operands[-1], region)
             staged += [(region, operands[-1])] if index in plan.written else []
-    scope.launch(plan.kernel, plan.grid, operands, checked.options)
+    failure = launch_in(scope, plan.kernel, plan.grid, operands, checked.options)
     for region, temporary in staged:
         scope.move(region, temporary)
     note_written([checked.values[i].region for i in plan.written])
+    if failure is not None:
+        raise failure
 
 
 class Plan(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import threading
 import weakref
 from collections.abc import Sequence
@@ -15,7 +16,8 @@ import numpy as np
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.nodes import Kernel, walk
+from jaxwarp.passes.checked import Debug
 from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.split import Factors, Split, Whole, find_splits
 from jaxwarp.vjp.derived import Slot
@@ -25,15 +27,19 @@ Dim = Any
 
 INPUT, IN_OUT, OUTPUT = "input", "in-out", "output"
 
-_kernels: weakref.WeakValueDictionary[str, Kernel] = weakref.WeakValueDictionary()
+_kernels: weakref.WeakValueDictionary[tuple[str, str], Kernel] = weakref.WeakValueDictionary()
 _kernels_lock = threading.Lock()
 
 
 @roomy
 def intern_kernel(kernel: Kernel) -> Kernel:
-    """The one kernel object with this content, so that launches of equal kernels compare equal."""
+    """The one kernel object with this content, so that launches of equal kernels compare equal.
+
+    Kernels of other lines are others: what is said of one must name its own.
+    """
+    places = hashlib.sha256("\n".join(repr(op.loc) for op in walk(kernel.body)).encode()).hexdigest()
     with _kernels_lock:
-        return _kernels.setdefault(kernel.digest, kernel)
+        return _kernels.setdefault((kernel.digest, places), kernel)
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,7 @@ class Launch:
         has_side_effect: whether the launch is kept when its results are not used.
         origin: for derivatives, what the launch was made from; see `duality.py`.
         factors: of each axis of each parameter, where XLA may partition the launch (`sharding_rule`); None: it may not.
+        debug: in debug mode, what is checked.
     """
 
     kernel: Kernel
@@ -92,6 +99,7 @@ class Launch:
     has_side_effect: bool = False
     origin: TangentOf | TransposeOf | BatchOf | None = None
     factors: Factors | None = None
+    debug: Debug | None = None
 
     def __post_init__(self) -> None:
         if len(self.grid) != self.kernel.grid_rank or len(self.roles) != len(self.kernel.params):

@@ -15,6 +15,7 @@ from jax.interpreters import ad, batching, mlir
 
 from jaxwarp.errors import InternalError
 from jaxwarp.ffi import compat
+from jaxwarp.ffi.debug import record_attributes, record_shape, with_checks
 from jaxwarp.ffi.derivatives import launch_jvp, launch_transpose
 from jaxwarp.ffi.flat import flattened
 from jaxwarp.ffi.interned import Interned
@@ -84,6 +85,8 @@ def _launch_abstract(*operands: Any, launch: Launch) -> tuple[list[Any], set[Any
         compat.output_aval(operands, shape, launch.kernel.params[index].dtype.numpy, spec)
         for index, shape, spec in zip(launch.result_params, launch.results, specs, strict=True)
     ]
+    if launch.debug is not None and launch.debug.is_value:
+        results.append(compat.output_aval(operands, record_shape(launch), np.uint32))
     return results, {compat.SIDE_EFFECT} if launch.has_side_effect else set()
 
 
@@ -91,18 +94,50 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platfo
     avals: Sequence[Any] = ctx.avals_in
     if can_partition(launch, avals) and compat.is_partitioned_by_xla(ctx):
         return mlir.lower_fun(partitioned(bind_launch, launch), multiple_results=True)(ctx, *operands)
+    if launch.debug is not None:
+        return _lower_checked(ctx, operands, launch, platform)
     flat = flattened(launch, avals) if platform == "cpu" else None
     if flat is not None:
         return mlir.lower_fun(lambda *xs: flat(lambda x, made: bind_launch(made, x), xs), multiple_results=True)(
             ctx, *operands
         )
+    return _custom_call(ctx, operands, launch, platform, {})
+
+
+def _custom_call(
+    ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch, platform: str, more: dict[str, Any]
+) -> Sequence[Any]:
+    avals: Sequence[Any] = ctx.avals_in
     shapes = [aval.shape for aval in avals]
-    attributes = call_attributes(launch, shapes, platform)
-    scratch, more = scratch_attributes(launch, shapes) if platform == "cpu" else (0, {})
+    attributes = call_attributes(launch, shapes, platform) | more
+    scratch, copies = scratch_attributes(launch, shapes) if platform == "cpu" else (0, {})
     if scratch:
         ctx = ctx.replace(avals_out=[*(ctx.avals_out or ()), jax.core.ShapedArray((scratch,), np.dtype(np.uint8))])
     rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=launch.has_side_effect)
-    return rule(ctx, *operands, **attributes, **more)[: len(launch.results)]
+    return rule(ctx, *operands, **attributes, **copies)[: len(launch.results)]
+
+
+def _lower_checked(
+    ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch, platform: str
+) -> Sequence[Any]:
+    """A launch in debug mode: the checked kernel, with the record of its failures as one more result."""
+    debug = launch.debug
+    avals: Sequence[Any] = ctx.avals_in
+    assert debug is not None
+    made, found = with_checks(launch, [aval.shape for aval in avals])
+    if found is None:
+
+        def run(*xs: Any) -> list[Any]:
+            record = [jnp.zeros(record_shape(launch), np.uint32)] if debug.is_value else []
+            return [*bind_launch(made, xs), *record]
+
+        return mlir.lower_fun(run, multiple_results=True)(ctx, *operands)
+    attributes = record_attributes(launch, made, found, len(avals), platform)
+    if not debug.is_value:
+        record = jax.core.ShapedArray(record_shape(launch), np.dtype(np.uint32))
+        ctx = ctx.replace(avals_out=[*(ctx.avals_out or ()), record])
+    results = _custom_call(ctx, operands, made, platform, attributes)
+    return results if debug.is_value else results[:-1]
 
 
 def _launch_lower_cpu(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
@@ -146,8 +181,10 @@ def _launch_batch(
         results=tuple(_insert(s, d, size) for s, d in zip(launch.results, result_dims, strict=True)),
         origin=launch.origin and BatchOf(launch, tuple(positions), tuple(result_dims), size),
         factors=_batched_factors(launch, axes),
+        debug=launch.debug and launch.debug.in_batch(),
     )
-    return bind_launch(batched, operands), result_dims
+    results = bind_launch(batched, operands)
+    return results, [*result_dims, *[0] * (len(results) - len(result_dims))]  # the record's items come first
 
 
 def _batched_factors(launch: Launch, axes: dict[int, int | None]) -> Factors | None:

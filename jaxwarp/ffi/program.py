@@ -23,6 +23,7 @@ from jaxwarp.ffi.arguments import (
     require_enabled,
     resolve_element,
 )
+from jaxwarp.ffi.debug import debug_now, mode_of
 from jaxwarp.ffi.devices import require_cpu
 from jaxwarp.ffi.dims import normalize_dims
 from jaxwarp.ffi.guard import in_callback
@@ -261,8 +262,9 @@ def _launch_traced(program: Program, kernel: Any, dim: Any, given: Sequence[Any]
     block = block_dim if block_dim is not None else kernel.options.get("block_dim")
     fma = kernel.options.get("fma", True)
     made = Launch(
-        intern_kernel(ir), grid, tuple(roles), shapes, program.vmap_method, block, fma, program.has_side_effect
-    )
+        intern_kernel(ir), grid, tuple(roles), shapes, program.vmap_method, block, fma, program.has_side_effect,
+        debug=debug_now(mode_of(kernel)),
+    )  # fmt: skip
     program.launch(made, operands, [g for g, role in zip(given, roles, strict=True) if role != INPUT])
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxwarp.errors import KernelError
 from jaxwarp.ffi import compat
+from jaxwarp.ffi.debug import debug_now, mode_of
 from jaxwarp.ffi.host import HOST, HostArray, recording
 from jaxwarp.ffi.ieee import ieee_arithmetic
 from jaxwarp.ffi.immediate import Checked, check, run_checked
@@ -34,6 +35,7 @@ def launch_outside(kernel: Any, dim: Any, given: Sequence[Any], block_dim: int |
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+        CheckError: in debug mode, a thread has failed a check.
     """
     tape = recording.get()
     if tape is not None:
@@ -51,7 +53,8 @@ def launch_outside(kernel: Any, dim: Any, given: Sequence[Any], block_dim: int |
             tape.record_result(region)
         return
     views = [_as_array(value) for value in given]
-    key = _signature(kernel, dim, views) if block_dim is None else None
+    is_plain = block_dim is None and debug_now(mode_of(kernel)) is None
+    key = _signature(kernel, dim, views) if is_plain else None
     if key is not None and not compat.is_tracing():
         known = _known.get(key)
         if known is not None and known.run(views):

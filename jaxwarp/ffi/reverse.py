@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.ffi import compat
+from jaxwarp.ffi.debug import failures_raised
 from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.host import HOST, HostArray
 from jaxwarp.ffi.immediate import Checked, check
@@ -31,7 +32,9 @@ def with_roles(checked: Checked) -> Launch:
         for p in plan.kernel.params
     ]
     results = tuple(shapes[p] for p, role in zip(plan.kernel.params, roles, strict=True) if role != INPUT)
-    return Launch(plan.kernel, plan.grid, tuple(roles), results, fma=checked.options["fma"])
+    return Launch(
+        plan.kernel, plan.grid, tuple(roles), results, fma=checked.options["fma"], debug=checked.options["debug"]
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -51,8 +54,9 @@ def pull_back(launch: Launch, wanted: tuple[int, ...], operands: Values, cotange
 
     Raises:
         DifferentiationError: a derivative that cannot be had, with the line of the kernel.
+        CheckError: in debug mode, a thread has failed a check.
     """
-    with compat.with_x64(), jax.default_device(jax.local_devices(backend="cpu")[0]):
+    with failures_raised(), compat.with_x64(), jax.default_device(jax.local_devices(backend="cpu")[0]):
         found = _pull(launch, wanted)(operands, cotangents)
         return {i: np.asarray(x) for i, x in found.items()}
 

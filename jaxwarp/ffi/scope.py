@@ -49,6 +49,10 @@ class Scope:
         if self._made_in != compat.trace_state():
             raise inside_traced(label, what)
 
+    def can_wait(self) -> bool:
+        """Whether the host may wait for what it launches."""
+        return True
+
     def close(self) -> None:
         """The call is over."""
         self._is_open = False

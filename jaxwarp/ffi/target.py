@@ -10,8 +10,9 @@ from typing import Any
 
 import jax
 
-from jaxwarp.errors import KernelValueError
+from jaxwarp.errors import CheckError, KernelValueError
 from jaxwarp.ffi import frame as xla
+from jaxwarp.ffi.debug import FAILED
 from jaxwarp.ffi.device import CudaScope
 from jaxwarp.ffi.driver import CudaError
 from jaxwarp.ffi.ieee import ieee_arithmetic
@@ -50,7 +51,8 @@ class Target:
                         self._execute(frame, scope)
             except BaseException as error:  # nothing may escape into C++
                 title = scope.title if scope and scope.title else f"{self.what} {self.name}"
-                return xla.make_error(frame, f"{title}: {_text(error)}")
+                text = f"{FAILED}{error}" if isinstance(error, CheckError) else f"{title}: {_text(error)}"
+                return xla.make_error(frame, text)
             return None
 
         return xla.HANDLER(handle)

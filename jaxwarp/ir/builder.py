@@ -30,11 +30,15 @@ from jaxwarp.types import Scalar, bool_, int32
 
 
 class Builder:
-    """Appends operations to the innermost open block. `loc` is stamped on each of them."""
+    """Appends operations to the innermost open block. `loc` is stamped on each of them.
 
-    def __init__(self) -> None:
+    Args:
+        blocks: the blocks that are open, if somebody else opens and closes them too (a `Rewriter`: its `scopes`).
+    """
+
+    def __init__(self, blocks: list[list[Op]] | None = None) -> None:
         self.loc: Loc | None = None
-        self._open: list[list[Op]] = [[]]
+        self._open: list[list[Op]] = [[]] if blocks is None else blocks
 
     @contextmanager
     def block(self) -> Iterator[list[Op]]:

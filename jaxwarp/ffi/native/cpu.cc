@@ -139,6 +139,11 @@ CpuLaunch::CpuLaunch(const Attributes& attrs, const Attributes& images, const st
       code_(Load(ParseImage(images.String(image), Platform::kCpu), plan_.symbol)) {}
 
 void CpuLaunch::Run(const Frame* frame) const {
+  RunKernel(frame);
+  plan_.reports.Require(frame);
+}
+
+void CpuLaunch::RunKernel(const Frame* frame) const {
   const Launch launch(plan_, frame);
   const int64_t threads = launch.threads() / 2 < plan_.grain ? 1 : PoolThreads(frame);
   if (const int64_t pieces = plan_.copies.Pieces(threads); pieces > 1) {
@@ -244,6 +249,8 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_execute(XLA_FFI_CallFrame* frame) {
     PrepareResults(frame);
     try {
       state.launch.Run(frame);
+    } catch (const CheckFailure&) {
+      throw;
     } catch (...) {
       subject = state.launch.Subject();
       throw;

@@ -26,12 +26,15 @@ class CpuLaunch {
   // Loads the code, which is attribute `image` of `images`.
   CpuLaunch(const Attributes& attrs, const Attributes& images, const std::string& image, std::string& subject);
 
-  // Runs the kernel on the buffers of `frame`, on XLA's thread pool where that is worth it.
+  // Runs the kernel on the buffers of `frame`, on XLA's thread pool where that is worth it. Throws CheckFailure where the
+  // launch is one of debug mode, and a thread failed.
   void Run(const Frame* frame) const;
 
   std::string Subject() const { return plan_.Subject(); }
 
  private:
+  void RunKernel(const Frame* frame) const;
+
   // Runs it in `pieces` pieces that each have an array or a copy of it to themselves, and adds the copies.
   void RunOnCopies(const Frame* frame, const Launch& launch, const Cut& cut, int64_t pieces) const;
 

@@ -135,6 +135,7 @@ Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject)
     plan.pieces = attrs.IntegerOr("pieces", 1, INT32_MAX, plan.pieces);
     plan.together = attrs.IntegerOr("together", 1, INT32_MAX, plan.together);
     plan.copies = ParseCopies(attrs, parameters);
+    plan.reports = Reports(attrs);
   } else {
     plan.block = attrs.Integer("block", 1, 1024);
     plan.blocks = attrs.Integer("blocks", 1, INT32_MAX);  // a one-dimensional grid has no more

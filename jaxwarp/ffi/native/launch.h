@@ -11,6 +11,7 @@
 
 #include "attributes.h"
 #include "frame.h"
+#include "reports.h"
 #include "sha256.h"
 
 namespace jaxwarp {
@@ -71,6 +72,7 @@ struct Plan {
   std::vector<BufferAxis> grid_from, geometry;
   int64_t grain = 1, alone = 1, pieces = 16, together = 1, block = 0, blocks = 0, index_bits = 0;
   Copies copies;
+  Reports reports;
 
   // Who speaks, in an error.
   std::string Subject() const { return "kernel '" + name + "'"; }
