@@ -13,11 +13,11 @@ from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.annotations import pattern_text
 from jaxwarp.frontend.binding import cost, typed_as
 from jaxwarp.frontend.branches import execute
+from jaxwarp.frontend.constants import Missing
 from jaxwarp.frontend.expressions import shape_tuple
 from jaxwarp.frontend.frame import RESULT, RETURN, Frame, expression, wrapped
 from jaxwarp.frontend.functions import Func, Overload, Parameter
 from jaxwarp.frontend.refused import UNAVAILABLE
-from jaxwarp.frontend.source import Missing
 from jaxwarp.frontend.values import Gradient, Host, Intrinsic, NoValue, describe, is_dynamic, is_literal, type_of
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Mat, Scalar, Vec, element_scalar

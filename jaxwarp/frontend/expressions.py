@@ -282,7 +282,7 @@ def _host_attribute(frame: Frame, host: Any, name: str) -> Any:
     if is_module and host.__name__.split(".")[0] == "jaxwarp" and name in UNAVAILABLE:
         raise KernelNameError(f"{name} is not available in jaxwarp kernels", hint=UNAVAILABLE[name])
     try:
-        value = getattr(host, name)
+        value = frame.source.attribute(host, name)
     except AttributeError:
         what = f"module {host.__name__}" if is_module else f"a Python object of type {type(host).__name__}"
         raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host))) from None

@@ -15,9 +15,10 @@ from typing import Any, NoReturn, TypeVar
 from jaxwarp.builtins.ops import Ops
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc
+from jaxwarp.frontend.constants import Missing
 from jaxwarp.frontend.memory import load_element
 from jaxwarp.frontend.refused import refusal
-from jaxwarp.frontend.source import Missing, Source
+from jaxwarp.frontend.source import Source
 from jaxwarp.frontend.values import (
     Element,
     Host,

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxwarp.frontend.source import Missing, Source
+from jaxwarp.frontend.constants import Missing
+from jaxwarp.frontend.source import Source
 
 
 class ByName:

@@ -11,10 +11,10 @@ from jaxwarp.builtins.functions import FUNCTIONS
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.adjoints import add_to_adjoint, names_adjoint
+from jaxwarp.frontend.constants import STATIC, Missing, evaluate_host, frozen, static_key
 from jaxwarp.frontend.frame import Frame
 from jaxwarp.frontend.functions import Func
 from jaxwarp.frontend.memory import element_type
-from jaxwarp.frontend.source import evaluate_host
 from jaxwarp.frontend.targets import atomic, stored_value
 from jaxwarp.frontend.values import (
     PYTHON_OBJECTS,
@@ -101,8 +101,7 @@ def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
                 f"{what}: {name} is not known before the kernel runs",
                 hint="only names outside of the kernel and variables of unrolled loops are",
             )
-    value = evaluate_host(frame.source, argument, constants, frame.loc(argument))
-    found = frame.adopt(value)
+    found = frame.adopt(_static_value(frame, argument, constants))
     if isinstance(found, Host) and not callable(found.value):
         raise KernelTypeError(
             f"{what}: the expression gives {describe(found)}",
@@ -110,6 +109,18 @@ def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
             hint="it must give a number, a vector or matrix, a tuple of those, a type or a function",
         )
     return found
+
+
+def _static_value(frame: Frame, argument: ast.expr, constants: dict[str, Any]) -> Any:
+    """That of the kernel's definition or, where it depends on local names, the first one for these values."""
+    known, key = frame.source.statics, static_key(argument, constants)
+    try:
+        value = known.get(key, Missing)
+    except TypeError:  # something in it has no hash
+        return evaluate_host(frame.source, argument, constants, frame.loc(argument))
+    if value is Missing:
+        value = known.setdefault(key, frozen(evaluate_host(frame.source, argument, constants, frame.loc(argument))))
+    return value
 
 
 def _type_maker(name: str) -> Intrinsic:
@@ -241,5 +252,6 @@ _atomic("xor", "xor", "replaces an element by its bitwise exclusive or with `val
 PYTHON_OBJECTS.update(
     {getattr(builtins, name): FUNCTIONS[name] for name in ("min", "max", "abs", "round", "pow") if name in FUNCTIONS}
 )
+STATIC.append(INTRINSICS["static"])
 PYTHON_OBJECTS.update({len: INTRINSICS["len"], type: INTRINSICS["type"]})
 PYTHON_OBJECTS.update({vector: _type_maker("vector"), matrix: _type_maker("matrix")})

@@ -9,8 +9,9 @@ from typing import Any
 
 from jaxwarp.errors import KernelError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.annotations import resolve
+from jaxwarp.frontend.constants import Missing, evaluate_host, frozen
 from jaxwarp.frontend.functions import Parameter
-from jaxwarp.frontend.source import Missing, Source, evaluate_host
+from jaxwarp.frontend.source import Source
 
 
 def read_parameters(source: Source, what: str) -> tuple[Parameter, ...]:
@@ -46,7 +47,7 @@ def read_parameters(source: Source, what: str) -> tuple[Parameter, ...]:
 def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what: str) -> Parameter:
     loc = source.loc(node)
     name = parameter.name
-    default = Missing if parameter.default is inspect.Parameter.empty else parameter.default
+    default = Missing if parameter.default is inspect.Parameter.empty else frozen(parameter.default)
     if what == "kernel" and default is not Missing:
         raise KernelTypeError(f"{source.name}: argument {name} of a kernel cannot have a default value", loc)
     if parameter.annotation is inspect.Parameter.empty:

@@ -1,0 +1,215 @@
+"""The text of a Python function: found where its code says, and proved to be its text.
+
+What a program finds under a function's file and line is what stands there *now*: an editor, `git checkout` or `pip` may
+have changed it since the function was compiled. So the definition found is compiled, and its bytecode compared.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import inspect
+import linecache
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from itertools import pairwise, product
+
+from jaxwarp.deep import roomy
+from jaxwarp.errors import KernelValueError, Loc
+
+# Those of a function's flags that say how its text is compiled.
+_FUTURES = reduce(int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
+# What code consists of that decides what it does: not its place, nor the names of what encloses it.
+_PARTS = (
+    "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount",
+    "co_kwonlyargcount", "co_exceptiontable",
+)  # fmt: skip
+_KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR
+# As Python was started, then as files may have been compiled before.
+_LEVELS = (-1, *(level for level in (0, 1, 2) if level != sys.flags.optimize))
+
+
+def find_definition(function: types.FunctionType) -> tuple[ast.FunctionDef, tuple[str, ...]]:
+    """The definition of a function, positions as in its file, and the lines of the file.
+
+    Raises:
+        KernelValueError: there is no text, or it is not the function's any more.
+    """
+    code, found = function.__code__, None
+    for lines in _texts(function):
+        tree, imports = _find_tree("".join(lines), code.co_firstlineno, function.__name__)
+        if tree is not None and is_text_of(tree, function, imports):
+            return tree, tuple(lines)
+        found = tree or found
+    hint = "the file has changed since it was imported: reload it (importlib.reload(module)), or start Python again"
+    if found is None:
+        where = f"{code.co_filename}:{code.co_firstlineno}"
+        raise KernelValueError(f"the source of {function.__name__} was not found at {where}", hint=hint)
+    raise KernelValueError(
+        f"{function.__name__} is not what its file says now",
+        Loc(code.co_filename, found.lineno, found.col_offset, found.lineno, found.col_offset + len("def")),
+        hint=hint,
+    )
+
+
+def _texts(function: types.FunctionType) -> Iterator[list[str]]:
+    """The file as it was when it was last looked at; then, if it has changed, as it is."""
+    file = function.__code__.co_filename
+    before = linecache.getlines(file, function.__globals__)
+    yield from [before] if before else []
+    linecache.checkcache(file)
+    now = linecache.getlines(file, function.__globals__)
+    if now and now != before:
+        yield now
+    if not now and not before:
+        raise KernelValueError(
+            f"the source of {function.__name__} is not available ({file})",
+            hint="define it in a file or a notebook cell; for source made by a program, register the text before exec: "
+            "linecache.cache[name] = (len(text), None, text.splitlines(True), name), compiled under that name",
+        )
+
+
+@dataclass(frozen=True)
+class _File:
+    """The definitions in a text, by name and first line (of the decorators, if any), and the names it imports."""
+
+    definitions: dict[tuple[str, int], ast.FunctionDef]
+    imports: frozenset[str]
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> _File | None:
+    """None if it is not Python."""
+    try:
+        module = ast.parse(text)
+    except SyntaxError:
+        return None
+    nodes = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+    definitions = {(n.name, min([n.lineno, *(d.lineno for d in n.decorator_list)])): n for n in nodes}
+    return _File(definitions, frozenset(_imports(module)))
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    """The names that statements outside of functions and classes import."""
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, (ast.Import, ast.ImportFrom)):
+            yield from (alias.asname or alias.name.split(".")[0] for alias in inner.names)
+        elif not isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
+            yield from _imports(inner)
+
+
+def _find_tree(text: str, first_line: int, name: str) -> tuple[ast.FunctionDef | None, frozenset[str]]:
+    """The definition whose first line is the code object's, and what the text imports."""
+    file = _read(text)
+    if file is not None:
+        return file.definitions.get((name, first_line)), file.imports
+    # A notebook cell may hold lines that are not Python (magics): its function can be read on its own.
+    return _find_in_block(text, first_line, name), frozenset()
+
+
+def _find_in_block(text: str, first_line: int, name: str) -> ast.FunctionDef | None:
+    lines = text.splitlines(keepends=True)
+    block = inspect.getblock(lines[first_line - 1 :])
+    indented = bool(block) and block[0][:1].isspace()
+    # "if 1:" makes an indented definition a module of its own without touching its columns.
+    try:
+        module = ast.parse("if 1:\n" + "".join(block) if indented else "".join(block))
+    except SyntaxError:
+        return None
+    ast.increment_lineno(module, first_line - 1 - (1 if indented else 0))
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return node
+    return None
+
+
+def is_text_of(tree: ast.FunctionDef, function: types.FunctionType, imports: frozenset[str] = frozenset()) -> bool:
+    """Whether a definition compiles to the function's bytecode.
+
+    Assertions are left out: test runners rewrite them, and the kernel language has none. Annotations of variables are
+    in no bytecode; that one has changed is seen by the columns of what stands behind it.
+    """
+    nodes = [node for statement in tree.body for node in ast.walk(statement)]
+    kinds = {type(node) for node in nodes}
+    if ast.Assert in kinds:
+        return True
+    used = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+    # Calls of attributes of imported names are compiled in another way, and notebooks compile each statement alone.
+    for level, names in product(_LEVELS, dict.fromkeys((imports & used, frozenset[str](), used))):
+        code = _compiled(tree, function, names, level)
+        if code is not None and _same(code, function.__code__):
+            return ast.AnnAssign not in kinds or _same_places(code, function.__code__)
+    return False
+
+
+@roomy
+def _compiled(
+    tree: ast.FunctionDef, function: types.FunctionType, imports: frozenset[str], level: int
+) -> types.CodeType | None:
+    """The code of a definition on its own: its free names are those of a function around it.
+
+    Private names (`__x`) take the name of the nearest class around it.
+    """
+    code = function.__code__
+    known, around = code.co_freevars, ast.parse(f"def around({', '.join(code.co_freevars)}): pass").body
+    body = [tree] if tree.name in known else [ast.Global([tree.name], lineno=tree.lineno, col_offset=0), tree]
+    around[0].body = body  # pyright: ignore[reportAttributeAccessIssue]
+    owner = _class_around(function.__qualname__)
+    if owner is not None:
+        within = ast.parse(f"class {owner}: pass").body
+        within[0].body = around  # pyright: ignore[reportAttributeAccessIssue]
+        around = within
+    before = ast.parse(f"import {', '.join(sorted(imports))}").body if imports else []
+    module = ast.Module([*before, *around], [])
+    try:
+        made = compile(module, code.co_filename, "exec", code.co_flags & _FUTURES, True, level)
+    except (SyntaxError, ValueError):
+        return None
+    return _code_at(made, tree.name, code.co_firstlineno)
+
+
+def _class_around(qualified: str) -> str | None:
+    """In "C.method.<locals>.k" and in "C.k" it is C."""
+    *parts, _ = qualified.split(".")
+    classes = [name for name, inside in pairwise([*parts, ""]) if "<locals>" not in (name, inside)]
+    return classes[-1] if classes else None
+
+
+def _code_at(code: types.CodeType, name: str, line: int) -> types.CodeType | None:
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            is_it = inner.co_name == name and inner.co_firstlineno == line and inner.co_flags & inspect.CO_NEWLOCALS
+            found = inner if is_it else _code_at(inner, name, line)
+            if found is not None:
+                return found
+    return None
+
+
+def _same(a: types.CodeType, b: types.CodeType) -> bool:
+    """Whether two codes do the same."""
+    return (
+        all(getattr(a, part) == getattr(b, part) for part in _PARTS)
+        and (a.co_flags ^ b.co_flags) & _KINDS == 0
+        and len(a.co_consts) == len(b.co_consts)
+        and all(map(_same_constant, a.co_consts, b.co_consts))
+    )
+
+
+def _same_constant(a: object, b: object) -> bool:
+    """Of one type and value, to the last bit: 1 is not 1.0 or True, 0.0 is not -0.0."""
+    if isinstance(a, types.CodeType) and isinstance(b, types.CodeType):
+        return _same(a, b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same_constant, a, b))
+    if isinstance(a, frozenset):
+        return a == b
+    return type(a) is type(b) and repr(a) == repr(b)
+
+
+def _same_places(a: types.CodeType, b: types.CodeType) -> bool:
+    """Whether instructions have one place in the text; where Python keeps no columns, one line."""
+    pairs = zip(a.co_positions(), b.co_positions(), strict=True)
+    return all(None in (x, y) or x == y for p, q in pairs for x, y in zip(p, q, strict=True))
