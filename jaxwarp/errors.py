@@ -88,6 +88,26 @@ class KernelValueError(KernelError, ValueError):
     """A value that cannot be used: a shape, a count, an option."""
 
 
+class OutOfRangeError(KernelError, IndexError):
+    """An index outside its array: certain before the launch, or met by the interpreter."""
+
+    @classmethod
+    def at(
+        cls,
+        kernel: str,
+        thread: tuple[int, ...],
+        index: int,
+        axis: int,
+        array: str,
+        extent: int,
+        loc: Loc | None = None,
+        hint: str | None = None,
+    ) -> OutOfRangeError:
+        """Of a thread of a launch, at an access of an array."""
+        where = f"index {index} of axis {axis} of array {array} is out of range; its extent is {extent}"
+        return cls(f"{kernel}: thread {thread}: {where}", loc, hint)
+
+
 class DifferentiationError(KernelError, NotImplementedError):
     """A derivative that does not exist or cannot be guaranteed: the message says why, the location where."""
 

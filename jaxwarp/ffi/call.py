@@ -35,6 +35,7 @@ from jaxwarp.ffi.launch import IN_OUT, OUTPUT, Dim, Launch, fit_grid, intern_ker
 from jaxwarp.ffi.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.roles import assign_roles, bind_names, require_inputs_unchanged
 from jaxwarp.ffi.sharding import Rule, fit_factors, parse_rule, require_splits
+from jaxwarp.passes.out_of_range import require_in_range
 from jaxwarp.types import Array, Element
 
 VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
@@ -285,12 +286,16 @@ class JaxKernel:
         kernel = self.kernel.specialize(tuple(types))
         require_inputs_unchanged(kernel, self._arguments)
         extents = self._launch_extents(given, options)
-        kernel, grid = fit_grid(kernel, extents)
+        fitted, grid = fit_grid(kernel, extents)
+        results = self._result_shapes(given, elements, extents, options)
+        outputs = len(self._arguments) - len(given)
+        shapes = [*(value.shape for value in given), *results[len(results) - outputs :]]
+        require_in_range(kernel, grid, shapes, "launch_dims=...")
         launch = Launch(
-            intern_kernel(kernel),
+            intern_kernel(fitted),
             grid,
             tuple(a.role for a in self._arguments),
-            self._result_shapes(given, elements, extents, options),
+            results,
             options.vmap_method,
             self._block_dim,
             self.kernel.options.get("fma", True),

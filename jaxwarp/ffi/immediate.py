@@ -24,6 +24,7 @@ from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.effects import analyze
+from jaxwarp.passes.out_of_range import require_in_range
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, as_dtype, element_scalar, element_shape
 
 
@@ -158,7 +159,9 @@ def _plan(kernel: Any, described: tuple[Given, ...], extents: tuple[int, ...]) -
     elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
     converters = tuple(make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True))
     types = tuple(Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True))
-    ir, grid = fit_grid(kernel.specialize(types), extents)
+    specialized = kernel.specialize(types)
+    ir, grid = fit_grid(specialized, extents)
+    require_in_range(specialized, grid, [d.shape for d in described], "dim=...")
     effects = analyze(ir)
     written = {i: effects[param].first_write for i, param in enumerate(ir.params) if effects[param].modifies}
     return Plan(intern_kernel(ir), grid, arguments, converters, written)

@@ -36,6 +36,7 @@ from jaxwarp.ffi.quick import launch_outside
 from jaxwarp.ffi.reverse import reverse_launch
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.passes.effects import analyze
+from jaxwarp.passes.out_of_range import require_in_range
 from jaxwarp.types import Array
 
 
@@ -251,7 +252,9 @@ def _launch_traced(program: Program, kernel: Any, dim: Any, given: Sequence[Any]
         require_enabled(argument, element)
     converters = [make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True)]
     types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
-    ir, grid = fit_grid(kernel.specialize(tuple(types)), normalize_dims(dim, f"kernel {kernel.name}: dim"))
+    specialized = kernel.specialize(tuple(types))
+    ir, grid = fit_grid(specialized, normalize_dims(dim, f"kernel {kernel.name}: dim"))
+    require_in_range(specialized, grid, [d.shape for d in described], "dim=...")
     roles = _roles(ir, grid, arguments, given, described)
     operands = [
         value if convert is None else convert(value.value if isinstance(value, ArrayHandle) else value)

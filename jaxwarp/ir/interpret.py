@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxwarp.errors import InternalError, KernelError, KernelTypeError, Loc
+from jaxwarp.errors import InternalError, KernelError, KernelTypeError, Loc, OutOfRangeError
 from jaxwarp.ir.nodes import (
     Atomic,
     Block,
@@ -31,10 +31,6 @@ from jaxwarp.ir.nodes import (
     While,
 )
 from jaxwarp.types import Scalar, float32
-
-
-class OutOfRangeError(KernelError, IndexError):
-    """An index outside its array: an error of the program that only the interpreter notices."""
 
 
 class StepLimitError(KernelError):
@@ -212,11 +208,7 @@ class _Machine:
             if outside.any():
                 at = int(np.flatnonzero(outside)[0])
                 thread = tuple(int(i) for i in np.unravel_index(frame.threads[at], self.grid))
-                raise OutOfRangeError(
-                    f"{self.kernel.name}: thread {thread}: index {index[at]} of axis {axis} of array {param.name}"
-                    f" is out of range; its extent is {extent}",
-                    op.loc,
-                )
+                raise OutOfRangeError.at(self.kernel.name, thread, int(index[at]), axis, param.name, extent, loc=op.loc)
         return (*own, *arrays)
 
     def atomic(self, op: Atomic, frame: _Frame) -> np.ndarray:
