@@ -84,6 +84,17 @@ def test_accuracy_over_the_whole_range(name, dtype):
     np.testing.assert_array_equal(np.signbit(one[zero]), np.signbit(expected[zero]))
 
 
+def test_erfc_of_a_dense_range():
+    """Every 97th float32 up to where it is the least number, below 4 units in the last place; few of them reach 3."""
+    bits = np.arange(np.float32(0.1).view(np.int32), np.float32(10.06).view(np.int32), 97, dtype=np.int32)
+    x = bits.view(np.float32)
+    exact = np.array([math.erfc(v) for v in x.tolist()])
+    unit = np.spacing(exact.astype(np.float32)).astype(np.float64)
+    wrong = np.abs(run("erfc", float32, x) - exact) / unit
+    assert wrong.max() < 4 == ulp(ROWS["erfc"], float32), x[wrong.argmax()]
+    assert (wrong > 3).mean() < 1e-4
+
+
 @TYPES
 def test_powers_whose_logarithm_counts_most(dtype):
     """Results near overflow and underflow, of bases next to where the logarithm's series is longest and around 1: there

@@ -40,12 +40,17 @@ _TRIGONOMETRIC_LIMIT = {"f32": 131072.0, "f64": 1e9}
 
 
 def exp(x: Num) -> Num:
+    r, tail, powers = _exp_parts(x)
+    return scale(1.0 + fma(r * r, tail, r), powers)
+
+
+def _exp_parts(x: Num) -> tuple[Num, Num, tuple[Num, Num]]:
+    """r, p and powers of 2 with exp(x) = (1 + r + r^2 p) times both."""
     x = clamp(x, *_EXP_RANGE[x.kind])
     high, low = table.LN2[x.kind]
     whole_n, powers = nearest_power(x, table.LOG2_E[x.kind][0])
     r = fma(whole_n, -low, fma(whole_n, -high, x))
-    p = polynomial(table.EXP[x.kind], r, is_stored=True)
-    return scale(1.0 + fma(r * r, p, r), powers)
+    return r, polynomial(table.EXP[x.kind], r, is_stored=True), powers
 
 
 def _reduce_exp(x: Num) -> tuple[Num, Num, Num]:
@@ -236,21 +241,32 @@ def erf(x: Num) -> Num:
 def erfc(x: Num) -> Num:
     value = _erfc(abs(x))
     near = 1.0 - fma(x, polynomial(table.ERF[x.kind], x * x), x)
-    return where(abs(x) < 0.5, near, where(x < 0.0, 2.0 - value, value))
+    # Up to 0.8 no digit of erf is lost that erfc has.
+    return where(abs(x) < 0.8, near, where(x < 0.0, 2.0 - value, value))
 
 
 def _erfc(a: Num) -> Num:
-    """erfc of a >= 0, by the function of Shepherd and Laframboise, Mathematics of Computation 36 (1981)."""
+    """erfc of a >= 0, by the function of Shepherd and Laframboise, Mathematics of Computation 36 (1981).
+
+    It is exp(-a^2) P(q) / (1 + 2 a). What rounding takes from a^2, from 1 + 2 a and from the quotient is put back in the
+    last step: erfc has a large relative slope, and would lose digits there.
+    """
     a = clamp(a, 0.0, 28.0)
     inverse = 1.0 / (a + 4.0)
     q = (a - 4.0) * inverse
     # What rounding took from the quotient.
     q = q + fma(-q, a + 4.0, a - 4.0) * inverse
     square = a * a
-    lost = fma(a, a, -square)
-    power = exp(-square)
-    ratio = polynomial(table.ERFC[a.kind], q) / (1.0 + a * 2.0)
-    return power * fma(-ratio, lost, ratio)
+    r, tail, powers = _exp_parts(-square)
+    r = r - fma(a, a, -square)
+    rest = fma(r * r, tail, r)
+    # The first two terms make up most of it, and are added last: no more than one rounding of each is left.
+    first, second, *others = table.ERFC[a.kind]
+    p, divisor = fma(q, fma(q, polynomial(others, q), second), first), 1.0 + a * 2.0
+    inverse = 1.0 / divisor
+    ratio = p * inverse
+    missing = fma(-ratio, divisor, p) - ratio * (a * 2.0 - (divisor - 1.0))
+    return scale(ratio + fma(ratio, rest, missing * inverse), powers)
 
 
 # Trigonometry
