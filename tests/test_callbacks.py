@@ -18,8 +18,7 @@ from native import frames
 import jaxwarp as wp
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi import callback as module
-from jaxwarp.ffi import dlpack
-from jaxwarp.ffi.native.library import find_library
+from jaxwarp.ffi.native.library import counter, find_library
 
 X = np.arange(6, dtype=np.float32)
 
@@ -278,9 +277,9 @@ def test_dlpack_of_any_type(dtype):
         copy_over(inputs, outputs, attrs, ctx)
 
     x = jnp.asarray(np.ones((3, 2)), dtype)
-    before = len(dlpack._alive)
+    before = counter("shared_tensors")
     call(f"dlpack_{dtype}", inspect, like(x), x).block_until_ready()
-    assert len(dlpack._alive) == before
+    assert counter("shared_tensors") == before
 
 
 def test_a_view_that_outlives_the_callback():

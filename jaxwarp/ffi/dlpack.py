@@ -5,18 +5,18 @@ NumPy's own capsules will not do: they know no bfloat16 and no GPU.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import sys
-from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
-from typing import Any
+from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi import compat
+from jaxwarp.ffi.native.library import load_library
 from jaxwarp.ffi.region import Region, array_region, dense_region
 from jaxwarp.types import SCALARS
 
@@ -65,39 +65,57 @@ class Versioned(Structure):
     ]
 
 
-_NAMES: dict[type, bytes] = {Managed: b"dltensor", Versioned: b"dltensor_versioned"}
-_alive: dict[int, Any] = {}  # what a capsule, or who took it, still uses
+class _Description(Structure):
+    """`Description` in native/tensors.cc."""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("device_type", c_int32),
+        ("device_id", c_int32),
+        ("ndim", c_int32),
+        ("code", c_int32),
+        ("bits", c_int32),
+        ("is_versioned", c_int32),
+        ("flags", c_uint64),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("object", c_void_p),
+    ]
 
 
-@CFUNCTYPE(None, c_void_p)
-def _delete(address: int, alive: dict[int, Any] = _alive) -> None:
-    alive.pop(address, None)
+_new: Any = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, c_void_p, c_void_p)(("PyCapsule_New", ctypes.pythonapi))
+_KINDS = (Managed, Versioned)
+_FRESH, _USED, _TAKEN = range(3)  # of capsules: with a tensor, after somebody took that, and of ours with what we took
 
 
-@CFUNCTYPE(None, c_void_p)
-def _destroy(capsule: int) -> None:
-    """A capsule ends. Who took what is in it has renamed it, and deletes that."""
-    for name in _NAMES.values():
-        if _is_valid(capsule, name):
-            _alive.pop(_get_pointer(capsule, name), None)
+@functools.cache
+def _name(kind: type, state: int) -> int:
+    """The address of the name of such capsules. They outlive strings of Python's."""
+    name = load_library().jaxwarp_capsule_name
+    name.restype = c_void_p
+    return name(kind is Versioned, state)
 
 
-@atexit.register
-def _forget() -> None:
-    """The process ends, and libraries will end what they have taken at any time, some when Python is gone: what is
-    shared stays where it is, and there is nothing to call."""
-    for managed, *_ in _alive.values():
-        managed.deleter = None
-    for kept in (_alive, _delete, _destroy, _NAMES, _is_valid):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+class _Native(NamedTuple):
+    """Tensors belong to native code, also their deleters: libraries call them when they like, some when Python is gone.
+
+    Attributes:
+        make: makes one of a description. Holds the interpreter lock.
+        end_capsule: address of the destructor of its capsule.
+        give_back: address of the destructor of a capsule with a tensor of another library.
+    """
+
+    make: Any
+    end_capsule: int | None
+    give_back: int | None
 
 
-# The capsule that ends comes as an address: as an object, it would be counted, and end twice.
-_is_valid: Any = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
-_get_pointer: Any = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-_new: Any = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, ctypes.c_char_p, c_void_p)(
-    ("PyCapsule_New", ctypes.pythonapi)
-)
+@functools.cache
+def _native() -> _Native:
+    library = load_library()
+    make = ctypes.PYFUNCTYPE(c_void_p, POINTER(_Description))(("jaxwarp_tensor_make", library))
+    ends = (library.jaxwarp_tensor_end_capsule, library.jaxwarp_tensor_give_back)
+    return _Native(make, *(ctypes.cast(end, c_void_p).value for end in ends))
 
 
 def make_capsule(
@@ -131,9 +149,9 @@ def make_capsule(
             f"{array.label}: is read-only, which tensors of the library that asks cannot be; pass it a copy, of"
             " jaxwarp.clone(array) or array.numpy()"
         )
-    tensor, memory = _describe(array.label, region, device), scope.lease(array.label, region)
-    flags = (0 if is_writable else _READ_ONLY) | (_COPIED if copy else 0)
-    return _capsule(kind, tensor, flags, memory)
+    given = _describe(array.label, region, device)
+    given.flags = (0 if is_writable else _READ_ONLY) | (_COPIED if copy else 0)
+    return _capsule(kind, given, scope.lease(array.label, region))
 
 
 def _writes_anyway(module: str) -> bool:
@@ -141,50 +159,30 @@ def _writes_anyway(module: str) -> bool:
     return module.split(".", maxsplit=1)[0] in ("torch", "paddle")
 
 
-def _describe(label: str, region: Region, device: tuple[int, int]) -> Tensor:
+def _describe(label: str, region: Region, device: tuple[int, int]) -> _Description:
     dtype, ndim = region.dtype, len(region.shape)
     code = _CODES_BY_NAME.get(dtype.name, _CODES.get(dtype.kind))
     if code is None:
         raise BufferError(f"{label}: DLPack has no name for {dtype}")
     strides = [s // dtype.itemsize for s in region.strides]
-    made = Tensor(region.address, *device, ndim, code, 8 * dtype.itemsize, 1)
+    made = _Description(region.address, *device, ndim, code, 8 * dtype.itemsize)
     made.shape, made.strides = (c_int64 * ndim)(*region.shape), (c_int64 * ndim)(*strides)
     return made
 
 
-def _capsule(kind: Any, tensor: Tensor, flags: int, memory: Any) -> Any:
-    managed = kind(tensor=tensor, deleter=ctypes.cast(_delete, c_void_p))
-    if kind is Versioned:
-        managed.major, managed.flags = 1, flags
-    address = ctypes.addressof(managed)
-    _alive[address] = managed, tensor, memory
-    return _new(address, _NAMES[kind], ctypes.cast(_destroy, c_void_p))
+def _capsule(kind: Any, given: _Description, memory: Any) -> Any:
+    native = _native()
+    given.is_versioned, given.object = kind is Versioned, id(memory)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))  # the tensor's own reference
+    return _new(native.make(given), _name(kind, _FRESH), native.end_capsule)
 
 
 # Taking what others have made.
 
-_USED: dict[type, bytes] = {Managed: b"used_dltensor", Versioned: b"used_dltensor_versioned"}
-_holds: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
-_open: Any = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-_rename: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_SetName", ctypes.pythonapi)
-)
+_holds: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, c_void_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_open: Any = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, c_void_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_rename: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, c_void_p)(("PyCapsule_SetName", ctypes.pythonapi))
 _DTYPES_BY_CODE = {0: "int", 1: "uint", 2: "float", 6: "bool"}
-
-
-class _Taken:
-    """Memory that a capsule brought: given back when nobody uses it any more."""
-
-    def __init__(self, address: int, kind: Any):
-        self._managed = kind.from_address(address)
-        self._address = address
-
-    def __del__(self) -> None:
-        deleter = self._managed.deleter
-        if deleter:
-            CFUNCTYPE(None, c_void_p)(deleter)(self._address)
 
 
 def import_tensor(source: Any) -> tuple[Region, bool]:
@@ -205,16 +203,16 @@ def import_tensor(source: Any) -> tuple[Region, bool]:
         raise KernelTypeError(
             f"from_dlpack: expected an array with __dlpack__, or a capsule, got {type(source).__name__}"
         )
-    for kind, name in _NAMES.items():
-        if _holds(capsule, name):
+    for kind in _KINDS:
+        if _holds(capsule, _name(kind, _FRESH)):
             return _take(capsule, kind)
-    if any(_holds(capsule, name) for name in _USED.values()):
+    if any(_holds(capsule, _name(kind, _USED)) for kind in _KINDS):
         raise KernelValueError("from_dlpack: the capsule has been used already", hint="ask for a new one")
     raise KernelTypeError("from_dlpack: expected a capsule of DLPack")
 
 
 def _take(capsule: Any, kind: Any) -> tuple[Region, bool]:
-    address = _open(capsule, _NAMES[kind])
+    address = _open(capsule, _name(kind, _FRESH))
     managed = kind.from_address(address)
     tensor = managed.tensor
     if kind is Versioned and managed.major > 1:
@@ -222,9 +220,9 @@ def _take(capsule: Any, kind: Any) -> tuple[Region, bool]:
     _require_host(tensor.device_type)
     dtype = _dtype_of(tensor)
     is_from_jax = compat.has_started() and managed.deleter == _deleter_of_jax()
-    if _rename(capsule, _USED[kind]):
+    if _rename(capsule, _name(kind, _USED)):
         raise KernelValueError("from_dlpack: the capsule cannot be taken")
-    owner = _Taken(address, kind)
+    owner = _new(address, _name(kind, _TAKEN), _native().give_back)  # when nobody uses the memory any more
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     start = (tensor.data or 0) + tensor.byte_offset
     region = dense_region(start, dtype, shape, owner)
@@ -260,5 +258,5 @@ def _dtype_of(tensor: Tensor) -> np.dtype:
 def _deleter_of_jax() -> int | None:
     """What ends capsules that JAX makes, by which they are known: before version 1 they cannot say "read-only"."""
     capsule = jnp.zeros(1, jnp.float32).__dlpack__()
-    kind = next(kind for kind, name in _NAMES.items() if _holds(capsule, name))
-    return kind.from_address(_open(capsule, _NAMES[kind])).deleter
+    kind = next(kind for kind in _KINDS if _holds(capsule, _name(kind, _FRESH)))
+    return kind.from_address(_open(capsule, _name(kind, _FRESH))).deleter

@@ -4,13 +4,14 @@ arguments, and what is left is to find addresses and call the code. Large launch
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import itertools
 import math
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,9 @@ def _run_tiles(entry: Any, places: tuple[int, int], tiles: Sequence[tuple[int, i
             while (i := next(left)) < len(tiles):
                 entry(*places, *tiles[i])
 
-    others = [_pool().submit(work) for _ in range(min(_cores(), len(tiles)) - 1)]
+    others: list[Future[None]] = []
+    with contextlib.suppress(RuntimeError):  # the process ends, and takes no new work: this thread does it
+        others += (_pool().submit(work) for _ in range(min(_cores(), len(tiles)) - 1))
     try:
         work()
     finally:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import ctypes
+import functools
 import os
 import traceback
 from collections.abc import Callable
@@ -11,11 +14,13 @@ from typing import Any
 import jax
 
 from jaxwarp.errors import CheckError, KernelValueError
+from jaxwarp.ffi import compat
 from jaxwarp.ffi import frame as xla
 from jaxwarp.ffi.debug import FAILED
 from jaxwarp.ffi.device import CudaScope
 from jaxwarp.ffi.driver import CudaError
 from jaxwarp.ffi.ieee import ieee_arithmetic
+from jaxwarp.ffi.native.library import load_library
 from jaxwarp.ffi.program import executing
 from jaxwarp.ffi.scope import Scope
 
@@ -77,9 +82,31 @@ class Target:
         _kept.append(self)
         try:
             for platform, handler in self.handlers.items():
-                jax.ffi.register_ffi_target(self.name, jax.ffi.pycapsule(handler), platform=platform)
+                jax.ffi.register_ffi_target(self.name, jax.ffi.pycapsule(_entrance(handler)), platform=platform)
         except jax.errors.JaxRuntimeError as error:
             raise KernelValueError(f"register_ffi_callback {self.name}: XLA refuses the name: {error}") from error
+
+
+def _entrance(handler: Any) -> Any:
+    """What XLA gets for a handler: native code that enters Python while there is one, see native/python.h."""
+    from jaxwarp.codegen.cpu import bind_pointer  # LLVM is slow to import
+
+    _finish_at_exit()
+    call = ctypes.cast(load_library().jaxwarp_call_python, ctypes.c_void_p).value or 0
+    return xla.HANDLER(bind_pointer(call, ctypes.cast(handler, ctypes.c_void_p).value or 0))
+
+
+@functools.cache
+def _finish_at_exit() -> None:
+    load_library()  # its exit hook runs after this one
+    atexit.register(_finish)
+
+
+def _finish() -> None:
+    """What the program still holds is computed, with all calls of Python in it, before these are refused."""
+    for array in jax.live_arrays() if compat.has_started() else ():
+        with contextlib.suppress(Exception):  # of the computation; who asks for the array gets it
+            array.block_until_ready()
 
 
 _kept: list[Target] = []  # XLA has addresses of their handlers, also where a registration failed half-way

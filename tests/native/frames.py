@@ -301,3 +301,16 @@ def dlpack(capsule, versioned):
     managed = (Versioned if versioned else Managed).from_address(address)
     managed.capsule = capsule
     return managed
+
+
+_USED = b"used_dltensor"  # a capsule keeps the address of its name, no copy
+
+
+def take_dlpack(capsule):
+    """Takes what is in a DLPack capsule of before version 1: the caller deletes it."""
+    managed = dlpack(capsule, False)
+    del managed.capsule
+    rename = ctypes.pythonapi.PyCapsule_SetName
+    rename.argtypes = [ctypes.py_object, c_char_p]
+    assert rename(capsule, _USED) == 0
+    return managed

@@ -1,6 +1,7 @@
 """CPU code: LLVM vector code for many threads at once, see docs/design/0004-cpu-code.md."""
 
 from jaxwarp.codegen.cpu.compile import CpuCode as CpuCode
+from jaxwarp.codegen.cpu.compile import bind_pointer as bind_pointer
 from jaxwarp.codegen.cpu.compile import compile_cpu as compile_cpu
 from jaxwarp.codegen.cpu.compile import load_bitcode as load_bitcode
 from jaxwarp.codegen.cpu.compile import unload as unload

@@ -224,6 +224,20 @@ def load_bitcode(payload: bytes, digest: str, symbol: str) -> int:
     return address
 
 
+def bind_pointer(function: int, second: int) -> int:
+    """The address of a function of one pointer that returns what `function` makes of that pointer and `second`.
+
+    It stays loaded.
+    """
+    text = f"""
+define ptr @bound(ptr %first) {{
+  %made = tail call ptr inttoptr (i64 {function} to ptr)(ptr %first, ptr inttoptr (i64 {second} to ptr))
+  ret ptr %made
+}}
+"""
+    return _linker().link(compile_object(_assemble(text, "bound"), host()), "bound")
+
+
 def unload(address: int) -> None:
     """Frees the code that `load_bitcode` gave this address of. Nobody may run it any more."""
     _linker().unload(address)

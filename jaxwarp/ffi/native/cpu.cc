@@ -12,6 +12,7 @@
 #include "ieee.h"
 #include "pages.h"
 #include "parallel.h"
+#include "python.h"
 
 namespace jaxwarp {
 namespace {
@@ -76,6 +77,8 @@ std::shared_ptr<const CpuCode> Load(const Image& image, const std::string& symbo
   if (load == nullptr) {
     throw Refusal(XLA_FFI_Error_Code_FAILED_PRECONDITION, "there is no loader for CPU code yet; import jaxwarp first");
   }
+  const Python::Visit visit;
+  if (!visit) throw Refusal(XLA_FFI_Error_Code_CANCELLED, "the code image could not be loaded: Python is ending");
   char error[8192] = "";
   void* address = load(image.payload.data(), static_cast<int64_t>(image.payload.size()), Hex(image.digest).c_str(),
                        symbol.c_str(), error, sizeof error);

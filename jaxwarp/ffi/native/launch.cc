@@ -225,5 +225,6 @@ JAXWARP_EXPORT int64_t jaxwarp_counter(const char* name) {
   if (wanted == "graph_updates") return counters.graph_updates;
   if (wanted == "graph_launches") return counters.graph_launches;
   if (wanted == "live_graphs") return counters.live_graphs;
+  if (wanted == "shared_tensors") return counters.shared_tensors;
   return -1;
 }

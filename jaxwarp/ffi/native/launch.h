@@ -20,6 +20,7 @@ namespace jaxwarp {
 struct Counters {
   std::atomic<int64_t> instantiations{0}, images_loaded{0}, executions{0}, live_states{0};
   std::atomic<int64_t> captures{0}, graph_updates{0}, graph_launches{0}, live_graphs{0};
+  std::atomic<int64_t> shared_tensors{0};
 };
 extern Counters counters;
 

@@ -1,5 +1,6 @@
 """Finds, loads and registers the native handlers of a launch."""
 
+import atexit
 import ctypes
 import functools
 import sys
@@ -49,7 +50,25 @@ def load_library() -> ctypes.CDLL:
     library.jaxwarp_take_unused.restype = ctypes.c_int64
     library.jaxwarp_counter.argtypes = [ctypes.c_char_p]
     library.jaxwarp_counter.restype = ctypes.c_int64
+    library.jaxwarp_python_close.argtypes = [ctypes.c_int64]
+    library.jaxwarp_python_close.restype = ctypes.c_int
+    library.jaxwarp_python_api((ctypes.c_void_p * len(_PYTHON_API))(*map(_address, _PYTHON_API)))
+    atexit.register(_close, library)
     return library
+
+
+_PYTHON_API = ("PyGILState_Check", "Py_DecRef", "Py_AddPendingCall", "PyCapsule_IsValid", "PyCapsule_GetPointer")
+"""`PythonApi` in python.h."""
+
+
+def _address(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+def _close(library: ctypes.CDLL) -> None:
+    """Python ends: what other libraries keep of ours no longer enters it, see python.h. Waits for who is inside."""
+    while not library.jaxwarp_python_close(100):  # in pieces, so that Ctrl-C is heard
+        pass
 
 
 def find_library() -> Path:
@@ -72,8 +91,8 @@ def find_library() -> Path:
 def counter(name: str) -> int:
     """A number the native library keeps, for tests.
 
-    These are: instantiations, images_loaded, executions, live_states; of CUDA graphs captures, graph_updates,
-    graph_launches, live_graphs.
+    These are: instantiations, images_loaded, executions, live_states, shared_tensors; of CUDA graphs captures,
+    graph_updates, graph_launches, live_graphs.
     """
     value = load_library().jaxwarp_counter(name.encode())
     if value < 0:
