@@ -461,3 +461,40 @@ def test_64_bit_types_need_to_be_enabled(tmp_path):
     program.write_text(textwrap.dedent(X64_OFF))
     run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
     assert (run.stdout, run.returncode) == ("refused and accepted\n", 0), run.stderr
+
+
+@wp.func
+def count(a: wp.array2d[wp.int8]):
+    return a[1:].size + a.size
+
+
+@wp.kernel
+def sizes(x: wp.array2d[wp.int8], row: wp.array[wp.int8], y: wp.array[int]):
+    y[0] = row.size + len(x) + x.shape[1] + x[0].size
+    y[0] += count(x)
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    """The product of extents that fit by themselves; the largest that fits is one less than 2**31."""
+
+    def call(*shape: int) -> typing.Any:
+        arrays = [jax.ShapeDtypeStruct(s, np.int8) for s in (shape, (2**31 - 1,))]
+        return jax.eval_shape(wp.jax_kernel(sizes, output_dims=1), *arrays)
+
+    assert call(1, 2**31 - 1)[0].shape == (1,)
+    assert call(3, 715827882)[0].shape == (1,)
+    assert call(2**31 - 1, 0)[0].shape == (1,)
+    with pytest.raises(KernelValueError) as caught:
+        call(65536, 40000)
+    lines = [line.strip() for line in str(caught.value).splitlines()]
+    assert lines[0] == (
+        "sizes: size is int32, and an array of 2621440000 elements does not fit: x has the extents 65536 x 40000"
+    )
+    assert "return a[1:].size + a.size" in lines
+    assert "y[0] += count(x)" in lines
+    assert lines[-1] == "hint: multiply the extents in 64 bits: int64(x.shape[0]) * int64(x.shape[1])"
+    with pytest.raises(KernelValueError, match=r"expected extents from 0 to 2147483647, got \(2147483648, 1\)"):
+        call(2**31, 1)
+    large = np.broadcast_to(np.int8(0), (2, 2**30))
+    with pytest.raises(KernelValueError, match="an array of 2147483648 elements does not fit"):
+        wp.launch(sizes, dim=1, inputs=[large, np.zeros(1, np.int8)], outputs=[np.zeros(1, np.int32)])

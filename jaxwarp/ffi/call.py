@@ -36,6 +36,7 @@ from jaxwarp.ffi.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.roles import assign_roles, bind_names, require_inputs_unchanged
 from jaxwarp.ffi.sharding import Rule, fit_factors, parse_rule, require_splits
 from jaxwarp.passes.out_of_range import require_in_range
+from jaxwarp.passes.sizes import require_sizes_fit
 from jaxwarp.types import Array, Element
 
 VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
@@ -290,6 +291,7 @@ class JaxKernel:
         results = self._result_shapes(given, elements, extents, options)
         outputs = len(self._arguments) - len(given)
         shapes = [*(value.shape for value in given), *results[len(results) - outputs :]]
+        require_sizes_fit(kernel, shapes)
         require_in_range(kernel, grid, shapes, "launch_dims=...")
         launch = Launch(
             intern_kernel(fitted),

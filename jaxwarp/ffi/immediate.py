@@ -25,6 +25,7 @@ from jaxwarp.ffi.scope import Scope
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.out_of_range import require_in_range
+from jaxwarp.passes.sizes import require_sizes_fit
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, as_dtype, element_scalar, element_shape
 
 
@@ -161,6 +162,7 @@ def _plan(kernel: Any, described: tuple[Given, ...], extents: tuple[int, ...]) -
     types = tuple(Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True))
     specialized = kernel.specialize(types)
     ir, grid = fit_grid(specialized, extents)
+    require_sizes_fit(specialized, [d.shape for d in described])
     require_in_range(specialized, grid, [d.shape for d in described], "dim=...")
     effects = analyze(ir)
     written = {i: effects[param].first_write for i, param in enumerate(ir.params) if effects[param].modifies}

@@ -37,6 +37,7 @@ from jaxwarp.ffi.reverse import reverse_launch
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.out_of_range import require_in_range
+from jaxwarp.passes.sizes import require_sizes_fit
 from jaxwarp.types import Array
 
 
@@ -254,6 +255,7 @@ def _launch_traced(program: Program, kernel: Any, dim: Any, given: Sequence[Any]
     types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
     specialized = kernel.specialize(tuple(types))
     ir, grid = fit_grid(specialized, normalize_dims(dim, f"kernel {kernel.name}: dim"))
+    require_sizes_fit(specialized, [d.shape for d in described])
     require_in_range(specialized, grid, [d.shape for d in described], "dim=...")
     roles = _roles(ir, grid, arguments, given, described)
     operands = [

@@ -264,6 +264,8 @@ def _type_attribute(dtype: Any, name: str) -> Any:
 
 def _product(frame: Frame, view: View) -> Any:
     result, *others = (extent(frame, view, axis) for axis in view.free)
+    if others and view.param in frame.context.params:
+        frame.context.sizes.append(ir.SizeUse(view.param, view.free, frame.builder.loc))
     for value in others:
         result = frame.ops.call("mul", result, value)
     return result

@@ -97,6 +97,8 @@ class Context:
     ruled: list[Any] = field(default_factory=list)
     # Arrays of each thread's own.
     locals: list[ir.Param] = field(default_factory=list)
+    # Where the size of a parameter is asked for.
+    sizes: list[ir.SizeUse] = field(default_factory=list)
     params: tuple[ir.Param, ...] = ()
     # The variable that the statement being lowered assigns to, after which an array it makes is named.
     assigned: str = ""

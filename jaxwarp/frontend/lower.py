@@ -58,7 +58,8 @@ def _lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], 
     rank = context.tid[0] if context.tid is not None else 1
     kernel = context.builder.finish(source.name, rank, params)
     used = {op.param for op in walk(kernel.body) if isinstance(op, ir.Load | ir.Store)} if context.locals else set()
-    return verify(replace(kernel, locals=tuple(p for p in context.locals if p in used)))
+    own = tuple(p for p in context.locals if p in used)
+    return verify(replace(kernel, locals=own, sizes=tuple(context.sizes)))
 
 
 def parameter(name: str, dtype: ArgumentType) -> ir.Param:

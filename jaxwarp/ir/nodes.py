@@ -264,6 +264,15 @@ class While(Op):
 
 
 @dataclass(frozen=True, eq=False)
+class SizeUse:
+    """Where a kernel multiplies extents of a parameter to know its size."""
+
+    param: Param
+    axes: tuple[int, ...]
+    loc: Loc | None
+
+
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel: a value. Its identity in caches is `digest`."""
 
@@ -273,6 +282,8 @@ class Kernel:
     body: Block
     # Arrays that every thread has for itself. What they hold before the first store is not defined.
     locals: tuple[Param, ...] = ()
+    # What is to be checked before a launch, in the kernel that the frontend makes; no part of what it computes.
+    sizes: tuple[SizeUse, ...] = ()
 
     @cached_property
     def digest(self) -> str:

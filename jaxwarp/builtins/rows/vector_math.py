@@ -248,8 +248,8 @@ def erfc(x: Num) -> Num:
 def _erfc(a: Num) -> Num:
     """erfc of a >= 0, by the function of Shepherd and Laframboise, Mathematics of Computation 36 (1981).
 
-    It is exp(-a^2) P(q) / (1 + 2 a). What rounding takes from a^2, from 1 + 2 a and from the quotient is put back in the
-    last step: erfc has a large relative slope, and would lose digits there.
+    It is exp(-a^2) P(q) / (1 + 2 a). What rounding takes from a^2, from 1 + 2 a and from the quotient is put back: the
+    relative slope of erfc is large, and digits would be lost there.
     """
     a = clamp(a, 0.0, 28.0)
     inverse = 1.0 / (a + 4.0)
