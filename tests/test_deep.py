@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 
+import jax
 import numpy as np
 import pytest
 from language import define
 
 from jaxwarp import jax_kernel
 from jaxwarp.deep import roomy
+from jaxwarp.errors import KernelError
+from jaxwarp.ir.builder import Builder
 
 HEAD = "@wp.kernel\ndef k(a: wp.array[float], out: wp.array[float]):\n    i = wp.tid()\n"
 
@@ -29,6 +32,43 @@ def test_hundreds_of_early_returns():
     (got,) = jax_kernel(kernel)(np.array([0, 7, 149, 200], np.float32))
     np.testing.assert_array_equal(got, [0, 7, 149, 150])
     assert kernel.source("cuda").count("if (") >= count
+
+
+def chain(branches: int) -> str:
+    """y = x * (l + 0.5) in the l-th branch of an `elif` chain."""
+    tests = (f"    {'elif' if n else 'if'} i == {n}:\n        v = v * {n}.5\n" for n in range(branches))
+    return f"{HEAD}    v = a[i]\n{''.join(tests)}    out[i] = v\n"
+
+
+def test_a_thousand_branches_after_each_other():
+    kernel = define(chain(1000))["k"]
+    (got,) = jax_kernel(kernel)(np.ones(1001, np.float32))
+    np.testing.assert_array_equal(got, [*(np.arange(1000) + 0.5), 1.0])
+
+
+def test_the_gradient_of_branches_after_each_other_grows_as_they_do(monkeypatch):
+    made = []
+    append = Builder.append
+    monkeypatch.setattr(Builder, "append", lambda self, op: (made.append(op), append(self, op))[1])
+
+    def operations(branches: int) -> int:
+        made.clear()
+        call = jax_kernel(define(chain(branches))["k"])
+        gradient = jax.grad(lambda a: call(a)[0].sum())(np.ones(branches + 1, np.float32))
+        np.testing.assert_array_equal(gradient, [*(np.arange(branches) + 0.5), 1.0])
+        return len(made)
+
+    few, many = operations(40), operations(160)
+    assert few > 40
+    assert many < 5 * few
+
+
+def test_branches_inside_each_other_without_end_are_refused():
+    lines = chain(2010)
+    with pytest.raises(KernelError, match="nested too deeply: more than 2000 branches") as raised:
+        define(lines)["k"].ir()
+    assert raised.value.loc is not None
+    assert raised.value.loc.line > 2000
 
 
 def at_depth(frames: int, function):

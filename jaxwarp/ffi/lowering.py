@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.dims import format_shape
 from jaxwarp.ffi.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
@@ -27,6 +28,7 @@ _CODE_CACHE = 512
 DEFAULT_BLOCK = 256
 
 
+@roomy
 def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], platform: str) -> dict[str, Any]:
     """The attributes of the custom call on `platform`, "cpu" or "cuda"."""
     shapes = [*operand_shapes, *launch.results]
@@ -59,6 +61,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
     }
 
 
+@roomy
 def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[int, dict[str, Any]]:
     """On the CPU: bytes of a buffer for copies of arrays (codegen/cpu/copies.py), and the attributes that go with it.
 

@@ -22,6 +22,9 @@ from jaxwarp.types import Array, Mat, Scalar, Vec, element_scalar, element_shape
 
 ArgumentType = Scalar | Vec | Mat | Array
 
+# Blocks inside each other. Derivatives and machine code of 1000 take 20 s; Python itself parses about as many `elif`.
+_MOST_NESTED = 2000
+
 # Importing these registers the functions that lower each kind of syntax node.
 _LOWERING = (statements, loops, calls, intrinsics, local_arrays, gradient)
 
@@ -57,9 +60,25 @@ def _lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], 
         execute(frame, source.tree.body, frozenset())
     rank = context.tid[0] if context.tid is not None else 1
     kernel = context.builder.finish(source.name, rank, params)
+    _require_shallow(kernel)
     used = {op.param for op in walk(kernel.body) if isinstance(op, ir.Load | ir.Store)} if context.locals else set()
     own = tuple(p for p in context.locals if p in used)
     return verify(replace(kernel, locals=own, sizes=tuple(context.sizes)))
+
+
+def _require_shallow(kernel: ir.Kernel) -> None:
+    pending = [(kernel.body, 0)]
+    while pending:
+        block, depth = pending.pop()
+        for op in block.ops:
+            if op.blocks and depth == _MOST_NESTED:
+                raise KernelTypeError(
+                    f"{kernel.name} is nested too deeply: more than {_MOST_NESTED} branches and loops inside each other",
+                    op.loc,
+                    hint="choose by a table in an array; an `elif` is inside the `else` before it, and so is what comes "
+                    "after an early return",
+                )
+            pending += [(inner, depth + 1) for inner in op.blocks]
 
 
 def parameter(name: str, dtype: ArgumentType) -> ir.Param:

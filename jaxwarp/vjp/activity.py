@@ -78,3 +78,14 @@ def used_values(kernel: Kernel) -> set[Value]:
         for block in op.blocks:
             used.update(block.results)
     return used
+
+
+def read_inside(kernel: Kernel) -> set[Value]:
+    """Every value that some operation reads, or a block inside the one that it is defined in: not only the latter's end."""
+    read: set[Value] = set()
+    for op in walk(kernel.body):
+        read.update(op.operands)
+        for block in op.blocks:
+            own = {value for inner in block.ops for value in inner.defined}
+            read.update(value for value in block.results if value not in own)
+    return read

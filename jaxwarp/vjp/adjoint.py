@@ -44,7 +44,7 @@ from jaxwarp.ir.nodes import (
 from jaxwarp.passes.rewrite import rebuild
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.types import Scalar, float32, int64
-from jaxwarp.vjp.activity import Activity, used_values
+from jaxwarp.vjp.activity import Activity, read_inside, used_values
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
 from jaxwarp.vjp.contents import Contents
 from jaxwarp.vjp.demand import Demand
@@ -139,6 +139,7 @@ class Adjoint:
         self.builder = Builder()
         self.o = Calculus(self.builder)
         self.used = used_values(kernel)
+        self.read_inside = read_inside(kernel)
         self.contents = contents
         self.ownership = self.contents.ownership
         self.locals: list[Param] = list(kernel.locals)
@@ -248,6 +249,17 @@ class Adjoint:
         for op in block.ops:
             self.builder.loc = op.loc
             self.forward_op(op, env)
+
+    def forward_inside(self, block: Block, env: Environment) -> None:
+        """Emits the operations of a block that is going to be reversed, and what that needs of them.
+
+        A branch that only makes results of the block is not run: its own reverse does. Else the reverse of n branches,
+        each inside the one before, would begin with n * n / 2 of them.
+        """
+        for op in block.ops:
+            self.builder.loc = op.loc
+            if not isinstance(op, If) or not self.read_inside.isdisjoint(op.results):
+                self.forward_op(op, env)
 
     def forward_op(self, op: Op, env: Environment) -> None:
         match op:
@@ -470,7 +482,7 @@ class Adjoint:
             with self.builder.block() as ops:
                 child = env.new_child()
                 runs, self.runs = self.runs, self.runs.new_child()
-                self.forward(block, child)
+                self.forward_inside(block, child)
                 local: Cotangents = {}
                 for value, moved in zip(block.results, incoming, strict=True):
                     self.add(local, value, moved)
