@@ -344,6 +344,18 @@ def _takes(row, count: int) -> bool:
     return True
 
 
+def test_the_derivative_of_a_remainder_takes_the_quotient_that_the_value_took():
+    """Against exact fractions: 1.0 % 0.1 took 9 whole times, and 1.0 / 0.1 is rounded to 10."""
+    rng = np.random.default_rng(0)
+    b = np.array([0.1, 0.1, 0.2, -0.3, 0.7, *rng.uniform(0.01, 1.0, 200)])
+    a = np.array([1.0, -1.0, 0.6, 0.9, -2.1, *(b[5:] * rng.integers(-1000, 1000, 200))])
+    whole = [math.trunc(Fraction(x) / Fraction(y)) for x, y in zip(a, b, strict=True)]
+    assert sum(n != math.trunc(x / y) for n, x, y in zip(whole, a, b, strict=True)) > 10
+    by_a, by_b = derivatives("mod", [a, b])
+    np.testing.assert_array_equal(by_a, 1.0)
+    np.testing.assert_array_equal(by_b, np.negative(whole))
+
+
 def test_conventions_of_partials():
     zero, one = np.zeros(1), np.ones(1)
     assert derivatives("abs", [zero])[0] == 1

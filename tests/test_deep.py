@@ -14,6 +14,7 @@ from jaxwarp import jax_kernel
 from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelError
 from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.nodes import For, walk
 
 HEAD = "@wp.kernel\ndef k(a: wp.array[float], out: wp.array[float]):\n    i = wp.tid()\n"
 
@@ -69,6 +70,24 @@ def test_branches_inside_each_other_without_end_are_refused():
         define(lines)["k"].ir()
     assert raised.value.loc is not None
     assert raised.value.loc.line > 2000
+
+
+def nested_loops(inner: str) -> str:
+    loops = "for p in range(16):\n        for q in range(16):\n            for r in range(16):\n"
+    return f"{HEAD}    v = float(0.0)\n    {loops}                v += {inner} * a[i]\n    out[i] = v\n"
+
+
+def test_loops_inside_each_other_are_unrolled_while_that_is_little():
+    kernel = define(nested_loops("float(p * q + r)"))["k"]
+    kinds = [type(op) for op in walk(kernel.ir().body)]
+    assert kinds.count(For) == 256  # the innermost, for each turn of the others
+    (got,) = jax_kernel(kernel)(np.ones(2, np.float32))
+    np.testing.assert_array_equal(got, 16 * 120.0**2 + 256 * 120.0)
+
+
+def test_loops_whose_index_has_to_be_a_constant_are_always_unrolled():
+    kernel = define(nested_loops("wp.static(float(p * q + r))"))["k"]
+    assert not any(isinstance(op, For) for op in walk(kernel.ir().body))
 
 
 def at_depth(frames: int, function):

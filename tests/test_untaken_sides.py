@@ -60,6 +60,30 @@ def test_powers_at_exponents_of_zero(modes):
     np.testing.assert_allclose(hessian, expected, rtol=1e-10, atol=1e-12)
 
 
+def test_powers_of_numbers_that_are_not_positive_move_as_in_jax():
+    """Below zero a power is defined for whole exponents only: it has no derivative by them."""
+    x = np.array([-2.0, -2.0, -1.0, 0.0, 0.0, -0.0, 0.0, 2.0, np.inf])
+    y = np.array([3.0, 0.5, -2.0, 2.0, 0.0, 3.0, -1.0, 3.0, 2.0])
+    for mode in (jax.jacfwd, jax.jacrev):
+        found = mode(lambda y: wp.jax_kernel(raised)(x, y)[0])(y)
+        np.testing.assert_allclose(np.diag(found), np.diag(mode(lambda y: jnp.asarray(x) ** y)(y)), rtol=1e-12)
+    assert np.isnan(np.diag(found)).tolist() == [True, True, True, False, False, False, True, False, False]
+
+
+@wp.kernel
+def remainder_of(x: wp.array[F], y: wp.array[F], out: wp.array[F]):
+    i = wp.tid()
+    out[i] = x[i] % y[i]
+
+
+def test_remainders_move_by_the_quotient_that_they_took():
+    """1.0 % 0.1 took 9 whole times, though 1.0 / 0.1 is rounded to 10."""
+    x, y = np.array([1.0, -1.0, 0.6, 0.5]), np.array([0.1, 0.1, 0.2, 0.2])
+    for mode in (jax.jacfwd, jax.jacrev):
+        found = mode(lambda y: wp.jax_kernel(remainder_of)(x, y)[0])(y)
+        np.testing.assert_array_equal(np.diag(found), [-9.0, 9.0, -2.0, -2.0])
+
+
 @wp.kernel
 def angles(x: wp.array[F], y: wp.array[F], out: wp.array[F]):
     i = wp.tid()

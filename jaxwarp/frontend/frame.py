@@ -90,6 +90,8 @@ class Context:
 
     builder: Builder = field(default_factory=Builder)
     max_unroll: int = 16
+    # How often the statement being lowered is there because of the unrolled loops around it.
+    unrolled: int = 1
     tid: tuple[int, Loc] | None = None
     known: dict[ir.Value, bool | int | float] = field(default_factory=dict)
     stack: list[Any] = field(default_factory=list)

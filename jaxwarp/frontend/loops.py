@@ -27,6 +27,10 @@ from jaxwarp.ir import nodes as ir
 from jaxwarp.types import int32
 
 
+# How often a statement may be there because loops inside each other are unrolled. Of 4096 products LLVM takes a minute.
+_MOST_UNROLLED = 1024
+
+
 @dataclass(eq=False)
 class _Loop:
     """What the kinds of loops share."""
@@ -229,7 +233,7 @@ def _for(frame: Frame, node: ast.For) -> None:
     leaving = exits(node.body)
     if all(isinstance(c, int) for c in constants):
         turns = range(*(int(c) for c in constants if c is not None)) if constants[-1] != 0 else range(0)
-        if len(turns) <= frame.context.max_unroll and leaving == Exits(False, False, False):
+        if _is_unrolled(frame, node, len(turns)) and leaving == Exits(False, False, False):
             _unroll(frame, node, turns, bounds)
             return
     loop = _Loop(frame, node, frame.live, leaving)
@@ -247,12 +251,25 @@ def _for(frame: Frame, node: ast.For) -> None:
     loop.leave(frame.builder.for_(start, stop, step, inits, body, names))
 
 
+def _is_unrolled(frame: Frame, node: ast.For, turns: int) -> bool:
+    """A loop of few turns, if that of all loops around does not make many; or one whose index has to be a constant."""
+    context = frame.context
+    if turns > context.max_unroll:
+        return False
+    return turns * context.unrolled <= max(_MOST_UNROLLED, context.max_unroll) or any(
+        isinstance(inner, ast.Call) and getattr(inner.func, "attr", getattr(inner.func, "id", "")) == "static"
+        for inner in ast.walk(node)
+    )
+
+
 def _unroll(frame: Frame, node: ast.For, turns: range, bounds: Sequence[Any]) -> None:
-    dtype, name = index_type(bounds), index_name(node)
+    dtype, name, context = index_type(bounds), index_name(node), frame.context
     live_in = frame.live | frame.liveness.before(node.body, frame.live)
+    around, context.unrolled = context.unrolled, context.unrolled * max(len(turns), 1)
     for index in turns:
         frame.variables[name] = frame.typed(index, dtype)
         execute(frame, node.body, live_in)
+    context.unrolled = around
 
 
 def _for_as_while(loop: _Loop, start: ir.Value, stop: ir.Value, step: ir.Value, inits: list[ir.Value]) -> None:

@@ -237,10 +237,14 @@ def _div_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _pow_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """b a^(b-1) and out log a; 0 where the base or exponent makes them meaningless (0^0, a <= 0)."""
+    """b a^(b-1) and out log a; 0^b does not move with b > 0. Below 0 the power is defined for whole b only: NaN."""
     by_a = o.guarded(b, o.pow(a, o.sub(b, 1.0)))
-    positive = o.gt(a, 0.0)
-    return by_a, o.select(positive, o.mul(out, o.log(o.select(positive, a, 1.0))), 0.0)
+    return by_a, o.mul(out, o.log(o.select(o.eq(a, 0.0), 1.0, a)))
+
+
+def _mod_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """1 and -n, where out is a - n b: n is whole, and near (a - out) / b; a / b may be rounded up to the next."""
+    return o.const(1.0, a), o.neg(o.rint(o.div(o.sub(a, out), b)))
 
 
 def _selecting(chooses: str) -> Any:
@@ -270,7 +274,7 @@ ARITH = (
         doc="floor(a / b), also of integers, as in Python; of these 0 if the divisor is 0."),
     row("mod", same("mod", 2, NUMBER), ref=_mod_ref, ulp=EXACT,
         cuda=kinds(integer="int_mod({0}, {1})", floating="fmod({0}, {1})") | {"f32": "fmodf({0}, {1})"},
-        llvm=_mod_llvm, partials=lambda o, out, a, b: (o.const(1.0, a), o.neg(o.trunc(o.div(a, b)))),
+        llvm=_mod_llvm, partials=_mod_partials,
         doc="The remainder with the sign of the dividend, as C++ % and fmod. Of integers: 0 if the divisor is 0."),
     row("neg", same("neg", 1, NUMBER), ref=np.negative, ulp=EXACT,
         cuda=kinds(integer="wrap_neg({0})", floating="-{0}"), llvm=_neg_llvm,
