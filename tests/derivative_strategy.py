@@ -7,6 +7,7 @@
     out     atomic adds from all threads
     spread  stores at perm[i]: no two threads meet, which no analysis can see
     same    every thread stores one value, made of what all threads share
+    none    a zero: bounds of loops of any integer type, near its ends, may be known at run time only
     own     two arrays of the thread's own, one of floats, one of integers: stored and loaded at any index
 
 What a kernel computed last is stored in `kept`, so that nothing is without effect.
@@ -28,8 +29,9 @@ from jaxwarp.builtins.rows.rules import ATTACH, DETACH
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify
-from jaxwarp.types import float64, int32
+from jaxwarp.types import float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
+INTEGERS = (int64, uint64, int32, uint32, int8, uint8, int16, uint16)
 COLUMNS, SIZE, KEPT, OWN = 4, 5, 3, 3
 
 
@@ -48,6 +50,7 @@ class Maker:
         self.spread = Param("spread", float64, (None,))
         self.same = Param("same", float64, (1,))
         self.kept = Param("kept", float64, (None, KEPT))
+        self.none = Param("none", int32, (1,))
         self.own = Param("own", float64, (OWN,))
         self.counters = Param("counters", int32, (2, OWN))
         self.floats: list[list[Value]] = [[]]
@@ -69,7 +72,7 @@ class Maker:
         for k in range(KEPT):
             last = build.load(self.own, [self.integer(OWN)]) if pick.chance(30) else self.float()
             build.store(self.kept, [self.tid, self.int(k)], last)
-        params = (self.x, self.index, self.perm, self.rows, self.count, self.out, self.spread, self.same, self.kept)
+        params = (self.x, self.index, self.perm, self.rows, self.count, self.out, self.spread, self.same, self.kept, self.none)
         kernel = verify(replace(build.finish("random", 1, params), locals=(self.own, self.counters)))
         rng = np.random.default_rng(pick.integer(0, 2**16))
         n = self.threads
@@ -83,6 +86,7 @@ class Maker:
             rng.uniform(-1.5, 1.5, n),
             rng.uniform(-1.5, 1.5, 1),
             rng.uniform(-1.5, 1.5, (n, KEPT)),
+            np.zeros(1, np.int32),
         ]
         wanted = (0, 3, 5, 6, 7) if pick.chance(70) else (0,) if pick.chance(50) else (3,)
         return Case("random", kernel, (n,), buffers, wanted, (3, 5, 6, 7, 8))
@@ -225,16 +229,35 @@ class Maker:
         inits = [self.float() for _ in range(self.pick.integer(0, 2))]
         start, stop, step = self.pick.of(((0, 3, 1), (3, 0, -1), (0, 2, 1), (1, 6, 2), (0, 5, 1)))
         bounds = [self.int(start), self.int(stop), self.int(step)]
-        if self.pick.chance(50):
+        if self.pick.chance(25):
+            bounds = self.far_bounds()
+        elif self.pick.chance(50):
             bounds[0 if step < 0 else 1] = self.integer(4)
 
         def body(k: Value, m: Value, *carried: Value) -> list[Value]:
+            k = k if k.type == int32 else self.build.call(ROWS["cast"], k, dtype=int32)
             results = self.region(depth, [k, m], carried, len(inits))
             return [self.build.call(ROWS["add"], m, self.pick.of((k, m, self.tid))), *results]
 
         m, *rest = self.build.for_(*bounds, [self.integer(3), *inits], body)
         self.ints[-1].append(m)
         self.floats[-1] += rest
+
+    def far_bounds(self) -> list[Value]:
+        """Of any integer type, at its ends, for a few turns; the step may be known at run time only."""
+        dtype = self.pick.of(INTEGERS)
+        limits = np.iinfo(dtype.numpy)
+        low, high = int(limits.min), int(limits.max)
+        ranges = [(low, high, high), (low, high, high // 2 + 1), (0, high, high // 2 - 1), (high - 3, high, 1),
+                  (low, low + 5, 2), (high // 2, high, high // 3), (low, high, 0)]  # fmt: skip
+        if dtype.is_signed:
+            ranges += [(high, low, low), (high, low, low // 2), (low + 3, low, -1), (-1, low, low // 2)]
+        bounds = [self.build.const(n, dtype) for n in self.pick.of(ranges)]
+        for n in range(3):
+            if self.pick.chance(30):  # a zero that the compiler does not see
+                zero = self.build.call(ROWS["cast"], self.build.load(self.none, [self.int(0)]), dtype=dtype)
+                bounds[n] = self.build.call(ROWS["add"], bounds[n], zero)
+        return bounds
 
     def while_(self, depth: int) -> None:
         build = self.build

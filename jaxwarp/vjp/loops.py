@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxwarp.ir.interpret import trip_counts
 from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Store, Value, While, walk
-from jaxwarp.types import int64
+from jaxwarp.types import int64, uint64
 from jaxwarp.vjp.adjoint import Adjoint, Cotangents, Environment, cotangent_type
 from jaxwarp.vjp.checkpoints import Checkpointed, named
 
@@ -93,16 +93,15 @@ class LoopReversal:
         if isinstance(self.op, While):
             return self.adjoint.runs[self.op].results[-1]
         o = self.o
-        bounds = [self.env[v] for v in (self.op.start, self.op.stop, self.op.step)]
-        up = o.gt(bounds[2], 0)
-        # Compared as they are: a large uint64 is negative as int64 (differences are right nevertheless).
-        runs = o.select(up, o.lt(bounds[0], bounds[1]), o.gt(bounds[0], bounds[1]))
-        start, stop, step = (o.cast(v, int64) for v in bounds)
-        span = o.select(up, o.sub(stop, start), o.sub(start, stop))
-        stride = o.abs(step)
-        # Rounded up; a zero step divides by zero, which gives 0 as it should.
-        count = o.div(o.add(span, o.sub(stride, 1)), stride)
-        return o.select(runs, count, 0)
+        start, stop, step = (self.env[v] for v in (self.op.start, self.op.stop, self.op.step))
+        up = o.gt(step, 0)
+        runs = o.select(up, o.lt(start, stop), o.gt(start, stop))
+        # Without a sign neither the distance nor the pace is beyond the type, and (distance - 1) / pace + 1 rounds up.
+        wide = uint64 if step.type.bits == 64 else int64
+        start, stop, step = (o.cast(v, wide) for v in (start, stop, step))
+        distance = o.select(up, o.sub(stop, start), o.sub(start, stop))
+        count = o.add(o.div(o.sub(distance, 1), o.select(up, step, o.neg(step))), 1)
+        return o.select(runs, o.cast(count, int64), 0)
 
     def bind_index(self, number: Value, child: Environment) -> None:
         """The loop variable of iteration `number`."""

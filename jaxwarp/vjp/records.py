@@ -27,7 +27,7 @@ from jaxwarp.ir.nodes import Atomic, Block, Const, For, Kernel, Load, Op, Param,
 from jaxwarp.passes.effects import tell_apart
 from jaxwarp.passes.ranges import Counter, Ranges
 from jaxwarp.passes.rewrite import Rewriter
-from jaxwarp.types import Scalar, int64
+from jaxwarp.types import Scalar, int64, uint64
 from jaxwarp.vjp.memory import Addresses
 from jaxwarp.vjp.order import Order
 from jaxwarp.vjp.unread import without_unread
@@ -216,16 +216,27 @@ def turn_numbers(
 ) -> list[Value]:
     """Which turn each of a record's loops is in: indices, int64. `use` gives what stands for a value of the kernel."""
 
-    def wide(value: Value | int) -> Value:
+    def wide(value: Value | int, dtype: Scalar) -> Value:
         if isinstance(value, int):
-            return const(value, int64)
+            return const(value % 2**64 if dtype == uint64 else value, dtype)
         found = use(value)
-        return found if found.type == int64 else call(ROWS["cast"], found, dtype=int64)
+        return found if found.type == dtype else call(ROWS["cast"], found, dtype=dtype)
 
-    return [
-        call(ROWS["div"], call(ROWS["sub"], wide(turn.index), wide(turn.start)), wide(turn.step))
-        for turn in record.turns
-    ]
+    def number(turn: Turn) -> Value:
+        if turn.index.type.bits < 64:
+            index, start, step = (wide(v, int64) for v in (turn.index, turn.start, turn.step))
+            return call(ROWS["div"], call(ROWS["sub"], index, start), step)
+        # Distances may be beyond int64: they are counted without a sign, from the lesser one.
+        index, start, step = (wide(v, uint64) for v in (turn.index, turn.start, turn.step))
+        up, down = call(ROWS["sub"], index, start), call(ROWS["sub"], start, index)
+        if not (turn.index.type.is_signed or isinstance(turn.step, int)):
+            return call(ROWS["cast"], call(ROWS["div"], up, step), dtype=int64)
+        is_down = call(ROWS["lt"], wide(turn.step, int64), const(0, int64))
+        distance = call(ROWS["select"], is_down, down, up)
+        pace = call(ROWS["select"], is_down, call(ROWS["neg"], step), step)
+        return call(ROWS["cast"], call(ROWS["div"], distance, pace), dtype=int64)
+
+    return [number(turn) for turn in record.turns]
 
 
 def make_recording(kernel: Kernel, moving: Collection[Param], records: Sequence[Record]) -> Recording:
