@@ -72,7 +72,8 @@ class Maker:
         for k in range(KEPT):
             last = build.load(self.own, [self.integer(OWN)]) if pick.chance(30) else self.float()
             build.store(self.kept, [self.tid, self.int(k)], last)
-        params = (self.x, self.index, self.perm, self.rows, self.count, self.out, self.spread, self.same, self.kept, self.none)
+        inputs, results = (self.x, self.index, self.perm), (self.out, self.spread, self.same, self.kept)
+        params = (*inputs, self.rows, self.count, *results, self.none)
         kernel = verify(replace(build.finish("random", 1, params), locals=(self.own, self.counters)))
         rng = np.random.default_rng(pick.integer(0, 2**16))
         n = self.threads

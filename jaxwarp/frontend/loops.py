@@ -26,7 +26,6 @@ from jaxwarp.frontend.values import Undefined, is_literal
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import int32
 
-
 # How often a statement may be there because loops inside each other are unrolled. Of 4096 products LLVM takes a minute.
 _MOST_UNROLLED = 1024
 

@@ -73,10 +73,10 @@ def _require_shallow(kernel: ir.Kernel) -> None:
         for op in block.ops:
             if op.blocks and depth == _MOST_NESTED:
                 raise KernelTypeError(
-                    f"{kernel.name} is nested too deeply: more than {_MOST_NESTED} branches and loops inside each other",
+                    f"{kernel.name} is nested too deeply: more than {_MOST_NESTED} branches and loops in each other",
                     op.loc,
-                    hint="choose by a table in an array; an `elif` is inside the `else` before it, and so is what comes "
-                    "after an early return",
+                    hint="choose by a table in an array; an `elif` is inside the `else` before it, and what comes after"
+                    " an early return is inside one too",
                 )
             pending += [(inner, depth + 1) for inner in op.blocks]
 

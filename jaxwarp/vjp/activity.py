@@ -81,7 +81,7 @@ def used_values(kernel: Kernel) -> set[Value]:
 
 
 def read_inside(kernel: Kernel) -> set[Value]:
-    """Every value that some operation reads, or a block inside the one that it is defined in: not only the latter's end."""
+    """Every value that an operation reads, or the end of a block inside the one that it is defined in."""
     read: set[Value] = set()
     for op in walk(kernel.body):
         read.update(op.operands)
