@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import ctypes
 import math
 from collections.abc import Sequence
@@ -90,6 +91,29 @@ class Region:
             return np.empty(self.shape, self.dtype)
         offset = self.address - self.span[0]
         return np.ndarray(self.shape, self.dtype, buffer=memory, offset=offset, strides=self.strides)
+
+
+class Spans:
+    """The memory that some regions span: intervals of addresses that are apart, in order."""
+
+    def __init__(self) -> None:
+        self._lows: list[int] = []
+        self._highs: list[int] = []
+
+    def add(self, region: Region) -> None:
+        """From now on with the span of `region`."""
+        low, high = region.span
+        first, last = bisect.bisect_left(self._highs, low), bisect.bisect_right(self._lows, high)
+        if first < last:  # it joins these
+            low, high = min(low, self._lows[first]), max(high, self._highs[last - 1])
+        if low < high:
+            self._lows[first:last], self._highs[first:last] = [low], [high]
+
+    def overlap(self, region: Region) -> bool:
+        """Whether `region` may have a byte in common with one of them; see `Region.overlaps`."""
+        low, high = region.span
+        before = bisect.bisect_left(self._lows, high)
+        return before > 0 and low < self._highs[before - 1]
 
 
 def dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:

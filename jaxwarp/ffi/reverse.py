@@ -19,22 +19,29 @@ from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch
 from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.zeros import Values, pulled
+from jaxwarp.ir.nodes import Kernel
+from jaxwarp.passes.checked import Debug
 from jaxwarp.passes.effects import analyze
 
 
 def with_roles(checked: Checked) -> Launch:
     """The launch as an operation of JAX: read only, written in full, or updated."""
-    plan = checked.plan
-    effects = analyze(plan.kernel)
-    shapes = {p: tuple(g.shape or ()) for p, g in zip(plan.kernel.params, checked.described, strict=True)}
+    plan, options = checked.plan, checked.options
+    shapes = tuple(tuple(given.shape or ()) for given in checked.described)
+    return _with_roles(plan.kernel, plan.grid, shapes, options["fma"], options["debug"])
+
+
+@functools.lru_cache(maxsize=512)
+def _with_roles(
+    kernel: Kernel, grid: tuple[int, ...], extents: tuple[tuple[int, ...], ...], fma: bool, debug: Debug | None
+) -> Launch:
+    effects, shapes = analyze(kernel), dict(zip(kernel.params, extents, strict=True))
     roles = [
-        INPUT if not effects[p].modifies else OUTPUT if effects.covers(p, plan.grid, shapes[p], shapes) else IN_OUT
-        for p in plan.kernel.params
+        INPUT if not effects[p].modifies else OUTPUT if effects.covers(p, grid, shapes[p], shapes) else IN_OUT
+        for p in kernel.params
     ]
-    results = tuple(shapes[p] for p, role in zip(plan.kernel.params, roles, strict=True) if role != INPUT)
-    return Launch(
-        plan.kernel, plan.grid, tuple(roles), results, fma=checked.options["fma"], debug=checked.options["debug"]
-    )
+    results = tuple(shapes[p] for p, role in zip(kernel.params, roles, strict=True) if role != INPUT)
+    return Launch(kernel, grid, tuple(roles), results, fma=fma, debug=debug)
 
 
 @functools.lru_cache(maxsize=256)

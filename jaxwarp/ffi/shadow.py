@@ -5,12 +5,11 @@ from __future__ import annotations
 import bisect
 import ctypes
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ffi.region import Region
+from jaxwarp.ffi.region import Region, bytes_of
 from jaxwarp.types import bfloat16
 
 _ALIGNMENT = 64
@@ -42,16 +41,20 @@ class Shadow:
                 self._lows.append(low)
                 self._highs.append(high)
         self._memory: dict[int, np.ndarray] = {}
+        self._shifts: dict[int, int] = {}  # from an address there to one here
         for block in {self.block(r) for r in written if r.size}:
-            self._memory[block] = self._copy(self._lows[block], self._highs[block], is_zero)
+            self._memory[block] = self._copy(block, is_zero)
 
-    def _copy(self, low: int, high: int, is_zero: bool) -> np.ndarray:
+    def _copy(self, block: int, is_zero: bool) -> np.ndarray:
+        low, high = self._lows[block], self._highs[block]
         # As far from a multiple of the alignment as there: what is aligned stays so.
         memory = np.zeros(high - low + _ALIGNMENT, np.uint8)
         start = (low - memory.ctypes.data) % _ALIGNMENT
         part = memory[start : start + high - low]
+        address = part.ctypes.data
+        self._shifts[block] = address - low
         if not is_zero:
-            ctypes.memmove(part.ctypes.data, low, high - low)
+            ctypes.memmove(address, low, high - low)
         return part
 
     def block(self, region: Region) -> int:
@@ -60,19 +63,20 @@ class Shadow:
 
     def at(self, region: Region) -> Region:
         """The region's place here."""
-        memory = self._memory.get(self.block(region)) if region.size else None
+        block = self.block(region) if region.size else -1
+        memory = self._memory.get(block)
         if memory is None:
             return region
-        address = memory.ctypes.data + region.address - self._lows[self.block(region)]
-        return Region(address, region.dtype, region.shape, region.strides, memory)
+        return Region(region.address + self._shifts[block], region.dtype, region.shape, region.strides, memory)
 
     def view(self, region: Region) -> np.ndarray:
         """The region's place here, as a NumPy array."""
-        place = self.at(region)
-        low, high = place.span
-        memory: Any = (ctypes.c_char * (high - low)).from_address(low)
-        memory.owner = place.owner
-        return place.view(memory)
+        block = self.block(region) if region.size else -1
+        memory = self._memory.get(block)
+        if memory is None:
+            return region.view(bytes_of(region))
+        offset = region.address - self._lows[block]
+        return np.ndarray(region.shape, region.dtype, memory, offset, region.strides)
 
     def clear(self, region: Region, filled: set[int]) -> None:
         """Sets a region to zero; its block is `filled` no more if that is all of it."""

@@ -17,7 +17,7 @@ from jaxwarp.ffi.immediate import Checked
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch
 from jaxwarp.ffi.owners import note_written
 from jaxwarp.ffi.program import located_call
-from jaxwarp.ffi.region import Region
+from jaxwarp.ffi.region import Region, Spans
 from jaxwarp.ffi.reverse import pull_back, with_roles
 from jaxwarp.ffi.shadow import Shadow, is_float
 from jaxwarp.passes.effects import analyze
@@ -94,7 +94,7 @@ class Tape:
         self._arrays: dict[int, HostArray] = {}
         self._saved: list[tuple[Region, np.ndarray]] = []  # what was overwritten, in order
         self._settled: set[Key] = set()  # saved, or made by the tape
-        self._read: dict[Key, Region] = {}
+        self._read = Spans()
         self._checked: dict[Key, Region] = {}  # to hold at `backward` what they held at the end
         self._after: list[tuple[Region, np.ndarray]] = []
         self._token: Token[Any] | None = None
@@ -149,12 +149,12 @@ class Tape:
             is_needed = bool(access.loads) or any(a.kind not in _SUMS for a in access.atomics)
             self._overwritten(region, is_updated, is_updated and is_needed)
         for region in done.reads:
-            self._read.setdefault(_key(region), region)
+            self._read.add(region)
         self._ops.append(done)
 
     def record_copy(self, target: Region, source: Region) -> None:
         """A copy."""
-        self._read.setdefault(_key(source), source)  # first: they may overlap
+        self._read.add(source)  # first: they may overlap
         self._overwritten(target)
         self._ops.append(_Copied(target, source))
 
@@ -180,7 +180,7 @@ class Tape:
         if key in self._settled:
             return
         self._settled.add(key)
-        is_needed = is_needed or any(other.overlaps(region) for other in self._read.values())
+        is_needed = is_needed or self._read.overlap(region)
         if is_updated or is_needed:
             self._saved.append((region, _contents(region)))
         if is_needed:
@@ -270,7 +270,8 @@ class _Backward:
         saved: Sequence[tuple[Region, np.ndarray]],
     ):
         self.ops = ops
-        self.arrays = {(_key(a.region), _key(a.grad.region)): a for a in arrays if a.grad is not None}
+        found = [(a, grad) for a in arrays if (grad := a.grad) is not None]
+        self.pairs = list({(_key(a.region), _key(grad.region)): (a, grad) for a, grad in found}.values())
         regions = [r for op in ops for r in (*op.reads, *op.writes)] + [a.region for a in arrays]
         written = [r for op in ops for r in op.writes]
         self.values = Shadow(regions, written)
@@ -283,46 +284,42 @@ class _Backward:
         self._collect()
         # By block of memory: does it depend on an array with a gradient? Does the result depend on it? Where it does
         # not, a cotangent is zero whatever the slopes are.
-        moving = {self.cotangents.block(a.region) for a in self.arrays.values()}
+        moving = {self.cotangents.block(a.region) for a, _ in self.pairs}
         for op in self.ops:
             if any(self.cotangents.block(r) in moving for r in op.reads if is_float(r.dtype)):
                 moving |= {self.cotangents.block(r) for r in op.writes if is_float(r.dtype)}
         operands = self._replay(moving)
-        asked = {self.cotangents.block(a.region) for a in self.arrays.values() if self.cotangents.view(a.region).any()}
+        asked = {self.cotangents.block(a.region) for a, _ in self.pairs if self.cotangents.view(a.region).any()}
         for op, values in zip(reversed(self.ops), reversed(operands), strict=True):
             self._back(op, values, moving, asked)
-        for array in self.arrays.values():
-            assert array.grad is not None
-            _look(array.grad.region)[...] = self.cotangents.view(array.region)
-            note_written([array.grad.region])
+        for array, grad in self.pairs:
+            _look(grad.region)[...] = self.cotangents.view(array.region)
+            note_written([grad.region])
 
     def _collect(self) -> None:
         """Cotangents start from the gradients that are there."""
-        seen: list[HostArray] = []
-        for array in self.arrays.values():
-            assert array.grad is not None
-            if not array.grad.is_writable:
+        for array, grad in self.pairs:
+            if not grad.is_writable:
                 raise KernelTypeError(
                     f"Tape.backward: the gradient of {array.label} is read-only, and written",
                     hint="give the array jaxwarp.clone(gradient), or pass backward(grads={array: gradient})",
                 )
-            for other in seen:
-                assert other.grad is not None
-                offset, found = (array.grad.ptr - array.ptr), (other.grad.ptr - other.ptr)
-                if offset == found and array.grad.strides == array.strides and other.grad.strides == other.strides:
-                    continue  # what they share, their gradients share
-                if array.region.overlaps(other.region):
-                    raise KernelValueError(
-                        f"Tape.backward: {array.label} and {other.label} share memory, and their gradients do not",
-                        hint="set requires_grad where the array is made; parts of it then have parts of its gradient",
-                    )
-                if array.grad.region.overlaps(other.grad.region):
-                    raise KernelValueError(
-                        f"Tape.backward: the gradients of {array.label} and {other.label} share memory, they do not",
-                        hint="give each a gradient of its own",
-                    )
-            seen.append(array)
-            self.cotangents.view(array.region)[...] = _look(array.grad.region)
+        found = _shared([(array.region, grad.region) for array, grad in self.pairs], 0)
+        if found is not None:
+            one, other = (self.pairs[i][0].label for i in found)
+            raise KernelValueError(
+                f"Tape.backward: {one} and {other} share memory, and their gradients do not",
+                hint="set requires_grad where the array is made; parts of it then have parts of its gradient",
+            )
+        found = _shared([(array.region, grad.region) for array, grad in self.pairs], 1)
+        if found is not None:
+            one, other = (self.pairs[i][0].label for i in found)
+            raise KernelValueError(
+                f"Tape.backward: the gradients of {one} and {other} share memory, they do not",
+                hint="give each a gradient of its own",
+            )
+        for array, grad in self.pairs:
+            self.cotangents.view(array.region)[...] = _look(grad.region)
 
     def _replay(self, moving: set[int]) -> list[Any]:
         """Runs the recording again. The operands of every launch that matters, as they were."""
@@ -402,6 +399,29 @@ class _Backward:
             asked |= {cotangents.block(region)}
             if launch.roles[i] == INPUT:
                 cotangents.view(region)[...] += found[i]
+
+
+def _shared(pairs: Sequence[tuple[Region, Region]], which: int) -> tuple[int, int] | None:
+    """Two pairs of an array's region and its gradient's whose `which` regions overlap, where the other two need not lie
+    to each other as these do; None: there are none.
+
+    Regions are gone through by where they begin. Those that are as far from their gradients as from each other's, and
+    laid out like them, are of one kind, and may overlap. Of those of other kinds only the one that reaches farthest
+    matters; it is of one of two kinds, whichever this one is of.
+    """
+    kinds = [(g.address - a.address) if a.strides == g.strides else (i,) for i, (a, g) in enumerate(pairs)]
+    farthest: dict[Any, tuple[int, int]] = {}  # of at most two kinds: how far, which pair
+    for i in sorted(range(len(pairs)), key=lambda i: pairs[i][which].span):
+        low, high = pairs[i][which].span
+        if low == high:
+            continue
+        for kind, (reach, other) in farthest.items():
+            if kind != kinds[i] and low < reach:
+                return i, other
+        farthest[kinds[i]] = max((high, i), farthest.get(kinds[i], (high, i)))
+        if len(farthest) > 2:
+            del farthest[min(farthest, key=lambda kind: farthest[kind])]
+    return None
 
 
 def _look(region: Region) -> np.ndarray:
