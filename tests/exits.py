@@ -163,7 +163,10 @@ if importlib.util.find_spec("torch") is None:
 def combination(number: int) -> tuple[str, ...]:
     """The pieces of a program: first each alone, then several, in random order."""
     names, draw = list(PIECES), random.Random(number)
-    return (names[number],) if number < len(names) else tuple(draw.sample(names, draw.randint(2, 7)))
+    if number < len(names):
+        return (names[number],)
+    # Tapes do not nest.
+    return tuple(sorted(draw.sample(names, draw.randint(2, 7)), key=lambda name: name == "open_tape"))
 
 
 def failure(names: Sequence[str]) -> str | None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
+import random
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -424,3 +429,125 @@ def test_a_launch_that_is_not_recorded_overwrites_what_was_read():
         wp.launch(total, 5, [y], [loss])
     tape.backward(loss)
     np.testing.assert_allclose(grad_of(x), 2 * X)
+
+
+def calls_of(count):
+    """How many functions are called for a tape of so many launches."""
+    arrays = [wp.ones(8, dtype=float, requires_grad=True) for _ in range(count + 1)]
+
+    def run():
+        with wp.Tape() as tape:
+            for x, y in itertools.pairwise(arrays):
+                wp.launch(sine, 8, [x], [y])
+            wp.copy(arrays[0], arrays[-1])  # what was read is overwritten
+        arrays[-1].grad.fill_(1.0)
+        tape.backward()
+
+    run()
+    calls = 0
+
+    def note(frame, event, argument):
+        nonlocal calls
+        calls += event == "call"
+
+    gc.disable()
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return calls
+
+
+def test_time_is_linear_in_the_number_of_launches():
+    small, middle, large = (calls_of(count) for count in (20, 60, 140))
+    assert large - middle < 2.1 * (middle - small)  # twice as many more launches
+
+
+def test_gradients_that_share_memory_where_their_arrays_do_not():
+    """Among many, some of which may: parts of one array."""
+    whole = wp.zeros(40, requires_grad=True)
+    parts = [whole[4 * i : 4 * i + 8] for i in range(8)]
+    x, y = wp.zeros(5, requires_grad=True), wp.zeros(5, requires_grad=True)
+    with wp.Tape() as tape:
+        for part in parts:
+            wp.launch(total, 8, [part], [x])
+        wp.launch(total, 5, [x], [y])
+    tape.backward()
+    y.grad = whole.grad[3:8]
+    with pytest.raises(KernelValueError, match="the gradients of .* share memory, they do not"):
+        tape.backward()
+    y.grad = x.grad
+    with pytest.raises(KernelValueError, match="the gradients of .* share memory, they do not"):
+        tape.backward()
+    z = x[1:]
+    z.grad = wp.zeros(4)
+    with wp.Tape() as tape:
+        wp.launch(total, 4, [z], [y])
+        wp.launch(total, 5, [x], [y])
+    y.grad = wp.zeros(5)
+    with pytest.raises(KernelValueError, match="share memory, and their gradients do not"):
+        tape.backward()
+
+
+@wp.kernel
+def mixed(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = y[i] * wp.sin(x[i]) + x[i]
+
+
+@wp.kernel
+def spread(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    wp.atomic_add(y, i // 2, 0.5 * x[i])
+
+
+def part_of(draw):
+    start = draw.randrange(9)
+    return slice(start, start + 4)
+
+
+STEPS = {
+    "square": lambda x, y: (jnp.square(x), lambda a, b: wp.launch(square, 4, [a], [b])),
+    "mixed": lambda x, y: (y * jnp.sin(x) + x, lambda a, b: wp.launch(mixed, 4, [a], [b])),
+    "in_place": lambda x, y: (jnp.square(y), lambda a, b: wp.launch(square_in_place, 4, [b])),
+    "spread": lambda x, y: (
+        y.at[:2].add(0.5 * x.reshape(2, 2).sum(1)),
+        lambda a, b: wp.launch(spread, 4, [a], [b]),
+    ),
+    "copy": lambda x, y: (x, lambda a, b: wp.copy(b, a)),
+    "fill": lambda x, y: (jnp.full_like(y, 0.75), lambda a, b: b.fill_(0.75)),
+}
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_tapes(seed):
+    """Against `jax.grad` of the same steps on values; parts of three arrays are read, overwritten and updated."""
+    draw = random.Random(seed)
+    steps = []
+    while len(steps) < draw.randrange(3, 14):
+        (i, source), (j, target) = ((draw.randrange(3), part_of(draw)) for _ in range(2))
+        if i != j or abs(source.start - target.start) >= 4:
+            steps.append((draw.choice(list(STEPS)), i, source, j, target))
+    starts = [np.random.default_rng((seed, k)).uniform(0.2, 1.2, 12).astype(np.float32) for k in range(3)]
+
+    def loss(values):
+        values = list(values)
+        for name, i, source, j, target in steps:
+            made, _ = STEPS[name](values[i][source], values[j][target])
+            values[j] = values[j].at[target].set(made)
+        return sum((k + 1.0) * value.sum() for k, value in enumerate(values))
+
+    arrays = [wp.array(start, dtype=float, requires_grad=True) for start in starts]
+    with wp.Tape() as tape:
+        for name, i, source, j, target in steps:
+            _, run = STEPS[name](jnp.zeros(4), jnp.zeros(4))
+            run(arrays[i][source], arrays[j][target])
+    for k, array in enumerate(arrays):
+        array.grad.fill_(k + 1.0)
+    tape.backward()
+    expected = jax.grad(loss)([jnp.asarray(start) for start in starts])
+    touched = {j for _, _, _, j, _ in steps} | {i for _, i, *_ in steps}
+    for k in touched:
+        np.testing.assert_allclose(arrays[k].grad.numpy(), expected[k], rtol=2e-5, atol=1e-6)
