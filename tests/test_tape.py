@@ -476,10 +476,10 @@ def test_gradients_that_share_memory_where_their_arrays_do_not():
         wp.launch(total, 5, [x], [y])
     tape.backward()
     y.grad = whole.grad[3:8]
-    with pytest.raises(KernelValueError, match="the gradients of .* share memory, they do not"):
+    with pytest.raises(KernelValueError, match=r"the gradients of .* share memory, they do not"):
         tape.backward()
     y.grad = x.grad
-    with pytest.raises(KernelValueError, match="the gradients of .* share memory, they do not"):
+    with pytest.raises(KernelValueError, match=r"the gradients of .* share memory, they do not"):
         tape.backward()
     z = x[1:]
     z.grad = wp.zeros(4)
