@@ -17,7 +17,7 @@ REQUIRE_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'
   echo "jaxwarp needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
        "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 
-.PHONY: demo test lint pytest native test-gpu bench bench-derivatives bench-gpu bench-launch bench-compile bench-scaling bench-sizes clean
+.PHONY: demo test lint pytest native sanitize test-gpu bench bench-derivatives bench-gpu bench-launch bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready
 	mkdir -p out
@@ -63,6 +63,10 @@ $(LIBRARY): CMakeLists.txt $(NATIVE)
 	                   print(u.find_spec('jaxlib').submodule_search_locations[0])")/include" \
 	         -Wl,--version-script=jaxwarp/ffi/native/exports.map jaxwarp/ffi/native/*.cc -ldl -o $@; }
 	@touch $@
+
+# The library built with the sanitizers of addresses, undefined behaviour and threads runs its tests.
+sanitize:
+	PYTHONPATH=. $(PYTHON) tools/sanitize.py
 
 test-gpu: native
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxwarp.codegen.cuda import CudaCode, compile_cuda
-from jaxwarp.ffi.image import CUDA, CudaEntry, pack_cuda_payload, pack_image
+from jaxwarp.ffi.image import CUDA, CudaEntry, pack_cuda_payload, pack_image, sealed
 from jaxwarp.ffi.lowering import TARGET
 
 SAXPY = """
@@ -106,7 +106,7 @@ class ByHand:
             "blocks": np.int64(2**31 - 1),
             "index_bits": np.int64(32),
         }
-        return lambda *operands: jax.ffi.ffi_call(TARGET, output)(*operands, **attributes)
+        return lambda *operands: jax.ffi.ffi_call(TARGET, output)(*operands, **sealed(attributes))
 
 
 saxpy = ByHand("saxpy_by_hand", SAXPY, (0, 1, 1, 1))

@@ -257,3 +257,14 @@ def test_a_damaged_image_is_refused(how, monkeypatch):
         jax.block_until_ready(jax.jit(lambda x: call(1.0, x, x)[0] + 1.0)(x))
     monkeypatch.undo()
     np.testing.assert_array_equal(jax.jit(lambda x: call(1.0, x, x)[0] + 2.0)(x), 4)
+
+
+def test_a_damaged_extent_is_refused():
+    """One that is as good as any other, but beyond the arrays: an exported file has it as eight bytes."""
+    x = jnp.ones(12345)
+    whole = exported(call, jnp.float32(0), x, x).serialize()
+    extent = struct.pack("<q", 12345)
+    assert extent in whole
+    damaged = export.deserialize(whole.replace(extent, struct.pack("<q", 12345 << 20)))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="attributes of the call are damaged"):
+        jax.block_until_ready(damaged.call(jnp.float32(0), x, x))

@@ -139,6 +139,26 @@ def test_a_launch_without_a_name_is_refused(cpu):
         cpu.instantiate(name=None)
 
 
+@pytest.mark.parametrize("name", attributes())
+def test_attributes_that_are_not_those_that_were_sealed_are_refused(cpu, name):
+    """An extent, say, that is as good as any other, but for which the code was not made."""
+    whole = image.sealed(attributes())
+    cpu.instantiate(**whole)
+    loads = len(cpu.loads)
+    value = whole[name]
+    other = {bytes: lambda: value + b"x", int: lambda: value + 1, list: lambda: [*value, 0]}[type(value)]()
+    for damaged in ({**whole, name: other}, {**whole, name: None}, {**whole, name: None, name + "s": value}):
+        with pytest.raises(Refused, match=r"are damaged \(seal mismatch\)|is damaged \(length mismatch\)"):
+            cpu.instantiate(**damaged)
+    assert len(cpu.loads) == loads
+
+
+def test_a_call_without_a_seal_is_refused(cpu):
+    cpu.seals = False
+    with pytest.raises(Refused, match=r"^jaxwarp: attribute 'seal' is missing$"):
+        cpu.instantiate()
+
+
 def test_damaged_images_never_reach_the_loader(cpu):
     good = image.pack_image(image.CPU, b"code of a kernel")
     damaged = [good[:cut] for cut in range(len(good))] + [good + b"x"]

@@ -22,7 +22,8 @@ def outcomes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("driver")
     command = [compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", NATIVE / "fake_memory.c"]
     subprocess.run([*command, "-o", folder / "libcuda.so.1"], check=True)
-    environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "JAX_PLATFORMS": "cpu"}
+    paths = os.pathsep.join([str(folder), os.environ.get("LD_LIBRARY_PATH", "")]).rstrip(os.pathsep)
+    environment = os.environ | {"LD_LIBRARY_PATH": paths, "JAX_PLATFORMS": "cpu"}
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parent)])
     command = [sys.executable, NATIVE / "python_scenarios.py", folder]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)

@@ -18,6 +18,7 @@ from jax.interpreters import ad, batching, mlir
 
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.derivatives import is_moving
+from jaxwarp.ffi.image import sealed
 from jaxwarp.ffi.launch import Launch
 from jaxwarp.ffi.lowering import call_attributes
 from jaxwarp.ffi.native.library import PROGRAM_TARGET
@@ -64,7 +65,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, recording: Recording, 
         PROGRAM_TARGET, operand_output_aliases=dict(recording.aliases), has_side_effect=recording.has_side_effect
     )
     extended = ctx.replace(avals_out=[*(ctx.avals_out or ()), *scratch])
-    return rule(extended, *operands, **program_attributes(recording, platform))[: len(recording.results)]
+    return rule(extended, *operands, **sealed(program_attributes(recording, platform)))[: len(recording.results)]
 
 
 def _graph_lower_cpu(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:

@@ -1,9 +1,11 @@
-"""Code images: the bytes a launch carries (format in docs/design/0002-launch-abi.md)."""
+"""What a launch carries (formats in docs/design/0002-launch-abi.md): code images, and the seal of its attributes."""
 
 import hashlib
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 MAGIC = b"JAXWARP\0"
 FORMAT = 1
@@ -83,3 +85,30 @@ def unpack_cuda_payload(payload: bytes) -> list[CudaEntry]:
     if any(offset + length > len(payload) for _, _, offset, length in rows):
         raise ValueError("an entry of the CUDA payload lies outside it")
     return [CudaEntry(kind, arch, payload[offset : offset + length]) for kind, arch, offset, length in rows]
+
+
+def sealed(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a call, with a digest of them all: the handler refuses what a damaged file makes of them."""
+    return {**attributes, "seal": seal(attributes)}
+
+
+def seal(attributes: Mapping[str, Any]) -> str:
+    """The digest of names and values, in the order of names. Of an image its header counts, which has its digest."""
+    names = sorted((name for name in attributes if name != "seal"), key=str.encode)
+    text = b"".join(_sized(name.encode()) + _value(attributes[name]) for name in names)
+    return hashlib.sha256(text).hexdigest()
+
+
+def _sized(part: bytes) -> bytes:
+    return struct.pack("<Q", len(part)) + part
+
+
+def _value(value: Any) -> bytes:
+    """A letter for the kind and the bytes; nothing of kinds that no launch has."""
+    if isinstance(value, str | bytes):
+        text = value.encode() if isinstance(value, str) else value
+        return b"s" + _sized(text[: _HEADER.size] if text.startswith(MAGIC) else text)
+    array = np.asarray(value)
+    if array.size and array.dtype.kind not in "iu":
+        return b""
+    return (b"a" if array.ndim else b"i") + _sized(array.astype("<i8").tobytes())

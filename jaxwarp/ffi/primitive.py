@@ -18,6 +18,7 @@ from jaxwarp.ffi import compat
 from jaxwarp.ffi.debug import record_attributes, record_shape, with_checks
 from jaxwarp.ffi.derivatives import launch_jvp, launch_transpose
 from jaxwarp.ffi.flat import flattened
+from jaxwarp.ffi.image import sealed
 from jaxwarp.ffi.interned import Interned
 from jaxwarp.ffi.launch import IN_OUT, BatchOf, Dim, Launch, intern_kernel
 from jaxwarp.ffi.lowering import TARGET, call_attributes, scratch_attributes
@@ -114,7 +115,7 @@ def _custom_call(
     if scratch:
         ctx = ctx.replace(avals_out=[*(ctx.avals_out or ()), jax.core.ShapedArray((scratch,), np.dtype(np.uint8))])
     rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=launch.has_side_effect)
-    return rule(ctx, *operands, **attributes, **copies)[: len(launch.results)]
+    return rule(ctx, *operands, **sealed(attributes | copies))[: len(launch.results)]
 
 
 def _lower_checked(

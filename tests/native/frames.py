@@ -9,6 +9,8 @@ import shutil
 import threading
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p, cast
 
+from jaxwarp.ffi.image import sealed
+
 INSTANTIATE, INITIALIZE, EXECUTE = 0, 2, 3
 BYTES_OF = {"float32": (11, 4), "int32": (4, 4), "int64": (5, 8), "float64": (12, 8), "int8": (2, 1), "bool": (1, 1)}
 BYTES_OF |= {"int16": (3, 2), "uint8": (6, 1), "uint16": (7, 2), "uint32": (8, 4), "uint64": (9, 8)}
@@ -121,6 +123,7 @@ class Runtime:
         self.library = ctypes.CDLL(str(copy))
         self.library.jaxwarp_counter.restype = c_int64
         self.threads, self.pool, self.device, self.stream = threads, pool, 0, STREAM
+        self.seals = True
         self.errors, self.states, self.waiting, self.running = {}, {}, [], []
         self.type_ids, self.deleters, self.numbers = {}, {}, itertools.count(1)
         functions, self.alive = [], []
@@ -214,7 +217,12 @@ class Runtime:
         return metadata
 
     def call(self, name, stage, context, attributes=(), operands=(), results=()):
-        """Calls a handler. Buffers are (dtype, shape, address)."""
+        """Calls a handler, at instantiation with the seal of the attributes where they have none.
+
+        Buffers are (dtype, shape, address).
+        """
+        if stage == INSTANTIATE and self.seals:
+            attributes = {**sealed(attributes), **attributes}
         alive = []
         frame = CallFrame(ctypes.sizeof(CallFrame), None, cast(self.table, c_void_p), context, stage)
         frame.attrs = _attributes(dict(attributes), alive)
@@ -250,6 +258,8 @@ def _attributes(values, alive):
 
 def _attribute(value, alive):
     """Bytes are a string, an int is a scalar, a list of ints an array; floats make attributes of a wrong type."""
+    if isinstance(value, str):
+        value = value.encode()
     if isinstance(value, bytes):
         data = ctypes.create_string_buffer(value, len(value))
         alive.append(data)

@@ -45,22 +45,22 @@ def launch(symbol, result, *operands, grain=256, zero=(), code=b"code"):
     rank, number = result.ndim, len(operands)
     ranks = [x.ndim for x in operands] + [rank]
     call = jax.ffi.ffi_call(library.TARGET, jax.ShapeDtypeStruct(result.shape, result.dtype))
-    return call(
-        *operands,
-        name=symbol,
-        symbol=symbol,
-        image=image.pack_image(image.CPU, code),
-        buffers=integers(*range(number + 1)),
-        ranks=integers(*ranks),
-        grid=integers(*[-1] * rank),
-        grid_from=integers(*[x for axis in range(rank) for x in (number, axis)]),
-        geometry=integers(-1, rank - 1),
-        zero=integers(*zero),
-        grain=np.int64(grain),
-        block=np.int64(256),
-        blocks=np.int64(1),
-        index_bits=np.int64(32),
-    )
+    attributes = {
+        "name": symbol,
+        "symbol": symbol,
+        "image": image.pack_image(image.CPU, code),
+        "buffers": integers(*range(number + 1)),
+        "ranks": integers(*ranks),
+        "grid": integers(*[-1] * rank),
+        "grid_from": integers(*[x for axis in range(rank) for x in (number, axis)]),
+        "geometry": integers(-1, rank - 1),
+        "zero": integers(*zero),
+        "grain": np.int64(grain),
+        "block": np.int64(256),
+        "blocks": np.int64(1),
+        "index_bits": np.int64(32),
+    }
+    return call(*operands, **image.sealed(attributes))
 
 
 def add_one(x, grain=256):

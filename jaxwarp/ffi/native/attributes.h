@@ -26,4 +26,8 @@ class Attributes {
   std::string prefix_;
 };
 
+// Refuses a call whose attributes are not those that it was lowered with. An image has a digest of its own; this is for
+// the rest, which says where the code reads and writes: what a damaged file makes of an extent may look like any other.
+void RequireSeal(const XLA_FFI_Attrs& attrs);
+
 }  // namespace jaxwarp

@@ -238,6 +238,7 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_instantiate(XLA_FFI_CallFrame* frame) 
   if (IsMetadataQuery(frame)) return DescribeStateMaker<CpuState>(frame);
   return Guard(frame->api, [&](std::string& subject) {
     counters.instantiations.fetch_add(1, std::memory_order_relaxed);
+    RequireSeal(frame->attrs);
     const Attributes attrs(frame->attrs);
     SetState(frame, std::make_unique<CpuState>(CpuLaunch(attrs, attrs, "image", subject)));
   });
@@ -248,14 +249,14 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_execute(XLA_FFI_CallFrame* frame) {
   if (IsMetadataQuery(frame)) return DescribeStateUser(frame);
   return Guard(frame->api, [&](std::string& subject) {
     counters.executions.fetch_add(1, std::memory_order_relaxed);
-    const CpuState& state = GetState<CpuState>(frame);
+    const auto state = GetState<CpuState>(frame);
     PrepareResults(frame);
     try {
-      state.launch.Run(frame);
+      state->launch.Run(frame);
     } catch (const CheckFailure&) {
       throw;
     } catch (...) {
-      subject = state.launch.Subject();
+      subject = state->launch.Subject();
       throw;
     }
   });

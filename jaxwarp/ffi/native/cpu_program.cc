@@ -46,6 +46,7 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_program_instantiate(XLA_FFI_CallFrame*
   if (IsMetadataQuery(frame)) return DescribeStateMaker<CpuProgram>(frame);
   return Guard(frame->api, [&](std::string& subject) {
     counters.instantiations.fetch_add(1, std::memory_order_relaxed);
+    RequireSeal(frame->attrs);
     SetState(frame, std::make_unique<CpuProgram>(frame->attrs, subject));
   });
 }
@@ -55,7 +56,8 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_program_execute(XLA_FFI_CallFrame* fra
   if (IsMetadataQuery(frame)) return DescribeStateUser(frame);
   return Guard(frame->api, [&](std::string& subject) {
     counters.executions.fetch_add(1, std::memory_order_relaxed);
-    CpuProgram& state = GetState<CpuProgram>(frame);
+    const auto held = GetState<CpuProgram>(frame);
+    CpuProgram& state = *held;
     subject = state.program.Subject();
     PrepareResults(frame);
     Execution(state.program, frame)

@@ -213,7 +213,8 @@ namespace {
 template <typename Body>
 XLA_FFI_Error* WithState(const Frame* frame, Body body) {
   return Guard(frame->api, [&](std::string& subject) {
-    CudaState& state = GetState<CudaState>(frame);
+    const auto held = GetState<CudaState>(frame);
+    CudaState& state = *held;
     try {
       body(state.launch);
     } catch (...) {
@@ -231,6 +232,7 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cuda_instantiate(XLA_FFI_CallFrame* frame)
   if (IsMetadataQuery(frame)) return DescribeStateMaker<CudaState>(frame);
   return Guard(frame->api, [&](std::string& subject) {
     counters.instantiations.fetch_add(1, std::memory_order_relaxed);
+    RequireSeal(frame->attrs);
     SetState(frame, std::make_unique<CudaState>(Attributes(frame->attrs), subject));
   });
 }

@@ -111,6 +111,7 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cuda_program_instantiate(XLA_FFI_CallFrame
   if (IsMetadataQuery(frame)) return DescribeStateMaker<CudaProgram>(frame);
   return Guard(frame->api, [&](std::string& subject) {
     counters.instantiations.fetch_add(1, std::memory_order_relaxed);
+    RequireSeal(frame->attrs);
     SetState(frame, std::make_unique<CudaProgram>(frame->attrs, subject));
   });
 }
@@ -119,7 +120,8 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cuda_program_initialize(XLA_FFI_CallFrame*
   using namespace jaxwarp;
   if (IsMetadataQuery(frame)) return DescribeStateUser(frame);
   return Guard(frame->api, [&](std::string& subject) {
-    CudaProgram& state = GetState<CudaProgram>(frame);
+    const auto held = GetState<CudaProgram>(frame);
+    CudaProgram& state = *held;
     subject = state.program.Subject();
     state.Load(DeviceOrdinal(frame), subject);
   });
@@ -131,7 +133,8 @@ JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cuda_program_execute(XLA_FFI_CallFrame* fr
   if (IsMetadataQuery(frame)) return DescribeStateUser(frame);
   return Guard(frame->api, [&](std::string& subject) {
     counters.executions.fetch_add(1, std::memory_order_relaxed);
-    CudaProgram& state = GetState<CudaProgram>(frame);
+    const auto held = GetState<CudaProgram>(frame);
+    CudaProgram& state = *held;
     subject = state.program.Subject();
     Run(state, frame, subject);
   });

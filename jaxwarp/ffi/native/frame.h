@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "ordering.h"
 #include "xla/ffi/api/c_api.h"
 
 #define JAXWARP_EXPORT extern "C" __attribute__((visibility("default")))
@@ -78,7 +79,10 @@ XLA_FFI_TypeId* RegisteredTypeId(const XLA_FFI_Api* api) {
   std::lock_guard<std::mutex> lock(mutex);
   if (id.type_id != 0) return &id;
   info.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
-  info.deleter = [](void* state) { delete static_cast<State*>(state); };
+  info.deleter = [](void* state) {
+    TakeOver(state);
+    delete static_cast<State*>(state);
+  };
   const std::string_view name = State::kTypeName;
   XLA_FFI_Type_Register_Args args{};
   args.struct_size = XLA_FFI_Type_Register_Args_STRUCT_SIZE;
@@ -121,18 +125,19 @@ void SetState(const Frame* frame, std::unique_ptr<State> state) {
   args.ctx = frame->ctx;
   args.type_id = RegisteredTypeId<State>(frame->api);
   args.state = state.get();
+  HandOver(args.state);
   Require(frame->api, frame->api->XLA_FFI_State_Set(&args), "a place for the launch's state");
   state.release();
 }
 
 template <typename State>
-State& GetState(const Frame* frame) {
+Held<State> GetState(const Frame* frame) {
   XLA_FFI_State_Get_Args args{};
   args.struct_size = XLA_FFI_State_Get_Args_STRUCT_SIZE;
   args.ctx = frame->ctx;
   args.type_id = &State::id;
   Require(frame->api, frame->api->XLA_FFI_State_Get(&args), "the launch's state");
-  return *static_cast<State*>(args.state);
+  return Held<State>(frame, static_cast<State*>(args.state));
 }
 
 }  // namespace jaxwarp

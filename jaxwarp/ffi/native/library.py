@@ -3,6 +3,7 @@
 import atexit
 import ctypes
 import functools
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -72,7 +73,12 @@ def _close(library: ctypes.CDLL) -> None:
 
 
 def find_library() -> Path:
-    """Where the native library is; an ImportError that says how to build it where there is none."""
+    """Where the native library is; an ImportError that says how to build it where there is none.
+
+    `JAXWARP_LIBRARY` names another build of it, such as one with sanitizers.
+    """
+    if given := os.environ.get("JAXWARP_LIBRARY"):
+        return Path(given)
     name = "libjaxwarp.dylib" if sys.platform == "darwin" else "libjaxwarp.so"
     # A plain install and a build into the source tree have the library beside this file. An editable install has it in
     # site-packages, a second portion of this package; that one is then the newer of the two, so it comes first.

@@ -52,10 +52,12 @@ void ParallelFor(const Frame* frame, int64_t threads, int64_t chunks, Work work)
     args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
     args.ctx = frame->ctx;
     args.task = [](void* data) {
+      TakeOver(data);
       std::unique_ptr<std::shared_ptr<Job>> share(static_cast<std::shared_ptr<Job>*>(data));
       (*share)->Run();
     };
     args.data = share.get();
+    HandOver(args.data);
     // Refused help is no error: the chunks are still there for the caller.
     if (XLA_FFI_Error* error = frame->api->XLA_FFI_ThreadPool_Schedule(&args)) {
       XLA_FFI_Error_Destroy_Args destroy{};
