@@ -130,6 +130,27 @@ class Kernel(ByName):
         """The kernel as IR; `str` of it is readable."""
         return self.specialize(types)
 
+    def interpret(self, *args: Any, dim: Any = None, threads: Any = None, **kwargs: Any) -> None:
+        """Runs the kernel in Python, one thread after the other, so that debuggers step through its function.
+
+        Values and results are those of the compiled kernel, but for products and sums that it contracts, for the
+        accuracy of elementary functions, and for the order of threads. Indices are checked. `print(...)`,
+        `breakpoint()` and other calls of Python's functions as statements are made, with variables as NumPy values.
+
+        Args:
+            args: the kernel's arguments, outputs too: NumPy arrays and arrays of jaxwarp, in place; numbers.
+            dim: threads along each axis. Default: the shape of the first array.
+            threads: which to run: an index, a tuple of indices, or a list of these. Default: all.
+            kwargs: arguments by name.
+
+        Raises:
+            KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+            OutOfRangeError: with the line, the thread, the array, the index and the extent.
+        """
+        from jaxwarp.ffi.stepping import step_kernel
+
+        step_kernel(self, self._source, args, kwargs, dim, threads)
+
     def source(self, target: str = "cuda", types: Sequence[Any] | None = None) -> str:
         """The code made for a target: "cuda" (CUDA C++), "cpu" (LLVM IR) or "ir"."""
         if target not in _TARGETS:

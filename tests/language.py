@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -31,13 +32,18 @@ def define(source: str, **names: Any) -> dict[str, Any]:
 def run(kernel: wp.Kernel, grid: Sequence[int] | int, *arguments: Any, kinds: Sequence[Any] | None = None) -> list[Any]:
     """Runs a kernel on copies of the arguments; returns them as they are afterwards.
 
-    The interpreter and CPU code of two widths must agree.
+    The interpreter and CPU code of two widths must agree, and Python that steps through the function.
     """
     ir = kernel.specialize(kinds)
     shape = (grid,) if isinstance(grid, int) else tuple(grid)
     buffers = [np.array(a, dtype=p.dtype.numpy) for a, p in zip(arguments, ir.params, strict=True)]
     expected = [b.copy() for b in buffers]
     interpret(ir, shape, expected)
+    if math.prod(shape) <= 16:
+        stepped = [b.copy() for b in buffers]
+        kernel.interpret(*stepped, dim=shape)
+        for a, b, p in zip(expected, stepped, ir.params, strict=True):
+            np.testing.assert_array_equal(b, a, err_msg=f"{p.name}, stepped")
     prepared = prepare(ir, fma=False)
     for width in (1, 8):
         got = [b.copy() for b in buffers]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.ffi import quick
 
 X = np.arange(6, dtype=np.float32)
 
@@ -682,3 +685,22 @@ def test_functions_of_jax_take_the_contents():
     with pytest.raises(KernelTypeError, match="64-bit types are not enabled in JAX"):
         square(wp.zeros(2, dtype=wp.float64))
     assert jax.tree.leaves(wp.from_jax(first))[0] is first  # contents that never change are not copied
+
+
+def test_an_interrupt_ends_a_launch_between_its_pieces():
+    """No piece is begun after it, and none runs when it is raised, since the arrays may be gone then."""
+    begun, running = [], []
+
+    def piece(*place):
+        begun.append(place)
+        running.append(place)
+        if len(begun) == 5:
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(0.002)
+        running.remove(place)
+
+    tiles = [(i, i + 1, 0, 1) for i in range(2000)]
+    with pytest.raises(KeyboardInterrupt):
+        quick._run_tiles(piece, (0, 0), tiles)
+    assert 5 <= len(begun) < len(tiles)
+    assert len(running) <= 1  # the piece of this thread, which the interrupt may have cut short

@@ -50,6 +50,7 @@ def check(pick: Pick) -> str:
     runs = {
         "interpreter": lambda b: interpret(kernel, (THREADS,), b),
         "prepared": lambda b: interpret(prepared, (THREADS,), b),
+        "stepped": lambda b: scope["program"].interpret(*b, dim=THREADS),
         "cpu": lambda b: run_cpu(prepared, (THREADS,), b, width=8),
     }
     for name, run in runs.items():

@@ -97,7 +97,7 @@ def check(scope: Scope, kernel: Any, dim: Any, given: Sequence[Any], block_dim: 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
-    values = [_take(scope, kernel, i, g) for i, g in enumerate(given)]
+    values = [argument_given(scope, kernel, i, g) for i, g in enumerate(given)]
     extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
     described = tuple(v.describe() for v in values)
     plan = _plan(kernel, described, extents)
@@ -107,7 +107,8 @@ def check(scope: Scope, kernel: Any, dim: Any, given: Sequence[Any], block_dim: 
     return Checked(plan, values, described, options)
 
 
-def _take(scope: Scope, kernel: Any, index: int, given: Any) -> _Given:
+def argument_given(scope: Scope, kernel: Any, index: int, given: Any) -> _Given:
+    """Where an argument is, and what is known of it."""
     try:
         return _Given(scope, given)
     except KernelError as error:

@@ -196,12 +196,17 @@ os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _run_tiles(entry: Any, places: tuple[int, int], tiles: Sequence[tuple[int, int, int, int]]) -> None:
-    """Runs the rectangles on this thread and those of the pool, each taking the next one that is left."""
+    """Runs the rectangles on this thread and those of the pool, each taking the next one that is left.
+
+    A signal (Ctrl-C) is seen between two of them: no other one is begun, and those that run are waited for, since they
+    use memory of the caller's.
+    """
     left = itertools.count()
+    ended: list[BaseException] = []
 
     def work() -> None:
         with ieee_arithmetic():
-            while (i := next(left)) < len(tiles):
+            while not ended and (i := next(left)) < len(tiles):
                 entry(*places, *tiles[i])
 
     others: list[Future[None]] = []
@@ -209,6 +214,15 @@ def _run_tiles(entry: Any, places: tuple[int, int], tiles: Sequence[tuple[int, i
         others += (_pool().submit(work) for _ in range(min(_cores(), len(tiles)) - 1))
     try:
         work()
-    finally:
-        for other in others:
-            other.result()
+    except BaseException as error:
+        ended.append(error)
+    while others:
+        try:
+            others[-1].result()
+            others.pop()
+        except BaseException as error:
+            ended.append(error)
+            if others[-1].done():
+                others.pop()
+    if ended:
+        raise ended[0]

@@ -17,9 +17,9 @@ from typing import Any
 
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.frame import EXITS, RESULT, RETURN, SHOWN, Frame, statement
-from jaxwarp.frontend.liveness import always_exits
+from jaxwarp.frontend.liveness import always_exits, assigned
 from jaxwarp.frontend.merge import Merged, MismatchError, type_hint, type_text, unify, zeros_like
-from jaxwarp.frontend.values import Undefined
+from jaxwarp.frontend.values import Undefined, type_of
 from jaxwarp.ir import nodes as ir
 
 
@@ -70,6 +70,8 @@ def _conditional(
     then_ends, else_ends = always_exits(node.body), always_exits(node.orelse)
     if not rest or not (then_ends or else_ends):
         split(frame, test, node.body, node.orelse, after)
+        types = {name: type_of(frame.variables.get(name)) for name in assigned([node])}
+        frame.context.joined[frame.loc(node)] = {name: found for name, found in types.items() if found is not None}
         return False
     then = node.body if then_ends else [*node.body, *rest]
     orelse = node.orelse if else_ends else [*node.orelse, *rest]

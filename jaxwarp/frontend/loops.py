@@ -22,7 +22,7 @@ from jaxwarp.frontend.liveness import Exits, assigned, exits
 from jaxwarp.frontend.merge import Carried, MismatchError, type_hint, type_text, zeros_like
 from jaxwarp.frontend.ranges import index_type, range_bounds, trip_count
 from jaxwarp.frontend.short_circuit import joined_condition
-from jaxwarp.frontend.values import Undefined, is_literal
+from jaxwarp.frontend.values import Undefined, is_literal, type_of
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import int32
 
@@ -76,6 +76,7 @@ class _Loop:
                 result = self._result_of_trial()
             if result is not None:
                 self.carried.append(Carried.of(frame, RESULT, result))
+        frame.context.joined[frame.loc(self.node)] = {c.name: type_of(c.entry) for c in self.carried}
         return [leaf for c in self.carried for leaf in c.leaves]
 
     def _result_of_trial(self) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from jaxwarp.deep import roomy
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend import calls, gradient, intrinsics, local_arrays, loops, statements
 from jaxwarp.frontend.branches import execute
 from jaxwarp.frontend.frame import Context, Frame
@@ -29,7 +29,13 @@ _MOST_NESTED = 2000
 _LOWERING = (statements, loops, calls, intrinsics, local_arrays, gradient)
 
 
-def lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], max_unroll: int = 16) -> ir.Kernel:
+def lower(
+    source: Source,
+    names: Sequence[str],
+    types: Sequence[ArgumentType],
+    max_unroll: int = 16,
+    joined: dict[Loc, dict[str, Any]] | None = None,
+) -> ir.Kernel:
     """The kernel for arguments of these types.
 
     Its grid has as many axes as `tid()` gives indices, one if the kernel does not ask.
@@ -38,9 +44,10 @@ def lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], m
         names: of the arguments; the IR's parameters have them.
         types: concrete, one per argument.
         max_unroll: loops of at most so many turns, known when lowering, are unrolled.
+        joined: gets the types of variables where paths meet, by the place of the `if` or loop.
     """
     try:
-        return _lower(source, names, types, max_unroll)
+        return _lower(source, names, types, max_unroll, joined)
     except RecursionError:
         raise KernelTypeError(
             f"{source.name} is nested too deeply for Python's recursion limit", source.signature_loc
@@ -48,15 +55,21 @@ def lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], m
 
 
 @roomy
-def _lower(source: Source, names: Sequence[str], types: Sequence[ArgumentType], max_unroll: int) -> ir.Kernel:
-    context = Context(max_unroll=max_unroll)
+def _lower(
+    source: Source,
+    names: Sequence[str],
+    types: Sequence[ArgumentType],
+    max_unroll: int,
+    joined: dict[Loc, dict[str, Any]] | None,
+) -> ir.Kernel:
+    context = Context(max_unroll=max_unroll, joined={} if joined is None else joined)
     params = tuple(parameter(name, dtype) for name, dtype in zip(names, types, strict=True))
     context.params = params
     frame = Frame(context, source, {})
     with frame.at(source.tree):
         context.builder.loc = source.signature_loc
         for param, dtype in zip(params, types, strict=True):
-            frame.variables[param.name] = _argument(frame, param, dtype)
+            frame.variables[param.name] = argument_value(frame, param, dtype)
         execute(frame, source.tree.body, frozenset())
     rank = context.tid[0] if context.tid is not None else 1
     kernel = context.builder.finish(source.name, rank, params)
@@ -89,7 +102,7 @@ def parameter(name: str, dtype: ArgumentType) -> ir.Param:
     return ir.Param(name, element_scalar(dtype), element_shape(dtype))
 
 
-def _argument(frame: Frame, param: ir.Param, dtype: ArgumentType) -> Any:
+def argument_value(frame: Frame, param: ir.Param, dtype: ArgumentType) -> Any:
     """The variable that the function sees; by-value arguments are read once, at the start."""
     if isinstance(dtype, Array):
         return whole(param, dtype.dtype, dtype.ndim)

@@ -8,7 +8,8 @@ do it in thread order (row-major over the grid), so the last store wins.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -224,6 +225,38 @@ class _Machine:
             old[now] = memory[at]
             memory[at] = atomic_result(op.kind, memory[at], [a[now] for a in args])
         return old
+
+
+class LaneMachine(_Machine):
+    """One thread, whose operations come one by one: `execute` does the next one.
+
+    Args:
+        kernel: gives the name that errors have.
+        grid: launch extents.
+        memory: the arrays of the parameters, which need not be those of `kernel`.
+        thread: its number, row by row.
+    """
+
+    def __init__(self, kernel: Kernel, grid: tuple[int, ...], memory: Mapping[Param, np.ndarray], thread: int):
+        super().__init__(replace(kernel, params=(), locals=()), grid, (), None)
+        self.memory = {p: b if p.rank else b.reshape(1) for p, b in memory.items()}
+        self._frame = _Frame(np.array([thread]))
+
+    def execute(self, op: Op) -> None:
+        """Does an operation on what earlier ones have left."""
+        for inner in (op, *(found for block in op.blocks for found in block.all_ops)):
+            if isinstance(inner, Load | Store) and inner.param not in self.memory:  # an array of the thread's own
+                self.memory[inner.param] = _undefined(1, inner.param)[0]
+        with np.errstate(all="ignore"):
+            self.op(op, self._frame)
+
+    def value(self, value: Value) -> np.generic:
+        """What a value is."""
+        return self._frame[value][0]
+
+    def array(self, param: Param) -> np.ndarray:
+        """The contents of an array."""
+        return self.memory[param]
 
 
 def apply_builtin(call: Call, args: Sequence[np.ndarray]) -> np.ndarray:

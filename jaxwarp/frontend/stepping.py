@@ -1,0 +1,320 @@
+"""A kernel's Python function run by Python, statement by statement, thread by thread.
+
+    for k in range(n):          for k in __jaxwarp__.turns(3):
+        v.x = x[k] * 2.0            v = __jaxwarp__.run(4)
+
+Control flow is Python's, on the user's lines, so debuggers step through it, and calls that the language does not have
+(`print`, `breakpoint`) happen. All else is done by the frontend itself, on a builder whose operations the interpreter
+executes as they come: types, literals and arithmetic are those of the kernel. A variable's Python value is a NumPy
+scalar or array, for the user to look at; what the kernel goes on with is in the frame of the frontend.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from jaxwarp.builtins.function import Function
+from jaxwarp.builtins.values import Bundle
+from jaxwarp.frontend.frame import Context, Frame
+from jaxwarp.frontend.functions import Func
+from jaxwarp.frontend.liveness import Liveness, assigned
+from jaxwarp.frontend.loops import index_name
+from jaxwarp.frontend.lower import argument_value, lower, parameter
+from jaxwarp.frontend.merge import MismatchError, typed
+from jaxwarp.frontend.ranges import index_type, range_bounds
+from jaxwarp.frontend.source import Missing, Source
+from jaxwarp.frontend.values import Host, View, capture, is_literal
+from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.interpret import LaneMachine
+
+_NAME = "__jaxwarp__"
+
+
+class Steps:
+    """A kernel for arguments of some types, ready to be run by Python.
+
+    Attributes:
+        kernel: the IR, without the calls that only happen here.
+    """
+
+    def __init__(self, source: Source, names: Sequence[str], types: Sequence[Any], max_unroll: int):
+        writer = _Writer(source)
+        definition = writer.function()
+        self.nodes = writer.nodes
+        self.source = replace(source, tree=writer.tree, liveness=Liveness(), _spans={})
+        self.types = types
+        self.joined: dict[Any, dict[str, Any]] = {}
+        self.kernel = lower(self.source, names, types, max_unroll, self.joined)
+        self.params = tuple(parameter(name, dtype) for name, dtype in zip(names, types, strict=True))
+        self.live = frozenset(n.id for n in ast.walk(self.source.tree) if isinstance(n, ast.Name))
+        self._scope: dict[str, Any] = {**source.captured, **_around(source.function), _NAME: None}
+        exec(compile(ast.Module([definition], []), source.file, "exec"), self._scope)
+        self.function = self._scope[source.tree.name]
+
+    def run(self, grid: tuple[int, ...], buffers: Sequence[np.ndarray], threads: Sequence[int]) -> None:
+        """Runs threads, given by their numbers, one after the other."""
+        memory = dict(zip(self.params, buffers, strict=True))
+        for number in threads:
+            thread = self._scope[_NAME] = _Thread(self, grid, memory, number)
+            self.function(*(thread.shown(thread.frame.variables[p.name]) for p in self.params))
+
+
+class _Executing(Builder):
+    """A builder whose operations happen at once, but in a block that is not finished."""
+
+    def __init__(self, machine: LaneMachine):
+        super().__init__()
+        self.machine = machine
+
+    def append(self, op: ir.Op) -> None:
+        if len(self._open) > 1:
+            super().append(op)
+        else:
+            self.machine.execute(op)
+
+
+class _Thread:
+    """One thread: what the statements of the function call."""
+
+    def __init__(self, steps: Steps, grid: tuple[int, ...], memory: dict[ir.Param, np.ndarray], number: int):
+        self.steps = steps
+        self.machine = LaneMachine(steps.kernel, grid, memory, number)
+        context = Context(builder=_Executing(self.machine))
+        context.params = steps.params
+        self.frame = Frame(context, steps.source, {})
+        context.builder.loc = steps.source.signature_loc
+        for param, dtype in zip(steps.params, steps.types, strict=True):
+            self.frame.variables[param.name] = argument_value(self.frame, param, dtype)
+
+    # What the function calls
+
+    def run(self, number: int) -> Any:
+        """A simple statement; what its variables are afterwards."""
+        node = self.steps.nodes[number]
+        self.frame.perform(node, self.steps.live)
+        variables = self.frame.variables
+        shown = tuple(self.shown(variables[name]) for name in _stored(node) if name in variables)
+        return shown[0] if len(shown) == 1 else shown
+
+    def test(self, number: int) -> bool:
+        """The condition of an `if` or `while`."""
+        node = self.steps.nodes[number]
+        if isinstance(node, ast.While):
+            self.join(number)
+        with self.frame.at(node):
+            test = self.frame.test(node.test)
+        return test if isinstance(test, bool) else bool(self.machine.value(test))
+
+    def turns(self, number: int) -> Iterator[Any]:
+        """The numbers that a `for` goes through."""
+        frame, node = self.frame, self.steps.nodes[number]
+        self.join(number)
+        with frame.at(node):
+            bounds = range_bounds(frame, node)
+            dtype = index_type(bounds)
+            start, stop, step = (int(self.machine.value(frame.typed(b, dtype))) for b in bounds)
+        name, is_unrolled = index_name(node), frame.loc(node) not in self.steps.joined
+        for turn in range(start, stop, step) if step else ():
+            self.join(number)
+            with frame.at(node):
+                index = frame.typed(turn, dtype) if is_unrolled else frame.builder.const(turn, dtype)
+            frame.variables[name] = index
+            yield self.shown(index)
+
+    def join(self, number: int) -> None:
+        """Where paths meet: literals take the type that the variable has there."""
+        node, variables = self.steps.nodes[number], self.frame.variables
+        for name, dtype in self.steps.joined.get(self.frame.loc(node), {}).items():
+            if is_literal(variables.get(name)):
+                with self.frame.at(node):
+                    variables[name] = _adopted(self.frame, variables[name], dtype)
+
+    # What users see
+
+    def shown(self, value: Any) -> Any:
+        """A value of the frontend as Python and NumPy have it."""
+        match value:
+            case ir.Value():
+                return self.machine.value(value)
+            case Bundle():
+                return np.array([self.machine.value(v) for v in value.values]).reshape(value.type.shape)
+            case View():
+                return self._part(value)
+            case tuple():
+                return tuple(map(self.shown, value))
+            case Host():
+                return value.value
+            case _:
+                return value
+
+    def _part(self, view: View) -> Any:
+        """An array, or the part of it that a view is; None if that is not inside of it."""
+        number = lambda value: int(self.machine.value(value))  # noqa: E731
+        key: list[Any] = []
+        for axis in view.axes:
+            if axis.index is not None:
+                key.append(number(axis.index))
+            elif axis.offset is not None and axis.extent is not None:
+                key.append(slice(number(axis.offset), number(axis.offset) + number(axis.extent)))
+            else:
+                key.append(slice(None))
+        try:
+            return self.machine.array(view.param)[tuple(key)]
+        except IndexError:
+            return None
+
+
+def _around(function: Any) -> dict[str, Any]:
+    """What the names of a function stand for now: Python's calls are made on the objects themselves."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    filled = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+    return {**function.__globals__, **filled}
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _adopted(frame: Frame, value: Any, dtype: Any) -> Any:
+    try:
+        return typed(frame, value, dtype)
+    except MismatchError:
+        return value
+
+
+def _stored(node: ast.stmt) -> list[str]:
+    """Variables that a simple statement sets, wholly or in part."""
+    match node:
+        case ast.Assign():
+            return assigned(node.targets)
+        case ast.AugAssign() | ast.AnnAssign():
+            return assigned([node.target])
+        case _:
+            return []
+
+
+_Node = TypeVar("_Node", bound=ast.stmt | ast.expr)
+
+
+def _on_line(made: _Node, line: int) -> _Node:
+    """All of it on one line: where a call spans several, Python stops on its last one."""
+    for node in ast.walk(made):
+        if isinstance(node, ast.stmt | ast.expr):
+            node.lineno = node.end_lineno = line
+            node.col_offset = node.end_col_offset = 0
+    return made
+
+
+class _Writer:
+    """Writes the function that Python runs; in `tree`, the frontend's, calls of Python's functions are left out."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.tree: ast.FunctionDef = copy.deepcopy(source.tree)
+        self.nodes: list[Any] = []
+        self.loops: list[int] = []
+        names = {a.arg for a in (*self.tree.args.args, *self.tree.args.posonlyargs, *self.tree.args.kwonlyargs)}
+        self.own_names = names | source.locals
+
+    def function(self) -> ast.FunctionDef:
+        args = [ast.arg(a.arg) for a in self.tree.args.args]
+        arguments = ast.arguments(posonlyargs=[], args=args, kwonlyargs=[], kw_defaults=[], defaults=[])
+        body = self.block(self.tree.body)
+        made = ast.FunctionDef(self.tree.name, arguments, body, [], returns=None)
+        return ast.fix_missing_locations(ast.copy_location(made, self.tree))
+
+    def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements for Python. Those that the language does not have leave the list."""
+        made: list[ast.stmt] = []
+        kept: list[ast.stmt] = []
+        for node in statements:
+            if self.is_pythons(node):
+                made.append(copy.deepcopy(node))
+            else:
+                kept.append(node)
+                made += self.statement(node)
+        statements[:] = kept or [ast.copy_location(ast.Pass(), statements[0])]
+        return made
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        match node:
+            case ast.If():
+                return self.conditional(node)
+            case ast.While() | ast.For():
+                return self.loop(node)
+            case ast.Break():
+                return [self.step("join", self.loops[-1], node), node] if self.loops else [node]
+            case ast.Continue() | ast.Pass() | ast.Return(value=None):
+                return [node]
+            case _:
+                return [self.simple(node)]
+
+    def simple(self, node: ast.stmt) -> ast.stmt:
+        number = self.number(node)
+        names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in _stored(node) if n in self.own_names]
+        if not names or len(names) != len(_stored(node)):
+            return _on_line(ast.Expr(self.call("run", number)), node.lineno)
+        target = names[0] if len(names) == 1 else ast.Tuple(names, ast.Store())
+        return _on_line(ast.Assign([target], self.call("run", number)), node.lineno)
+
+    def conditional(self, node: ast.If) -> list[ast.stmt]:
+        number = self.number(node)
+        body = [*self.block(node.body), self.step("join", number, node.body[-1])]
+        orelse = self.block(node.orelse) if node.orelse else []
+        orelse.append(self.step("join", number, node.orelse[-1] if node.orelse else node))
+        return [ast.copy_location(ast.If(_on_line(self.call("test", number), node.lineno), body, orelse), node)]
+
+    def loop(self, node: ast.While | ast.For) -> list[ast.stmt]:
+        number = self.number(node)
+        self.loops.append(number)
+        body = self.block(node.body)
+        self.loops.pop()
+        made: ast.stmt
+        if isinstance(node, ast.While):
+            made = ast.While(_on_line(self.call("test", number), node.lineno), body, [])
+        else:
+            turns = _on_line(self.call("turns", number), node.lineno)
+            made = ast.For(ast.Name(getattr(node.target, "id", "_"), ast.Store()), turns, body, [])
+        return [ast.copy_location(made, node), self.step("join", number, node)]
+
+    def number(self, node: ast.stmt) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def call(self, method: str, number: int) -> ast.expr:
+        function = ast.Attribute(ast.Name(_NAME, ast.Load()), method, ast.Load())
+        return ast.Call(function, [ast.Constant(number)], [])
+
+    def step(self, method: str, number: int, like: ast.stmt) -> ast.stmt:
+        """A call on the line of a statement: its last one, if it is simple and has several."""
+        line = like.lineno if isinstance(like, ast.If | ast.While | ast.For) else like.end_lineno or like.lineno
+        return _on_line(ast.Expr(self.call(method, number)), line)
+
+    def is_pythons(self, node: ast.stmt) -> bool:
+        """A call for its effect of a function that is Python's, like `print(...)`."""
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+            return False
+        found = self._object(node.value.func)
+        value = capture(found) if found is not Missing else None
+        return isinstance(value, Host) and callable(value.value) and not isinstance(value.value, (Function, Func))
+
+    def _object(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Name) and node.id not in self.own_names:
+            found = self.source.lookup(node.id)
+            return getattr(builtins, node.id, Missing) if found is Missing else found
+        if isinstance(node, ast.Attribute):
+            owner = self._object(node.value)
+            return Missing if owner is Missing else getattr(owner, node.attr, Missing)
+        return Missing
