@@ -17,7 +17,7 @@ REQUIRE_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'
   echo "jaxwarp needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
        "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 
-.PHONY: demo test lint pytest native sanitize test-gpu bench bench-derivatives bench-gpu bench-launch bench-compile bench-scaling bench-sizes clean
+.PHONY: demo test lint pytest native sanitize test-gpu bench bench-debug bench-derivatives bench-gpu bench-launch bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready
 	mkdir -p out
@@ -75,6 +75,9 @@ test-gpu: native
 bench: native
 	PYTHONPATH=. $(PYTHON) benchmarks/cpu.py $(if $(PLOT),--plot $(PLOT))
 	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
+
+bench-debug: native
+	PYTHONPATH=. $(PYTHON) benchmarks/debug.py
 
 bench-derivatives: native
 	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py

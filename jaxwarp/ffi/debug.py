@@ -14,7 +14,7 @@ import numpy as np
 from jaxwarp import config
 from jaxwarp.errors import CheckError, KernelValueError, located_text
 from jaxwarp.ffi import compat
-from jaxwarp.ffi.launch import OUTPUT, Dim, Launch, intern_kernel, is_static
+from jaxwarp.ffi.launch import INPUT, OUTPUT, Dim, Launch, intern_kernel, is_static
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.ir.nodes import Kernel
 from jaxwarp.passes.checked import Checked, Debug, checked
@@ -74,11 +74,14 @@ def _checked(
     kernel: Kernel, debug: Debug, fma: bool, grid: tuple[Dim, ...], shapes: tuple[tuple[Dim, ...], ...]
 ) -> Checked | None:
     found = checked(kernel, debug, grid, shapes, fma=fma)
-    return None if found is None else replace(found, kernel=intern_kernel(found.kernel))
+    if found is None:
+        return None
+    scans = tuple(replace(scan, kernel=intern_kernel(scan.kernel)) for scan in found.scans)
+    return replace(found, kernel=intern_kernel(found.kernel), scans=scans)
 
 
 def with_checks(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[Launch, Checked | None]:
-    """The launch of the checked kernel: it has the record as its last result. None: nothing can fail."""
+    """The launch of the checked kernel: its last results are marks and the record. None: nothing can fail."""
     debug = launch.debug
     assert debug is not None
     shapes = [*operand_shapes, *launch.results]
@@ -88,10 +91,11 @@ def with_checks(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tu
     found = _checked(*key) if is_known else _checked.__wrapped__(*key)
     if found is None:
         return launch.replace(debug=None), None
+    marks = [(*by_param[scan.array], scan.fields) for scan in found.scans]
     made = launch.replace(
         kernel=found.kernel,
-        roles=(*launch.roles, OUTPUT),
-        results=(*launch.results, record_shape(launch)[:-1]),
+        roles=(*launch.roles, *[OUTPUT] * len(marks), OUTPUT),
+        results=(*launch.results, *marks, record_shape(launch)[:-1]),
         debug=None,
         origin=None,
         factors=None,
@@ -104,7 +108,7 @@ def _all_reports(kernel: Kernel, debug: Debug, fma: bool) -> tuple[Report, ...]:
     """What a kernel may say, whatever the extents: the numbers of reports where these are not known yet."""
     unknown = [[None] * p.rank for p in kernel.params]
     grid = [2**31 - 1] * kernel.grid_rank
-    found = checked(kernel, debug, grid, unknown, fma=fma)
+    found = checked(kernel, replace(debug, is_unlaunched=True), grid, unknown, fma=fma)
     return () if found is None else found.reports
 
 
@@ -169,15 +173,20 @@ def launch_in(
 ) -> CheckError | None:
     """A launch in the memory of a call or of the process: the first failure, where `options` have it checked."""
     debug, found = options["debug"], None
+    shapes = tuple(tuple(o.shape) for o in operands)
     if debug is not None and scope.can_wait():
-        shapes = tuple(tuple(o.shape) for o in operands)
         found = _checked(kernel, debug, options["fma"], grid, shapes)
     if found is None:
         scope.launch(kernel, grid, operands, options)
         return None
-    record = scope.make(np.dtype(np.int64), (found.layout.size,))
-    scope.launch(found.kernel, grid, [*operands, record], options)
-    row = first_row(scope.read(record).tolist(), found.layout.row)
+    kind = np.dtype(np.int64)
+    records = [scope.make(kind, (found.layout.size,)) for _ in range(1 + len(found.scans))]
+    marks = [scope.make(kind, (*shapes[scan.array], scan.fields)) for scan in found.scans]
+    scope.launch(found.kernel, grid, [*operands, *marks, records[0]], options)
+    for scan, marked, record in zip(found.scans, marks, records[1:], strict=True):
+        scope.launch(scan.kernel, marked.shape[:-1], [marked, record], options)
+    rows = (first_row(scope.read(record).tolist(), found.layout.row) for record in records)
+    row = next((row for row in rows if row is not None), None)
     return None if row is None else error_of_row(row, Reported(kernel.name, found.reports, len(grid), 0))
 
 
@@ -206,24 +215,22 @@ def _tuple(entries: Sequence[str]) -> str:
 _OPEN, _CLOSE, _END = "\x02", "\x03", "\x1e"
 
 
-def record_attributes(launch: Launch, made: Launch, found: Checked, operands: int, platform: str) -> dict[str, Any]:
-    """Attributes of the custom call of a checked launch. The record is a buffer of 32-bit words, one axis more.
+def scan_launches(launch: Launch, made: Launch, found: Checked) -> list[Launch]:
+    """The launches that find races, each with the marks of an array as its operand and a record as its result."""
+    marks = made.results[len(launch.results) : -1]
+    return [
+        Launch(scan.kernel, shape[:-1], (INPUT, OUTPUT), (made.results[-1],), fma=launch.fma, has_side_effect=True)
+        for scan, shape in zip(found.scans, marks, strict=True)
+    ]
 
-    By those for errors, the handler on the CPU finds the record and tells what is in it.
-    """
+
+def told(launch: Launch, found: Checked) -> str:
+    """What a handler tells: a text for each report, in which the numbers of a row have their places."""
     debug, rank = launch.debug, len(launch.grid)
     assert debug is not None
-    ranks = [p.rank for p in made.kernel.params]
-    attributes: dict[str, Any] = {"ranks": np.array([*ranks[:-1], ranks[-1] + 1], np.int64)}
-    if platform != "cpu" or debug.delivery != "error":
-        return attributes
     slots = [f"{_OPEN}{i}{_CLOSE}" for i in range(found.layout.row)]
     texts: list[str] = []
     for report in (*found.reports, Report(f"kernel {launch.name}: a check failed", None, 0)):
         message = _message(report, slots, rank, debug.batched)
         texts.append(message if report.loc is None else located_text(message, report.loc))
-    return attributes | {
-        "record": np.int64(operands + len(launch.results)),
-        "record_row": np.int64(found.layout.row),
-        "reports": _END.join(texts),
-    }
+    return _END.join(texts)

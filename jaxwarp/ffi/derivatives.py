@@ -265,7 +265,7 @@ def _debug_of(debug: Debug, kernel: Kernel, slots: Sequence[Slot]) -> Debug:
         # The reverse of a launch is made of its tangents.
         array = before[slot.index].removeprefix("the tangent of ")
         arrays.append(f"the {slot.kind} of {array}" if is_moved else before[slot.index])
-    return dataclasses.replace(debug.without_record(), arrays=tuple(arrays))
+    return debug.for_derivative(tuple(arrays))
 
 
 def _results(slots: Sequence[Slot], roles: Sequence[str], values: Sequence[Any], kind: str) -> dict[int, Any]:

@@ -15,7 +15,7 @@ from jax.interpreters import ad, batching, mlir
 
 from jaxwarp.errors import InternalError
 from jaxwarp.ffi import compat
-from jaxwarp.ffi.debug import record_attributes, record_shape, with_checks
+from jaxwarp.ffi.debug import record_shape, scan_launches, told, with_checks
 from jaxwarp.ffi.derivatives import launch_jvp, launch_transpose
 from jaxwarp.ffi.flat import flattened
 from jaxwarp.ffi.image import sealed
@@ -96,7 +96,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platfo
     if can_partition(launch, avals) and compat.is_partitioned_by_xla(ctx):
         return mlir.lower_fun(partitioned(bind_launch, launch), multiple_results=True)(ctx, *operands)
     if launch.debug is not None:
-        return _lower_checked(ctx, operands, launch, platform)
+        return _lower_checked(ctx, operands, launch)
     flat = flattened(launch, avals) if platform == "cpu" else None
     if flat is not None:
         return mlir.lower_fun(lambda *xs: flat(lambda x, made: bind_launch(made, x), xs), multiple_results=True)(
@@ -105,11 +105,44 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platfo
     return _custom_call(ctx, operands, launch, platform, {})
 
 
+checked_p = Primitive(f"{TARGET}_checked")
+"""The custom call of a launch of a checked kernel, or of one after it: it is made in lowerings only.
+
+The parameters in `words`, int64 marks and records, are buffers of pairs of 32-bit words: JAX may have no others.
+`tells`: numbers in a row of the record, the last result, and the texts that a handler on the CPU makes an error of.
+"""
+checked_p.multiple_results = True
+
+
+def _checked_abstract(*operands: Any, launch: Launch, words: tuple[int, ...], tells: Any) -> list[Any]:
+    del tells
+    shapes = [(*s, 2) if i in words else s for i, s in zip(launch.result_params, launch.results, strict=True)]
+    dtypes = [np.uint32 if i in words else launch.kernel.params[i].dtype.numpy for i in launch.result_params]
+    return [compat.output_aval(operands, s, d) for s, d in zip(shapes, dtypes, strict=True)]
+
+
+def _checked_lower(
+    ctx: Any, *operands: Any, launch: Launch, words: tuple[int, ...], tells: Any, platform: str
+) -> Sequence[Any]:
+    ranks = [p.rank + (i in words) for i, p in enumerate(launch.kernel.params)]
+    more: dict[str, Any] = {"ranks": np.array(ranks, np.int64)}
+    if tells is not None and platform == "cpu":
+        row, texts = tells
+        more |= {"record": np.int64(len(operands) + len(launch.results) - 1), "record_row": np.int64(row)}
+        more["reports"] = texts
+    return _custom_call(ctx, operands, launch, platform, more, words)
+
+
 def _custom_call(
-    ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch, platform: str, more: dict[str, Any]
+    ctx: mlir.LoweringRuleContext,
+    operands: Sequence[Any],
+    launch: Launch,
+    platform: str,
+    more: dict[str, Any],
+    words: Sequence[int] = (),
 ) -> Sequence[Any]:
     avals: Sequence[Any] = ctx.avals_in
-    shapes = [aval.shape for aval in avals]
+    shapes = [a.shape[:-1] if i in words else a.shape for i, a in zip(launch.operand_params, avals, strict=True)]
     attributes = call_attributes(launch, shapes, platform) | more
     scratch, copies = scratch_attributes(launch, shapes) if platform == "cpu" else (0, {})
     if scratch:
@@ -118,9 +151,7 @@ def _custom_call(
     return rule(ctx, *operands, **sealed(attributes | copies))[: len(launch.results)]
 
 
-def _lower_checked(
-    ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch, platform: str
-) -> Sequence[Any]:
+def _lower_checked(ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch) -> Sequence[Any]:
     """A launch in debug mode: the checked kernel, with the record of its failures as one more result."""
     debug = launch.debug
     avals: Sequence[Any] = ctx.avals_in
@@ -133,12 +164,21 @@ def _lower_checked(
             return [*bind_launch(made, xs), *record]
 
         return mlir.lower_fun(run, multiple_results=True)(ctx, *operands)
-    attributes = record_attributes(launch, made, found, len(avals), platform)
-    if not debug.is_value:
-        record = jax.core.ShapedArray(record_shape(launch), np.dtype(np.uint32))
-        ctx = ctx.replace(avals_out=[*(ctx.avals_out or ()), record])
-    results = _custom_call(ctx, operands, made, platform, attributes)
-    return results if debug.is_value else results[:-1]
+    scans = scan_launches(launch, made, found)
+    tells = (found.layout.row, told(launch, found)) if debug.delivery == "error" else None
+
+    def run(*xs: Any) -> list[Any]:
+        ours = tuple(range(len(launch.roles), len(made.roles)))
+        *results, record = checked_p.bind(*xs, launch=made, words=ours, tells=tells)
+        count = len(launch.results)
+        results, marks = results[:count], results[count:]
+        for scan, marked in zip(scans, marks, strict=True):
+            (found_later,) = checked_p.bind(marked, launch=scan, words=(0, 1), tells=tells)
+            is_first = (record[..., :1, :] != 0).any(axis=-1, keepdims=True)
+            record = jnp.where(is_first, record, found_later)
+        return [*results, record] if debug.is_value else results
+
+    return mlir.lower_fun(run, multiple_results=True)(ctx, *operands)
 
 
 def _launch_lower_cpu(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
@@ -224,6 +264,10 @@ def _launch_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Laun
 def _launch_transpose(cotangents: Sequence[Any], *operands: Any, launch: Launch) -> list[Any]:
     return launch_transpose(bind_launch, launch, cotangents, operands)
 
+
+checked_p.def_abstract_eval(_checked_abstract)
+for _platform in ("cpu", "cuda"):
+    mlir.register_lowering(checked_p, functools.partial(_checked_lower, platform=_platform), platform=_platform)
 
 for _primitive_p in (launch_p, sharded_launch_p):
     _primitive_p.def_impl(_launch_impl)

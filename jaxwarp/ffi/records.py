@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,7 +84,7 @@ def record_launch(bind: Bind, point: Point, recording: Recording) -> list[Any]:
         has_side_effect=False,
         origin=None,
         factors=factors,
-        debug=launch.debug and dataclasses.replace(launch.debug.without_record(), arrays=()),
+        debug=launch.debug and launch.debug.for_derivative(()),
     )
     return bind(made, operands)[len(results) :]
 

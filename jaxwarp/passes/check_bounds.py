@@ -1,7 +1,9 @@
 """Indices: what is out of range is not done, a load gives 0, and the thread says so.
 
     %v = load x[%i]     ->     %ok = lt u32(%i), u32(size x 0)
-                               %v = if %ok { load x[%i] } else { report (%i, size x 0); 0 }
+                               if not %ok { report (0, %i, size x 0) }
+                               %v = select %ok, load x[select %ok, %i, 0], 0
+    store x[%i], %v     ->     if %ok { store x[%i], %v } else { report (0, %i, size x 0) }
 
 Indices that are in range for every thread of the launch are not tested.
 """
@@ -13,10 +15,10 @@ from typing import Any
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Atomic, Block, Const, If, Kernel, Load, Op, Store, Tid, Value, While
-from jaxwarp.passes.intervals import Intervals, Shapes
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Kernel, Load, Op, Store, Tid, Value
+from jaxwarp.passes.intervals import Placed, Shapes
 from jaxwarp.passes.reports import Reports
-from jaxwarp.passes.rewrite import Rewriter, rebuild
+from jaxwarp.passes.rewrite import rebuild
 from jaxwarp.types import int32, int64, uint32, uint64
 
 _Access = Load | Store | Atomic
@@ -33,33 +35,21 @@ def check_bounds(kernel: Kernel, reports: Reports, grid: Sequence[Any], shapes: 
     return _CheckBounds(kernel, reports, grid, shapes).kernel(kernel)
 
 
-class _CheckBounds(Rewriter):
+class _CheckBounds(Placed):
     def __init__(self, kernel: Kernel, reports: Reports, grid: Sequence[Any], shapes: Shapes):
-        super().__init__()
+        super().__init__(kernel, grid, shapes)
         self.b = Builder(self.scopes)
         self.reports, self.shapes = reports, shapes
-        self.known = Intervals(kernel, grid, shapes)
+        self.arrays = {*kernel.params, *kernel.locals}  # not what checks put into it
         # The indices of batches are no indices of the user's.
         batched = reports.batched
         self.batches = {op.result for op in kernel.body.all_ops if isinstance(op, Tid) and op.axis < batched}
 
     def op(self, op: Op) -> None:
-        match op:
-            case Load() | Store() | Atomic():
-                self.access(op)
-            case If():
-                with self.known.when(op.condition, True):
-                    then = self.block(op.then)
-                with self.known.when(op.condition, False):
-                    orelse = self.block(op.orelse)
-                self.emit(rebuild(op, op.results, op.operands, (then, orelse)))
-            case While():
-                condition = self.block(op.condition)
-                with self.known.inside(op):
-                    body = self.block(op.body)
-                self.emit(rebuild(op, op.results, op.operands, (condition, body)))
-            case _:
-                self.copy(op)
+        if isinstance(op, Load | Store | Atomic) and op.param in self.arrays:
+            self.access(op)
+        else:
+            super().op(op)
 
     def access(self, op: _Access) -> None:
         open_axes = [axis for axis in range(op.param.rank) if not self.is_inside(op, axis)]
@@ -71,17 +61,22 @@ class _CheckBounds(Rewriter):
         condition = tests[0]
         for test in tests[1:]:
             condition = self.b.call(ROWS["logical_and"], condition, test)
-        self.guarded(op, condition, open_axes, tests)
+        if isinstance(op, Load) and all(isinstance(n, int) and n > 0 for n in self.extents(op)):
+            self.clamped(op, condition, open_axes, tests)
+        else:
+            self.guarded(op, condition, open_axes, tests)
 
     def is_inside(self, op: _Access, axis: int) -> bool:
-        extent = self.shapes.get(op.param, op.param.shape)[axis]
-        index = op.indices[axis]
+        extent, index = self.extents(op)[axis], op.indices[axis]
         if isinstance(extent, int):
             return self.known.is_within(index, 0, extent - 1)
         return index in self.batches  # a batch has as many items as threads
 
+    def extents(self, op: _Access) -> Sequence[int | None]:
+        return self.shapes.get(op.param, op.param.shape)
+
     def extent(self, op: _Access, axis: int) -> Value:
-        known = self.shapes.get(op.param, op.param.shape)[axis]
+        known = self.extents(op)[axis]
         return self.b.const(known, int32) if isinstance(known, int) else self.b.size(op.param, axis)
 
     def test(self, op: _Access, axis: int) -> Value:
@@ -89,6 +84,22 @@ class _CheckBounds(Rewriter):
         unsigned = uint32 if index.type is int32 else uint64
         both = [self.b.call(ROWS["cast"], v, dtype=unsigned) for v in (index, self.extent(op, axis))]
         return self.b.call(ROWS["lt"], *both)
+
+    def clamped(self, op: Load, condition: Value, axes: Sequence[int], tests: Sequence[Value]) -> None:
+        """A load of an array that has elements: of the first one, where the index is out of range. Without a branch
+        around it lanes load together."""
+        b = self.b
+
+        def failed() -> Sequence[Value]:
+            self.report(op, axes, tests)
+            return ()
+
+        b.if_(b.call(ROWS["logical_not"], condition), failed)
+        indices = list(op.indices)
+        for axis, test in zip(axes, tests, strict=True):
+            indices[axis] = b.call(ROWS["select"], test, indices[axis], b.const(0, indices[axis].type))
+        loaded = b.load(op.param, indices)
+        self.emit(Call(op.result, ROWS["select"], (condition, loaded, self.zero(op.result)), loc=op.loc))
 
     def guarded(self, op: _Access, condition: Value, axes: Sequence[int], tests: Sequence[Value]) -> None:
         """The access under its condition, and else a report."""

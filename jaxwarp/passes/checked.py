@@ -6,7 +6,7 @@ lowered, after all that transformations make of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,12 @@ from jaxwarp.deep import roomy
 from jaxwarp.ir.nodes import Kernel, Param
 from jaxwarp.passes import settle
 from jaxwarp.passes.check_bounds import check_bounds
+from jaxwarp.passes.check_integers import check_integers
+from jaxwarp.passes.check_nan import check_nan
+from jaxwarp.passes.check_races import mark_accesses, shared_arrays
+from jaxwarp.passes.check_steps import check_steps
 from jaxwarp.passes.erase_rules import erase_rules
+from jaxwarp.passes.race_scan import Scan, Scanned, make_scans, race_reports
 from jaxwarp.passes.reports import Extent, Layout, Report, Reports, lay_out
 from jaxwarp.types import int64
 
@@ -34,6 +39,7 @@ class Debug:
         own: with "value", so many leading axes of the grid have a record for each of their indices.
         numbered: with "value", the reports by number; by default those of the kernel that is launched.
         arrays: what the parameters are called; none: as the kernel calls them.
+        is_unlaunched: only the reports are wanted, whatever the extents.
     """
 
     checks: tuple[str, ...]
@@ -43,6 +49,7 @@ class Debug:
     own: int = 0
     numbered: tuple[Report, ...] | None = None
     arrays: tuple[str, ...] = ()
+    is_unlaunched: bool = False
 
     @property
     def is_value(self) -> bool:
@@ -54,8 +61,16 @@ class Debug:
         return replace(self, batched=self.batched + 1, own=self.own + self.is_value)
 
     def without_record(self) -> Debug:
-        """That of a launch that derivatives make. Where failures are values, JAX has none for those of derivatives."""
+        """The same where the record is no result."""
         return replace(self, delivery="silent" if self.is_value else self.delivery, own=0, numbered=None)
+
+    def for_derivative(self, arrays: tuple[str, ...]) -> Debug:
+        """That of a launch that derivatives make. Where failures are values, JAX has none for those of derivatives.
+
+        Integers are those of the launch itself, which tells of them, and what derivatives share is ordered by us.
+        """
+        checks = tuple(c for c in self.checks if c in ("bounds", "nan", "steps"))
+        return replace(self.without_record(), checks=checks, arrays=arrays)
 
 
 @dataclass(frozen=True)
@@ -63,14 +78,16 @@ class Checked:
     """A checked kernel.
 
     Attributes:
-        kernel: its last parameter is the record.
+        kernel: its last parameters are marks, one for each scan, and the record.
         layout: of the record.
         reports: by number.
+        scans: launches after it, which find races.
     """
 
     kernel: Kernel
     layout: Layout
     reports: tuple[Report, ...]
+    scans: tuple[Scan, ...] = ()
 
 
 @roomy
@@ -91,16 +108,34 @@ def checked(
     reports = Reports(dict(zip(kernel.params, debug.arrays, strict=False)), debug.batched)
     extents = tuple(_extent(kernel, n, shapes) for n in grid)
     record = Param(_fresh_name(kernel), int64, (None,) * debug.own + (None,))
-    kernel = erase_rules(settle(kernel, fma=fma))
     known = {p: tuple(map(_static, shape)) for p, shape in zip(kernel.params, shapes, strict=True)}
     static = tuple(map(_static, grid))
+    if "integers" in debug.checks:
+        kernel = check_integers(kernel, reports, static, known)
+    kernel = erase_rules(settle(kernel, fma=fma))
+    marked = shared_arrays(kernel, debug.batched, static, known) if _has_races(debug, static, known) else []
+    if "steps" in debug.checks:
+        kernel = check_steps(kernel, reports, static, known, record, debug.own, debug.max_steps)
+    if "nan" in debug.checks:
+        kernel = check_nan(kernel, reports)
     if "bounds" in debug.checks:
         kernel = check_bounds(kernel, reports, static, known)
-    if not reports.of:
+    races = [report for array in marked for *_, report in race_reports(array, reports, len(grid), debug.checks)]
+    if not reports.of and not races:
         return None
-    numbers = tuple(dict.fromkeys(reports.of.values())) if debug.numbered is None else debug.numbered
+    numbers = tuple(dict.fromkeys((*reports.of.values(), *races))) if debug.numbered is None else debug.numbered
+    counts = tuple(n or 1 for n in static)  # all are known where there are marks
+    scans = make_scans(marked, kernel, Scanned(reports, numbers, record, counts, debug.own, debug.checks))
+    kernel = mark_accesses(kernel, marked, counts) if marked else kernel
     made = lay_out(kernel, reports, numbers, record, extents, debug.own)
-    return Checked(made, Layout(len(extents) - debug.own), numbers)
+    return Checked(made, Layout(len(extents) - debug.own), numbers, scans)
+
+
+def _has_races(debug: Debug, grid: Sequence[int | None], shapes: Mapping[Param, Sequence[int | None]]) -> bool:
+    """Whether races are looked for: there is more than one thread, and all extents are known."""
+    is_asked = "races" in debug.checks or "equal_stores" in debug.checks
+    is_known = all(n is not None for shape in (grid, *shapes.values()) for n in shape)
+    return is_asked and (debug.is_unlaunched or (is_known and any(n != 1 for n in grid)))
 
 
 def _static(extent: Any) -> int | None:

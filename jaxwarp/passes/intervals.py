@@ -19,6 +19,7 @@ import numpy as np
 from jaxwarp.ir.nodes import Call, Const, For, If, Kernel, Op, Param, Value, While, walk
 from jaxwarp.passes.affine import Forms
 from jaxwarp.passes.ranges import Range, Ranges
+from jaxwarp.passes.rewrite import Rewriter, rebuild
 from jaxwarp.passes.thread_values import ThreadValues
 from jaxwarp.types import Scalar
 
@@ -225,6 +226,30 @@ class Intervals:
                 self._narrow(op.args[0], found, steps - 1)
             case _:
                 pass
+
+
+class Placed(Rewriter):
+    """A rewriter that knows, at each operation, what the conditions around it say: `known`."""
+
+    def __init__(self, kernel: Kernel, grid: Sequence[Any], shapes: Shapes):
+        super().__init__()
+        self.known = Intervals(kernel, grid, shapes)
+
+    def op(self, op: Op) -> None:
+        match op:
+            case If():
+                with self.known.when(op.condition, True):
+                    then = self.block(op.then)
+                with self.known.when(op.condition, False):
+                    orelse = self.block(op.orelse)
+                self.emit(rebuild(op, op.results, op.operands, (then, orelse)))
+            case While():
+                condition = self.block(op.condition)
+                with self.known.inside(op):
+                    body = self.block(op.body)
+                self.emit(rebuild(op, op.results, op.operands, (condition, body)))
+            case _:
+                self.copy(op)
 
 
 def _arithmetic(name: str, args: Sequence[Range]) -> Range | None:

@@ -104,7 +104,7 @@ def lay_out(
     """
     known = {report: number for number, report in enumerate(numbers)}
     numbered = {param: known.get(report, len(known)) for param, report in reports.of.items()}
-    words = max(report.words for report in reports.of.values())
+    words = max((report.words for report in reports.of.values()), default=0)
     return _LayOut(numbered, words, record, grid, own).kernel(kernel)
 
 
@@ -153,42 +153,61 @@ class _LayOut(Rewriter):
     def wide(self, value: Value) -> Value:
         return value if value.type is int64 else self.b.call(ROWS["cast"], value, dtype=int64)
 
-    def at(self, place: Value) -> tuple[Value, ...]:
-        """The indices of a place in the record."""
-        return (*(self.b.tid(axis) for axis in range(self.own)), place)
-
     def write_first(self) -> None:
-        """At the end of a thread: its report, if it has one and no thread before it is known to have."""
+        """At the end of a thread: its report, if it has one."""
         b = self.b
         number = b.load(self.first, (self.index(0),))
 
         def write() -> Sequence[Value]:
-            key = b.call(ROWS["sub"], self.number(_TOP), self.key(number))
-            before = b.atomic("max", self.record, self.at(self.index(_BEST)), key)
-            b.if_(b.call(ROWS["lt"], before, key), lambda: self.write_row(key, number))
+            tids = [b.tid(axis) for axis in range(len(self.grid))]
+            words = [b.load(self.first, (self.index(1 + i),)) for i in range(self.words)]
+            item, rest = tids[: self.own], [self.wide(t) for t in tids[self.own :]]
+            thread = thread_number(b, self.grid, self.own)
+            write_failure(b, Row(self.record, self.layout, item), thread, number, [*rest, *words])
             return ()
 
         b.if_(b.call(ROWS["ne"], number, self.number(0)), write)
 
-    def key(self, number: Value) -> Value:
-        """Orders failures: by thread."""
-        b, thread = self.b, self.number(0)
-        for axis, extent in list(enumerate(self.grid))[self.own :]:
-            wide = self.number(extent) if isinstance(extent, int) else self.wide(b.size(*extent))
-            thread = b.call(ROWS["add"], b.call(ROWS["mul"], thread, wide), self.wide(b.tid(axis)))
-        shifted = b.call(ROWS["mul"], thread, self.number(_MOST_REPORTS))
-        return b.call(ROWS["add"], shifted, b.call(ROWS["min"], number, self.number(_MOST_REPORTS - 1)))
 
-    def write_row(self, key: Value, number: Value) -> Sequence[Value]:
-        b, layout = self.b, self.layout
-        count = b.atomic("add", self.record, self.at(self.index(_COUNT)), self.number(1))
-        row = b.call(ROWS["bit_and"], count, self.number(ROWS_KEPT - 1))
-        start = b.call(ROWS["mul"], row, self.number(layout.row))
-        threads = [self.wide(b.tid(axis)) for axis in range(self.own, len(self.grid))]
-        words = [b.load(self.first, (self.index(1 + i),)) for i in range(self.words)]
-        for i, word in enumerate((key, number, *threads, *words)):
-            b.store(self.record, self.at(b.call(ROWS["add"], start, self.number(HEAD + i))), word)
+@dataclass(frozen=True)
+class Row:
+    """Where a failure is written: the record at indices of `item`, if there are several."""
+
+    record: Param
+    layout: Layout
+    item: Sequence[Value]
+
+
+def thread_number(b: Builder, grid: Sequence[Extent], start: int = 0) -> Value:
+    """The number of a thread in row-major order of the axes from `start` on."""
+    number = b.const(0, int64)
+    for axis, extent in list(enumerate(grid))[start:]:
+        known = isinstance(extent, int)
+        wide = b.const(extent, int64) if known else b.call(ROWS["cast"], b.size(*extent), dtype=int64)
+        tid = b.call(ROWS["cast"], b.tid(axis), dtype=int64)
+        number = b.call(ROWS["add"], b.call(ROWS["mul"], number, wide), tid)
+    return number
+
+
+def write_failure(b: Builder, row: Row, thread: Value, number: Value, words: Sequence[Value]) -> None:
+    """Writes a failure, unless a thread before it is known to have one. `number` is that of the report from 1 on."""
+
+    def const(n: int) -> Value:
+        return b.const(n, int64)
+
+    shifted = b.call(ROWS["mul"], thread, const(_MOST_REPORTS))
+    order = b.call(ROWS["add"], shifted, b.call(ROWS["min"], number, const(_MOST_REPORTS - 1)))
+    key = b.call(ROWS["sub"], const(_TOP), order)
+    before = b.atomic("max", row.record, (*row.item, b.const(_BEST, int32)), key)
+
+    def write() -> Sequence[Value]:
+        count = b.atomic("add", row.record, (*row.item, b.const(_COUNT, int32)), const(1))
+        start = b.call(ROWS["mul"], b.call(ROWS["bit_and"], count, const(ROWS_KEPT - 1)), const(row.layout.row))
+        for i, word in enumerate((key, number, *words)):
+            b.store(row.record, (*row.item, b.call(ROWS["add"], start, const(HEAD + i))), word)
         return ()
+
+    b.if_(b.call(ROWS["lt"], before, key), write)
 
 
 def first_row(record: Sequence[int], row: int) -> list[int] | None:
