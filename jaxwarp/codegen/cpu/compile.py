@@ -24,10 +24,11 @@ from jaxwarp.codegen.cpu.grain import choose_cut
 from jaxwarp.codegen.cpu.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.memory import HELPER_PREFIX
 from jaxwarp.codegen.cpu.target import Machine, host
-from jaxwarp.codegen.cpu.width import choose_width
+from jaxwarp.codegen.cpu.width import STACK_BYTES, choose_width
 from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.nodes import Atomic, Kernel
+from jaxwarp.passes.own_bytes import require_own_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -111,9 +112,13 @@ def compile_cpu(
         shared: whether others than this launch may update the same arrays while it runs; then all that is atomic in
             the kernel is atomic in the code.
         is_large: whether the arrays of its launches do not fit the caches: code for that may be slower where they do.
+
+    Raises:
+        KernelValueError: the arrays of a thread's own are too large for a stack.
     """
     machine = machine or host()
     lanes = choose_width(kernel, machine, is_large) if width is None else width
+    require_own_bytes(kernel, STACK_BYTES // lanes)
     code = emit_function(kernel, lanes, machine, shared)
     bitcode = _assemble(code.text, kernel.name)
     alone, pieces = choose_cut(kernel, code.loose, code.summed, code.is_divided)

@@ -16,8 +16,13 @@ from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ir.nodes import Atomic, Call, For, Kernel, Load, Param, While, walk
+from jaxwarp.passes.own_bytes import own_bytes
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
+
+# For the arrays of the threads' own, all lanes together. Beside them a frame has some 100 KiB. Some threads of XLA have
+# a stack of 2 MiB (measured), others what `ulimit -s` says: 8 MiB mostly, 2 MiB where that is unlimited.
+STACK_BYTES = 3 << 19
 
 # Operations beyond which a kernel is long.
 _LONG = 200
@@ -33,6 +38,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None, is_large: bool 
     takes as long for two registers as for one. Of kernels that keep states of loops in arrays of their own,
     the innermost loops count, and a few values may be in memory as well.
     `is_large`: the arrays of its launches do not fit the caches. Then two where these are a line and data is moved.
+
+    Fewer where the arrays of the threads' own would not fit the stack.
 
     The environment variable JAXWARP_CPU_WIDTH overrides the choice.
     """
@@ -59,7 +66,10 @@ def choose_width(kernel: Kernel, machine: Machine | None = None, is_large: bool 
         is_light |= wait_in_parts(kernel, strides, 64 if is_wide else 32)
     if kernel.locals and fits and 8 * held <= 3 * room and not machine.has_mask_registers:
         is_light |= wait_in_first_runs(kernel, strides)
-    return lanes * (4 if is_light else 2 if fits else 1) // (2 if is_wide else 1)
+    chosen = lanes * (4 if is_light else 2 if fits else 1) // (2 if is_wide else 1)
+    while chosen > 1 and chosen * own_bytes(kernel) > STACK_BYTES:
+        chosen //= 2
+    return chosen
 
 
 def _sums_in_loops(kernel: Kernel, strides: Strides) -> bool:

@@ -17,10 +17,12 @@ from jaxwarp.codegen.cuda.statements import Line
 from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelValueError, Loc
 from jaxwarp.ir.nodes import Call, Kernel, Tid, walk
+from jaxwarp.passes.own_bytes import require_own_bytes
 
 DEFAULT_BLOCK = 256
 _LINE_LENGTH = 120
 ANY_NUMBER = (1 << 31) - 1  # of blocks
+LOCAL_BYTES = 512 * 1024  # of a thread's local memory, on every GPU
 
 # How often a range runs, without overflow; 0 for a step of 0.
 _RANGE_COUNT = """
@@ -73,12 +75,13 @@ def print_cuda(kernel: Kernel, index_bits: int = 32, block: int = DEFAULT_BLOCK,
         comments: with the user's lines as comments.
 
     Raises:
-        KernelValueError: `index_bits` or `block` cannot be.
+        KernelValueError: `index_bits` or `block` cannot be, or the arrays of a thread's own are too large.
     """
     if index_bits not in (32, 64):
         raise KernelValueError(f"index_bits must be 32 or 64, got {index_bits}")
     if not (isinstance(block, int) and 1 <= block <= 1024):
         raise KernelValueError(f"block_dim must be an integer from 1 to 1024, got {block!r}")
+    require_own_bytes(kernel, LOCAL_BYTES)
     name = symbol(kernel.name)
     names = Names({name, "trips", "range_count", *PRELUDE, *_called(kernel)})
     plan = plan_reductions(kernel, count_uses(kernel))
