@@ -17,7 +17,7 @@ REQUIRE_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'
   echo "jaxwarp needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
        "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 
-.PHONY: demo test lint pytest native sanitize test-gpu bench bench-debug bench-derivatives bench-gpu bench-launch bench-compile bench-scaling bench-sizes clean
+.PHONY: demo test lint pytest native sanitize fuzz test-gpu bench bench-debug bench-derivatives bench-gpu bench-launch bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready
 	mkdir -p out
@@ -67,6 +67,10 @@ $(LIBRARY): CMakeLists.txt $(NATIVE)
 # The library built with the sanitizers of addresses, undefined behaviour and threads runs its tests.
 sanitize:
 	PYTHONPATH=. $(PYTHON) tools/sanitize.py
+
+# What it finds is kept in build/fuzz.
+fuzz: native
+	PYTHONPATH=. $(PYTHON) tests/fuzz/mutations.py --count 100000
 
 test-gpu: native
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu

@@ -105,6 +105,7 @@ MALFORMED = [
     ({"grain": 0}, "attribute 'grain' is out of range: 0"),
     ({"alone": 0}, "attribute 'alone' is out of range: 0"),
     ({"pieces": 0}, "attribute 'pieces' is out of range: 0"),
+    ({"pieces": 2**17}, "attribute 'pieces' is out of range: 131072"),
     ({"together": 0}, "attribute 'together' is out of range: 0"),
     ({"pieces": 2.0}, "attribute 'pieces' is not an int64"),
     ({"buffers": 3}, "attribute 'buffers' is not an array of int64"),
@@ -401,6 +402,17 @@ def test_calls_that_do_not_fit_the_plan_are_refused(cpu, changes, reason):
     with pytest.raises(Refused) as refused:
         cpu.execute(results=[np.zeros((3, 4), np.int32)])
     assert str(refused.value) == f"jaxwarp: kernel 'count things': {reason}"
+
+
+@pytest.mark.parametrize(("offset", "extents"), [(2**63 - 4, [1]), (0, [2**40, 2**40]), (4, [6]), (0, [2**61])])
+def test_views_beyond_their_buffers_are_refused(cpu, offset, extents):
+    """Also where the sum or the product that says so is beyond 64 bits."""
+    cpu.metadata("cpu_program_instantiate")
+    views = {"views": [0, offset, len(extents), *extents], "ops": [2, 4, 7, 0]}
+    cpu.call("cpu_program_instantiate", INSTANTIATE, 1, {"name": b"fills", "kernels": 0, **views})
+    out = np.zeros(6, np.int32)
+    with pytest.raises(Refused, match=r"view 0 reaches beyond buffer 0|a buffer has more than 2\^63 - 1 bytes"):
+        cpu.call("cpu_program_execute", EXECUTE, 1, {}, [], [("int32", out.shape, out.ctypes.data)])
 
 
 def test_inside_jax():

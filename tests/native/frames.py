@@ -156,7 +156,7 @@ class Runtime:
         return number
 
     def _error_create(self, a):
-        return self._new_error(a.message.decode())
+        return self._new_error(a.message.decode(errors="replace"))
 
     def _error_destroy(self, a):
         del self.errors[a.error]

@@ -90,10 +90,19 @@ static int ElementBytes(XLA_FFI_DataType dtype) {
   }
 }
 
-int64_t ByteCount(const XLA_FFI_Buffer& buffer) { return ElementCount(buffer) * ElementBytes(buffer.dtype); }
+int64_t ByteCount(const XLA_FFI_Buffer& buffer) {
+  int64_t bytes = ElementBytes(buffer.dtype);
+  bool empty = false, overflow = false;
+  for (int64_t axis = 0; axis < buffer.rank; ++axis) {
+    empty |= buffer.dims[axis] == 0;
+    overflow |= __builtin_mul_overflow(bytes, buffer.dims[axis], &bytes);
+  }
+  if (overflow && !empty) RefuseInvalid("a buffer has more than 2^63 - 1 bytes");
+  return empty ? 0 : bytes;
+}
 
 Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject) {
-  constexpr int64_t kMax = INT64_MAX;
+  constexpr int64_t kMax = INT64_MAX, kMostPieces = 1 << 16;  // each is a call of the kernel
   Plan plan;
   plan.name = attrs.String("name");
   subject = plan.Subject();
@@ -132,7 +141,7 @@ Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject)
   if (platform == Platform::kCpu) {
     plan.grain = attrs.Integer("grain", 1, kMax);
     plan.alone = attrs.IntegerOr("alone", 1, INT32_MAX, plan.alone);
-    plan.pieces = attrs.IntegerOr("pieces", 1, INT32_MAX, plan.pieces);
+    plan.pieces = attrs.IntegerOr("pieces", 1, kMostPieces, plan.pieces);
     plan.together = attrs.IntegerOr("together", 1, INT32_MAX, plan.together);
     plan.copies = ParseCopies(attrs, parameters);
     plan.reports = Reports(attrs);

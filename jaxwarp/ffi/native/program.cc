@@ -80,7 +80,7 @@ Execution::Execution(const Program& program, const Frame* frame)
     part.data = static_cast<char*>(buffer.data) + view.offset;
     part.rank = static_cast<int64_t>(view.dims.size());
     part.dims = const_cast<int64_t*>(view.dims.data());
-    if (view.offset + ByteCount(part) > ByteCount(buffer)) {
+    if (ByteCount(part) > ByteCount(buffer) || view.offset > ByteCount(buffer) - ByteCount(part)) {
       RefuseInvalid("view " + std::to_string(i) + " reaches beyond buffer " + std::to_string(view.buffer));
     }
     parts_.push_back(part);

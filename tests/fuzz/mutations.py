@@ -1,0 +1,326 @@
+"""Mutated attributes, images, cache entries and exported programs: each is refused, or does no harm.
+
+    python tests/fuzz/mutations.py --count 100000 --seed 0 --keep build/fuzz
+
+A mutant is made of its kind, the seed and its number, and nothing else. Each kind runs in a process of its own. One
+that dies is a finding: it is written down in the folder, and the next process goes on after the mutant that killed it.
+
+Attributes are sealed anew after the mutation, so that the checks behind the seal are what is tried. Their launches run
+a kernel that does nothing, on arrays between canaries: what the handler itself clears, copies and fills stays inside.
+Exported programs are changed where they hold what is ours (code, attributes, seal), not in XLA's own part of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+
+EDGES = [0, 1, 2, 3, -1, -2, -3, 7, 64, 255, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1, -(2**63)]
+# How many of each kind in a hundred.
+SHARES = {"launch": 40, "program": 30, "image": 15, "cache": 14, "export": 1}
+
+Mutant = Callable[[np.random.Generator], str]
+
+
+def number(rng: np.random.Generator, old: int) -> int:
+    choices = [*EDGES, old + 1, old - 1, int(rng.integers(-(2**63), 2**63))]
+    return int(np.clip(choices[rng.integers(len(choices))], -(2**63), 2**63 - 1))
+
+
+def bytes_of(rng: np.random.Generator, old: bytes) -> bytes:
+    """Some bytes changed, a piece cut out, or one put in."""
+    data, at = bytearray(old), int(rng.integers(len(old) + 1))
+    match rng.integers(4):
+        case 0:
+            del data[at : at + int(rng.integers(1, 40))]
+        case 1:
+            data[at:at] = rng.bytes(int(rng.integers(1, 20)))
+        case _:
+            for place in rng.integers(len(data), size=rng.integers(1, 5)) if data else ():
+                data[place] = rng.integers(256)
+    return bytes(data)
+
+
+def value(rng: np.random.Generator, old: Any) -> Any:
+    if rng.integers(20) == 0:
+        return [b"", 1, [], 1.5, [1.5], None][rng.integers(6)]
+    if isinstance(old, bytes):
+        return bytes_of(rng, old)
+    if isinstance(old, int):
+        return number(rng, old)
+    new = list(old)
+    at = int(rng.integers(len(new) + 1))
+    match rng.integers(5):
+        case 0:
+            new.insert(at, number(rng, 0))
+        case 1:
+            del new[at : at + 1]
+        case 2:
+            rng.shuffle(new)
+        case _:
+            if new:
+                new[at % len(new)] = number(rng, new[at % len(new)])
+    return new
+
+
+def attributes_of(rng: np.random.Generator, old: dict[str, Any]) -> dict[str, Any]:
+    new = dict(old)
+    for name in rng.choice(sorted(old), size=rng.integers(1, 4), replace=False):
+        new[str(name)] = value(rng, new[str(name)])
+    return {name: v for name, v in new.items() if v is not None}
+
+
+class Guarded:
+    """Arrays between canaries."""
+
+    def __init__(self, *shapes: tuple[int, ...]):
+        self.memory = [np.full(4096 + 4 * int(np.prod(shape)), 0xA5, np.uint8) for shape in shapes]
+        self.arrays = [m[2048:-2048].view(np.int32).reshape(s) for m, s in zip(self.memory, shapes, strict=True)]
+
+    def require(self) -> None:
+        for memory in self.memory:
+            if not ((memory[:2048] == 0xA5).all() and (memory[-2048:] == 0xA5).all()):
+                raise AssertionError("the handler wrote beyond an array")
+
+
+def cpu_runtime(folder: Path) -> Any:
+    import ctypes
+
+    from test_native_cpu import NATIVE, Cpu
+
+    class Idle(Cpu):
+        """Whatever it is asked to load is the kernel that does nothing."""
+
+        def _load(self, *_: Any) -> int | None:
+            return ctypes.cast(self.kernels.nothing, ctypes.c_void_p).value
+
+    library = folder / "kernels.so"
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", NATIVE / "kernels.c", "-o", library], check=True)
+    return Idle(ctypes.CDLL(str(library)), folder / "copy.so", threads=3, pool="refuse")
+
+
+def tried(action: Callable[[], None]) -> str:
+    from native.frames import Refused
+
+    try:
+        action()
+    except Refused as refused:
+        if not str(refused).startswith("jaxwarp: "):
+            raise AssertionError(str(refused)) from None
+        return "refused"
+    return "harmless"
+
+
+def launches(folder: Path) -> Mutant:
+    from test_native_cpu import attributes
+
+    cpu = cpu_runtime(folder)
+    optional = {"alone": 1, "pieces": 16, "together": 1}
+    copies = {"copies": 2, "scratch": 2, "copied": [1], "costs": [1 << 40, 1 << 60, 0], "geometry": [-1, 1, -2, 0]}
+    seeds = [attributes(grain=1) | optional, attributes(grain=1, buffers=[0, 1], ranks=[2, 2]) | optional | copies]
+
+    def mutant(rng: np.random.Generator) -> str:
+        guarded = Guarded((3, 64), (3, 64), (3, 1024))
+
+        def run() -> None:
+            cpu.instantiate(**attributes_of(rng, seeds[rng.integers(2)]))
+            cpu.execute(results=guarded.arrays)
+
+        outcome = tried(run)
+        guarded.require()
+        return outcome
+
+    return mutant
+
+
+def programs(folder: Path) -> Mutant:
+    from native import graph_scenarios as graphs
+    from native.frames import EXECUTE, INSTANTIATE
+    from test_native_cpu import attributes
+
+    cpu = cpu_runtime(folder)
+    cpu.metadata("cpu_program_instantiate")
+    own = {
+        f"kernel0_{n}": v
+        for n, v in attributes(grain=1, ranks=[1], grid=[-1], grid_from=[0, 0], geometry=[-1, 0]).items()
+    }
+    code = own.pop("kernel0_image")
+    ops = [2, 1, 0, 2, 0, 0, 1, 1, 1, 1, 2, 2, 4, 0x3F800000, 3, 2, 2, 3, 3]
+    whole = {
+        "name": b"steps",
+        "kernels": 1,
+        "views": graphs.VIEWS,
+        "ops": ops,
+        "image0": code,
+        "kernel0_image": 0,
+    } | own
+
+    def mutant(rng: np.random.Generator) -> str:
+        guarded = Guarded((6,), (6,), (6,))
+
+        def run() -> None:
+            cpu.call("cpu_program_instantiate", INSTANTIATE, 1, attributes_of(rng, whole))
+            described = [("int32", x.shape, x.ctypes.data) for x in guarded.arrays]
+            cpu.call("cpu_program_execute", EXECUTE, 1, {}, described[:1], described[1:])
+
+        outcome = tried(run)
+        guarded.require()
+        return outcome
+
+    return mutant
+
+
+def images(folder: Path) -> Mutant:
+    from jaxwarp.ffi import image
+
+    cpu = cpu_runtime(folder)
+    whole = image.pack_image(image.CPU, bytes(range(256)))
+    cuda = image.pack_cuda_payload([image.CudaEntry(image.CUBIN, 90, b"code"), image.CudaEntry(image.PTX, 80, b"ptx")])
+
+    def mutant(rng: np.random.Generator) -> str:
+        with contextlib.suppress(ValueError):
+            image.unpack_cuda_payload(bytes_of(rng, cuda))
+        damaged = bytes_of(rng, whole)
+        outcome = tried(lambda: cpu.instantiate(image=damaged))
+        if (outcome == "harmless") != (damaged == whole):
+            raise AssertionError("a damaged image was taken")
+        return outcome
+
+    return mutant
+
+
+def cached(folder: Path) -> Mutant:
+    import logging
+
+    from jaxwarp.codegen import cache
+
+    logging.disable()
+    os.environ["JAXWARP_CACHE_DIR"] = str(folder / "cache")
+    name, body = "a" * 64, bytes(range(256)) * 3
+    cache.put(name, body)
+    (path,) = (folder / "cache").glob("*.bin")
+    whole = path.read_bytes()
+
+    def mutant(rng: np.random.Generator) -> str:
+        damaged = bytes_of(rng, whole)
+        path.write_bytes(damaged)
+        found = cache.get(name)
+        if found not in (None, body) or (found is None) != (damaged != whole):
+            raise AssertionError("a damaged entry was taken")
+        return "refused" if found is None else "harmless"
+
+    return mutant
+
+
+def exports(folder: Path) -> Mutant:
+    os.environ["JAXWARP_CACHE_DIR"] = str(folder / "cache")
+    import jax
+    from fuzz.exported import CALLS
+    from jax import export
+
+    import jaxwarp as wp
+
+    jax.config.update("jax_platforms", "cpu")
+    found = []
+    for call, x in CALLS:
+        program = export.export(jax.jit(call), disabled_checks=wp.export_checks())(x)
+        found.append((bytes(program.serialize()), x, np.asarray(program.call(x))))
+
+    def mutant(rng: np.random.Generator) -> str:
+        whole, x, expected = found[rng.integers(len(found))]
+        damaged = bytearray(whole)
+        for place in rng.choice(ours(whole), size=rng.integers(1, 4)):
+            damaged[place] ^= 1 << int(rng.integers(8))
+        try:
+            result = np.asarray(export.deserialize(bytearray(damaged)).call(x))
+        except Exception as error:
+            return "refused" if "jaxwarp" in str(error) else f"refused by {type(error).__name__}"
+        np.testing.assert_array_equal(result, expected)
+        return "harmless"
+
+    return mutant
+
+
+def ours(whole: bytes) -> np.ndarray:
+    """Where an exported program holds an image, with its header, or extents that only its launches have."""
+    from fuzz.exported import EXTENT
+
+    places: list[int] = []
+    for mark, length in ((b"JAXWARP\0", 400), (EXTENT.to_bytes(8, "little"), 8)):
+        at = whole.find(mark)
+        while at >= 0:
+            places += range(at, at + length)
+            at = whole.find(mark, at + 1)
+    assert places
+    return np.array(places)
+
+
+KINDS = {"launch": launches, "program": programs, "image": images, "cache": cached, "export": exports}
+
+
+def work(kind: str, seed: int, first: int, count: int, journal: Path) -> None:
+    """In a process of its own: the mutant that is tried is in the journal."""
+    outcomes: collections.Counter[str] = collections.Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        mutant = KINDS[kind](Path(folder))
+        for n in range(first, count):
+            journal.write_text(str(n))
+            outcomes[mutant(np.random.default_rng([seed, list(KINDS).index(kind), n]))] += 1
+    print(json.dumps(outcomes))
+
+
+def run(kind: str, seed: int, count: int, keep: Path) -> int:
+    """How many findings there are. What came of the others is printed."""
+    first, findings = 0, 0
+    keep.mkdir(parents=True, exist_ok=True)
+    journal = keep / f"{kind}.at"
+    while first < count:
+        journal.unlink(missing_ok=True)
+        command = [sys.executable, __file__, "--work", kind, str(first), "--count", str(count), "--seed", str(seed)]
+        done = subprocess.run([*command, "--keep", str(keep)], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            print(f"{kind}: {count} mutants, {findings} findings; since the last: {done.stdout.strip()}", flush=True)
+            return findings
+        if not journal.exists():
+            raise SystemExit(done.stderr)
+        at = int(journal.read_text())
+        found = {"kind": kind, "seed": seed, "number": at, "status": done.returncode, "text": done.stderr[-4000:]}
+        (keep / f"{kind}-{seed}-{at}.json").write_text(json.dumps(found, indent=1))
+        findings, first = findings + 1, at + 1
+    return findings
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, default=Path("build/fuzz"))
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        kind, first = options.work
+        return work(kind, options.seed, int(first), options.count, options.keep / f"{kind}.at")
+    shares = {kind: max(1, options.count * SHARES[kind] // 100) for kind in options.kinds}
+    findings = sum(run(kind, options.seed, count, options.keep) for kind, count in shares.items())
+    if findings:
+        raise SystemExit(f"{findings} findings in {options.keep}")
+    return None
+
+
+if __name__ == "__main__":
+    main()
