@@ -14,6 +14,7 @@ from jax.interpreters import ad
 from jaxwarp.deep import roomy
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi import compat
+from jaxwarp.ffi.contests import meeting_factor, with_winners
 from jaxwarp.ffi.duality import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.heard import heard_part
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, TransposeOf, intern_kernel, is_static
@@ -97,6 +98,8 @@ def launch_jvp(
     moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
     derived = None
     if moving:
+        if launch.in_order:  # else it was made of a launch in which threads do not meet
+            launch, primals = with_winners(bind, launch, primals, tuple(moving))
         grid, is_first = _known_grid(launch), not is_reverse(launch)
         derived = _tangent(launch.kernel, launch.fma, tuple(moving), grid, is_first)
     results = bind(launch, primals)
@@ -252,6 +255,7 @@ def _bind_derived(
         origin=origin,
         factors=factors,
         debug=launch.debug and _debug_of(launch.debug, launch.kernel, derived.slots),
+        in_order=False,
     )
     return bind(made, operands)
 

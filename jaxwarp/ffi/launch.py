@@ -87,6 +87,8 @@ class Launch:
         origin: for derivatives, what the launch was made from; see `duality.py`.
         factors: of each axis of each parameter, where XLA may partition the launch (`sharding_rule`); None: it may not.
         debug: in debug mode, what is checked.
+        in_order: whether of threads that store to one element the last one wins. Launches that we make need not ask:
+            theirs do not meet, or it does not matter.
     """
 
     kernel: Kernel
@@ -100,6 +102,7 @@ class Launch:
     origin: TangentOf | TransposeOf | BatchOf | None = None
     factors: Factors | None = None
     debug: Debug | None = None
+    in_order: bool = True
 
     def __post_init__(self) -> None:
         if len(self.grid) != self.kernel.grid_rank or len(self.roles) != len(self.kernel.params):

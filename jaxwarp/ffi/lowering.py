@@ -19,6 +19,8 @@ from jaxwarp.ffi.launch import OUTPUT, Dim, Launch, is_static
 from jaxwarp.ir.nodes import Atomic, Kernel, Param
 from jaxwarp.passes import prepare
 from jaxwarp.passes.effects import analyze
+from jaxwarp.passes.succession import Succession
+from jaxwarp.vjp.collisions import succession_of
 
 TARGET = "jaxwarp_launch"
 
@@ -201,14 +203,28 @@ def _cpu_code_for(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> Code:
     extents = _extents(launch, kernel, shapes)
     known = all(is_static(n) for shape in extents.values() for n in shape)
     sizes = {p: p.dtype.bytes * math.prod(shape) for p, shape in extents.items()} if known else None
-    return _cpu_code(launch.kernel, launch.fma, sizes is not None and is_beyond_caches(kernel, sizes))
+    order = succession(kernel, launch.grid, list(extents.values())) if launch.in_order else None
+    return _cpu_code(launch.kernel, launch.fma, sizes is not None and is_beyond_caches(kernel, sizes), order)
+
+
+def succession(kernel: Kernel, grid: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Succession | None:
+    """How the threads of a launch of a prepared kernel follow each other; `shapes` are those of its parameters."""
+    known = [tuple(int(n) if is_static(n) else None for n in shape) for shape in (grid, *shapes)]
+    return _succession(kernel, known[0], tuple(known[1:]))
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
-def _cpu_code(kernel: Kernel, fma: bool, is_large: bool) -> Code:
+def _succession(
+    kernel: Kernel, grid: tuple[int | None, ...], shapes: tuple[tuple[int | None, ...], ...]
+) -> Succession | None:
+    return succession_of(kernel, grid, dict(zip(kernel.params, shapes, strict=True)))
+
+
+@functools.lru_cache(maxsize=_CODE_CACHE)
+def _cpu_code(kernel: Kernel, fma: bool, is_large: bool, order: Succession | None) -> Code:
     from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
 
-    code = compile_cpu(prepared(kernel, fma), is_large=is_large)
+    code = compile_cpu(prepared(kernel, fma), is_large=is_large, succession=order)
     image = pack_image(CPU, code.bitcode)
     cut = code.alone, code.pieces, code.together
     return Code(code.symbol, image, code.geometry, 1, *cut, code.loose, code.summed, code.copied)

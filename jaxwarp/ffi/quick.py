@@ -108,11 +108,12 @@ class _Known:
 
     def __init__(self, checked: Checked):
         plan = checked.plan
-        kernel, code = cpu_code(plan.kernel, checked.options["fma"])
+        shapes = [given.shape for given in checked.described]
+        known = [p.shape if shape is None else shape for p, shape in zip(plan.kernel.params, shapes, strict=True)]
+        kernel, code = cpu_code(plan.kernel, checked.options["fma"], plan.grid, known)
         from jaxwarp.codegen.cpu import choose_grain, entry  # LLVM is slow to import
 
         self._entry, grid = entry(code), plan.grid
-        shapes = [given.shape for given in checked.described]
         self._sizes = [
             0 if shape is None else math.prod(shape) * param.dtype.numpy.itemsize
             for shape, param in zip(shapes, kernel.params, strict=True)

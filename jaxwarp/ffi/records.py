@@ -85,6 +85,7 @@ def record_launch(bind: Bind, point: Point, recording: Recording) -> list[Any]:
         origin=None,
         factors=factors,
         debug=launch.debug and launch.debug.for_derivative(()),
+        in_order=False,
     )
     return bind(made, operands)[len(results) :]
 

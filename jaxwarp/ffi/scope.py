@@ -13,9 +13,10 @@ import numpy as np
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.handles import inside_traced
-from jaxwarp.ffi.lowering import prepared
+from jaxwarp.ffi.lowering import prepared, succession
 from jaxwarp.ffi.region import Region, array_region, bytes_of
 from jaxwarp.ir.nodes import Kernel
+from jaxwarp.passes.succession import Succession
 
 
 class Scope:
@@ -124,7 +125,7 @@ class Scope:
         """Runs a kernel. Operands are dense regions, and NumPy values for what is passed by value."""
         from jaxwarp.codegen.cpu import launch  # LLVM is slow to import
 
-        made, code = cpu_code(kernel, options["fma"])
+        made, code = cpu_code(kernel, options["fma"], grid, [o.shape for o in operands])
         launch(code, made, grid, [_look(o) if isinstance(o, Region) else np.asarray(o) for o in operands])
 
 
@@ -132,11 +133,15 @@ def _look(region: Region) -> np.ndarray:
     return region.view(bytes_of(region))
 
 
+def cpu_code(kernel: Kernel, fma: bool, grid: Sequence[int], shapes: Sequence[Sequence[int]]) -> tuple[Kernel, Any]:
+    """The prepared kernel and its code, for launches outside of programs on arrays of these shapes."""
+    made = prepared(kernel, fma)
+    return made, _cpu_code(made, succession(made, grid, shapes))
+
+
 @functools.lru_cache(maxsize=256)
-def cpu_code(kernel: Kernel, fma: bool) -> tuple[Kernel, Any]:
-    """The prepared kernel and its code, for launches outside of programs."""
+def _cpu_code(made: Kernel, order: Succession | None) -> Any:
     from jaxwarp.codegen.cpu import compile_cpu
 
-    made = prepared(kernel, fma)
     # XLA may call the function from several threads at a time, and each may update an array that is not XLA's.
-    return made, compile_cpu(made, shared=True)
+    return compile_cpu(made, shared=True, succession=order)

@@ -2,7 +2,8 @@
 
 Plain NumPy. All threads run in lockstep, which is one of the orders a launch may have: a value is an array with one
 element per thread, and each region runs on the threads that enter it. Where several threads touch one element, they
-do it in thread order (row-major over the grid), so the last store wins.
+do it in thread order (row-major over the grid). Of an array that is only stored to, each element is left with the last
+store of the last thread that stores there, whatever statements and turns of loops these are.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from jaxwarp.ir.nodes import (
     Tid,
     Value,
     While,
+    walk,
 )
 from jaxwarp.types import Scalar, float32
 
@@ -38,7 +40,13 @@ class StepLimitError(KernelError):
     """A loop ran longer than the caller of the interpreter allows."""
 
 
-def interpret(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray], max_steps: int | None = None) -> None:
+def interpret(
+    kernel: Kernel,
+    grid: Sequence[int],
+    buffers: Sequence[np.ndarray],
+    max_steps: int | None = None,
+    one_by_one: bool = False,
+) -> None:
     """Launches `kernel` on host arrays, in place.
 
     Args:
@@ -46,6 +54,7 @@ def interpret(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray]
         grid: launch extents, `kernel.grid_rank` of them.
         buffers: one array per parameter, in parameter order.
         max_steps: how many loop iterations the launch may run before it is given up; None: any number.
+        one_by_one: whether each thread ends before the next begins. Threads in lockstep never end that wait for others.
 
     Raises:
         OutOfRangeError: with the thread, the array, the index and the extent.
@@ -55,7 +64,7 @@ def interpret(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray]
     _require_fit(kernel, grid, buffers)
     if math.prod(grid):
         with np.errstate(all="ignore"):
-            _Machine(kernel, tuple(grid), buffers, max_steps).run()
+            _Machine(kernel, tuple(grid), buffers, max_steps).run(one_by_one)
 
 
 def _require_fit(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray]) -> None:
@@ -115,9 +124,13 @@ class _Machine:
         self.memory |= {p: _undefined(threads, p) for p in kernel.locals}
         self.locals = frozenset(kernel.locals)
         self.steps_left = max_steps
+        # Of arrays that are only stored to, the thread that stored last to each element.
+        self.last = {p: np.full(m.shape, -1, np.int64) for p, m in self.memory.items() if _is_stored_only(kernel, p)}
 
-    def run(self) -> None:
-        self.block(self.kernel.body, _Frame(np.arange(math.prod(self.grid))))
+    def run(self, one_by_one: bool) -> None:
+        threads = np.arange(math.prod(self.grid))
+        for group in np.split(threads, len(threads)) if one_by_one else [threads]:
+            self.block(self.kernel.body, _Frame(group))
 
     def block(self, block: Block, frame: _Frame) -> list[np.ndarray]:
         for op in block.ops:
@@ -139,8 +152,7 @@ class _Machine:
             case Load():
                 frame.values[op.result] = self.memory[op.param][self.element(op, op.param, op.indices, frame)]
             case Store():
-                # NumPy assigns repeated elements in order: the last thread's value stays.
-                self.memory[op.param][self.element(op, op.param, op.indices, frame)] = frame[op.value]
+                self.store(op, frame)
             case Atomic():
                 frame.values[op.result] = self.atomic(op, frame)
             case If():
@@ -151,6 +163,15 @@ class _Machine:
                 self.while_(op, frame)
             case _:
                 raise InternalError(f"the interpreter does not know {type(op).__name__}")
+
+    def store(self, op: Store, frame: _Frame) -> None:
+        """NumPy assigns repeated elements in order: the last thread's value stays."""
+        element, value, last = self.element(op, op.param, op.indices, frame), frame[op.value], self.last.get(op.param)
+        if last is not None:
+            is_later = frame.threads >= last[element]
+            element, value = tuple(index[is_later] for index in element), value[is_later]
+            last[element] = frame.threads[is_later]
+        self.memory[op.param][element] = value
 
     def if_(self, op: If, frame: _Frame) -> None:
         condition = frame[op.condition]
@@ -315,6 +336,11 @@ def atomic_result(kind: str, old: np.ndarray, args: Sequence[np.ndarray]) -> np.
             return old ^ value
         case _:
             raise InternalError(f"the interpreter does not know atomic {kind!r}")
+
+
+def _is_stored_only(kernel: Kernel, param: Param) -> bool:
+    accesses = [op for op in walk(kernel.body) if isinstance(op, Load | Store | Atomic) and op.param is param]
+    return param in kernel.params and bool(accesses) and all(isinstance(op, Store) for op in accesses)
 
 
 def _undefined(threads: int, param: Param) -> np.ndarray:

@@ -14,6 +14,7 @@ from jaxwarp.passes.affine import Forms
 from jaxwarp.passes.effects import analyze, told_apart
 from jaxwarp.passes.ranges import Ranges
 from jaxwarp.passes.thread_values import Shapes
+from jaxwarp.vjp.guards import Guards
 from jaxwarp.vjp.lookups import found_in_data
 from jaxwarp.vjp.order import Order
 from jaxwarp.vjp.own_elements import StoredElements, ThreadIndices
@@ -28,10 +29,10 @@ Key = tuple[Position, ...]
 class Addresses:
     """Comparable addresses of a kernel's accesses."""
 
-    def __init__(self, kernel: Kernel, grid: Grid | None = None):
+    def __init__(self, kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None):
         self.kernel = kernel
         self.grid = list(grid) if grid is not None else [None] * kernel.grid_rank
-        self.forms = Forms(kernel, self.grid)
+        self.forms = Forms(kernel, self.grid, shapes)
         # What counts the iterations of a loop: the iterator of its forms, or its index.
         self.counters: dict[Any, Op] = {}
         for op in walk(kernel.body):
@@ -120,10 +121,17 @@ class Ownership:
         kernel: the kernel.
         grid: launch extents, as far as they are known.
         shapes: extents of arrays, likewise.
+        addresses: of its accesses, if they are there already.
     """
 
-    def __init__(self, kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None):
-        self.addresses = Addresses(kernel, grid)
+    def __init__(
+        self,
+        kernel: Kernel,
+        grid: Grid | None = None,
+        shapes: Shapes | None = None,
+        addresses: Addresses | None = None,
+    ):
+        self.addresses = addresses or Addresses(kernel, grid)
         self.shapes = shapes
         self.locals = frozenset(kernel.locals)
         self.effects = analyze(kernel)
@@ -177,12 +185,21 @@ class Ownership:
         return StoredElements(Order(self.addresses.kernel, self.addresses.grid), self._blocks)
 
     @cached_property
+    def _guards(self) -> Guards:
+        return Guards(self.addresses.kernel)
+
+    @cached_property
     def _threads(self) -> ThreadIndices:
         return ThreadIndices(self.addresses.kernel, self.addresses.grid, self.shapes)
 
     def never_meet(self, a: Access, b: Access) -> bool:
         """Do the addresses provably differ, in every thread, since their indices differ for each thread's?"""
         return _is_other(self.addresses.key(a)) and _is_other(self.addresses.key(b)) and self._threads.never_meet(a, b)
+
+    def never_meet_across(self, a: Access, b: Access) -> bool:
+        """Do the addresses provably differ, likewise, also where they are those of two threads?"""
+        keys = self.addresses.key(a), self.addresses.key(b)
+        return any(map(_is_other, keys)) and self._threads.never_meet_across(a, b)
 
     def _stands_with(self, store: Store, op: Access) -> bool:
         """Whenever `op` runs, does the store run with the same address, in the same iteration of all loops around?"""
@@ -191,19 +208,26 @@ class Ownership:
     def is_private(self, param: Param) -> bool:
         """True if the threads are told apart by some axes of the array, which all accesses index nearly alike."""
         if param not in self._private:
-            self._private[param] = param in self.locals or self._is_partitioned(param)
+            self._private[param] = param in self.locals or self.tells_apart(self.accesses.get(param, []))
         return self._private[param]
 
-    def _is_partitioned(self, param: Param) -> bool:
-        accesses = self.accesses.get(param, [])
+    def told(self, accesses: Sequence[Access]) -> set[affine.Iterator]:
+        """The axes of the grid on which threads agree that share an element of these accesses of one array."""
+        keys = [self.addresses.key(op) for op in accesses]
+        columns = [list(column) for column in zip(*keys, strict=True)]
+        if owners := self._guards.owners(accesses, self.addresses.position):
+            columns.append([self.addresses.position(v) for v in owners])
+        axes = [self.addresses.threads(column) for column in columns]
+        return told_apart([axis for axis in axes if axis is not None])
+
+    def tells_apart(self, accesses: Sequence[Access]) -> bool:
+        """Does every element that these accesses of one array touch belong to one thread?"""
         if not accesses:
             return False
-        keys = [self.addresses.key(op) for op in accesses]
-        axes = [self.addresses.threads([key[axis] for key in keys]) for axis in range(param.rank)]
-        known = [axis for axis in axes if axis is not None]
-        told = told_apart(known)
+        told = self.told(accesses)
         if told.issuperset(it for it in self.addresses.forms.grid if it.extent is None or it.extent > 1):
             return True
+        keys = [self.addresses.key(op) for op in accesses]
         # Of sums of thread indices no more would be found.
         return any(map(_is_other, keys)) and self._threads.tell_apart(
             accesses, [it.axis for it in told if it.axis is not None]

@@ -73,6 +73,11 @@ class ThreadIndices:
         parts = _parts(self._columns((a, b)), grid)
         return parts is not None and any(not (part.codes[0] == part.codes[1]).any() for part in parts)
 
+    def never_meet_across(self, a: Access, b: Access) -> bool:
+        """Do the addresses provably differ, also where they are those of two threads?"""
+        parts = _parts(self._columns((a, b)), self.values.grid)
+        return parts is not None and any(_are_disjoint(part, 0, 1) for part in parts)
+
     def _columns(self, accesses: Sequence[Access]) -> list[list[np.ndarray]]:
         """The indices along the axes of the array where they are known in all accesses."""
         distinct = dict.fromkeys(op.indices for op in accesses)

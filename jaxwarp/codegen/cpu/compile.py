@@ -29,6 +29,7 @@ from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.nodes import Atomic, Kernel
 from jaxwarp.passes.own_bytes import require_own_bytes
+from jaxwarp.passes.succession import Succession
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,10 @@ _LIBM = (
 )
 # fmt: on
 _MEMORY = ("memcpy", "memmove", "memset")
+
+
+# Threads of a pool, more than there are.
+NEVER_SPLIT = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,7 @@ def compile_cpu(
     *,
     shared: bool = False,
     is_large: bool = False,
+    succession: Succession | None = None,
 ) -> CpuCode:
     """Code for a kernel that `passes.prepare` has prepared.
 
@@ -112,6 +118,7 @@ def compile_cpu(
         shared: whether others than this launch may update the same arrays while it runs; then all that is atomic in
             the kernel is atomic in the code.
         is_large: whether the arrays of its launches do not fit the caches: code for that may be slower where they do.
+        succession: how threads follow each other; None: in any order, at the same time.
 
     Raises:
         KernelValueError: the arrays of a thread's own are too large for a stack.
@@ -119,9 +126,11 @@ def compile_cpu(
     machine = machine or host()
     lanes = choose_width(kernel, machine, is_large) if width is None else width
     require_own_bytes(kernel, STACK_BYTES // lanes)
-    code = emit_function(kernel, lanes, machine, shared)
+    code = emit_function(kernel, lanes, machine, shared, succession)
     bitcode = _assemble(code.text, kernel.name)
     alone, pieces = choose_cut(kernel, code.loose, code.summed, code.is_divided)
+    if succession is not None and succession.apart is None:
+        alone = NEVER_SPLIT
     copied = tuple(i for i, param in enumerate(kernel.params) if param in code.copied)
     made = code.symbol, code.text, bitcode, code.geometry
     return CpuCode(*made, lanes, alone, pieces, code.together, code.loose, code.summed, copied)

@@ -8,6 +8,7 @@ Whatever a body asks for is read or computed once, at the start of the function;
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jaxwarp.codegen.cpu.builder import memory_type
@@ -33,7 +34,9 @@ class Frame:
     makes together; `rectangle` knows which others need not be atomic.
     """
 
-    def __init__(self, kernel: Kernel, width: int, machine: Machine):
+    def __init__(
+        self, kernel: Kernel, width: int, machine: Machine, geometry: Sequence[tuple[int, int]] = ()
+    ):
         self.kernel = kernel
         self.width = width
         self.machine = machine
@@ -42,6 +45,7 @@ class Frame:
         self.element_sums: dict[Atomic, ElementSums] = {}
         self.neighbours: dict[Atomic, NeighbourSum] = {}
         self.rectangle: Rectangle | None = None
+        self._entries = list(geometry)
         self._geometry: dict[tuple[int, int], str] = {}
         self._pointers: dict[Param, str] = {}
         self._strides: dict[tuple[Param, int], int | str] = {}
@@ -54,7 +58,7 @@ class Frame:
     @property
     def geometry(self) -> tuple[tuple[int, int], ...]:
         """(parameter, axis), (GRID, grid axis) or (OWN_COPIES, 0) of each entry of the geometry argument."""
-        return tuple(self._geometry)
+        return tuple(self._entries)
 
     def pointer(self, param: Param) -> str:
         """The parameter's first element."""
@@ -155,9 +159,11 @@ class Frame:
     def _entry(self, source: int, axis: int) -> str:
         name = self._geometry.get((source, axis))
         if name is None:
-            name = f"%g{len(self._geometry)}"
-            self._read(name, "i64", "%geometry", len(self._geometry))
-            self._geometry[source, axis] = name
+            if (source, axis) not in self._entries:
+                self._entries.append((source, axis))
+            number = self._entries.index((source, axis))
+            name = self._geometry[source, axis] = f"%g{number}"
+            self._read(name, "i64", "%geometry", number)
         return name
 
     def _read(self, name: str, type_: str, array: str, at: int) -> None:

@@ -38,14 +38,13 @@ from jaxwarp.codegen.cpu.owned import Rectangle, find_territories
 from jaxwarp.codegen.cpu.plain import has_plain_loops
 from jaxwarp.codegen.cpu.private import make_private, own_rows, row_sums
 from jaxwarp.codegen.cpu.streaming import Streaming, streamed
+from jaxwarp.codegen.cpu.succession import SIGNATURE, emit_in_order
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.versions import Interior, emit_tests, find_interior
 from jaxwarp.ir.nodes import Atomic, For, Kernel, Load, Param, Store, While, walk
+from jaxwarp.passes.succession import Succession
 
-_SIGNATURE = (
-    "define void @{symbol}(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end)"
-)
 # #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run. A kernel of one lane is
 # for debugging, and kept as written. The stack of vector code is aligned to lines: LLVM decides to spill when it is too
 # late to align it, and a vector that lies across two lines costs several times as much.
@@ -85,21 +84,31 @@ class FunctionCode:
     copied: frozenset[Param] = frozenset()
 
 
-def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = False) -> FunctionCode:
+def emit_function(
+    kernel: Kernel,
+    width: int,
+    machine: Machine,
+    shared: bool = False,
+    succession: Succession | None = None,
+) -> FunctionCode:
     """The launch function of a prepared kernel, `width` threads at a time, shaped for a machine.
 
-    `shared`: others may update the same arrays while the launch runs.
+    `shared`: others may update the same arrays while the launch runs. `succession`: how threads follow each other.
     """
-    writer = _Writer(kernel, require_width(width), machine, shared)
+    writer = _Writer(kernel, require_width(width), machine, shared, succession is not None)
     writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
+    geometry, wrapper, name, linkage = writer.frame.geometry, list[str](), symbol, ""
+    if succession is not None:
+        name, linkage = f"{symbol}.part", "internal "
+        geometry, wrapper = emit_in_order(writer.frame, symbol, name, succession)
     function, streaming = writer.function, writer.streaming.prologue()
     debug, seldom = (" noinline optnone", " optnone") if width == 1 else (_ALIGNED, "")
     lines = [
         *function.declarations,
         *(function.constants or ()),
         *function.helpers.values(),
-        _SIGNATURE.format(symbol=symbol) + " #0 {",
+        SIGNATURE.format(linkage=linkage, symbol=name) + " #0 {",
         "entry:",
         *function.allocas,
         *writer.frame.lines,
@@ -107,6 +116,7 @@ def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = F
         *writer.invariants.launch,
         *writer.lines(),
         "}",
+        *wrapper,
         _ATTRIBUTES.format(debug=debug, seldom=seldom),
         # Chunks are long already, and rows and chunks longer still: LLVM need not unroll them.
         "!0 = !{}",
@@ -120,15 +130,15 @@ def emit_function(kernel: Kernel, width: int, machine: Machine, shared: bool = F
     ]
     rectangle = writer.frame.rectangle
     together = 1 if writer.coarse is None else writer.coarse.rows
-    made = symbol, "\n".join(lines), writer.frame.geometry, tuple(function.libm)
-    if rectangle is None:
+    made = symbol, "\n".join(lines), geometry, tuple(function.libm)
+    if rectangle is None or succession is not None:
         return FunctionCode(*made, together=together)
     loose = rectangle.loose, rectangle.summed, rectangle.is_divided
     return FunctionCode(*made, *loose, together, rectangle.copied)
 
 
 class _Writer:
-    def __init__(self, kernel: Kernel, width: int, machine: Machine, shared: bool):
+    def __init__(self, kernel: Kernel, width: int, machine: Machine, shared: bool, is_in_order: bool):
         kernel = make_private(kernel) if width > 1 and not shared else kernel
         self.kernel = kernel
         self.width = width
@@ -152,7 +162,8 @@ class _Writer:
                 self.frame.rectangle = self.rectangle()
         self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
         self.neighbours = self.sums_of_neighbours()
-        self.coarse = None if self.interior is not None else self.rows_together()
+        # Where threads follow each other, rows do, too; and what runs alone may be a part of the launch.
+        self.coarse = None if self.interior is not None or is_in_order else self.rows_together()
         self.function.has_plain_loops = self.coarse is not None and has_plain_loops(kernel, self.strides)
         # Partial sums of rows are as wide as the unmasked body.
         keeps_sums = bool(self.frame.sums)

@@ -1,0 +1,277 @@
+"""Stores that may meet, made so that they do not: each element is given to the last thread that stores there.
+
+    store y[i], v        ->   atomic_max winner[i], n                  the finder, launched first
+                         ->   w = load winner[i]                       the kernel, which does the same in any order
+                              if w == n { store y[i], v }
+
+n - 1 is the number of the thread, by the axes of the grid on which threads that meet may differ. Where a kernel also
+reads such an array, or updates it by atomics, nothing makes it independent of the order of threads. Then a launch finds
+out whether they meet:
+
+    load y[i]            ->   atomic_max y_reads_last[i], n            and of the numbers counted from the end,
+                              atomic_max y_reads_first[i], limit - n   which tells whether it was one thread only
+    store y[i], v        ->   the same with y_stores_last, ...;   atomics: y_updates_last, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from jaxwarp.deep import roomy
+from jaxwarp.errors import DifferentiationError
+from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.nodes import Atomic, Block, If, Kernel, Load, Op, Param, Size, Store, Value, walk
+from jaxwarp.passes.rewrite import Rewriter
+from jaxwarp.passes.simplify import simplify
+from jaxwarp.passes.thread_values import Shapes
+from jaxwarp.types import int32
+from jaxwarp.vjp.activity import Activity, used_values
+from jaxwarp.vjp.calculus import Calculus
+from jaxwarp.vjp.collisions import Collisions
+from jaxwarp.vjp.derived import Derived, Slot, without_idle
+from jaxwarp.vjp.memory import Access, Addresses, Grid, Ownership, require_no_visible_race
+from jaxwarp.vjp.replay import take_replays
+
+# Numbers of threads are of 32 bits, and so are those counted from the end.
+LIMIT = 2**31 - 1
+
+Extents = Mapping[int, tuple[int, int]]
+"""Of grid axes whose extents are not known: parameter and axis that have the same."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A kernel whose stores may meet, without such stores.
+
+    Attributes:
+        finder: finds the winners; they are its slots "winner".
+        kernel: its last parameters are the winners, in this order.
+        arrays: the parameters that the winners are of.
+    """
+
+    finder: Derived
+    kernel: Kernel
+    arrays: tuple[int, ...]
+
+
+@roomy
+def hold_contest(
+    kernel: Kernel, wanted: Collection[int], grid: Grid, shapes: Shapes, extents: Extents
+) -> Contest | None:
+    """The kernel with winners for the arrays that move with the parameters `wanted`; None: no stores to them may meet.
+
+    Args:
+        kernel: a settled kernel.
+        wanted: positions of its parameters.
+        grid: launch extents, as far as they are known.
+        shapes: extents of arrays, likewise.
+        extents: for those of the grid that are not known.
+
+    Raises:
+        DifferentiationError: there may be too many threads, with the line.
+    """
+    if take_replays(kernel, grid).finals:
+        return None  # where its functions store is not known before they have run
+    collisions = Collisions(kernel, grid, shapes)
+    moving = Activity(kernel, [kernel.params[i] for i in wanted]).params
+    arrays = [p for p in collisions.stored_only() if p in moving and collisions.of(p)]
+    if not arrays:
+        return None
+    require_no_visible_race(kernel, grid)
+    numbers = {p: _Number(collisions.ownership, p, extents) for p in arrays}
+    winners = {p: Param(f"{p.name}_winner", int32, p.shape) for p in arrays}
+    places = tuple(kernel.params.index(p) for p in arrays)
+    masked = _Mask(numbers, winners).kernel(kernel)
+    masked = replace(masked, name=f"{kernel.name}_last", params=(*kernel.params, *winners.values()))
+    found = _Find(numbers, winners).kernel(kernel)
+    finder = _derived(replace(found, name=f"{kernel.name}_winners"), (), {i: winners[p] for i, p in zip(places, arrays, strict=True)})
+    return Contest(finder, masked, places)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What finds out whether threads meet in arrays that they read and write.
+
+    Attributes:
+        finder: its slots "winner" are pairs, the last thread and the first one counted from the end, for each way of
+            access of each array, in this order.
+        ways: for each array (a parameter), how it is accessed: "reads", "stores", "updates".
+    """
+
+    finder: Derived
+    ways: tuple[tuple[int, tuple[str, ...]], ...]
+
+
+@roomy
+def make_survey(kernel: Kernel, grid: Grid, shapes: Shapes, extents: Extents) -> Survey | None:
+    """Of a settled kernel; None: threads share no element that depends on their order. See `hold_contest`."""
+    replayed = take_replays(kernel, grid)
+    ownership = Ownership(replayed.kernel, grid, shapes, Addresses(replayed.kernel, grid, shapes))
+    arrays: dict[Param, list[str]] = {}
+    for param, accesses in ownership.accesses.items():
+        ways = [way for way, kind in _WAYS.items() if any(isinstance(op, kind) for op in accesses)]
+        is_shared = param not in ownership.locals and not ownership.is_private(param)
+        if is_shared and (len(ways) > 1 or (ways == ["stores"] and replayed.finals)):
+            arrays[param] = ways
+    if not arrays:
+        return None
+    numbers = {p: _Number(ownership, p, extents) for p in arrays}
+    marks = {
+        (p, way, end): Param(f"{p.name}_{way}_{end}", int32, p.shape)
+        for p, ways in arrays.items()
+        for way in ways
+        for end in ("last", "first")
+    }
+    places = tuple(replayed.kernel.params.index(p) for p in arrays)
+    found = _Survey(numbers, marks).kernel(replayed.kernel)
+    of = [(replayed.kernel.params.index(p), mark) for (p, _, _), mark in marks.items()]
+    finals = [kernel.params.index(p) for p in replayed.finals]
+    return Survey(
+        _derived(replace(found, name=f"{kernel.name}_meetings"), finals, of),
+        tuple((i, tuple(ways)) for i, ways in zip(places, arrays.values(), strict=True)),
+    )
+
+
+_WAYS: Mapping[str, type[Access]] = {"reads": Load, "stores": Store, "updates": Atomic}
+
+
+class _Number:
+    """The number of a thread from 1 on, as far as threads that meet in an array may differ."""
+
+    def __init__(self, ownership: Ownership, param: Param, extents: Extents):
+        told = ownership.told(ownership.accesses[param])
+        self.axes = [it for it in ownership.addresses.forms.grid if it.extent != 1 and it not in told]
+        self.params, self.extents = ownership.addresses.kernel.params, extents
+        self.first = ownership.accesses[param][0]
+        count = 1
+        for it in self.axes:
+            count *= it.extent or 1
+        if count >= LIMIT or any(it.extent is None and it.axis not in extents for it in self.axes[1:]):
+            raise DifferentiationError(
+                f"threads may meet at elements of {param.name}, and who is the last of them is not told where a launch "
+                f"has {LIMIT} threads or more, or an unknown number",
+                self.first.loc,
+            )
+
+    def emit(self, builder: Builder) -> Value:
+        o = Calculus(builder)
+        total = o.number(0, int32)
+        for n, it in enumerate(self.axes):
+            axis = it.axis or 0
+            index = builder.tid(axis)
+            total = index if n == 0 else o.add(o.mul(total, self._extent(builder, axis, it.extent)), index)
+        return o.add(total, 1)
+
+    def _extent(self, builder: Builder, axis: int, extent: int | None) -> Value:
+        if extent is not None:
+            return builder.const(extent, int32)
+        param, its = self.extents[axis]
+        return builder.size(self.params[param], its)
+
+
+class _Numbered(Rewriter):
+    """Rewrites accesses with the number of the thread."""
+
+    def __init__(self, numbers: Mapping[Param, _Number]):
+        super().__init__()
+        self.of = dict(numbers)
+        self.numbers: dict[Param, Value] = {}
+
+    def kernel(self, kernel: Kernel) -> Kernel:
+        builder = Builder()
+        self.numbers = {p: number.emit(builder) for p, number in self.of.items()}
+        rest = super().kernel(kernel)
+        return replace(rest, body=Block((), (*builder.here, *rest.body.ops), ()))
+
+    def add(self, builder: Builder) -> None:
+        for op in builder.here:
+            self.emit(op)
+
+
+class _Mask(_Numbered):
+    def __init__(self, numbers: Mapping[Param, _Number], winners: Mapping[Param, Param]):
+        super().__init__(numbers)
+        self.winners = winners
+
+    def op(self, op: Op) -> None:
+        if not isinstance(op, Store) or op.param not in self.winners:
+            self.copy(op)
+            return
+        builder = Builder()
+        builder.loc = op.loc
+        winner = builder.load(self.winners[op.param], op.indices)
+        is_last = Calculus(builder).eq(winner, self.numbers[op.param])
+        builder.append(If((), is_last, Block((), (op,), ()), Block((), (), ()), loc=op.loc))
+        self.add(builder)
+
+
+class _Find(_Numbered):
+    def __init__(self, numbers: Mapping[Param, _Number], winners: Mapping[Param, Param]):
+        super().__init__(numbers)
+        self.winners = winners
+
+    def op(self, op: Op) -> None:
+        if isinstance(op, Size) and op.param in self.winners:
+            self.emit(Size(op.result, self.winners[op.param], op.axis, loc=op.loc))
+        elif isinstance(op, Store) and op.param in self.winners:
+            winner = self.winners[op.param]
+            self.emit(Atomic(Value(int32), "max", winner, op.indices, (self.numbers[op.param],), loc=op.loc))
+        else:
+            self.copy(op)
+
+
+class _Survey(_Numbered):
+    def __init__(self, numbers: Mapping[Param, _Number], marks: Mapping[tuple[Param, str, str], Param]):
+        super().__init__(numbers)
+        self.marks = marks
+
+    def op(self, op: Op) -> None:
+        self.copy(op)
+        way = next((way for way, kind in _WAYS.items() if isinstance(op, kind)), None)
+        if way is None or not isinstance(op, Access) or op.param not in self.numbers:
+            return
+        builder, number = Builder(), self.numbers[op.param]
+        builder.loc = op.loc
+        builder.atomic("max", self.marks[op.param, way, "last"], op.indices, number)
+        from_end = Calculus(builder).sub(builder.const(LIMIT, int32), number)
+        builder.atomic("max", self.marks[op.param, way, "first"], op.indices, from_end)
+        self.add(builder)
+
+
+def _derived(
+    kernel: Kernel, finals: Sequence[int], marks: Mapping[int, Param] | Sequence[tuple[int, Param]]
+) -> Derived:
+    """What a kernel does to the marks, in place of all that it writes and does not read."""
+    pairs = list(marks.items()) if isinstance(marks, Mapping) else list(marks)
+    own = len(kernel.params) - len(finals)
+    kernel = _without_unread(replace(kernel, params=(*kernel.params, *(p for _, p in pairs))), {p for _, p in pairs})
+    written = {op.param for op in walk(kernel.body) if isinstance(op, Store | Atomic)}
+    slots = [Slot("primal", i, True, p in written) for i, p in enumerate(kernel.params[:own])]
+    slots += [Slot("final", i, True, False) for i in finals]
+    slots += [Slot("winner", i, False, True) for i, _ in pairs]
+    return without_idle(Derived(kernel, tuple(slots)), ("primal", "final"))
+
+
+def _without_unread(kernel: Kernel, kept: Collection[Param]) -> Kernel:
+    """Without writes to arrays that the kernel does not read, but for those to `kept`."""
+    while True:
+        kernel = simplify(kernel)
+        used = used_values(kernel)
+        read = {op.param for op in walk(kernel.body) if isinstance(op, Load)}
+        read |= {op.param for op in walk(kernel.body) if isinstance(op, Atomic) and op.result in used}
+        idle = {op for op in walk(kernel.body) if isinstance(op, Store | Atomic)}
+        idle = {op for op in idle if op.param not in read and op.param not in kept}
+        if not idle:
+            return kernel
+        kernel = _Without(idle).kernel(kernel)
+
+
+class _Without(Rewriter):
+    def __init__(self, ops: Collection[Op]):
+        super().__init__()
+        self.ops = ops
+
+    def op(self, op: Op) -> None:
+        if op not in self.ops:
+            self.copy(op)

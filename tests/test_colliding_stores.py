@@ -1,0 +1,403 @@
+"""Threads that store to one element: the last one wins, in values, tangents and cotangents of every order.
+
+The oracle is the kernel as a loop over threads, written with `jnp`, and differentiated by JAX.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxwarp as wp
+from jaxwarp.ffi.lowering import prepared
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.vjp.collisions import succession_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*donated buffers.*")
+
+
+@wp.kernel
+def to_one(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    y[0] = x[i] * x[i]
+
+
+@wp.kernel
+def to_halves(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    y[i / 2] = x[i] * x[i]
+
+
+@wp.kernel
+def if_large(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    if x[i] > 0.5:
+        y[0] = wp.sin(x[i])
+
+
+@wp.kernel
+def scatter(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    y[index[i]] = x[i] * x[i] * x[i]
+
+
+@wp.kernel
+def two_statements(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    if x[i] > 0.5:
+        y[index[i]] = x[i] * x[i]
+    else:
+        y[index[i]] = wp.sin(x[i])
+    y[3] = x[i] * 2.0
+
+
+@wp.kernel
+def in_a_loop(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    v = x[i]
+    for k in range(index[i] + 1):
+        v = v * x[i]
+        y[k] = v
+
+
+@wp.kernel
+def in_a_while(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    k = 3
+    v = x[i]
+    while k >= index[i] and v < 5.0:
+        y[k] = v * v
+        v = v * 1.5
+        k -= 1
+
+
+@wp.kernel
+def constants_too(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    if index[i] == 1:
+        y[i / 2] = 7.0
+    else:
+        y[i / 2] = x[i] * x[i]
+
+
+@wp.kernel
+def own_and_shared(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    y[i % 4] = x[i] * x[i]
+    y[(i + 1) % 4] = wp.exp(x[i])
+
+
+def _to_one(i, x, index, y):
+    return y.at[0].set(x[i] * x[i])
+
+
+def _to_halves(i, x, index, y):
+    return y.at[i // 2].set(x[i] * x[i])
+
+
+def _if_large(i, x, index, y):
+    return jnp.where(x[i] > 0.5, y.at[0].set(jnp.sin(x[i])), y)
+
+
+def _scatter(i, x, index, y):
+    return y.at[index[i]].set(x[i] ** 3)
+
+
+def _two_statements(i, x, index, y):
+    return y.at[index[i]].set(jnp.where(x[i] > 0.5, x[i] ** 2, jnp.sin(x[i]))).at[3].set(2 * x[i])
+
+
+def _in_a_loop(i, x, index, y):
+    for k in range(4):
+        y = jnp.where(k <= index[i], y.at[k].set(x[i] ** (k + 2)), y)
+    return y
+
+
+def _in_a_while(i, x, index, y):
+    v = x[i]
+    for k in (3, 2, 1, 0):
+        y, v = jnp.where((k >= index[i]) & (v < 5.0), y.at[k].set(v * v), y), v * 1.5
+    return y
+
+
+def _constants_too(i, x, index, y):
+    return y.at[i // 2].set(jnp.where(index[i] == 1, 7.0, x[i] * x[i]))
+
+
+def _own_and_shared(i, x, index, y):
+    return y.at[i % 4].set(x[i] ** 2).at[(i + 1) % 4].set(jnp.exp(x[i]))
+
+
+PAIRS = {
+    k.name: (k, r)
+    for k, r in (
+        (to_one, _to_one),
+        (to_halves, _to_halves),
+        (if_large, _if_large),
+        (scatter, _scatter),
+        (two_statements, _two_statements),
+        (in_a_loop, _in_a_loop),
+        (in_a_while, _in_a_while),
+        (constants_too, _constants_too),
+        (own_and_shared, _own_and_shared),
+    )
+}
+N = 7
+X = jnp.array([0.3, 0.9, 0.6, 0.2, 0.8, 0.4, 0.7])
+INDEX = jnp.array([1, 0, 1, 3, 2, 0, 2], jnp.int32)
+
+
+def by_kernel(name, in_out=False):
+    call = wp.jax_kernel(PAIRS[name][0], output_dims=None if in_out else 4, in_out_argnames=["y"] if in_out else None)
+    if in_out:
+        return lambda x, index, y: call(x, index, y)[0]
+    return lambda x, index: call(x, index)[0]
+
+
+def by_threads(name):
+    def run(x, index, y=None):
+        y = jnp.zeros(4, x.dtype) if y is None else y
+        for i in range(x.shape[0]):
+            y = PAIRS[name][1](i, x, index, y)
+        return y
+
+    return run
+
+
+def close(found, expected):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+W = jnp.array([1.0, -2.0, 0.5, 3.0])
+
+
+def loss(f):
+    """Not linear, so that cotangents move too."""
+    return lambda x, *rest: jnp.sum(W * f(x, *rest) ** 2)
+
+
+def first_order(f):
+    """The value, both modes, and the gradient of a loss."""
+
+    def all_of_them(x, index):
+        g = functools.partial(f, index=index)
+        return g(x), jax.jvp(g, (x,), (jnp.arange(1.0, 1 + N),)), jax.jacrev(g)(x), jax.value_and_grad(loss(g))(x)
+
+    return jax.jit(all_of_them)
+
+
+def second_order(f):
+    """Hessians in all four orders of modes."""
+    modes = list(itertools.product((jax.jacfwd, jax.jacrev), repeat=2))
+    return jax.jit(lambda x, index: [a(b(loss(f)))(x, index) for a, b in modes])
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_last_thread_wins(name):
+    close(*(first_order(f(name))(X, INDEX) for f in (by_kernel, by_threads)))
+
+
+@pytest.mark.parametrize("name", ["two_statements", "in_a_loop"])
+def test_second_derivatives(name):
+    close(*(second_order(f(name))(X, INDEX) for f in (by_kernel, by_threads)))
+
+
+@pytest.mark.parametrize("name", ["to_one", "two_statements"])
+def test_outside_of_jit_and_in_a_scan(name):
+    def gradients(f):
+        def total(x):
+            return jnp.sum(jax.lax.scan(lambda c, _: (c + 0.1, loss(f)(c, INDEX)), x, length=3)[1])
+
+        return f(X, INDEX), jax.grad(loss(jax.checkpoint(f)))(X, INDEX), jax.grad(total)(X)
+
+    close(gradients(by_kernel(name)), gradients(jax.jit(by_threads(name))))
+
+
+def test_third_derivatives():
+    third = lambda f: jax.jit(jax.jacrev(jax.jacfwd(jax.grad(loss(f)))))
+    close(*(third(f("scatter"))(X, INDEX) for f in (by_kernel, by_threads)))
+
+
+@pytest.mark.parametrize("name", ["scatter", "in_a_while"])
+def test_elements_that_nobody_stores_to_keep_their_cotangent(name):
+    y = jnp.array([1.0, 2.0, 3.0, 4.0])
+
+    def both(f):
+        return jax.jit(lambda x, y: [m(loss(f), argnums=(0, 2))(x, INDEX, y) for m in (jax.grad, jax.hessian)])(X, y)
+
+    close(both(by_kernel(name, in_out=True)), both(by_threads(name)))
+
+
+XS = jnp.stack([X, X[::-1], jnp.sort(X)])
+INDICES = jnp.stack([INDEX, INDEX[::-1], jnp.sort(INDEX)])
+
+
+@pytest.mark.parametrize("axes", [(0, None), (None, 0), (1, 0)])
+@pytest.mark.parametrize("name", ["to_one", "two_statements"])
+def test_batches(name, axes):
+    xs = {0: XS, 1: XS.T, None: X}[axes[0]]
+    indices = INDEX if axes[1] is None else INDICES
+
+    def both(f):
+        def run(xs):
+            gradient_of_batch = jax.grad(lambda x: jnp.sum(jax.vmap(loss(f), axes)(x, indices)))
+            return jax.vmap(f, axes)(xs, indices), jax.vmap(jax.grad(loss(f)), axes)(xs, indices), gradient_of_batch(xs)
+
+        return jax.jit(run)(xs)
+
+    close(both(by_kernel(name)), both(by_threads(name)))
+
+
+def test_nested_batches_of_hessians():
+    nested = lambda f: jax.jit(jax.vmap(jax.vmap(jax.hessian(loss(f)), (0, None)), (None, 0)))(XS, INDICES)
+    close(nested(by_kernel("two_statements")), nested(by_threads("two_statements")))
+
+
+@pytest.mark.parametrize("method", ["sequential", "broadcast_all"])
+def test_other_ways_of_batching(method):
+    call = wp.jax_kernel(scatter, output_dims=4, vmap_method=method)
+    f = lambda x, i: call(x, i)[0]
+    gradients = lambda f: jax.jit(jax.vmap(jax.grad(loss(f)), (0, None)))(XS, INDEX)
+    close(gradients(f), gradients(by_threads("scatter")))
+
+
+def test_finite_differences_of_the_plain_call_agree():
+    f, step = by_kernel("two_statements"), 1e-3
+    found = jax.grad(lambda x: jnp.sum(f(x, INDEX)))(X)
+    difference = [
+        (jnp.sum(f(X.at[k].add(step), INDEX)) - jnp.sum(f(X.at[k].add(-step), INDEX))) / (2 * step) for k in range(N)
+    ]
+    np.testing.assert_allclose(found, difference, atol=2e-3)
+
+
+def test_the_value_has_the_bits_of_a_plain_call():
+    f = by_kernel("own_and_shared")
+    plain = f(X, INDEX)
+    _, pull = jax.vjp(lambda x: f(x, INDEX), X)
+    assert np.array_equal(jax.jvp(lambda x: f(x, INDEX), (X,), (X,))[0], plain)
+    assert np.array_equal(jax.vjp(lambda x: f(x, INDEX), X)[0], plain)
+    assert pull(W)[0].shape == X.shape
+
+
+@wp.kernel
+def vectors(x: wp.array[wp.vec3], index: wp.array[int], y: wp.array[wp.vec3]):
+    i = wp.tid()
+    y[index[i]] = x[i] * x[i][0]
+
+
+@wp.kernel
+def single_components(x: wp.array[wp.vec3], index: wp.array[int], y: wp.array2d[float]):
+    i = wp.tid()
+    y[index[i], 0] = x[i][0] * x[i][1]
+    if i % 2 == 0:
+        y[index[i], 1] = x[i][2] * x[i][2]
+
+
+def test_vectors_and_single_components():
+    x = jnp.sin(jnp.arange(3.0 * N)).reshape(N, 3)
+
+    def of_vectors(x):
+        y = jnp.zeros((4, 3))
+        for i in range(N):
+            y = y.at[INDEX[i]].set(x[i] * x[i, 0])
+        return y
+
+    def of_components(x):
+        y = jnp.zeros((4, 2))
+        for i in range(N):
+            y = y.at[INDEX[i], 0].set(x[i, 0] * x[i, 1])
+            y = y.at[INDEX[i], 1].set(x[i, 2] ** 2) if i % 2 == 0 else y
+        return y
+
+    for kernel, expected, dims in ((vectors, of_vectors, 4), (single_components, of_components, (4, 2))):
+        call = wp.jax_kernel(kernel, launch_dims=N, output_dims=dims)
+        found = jax.jacrev(lambda x, call=call: call(x, INDEX)[0])(x)
+        np.testing.assert_allclose(found, jax.jacrev(expected)(x), atol=1e-5)
+
+
+@wp.kernel
+def several_outputs(x: wp.array2d[float], y: wp.array[float], z: wp.array2d[float], count: wp.array[int]):
+    i, j = wp.tid()
+    y[j] = x[i, j] * x[i, j]
+    z[i, j] = wp.sin(x[i, j])
+    count[0] = j
+
+
+def test_outputs_of_one_launch_have_winners_of_their_own():
+    call = wp.jax_kernel(several_outputs, num_outputs=3, output_dims={"y": 3, "z": (2, 3), "count": 1})
+    x = jnp.arange(1.0, 7.0).reshape(2, 3)
+
+    def total(x):
+        y, z, count = call(x)
+        return jnp.sum(y * jnp.array([1.0, 2.0, 3.0])) + jnp.sum(z) + count[0].astype(float)
+
+    expected = jnp.cos(x).at[1].add(2 * x[1] * jnp.array([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(jax.jit(jax.grad(total))(x), expected, rtol=1e-5)
+
+
+# Values
+
+rng = np.random.default_rng(7)
+
+
+def loop_of_scatter(x, index, y):
+    for i, k in enumerate(index):
+        y[k] = x[i] * x[i] * x[i]
+
+
+def loop_of_two_statements(x, index, y):
+    for i, k in enumerate(index):
+        y[k] = x[i] * x[i] if x[i] > np.float32(0.5) else np.sin(x[i])
+        y[3] = 2 * x[i]
+
+
+@pytest.mark.parametrize(("kernel", "loop"), [(scatter, loop_of_scatter), (two_statements, loop_of_two_statements)])
+def test_large_launches_have_the_values_of_a_loop(kernel, loop):
+    n, m = 200_000, 1000
+    x, index = rng.random(n, np.float32), rng.integers(0, m, n).astype(np.int32)
+    expected, outside = np.zeros(m, np.float32), np.zeros(m, np.float32)
+    loop(x, index, expected)
+    call = wp.jax_kernel(kernel, output_dims=m)
+    wp.launch(kernel, dim=n, inputs=[x, index, outside])
+    for found in (call(x, index)[0], outside):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    # Each element has one winner, whose cotangent is all there is.
+    last = np.full(m, -1)
+    last[index] = np.arange(n)
+    last[3] = n - 1 if kernel is two_statements else last[3]
+    gradient = jax.grad(lambda x: call(x, index)[0].sum())(x)
+    assert set(np.flatnonzero(gradient)) == set(last[last >= 0])
+
+
+def in_order(kernel, grid=None, shapes=None):
+    """How threads follow each other."""
+    made = prepared(kernel.specialize(), True)
+    return succession_of(made, grid or [None] * made.grid_rank, shapes)
+
+
+@wp.kernel
+def flat(x: wp.array[float], width: int, channels: int, y: wp.array[float]):
+    i, j = wp.tid()
+    for k in range(channels):
+        y[(i * width + j) * channels + k] = x[i] + float(100 * j + k)
+
+
+@pytest.mark.parametrize(("width", "channels"), [(50, 3), (57, 3), (49, 3), (0, 3), (2**30, 4)])
+def test_rows_of_a_width_that_is_known_when_the_launch_runs(width, channels):
+    """Indices tell threads apart if the width is large enough, which is asked then; products may wrap."""
+    rows, columns = 40, 50
+    x, found = rng.random(rows, np.float32), np.zeros(40 * 60 * channels, np.float32)
+    expected = found.copy()
+    for i, j in itertools.product(range(rows), range(columns)):
+        at = (i * width + j) * channels % 2**32
+        expected[at : at + channels] = x[i] + np.arange(100 * j, 100 * j + channels, dtype=np.float32)
+    wp.launch(flat, dim=(rows, columns), inputs=[x, width, channels, found])
+    np.testing.assert_array_equal(found, expected)
