@@ -47,9 +47,7 @@ def with_winners(
     given = dict(zip(launch.operand_params, operands, strict=True))
     winners = _find(bind, launch, contest.finder, shapes, given, {})
     factors = launch.factors and (*launch.factors, *(launch.factors[i] for i in contest.arrays))
-    made = launch.replace(
-        kernel=contest.kernel, roles=(*launch.roles, *[INPUT] * len(contest.arrays)), factors=factors
-    )
+    made = launch.replace(kernel=contest.kernel, roles=(*launch.roles, *[INPUT] * len(contest.arrays)), factors=factors)
     return made, [*operands, *winners]
 
 
@@ -112,7 +110,9 @@ def _find(
         if role != OUTPUT:
             dtype = launch.kernel.params[slot.index].dtype.numpy
             empty = functools.partial(jnp.zeros, shapes[slot.index], dtype)  # what an output holds on entry
-            operands.append(results[slot.index] if slot.kind == "final" else given[slot.index] if slot.index in given else empty())
+            operands.append(
+                results[slot.index] if slot.kind == "final" else given[slot.index] if slot.index in given else empty()
+            )
     finder = launch.replace(
         kernel=derived.kernel,
         roles=tuple(roles),
@@ -140,7 +140,10 @@ def _key(launch: Launch, shapes: Sequence[Shape]) -> _Key:
         for i, shape in enumerate(shapes)
     )
     extents = {
-        axis: next(((i, a) for i, shape in enumerate(shapes) for a, n in enumerate(shape) if not is_static(n) and n == dim), None)
+        axis: next(
+            ((i, a) for i, shape in enumerate(shapes) for a, n in enumerate(shape) if not is_static(n) and n == dim),
+            None,
+        )
         for axis, dim in enumerate(launch.grid)
         if not is_static(dim)
     }

@@ -115,19 +115,26 @@ def launch_jvp(
     if not any(slot.kind == "tangent" and slot.writes for slot in derived.slots):
         return results, [*(kept.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
     roles = tuple(_tangent_role(launch, slot, moving) for slot in derived.slots)
-    values = {"primal": given, "tangent": moving, "final": dict(zip(launch.result_params, results, strict=False))}
+    finals = dict(zip(launch.result_params, results, strict=False))
+    factor = meeting_factor(bind, launch, given, finals, derived) if launch.in_order else None
+    values = {"primal": given, "tangent": _scaled(moving, factor), "final": finals}
     operands = [
         values[slot.kind][slot.index] for slot, role in zip(derived.slots, roles, strict=True) if role != OUTPUT
     ]
     origin = TangentOf(launch, derived.slots)
     outcome = _bind_derived(bind, launch, derived, roles, operands, origin)
-    found = _results(derived.slots, roles, outcome, "tangent")
+    found = _scaled(_results(derived.slots, roles, outcome, "tangent"), factor)
     moved = {**kept, **found}
     return results, [*(moved.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
 
 
 def _without_record(launch: Launch) -> Launch:
     return launch.replace(debug=launch.debug and launch.debug.without_record())
+
+
+def _scaled(tangents: dict[int, Any], factor: Any) -> dict[int, Any]:
+    """Times a number, if there is one: tangents that go in and come out, so cotangents come out and go in."""
+    return tangents if factor is None else {i: t * factor.astype(jnp.result_type(t)) for i, t in tangents.items()}
 
 
 def _tangent_role(launch: Launch, slot: Slot, moving: dict[int, Any]) -> str:

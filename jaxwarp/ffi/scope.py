@@ -133,7 +133,9 @@ def _look(region: Region) -> np.ndarray:
     return region.view(bytes_of(region))
 
 
-def cpu_code(kernel: Kernel, fma: bool, grid: Sequence[int], shapes: Sequence[Sequence[int]]) -> tuple[Kernel, Any]:
+def cpu_code(
+    kernel: Kernel, fma: bool, grid: Sequence[int], shapes: Sequence[Sequence[int | None]]
+) -> tuple[Kernel, Any]:
     """The prepared kernel and its code, for launches outside of programs on arrays of these shapes."""
     made = prepared(kernel, fma)
     return made, _cpu_code(made, succession(made, grid, shapes))

@@ -223,7 +223,10 @@ def _question(forms: LinearForms, column: Sequence[Value]) -> Apart | None:
         return None
     numbers = [n for n in shifts if n is not None]
     loops = {
-        Loop(*forms.bounds[it], coefficient) for form in linear for it, coefficient in form.terms if not isinstance(it, int)
+        Loop(*forms.bounds[it], coefficient)
+        for form in linear
+        for it, coefficient in form.terms
+        if not isinstance(it, int)
     }
     constants = tuple(dict.fromkeys(form.constant for form in linear))
     return Apart(tuple(threads[0]), tuple(loops), max(numbers) - min(numbers), constants)

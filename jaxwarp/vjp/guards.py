@@ -27,7 +27,9 @@ class Guards:
         written = {op.param for op in ops if isinstance(op, Store | Atomic)} | set(kernel.locals)
         loads = {op.result: op for op in ops if isinstance(op, Load) and op.result.type.is_int}
         self.guards: dict[Value, list[Guard]] = {
-            op.result: [(loads[a], b) for a, b in (op.args, op.args[::-1]) if a in loads and loads[a].param not in written]
+            op.result: [
+                (loads[a], b) for a, b in (op.args, op.args[::-1]) if a in loads and loads[a].param not in written
+            ]
             for op in ops
             if isinstance(op, Call) and op.builtin.name == "eq"
         }
@@ -57,9 +59,12 @@ class Guards:
         for op in block.ops:
             if isinstance(op, Load | Store | Atomic):
                 self.of[op] = around
-            for n, inner in enumerate(op.blocks):
-                is_guarded = isinstance(op, If) and n == 0
-                self._block(inner, [*around, *self.guards.get(op.condition, [])] if is_guarded else around)
+            if isinstance(op, If):
+                self._block(op.then, [*around, *self.guards.get(op.condition, [])])
+                self._block(op.orelse, around)
+                continue
+            for inner in op.blocks:
+                self._block(inner, around)
 
 
 def _place(load: Load, op: Access, position: Callable[[Value], Any]) -> tuple[int, ...] | None:

@@ -63,14 +63,14 @@ class _Watch:
         self.next = {v: after for params in blocks for v, after in zip(params, loop.body.results, strict=True)}
 
     def params(self) -> set[Param]:
-        """Arrays of which an element decides that the turns of the loop do not choose, nor change but by an exchange."""
+        """Arrays of which an element decides that the loop does not choose by itself, nor change but by exchanges."""
         found: set[Param] = set()
         for op in self._deciding(self.loop.condition.results):
             if isinstance(op, Atomic) and op.kind in ("exch", "cas"):
                 found.add(op.param)
-            is_read = isinstance(op, Load) or (isinstance(op, Atomic) and op.args[0] in self.zeros)
-            if is_read and op.param not in self.stored and not self._is_chosen(op.indices):
-                found.add(op.param)
+            if isinstance(op, Load) or (isinstance(op, Atomic) and op.args[0] in self.zeros):
+                if op.param not in self.stored and not self._is_chosen(op.indices):
+                    found.add(op.param)
         return found
 
     def _is_chosen(self, indices: Collection[Value]) -> bool:

@@ -23,15 +23,15 @@ from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Atomic, Block, If, Kernel, Load, Op, Param, Size, Store, Value, walk
 from jaxwarp.passes.rewrite import Rewriter
-from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.thread_values import Shapes
 from jaxwarp.types import int32
-from jaxwarp.vjp.activity import Activity, used_values
+from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus
 from jaxwarp.vjp.collisions import Collisions
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.memory import Access, Addresses, Grid, Ownership, require_no_visible_race
 from jaxwarp.vjp.replay import take_replays
+from jaxwarp.vjp.unread import without_unread
 
 # Numbers of threads are of 32 bits, and so are those counted from the end.
 LIMIT = 2**31 - 1
@@ -85,7 +85,9 @@ def hold_contest(
     masked = _Mask(numbers, winners).kernel(kernel)
     masked = replace(masked, name=f"{kernel.name}_last", params=(*kernel.params, *winners.values()))
     found = _Find(numbers, winners).kernel(kernel)
-    finder = _derived(replace(found, name=f"{kernel.name}_winners"), (), {i: winners[p] for i, p in zip(places, arrays, strict=True)})
+    finder = _derived(
+        replace(found, name=f"{kernel.name}_winners"), (), {i: winners[p] for i, p in zip(places, arrays, strict=True)}
+    )
     return Contest(finder, masked, places)
 
 
@@ -245,33 +247,9 @@ def _derived(
     """What a kernel does to the marks, in place of all that it writes and does not read."""
     pairs = list(marks.items()) if isinstance(marks, Mapping) else list(marks)
     own = len(kernel.params) - len(finals)
-    kernel = _without_unread(replace(kernel, params=(*kernel.params, *(p for _, p in pairs))), {p for _, p in pairs})
+    kernel = without_unread(replace(kernel, params=(*kernel.params, *(p for _, p in pairs))), [p for _, p in pairs])
     written = {op.param for op in walk(kernel.body) if isinstance(op, Store | Atomic)}
     slots = [Slot("primal", i, True, p in written) for i, p in enumerate(kernel.params[:own])]
     slots += [Slot("final", i, True, False) for i in finals]
     slots += [Slot("winner", i, False, True) for i, _ in pairs]
     return without_idle(Derived(kernel, tuple(slots)), ("primal", "final"))
-
-
-def _without_unread(kernel: Kernel, kept: Collection[Param]) -> Kernel:
-    """Without writes to arrays that the kernel does not read, but for those to `kept`."""
-    while True:
-        kernel = simplify(kernel)
-        used = used_values(kernel)
-        read = {op.param for op in walk(kernel.body) if isinstance(op, Load)}
-        read |= {op.param for op in walk(kernel.body) if isinstance(op, Atomic) and op.result in used}
-        idle = {op for op in walk(kernel.body) if isinstance(op, Store | Atomic)}
-        idle = {op for op in idle if op.param not in read and op.param not in kept}
-        if not idle:
-            return kernel
-        kernel = _Without(idle).kernel(kernel)
-
-
-class _Without(Rewriter):
-    def __init__(self, ops: Collection[Op]):
-        super().__init__()
-        self.ops = ops
-
-    def op(self, op: Op) -> None:
-        if op not in self.ops:
-            self.copy(op)

@@ -34,9 +34,7 @@ class Frame:
     makes together; `rectangle` knows which others need not be atomic.
     """
 
-    def __init__(
-        self, kernel: Kernel, width: int, machine: Machine, geometry: Sequence[tuple[int, int]] = ()
-    ):
+    def __init__(self, kernel: Kernel, width: int, machine: Machine, geometry: Sequence[tuple[int, int]] = ()):
         self.kernel = kernel
         self.width = width
         self.machine = machine

@@ -104,7 +104,7 @@ class _Writer:
         return found
 
     def is_apart(self, question: Apart) -> str:
-        """See Apart. The sizes of all terms together are below 2^31, so that no index wraps, and no float is rounded."""
+        """See Apart. The sizes of all terms together are below 2^31: no index wraps, and no float is rounded."""
         steps = {axis: self.steps(self.frame.grid_extent(axis)) for axis, _ in question.axes}
         sizes = [self.product(self.size(c), steps[axis]) for axis, c in question.axes]
         spread = _literal(question.spread)
@@ -121,10 +121,10 @@ class _Writer:
     def is_larger(self, axis: int, weights: dict[int, str], steps: dict[int, str], spread: str) -> str:
         """Is the axis' coefficient larger than the rest and all smaller ones together, or does it not move?"""
         reach = spread
-        for other in weights:
+        for other, weight in weights.items():
             if other != axis:
-                is_smaller = self.inst(f"fcmp ole double {weights[other]}, {weights[axis]}")
-                adds = self.product(weights[other], steps[other])
+                is_smaller = self.inst(f"fcmp ole double {weight}, {weights[axis]}")
+                adds = self.product(weight, steps[other])
                 reach = self.total([reach, self.inst(f"select i1 {is_smaller}, double {adds}, double {_literal(0)}")])
         is_one = self.inst(f"fcmp ole double {steps[axis]}, {_literal(0)}")
         return self.inst(f"or i1 {is_one}, {self.is_less(reach, weights[axis])}")
