@@ -63,13 +63,13 @@ class _Watch:
         self.next = {v: after for params in blocks for v, after in zip(params, loop.body.results, strict=True)}
 
     def params(self) -> set[Param]:
-        """Arrays of which an element decides that the loop does not choose by itself, nor change but by exchanges."""
+        """The arrays of which atomics return an element that decides: an exchange does, or one that changes nothing,
+        at a place that the loop does not choose. (Loads do not wait: a loop of nothing else is no loop.)"""
         found: set[Param] = set()
         for op in self._deciding(self.loop.condition.results):
-            if isinstance(op, Atomic) and op.kind in ("exch", "cas"):
-                found.add(op.param)
-            if isinstance(op, Load) or (isinstance(op, Atomic) and op.args[0] in self.zeros):
-                if op.param not in self.stored and not self._is_chosen(op.indices):
+            if isinstance(op, Atomic):
+                is_read = op.args[0] in self.zeros and op.param not in self.stored and not self._is_chosen(op.indices)
+                if is_read or op.kind in ("exch", "cas"):
                     found.add(op.param)
         return found
 
