@@ -25,12 +25,12 @@ def lock(locks: wp.array[int], total: wp.array[float], x: wp.array[float]):
 def lock_of_a_bin(locks: wp.array[int], total: wp.array[float], x: wp.array[float]):
     i = wp.tid()
     for turn in range(2):
-        bin = (i + turn) % 3
+        place = (i + turn) % 3
         while True:
-            if wp.atomic_exch(locks, bin, 1) == 0:
+            if wp.atomic_exch(locks, place, 1) == 0:
                 break
-        total[bin] = total[bin] * 0.5 + x[i]
-        locks[bin] = 0
+        total[place] = total[place] * 0.5 + x[i]
+        locks[place] = 0
 
 
 @wp.kernel
@@ -68,7 +68,7 @@ def retry(best: wp.array[int], total: wp.array[float], x: wp.array[float]):
 @wp.kernel
 def inside(locks: wp.array[int], total: wp.array[float], x: wp.array[float]):
     i = wp.tid()
-    done = bool(False)
+    done = bool(False)  # noqa: UP018  (a variable)
     while not done:
         if wp.atomic_cas(locks, 0, 0, 1) == 0:
             total[0] = total[0] + x[i]

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
 from jaxwarp.ir.nodes import Kernel, Load, Size, Store, walk
 from jaxwarp.passes import settle
+from jaxwarp.passes.checked import Debug
 from jaxwarp.vjp.derived import Derived
 from jaxwarp.vjp.winners import LIMIT, Contest, Survey, hold_contest, make_survey
 
@@ -120,10 +121,18 @@ def _find(
         has_side_effect=False,
         factors=launch.factors and tuple(launch.factors[slot.index] for slot in derived.slots),
         in_order=False,
+        debug=launch.debug and _called_after(launch, [slot.index for slot in derived.slots]).without_record(),
     )
     written = [slot for slot, role in zip(derived.slots, roles, strict=True) if role != INPUT]
     values = bind(finder, operands)
     return [value for slot, value in zip(written, values, strict=True) if slot.kind == "winner"]
+
+
+def _called_after(launch: Launch, params: Sequence[int]) -> Debug:
+    """Debug mode for a kernel whose parameters are called after these of the launch."""
+    assert launch.debug is not None
+    before = launch.debug.arrays or tuple(f"array {p.name}" for p in launch.kernel.params)
+    return dataclasses.replace(launch.debug, arrays=tuple(before[i] for i in params))
 
 
 def _shapes(launch: Launch, operands: Sequence[Any]) -> list[Shape]:

@@ -96,13 +96,14 @@ def launch_jvp(
 ) -> tuple[list[Any], list[Any]]:
     """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
     moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
-    derived = None
+    derived, plain = None, (launch, primals)
     if moving:
         if launch.in_order:  # else it was made of a launch in which threads do not meet
             launch, primals = with_winners(bind, launch, primals, tuple(moving))
         grid, is_first = _known_grid(launch), not is_reverse(launch)
         derived = _tangent(launch.kernel, launch.fma, tuple(moving), grid, is_first)
-    results = bind(launch, primals)
+    # The record of failures that debug mode gives as a value is that of the kernel as it is written.
+    results = bind(*(plain if launch.debug is not None and launch.debug.is_value else (launch, primals)))
     # Also of the record of a launch in debug mode, where it is a value.
     zeros: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
     if derived is None:
