@@ -121,7 +121,7 @@ def _find(
         has_side_effect=False,
         factors=launch.factors and tuple(launch.factors[slot.index] for slot in derived.slots),
         in_order=False,
-        debug=launch.debug and _called_after(launch, [slot.index for slot in derived.slots]).without_record(),
+        debug=launch.debug and _called_after(launch, [slot.index for slot in derived.slots]),
     )
     written = [slot for slot, role in zip(derived.slots, roles, strict=True) if role != INPUT]
     values = bind(finder, operands)
@@ -132,7 +132,7 @@ def _called_after(launch: Launch, params: Sequence[int]) -> Debug:
     """Debug mode for a kernel whose parameters are called after these of the launch."""
     assert launch.debug is not None
     before = launch.debug.arrays or tuple(f"array {p.name}" for p in launch.kernel.params)
-    return dataclasses.replace(launch.debug, arrays=tuple(before[i] for i in params))
+    return launch.debug.for_derivative(tuple(before[i] for i in params))
 
 
 def _shapes(launch: Launch, operands: Sequence[Any]) -> list[Shape]:

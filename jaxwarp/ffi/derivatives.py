@@ -102,8 +102,8 @@ def launch_jvp(
             launch, primals = with_winners(bind, launch, primals, tuple(moving))
         grid, is_first = _known_grid(launch), not is_reverse(launch)
         derived = _tangent(launch.kernel, launch.fma, tuple(moving), grid, is_first)
-    # The record of failures that debug mode gives as a value is that of the kernel as it is written.
-    results = bind(*(plain if launch.debug is not None and launch.debug.is_value else (launch, primals)))
+    # What debug mode tells of is the kernel as it is written.
+    results = bind(*(plain if launch.debug is not None else (launch, primals)))
     # Also of the record of a launch in debug mode, where it is a value.
     zeros: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
     if derived is None:
