@@ -17,7 +17,7 @@ REQUIRE_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'
   echo "jaxwarp needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
        "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 
-.PHONY: demo test lint pytest native sanitize fuzz test-gpu bench bench-debug bench-derivatives bench-gpu bench-launch bench-compile bench-scaling bench-sizes clean
+.PHONY: demo test lint pytest native sanitize fuzz test-gpu bench bench-debug bench-derivatives bench-gpu bench-launch bench-tape bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready
 	mkdir -p out
@@ -91,6 +91,9 @@ bench-gpu: native
 
 bench-launch: native
 	PYTHONPATH=. $(PYTHON) benchmarks/launch.py
+
+bench-tape: native
+	PYTHONPATH=. $(PYTHON) benchmarks/tape.py
 
 bench-sizes: native
 	PYTHONPATH=. $(PYTHON) benchmarks/sizes.py

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.errors import DifferentiationError, KernelTypeError, KernelValueError
+from jaxwarp.errors import CheckError, DifferentiationError, KernelTypeError, KernelValueError
+from jaxwarp.ffi import native_pull, reverse
 
 X = np.array([-2.0, -0.5, 0.25, 0.5, 2.0], np.float32)
 
@@ -504,6 +505,23 @@ def spread(x: wp.array[float], y: wp.array[float]):
     wp.atomic_add(y, i // 2, 0.5 * x[i])
 
 
+@wp.kernel
+def sines_at(x: wp.array[float], at: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    y[at[i]] = wp.sin(x[i])
+
+
+def colliding(*at):
+    """The last of the threads that store to an element wins."""
+
+    def stored(x, y):
+        for i, j in enumerate(at):
+            y = y.at[j].set(jnp.sin(x[i]))
+        return y
+
+    return lambda x, y: (stored(x, y), lambda a, b: wp.launch(sines_at, 4, [a, np.array(at, np.int32)], [b]))
+
+
 def part_of(draw):
     start = draw.randrange(9)
     return slice(start, start + 4)
@@ -519,12 +537,28 @@ STEPS = {
     ),
     "copy": lambda x, y: (x, lambda a, b: wp.copy(b, a)),
     "fill": lambda x, y: (jnp.full_like(y, 0.75), lambda a, b: b.fill_(0.75)),
+    "three meet": colliding(1, 3, 1, 1),
+    "pairs meet": colliding(0, 2, 2, 0),
 }
 
 
-@pytest.mark.parametrize("seed", range(16))
-def test_random_tapes(seed):
-    """Against `jax.grad` of the same steps on values; parts of three arrays are read, overwritten and updated."""
+@pytest.fixture
+def pulls(monkeypatch):
+    """What reverses launches: native code, or None where a program of XLA's does."""
+    used = []
+
+    def native(*given):
+        used.append(native_pull.native_pull(*given))
+        return used[-1]
+
+    monkeypatch.setattr(reverse, "native_pull", native)
+    return used
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_tapes(seed, pulls):
+    """Against `jax.grad` of the same steps on values; parts of three arrays are read, overwritten, updated, and stored
+    to by several threads."""
     draw = random.Random(seed)
     steps = []
     while len(steps) < draw.randrange(3, 14):
@@ -552,3 +586,151 @@ def test_random_tapes(seed):
     touched = {j for _, _, _, j, _ in steps} | {i for _, i, *_ in steps}
     for k in touched:
         np.testing.assert_allclose(arrays[k].grad.numpy(), expected[k], rtol=2e-5, atol=1e-6)
+    assert None not in pulls
+
+
+@wp.kernel
+def halves(x: wp.array[wp.float16], scale: float, y: wp.array[wp.float16]):
+    i = wp.tid()
+    wp.atomic_add(y, i // 2, wp.float16(scale) * wp.sin(x[i]))
+
+
+def test_small_reverses_run_in_native_code(monkeypatch, pulls):
+    """With the results of XLA's programs."""
+
+    def gradients():
+        x, y, z = variable(X[:4]), variable(X[1:]), wp.zeros(2, requires_grad=True)
+        h = wp.array(X[:4], dtype=wp.float16, requires_grad=True)
+        g = wp.zeros(2, dtype=wp.float16, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch(mixed, 4, [x], [y])
+            wp.launch(square_in_place, 4, [y])
+            wp.launch(spread, 4, [y], [z])
+            wp.launch(halves, 4, [h, 1.5], [g])
+        z.grad.fill_(1.0)
+        g.grad.fill_(1.0)
+        tape.backward()
+        return [grad_of(array) for array in (x, y, z, h, g)]
+
+    found = gradients()
+    assert len(pulls) == 4
+    assert None not in pulls
+    monkeypatch.setattr(reverse, "native_pull", lambda *given: None)
+    for one, other in zip(found, gradients(), strict=True):
+        np.testing.assert_allclose(one.astype(float), other.astype(float), rtol=1e-6)
+
+
+@wp.kernel
+def products_at(x: wp.array[wp.float64], at: wp.array[int], y: wp.array[wp.float64]):
+    i = wp.tid()
+    y[at[i]] = x[i] * x[i] * x[0]
+
+
+@wp.kernel
+def weighted(y: wp.array[wp.float64], loss: wp.array[wp.float64]):
+    i = wp.tid()
+    wp.atomic_add(loss, 0, wp.float64(i + 1) * wp.sin(y[i]))
+
+
+@pytest.mark.parametrize("at", [[0, 0, 0, 0, 0], [2, 1, 2, 1, 0], [4, 3, 2, 1, 0]])
+def test_equal_indices_in_native_code_against_finite_differences(at, pulls):
+    at = np.array(at, np.int32)
+
+    def value(x):
+        y, loss = np.full(5, 0.25), np.zeros(1)
+        wp.launch(products_at, 5, [x, at], [y])
+        wp.launch(weighted, 5, [y], [loss])
+        return loss[0]
+
+    start = X.astype(np.float64)
+    x, y = variable(start, wp.float64), wp.array(np.full(5, 0.25), dtype=wp.float64)
+    loss = wp.zeros(1, dtype=wp.float64, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(products_at, 5, [x, at], [y])
+        wp.launch(weighted, 5, [y], [loss])
+    tape.backward(loss)
+    expected = [(value(start + step) - value(start - step)) / 2e-5 for step in 1e-5 * np.eye(5)]
+    np.testing.assert_allclose(grad_of(x), expected, rtol=1e-7, atol=1e-7)
+    assert len(pulls) == 2
+    assert None not in pulls
+
+
+@wp.kernel
+def updates_at(x: wp.array[float], at: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    y[at[i]] = y[at[i]] * x[i]
+
+
+@pytest.mark.parametrize(("at", "is_defined"), [([1, 0, 3, 2], True), ([0, 1, 1, 2], False)])
+def test_threads_that_may_meet_are_left_to_xla(at, is_defined, pulls):
+    x, y = variable(X[:4]), variable(X[1:])
+    with wp.Tape() as tape:
+        wp.launch(updates_at, 4, [x, np.array(at, np.int32)], [y])
+    tape.backward(grads={y: wp.ones(4)})
+    assert pulls == [None]
+    if is_defined:
+        np.testing.assert_allclose(grad_of(x), X[1:][at])
+    else:
+        assert np.isnan(grad_of(x)).all()
+
+
+def test_what_is_checked_is_left_to_xla(pulls, monkeypatch):
+    """In the replay, and in the reverse of launches that were recorded in debug mode."""
+    monkeypatch.setattr(wp.config, "mode", "debug")
+    at = np.array([0, 1, 2, 3], np.int32)
+    x, y, z = variable(X[:4]), wp.zeros(4, requires_grad=True), wp.zeros(4, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(square, 4, [x], [y])
+        wp.launch(sines_at, 4, [y, at], [z])
+    z.grad.fill_(1.0)
+    tape.backward()
+    assert pulls == [None, None]
+    np.testing.assert_allclose(grad_of(x), 2 * X[:4] * np.cos(X[:4] ** 2), rtol=1e-5)
+    at[2] = 9
+    z.grad.fill_(1.0)
+    with pytest.raises(CheckError, match="index 9"):
+        tape.backward()
+    with wp.Tape(), pytest.raises(CheckError, match="index 9"):
+        wp.launch(sines_at, 4, [y, at], [z])
+
+
+def test_arrays_between_addresses_of_their_type(pulls):
+    """NumPy arrays in the middle of bytes, and with gaps."""
+    odd = np.zeros(17, np.uint8)[1:].view(np.float32)
+    odd[:] = X[:4]
+    gaps = np.repeat(X[:4], 2)[::2]
+    for given in (odd, gaps):
+        x, y = variable(X[1:]), wp.zeros(4, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch(products, 4, [x, given], [y])
+        np.testing.assert_array_equal(y.numpy(), X[:4] * X[1:])
+        y.grad.fill_(1.0)
+        tape.backward()
+        np.testing.assert_array_equal(grad_of(x), X[:4])
+    assert len(pulls) == 2
+    assert None not in pulls
+
+
+@wp.kernel
+def products(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+    i = wp.tid()
+    z[i] = x[i] * y[i]
+
+
+@wp.kernel
+def roots(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+    i = wp.tid()
+    y[i] = wp.sqrt(x[i])
+    z[i] = 2.0 * x[i]
+
+
+def test_results_that_nobody_uses_in_native_code(pulls):
+    """The slope of the other result is infinite."""
+    x, y, z = variable(np.zeros(5, np.float32)), wp.zeros(5, requires_grad=True), wp.zeros(5, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(roots, 5, [x], [y, z])
+    z.grad.fill_(1.0)
+    tape.backward()
+    np.testing.assert_array_equal(grad_of(x), np.full(5, 2.0))
+    assert len(pulls) == 1
+    assert None not in pulls

@@ -4,14 +4,8 @@ arguments, and what is left is to find addresses and call the code. Large launch
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import functools
-import itertools
 import math
-import os
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -20,15 +14,13 @@ from jaxwarp.errors import KernelError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.debug import debug_now, mode_of
 from jaxwarp.ffi.host import HOST, HostArray, recording
-from jaxwarp.ffi.ieee import ieee_arithmetic
 from jaxwarp.ffi.immediate import Checked, check, run_checked
 from jaxwarp.ffi.libraries import library_of
-from jaxwarp.ffi.scope import cpu_code
+from jaxwarp.ffi.native_code import code_of, run_like, shapes_of
 from jaxwarp.types import SCALAR_BY_DTYPE, Array
 
 _MAX_KNOWN = 512
 _PLAIN = frozenset((HostArray, np.ndarray, int, float, bool))
-_UNIT = 64  # columns are cut at multiples of it
 
 
 def launch_outside(kernel: Any, dim: Any, given: Sequence[Any], block_dim: int | None, is_recorded: bool) -> None:
@@ -43,7 +35,8 @@ def launch_outside(kernel: Any, dim: Any, given: Sequence[Any], block_dim: int |
         checked = check(HOST, kernel, dim, given, block_dim)
         if is_recorded:
             tape.record_launch(checked)
-            run_checked(HOST, checked)
+            if not run_like(checked, lambda region: region.address):
+                run_checked(HOST, checked)
             return
         written = [r for i in checked.plan.written if (r := checked.values[i].region) is not None]
         tape.see(*(checked.values[i].array for i in checked.plan.written))
@@ -108,15 +101,11 @@ class _Known:
 
     def __init__(self, checked: Checked):
         plan = checked.plan
-        shapes = [given.shape for given in checked.described]
-        known = [p.shape if shape is None else shape for p, shape in zip(plan.kernel.params, shapes, strict=True)]
-        kernel, code = cpu_code(plan.kernel, checked.options["fma"], plan.grid, known)
-        from jaxwarp.codegen.cpu import choose_grain, entry  # LLVM is slow to import
-
-        self._entry, grid = entry(code), plan.grid
+        shapes = shapes_of(checked)
+        self._code = code_of(plan.kernel, checked.options["fma"], plan.grid, shapes)
         self._sizes = [
-            0 if shape is None else math.prod(shape) * param.dtype.numpy.itemsize
-            for shape, param in zip(shapes, kernel.params, strict=True)
+            math.prod(shape) * param.dtype.numpy.itemsize
+            for shape, param in zip(shapes, plan.kernel.params, strict=True)
         ]
         self._converters = [
             None if argument.is_array else convert or (lambda value: value)
@@ -124,16 +113,6 @@ class _Known:
         ]
         self._written = tuple(plan.written)
         self._arrays = [i for i, argument in enumerate(plan.arguments) if argument.is_array]
-        # -1: of the grid; -2: whether the call has copies, which it has not.
-        entries = [
-            (shapes[source] or ())[axis] if source >= 0 else grid[axis] if source == -1 else 0
-            for source, axis in code.geometry
-        ]
-        self._geometry = (ctypes.c_int64 * max(1, len(entries)))(*entries)
-        extents = {p: shape for p, shape in zip(kernel.params, shapes, strict=True) if shape is not None}
-        grain = choose_grain(kernel, extents)
-        threads = _cores() if math.prod(grid) > max(2 * grain, code.alone) else 1
-        self._tiles = _cut(math.prod(grid[:-1]), grid[-1], grain, threads, code.pieces)
 
     def run(self, given: Sequence[Any]) -> bool:
         """Runs it, unless arrays overlap."""
@@ -151,12 +130,7 @@ class _Known:
             for j in self._arrays:
                 if i != j and addresses[j] < high and low < addresses[j] + self._sizes[j]:
                     return False
-        pointers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
-        places = ctypes.addressof(pointers), ctypes.addressof(self._geometry)
-        if len(self._tiles) == 1:
-            self._entry(*places, *self._tiles[0])
-        else:
-            _run_tiles(self._entry, places, self._tiles)
+        self._code.run(addresses)
         for i in self._written:
             value = given[i]
             if type(value) is HostArray and value._region.owner.tensors:
@@ -165,65 +139,3 @@ class _Known:
 
 
 _known: dict[Any, _Known] = {}
-
-
-def _cut(rows: int, columns: int, grain: int, threads: int, pieces: int) -> list[tuple[int, int, int, int]]:
-    """The rectangles of a launch, about as XLA's launches are cut (`Cut` in native/cpu.cc)."""
-    if threads == 1:
-        return [(0, rows, 0, columns)]
-    wanted = max(1, min(pieces * threads, rows * columns * 4 // max(4, grain)))
-    wanted = wanted // threads * threads or wanted
-    row_pieces = min(rows, wanted)
-    column_pieces = max(1, min(-(-wanted // row_pieces), columns // _UNIT)) if row_pieces < wanted else 1
-    cuts = [columns // _UNIT * i // column_pieces * _UNIT for i in range(column_pieces)] + [columns]
-    return [
-        (rows * i // row_pieces, rows * (i + 1) // row_pieces, cuts[j], cuts[j + 1])
-        for i in range(row_pieces)
-        for j in range(column_pieces)
-    ]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
-@functools.cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, _cores() - 1), thread_name_prefix="jaxwarp")
-
-
-# A process that is forked has no threads but one.
-os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-def _run_tiles(entry: Any, places: tuple[int, int], tiles: Sequence[tuple[int, int, int, int]]) -> None:
-    """Runs the rectangles on this thread and those of the pool, each taking the next one that is left.
-
-    A signal (Ctrl-C) is seen between two of them: no other one is begun, and those that run are waited for, since they
-    use memory of the caller's.
-    """
-    left = itertools.count()
-    ended: list[BaseException] = []
-
-    def work() -> None:
-        with ieee_arithmetic():
-            while not ended and (i := next(left)) < len(tiles):
-                entry(*places, *tiles[i])
-
-    others: list[Future[None]] = []
-    with contextlib.suppress(RuntimeError):  # the process ends, and takes no new work: this thread does it
-        others += (_pool().submit(work) for _ in range(min(_cores(), len(tiles)) - 1))
-    try:
-        work()
-    except BaseException as error:
-        ended.append(error)
-    while others:
-        try:
-            others[-1].result()
-            others.pop()
-        except BaseException as error:
-            ended.append(error)
-            if others[-1].done():
-                others.pop()
-    if ended:
-        raise ended[0]

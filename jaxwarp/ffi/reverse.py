@@ -16,6 +16,7 @@ from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.host import HOST, HostArray
 from jaxwarp.ffi.immediate import Checked, check
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch
+from jaxwarp.ffi.native_pull import native_pull
 from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.zeros import Values, pulled
@@ -63,6 +64,9 @@ def pull_back(launch: Launch, wanted: tuple[int, ...], operands: Values, cotange
         DifferentiationError: a derivative that cannot be had, with the line of the kernel.
         CheckError: in debug mode, a thread has failed a check.
     """
+    pull = native_pull(_pull, launch, wanted, operands, cotangents)
+    if pull is not None:
+        return pull(operands, cotangents)
     with failures_raised(), compat.with_x64(), jax.default_device(jax.local_devices(backend="cpu")[0]):
         found = _pull(launch, wanted)(operands, cotangents)
         return {i: np.asarray(x) for i, x in found.items()}

@@ -134,11 +134,14 @@ def _look(region: Region) -> np.ndarray:
 
 
 def cpu_code(
-    kernel: Kernel, fma: bool, grid: Sequence[int], shapes: Sequence[Sequence[int | None]]
+    kernel: Kernel, fma: bool, grid: Sequence[int], shapes: Sequence[Sequence[int | None]], in_order: bool = True
 ) -> tuple[Kernel, Any]:
-    """The prepared kernel and its code, for launches outside of programs on arrays of these shapes."""
+    """The prepared kernel and its code, for launches outside of programs on arrays of these shapes.
+
+    `in_order`: see Launch.
+    """
     made = prepared(kernel, fma)
-    return made, _cpu_code(made, succession(made, grid, shapes))
+    return made, _cpu_code(made, succession(made, grid, shapes) if in_order else None)
 
 
 @functools.lru_cache(maxsize=256)

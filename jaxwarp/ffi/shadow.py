@@ -61,6 +61,10 @@ class Shadow:
         """The number of the block that a region is in."""
         return bisect.bisect_right(self._lows, region.span[0]) - 1
 
+    def address(self, region: Region) -> int:
+        """Where the region begins here."""
+        return region.address + (self._shifts.get(self.block(region), 0) if region.size else 0)
+
     def at(self, region: Region) -> Region:
         """The region's place here."""
         block = self.block(region) if region.size else -1

@@ -15,6 +15,7 @@ from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.host import HOST, HostArray, recording
 from jaxwarp.ffi.immediate import Checked
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch
+from jaxwarp.ffi.native_code import run_like
 from jaxwarp.ffi.owners import note_written
 from jaxwarp.ffi.program import located_call
 from jaxwarp.ffi.region import Region, Spans
@@ -331,7 +332,7 @@ class _Backward:
                 case _Launched():
                     if any(is_float(r.dtype) and self.cotangents.block(r) in moving for r in op.reads):
                         values = self._operands(op)
-                    if is_needed:
+                    if is_needed and not run_like(op.checked, self.values.address):
                         op.checked.run_in(self.values.at)
                 case _Copied():
                     if is_needed:
