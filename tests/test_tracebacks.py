@@ -12,7 +12,7 @@ import jaxwarp as wp
 from jaxwarp import boundary
 
 # What all cases use. Names with a line that is wrong are marked in the cases themselves: "# here".
-COMMON = '''
+COMMON = """
 import functools, jax, jax.numpy as jnp, numpy as np
 from jax.experimental import checkify
 
@@ -33,7 +33,7 @@ def wrong(x: wp.array[float], y: wp.array[float]):
 f = wp.jax_kernel(scale)
 moved = wp.jax_kernel(shift, in_out_argnames=["a"], launch_dims=3)
 x = jnp.arange(4.0)
-'''
+"""
 
 CASES = {
     "eager call": "f(jnp.arange(4), 2.0)  # here",
