@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import linecache
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -135,3 +137,10 @@ def located_text(message: str, loc: Loc) -> str:
 
 class InternalError(JaxwarpError, RuntimeError):
     """A fault of jaxwarp itself; please report it."""
+
+
+def did_you_mean(given: object, names: Iterable[object]) -> str | None:
+    """A hint for a name that is not there: the nearest one that is; None if none is near."""
+    public = [n for n in names if isinstance(n, str) and not n.startswith(("_", "$"))]
+    close = difflib.get_close_matches(given, public, n=1, cutoff=0.7) if isinstance(given, str) else []
+    return f"did you mean {close[0]}?" if close else None

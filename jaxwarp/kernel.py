@@ -111,19 +111,29 @@ class Kernel(ByName):
             generic = [a.name for a in self.arguments if a.is_generic]
             if generic:
                 raise KernelTypeError(
-                    f"{self.name} is generic in {', '.join(generic)}: the types of its arguments are needed"
+                    f"{self.name} is generic in {', '.join(generic)}: the types of its arguments are needed",
+                    hint=f"pass them: {self.name}.ir([...]), one for each argument",
                 )
             return tuple(a.annotation for a in self.arguments)
         if len(types) != len(self.arguments):
-            raise KernelTypeError(f"{self.name}: expected {len(self.arguments)} types, got {len(types)}")
+            raise KernelTypeError(
+                f"{self.name}: expected {len(self.arguments)} types, got {len(types)}",
+                hint=f"pass one type for each of {', '.join(a.name for a in self.arguments)}",
+            )
         concrete = tuple(t if isinstance(t, Array) else as_dtype(t) for t in types)
         bound: dict[Any, Any] = {}
         for argument, dtype in zip(self.arguments, concrete, strict=True):
             if is_generic(dtype):
-                raise KernelTypeError(f"{self.name}: argument {argument.name}: {pattern_text(dtype)} is generic")
+                raise KernelTypeError(
+                    f"{self.name}: argument {argument.name}: {pattern_text(dtype)} is generic",
+                    hint="pass a type without Any in it",
+                )
             if not matches(argument.annotation, dtype, bound):
                 expected = pattern_text(argument.annotation)
-                raise KernelTypeError(f"{self.name}: argument {argument.name}: expected {expected}, got {dtype!r}")
+                raise KernelTypeError(
+                    f"{self.name}: argument {argument.name}: expected {expected}, got {dtype!r}",
+                    hint=f"pass {expected}",
+                )
         return concrete
 
     def ir(self, types: Sequence[Any] | None = None) -> KernelIR:
@@ -154,7 +164,9 @@ class Kernel(ByName):
     def source(self, target: str = "cuda", types: Sequence[Any] | None = None) -> str:
         """The code made for a target: "cuda" (CUDA C++), "cpu" (LLVM IR) or "ir"."""
         if target not in _TARGETS:
-            raise KernelValueError(f"source: no target {target!r}, expected one of {', '.join(_TARGETS)}")
+            raise KernelValueError(
+                f"source: no target {target!r}, expected one of {', '.join(_TARGETS)}", hint='write source("cuda")'
+            )
         if target == "ir":
             return str(self.specialize(types))
         kernel = prepare(self.specialize(types))
@@ -299,13 +311,18 @@ def _require_options(decorator: str, options: dict[str, Any], known: Sequence[st
 def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
     """Warp's `overload`: names the types of a generic kernel in advance. Kernels here are specialised when called."""
     if not isinstance(kernel, Kernel):
-        raise KernelTypeError(f"overload: expected a kernel, got {type(kernel).__name__}")
+        raise KernelTypeError(
+            f"overload: expected a kernel, got {type(kernel).__name__}", hint="decorate the function with @kernel"
+        )
     if argument_types is None:
         return kernel
     if isinstance(argument_types, dict):
         unknown = [n for n in argument_types if n not in {a.name for a in kernel.arguments}]
         if unknown:
-            raise KernelTypeError(f"overload: {kernel.name} has no argument {', '.join(unknown)}")
+            raise KernelTypeError(
+                f"overload: {kernel.name} has no argument {', '.join(unknown)}",
+                hint=f"its arguments are {', '.join(a.name for a in kernel.arguments)}",
+            )
         types = [argument_types.get(a.name, a.annotation) for a in kernel.arguments]
     else:
         types = list(argument_types)

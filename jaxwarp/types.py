@@ -137,7 +137,10 @@ def _name(t: Any) -> str:
 
 def _host_value(t: Vec | Mat, values: tuple[Any, ...]) -> np.ndarray:
     if not isinstance(t.dtype, Scalar):
-        raise KernelTypeError(f"{t} is generic and has no values; use a type with a dtype, like vec3 or mat33")
+        raise KernelTypeError(
+            f"{t} is generic and has no values; use a type with a dtype, like vec3 or mat33",
+            hint="write vec3(...), or types.vector(length=3, dtype=float)(...)",
+        )
     if len(values) == 0:
         return np.zeros(t.shape, t.dtype.numpy)
     if len(values) == 1:
@@ -145,7 +148,10 @@ def _host_value(t: Vec | Mat, values: tuple[Any, ...]) -> np.ndarray:
         return np.full(t.shape, flat) if flat.ndim == 0 else flat.reshape(t.shape).copy()
     flat = np.asarray(values, t.dtype.numpy)
     if flat.size != t.size:
-        raise KernelTypeError(f"{t}: expected 0, 1 or {t.size} components, got {flat.size}")
+        raise KernelTypeError(
+            f"{t}: expected 0, 1 or {t.size} components, got {flat.size}",
+            hint=f"pass one value for all components, or {t.size} values",
+        )
     return flat.reshape(t.shape)
 
 
@@ -164,7 +170,10 @@ def as_dtype(t: Any) -> Any:
     try:
         return SCALAR_BY_DTYPE[np.dtype(t)]
     except (TypeError, ValueError, KeyError):
-        raise KernelTypeError(f"{t!r} is not a type of the kernel language") from None
+        raise KernelTypeError(
+            f"{t!r} is not a type of the kernel language",
+            hint="write float, int, bool, vec3, float64 or another type of jaxwarp",
+        ) from None
 
 
 @boundary
@@ -177,7 +186,9 @@ def vector(length: int, dtype: Any) -> Vec:
 def matrix(shape: tuple[int, int], dtype: Any) -> Mat:
     """The type of matrices of `shape` (rows, columns) of scalar type `dtype`."""
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
-        raise KernelTypeError(f"shape must be (rows, columns), got {shape!r}")
+        raise KernelTypeError(
+            f"shape must be (rows, columns), got {shape!r}", hint="write types.matrix(shape=(3, 3), dtype=float)"
+        )
     rows, columns = shape
     return Mat(_extent("rows", rows), _extent("columns", columns), _component(dtype))
 
@@ -186,14 +197,16 @@ def _extent(name: str, value: Any) -> Any:
     if value is Any:
         return value
     if not isinstance(value, (int, np.integer)) or isinstance(value, builtins.bool) or value < 1:
-        raise KernelTypeError(f"{name} must be a positive integer, got {value!r}")
+        raise KernelTypeError(f"{name} must be a positive integer, got {value!r}", hint="write a number of 1 or more")
     return int(value)
 
 
 def _component(dtype: Any) -> Any:
     scalar = as_dtype(dtype)
     if isinstance(scalar, (Vec, Mat)):
-        raise KernelTypeError(f"components must be scalars, got {scalar}")
+        raise KernelTypeError(
+            f"components must be scalars, got {scalar}", hint="write float, int or another scalar type"
+        )
     return scalar
 
 

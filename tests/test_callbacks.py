@@ -320,14 +320,15 @@ def test_refused_registrations():
     def refused(error, *args, **kwargs):
         with pytest.raises(error) as caught:
             wp.register_ffi_callback(*args, **kwargs)
+        assert caught.value.hint
         return str(caught.value)
 
     start = "register_ffi_callback"
-    assert refused(KernelTypeError, 3, copy_over) == f"{start}: name: expected a string, got 3"
-    assert refused(KernelTypeError, "f", 3) == f"{start} f: expected a Python function, got 3"
+    assert refused(KernelTypeError, 3, copy_over).startswith(f"{start}: name: expected a string, got 3\n")
+    assert refused(KernelTypeError, "f", 3).startswith(f"{start} f: expected a Python function, got 3\n")
     for name in ("", "jaxwarp_launch"):
         expected = f"{start}: name: {name!r} cannot be used; choose another one"
-        assert refused(KernelValueError, name, copy_over) == expected
+        assert refused(KernelValueError, name, copy_over).startswith(expected + "\n")
     wp.register_ffi_callback("graphs", copy_over)
     assert refused(KernelValueError, "graphs", copy_over, graph_compatible=False) == (
         f"{start} graphs: graph_compatible: the name is registered with True, which cannot be changed\n"

@@ -20,6 +20,7 @@ PAGES = [
     "docs/arrays.md",
     "docs/sharding.md",
     "docs/debugging.md",
+    "docs/errors.md",
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^\s*print\(.*\)  # (.*)$")

@@ -66,6 +66,15 @@ call = jax_kernel(axpy)
 TYPE, VALUE = KernelTypeError, KernelValueError
 METHODS = "None, 'sequential', 'sequential_unrolled', 'expand_dims', 'broadcast_all', 'legacy_vectorized'"
 
+
+def require_text(error, text):
+    """The message, to the letter, and a hint: the one given, if one is. What hints say is followed in test_hints.py."""
+    message, _, hint = text.partition("\n  hint: ")
+    assert error.message == message
+    assert error.hint
+    assert not hint or error.hint == hint
+
+
 CALLS = {
     "count": (lambda: call(1.0, X), TYPE, "kernel axpy: expected 3 inputs (s, x, y), got 2"),
     "count, too many": (lambda: call(1.0, X, X, X), TYPE, "kernel axpy: expected 3 inputs (s, x, y), got 4"),
@@ -90,7 +99,7 @@ CALLS = {
         lambda: call(1.0, X, jnp.arange(4)),
         TYPE,
         "kernel axpy: argument 'y': expected float32 of shape (?,), got int32 of shape (4,)\n"
-        "  hint: convert it: y.astype('float32')",
+        "  hint: convert it: jax.numpy.asarray(y, 'float32')",
     ),
     "rank": (
         lambda: call(1.0, X[None], X),
@@ -137,13 +146,13 @@ CALLS = {
         lambda: jax.jit(call)(jnp.int32(1), X, X),
         TYPE,
         "kernel axpy: argument 's': expected float32 of shape (), got int32 of shape ()\n"
-        "  hint: convert it: s.astype('float32')",
+        "  hint: convert it: jax.numpy.asarray(s, 'float32')",
     ),
     "traced float for an integer": (
         lambda: jax.jit(jax_kernel(vectors))(1.0, V[0], V, M),
         TYPE,
         "kernel vectors: argument 'n': expected int32 of shape (), got float32 of shape ()\n"
-        "  hint: convert it: n.astype('int32')",
+        "  hint: convert it: jax.numpy.asarray(n, 'int32')",
     ),
     "fraction for an integer": (
         lambda: jax_kernel(vectors)(1.5, V[0], V, M),
@@ -265,7 +274,7 @@ def test_wrong_call(case):
     wrong, kind, text = CALLS[case]
     with pytest.raises(kind) as caught:
         wrong()
-    assert str(caught.value) == text
+    require_text(caught.value, text)
     # The same function still works.
     np.testing.assert_array_equal(call(2.0, X, X)[0], 3 * X)
 
@@ -342,7 +351,7 @@ def test_wrong_options(case):
     wrong, kind, text = CONSTRUCTIONS[case]
     with pytest.raises(kind) as caught:
         wrong()
-    assert str(caught.value) == text
+    require_text(caught.value, text)
 
 
 def test_traced_dimensions():
@@ -381,9 +390,8 @@ def test_write_to_an_input(kernel, source):
         assert lines[1].startswith(f"  {__file__}:")
         assert lines[2] == source
         assert set(lines[3].strip()) == {"^"}
-        assert lines[4] == (
-            "  hint: update it with in_out_argnames=['x'], or make it an output: the last num_outputs arguments are"
-        )
+        assert lines[4].startswith("  hint: ")
+        assert lines[4].endswith("num_outputs=2, in_out_argnames=['x']")
     np.testing.assert_array_equal(x, [0, 1, 2])
 
 

@@ -282,7 +282,7 @@ def k(a: wp.array[float]):
     a[0] = f(2.0)
 """
     assert outputs(define(source)["k"], 1, [0.0])[0] == 2.0
-    with pytest.raises(TypeError, match="@kernel has no option speed; it has enable_backward, "):
+    with pytest.raises(TypeError, match="@kernel has no option speed\n  hint: its options are enable_backward, "):
         wp.kernel(speed=3)
 
 

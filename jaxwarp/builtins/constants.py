@@ -33,5 +33,8 @@ def constant(value: Any) -> Any:
         KernelTypeError: the value is none of these.
     """
     if not isinstance(value, (bool, int, float, np.generic, np.ndarray)):
-        raise KernelTypeError(f"constant: expected a number, a vector or a matrix, got {type(value).__name__}")
+        raise KernelTypeError(
+            f"constant: expected a number, a vector or a matrix, got {type(value).__name__}",
+            hint="write constant(3.0), constant(vec3(1.0, 2.0, 3.0))",
+        )
     return value

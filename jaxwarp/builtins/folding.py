@@ -26,7 +26,9 @@ def fold(name: str, *args: Literal) -> Literal:
     if all(isinstance(a, bool) for a in args) and name in _BOOLS:
         return bool(_BOOLS[name](*args))
     if any(isinstance(a, bool) for a in args):
-        raise KernelTypeError(f"{name}: the operands must be numbers, got {listed}")
+        raise KernelTypeError(
+            f"{name}: the operands must be numbers, got {listed}", hint="write numbers, not bools: int(x)"
+        )
     if all(isinstance(a, int) for a in args):
         if name in _INTEGERS:
             return _INTEGERS[name](*args)
@@ -34,7 +36,7 @@ def fold(name: str, *args: Literal) -> Literal:
         with np.errstate(all="ignore"):
             result = _FLOATS[name](*(np.float64(a) for a in args))
         return bool(result) if isinstance(result, (bool, np.bool_)) else float(result)
-    raise KernelTypeError(f"{name}: not defined on {listed}")
+    raise KernelTypeError(f"{name}: not defined on {listed}", hint="convert the operands to integers with int(...)")
 
 
 def _divide(a: int, b: int) -> int:
@@ -56,14 +58,16 @@ def _power(a: int, b: int) -> int:
     if b < 0:
         raise KernelTypeError(f"pow: integers have no negative power, got {a} ** {b}", hint=f"write {a}.0 ** {b}")
     if b > 64 and abs(a) > 1:
-        raise KernelValueError(f"pow: {a} ** {b} does not fit in an integer type")
+        raise KernelValueError(
+            f"pow: {a} ** {b} does not fit in an integer type", hint="write it with floats: 2.0 ** 100.0"
+        )
     return a**b
 
 
 def _shift(shift: Callable[[int, int], int]) -> Callable[[int, int], int]:
     def checked(a: int, count: int) -> int:
         if not 0 <= count < 64:
-            raise KernelValueError(f"a constant shift must be by 0 to 63, got {count}")
+            raise KernelValueError(f"a constant shift must be by 0 to 63, got {count}", hint="shift by 0 to 63")
         return shift(a, count)
 
     return checked

@@ -12,7 +12,7 @@ import numpy as np
 from jaxwarp.boundary import boundary
 from jaxwarp.builtins.ops import Ops
 from jaxwarp.builtins.values import Bundle, describe
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelError, KernelTypeError
 from jaxwarp.types import Mat, Scalar, Vec
 
 Interval = tuple[float, float]
@@ -57,7 +57,11 @@ class Function:
             self._parameters.bind(ops, *args, **kwargs)
         except TypeError as error:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
-        return self.body(ops, *args, **kwargs)
+        try:
+            return self.body(ops, *args, **kwargs)
+        except KernelError as error:
+            error.hint = error.hint or f"the signature is {self.signature}"
+            raise
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -83,7 +83,10 @@ class Ops:
                     f"the constant {value} does not fit in {dtype}", hint=_wider_hint(int(value), dtype)
                 )
         if dtype.is_float and _overflows(value, dtype):
-            raise KernelValueError(f"the constant {value} does not fit in {dtype}")
+            raise KernelValueError(
+                f"the constant {value} does not fit in {dtype}",
+                hint=f"no float of this type holds it: write {dtype}(...) of a smaller number, or use float64",
+            )
         return self._constant(value, dtype)
 
     def materialize(self, a: Operand, dtype: Scalar | Vec | Mat | None = None) -> Value | Bundle:
@@ -101,7 +104,7 @@ class Ops:
         """`materialize` of what must be a scalar."""
         value = self.materialize(a, dtype)
         if isinstance(value, Bundle):
-            raise KernelTypeError(f"expected a scalar, got {value.type}")
+            raise KernelTypeError(f"expected a scalar, got {value.type}", hint="take a component: v[0]")
         return value
 
     def cast(self, dtype: Scalar | Vec | Mat, a: Operand) -> Value | Bundle:
@@ -115,13 +118,16 @@ class Ops:
         if isinstance(a, LITERALS):
             return self._cast_literal(dtype, a)
         if not isinstance(a, Value):
-            raise KernelTypeError(f"{dtype}: expected a scalar, got {describe(a)}")
+            raise KernelTypeError(
+                f"{dtype}: expected a scalar, got {describe(a)}",
+                hint="convert its components one by one; vectors convert with a type of their own, such as vec3d(v)",
+            )
         return a if a.type == dtype else self.builder.call(ROWS["cast"], a, dtype=dtype)
 
     def _cast_literal(self, dtype: Scalar, a: Literal) -> Value:
         if isinstance(a, int):
             if dtype.is_float and _overflows(a, float64):
-                raise KernelValueError(f"the constant {a} does not fit in {dtype}")
+                raise KernelValueError(f"the constant {a} does not fit in {dtype}", hint="write a smaller number")
             return self._constant(a, dtype)
         return self._constant(ROWS["cast"].ref(np.float64(a), dtype=dtype.numpy).item(), dtype)
 
@@ -129,7 +135,10 @@ class Ops:
         """The bits of `a` as another type of the same size."""
         value = self.materialize(a)
         if not isinstance(value, Value) or bool_ in (dtype, value.type) or value.type.bits != dtype.bits:
-            raise KernelTypeError(f"cast: the bits of {describe(value)} cannot be read as {dtype}: the sizes differ")
+            raise KernelTypeError(
+                f"cast: the bits of {describe(value)} cannot be read as {dtype}: the sizes differ",
+                hint="the sizes must be equal: float32 and int32, float64 and int64",
+            )
         return value if value.type == dtype else self.builder.call(ROWS["bitcast"], value, dtype=dtype)
 
     def _require_operands(self, name: str, *args: Any) -> None:
@@ -178,7 +187,10 @@ class Ops:
         """What `if` and `while` test: a bool, or a number that is not zero."""
         self._require_operands("condition", a)
         if isinstance(a, Bundle):
-            raise KernelTypeError(f"a condition must be a bool or a number, got {a.type}")
+            raise KernelTypeError(
+                f"a condition must be a bool or a number, got {a.type}",
+                hint="compare a component, or length(v), with a number",
+            )
         if isinstance(a, LITERALS):
             return self._constant(bool(a), bool_)
         return a if a.type is bool_ else self.call("ne", a, 0)
@@ -188,7 +200,10 @@ class Ops:
     def construct(self, dtype: Vec | Mat, args: Sequence[Operand]) -> Bundle:
         """`vec3(x, y, z)`, `mat22(s)` and the like."""
         if not isinstance(dtype.dtype, Scalar) or not all(isinstance(n, int) for n in dtype.shape):
-            raise KernelTypeError(f"{dtype} is generic and has no values; use a type with a dtype, like vec3 or mat33")
+            raise KernelTypeError(
+                f"{dtype} is generic and has no values; use a type with a dtype, like vec3 or mat33",
+                hint="write types.vector(length=3, dtype=float), say",
+            )
         self._require_operands(repr(dtype), *args)
         if len(args) == 1 and isinstance(args[0], Bundle):
             return self._convert_bundle(dtype, args[0])
@@ -196,7 +211,10 @@ class Ops:
             raise _bundle_of_bundles(dtype)
         if len(args) not in (0, 1, dtype.size):
             counts = "0 or 1 components" if dtype.size == 1 else f"0, 1 or {dtype.size} components"
-            raise KernelTypeError(f"{dtype}: expected {counts}, got {len(args)}")
+            raise KernelTypeError(
+                f"{dtype}: expected {counts}, got {len(args)}",
+                hint=f"pass one value for all components, or {dtype.size} values",
+            )
         values = [self._component(dtype, a) for a in args or (0,) if not isinstance(a, Bundle)]
         return Bundle(dtype, tuple(values * dtype.size if len(values) == 1 else values))
 
@@ -215,7 +233,9 @@ class Ops:
         if a.type.shape != dtype.shape:
             if isinstance(dtype, Mat) and isinstance(a.type, Vec):
                 raise _bundle_of_bundles(dtype)
-            raise KernelTypeError(f"{dtype}: expected a value of its shape, got {a.type}")
+            raise KernelTypeError(
+                f"{dtype}: expected a value of its shape, got {a.type}", hint="pass the components one by one"
+            )
         return self.map(lambda v: self.cast_scalar(dtype.dtype, v), a)
 
     def bundle(self, dtype: Vec | Mat, values: Sequence[Operand]) -> Bundle:
@@ -237,7 +257,7 @@ class Ops:
             return self.call(name, *args)
         if len(bundles) != len(args) or any(b.type != bundles[0].type for b in bundles):
             listed = ", ".join(describe(a) for a in args)
-            raise KernelTypeError(f"{name}: expected operands of one type, got {listed}")
+            raise KernelTypeError(f"{name}: expected operands of one type, got {listed}", hint="convert one of them")
         return self.map(lambda *values: self.call(name, *values), *bundles)
 
     def select(self, condition: Operand, a: Operand, b: Operand, name: str = "select") -> Value | Bundle:
@@ -246,7 +266,9 @@ class Ops:
         if not isinstance(a, Bundle) and not isinstance(b, Bundle):
             return self.call("select", condition, *self.scalars(name, a, b))
         if not (isinstance(a, Bundle) and isinstance(b, Bundle) and a.type == b.type):
-            raise KernelTypeError(f"{name}: expected values of one type, got {describe(a)} and {describe(b)}")
+            raise KernelTypeError(
+                f"{name}: expected values of one type, got {describe(a)} and {describe(b)}", hint="convert one of them"
+            )
         test = self.condition(condition)
         return self.map(lambda x, y: self.call("select", test, x, y), a, b)
 
@@ -260,7 +282,10 @@ class Ops:
         if isinstance(a, Bundle) or isinstance(b, Bundle):
             return algebra.binary(self, name, a, b)
         if name == "matmul":
-            raise KernelTypeError(f"matmul: expected matrices or vectors, got {describe(a)} and {describe(b)}")
+            raise KernelTypeError(
+                f"matmul: expected matrices or vectors, got {describe(a)} and {describe(b)}",
+                hint="multiply numbers with *",
+            )
         if name == "pow":
             _require_float_power(a, b)
             if isinstance(b, (int, float)) and b in (2, 3, 4):
@@ -295,9 +320,15 @@ class Ops:
         if not isinstance(a, Bundle) and not isinstance(b, Bundle):
             return self.call(name, a, b)
         if name not in ("eq", "ne"):
-            raise KernelTypeError(f"{name}: vectors and matrices have no order, got {describe(a)} and {describe(b)}")
+            raise KernelTypeError(
+                f"{name}: vectors and matrices have no order, got {describe(a)} and {describe(b)}",
+                hint="compare components, or their lengths: length(a) < length(b)",
+            )
         if not (isinstance(a, Bundle) and isinstance(b, Bundle) and a.type == b.type):
-            raise KernelTypeError(f"{name}: the operands have types {describe(a)} and {describe(b)}")
+            raise KernelTypeError(
+                f"{name}: the operands have types {describe(a)} and {describe(b)}",
+                hint="convert one of them, or compare components",
+            )
         result, *rest = (self.call(name, x, y) for x, y in zip(a.values, b.values, strict=True))
         for other in rest:
             result = self.call("logical_and" if name == "eq" else "logical_or", result, other)
@@ -330,12 +361,12 @@ def _overflows(value: Literal, dtype: Scalar) -> bool:
         return bool(np.isfinite(wide) and not np.isfinite(wide.astype(dtype.numpy)))
 
 
-def _wider_hint(value: int, dtype: Scalar) -> str | None:
+def _wider_hint(value: int, dtype: Scalar) -> str:
     """What to write for an integer constant that its type cannot hold."""
     if value < 0 and not dtype.is_signed:
-        return f"{dtype} has no negative values"
+        return f"{dtype} has no negative values: convert the other side with a signed type, such as int32(...)"
     fitting = [t for t in (uint32, int64, uint64) if np.iinfo(t.numpy).min <= value <= np.iinfo(t.numpy).max]
-    return f"write {fitting[0]}({value})" if fitting else None
+    return f"write {fitting[0]}({value})" if fitting else "no integer type holds it: choose a smaller number"
 
 
 def _conversion_hint(dtype: Scalar | Vec | Mat) -> str:

@@ -148,7 +148,8 @@ def _resolve_scalar(argument: Argument, dtype: Any, given: Given) -> Scalar:
     scalar = SCALAR_BY_DTYPE.get(given.dtype) if isinstance(given.dtype, np.dtype) else None
     if scalar is None:
         raise KernelTypeError(
-            f"{argument.where}: expected an array or a scalar of a type of the kernel language, got {given}"
+            f"{argument.where}: expected an array or a scalar of a type of the kernel language, got {given}",
+            hint=_other_kind(argument, float32, given),
         )
     return scalar
 
@@ -192,12 +193,13 @@ def make_converter(argument: Argument, element: Element, given: Given) -> Conver
     scalar, components = element_scalar(element), element_shape(element)
     expected = f"{argument.where}: expected {scalar} of shape {shape_text(argument.ndim, components)}"
     if given.dtype is None or given.shape is None or (given.is_host and argument.is_array):
-        raise KernelTypeError(f"{expected}, got {given}")
+        raise KernelTypeError(f"{expected}, got {given}", hint=_other_kind(argument, scalar, given))
     shape, ndim = given.shape, argument.ndim
     is_shaped = len(shape) == argument.ndim + len(components) and tuple(shape[argument.ndim :]) == components
     adapts = given.is_weak and not argument.is_array and _is_widening(given.dtype, scalar)
     if not is_shaped or (given.dtype != scalar.numpy and not adapts):
-        hint = f"convert it: {argument.name}.astype('{scalar}')" if is_shaped and _is_number(given.dtype) else None
+        fits = is_shaped or _is_key(given.dtype)
+        hint = _conversion(argument, scalar, given) if fits else _shaping(argument, components, given)
         if not is_shaped and argument.is_array and argument.element is Any and len(shape) in (ndim + 1, ndim + 2):
             hint = "an array of Any has the elements that arrays of jaxwarp have, else scalars; for last axes that are"
             hint += " components write their type, such as array(dtype=vec3) or array(dtype=vec(length=Any, dtype=Any))"
@@ -208,8 +210,54 @@ def make_converter(argument: Argument, element: Element, given: Given) -> Conver
     return None if given.dtype == scalar.numpy else lambda value: jax.lax.convert_element_type(value, scalar.numpy)
 
 
-def _is_number(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype in SCALAR_BY_DTYPE
+def _other_kind(argument: Argument, scalar: Scalar, given: Given) -> str:
+    """What to pass instead of what is no array or number of the language."""
+    name = argument.name
+    if _is_key(given.dtype):
+        return f"a kernel can have its bits: jax.random.key_data({name}), for array[wp.uint32]"
+    if given.dtype is not None and given.kind not in ("list", "tuple", "int", "float", "bool"):
+        return _conversion(argument, scalar, given)
+    if not argument.is_array:
+        return "pass a number, or a scalar of JAX"
+    if given.kind in ("list", "tuple"):
+        return f"make an array of it: jax.numpy.asarray({name}, '{scalar}')"
+    if given.kind in ("int", "float", "bool"):
+        return f"make an array of it: jax.numpy.full(shape, {name}, '{scalar}')"
+    if given.kind == "NoneType":
+        return f"arguments cannot be left out: pass an array, jax.numpy.zeros(shape, '{scalar}')"
+    return "pass arrays one by one, each as an argument of its own"
+
+
+def _conversion(argument: Argument, scalar: Scalar, given: Given) -> str:
+    """How to make an array of the right type of one of another type."""
+    name, dtype = argument.name, given.dtype
+    if _is_key(dtype):
+        return _other_kind(argument, scalar, given)
+    if given.kind == "handle":  # in a jax_callable
+        return f"convert its value, {name}.value.astype('{scalar}'), or make it with dtype={scalar}"
+    if given.kind == "buffer":  # outside of JAX
+        return f"convert it: jaxwarp.array({name}, dtype={scalar})"
+    if getattr(dtype, "kind", "") == "c":
+        return f"pass its parts: {name}.real.astype('{scalar}'), {name}.imag.astype('{scalar}')"
+    return f"convert it: jax.numpy.asarray({name}, '{scalar}')"
+
+
+def _shaping(argument: Argument, components: tuple[int, ...], given: Given) -> str:
+    """What to do about an array of another shape."""
+    name, wanted, shape = argument.name, argument.ndim + len(components), given.shape or ()
+    if not argument.is_array and not components:
+        return f"pass a number, or one element: {name}[{', '.join('0' * len(shape))}]"
+    if components and tuple(shape[len(shape) - len(components) :]) != components:
+        return f"the last axes are the components: {format_shape(components)}"
+    if len(shape) < wanted:
+        return f"give it {wanted} {'axis' if wanted == 1 else 'axes'}: {name}.reshape(...)"
+    free = len(shape) - len(components)
+    parts = "pass a part of it" if given.kind in ("buffer", "handle") else "map over its first axis with jax.vmap"
+    return f"{parts}, or annotate the argument array(dtype=..., ndim={free}) and index it with {free} indices"
+
+
+def _is_key(dtype: Any) -> bool:
+    return dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
 def _is_widening(dtype: np.dtype, scalar: Scalar) -> bool:
@@ -230,7 +278,14 @@ def _host_converter(argument: Argument, element: Element) -> Convert:
         array = np.asarray(value)
         if array.shape != shape:
             expected = f"{argument.where}: expected {scalar} of shape {format_shape(shape)}"
-            raise KernelTypeError(f"{expected}, got {type(value).__name__} of shape {format_shape(array.shape)}")
+            raise KernelTypeError(
+                f"{expected}, got {type(value).__name__} of shape {format_shape(array.shape)}",
+                hint=f"pass {shape[0]} numbers"
+                if len(shape) == 1
+                else "pass a number"
+                if not shape
+                else f"pass {shape[0]} rows of {shape[1]} numbers",
+            )
         return _represent(argument, scalar, array)
 
     return convert
@@ -279,8 +334,17 @@ def _represent(argument: Argument, scalar: Scalar, values: np.ndarray) -> Any:
         fits = all(math.isfinite(v) and int(v) == v and low <= v <= high for v in values.ravel().tolist())
         result = values.astype(scalar.numpy) if fits else values
     if not fits:
-        raise KernelValueError(f"{argument.where}: expected a value of {scalar}, got {values.tolist()!r}")
+        raise KernelValueError(
+            f"{argument.where}: expected a value of {scalar}, got {values.tolist()!r}",
+            hint=f"convert it: {argument.name} = {'round' if scalar.is_int else 'float'}({argument.name})"
+            if scalar.is_int and np.isfinite(values.astype(np.float64)).all() and _has_fraction(values)
+            else f"annotate the argument with a type that has it, or pass a value of {scalar}",
+        )
     return result[()]
+
+
+def _has_fraction(values: np.ndarray) -> bool:
+    return any(int(v) != v for v in values.ravel().tolist())
 
 
 def require_enabled(argument: Argument, element: Element) -> None:

@@ -158,13 +158,17 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     source = src if isinstance(src, ArrayHandle) else jnp.asarray(src)
     count = count or int(source.shape[0]) - src_offset
     if dest.ndim != 1:
-        raise KernelTypeError(f"copy: offsets need an array with 1 axis, '{dest.name}' has {dest.ndim}")
+        raise KernelTypeError(
+            f"copy: offsets need an array with 1 axis, '{dest.name}' has {dest.ndim}",
+            hint="copy parts: copy(dest[1:3], src[0:2])",
+        )
     if (
         min(dest_offset, src_offset, count) < 0
         or src_offset + count > source.shape[0]
         or dest_offset + count > len(dest)
     ):
         raise KernelTypeError(
-            f"copy: {count} elements from {src_offset} of {source.shape[0]} do not fit {dest_offset} of {len(dest)}"
+            f"copy: {count} elements from {src_offset} of {source.shape[0]} do not fit {dest_offset} of {len(dest)}",
+            hint="pass a smaller count, or smaller offsets",
         )
     dest[dest_offset : dest_offset + count].assign(source[src_offset : src_offset + count])

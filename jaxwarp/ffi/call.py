@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ import jax.core
 import numpy as np
 
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.arguments import (
     Argument,
     Convert,
@@ -33,7 +33,7 @@ from jaxwarp.ffi.dims import ByName, freeze_dims, is_static_dims, normalize_dims
 from jaxwarp.ffi.guard import require_jax
 from jaxwarp.ffi.launch import IN_OUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
 from jaxwarp.ffi.primitive import bind_launch, compiled_launch
-from jaxwarp.ffi.roles import assign_roles, bind_names, require_inputs_unchanged
+from jaxwarp.ffi.roles import assign_roles, bind_names, require_inputs_unchanged, written_last
 from jaxwarp.ffi.sharding import Rule, fit_factors, parse_rule, require_splits
 from jaxwarp.passes.out_of_range import require_in_range
 from jaxwarp.passes.sizes import require_sizes_fit
@@ -63,7 +63,10 @@ def require_preload_mode(where: str, mode: Any) -> None:
         ModulePreloadMode(mode)
     except ValueError:
         listed = ", ".join(f"ModulePreloadMode.{m.name}" for m in ModulePreloadMode)
-        raise KernelValueError(f"{where}: module_preload_mode: expected one of {listed}, got {mode!r}") from None
+        raise KernelValueError(
+            f"{where}: module_preload_mode: expected one of {listed}, got {mode!r}",
+            hint="leave it out: it has no effect",
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,9 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     if not hasattr(kernel, "specialize"):
         raise KernelTypeError(f"jax_kernel: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
     require_preload_mode(f"kernel {kernel.name}", module_preload_mode)
-    defaults = CallOptions(freeze_dims(launch_dims), freeze_dims(output_dims), vmap_method)
+    where = f"kernel {kernel.name}"
+    frozen = freeze_dims(launch_dims, f"{where}: launch_dims"), freeze_dims(output_dims, f"{where}: output_dims")
+    defaults = CallOptions(*frozen, vmap_method)
     arguments = assign_roles(kernel, num_outputs, in_out_argnames)
     block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
     if sharding_rule is not None and has_side_effect:
@@ -202,7 +207,10 @@ def require_block(name: str, block_dim: Any) -> int | None:
         return None
     if isinstance(block_dim, (int, np.integer)) and not isinstance(block_dim, bool) and 1 <= block_dim <= 1024:
         return int(block_dim)
-    raise KernelValueError(f"kernel {name}: block_dim: expected an integer from 1 to 1024, got {block_dim!r}")
+    raise KernelValueError(
+        f"kernel {name}: block_dim: expected an integer from 1 to 1024, got {block_dim!r}",
+        hint="block_dim=256 is the default",
+    )
 
 
 class JaxKernel:
@@ -249,11 +257,13 @@ class JaxKernel:
             CheckError: in debug mode, outside of JAX, a thread has failed a check.
         """
         if kwargs or len(args) != len(self._inputs):
-            args = tuple(bind_names(self._arguments, args, kwargs))
+            args = self._bound(args, kwargs)
         if launch_dims is None and output_dims is None and vmap_method is None:
             options = self._defaults
         else:
-            options = CallOptions(freeze_dims(launch_dims), freeze_dims(output_dims), vmap_method).over(self._defaults)
+            launch_dims = freeze_dims(launch_dims, f"kernel {self.__name__}: launch_dims")
+            output_dims = freeze_dims(output_dims, f"kernel {self.__name__}: output_dims")
+            options = CallOptions(launch_dims, output_dims, vmap_method).over(self._defaults)
         signature = [signature_token(value) for value in args]
         if None in signature or not options.is_hashable:
             args = tuple(map(as_jax_value, args))
@@ -266,6 +276,26 @@ class JaxKernel:
                 self._plans.clear()
             self._plans[key] = plan
         return self._bind(plan, args)
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The inputs in order. Where they are too few, the number of outputs may be what is wrong."""
+        try:
+            return tuple(bind_names(self._arguments, args, kwargs))
+        except KernelTypeError as error:
+            error.hint = self._forgotten_outputs(len(args) + len(kwargs)) or error.hint
+            raise
+
+    def _forgotten_outputs(self, given: int) -> str | None:
+        """The hint if a call has the inputs that the kernel has once all that it writes last are outputs."""
+        in_outs = len([a for a in self._arguments if a.role == IN_OUT])
+        if any(is_generic(a.element) for a in self._arguments) or in_outs:
+            return None
+        count = written_last(self.kernel.specialize(), self._arguments)
+        outputs = len(self._arguments) - len(self._inputs)
+        if count <= outputs or given != len(self._arguments) - count:
+            return None
+        names = ", ".join(a.name for a in self._arguments[-count:])
+        return f"the kernel writes to {names}: jax_kernel({self.__name__}, num_outputs={count})"
 
     def _bind(self, plan: _Plan, args: Sequence[Any]) -> list[Any]:
         for value in args:
@@ -320,10 +350,10 @@ class JaxKernel:
         if options.vmap_method not in VMAP_METHODS:
             expected = ", ".join(map(repr, VMAP_METHODS))
             raise KernelValueError(
-                f"kernel {self.__name__}: vmap_method: expected one of {expected}; got {options.vmap_method!r}"
+                f"kernel {self.__name__}: vmap_method: expected one of {expected}; got {options.vmap_method!r}",
+                hint=did_you_mean(options.vmap_method, VMAP_METHODS)
+                or "leave it out: None is one launch for the whole batch",
             )
-        if options.launch_dims is not None:
-            normalize_dims(options.launch_dims, f"kernel {self.__name__}: launch_dims")
         if isinstance(options.output_dims, ByName):
             self._require_names(options.output_dims)
 
@@ -333,12 +363,21 @@ class JaxKernel:
         in_outs = [a.name for a in self._arguments if a.role == IN_OUT]
         for name, _ in dims.items:
             if name in in_outs:
-                raise KernelValueError(f"{where}: '{name}' is an in-out argument; it keeps the shape it comes with")
+                raise KernelValueError(
+                    f"{where}: '{name}' is an in-out argument; it keeps the shape it comes with",
+                    hint=f"leave {name!r} out of output_dims",
+                )
             if name not in outputs:
-                raise KernelValueError(f"{where}: no output is named {name!r}; the outputs are {', '.join(outputs)}")
+                raise KernelValueError(
+                    f"{where}: no output is named {name!r}; the outputs are {', '.join(outputs)}",
+                    hint=did_you_mean(name, outputs) or f"write output_dims={{{next(iter(outputs), name)!r}: (n,)}}",
+                )
         missing = [name for name in outputs if name not in dict(dims.items)]
         if missing:
-            raise KernelValueError(f"{where}: no dimensions for output '{missing[0]}'")
+            raise KernelValueError(
+                f"{where}: no dimensions for output '{missing[0]}'",
+                hint=f"write output_dims={{..., {missing[0]!r}: (n,)}}",
+            )
 
     def _resolve_elements(self, given: Sequence[Given]) -> list[Element]:
         """Element types of all arguments.
@@ -355,7 +394,10 @@ class JaxKernel:
             elif like:
                 outputs.append(fill_generic(argument.element, like[0]))
             else:
-                raise KernelTypeError(f"{argument.where} is generic, and no input tells its type")
+                raise KernelTypeError(
+                    f"{argument.where} is generic, and no input tells its type",
+                    hint="annotate it with a type, such as array[float]",
+                )
         return inputs + outputs
 
     def _launch_extents(self, given: Sequence[Given], options: CallOptions) -> tuple[Dim, ...]:

@@ -12,7 +12,7 @@ import jax.core
 import jax.numpy as jnp
 
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.arguments import (
     Argument,
     as_jax_value,
@@ -115,7 +115,7 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     require_preload_mode(f"callable {function.name}", module_preload_mode)
     _require_staged(function.name, "stage_in_argnames", stage_in_argnames, [a for a in arguments if a.role != OUTPUT])
     _require_staged(function.name, "stage_out_argnames", stage_out_argnames, [a for a in arguments if a.role != INPUT])
-    defaults = CallOptions(None, freeze_dims(output_dims), vmap_method)
+    defaults = CallOptions(None, freeze_dims(output_dims, f"callable {function.name}: output_dims"), vmap_method)
     return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode, graphs)
 
 
@@ -125,7 +125,10 @@ def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
         mode = GraphMode(mode)
     except ValueError:
         listed = ", ".join(f"GraphMode.{m.name}" for m in GraphMode)
-        raise KernelValueError(f"callable {name}: graph_mode: expected one of {listed}, got {mode!r}") from None
+        raise KernelValueError(
+            f"callable {name}: graph_mode: expected one of {listed}, got {mode!r}",
+            hint="leave it out: GraphMode.JAX suits most functions",
+        ) from None
     if mode in (GraphMode.WARP_STAGED, GraphMode.WARP_STAGED_EX):
         raise KernelValueError(
             f"callable {name}: graph_mode: GraphMode.{mode.name} is not available",
@@ -141,7 +144,10 @@ def _require_staged(name: str, option: str, given: Iterable[str] | None, argumen
     for entry in listed:
         if entry not in possible:
             side, found = "input" if option == "stage_in_argnames" else "output", ", ".join(possible) or "none"
-            raise KernelValueError(f"callable {name}: {option}: no array {side} is named {entry!r}; they are {found}")
+            raise KernelValueError(
+                f"callable {name}: {option}: no array {side} is named {entry!r}; they are {found}",
+                hint="leave it out: nothing is staged in these modes",
+            )
 
 
 def _require_cache_max(func: Callable[..., None], graph_cache_max: Any) -> int:
@@ -150,7 +156,8 @@ def _require_cache_max(func: Callable[..., None], graph_cache_max: Any) -> int:
     if isinstance(graph_cache_max, bool) or not isinstance(graph_cache_max, int) or graph_cache_max < 1:
         name = getattr(func, "__name__", repr(func))
         raise KernelValueError(
-            f"callable {name}: graph_cache_max: expected an integer of at least 1, got {graph_cache_max!r}"
+            f"callable {name}: graph_cache_max: expected an integer of at least 1, got {graph_cache_max!r}",
+            hint=f"leave it out ({_DEFAULT_GRAPHS} graphs), or write None to keep all",
         )
     return min(graph_cache_max, _ALL_GRAPHS)
 
@@ -173,10 +180,16 @@ class _Function:
         try:
             signature = inspect.signature(func, eval_str=True)
         except NameError as error:
-            raise KernelTypeError(f"callable {self.name}: an annotation cannot be evaluated: {error}") from error
+            raise KernelTypeError(
+                f"callable {self.name}: an annotation cannot be evaluated: {error}",
+                hint="define or import the name before the function is passed to jax_callable",
+            ) from error
         for parameter in signature.parameters.values():
             if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-                raise KernelTypeError(f"callable {self.name}: argument {parameter.name} must be an ordinary one")
+                raise KernelTypeError(
+                    f"callable {self.name}: argument {parameter.name} must be an ordinary one",
+                    hint="name the arguments one by one, without * and **",
+                )
             if parameter.annotation is parameter.empty:
                 raise KernelTypeError(
                     f"callable {self.name}: argument {parameter.name} has no annotation",
@@ -225,7 +238,8 @@ class JaxCallable:
             CheckError: in debug mode, outside of JAX, a thread has failed a check.
         """
         values = bind_names(self._arguments, args, kwargs)
-        options = CallOptions(None, freeze_dims(output_dims), vmap_method).over(self._defaults)
+        output_dims = freeze_dims(output_dims, f"callable {self.__name__}: output_dims")
+        options = CallOptions(None, output_dims, vmap_method).over(self._defaults)
         self._require_options(options)
         values = [as_jax_value(v) for v in values]
         is_static = [_is_static(a, v) for a, v in zip(self._inputs, values, strict=True)]
@@ -312,7 +326,10 @@ class JaxCallable:
     def _output_shape(self, argument: Argument, arrays: Sequence[ArrayHandle], dims: Any) -> tuple[Any, ...]:
         where = f"{argument.where}: output_dims"
         if is_generic(argument.element):
-            raise KernelTypeError(f"{argument.where} is an output and generic: expected a type with a dtype")
+            raise KernelTypeError(
+                f"{argument.where} is an output and generic: expected a type with a dtype",
+                hint=f"write {argument.name}: array[float]",
+            )
         require_enabled(argument, argument.element)
         wanted = dict(dims.items).get(argument.name) if isinstance(dims, ByName) else dims
         if wanted is None:
@@ -327,13 +344,19 @@ class JaxCallable:
         where = f"callable {self.__name__}"
         if options.vmap_method not in VMAP_METHODS:
             expected = ", ".join(map(repr, VMAP_METHODS))
-            raise KernelValueError(f"{where}: vmap_method: expected one of {expected}; got {options.vmap_method!r}")
+            raise KernelValueError(
+                f"{where}: vmap_method: expected one of {expected}; got {options.vmap_method!r}",
+                hint=did_you_mean(options.vmap_method, VMAP_METHODS)
+                or "leave it out: None is one launch for the whole batch",
+            )
         if isinstance(options.output_dims, ByName):
             outputs = [a.name for a in self._arguments if a.role == OUTPUT]
             for name, _ in options.output_dims.items:
                 if name not in outputs:
                     raise KernelValueError(
-                        f"{where}: output_dims: no output is named {name!r}; the outputs are {', '.join(outputs)}"
+                        f"{where}: output_dims: no output is named {name!r}; the outputs are {', '.join(outputs)}",
+                        hint=did_you_mean(name, outputs)
+                        or f"write output_dims={{{next(iter(outputs), name)!r}: (n,)}}",
                     )
 
 

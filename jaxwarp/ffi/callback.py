@@ -82,11 +82,20 @@ def register_ffi_callback(name: str, func: Callback, graph_compatible: bool = Tr
         KernelTypeError, KernelValueError: the name or the function cannot be registered; somebody else has the name.
     """
     if not isinstance(name, str):
-        raise KernelTypeError(f"register_ffi_callback: name: expected a string, got {name!r}")
+        raise KernelTypeError(
+            f"register_ffi_callback: name: expected a string, got {name!r}",
+            hint='register_ffi_callback("name", function)',
+        )
     if not name or name == TARGET:
-        raise KernelValueError(f"register_ffi_callback: name: {name!r} cannot be used; choose another one")
+        raise KernelValueError(
+            f"register_ffi_callback: name: {name!r} cannot be used; choose another one",
+            hint='register_ffi_callback("my_name", function)',
+        )
     if not callable(func):
-        raise KernelTypeError(f"register_ffi_callback {name}: expected a Python function, got {func!r}")
+        raise KernelTypeError(
+            f"register_ffi_callback {name}: expected a Python function, got {func!r}",
+            hint="pass a function of (inputs, outputs, attrs, ctx)",
+        )
     with _lock:
         entry = _entries.get(name)
         if entry is None:

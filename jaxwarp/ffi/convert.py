@@ -19,12 +19,17 @@ def as_values(source: Any, dtype: np.dtype, where: str) -> np.ndarray:
         KernelTypeError, KernelValueError: `source` is no array, or its numbers do not exist in `dtype`.
     """
     if source is None or isinstance(source, (str, bytes)):
-        raise KernelTypeError(f"{where}: expected an array, got {type(source).__name__}")
+        raise KernelTypeError(
+            f"{where}: expected an array, got {type(source).__name__}", hint="pass an array, or np.asarray(values)"
+        )
     values = np.asarray(source)
     is_python = isinstance(source, (bool, int, float, list, tuple))
     kind, given = _kind(dtype), _kind(values.dtype)
     if given == "other":
-        raise KernelTypeError(f"{where}: expected an array of numbers, got {type(source).__name__}")
+        raise KernelTypeError(
+            f"{where}: expected an array of numbers, got {type(source).__name__}",
+            hint="pass numbers in equal rows: np.asarray(values)",
+        )
     if values.dtype != dtype and kind == given and kind != "complex" and (is_python or values.dtype.itemsize == 8):
         return _cast(values, dtype, where)
     return values
@@ -39,9 +44,12 @@ def as_element(value: Any, dtype: np.dtype, components: tuple[int, ...], where: 
     given = np.asarray(value)
     if given.shape not in ((), components):
         expected = "a number" if not components else f"a number or an array of shape {components}"
-        raise KernelTypeError(f"{where}: expected {expected} to fill it with, got an array of shape {given.shape}")
+        raise KernelTypeError(
+            f"{where}: expected {expected} to fill it with, got an array of shape {given.shape}",
+            hint="copy an array with assign(values)",
+        )
     if _kind(given.dtype) == "other":
-        raise KernelTypeError(f"{where}: expected a number to fill it with, got {value!r}")
+        raise KernelTypeError(f"{where}: expected a number to fill it with, got {value!r}", hint="write fill_(0.0)")
     return np.broadcast_to(_cast(given, dtype, where), components)
 
 
@@ -52,7 +60,10 @@ def cast_values(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
         KernelTypeError, KernelValueError: it is none of numbers, or has numbers that do not exist in `dtype`.
     """
     if _kind(values.dtype) in ("other", "complex"):
-        raise KernelTypeError(f"{where}: expected an array of numbers, got one of {values.dtype}")
+        raise KernelTypeError(
+            f"{where}: expected an array of numbers, got one of {values.dtype}",
+            hint="pass numbers of a type of the kernel language: values.astype('float32')",
+        )
     return values if values.dtype == dtype else _cast(values, dtype, where)
 
 
@@ -61,7 +72,10 @@ def _cast(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
         info = np.iinfo(dtype)
         exact = values if _kind(values.dtype) == "int" else values.astype(np.float64)
         if exact.size and not (exact.min() >= info.min and exact.max() <= info.max):  # NaN is neither
-            raise KernelValueError(f"{where}: expected values of {dtype}, from {info.min} to {info.max}")
+            raise KernelValueError(
+                f"{where}: expected values of {dtype}, from {info.min} to {info.max}",
+                hint="choose a larger type, or take the values that fit",
+            )
     with np.errstate(all="ignore"):
         return values.astype(dtype)
 

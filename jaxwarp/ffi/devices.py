@@ -57,7 +57,9 @@ def require_cpu(device: Any, where: str) -> Device:
     if device is None:
         return CPU
     if not isinstance(device, (str, Device)):
-        raise KernelTypeError(f'{where}: expected a device, such as "cpu", got {device!r}')
+        raise KernelTypeError(
+            f'{where}: expected a device, such as "cpu", got {device!r}', hint='write "cpu", or leave the device out'
+        )
     if str(device) == "cpu":
         return CPU
     if str(device).split(":")[0] == "cuda":
@@ -65,7 +67,9 @@ def require_cpu(device: Any, where: str) -> Device:
             f"{where}: arrays outside of JAX are in the memory of the host; {device} cannot be used yet",
             hint="use jax_kernel or jax_callable on a GPU: JAX places their arrays",
         )
-    raise KernelValueError(f'{where}: expected the device "cpu", got {str(device)!r}')
+    raise KernelValueError(
+        f'{where}: expected the device "cpu", got {str(device)!r}', hint='write "cpu", or leave the device out'
+    )
 
 
 @boundary
@@ -161,7 +165,9 @@ def device_from_jax(jax_device: Any) -> Device:
         return CPU
     if platform in ("gpu", "cuda"):
         return Device(f"cuda:{jax_device.local_hardware_id}")
-    raise KernelTypeError(f"device_from_jax: expected a CPU or CUDA device of JAX, got {jax_device!r}")
+    raise KernelTypeError(
+        f"device_from_jax: expected a CPU or CUDA device of JAX, got {jax_device!r}", hint="pass one of jax.devices()"
+    )
 
 
 @boundary
@@ -172,7 +178,9 @@ def device_to_jax(device: Any = None) -> Any:
         KernelTypeError, KernelValueError: JAX has no such device here.
     """
     if device is not None and not isinstance(device, (str, Device)):
-        raise KernelTypeError(f'device_to_jax: expected a device, such as "cpu", got {device!r}')
+        raise KernelTypeError(
+            f'device_to_jax: expected a device, such as "cpu", got {device!r}', hint='write "cpu", or "cuda:0"'
+        )
     name = "cpu" if device is None else "cuda:0" if str(device) == "cuda" else str(device)
     try:
         found = jax.local_devices(backend=name.split(":")[0])
@@ -181,7 +189,9 @@ def device_to_jax(device: Any = None) -> Any:
     for candidate in found:
         if name == "cpu" or f"cuda:{candidate.local_hardware_id}" == name:
             return candidate
-    raise KernelValueError(f"device_to_jax: JAX has no device {name!r} in this process")
+    raise KernelValueError(
+        f"device_to_jax: JAX has no device {name!r} in this process", hint="jax.devices() lists those that there are"
+    )
 
 
 @boundary

@@ -28,11 +28,18 @@ class ByName:
         return repr(dict(self.items))
 
 
-def freeze_dims(dims: Any) -> Any:
-    """The same dimensions as a hashable value: lists become tuples, dictionaries `ByName`."""
+def freeze_dims(dims: Any, where: str) -> Any:
+    """The same dimensions as a hashable value: lists become tuples, dictionaries `ByName`, and extents int.
+
+    Raises:
+        KernelTypeError, KernelValueError: they are none; what compares equal to an extent (True, 1.0) is none either.
+    """
     if isinstance(dims, Mapping):
-        return ByName(tuple((name, freeze_dims(value)) for name, value in dims.items()))
-    return tuple(dims) if isinstance(dims, list) else dims
+        return ByName(tuple((name, freeze_dims(value, where)) for name, value in dims.items()))
+    if dims is None:
+        return None
+    extents = normalize_dims(dims, where)
+    return extents if isinstance(dims, (tuple, list)) else extents[0]
 
 
 def is_static_dims(dims: Any) -> bool:
@@ -59,11 +66,16 @@ def normalize_dims(dims: Any, where: str) -> tuple[Dim, ...]:
 def _require_extent(extent: Any, dims: Any, where: str) -> Dim:
     if isinstance(extent, (int, np.integer)) and not isinstance(extent, (bool, np.bool_)):
         if not 0 <= extent <= _MAX_EXTENT:
-            raise KernelValueError(f"{where}: expected extents from 0 to {_MAX_EXTENT}, got {dims!r}")
+            raise KernelValueError(
+                f"{where}: expected extents from 0 to {_MAX_EXTENT}, got {dims!r}",
+                hint="write numbers that are not negative; for more threads than that, several axes: (n, m)",
+            )
         return int(extent)
     if _is_symbolic(extent):
         return extent
-    hint = "dimensions are part of the program: make them static_argnames of jax.jit" if _is_traced(extent) else None
+    hint = "write a number, (n, m) or [n, m]; int(...) makes one of a float"
+    if _is_traced(extent):
+        hint = "dimensions are part of the program: make them static_argnames of jax.jit"
     raise KernelTypeError(f"{where}: expected an integer, or a tuple or list of integers, got {dims!r}", hint=hint)
 
 
@@ -78,7 +90,10 @@ def _is_traced(extent: Any) -> bool:
 def require_int32_extents(shape: Sequence[Dim], where: str) -> None:
     """Extents beyond the range of a kernel's indices are refused."""
     if any(is_static(n) and n > _MAX_EXTENT for n in shape):
-        raise KernelValueError(f"{where}: expected extents from 0 to {_MAX_EXTENT}, got {tuple(shape)}")
+        raise KernelValueError(
+            f"{where}: expected extents from 0 to {_MAX_EXTENT}, got {tuple(shape)}",
+            hint="cut the array into parts: indices in kernels have 32 bits",
+        )
 
 
 def output_shape(ndim: int, element: Element, dims: Any, where: str) -> tuple[Dim, ...]:
@@ -90,7 +105,10 @@ def output_shape(ndim: int, element: Element, dims: Any, where: str) -> tuple[Di
     if components and len(given) == ndim + len(components) and given[ndim:] == components:
         return given
     either = f", or {shape_text(ndim, components)}" if components else ""
-    raise KernelValueError(f"{where}: expected dimensions {shape_text(ndim, ())}{either}, got {dims!r}")
+    raise KernelValueError(
+        f"{where}: expected dimensions {shape_text(ndim, ())}{either}, got {dims!r}",
+        hint=f"write {ndim} extent{'' if ndim == 1 else 's'}; the annotation of the output says how many axes it has",
+    )
 
 
 def shape_text(ndim: int, components: Sequence[int]) -> str:

@@ -201,14 +201,15 @@ def import_tensor(source: Any) -> tuple[Region, bool]:
             capsule = source.__dlpack__()
     if type(capsule).__name__ != "PyCapsule":
         raise KernelTypeError(
-            f"from_dlpack: expected an array with __dlpack__, or a capsule, got {type(source).__name__}"
+            f"from_dlpack: expected an array with __dlpack__, or a capsule, got {type(source).__name__}",
+            hint="for NumPy arrays and lists use array(data)",
         )
     for kind in _KINDS:
         if _holds(capsule, _name(kind, _FRESH)):
             return _take(capsule, kind)
     if any(_holds(capsule, _name(kind, _USED)) for kind in _KINDS):
         raise KernelValueError("from_dlpack: the capsule has been used already", hint="ask for a new one")
-    raise KernelTypeError("from_dlpack: expected a capsule of DLPack")
+    raise KernelTypeError("from_dlpack: expected a capsule of DLPack", hint="pass the array itself")
 
 
 def _take(capsule: Any, kind: Any) -> tuple[Region, bool]:
@@ -249,7 +250,8 @@ def _dtype_of(tensor: Tensor) -> np.dtype:
     if found is None or tensor.lanes != 1:
         raise KernelTypeError(
             f"from_dlpack: expected elements of a type of the kernel language, got type code {tensor.code} of"
-            f" {tensor.bits} bits, {tensor.lanes} lanes"
+            f" {tensor.bits} bits, {tensor.lanes} lanes",
+            hint="convert the array where it comes from",
         )
     return found
 

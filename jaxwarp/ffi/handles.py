@@ -16,6 +16,8 @@ from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.arguments import Given, describe
+from jaxwarp.ffi.launch import is_static
+from jaxwarp.ffi.region import Region, dense_region
 from jaxwarp.types import Array, Element, element_scalar, element_shape
 
 
@@ -43,6 +45,13 @@ class ArrayHandle:
     def root(self) -> ArrayHandle:
         """The array that this one is, or is a part of."""
         return self
+
+    @property
+    def place(self) -> Region | None:
+        """Where its elements would be, were they of one byte, and the first of the root array at the address 1; None
+        where extents are symbolic."""
+        shape = self.full_shape
+        return dense_region(1, np.dtype(np.int8), shape) if all(map(is_static, shape)) else None
 
     def replace(self, value: jax.Array) -> None:
         """Lets the handle stand for a new value of the same shape and type."""
@@ -76,7 +85,7 @@ class ArrayHandle:
 
     def describe(self) -> Given:
         """What a launch needs to know before it looks at the contents."""
-        return dataclasses.replace(describe(self.value), element=self.type.dtype)
+        return dataclasses.replace(describe(self.value), kind="handle", element=self.type.dtype)
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -95,7 +104,9 @@ class ArrayHandle:
 
     def __len__(self) -> int:
         if self.ndim == 0:
-            raise KernelTypeError(f"array '{self.name}' has no axes and no length")
+            raise KernelTypeError(
+                f"array '{self.name}' has no axes and no length", hint="it is one element: array.value"
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[ArrayHandle]:
@@ -134,7 +145,8 @@ class ArrayHandle:
         if found.shape != self.full_shape or found.dtype != scalar.numpy:
             raise KernelTypeError(
                 f"array '{self.name}': expected {scalar} of shape {self.full_shape}, got {found.dtype} of shape"
-                f" {found.shape}"
+                f" {found.shape}",
+                hint="convert the source, or assign to a part: array[:n].assign(source)",
             )
         self.store(given)
         return self
@@ -190,6 +202,11 @@ class _View(ArrayHandle):
     def root(self) -> ArrayHandle:
         return self.parent.root
 
+    @property
+    def place(self) -> Region | None:
+        whole = self.parent.place
+        return None if whole is None else whole.part(self.index)
+
     def replace(self, value: jax.Array) -> None:
         self.require_writable("written")
         self.parent.replace(self.parent.value.at[self.index].set(value))
@@ -222,12 +239,20 @@ def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, 
                 hint="use array.value[index], or index in a kernel",
             )
         if not isinstance(part, slice) and (isinstance(part, bool) or not hasattr(part, "__index__")):
-            raise KernelTypeError(f"{where}: an index is an integer or a slice, got {part!r}")
+            raise KernelTypeError(
+                f"{where}: an index is an integer or a slice, got {part!r}",
+                hint="write a[1], a[1:3]; for other indices use array.value, or a kernel",
+            )
     if len(given) > len(shape):
-        raise KernelTypeError(f"{where} has {len(shape)} axes, got {len(given)} indices")
+        raise KernelTypeError(
+            f"{where} has {len(shape)} axes, got {len(given)} indices", hint=f"write at most {len(shape)}"
+        )
     for part, extent in zip(given, shape, strict=False):
         if not isinstance(part, slice) and not -extent <= part < extent:
-            raise KernelTypeError(f"{where}: index {part} is out of range, the extent is {extent}")
+            raise KernelTypeError(
+                f"{where}: index {part} is out of range, the extent is {extent}",
+                hint=f"indices go from 0 to {extent - 1}",
+            )
     return given
 
 
@@ -238,5 +263,8 @@ def filled(shape: tuple[Any, ...], element: Element, value: Any, where: str) -> 
     array = jnp.asarray(given)
     if array.shape not in ((), components):
         expected = "a number" if not components else f"a number or an array of shape {components}"
-        raise KernelTypeError(f"{where}: expected {expected} to fill it with, got an array of shape {array.shape}")
+        raise KernelTypeError(
+            f"{where}: expected {expected} to fill it with, got an array of shape {array.shape}",
+            hint="copy an array with assign(values)",
+        )
     return jnp.broadcast_to(jax.lax.convert_element_type(array, scalar.numpy), shape)

@@ -264,7 +264,10 @@ class HostArray(LiveArray):
         try:
             found = array.reshape(*given, *self.components)
         except (TypeError, ValueError):
-            raise KernelValueError(f"{self.label} cannot be reshaped to {tuple(given)}") from None
+            raise KernelValueError(
+                f"{self.label} cannot be reshaped to {tuple(given)}",
+                hint=f"it has {self.size} elements: their number must stay",
+            ) from None
         made = self._as(self.type.dtype, _inside(region, found))
         made._grad = None if self._grad is None else self._grad.reshape(tuple(made.shape))
         return made
@@ -277,7 +280,10 @@ class HostArray(LiveArray):
         """The same memory with its axes in another order; None: reversed."""
         order = list(range(self.ndim))[::-1] if axes is None else [int(a) for a in axes]
         if sorted(order) != list(range(self.ndim)):
-            raise KernelValueError(f"{self.label}: transpose: expected an order of {self.ndim} axes, got {axes}")
+            raise KernelValueError(
+                f"{self.label}: transpose: expected an order of {self.ndim} axes, got {axes}",
+                hint=f"write transpose({tuple(reversed(range(self.ndim)))})",
+            )
         region, rest = self.region, range(self.ndim, len(self.region.shape))
         shape = tuple(region.shape[a] for a in (*order, *rest))
         strides = tuple(region.strides[a] for a in (*order, *rest))
@@ -297,7 +303,10 @@ class HostArray(LiveArray):
             or rank < 0
             or region.shape[rank:] != components
         ):
-            raise KernelTypeError(f"{self.label}: its memory, of shape {region.shape}, is none of {element!r}")
+            raise KernelTypeError(
+                f"{self.label}: its memory, of shape {region.shape}, is none of {element!r}",
+                hint="view as a type whose size divides the last axis",
+            )
         made = self._as(element, Region(region.address, scalar.numpy, region.shape, region.strides, region.owner))
         if self._grad is not None and scalar.numpy == region.dtype:
             made._grad = self._grad.view(element)
@@ -347,7 +356,10 @@ class HostArray(LiveArray):
         if grad is not None and (
             not isinstance(grad, HostArray) or grad.dtype != self.dtype or grad.shape != self.shape
         ):
-            raise KernelTypeError(f"grad: expected an array of {self.dtype} of shape {self.shape}, got {grad!r}")
+            raise KernelTypeError(
+                f"grad: expected an array of {self.dtype} of shape {self.shape}, got {grad!r}",
+                hint="make it with zeros_like(array)",
+            )
         self._grad = grad
 
     # Interfaces.
@@ -379,13 +391,19 @@ jax.tree_util.register_pytree_node(
 def require_float(element: Element, where: str) -> None:
     """Only floats have derivatives."""
     if not element_scalar(element).is_float:
-        raise KernelTypeError(f"{where}: expected an element type of floats, got {element}")
+        raise KernelTypeError(
+            f"{where}: expected an element type of floats, got {element}",
+            hint="only floats have gradients: make the array with dtype=float",
+        )
 
 
 def require_not_retained(retain_grad: Any, where: str) -> None:
     """Gradients of what a tape overwrites are used up."""
     if retain_grad:
-        raise KernelValueError(f"{where}: retain_grad is not there: Tape.backward uses up gradients of what it wrote")
+        raise KernelValueError(
+            f"{where}: retain_grad is not there: Tape.backward uses up gradients of what it wrote",
+            hint="read the gradient before the next backward, or copy it: clone(array.grad)",
+        )
 
 
 def type_of_value(value: Any) -> Element:
@@ -402,7 +420,10 @@ def type_of_value(value: Any) -> Element:
         case (rows, columns):
             return matrix((rows, columns), scalar)
         case shape:
-            raise KernelTypeError(f"expected a number, vector or matrix, got an array of shape {shape}")
+            raise KernelTypeError(
+                f"expected a number, vector or matrix, got an array of shape {shape}",
+                hint="write full(shape, 0.0); for data use array(data)",
+            )
 
 
 def _inside(region: Region, array: np.ndarray) -> Region:

@@ -159,7 +159,11 @@ class Plan(NamedTuple):
 def _plan(kernel: Any, described: tuple[Given, ...], extents: tuple[int, ...]) -> Plan:
     arguments = tuple(Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments)
     elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
-    converters = tuple(make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True))
+    try:
+        converters = tuple(make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True))
+    except KernelTypeError as error:
+        error.hint = _result_hint(kernel, arguments, elements, described) or error.hint
+        raise
     types = tuple(Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True))
     specialized = kernel.specialize(types)
     ir, grid = fit_grid(specialized, extents)
@@ -168,6 +172,22 @@ def _plan(kernel: Any, described: tuple[Given, ...], extents: tuple[int, ...]) -
     effects = analyze(ir)
     written = {i: effects[param].first_write for i, param in enumerate(ir.params) if effects[param].modifies}
     return Plan(intern_kernel(ir), grid, arguments, converters, written)
+
+
+def _result_hint(
+    kernel: Any, arguments: Sequence[Argument], elements: Sequence[Any], described: Sequence[Given]
+) -> str | None:
+    """The hint where what has another type is an array that the kernel writes to: a converted copy is of no use."""
+    if kernel.is_generic:
+        return None
+    ir = kernel.specialize()
+    effects = analyze(ir)
+    for param, argument, element, given in zip(ir.params, arguments, elements, described, strict=True):
+        scalar = element_scalar(element)
+        if argument.is_array and given.shape is not None and given.dtype != scalar.numpy:
+            is_written = effects[param].modifies
+            return f"the kernel writes to it: make it with zeros(shape, dtype={scalar})" if is_written else None
+    return None
 
 
 def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) -> Any:
@@ -187,7 +207,11 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[_Given]) -> Non
         where, region = f"{arguments[i].where} is written by the kernel", values[i].region
         if region is None:
             kind, memory = type(values[i].value).__name__, "of the host" if scope is HOST else "of the call"
-            raise KernelTypeError(f"{where}: expected an array in the memory {memory}, got {kind}", line)
+            raise KernelTypeError(
+                f"{where}: expected an array in the memory {memory}, got {kind}",
+                line,
+                hint="pass an array of jaxwarp, zeros(shape, dtype=...), or of NumPy, and read it after the launch",
+            )
         array = values[i].array
         scope.require_untraced(arguments[i].where if array is None else array.label, "written by the kernel")
         if not values[i].is_writable:
@@ -250,7 +274,10 @@ def type_of(array: Any, where: str) -> tuple[tuple[int, ...], Any]:
         return array.shape, array.dtype
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     if not isinstance(shape, tuple) or not isinstance(dtype, np.dtype) or dtype not in SCALAR_BY_DTYPE:
-        raise KernelTypeError(f"{where}: expected an array of a type of the kernel language, got {array!r}")
+        raise KernelTypeError(
+            f"{where}: expected an array of a type of the kernel language, got {array!r}",
+            hint="pass an array of jaxwarp or NumPy, of numbers",
+        )
     return shape, SCALAR_BY_DTYPE[dtype]
 
 
@@ -266,10 +293,16 @@ def copy_now(scope: Scope, dest: Any, src: Any, offsets: tuple[int, int], count:
     at, start = offsets
     source = src if isinstance(src, MemoryArray) else np.asarray(src)
     if target.ndim != 1 or source.ndim - len(target.components) * (not isinstance(source, MemoryArray)) != 1:
-        raise KernelTypeError(f"copy: offsets need arrays with 1 axis, {target.label} has {target.ndim}")
+        raise KernelTypeError(
+            f"copy: offsets need arrays with 1 axis, {target.label} has {target.ndim}",
+            hint="copy parts: copy(dest[1:3], src[0:2])",
+        )
     count = count or len(source) - start
     if min(at, start, count) < 0 or start + count > len(source) or at + count > len(target):
-        raise KernelTypeError(f"copy: {count} elements from {start} of {len(source)} do not fit {at} of {len(target)}")
+        raise KernelTypeError(
+            f"copy: {count} elements from {start} of {len(source)} do not fit {at} of {len(target)}",
+            hint="pass a smaller count, or smaller offsets",
+        )
     target[at : at + count].assign(source[start : start + count])
 
 
@@ -282,11 +315,17 @@ def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], coun
         return
     source = src if isinstance(src, MemoryArray) else _as_memory(HOST, src, "from")
     if source.dtype != target.dtype:
-        raise KernelTypeError(f"copy: expected a source of {target.dtype}, as the destination is, got {source.dtype}")
+        raise KernelTypeError(
+            f"copy: expected a source of {target.dtype}, as the destination is, got {source.dtype}",
+            hint=f"convert it: array(src.numpy(), dtype={target.dtype})",
+        )
     at, start = (_count("offset", n) for n in offsets)
     number = _count("count", count) or (source.size if not any(offsets) else source.size - start)
     if start + number > source.size or at + number > target.size:
-        raise KernelTypeError(f"copy: {number} elements from {start} of {source.size} do not fit {at} of {target.size}")
+        raise KernelTypeError(
+            f"copy: {number} elements from {start} of {source.size} do not fit {at} of {target.size}",
+            hint="pass a smaller count, or smaller offsets",
+        )
     is_whole = not any(offsets) and not count and source.shape == target.shape
     if is_whole or not number:
         target.assign(source) if number else None
@@ -296,14 +335,17 @@ def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], coun
         if not (target.is_contiguous and source.is_contiguous):
             raise KernelTypeError(
                 f"copy: arrays of shapes {source.shape} and {target.shape} with gaps between their elements can only be"
-                " copied whole, to the same shape"
+                " copied whole, to the same shape",
+                hint="copy from and to contiguous(), or reshape the source",
             )
         target.flatten()[at : at + number].assign(source.flatten()[start : start + number])
 
 
 def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
-        raise KernelTypeError(f"copy: {name}: expected an integer from 0, got {value!r}")
+        raise KernelTypeError(
+            f"copy: {name}: expected an integer from 0, got {value!r}", hint="write a number of elements"
+        )
     return int(value)
 
 
@@ -313,7 +355,10 @@ def _as_memory(scope: Scope, value: Any, direction: str = "to") -> MemoryArray:
     found = scope.find(value)
     if found is None:
         whose = "an array" if scope is HOST else "an array of the call"
-        raise KernelTypeError(f"copy: expected {whose} to copy {direction}, got {type(value).__name__}")
+        raise KernelTypeError(
+            f"copy: expected {whose} to copy {direction}, got {type(value).__name__}",
+            hint="make one with array(data) or zeros(shape)",
+        )
     region, is_writable = found
     if scope is HOST:
         element = type_of(region, "copy")[1]

@@ -81,12 +81,17 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     extents = None if shape is None else normalize_dims(shape, f"{name}: shape")
     if data is None:
         if extents is None:
-            raise KernelTypeError(f"{name}(...): expected data or shape=")
+            raise KernelTypeError(
+                f"{name}(...): expected data or shape=", hint=f"write {name}([1.0, 2.0], dtype=float), or zeros(shape)"
+            )
         made = new_array(name, as_dtype(float32 if dtype is Any else dtype), extents)
     else:
         made = _of_data(name, data, dtype, extents, copy)
     if ndim is not None and made.ndim != ndim:
-        raise KernelValueError(f"{name}(...): expected data with {ndim} axes, got shape {made.shape}")
+        raise KernelValueError(
+            f"{name}(...): expected data with {ndim} axes, got shape {made.shape}",
+            hint=f"write array(data, dtype=...) for any number of axes, or reshape the data to {ndim}",
+        )
     made.requires_grad = bool(requires_grad)
     if grad is not None:
         made.grad = grad
@@ -111,7 +116,10 @@ def require_outside(what: str) -> None:
 
 def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, copy: bool) -> HostArray:
     if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array__")):
-        raise KernelTypeError(f"{name}(...): data: expected a sequence or an array, got {type(data).__name__}")
+        raise KernelTypeError(
+            f"{name}(...): data: expected a sequence or an array, got {type(data).__name__}",
+            hint="write array([1.0, 2.0]), or zeros(shape) for a new array",
+        )
     if isinstance(data, HostArray) and dtype is Any:
         dtype = data.dtype
     found = None if isinstance(data, (list, tuple)) else HOST.find(data)
@@ -123,15 +131,24 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
         values, is_writable = found[0].view(HOST.lease(name, found[0])), found[1]
     element = _element_of(name, values.dtype) if dtype is Any else as_dtype(dtype)
     if not isinstance(element_scalar(element), Scalar):
-        raise KernelTypeError(f"{name}(...): dtype: expected a type with a dtype, got {element!r}")
+        raise KernelTypeError(
+            f"{name}(...): dtype: expected a type with a dtype, got {element!r}",
+            hint="write dtype=float, or dtype=vec3",
+        )
     scalar = element_scalar(element).numpy
     is_shared = not copy and found is not None
     if is_shared and values.dtype != scalar:
-        raise KernelTypeError(f"{name}(...): copy=False: expected data of {scalar}, got {values.dtype}")
+        raise KernelTypeError(
+            f"{name}(...): copy=False: expected data of {scalar}, got {values.dtype}",
+            hint="leave copy=False out, or convert the data first",
+        )
     values = cast_values(values, scalar, f"{name}(...): data")
     shaped = _shaped(name, values, element, shape)
     if is_shared and shaped.size and not np.may_share_memory(shaped, values):
-        raise KernelValueError(f"{name}(...): copy=False: data of shape {values.shape} cannot be shared in this shape")
+        raise KernelValueError(
+            f"{name}(...): copy=False: data of shape {values.shape} cannot be shared in this shape",
+            hint="leave copy=False out, or reshape the data first",
+        )
     if not is_shared:
         if isinstance(data, HostArray) and recording.get() is not None:
             return _recorded_copy(name, data, element, shaped.shape)
@@ -162,12 +179,18 @@ def _as_numpy(name: str, data: Any) -> np.ndarray:
     try:
         return np.asarray(data)
     except (TypeError, ValueError) as error:
-        raise KernelTypeError(f"{name}(...): data: expected numbers in equal rows: {error}") from None
+        raise KernelTypeError(
+            f"{name}(...): data: expected numbers in equal rows: {error}",
+            hint="make all rows of one length, and all items numbers",
+        ) from None
 
 
 def _element_of(name: str, dtype: np.dtype) -> Scalar:
     if dtype not in SCALAR_BY_DTYPE:
-        raise KernelTypeError(f"{name}(...): data: expected numbers of a type of the kernel language, got {dtype}")
+        raise KernelTypeError(
+            f"{name}(...): data: expected numbers of a type of the kernel language, got {dtype}",
+            hint="convert the data: data.astype('float32')",
+        )
     return SCALAR_BY_DTYPE[dtype]
 
 
@@ -184,7 +207,10 @@ def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, .
             wanted = (*values.shape[:-1], *([] if last == count else [last // count]), *components)
         else:
             expected = f"a last axis of {count} components" if rank == 1 else f"last axes {components}"
-            raise KernelValueError(f"{name}(...): data: expected {expected} for {element}, got shape {values.shape}")
+            raise KernelValueError(
+                f"{name}(...): data: expected {expected} for {element}, got shape {values.shape}",
+                hint="put the components in the last axes",
+            )
     elif values.ndim == rank:
         wanted = (1, *components)
     if wanted is None:
@@ -192,7 +218,10 @@ def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, .
     if len(wanted) == rank:
         wanted = (1, *wanted)
     if math.prod(wanted) != values.size:
-        raise KernelValueError(f"{name}(...): data: expected {math.prod(wanted)} numbers, got shape {values.shape}")
+        raise KernelValueError(
+            f"{name}(...): data: expected {math.prod(wanted)} numbers, got shape {values.shape}",
+            hint="leave shape out, or write one of as many elements",
+        )
     return values.reshape(wanted)
 
 
@@ -208,7 +237,10 @@ def from_numpy(
         KernelTypeError, KernelValueError: the type or the shape do not fit.
     """
     if not isinstance(arr, np.ndarray):
-        raise KernelTypeError(f"from_numpy: expected a NumPy array, got {type(arr).__name__}")
+        raise KernelTypeError(
+            f"from_numpy: expected a NumPy array, got {type(arr).__name__}",
+            hint="write array(data) for lists and other arrays",
+        )
     element = dtype
     if element is None:
         scalar = _element_of("from_numpy", arr.dtype)
@@ -264,14 +296,20 @@ def dtype_to_jax(warp_dtype: Any) -> Any:
     """
     element = _concrete("dtype_to_jax", warp_dtype)
     if not isinstance(element, Scalar):
-        raise KernelTypeError(f"dtype_to_jax: expected a scalar type, got {element!r}; JAX has axes for components")
+        raise KernelTypeError(
+            f"dtype_to_jax: expected a scalar type, got {element!r}; JAX has axes for components",
+            hint="write its scalar type: float32 for vec3",
+        )
     return getattr(jnp, "bool_" if element.kind == "bool" else element.name)
 
 
 def _concrete(where: str, dtype: Any) -> Element:
     element = as_dtype(dtype)
     if element is Any or not isinstance(element_scalar(element), Scalar):
-        raise KernelTypeError(f"{where}: expected an element type, got {dtype!r}")
+        raise KernelTypeError(
+            f"{where}: expected an element type, got {dtype!r}",
+            hint="write float, int, float64, vec3 or another type of jaxwarp",
+        )
     return element
 
 
@@ -279,7 +317,10 @@ def _from_dtype(where: str, dtype: Any) -> Scalar:
     try:
         return SCALAR_BY_DTYPE[np.dtype(dtype)]
     except (TypeError, KeyError):
-        raise KernelTypeError(f"{where}: expected a type of the kernel language, got {dtype!r}") from None
+        raise KernelTypeError(
+            f"{where}: expected a type of the kernel language, got {dtype!r}",
+            hint="convert the data to one of them, say float32",
+        ) from None
 
 
 # JAX and DLPack.
@@ -299,7 +340,9 @@ def from_jax(jax_array: Any, dtype: Any = None) -> HostArray:
     """
     if not isinstance(jax_array, jax.Array) or isinstance(jax_array, jax.core.Tracer):
         given = "a traced value" if isinstance(jax_array, jax.core.Tracer) else type(jax_array).__name__
-        raise KernelTypeError(f"from_jax: expected a JAX array, got {given}")
+        raise KernelTypeError(
+            f"from_jax: expected a JAX array, got {given}", hint="write array(data) for lists and NumPy arrays"
+        )
     devices = list(jax_array.devices())
     if len(devices) != 1 or devices[0].platform != "cpu":
         raise KernelValueError(
@@ -356,7 +399,10 @@ def to_jax(warp_array: Any) -> jax.Array:
         KernelTypeError: it is no array outside of JAX, or of a 64-bit type and those are not enabled in JAX.
     """
     if not isinstance(warp_array, HostArray):
-        raise KernelTypeError(f"to_jax: expected an array outside of JAX, got {type(warp_array).__name__}")
+        raise KernelTypeError(
+            f"to_jax: expected an array outside of JAX, got {type(warp_array).__name__}",
+            hint="for lists and NumPy arrays use jnp.asarray(data)",
+        )
     warp_array.scope.require_untraced(warp_array.label, "made a JAX array")
     region, origin = warp_array.region, warp_array.jax_value
     if origin is not None and origin.shape == region.shape and origin.dtype == region.dtype and not origin.is_deleted():
@@ -378,5 +424,8 @@ def to_dlpack(wp_array: Any) -> Any:
         BufferError: it can only be read, which capsules cannot say.
     """
     if not isinstance(wp_array, HostArray):
-        raise KernelTypeError(f"to_dlpack: expected an array outside of JAX, got {type(wp_array).__name__}")
+        raise KernelTypeError(
+            f"to_dlpack: expected an array outside of JAX, got {type(wp_array).__name__}",
+            hint="for other arrays use their own __dlpack__",
+        )
     return wp_array.__dlpack__()

@@ -99,7 +99,7 @@ class MemoryArray:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise KernelTypeError(f"{self.label} has no axes and no length")
+            raise KernelTypeError(f"{self.label} has no axes and no length", hint="it is one element: array.numpy()")
         return self.shape[0]
 
     def _part(self, region: Region) -> MemoryArray:
@@ -132,7 +132,8 @@ class MemoryArray:
         if given.shape != target.shape or given.dtype != target.dtype:
             raise KernelTypeError(
                 f"{self.label}: expected {target.dtype} of shape {target.shape}, got {given.dtype} of shape"
-                f" {given.shape}"
+                f" {given.shape}",
+                hint="convert the source, or assign to a part: array[:n].assign(source)",
             )
         if isinstance(given, Region):
             self.scope.copy(target, given)
@@ -168,7 +169,10 @@ class MemoryArray:
     def item(self) -> Any:
         """The only element as a Python value."""
         if self.size != 1:
-            raise KernelTypeError(f"{self.label} has {self.size} elements, and is no single value")
+            raise KernelTypeError(
+                f"{self.label} has {self.size} elements, and is no single value",
+                hint="take one of them: array[0].item(), or all: array.numpy()",
+            )
         return self.list()[0]
 
     def __float__(self) -> float:

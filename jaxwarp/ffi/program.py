@@ -145,7 +145,10 @@ def require_scope(name: str) -> Scope:
     """
     scope = _current.get()
     if not isinstance(scope, Scope):
-        raise KernelTypeError(f"{name} works inside a callback, or a function under jax_callable with GraphMode.NONE")
+        raise KernelTypeError(
+            f"{name} works inside a callback, or a function under jax_callable with GraphMode.NONE",
+            hint="call it in the function that you register or pass to jax_callable",
+        )
     return scope
 
 
@@ -225,7 +228,10 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     given = [*_as_list(inputs), *_as_list(outputs)]
     if len(given) != len(kernel.arguments):
         count, listed = len(kernel.arguments), ", ".join(a.name for a in kernel.arguments)
-        raise KernelTypeError(f"kernel {kernel.name}: expected {count} arguments ({listed}), got {len(given)}")
+        raise KernelTypeError(
+            f"kernel {kernel.name}: expected {count} arguments ({listed}), got {len(given)}",
+            hint="launch takes all of them, the arrays that are written too: inputs=[...], outputs=[...]",
+        )
     scope = scope_now()
     if adjoint or adj_inputs or adj_outputs:
         _require_host("launch with adjoint")
@@ -279,7 +285,10 @@ def _adjoints(kernel: Any, given: Sequence[Any], inputs: Any, adj_inputs: Any, a
     ins, outs = _as_list(adj_inputs), _as_list(adj_outputs)
     for name, found, most in (("adj_inputs", ins, count), ("adj_outputs", outs, len(given) - count)):
         if len(found) > most:
-            raise KernelTypeError(f"kernel {kernel.name}: {name}: expected at most {most} arrays, got {len(found)}")
+            raise KernelTypeError(
+                f"kernel {kernel.name}: {name}: expected at most {most} arrays, got {len(found)}",
+                hint="pass one for each input or output, or None",
+            )
     return [*ins, *[None] * (count - len(ins)), *outs]
 
 
@@ -323,14 +332,21 @@ def _roles(
         roles.append(OUTPUT if effects.covers(param, grid, value.shape or (), shapes) else IN_OUT)
     for i, role in enumerate(roles):
         for j, other in enumerate(given):
-            same = i != j and isinstance(other, ArrayHandle) and other.root is given[i].root if role != INPUT else False
-            if same:
+            if i != j and role != INPUT and isinstance(other, ArrayHandle) and _share(given[i], other):
                 raise KernelTypeError(
-                    f"{arguments[i].where} and argument '{arguments[j].name}' are the same array, and the kernel writes"
-                    " to it",
+                    f"{arguments[i].where} and argument '{arguments[j].name}' are the same array, or parts of one that"
+                    " overlap, and the kernel writes to it",
                     hint="pass a clone(...) as one of them",
                 )
     return roles
+
+
+def _share(written: ArrayHandle, other: ArrayHandle) -> bool:
+    """Whether two arrays of a program are one, or parts of one that may have elements in common."""
+    if written.root is not other.root:
+        return False
+    place, other_place = written.place, other.place
+    return place is None or other_place is None or place.overlaps(other_place)
 
 
 def program_now() -> Program:

@@ -20,6 +20,7 @@ from jaxwarp.ffi.handles import ArrayHandle, as_value_in_trees, filled, require_
 from jaxwarp.ffi.launch import OUTPUT, Launch, is_static
 from jaxwarp.ffi.program import Program, located
 from jaxwarp.ffi.record import CopyOp, FillOp, LaunchOp, Op, Recording, Shape, Slot, View
+from jaxwarp.ffi.region import Region, dense_region
 from jaxwarp.types import Array, Element, element_scalar, element_shape
 
 _OPERAND, _RESULT, _SCRATCH = range(3)
@@ -54,8 +55,13 @@ class RecordedArray(ArrayHandle):
     def full_shape(self) -> Shape:
         return self.view.shape
 
+    @property
+    def place(self) -> Region | None:
+        is_known = all(map(is_static, (self.view.offset, *self.view.shape)))
+        return dense_region(1 + self.view.offset, np.dtype(np.int8), self.view.shape) if is_known else None
+
     def describe(self) -> Given:
-        return Given("array", self.view.shape, self.view.dtype)
+        return Given("handle", self.view.shape, self.view.dtype, element=self.type.dtype)
 
     def store(self, source: Any) -> None:
         self.require_writable("written")
@@ -86,7 +92,9 @@ as_value_in_trees(RecordedArray)
 def _part(where: str, full_shape: Shape, index: tuple[Any, ...]) -> tuple[Shape, int]:
     """Shape and offset of a part that is contiguous."""
     if not all(map(is_static, full_shape)):
-        raise KernelTypeError(f"{where}: parts of an array of symbolic extents need GraphMode.JAX")
+        raise KernelTypeError(
+            f"{where}: parts of an array of symbolic extents need GraphMode.JAX", hint="leave graph_mode out"
+        )
     # Before an axis that is not whole, there may be one item only.
     offset, extents, is_contiguous = 0, [], True
     for axis, extent in enumerate(full_shape):

@@ -123,12 +123,18 @@ def _adjoint(checked: Checked, i: int, given: Any, is_written: bool) -> Any:
         return None
     found = (given.region, given.is_writable) if isinstance(given, HostArray) else HOST.find(given)
     if found is None:
-        raise KernelTypeError(f"{where}: expected an array, got {type(given).__name__}")
+        raise KernelTypeError(
+            f"{where}: expected an array, got {type(given).__name__}",
+            hint="pass zeros_like(array), or None where no derivative is wanted",
+        )
     region, is_writable = found
     assert array.region is not None
     if region.shape != array.region.shape or region.dtype != array.region.dtype:
         expected = f"{array.region.dtype} of shape {array.region.shape}"
-        raise KernelTypeError(f"{where}: expected {expected}, got {region.dtype} of shape {region.shape}")
+        raise KernelTypeError(
+            f"{where}: expected {expected}, got {region.dtype} of shape {region.shape}",
+            hint="make it with zeros_like(array)",
+        )
     if is_written and not is_writable:
         raise KernelTypeError(f"{where} is added to, and it is read-only", hint="pass a copy")
     return _look(region)

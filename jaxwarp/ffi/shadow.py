@@ -106,5 +106,6 @@ class Shadow:
             found = types.setdefault(self.block(region), region.dtype) if region.size else region.dtype
             if found != region.dtype and (is_float(found) or is_float(region.dtype)):
                 raise KernelTypeError(
-                    f"Tape.backward: the same memory is used as {found} and as {region.dtype}, which has no derivative"
+                    f"Tape.backward: the same memory is used as {found} and as {region.dtype}, which has no derivative",
+                    hint="use an array of its own for each type",
                 )

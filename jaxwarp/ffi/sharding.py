@@ -40,9 +40,15 @@ def parse_rule(kernel: str, text: Any, arguments: Sequence[Argument]) -> Rule:
     """
     where = f"kernel {kernel}: sharding_rule"
     if not isinstance(text, str):
-        raise KernelTypeError(f'{where}: expected a string like "i j, i j -> i j", got {text!r}')
+        raise KernelTypeError(
+            f'{where}: expected a string like "i j, i j -> i j", got {text!r}',
+            hint='write sharding_rule="i k, k j -> i j"',
+        )
     if text.count("->") != 1:
-        raise KernelValueError(f'{where}: expected one "->" between inputs and outputs, got {text!r}')
+        raise KernelValueError(
+            f'{where}: expected one "->" between inputs and outputs, got {text!r}',
+            hint='write the entries of the inputs, "->", those of the outputs: "i, i -> i"',
+        )
     left, right = text.split("->")
     inputs = [a for a in arguments if a.role != OUTPUT]
     arrays = [a for a in inputs if a.is_array]
@@ -64,13 +70,15 @@ def parse_rule(kernel: str, text: Any, arguments: Sequence[Argument]) -> Rule:
     if len(found) != len(results):
         listed = ", ".join(a.name for a in results)
         raise KernelValueError(
-            f"{where}: expected an entry for each of {len(results)} outputs ({listed}), got {len(found)} in {text!r}"
+            f"{where}: expected an entry for each of {len(results)} outputs ({listed}), got {len(found)} in {text!r}",
+            hint="write one for each of them behind ->, separated by commas",
         )
     for argument, entry in zip(results, found, strict=True):
         if argument.role == IN_OUT and entries[argument.name] != entry:
             raise KernelValueError(
                 f"{where}: in-out argument '{argument.name}' has '{' '.join(entries[argument.name])}' as an input and"
-                f" '{' '.join(entry)}' as an output: expected the same"
+                f" '{' '.join(entry)}' as an output: expected the same",
+                hint="write the same on both sides",
             )
         entries[argument.name] = entry
     return Rule(text, tuple(entries.get(a.name, ()) for a in arguments))
@@ -80,12 +88,19 @@ def _entry(where: str, text: str) -> Entry:
     names = tuple(text.split())
     for name in names:
         if "..." in name or "(" in name or ")" in name:
-            raise KernelValueError(f"{where}: '...' and '(i j)' are not supported; name one factor for each axis")
+            raise KernelValueError(
+                f"{where}: '...' and '(i j)' are not supported; name one factor for each axis",
+                hint='write a letter for each axis: "i j, j k -> i k"',
+            )
         if not _NAME.fullmatch(name):
-            raise KernelValueError(f"{where}: expected a name of letters and digits for each axis, got {name!r}")
+            raise KernelValueError(
+                f"{where}: expected a name of letters and digits for each axis, got {name!r}",
+                hint='write a letter for each axis: "i j -> i j"',
+            )
         if names.count(name) > 1:
             raise KernelValueError(
-                f"{where}: factor '{name}' stands twice in '{text.strip()}': axes of one array cannot be cut together"
+                f"{where}: factor '{name}' stands twice in '{text.strip()}': axes of one array cannot be cut together",
+                hint="give each axis of an array a name of its own",
             )
     return names
 
@@ -111,7 +126,8 @@ def fit_factors(
         if len(entry) not in (argument.ndim, argument.ndim + components):
             axes = "1 axis" if argument.ndim == 1 else f"{argument.ndim} axes"
             raise KernelValueError(
-                f"{argument.where} has {axes}, but sharding_rule {rule.text!r} gives it '{' '.join(entry)}'"
+                f"{argument.where} has {axes}, but sharding_rule {rule.text!r} gives it '{' '.join(entry)}'",
+                hint="name one factor for each axis, without those of components",
             )
         # Components of an element stay together.
         full = (*entry[: argument.ndim], *[None] * components)
@@ -120,7 +136,8 @@ def fit_factors(
             if known is not extent and known != extent:
                 raise KernelValueError(
                     f"{argument.where}: factor '{name}' of sharding_rule {rule.text!r} has {extent} elements here, and"
-                    f" {known} in '{first.name}'"
+                    f" {known} in '{first.name}'",
+                    hint="give axes of different extents different names",
                 )
         factors.append(full)
     return tuple(factors)

@@ -50,12 +50,16 @@ def ScopedStream(stream: Stream | None) -> Iterator[Stream | None]:  # noqa: N80
         yield None
         return
     if not isinstance(stream, Stream):
-        raise KernelTypeError(f"ScopedStream: expected a Stream, got {stream!r}")
+        raise KernelTypeError(f"ScopedStream: expected a Stream, got {stream!r}", hint="write Stream(device), or None")
     if not isinstance(scope, CudaScope):
-        raise KernelValueError(f"ScopedStream: the call runs on the CPU, which has no streams; got {stream!r}")
+        raise KernelValueError(
+            f"ScopedStream: the call runs on the CPU, which has no streams; got {stream!r}",
+            hint="write ScopedStream(None)",
+        )
     if stream.device is not None and stream.device.alias != f"cuda:{scope.device_ordinal}":
         raise KernelValueError(
-            f"ScopedStream: {stream!r} is of another device than the call, which runs on cuda:{scope.device_ordinal}"
+            f"ScopedStream: {stream!r} is of another device than the call, which runs on cuda:{scope.device_ordinal}",
+            hint="use the stream of the call: ctx.stream",
         )
     with scope.on_stream(stream.cuda_stream):
         yield stream

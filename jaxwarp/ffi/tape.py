@@ -102,7 +102,9 @@ class Tape:
 
     def __enter__(self) -> Tape:
         if recording.get() is not None:
-            raise KernelValueError("Tape: another tape is recording; tapes do not nest")
+            raise KernelValueError(
+                "Tape: another tape is recording; tapes do not nest", hint="end the with of the first one before"
+            )
         if self._ops:
             raise KernelValueError("Tape: it has recorded already", hint="call reset(), or make a new one")
         self._token = recording.set(self)
@@ -207,7 +209,7 @@ class Tape:
     def reset(self) -> None:
         """Forgets what was recorded, and sets the gradients to zero."""
         if recording.get() is self:
-            raise KernelValueError("Tape.reset: it is recording")
+            raise KernelValueError("Tape.reset: it is recording", hint="call it after the with")
         self.zero()
         self.__init__()
 
@@ -231,7 +233,10 @@ class Tape:
             self._seed_loss(loss)
         for array, grad in (grads or {}).items():
             if not isinstance(array, HostArray):
-                raise KernelTypeError(f"Tape.backward: grads: expected arrays as keys, got {type(array).__name__}")
+                raise KernelTypeError(
+                    f"Tape.backward: grads: expected arrays as keys, got {type(array).__name__}",
+                    hint="write backward(grads={y: zeros_like(y)})",
+                )
             array.requires_grad = True
             assert array.grad is not None
             array.grad.assign(grad)
@@ -248,11 +253,20 @@ class Tape:
 
     def _seed_loss(self, loss: HostArray) -> None:
         if not isinstance(loss, HostArray) or loss.size != 1 or loss.components:
-            raise KernelTypeError(f"Tape.backward: loss: expected an array of one number, got {loss!r}")
+            raise KernelTypeError(
+                f"Tape.backward: loss: expected an array of one number, got {loss!r}",
+                hint="add up in a kernel, into zeros(1, requires_grad=True); or pass backward(grads={array: gradient})",
+            )
         if loss.grad is None:
-            raise KernelValueError("Tape.backward: loss: expected an array with requires_grad=True")
+            raise KernelValueError(
+                "Tape.backward: loss: expected an array with requires_grad=True",
+                hint="make it with zeros(1, requires_grad=True), before it is launched on",
+            )
         if not any(w.overlaps(loss.region) for op in self._ops for w in op.writes):
-            raise KernelValueError("Tape.backward: loss: no recorded launch or copy writes it")
+            raise KernelValueError(
+                "Tape.backward: loss: no recorded launch or copy writes it",
+                hint="launch inside of with tape:, and write to it there",
+            )
         loss.grad.fill_(1.0)
         self._arrays.setdefault(id(loss), loss)
 

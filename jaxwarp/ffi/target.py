@@ -84,7 +84,10 @@ class Target:
             for platform, handler in self.handlers.items():
                 jax.ffi.register_ffi_target(self.name, jax.ffi.pycapsule(_entrance(handler)), platform=platform)
         except jax.errors.JaxRuntimeError as error:
-            raise KernelValueError(f"register_ffi_callback {self.name}: XLA refuses the name: {error}") from error
+            raise KernelValueError(
+                f"register_ffi_callback {self.name}: XLA refuses the name: {error}",
+                hint="register the function under another name",
+            ) from error
 
 
 def _entrance(handler: Any) -> Any:

@@ -19,7 +19,10 @@ from jaxwarp.types import Array, Scalar, as_dtype, element_shape
 def _from_tensor(library: Library, tensor: Any, dtype: Any, requires_grad: bool | None, grad: Any) -> HostArray:
     where = f"from_{library.module}"
     if not library.is_tensor(tensor):
-        raise KernelTypeError(f"{where}: expected a {library.name} tensor, got {type(tensor).__name__}")
+        raise KernelTypeError(
+            f"{where}: expected a {library.name} tensor, got {type(tensor).__name__}",
+            hint="for other data use array(data)",
+        )
     require_outside(where)
     array = _array(library, where, tensor, dtype)
     wants = library.requires_grad(tensor) if requires_grad is None else bool(requires_grad)
@@ -73,7 +76,9 @@ def _gradient_of(library: Library, tensor: Any, array: HostArray, dtype: Any) ->
 def _to_tensor(library: Library, array: Any, requires_grad: bool | None) -> Any:
     where = f"to_{library.module}"
     if not isinstance(array, HostArray):
-        raise KernelTypeError(f"{where}: expected an array outside of JAX, got {type(array).__name__}")
+        raise KernelTypeError(
+            f"{where}: expected an array outside of JAX, got {type(array).__name__}", hint="make one with array(data)"
+        )
     array.scope.require_untraced(array.label, f"made a {library.name} tensor")
     tensor = _shared(library, where, array)
     is_inside = library.is_inside_function()
@@ -160,7 +165,10 @@ def dtype_from_torch(torch_dtype: Any) -> Scalar:
     """
     found = scalars().get(torch_dtype) if isinstance(torch_dtype, torch().dtype) else None
     if found is None:
-        raise KernelTypeError(f"dtype_from_torch: expected a type of the kernel language, got {torch_dtype!r}")
+        raise KernelTypeError(
+            f"dtype_from_torch: expected a type of the kernel language, got {torch_dtype!r}",
+            hint="convert the tensor: tensor.to(torch.float32)",
+        )
     return found
 
 
@@ -174,7 +182,10 @@ def dtype_to_torch(warp_dtype: Any) -> Any:
     element = as_dtype(warp_dtype)
     found = next((dtype for dtype, scalar in scalars().items() if scalar == element), None)
     if found is None:
-        raise KernelTypeError(f"dtype_to_torch: expected a scalar type, got {warp_dtype!r}; tensors have axes instead")
+        raise KernelTypeError(
+            f"dtype_to_torch: expected a scalar type, got {warp_dtype!r}; tensors have axes instead",
+            hint="write its scalar type: float32 for vec3",
+        )
     return found
 
 
@@ -188,9 +199,13 @@ def device_from_torch(torch_device: Any) -> Device:
     try:
         device = torch().device(torch_device)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise KernelTypeError(f"device_from_torch: expected a device, got {torch_device!r}: {error}") from None
+        raise KernelTypeError(
+            f"device_from_torch: expected a device, got {torch_device!r}: {error}", hint='write "cpu"'
+        ) from None
     if device.type not in ("cpu", "cuda"):
-        raise KernelTypeError(f"device_from_torch: expected a CPU or CUDA device, got {device}")
+        raise KernelTypeError(
+            f"device_from_torch: expected a CPU or CUDA device, got {device}", hint='move the tensor: tensor.to("cpu")'
+        )
     return CPU if device.type == "cpu" else Device(f"cuda:{device.index or 0}")
 
 
@@ -204,7 +219,9 @@ def device_to_torch(device: Any = None) -> str:
     name = "cpu" if device is None else str(device) if isinstance(device, (str, Device)) else ""
     kind, _, number = name.partition(":")
     if name != "cpu" and not (kind == "cuda" and (number.isdigit() or name == "cuda")):
-        raise KernelTypeError(f'device_to_torch: expected a device, such as "cpu" or "cuda:0", got {device!r}')
+        raise KernelTypeError(
+            f'device_to_torch: expected a device, such as "cpu" or "cuda:0", got {device!r}', hint='write "cpu"'
+        )
     return "cuda:0" if name == "cuda" else name
 
 
@@ -218,7 +235,10 @@ def stream_from_torch(stream_or_device: Any = None) -> Stream:
     stream = stream_or_device
     if not hasattr(stream, "cuda_stream"):
         if not torch().cuda.is_available():
-            raise KernelValueError(f"stream_from_torch: PyTorch has no CUDA device here; got {stream!r}")
+            raise KernelValueError(
+                f"stream_from_torch: PyTorch has no CUDA device here; got {stream!r}",
+                hint="on the CPU there is nothing to pass",
+            )
         stream = torch().cuda.current_stream(stream)
     device = None if getattr(stream, "device", None) is None else device_from_torch(stream.device)
     return Stream(device, cuda_stream=int(stream.cuda_stream))
@@ -232,7 +252,12 @@ def stream_to_torch(stream: Any) -> Any:
         KernelTypeError, KernelValueError: it is no stream; PyTorch has no CUDA device here.
     """
     if not isinstance(stream, Stream):
-        raise KernelTypeError(f"stream_to_torch: expected a Stream, got {stream!r}; the CPU has none")
+        raise KernelTypeError(
+            f"stream_to_torch: expected a Stream, got {stream!r}; the CPU has none",
+            hint="on the CPU there is nothing to pass",
+        )
     if not torch().cuda.is_available():
-        raise KernelValueError("stream_to_torch: PyTorch has no CUDA device here")
+        raise KernelValueError(
+            "stream_to_torch: PyTorch has no CUDA device here", hint="on the CPU there is nothing to pass"
+        )
     return torch().cuda.ExternalStream(stream.cuda_stream, device=None if stream.device is None else str(stream.device))

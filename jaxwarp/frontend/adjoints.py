@@ -72,7 +72,7 @@ def add_to_adjoint(frame: Frame, node: ast.expr, operator: str, value: Any, indi
     """
     with frame.at(node):
         if frame.rule is None:
-            raise KernelNameError(_INSIDE)
+            raise KernelNameError(_INSIDE, hint="write the derivative as a function under @func_grad(f)")
         if operator not in ("add", "sub"):
             raise refused_adjoint()
         expression = _Primal(frame).visit(copy.deepcopy(node))
@@ -90,7 +90,10 @@ def add_to_adjoint(frame: Frame, node: ast.expr, operator: str, value: Any, indi
         if isinstance(value, (bool, int, float)) and isinstance(dtype, Scalar):
             value = frame.typed(value, dtype)
         if type_of(value) != dtype:
-            raise KernelTypeError(f"the adjoint is {dtype!r}, like its argument; what is added is {describe(value)}")
+            raise KernelTypeError(
+                f"the adjoint is {dtype!r}, like its argument; what is added is {describe(value)}",
+                hint=f"convert with {dtype!r}(...)",
+            )
         if operator == "sub":
             value = frame.ops.unary("neg", value)
         attached = frame.variables[ATTACHED]

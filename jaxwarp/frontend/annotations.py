@@ -48,9 +48,15 @@ class ArrayAnnotation:
             raise KernelTypeError(f"{self._name}(...): expected data, or dtype=", hint=f"{self._name}(dtype=float)")
         rank = ndim if ndim is not None else (self._ndim or 1)
         if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
-            raise KernelValueError(f"{self._name}(...): ndim must be a positive integer, got {ndim!r}")
+            raise KernelValueError(
+                f"{self._name}(...): ndim must be a positive integer, got {ndim!r}",
+                hint=f"{self._name}(dtype=float, ndim=2)",
+            )
         if self._ndim is not None and rank != self._ndim:
-            raise KernelValueError(f"{self._name}(...): ndim is {self._ndim}, got {ndim!r}")
+            raise KernelValueError(
+                f"{self._name}(...): ndim is {self._ndim}, got {ndim!r}",
+                hint=f"leave ndim out, or write array(dtype=..., ndim={ndim!r})",
+            )
         return Array(_dtype(dtype), rank)
 
     def __instancecheck__(self, instance: Any) -> bool:

@@ -49,7 +49,10 @@ def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: d
         case Host(value=value):
             raise _not_callable(value)
         case _:
-            raise KernelTypeError(f"{describe(callee)} cannot be called")
+            raise KernelTypeError(
+                f"{describe(callee)} cannot be called",
+                hint="call a @func, a function of jaxwarp or a type; to multiply, write *",
+            )
 
 
 def evaluate_arguments(frame: Frame, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
@@ -61,7 +64,10 @@ def evaluate_arguments(frame: Frame, node: ast.Call) -> tuple[list[Any], dict[st
         value = shape_tuple(frame, frame.evaluate(argument.value))
         if not isinstance(value, tuple):
             with frame.at(argument):
-                raise KernelTypeError(f"* expects a tuple, got {describe(value)}")
+                raise KernelTypeError(
+                    f"* expects a tuple, got {describe(value)}",
+                    hint="name the arguments one by one; only tuples and shapes can be taken apart",
+                )
         args.extend(value)
     keywords: dict[str, Any] = {}
     for keyword in node.keywords:
@@ -76,21 +82,29 @@ def _argument(frame: Frame, node: ast.expr) -> Any:
     value = frame.evaluate(node)
     if isinstance(value, type) and issubclass(value, NoValue):
         with frame.at(node):
-            raise KernelTypeError("the function returns no value that could be passed on")
+            raise KernelTypeError(
+                "the function returns no value that could be passed on",
+                hint="end the function with return, or call it on a line of its own",
+            )
     return value
 
 
 def construct(frame: Frame, dtype: Scalar | Vec | Mat, args: list[Any], keywords: dict[str, Any]) -> Any:
     """`float32(x)`, `vec3(x, y, z)`."""
     if keywords:
-        raise KernelTypeError(f"{dtype!r}: takes no keyword arguments, got {', '.join(keywords)}")
+        raise KernelTypeError(
+            f"{dtype!r}: takes no keyword arguments, got {', '.join(keywords)}", hint="pass the values by position"
+        )
     for value in args:
         if not is_dynamic(value):
-            raise KernelTypeError(f"{dtype!r}: expected scalars, got {describe(value)}")
+            raise KernelTypeError(
+                f"{dtype!r}: expected scalars, got {describe(value)}",
+                hint="pass numbers: elements of an array, say a[i]",
+            )
     if not isinstance(dtype, Scalar):
         return frame.ops.construct(dtype, args)
     if len(args) > 1:
-        raise KernelTypeError(f"{dtype!r}: expected 1 argument, got {len(args)}")
+        raise KernelTypeError(f"{dtype!r}: expected 1 argument, got {len(args)}", hint=f"write {dtype!r}(x)")
     value = args[0] if args else 0
     result = frame.ops.cast(dtype, value)
     known = frame.known(value)
@@ -140,7 +154,9 @@ def _not_callable(value: Any) -> Exception:
             f"{full} is a Python function; kernels can call functions of the language only",
             hint="use the function of jaxwarp of that name, or static(...) for a value known before the kernel runs",
         )
-    return KernelTypeError(f"{describe(Host(value))} cannot be called")
+    return KernelTypeError(
+        f"{describe(Host(value))} cannot be called", hint="call a @func, a function of jaxwarp or a type"
+    )
 
 
 # Inlining

@@ -22,7 +22,10 @@ def named_index(dtype: Scalar | Vec | Mat, name: str) -> int | None:
         return None
     index = NAMES.index(name)
     if index >= dtype.length:
-        raise KernelTypeError(f"{dtype} has {dtype.length} components, there is no .{name}")
+        raise KernelTypeError(
+            f"{dtype} has {dtype.length} components, there is no .{name}",
+            hint=f"its components are {', '.join(NAMES[: dtype.length])}",
+        )
     return index
 
 
@@ -32,21 +35,28 @@ def position(frame: Frame, index: Any, count: int, dtype: Vec | Mat) -> int | ir
     if known is None:
         return frame.index(index, f"an index of {dtype!r}")
     if not isinstance(known, int) or isinstance(known, bool):
-        raise KernelTypeError(f"an index of {dtype!r} must be an integer, got {describe(index)}")
+        raise KernelTypeError(
+            f"an index of {dtype!r} must be an integer, got {describe(index)}",
+            hint="write an integer, or convert a value with int(...)",
+        )
     if not -count <= known < count:
-        raise KernelValueError(f"index {known} is out of range for {dtype!r}")
+        raise KernelValueError(
+            f"index {known} is out of range for {dtype!r}",
+            hint=f"indices go from 0 to {count - 1}, or from -{count} to -1",
+        )
     return known % count
 
 
 def positions(frame: Frame, dtype: Scalar | Vec | Mat, indices: Sequence[Any]) -> tuple[int | ir.Value, ...]:
     """Component indices of a type."""
     if isinstance(dtype, Scalar):
-        raise KernelTypeError(f"{dtype!r} has no components")
+        raise KernelTypeError(f"{dtype!r} has no components", hint="leave the index out")
     if len(indices) > len(dtype.shape):
         count = len(dtype.shape)
         raise KernelTypeError(
             f"{dtype!r} has {count} ax{'is' if count == 1 else 'es'}, "
-            f"got {len(indices)} ind{'ex' if len(indices) == 1 else 'ices'}"
+            f"got {len(indices)} ind{'ex' if len(indices) == 1 else 'ices'}",
+            hint="leave out what is too many",
         )
     return tuple(position(frame, i, n, dtype) for i, n in zip(indices, dtype.shape, strict=False))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxwarp.errors import KernelError, KernelNameError, KernelValueError, Loc
+from jaxwarp.errors import KernelError, KernelNameError, KernelValueError, Loc, did_you_mean
 
 if TYPE_CHECKING:
     from jaxwarp.frontend.source import Source
@@ -164,9 +164,12 @@ def evaluate_host(source: Source, node: ast.expr, variables: dict[str, Any], loc
         error.loc = error.loc or loc
         raise
     except NameError as error:
-        raise KernelNameError(str(error), loc) from error
+        names = [*source.free_names(), *source.captured, "float", "int", "bool"]
+        hint = did_you_mean(error.name, names) or "define the name before the kernel, or import it"
+        raise KernelNameError(str(error), loc, hint) from error
     except Exception as error:
-        raise KernelValueError(f"the expression raised {type(error).__name__}: {error}", loc) from error
+        hint = "it is evaluated by Python when the kernel is made: what raises there must be mended"
+        raise KernelValueError(f"the expression raised {type(error).__name__}: {error}", loc, hint) from error
 
 
 def _code(source: Source, node: ast.expr) -> types.CodeType:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxwarp.builtins.values import Bundle
-from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.frontend.adjoints import adjoint, refused_adjoint
 from jaxwarp.frontend.components import component_element, extract, named_index
-from jaxwarp.frontend.frame import Frame, did_you_mean, expression, unreachable
+from jaxwarp.frontend.frame import Frame, expression, unreachable
 from jaxwarp.frontend.memory import element_type
 from jaxwarp.frontend.merge import MismatchError, same, type_hint, type_text, unify
-from jaxwarp.frontend.refused import UNAVAILABLE
+from jaxwarp.frontend.refused import UNAVAILABLE, of_warp
 from jaxwarp.frontend.short_circuit import is_cheap, joined_condition
 from jaxwarp.frontend.values import Element, Host, Shape, View, describe, is_literal
 from jaxwarp.frontend.views import Slice, extent, index_view, shape_item, shape_of
@@ -36,7 +36,8 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
 }  # fmt: skip
 _REFUSED_COMPARISONS = {
-    ast.Is: ("is", "compare with =="), ast.IsNot: ("is not", "compare with !="),
+    ast.Is: ("is", "compare numbers with ==; arguments are never None"),
+    ast.IsNot: ("is not", "compare numbers with !=; arguments are never None"),
     ast.In: ("in", "compare with each element"), ast.NotIn: ("not in", "compare with each element"),
 }  # fmt: skip
 
@@ -48,13 +49,21 @@ def symbol(operator: str) -> str:
     return _SYMBOLS[operator]
 
 
+_LITERAL_HINTS = {
+    "text": "kernels compute with numbers; what is found by a name outside goes into static(...)",
+    "None": "arguments are always there: pass a number that says whether to use them",
+    "a complex number": "use a vector of two components",
+    "...": "write the numbers",
+}
+
+
 @expression(ast.Constant)
 def _constant(_frame: Frame, node: ast.Constant) -> Any:
     value = node.value
     if isinstance(value, (bool, int, float)):
         return value
     kind = {str: "text", bytes: "text", type(None): "None", complex: "a complex number", type(...): "..."}[type(value)]
-    hint = {"text": "kernels compute with numbers", "a complex number": "use a vector of two components"}.get(kind)
+    hint = _LITERAL_HINTS[kind]
     raise KernelSyntaxError(f"{kind} is not part of the kernel language", hint=hint)
 
 
@@ -106,15 +115,16 @@ def folded(frame: Frame, name: str, operands: Sequence[Any], apply: Callable[...
 @expression(ast.Compare)
 def _compare(frame: Frame, node: ast.Compare) -> Any:
     """`a < b < c` is `a < b and b < c`, with b evaluated once."""
+    for operator in node.ops:
+        if type(operator) in _REFUSED_COMPARISONS:
+            text, hint = _REFUSED_COMPARISONS[type(operator)]
+            raise KernelSyntaxError(f"the operator {text} is not part of the kernel language", hint=hint)
     left = frame.value(node.left, "a comparison")
     return _chain(frame, left, list(zip(node.ops, node.comparators, strict=True)))
 
 
 def _chain(frame: Frame, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> Any:
     (operator, node), *others = rest
-    if type(operator) in _REFUSED_COMPARISONS:
-        text, hint = _REFUSED_COMPARISONS[type(operator)]
-        raise KernelSyntaxError(f"the operator {text} is not part of the kernel language", hint=hint)
     right = frame.value(node, "a comparison")
     name = _COMPARISONS[type(operator)]
     test = folded(frame, name, (left, right), lambda a, b: frame.ops.compare(name, a, b))
@@ -196,7 +206,10 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     if isinstance(base, View):
         return index_view(frame, base, indices)
     if any(isinstance(i, Slice) for i in indices):
-        raise KernelSyntaxError(f"{describe(base)} has no slices", hint="slices are for arrays: a[start:stop]")
+        raise KernelSyntaxError(
+            f"{describe(base)} has no slices",
+            hint="slices are for arrays: a[start:stop]; name components one by one: vec2(v[1], v[2])",
+        )
     if isinstance(base, Element):
         return component_element(frame, base, indices)
     if isinstance(base, Bundle):
@@ -212,7 +225,7 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
             f"{describe(base)} cannot be indexed in a kernel",
             hint="use a tuple or a vector of constants, static(...) with a constant index, or an array argument",
         )
-    raise KernelTypeError(f"{describe(base)} cannot be indexed")
+    raise KernelTypeError(f"{describe(base)} cannot be indexed", hint="index arrays, vectors, matrices and tuples")
 
 
 def _tuple_item(frame: Frame, base: tuple[Any, ...], index: Any) -> Any:
@@ -223,7 +236,10 @@ def _tuple_item(frame: Frame, base: tuple[Any, ...], index: Any) -> Any:
             hint="use a vector, or an array argument, for a run-time index",
         )
     if not -len(base) <= known < len(base):
-        raise KernelValueError(f"index {known} is out of range for {describe(base)}")
+        raise KernelValueError(
+            f"index {known} is out of range for {describe(base)}",
+            hint=f"indices go from 0 to {len(base) - 1}, or from -{len(base)} to -1",
+        )
     return base[known]
 
 
@@ -275,19 +291,26 @@ def _attribute_hint(base: Any) -> str | None:
     if isinstance(base, View):
         return "arrays have shape, ndim, size and dtype"
     if isinstance(base, Bundle) and isinstance(base.type, Vec):
-        return "vectors have the components x, y, z, w and dtype, length, shape"
-    return None
+        return "vectors have the components x, y, z, w and dtype, length, shape; several make a vector: vec2(v.x, v.y)"
+    if isinstance(base, Bundle):
+        return "matrices have components m[i, j], and dtype, shape; functions are called: transpose(m)"
+    return "numbers have no attributes; functions are called: sin(x)"
 
 
 def _host_attribute(frame: Frame, host: Any, name: str) -> Any:
     is_module = isinstance(host, types.ModuleType)
-    if is_module and host.__name__.split(".")[0] == "jaxwarp" and name in UNAVAILABLE:
+    is_ours = is_module and host.__name__.split(".")[0] == "jaxwarp"
+    if is_ours and name in UNAVAILABLE:
         raise KernelNameError(f"{name} is not available in jaxwarp kernels", hint=UNAVAILABLE[name])
     try:
         value = frame.source.attribute(host, name)
     except AttributeError:
+        hint = of_warp(name) if is_ours else None
+        if hint is not None:
+            raise KernelNameError(f"{name} is not available in jaxwarp kernels", hint=hint) from None
         what = f"module {host.__name__}" if is_module else f"a Python object of type {type(host).__name__}"
-        raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host))) from None
+        listed = "docs/builtins.md lists what there is" if is_ours else "define it before the kernel"
+        raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host)) or listed) from None
     return frame.adopt(value)
 
 

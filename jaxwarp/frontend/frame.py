@@ -7,14 +7,14 @@ The other modules register a function per kind of syntax node with `@expression`
 from __future__ import annotations
 
 import ast
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
 from jaxwarp.builtins.ops import Ops
 from jaxwarp.builtins.values import Bundle
-from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc
+from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc, did_you_mean
 from jaxwarp.frontend.constants import Missing
 from jaxwarp.frontend.memory import load_element
 from jaxwarp.frontend.refused import refusal
@@ -23,6 +23,7 @@ from jaxwarp.frontend.values import (
     Element,
     Host,
     Undefined,
+    View,
     capture,
     describe,
     host_constant,
@@ -30,7 +31,7 @@ from jaxwarp.frontend.values import (
 )  # fmt: skip
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
-from jaxwarp.types import Scalar, element_scalar, int32, int64
+from jaxwarp.types import Mat, Scalar, Vec, element_scalar, int32, int64
 
 # Variables with names that Python cannot have: they go through branches and loops like any other.
 BREAK, CONTINUE, RETURN, RESULT = "$break", "$continue", "$return", "$result"
@@ -186,18 +187,24 @@ class Frame:
         if name in self.variables:
             value = self.variables[name]
             if isinstance(value, Undefined):
-                raise KernelNameError(f"{name} is not defined here: {value.reason}")
+                raise KernelNameError(
+                    f"{name} is not defined here: {value.reason}",
+                    hint=f"give {name} a value before that, on every path",
+                )
             return value
         if name in self.source.locals:
             outside = self.source.lookup(name)
-            hint = None
+            hint = f"give {name} a value before"
             if outside is not Missing:
                 hint = f"the function assigns to {name}, so it is a local variable; use another name for it"
             raise KernelNameError(f"{name} is used before it is assigned", hint=hint)
         value = self.source.lookup(name)
         if value is Missing:
             names = [*self.variables, *self.source.free_names()]
-            raise KernelNameError(f"name {name} is not defined", hint=did_you_mean(name, names))
+            hint = (
+                did_you_mean(name, names) or "assign it before, pass it as an argument, or define it before the kernel"
+            )
+            raise KernelNameError(f"name {name} is not defined", hint=hint)
         return self.adopt(value)
 
     def adopt(self, value: Any) -> Any:
@@ -243,13 +250,16 @@ class Frame:
         value = self.evaluate(node)
         if not (isinstance(value, (ir.Value, Bundle)) or is_literal(value)):
             with self.at(node):
-                raise KernelTypeError(f"{what}: expected a value, got {describe(value)}")
+                raise KernelTypeError(f"{what}: expected a value, got {describe(value)}", hint=_value_hint(value))
         return value
 
     def index(self, value: Any, what: str) -> ir.Value:
         """An integer as an index: int32, or int64 where it may not fit."""
         if isinstance(value, bool) or not (isinstance(value, (int, ir.Value))):
-            raise KernelTypeError(f"{what} must be an integer, got {describe(value)}")
+            raise KernelTypeError(
+                f"{what} must be an integer, got {describe(value)}",
+                hint="write an integer, or convert a value with int(...)",
+            )
         if isinstance(value, int):
             return self.constant(value, int32 if -(2**31) <= value < 2**31 else int64)
         if not value.type.is_int:
@@ -270,8 +280,28 @@ class Frame:
         if known is not None:
             return bool(known)
         if not isinstance(value, (ir.Value, Bundle)):
-            raise KernelTypeError(f"a condition must be a bool or a number, got {describe(value)}")
+            raise KernelTypeError(
+                f"a condition must be a bool or a number, got {describe(value)}",
+                hint="arguments are always there: test a number, such as len(a) > 0 or a flag that is passed",
+            )
         return self.ops.condition(value)
+
+
+def _value_hint(value: Any) -> str:
+    """What to write where a number, vector or matrix is needed."""
+    match value:
+        case View():
+            return f"kernels compute with elements: {value.param.name}[{', '.join('ijkl'[: value.ndim])}]"
+        case Scalar() | Vec() | Mat():
+            return "call the type to make a value of it: float(x), vec3(x, y, z)"
+        case Host(value=ModuleType() as module):
+            return f"name something of it: {module.__name__}.PI, say"
+        case Host():
+            return "constants are numbers, vectors, matrices and tuples of them; pass arrays as arguments"
+        case tuple():
+            return "take an element of it: t[0]"
+        case _:
+            return "call it, and compute with what it returns"
 
 
 def start_hint(name: str, start: Any, value: Any) -> str | None:
@@ -287,11 +317,6 @@ def wrapped(value: bool | int | float, dtype: Scalar) -> bool | int | float:
         return value
     low = int(value) & ((1 << dtype.bits) - 1)
     return low - (1 << dtype.bits) if dtype.is_signed and low >> (dtype.bits - 1) else low
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str | None:
-    close = difflib.get_close_matches(name, [n for n in names if not n.startswith(("_", "$"))], n=1)
-    return f"did you mean {close[0]}?" if close else None
 
 
 def unreachable(what: Any) -> NoReturn:

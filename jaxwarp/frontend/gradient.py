@@ -57,7 +57,10 @@ def _apply(frame: Frame, node: ast.Call, gradient: Gradient, args: list[Any], ke
     """The gradients by the arguments in the order of the call; that of a single one is no tuple."""
     function, name = gradient.function, _name(gradient.function)
     if not (args or keywords):
-        raise KernelTypeError(f"grad({name}): expected the arguments of {name}, got none")
+        raise KernelTypeError(
+            f"grad({name}): expected the arguments of {name}, got none",
+            hint=f"write grad({name})(x), x being its arguments",
+        )
     if isinstance(function, Func):
         # Literals take the types of the parameters before they become what is differentiated by.
         overload, variables = bind(frame, function, args, keywords)
@@ -93,7 +96,10 @@ def _gradients(
     frame: Frame, name: str, ops: tuple[ir.Op, ...], result: Any, pairs: list[tuple[Any, Any]]
 ) -> tuple[Any, ...]:
     if not ((isinstance(result, ir.Value) and result.type.is_float) or (is_literal(result) and type(result) is float)):
-        raise KernelTypeError(f"grad({name}): {name} must return a float scalar, it returns {describe(result)}")
+        raise KernelTypeError(
+            f"grad({name}): {name} must return a float scalar, it returns {describe(result)}",
+            hint=f"write a @func that returns one number, say a component of what {name} computes",
+        )
     outer = {s: v for value, stand_in in pairs for v, s in zip(_scalars(value), _scalars(stand_in), strict=True)}
     gradients = []
     for value, stand_in in pairs:

@@ -49,7 +49,10 @@ def _intrinsic(name: str, signature: str, doc: str, host: Callable[..., Any] | N
 def lower_tid(frame: Frame, node: ast.Call, count: int = 1) -> Any:
     """`tid()`, asked for `count` indices."""
     if node.args or node.keywords:
-        raise KernelTypeError(f"tid: expected no arguments, got {len(node.args) + len(node.keywords)}")
+        raise KernelTypeError(
+            f"tid: expected no arguments, got {len(node.args) + len(node.keywords)}",
+            hint="for several indices write i, j = tid()",
+        )
     if not frame.is_kernel:
         raise KernelNameError("tid() can be called in kernels only", hint="pass the thread index as an argument")
     first = frame.context.tid
@@ -79,7 +82,9 @@ def _indices(count: int) -> str:
 )
 def _static(frame: Frame, node: ast.Call) -> Any:
     if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
-        raise KernelTypeError(f"static: expected 1 argument, got {len(node.args) + len(node.keywords)}")
+        raise KernelTypeError(
+            f"static: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write static(expression)"
+        )
     return _evaluate_static(frame, node.args[0], "static")
 
 
@@ -131,7 +136,9 @@ def _type_maker(name: str) -> Intrinsic:
 @_intrinsic("len", "len(x: Array | Vec | Mat | tuple) -> int", "The extent of the first axis.")
 def _len(frame: Frame, node: ast.Call) -> Any:
     if len(node.args) != 1 or node.keywords:
-        raise KernelTypeError(f"len: expected 1 argument, got {len(node.args) + len(node.keywords)}")
+        raise KernelTypeError(
+            f"len: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write len(a)"
+        )
     value = frame.evaluate(node.args[0])
     match value:
         case View():
@@ -145,16 +152,24 @@ def _len(frame: Frame, node: ast.Call) -> Any:
         case Vec() | Mat():
             return value.shape[0]
         case _:
-            raise KernelTypeError(f"len: expected an array, vector, matrix or tuple, got {describe(value)}")
+            raise KernelTypeError(
+                f"len: expected an array, vector, matrix or tuple, got {describe(value)}",
+                hint="a number has no length: pass the array",
+            )
 
 
 @_intrinsic("type", "type(x: Scalar | Vec | Mat) -> type", "The type of a value, to make others of it.")
 def _type(frame: Frame, node: ast.Call) -> Any:
     if len(node.args) != 1 or node.keywords:
-        raise KernelTypeError(f"type: expected 1 argument, got {len(node.args) + len(node.keywords)}")
+        raise KernelTypeError(
+            f"type: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write type(x)"
+        )
     value = frame.evaluate(node.args[0])
     if not is_dynamic(value):
-        raise KernelTypeError(f"type: expected a scalar, vector or matrix, got {describe(value)}")
+        raise KernelTypeError(
+            f"type: expected a scalar, vector or matrix, got {describe(value)}",
+            hint="for the elements of an array write a.dtype",
+        )
     return type_of(value)
 
 
@@ -173,7 +188,10 @@ def _atomic(name: str, kind: str, doc: str) -> None:
         stored = []
         for what, value in zip(operands, values, strict=True):
             if not is_dynamic(value):
-                raise KernelTypeError(f"atomic_{name}: {what} is {describe(value)}")
+                raise KernelTypeError(
+                    f"atomic_{name}: {what} is {describe(value)}",
+                    hint=f"the signature is {_signature(f'atomic_{name}')}",
+                )
             stored.append(stored_value(frame, element, value))
         if name == "sub":
             stored = [frame.ops.unary("neg", stored[0])]
@@ -198,7 +216,10 @@ def _require_atomic_type(element: Element, name: str) -> None:
     bits = name in ("and", "or", "xor")
     if (bits and not scalar.is_int) or (scalar is bool_ and name not in ("exch", "cas")):
         expected = "integers" if bits else "numbers"
-        raise KernelTypeError(f"atomic_{name}: {element.view.param.name} must hold {expected}, it holds {scalar}")
+        raise KernelTypeError(
+            f"atomic_{name}: {element.view.param.name} must hold {expected}, it holds {scalar}",
+            hint=f"annotate the array with a type of {expected}",
+        )
 
 
 def _atomic_arguments(frame: Frame, node: ast.Call, name: str, operands: tuple[str, ...]) -> tuple[Element, list[Any]]:
@@ -220,7 +241,9 @@ def _atomic_arguments(frame: Frame, node: ast.Call, name: str, operands: tuple[s
     array = frame.place(nodes[0])
     if not isinstance(array, View):
         with frame.at(nodes[0]):
-            raise KernelTypeError(f"{name}: expected an array, got {describe(array)}")
+            raise KernelTypeError(
+                f"{name}: expected an array, got {describe(array)}", hint=f"the signature is {_signature(name)}"
+            )
     indices: list[Any] = []
     for n in nodes[1 : len(nodes) - len(operands)]:
         value = frame.evaluate(n)

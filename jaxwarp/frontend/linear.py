@@ -99,6 +99,8 @@ class Linearity:
             return ZERO
         if name == "div" and kinds[0] == ZERO and kinds[1] == FREE:
             return ZERO
+        if name == "fma":
+            return self.sum(op, self.product(op, *kinds[:2]), kinds[2])
         if name == "select" and kinds[0] == FREE:
             return self.join(kinds[1], kinds[2], op.loc)
         if name in ("add", "sub") and set(kinds) <= {LINEAR, ZERO}:
@@ -111,6 +113,18 @@ class Linearity:
             raise NotLinearError("a value that does not depend on it is added", op.loc)
         what = "a product of two values that depend on it" if name == "mul" else f"{name} of it"
         raise NotLinearError(what, op.loc)
+
+    def product(self, op: ir.Call, a: str, b: str) -> str:
+        if ZERO in (a, b):
+            return ZERO
+        if a == b == LINEAR:
+            raise NotLinearError("a product of two values that depend on it", op.loc)
+        return LINEAR if LINEAR in (a, b) else FREE
+
+    def sum(self, op: ir.Call, a: str, b: str) -> str:
+        if {a, b} == {FREE, LINEAR}:
+            raise NotLinearError("a value that does not depend on it is added", op.loc)
+        return LINEAR if LINEAR in (a, b) else ZERO if a == b == ZERO else FREE
 
     def sink(self, op: ir.Call, kinds: list[str]) -> str:
         if kinds[1] == LINEAR:
@@ -177,6 +191,9 @@ class Coefficients(Rewriter):
                 return
             if self.linearity[op.result] == ZERO:
                 self.emit(ir.Const(op.result, 0.0, loc=op.loc))
+                return
+            if op.builtin.name == "fma" and ZERO in (self.linearity[op.args[0]], self.linearity[op.args[1]]):
+                self.values[op.result] = self.value(op.args[2])
                 return
         self.copy(op)
 

@@ -40,7 +40,10 @@ def _zeros(frame: Frame, node: ast.Call) -> View:
     given |= keywords
     dtype = given.get("dtype", float32)
     if not isinstance(dtype, Scalar | Vec | Mat):
-        raise KernelTypeError(f"zeros: dtype must be a scalar, vector or matrix type, got {describe(dtype)}")
+        raise KernelTypeError(
+            f"zeros: dtype must be a scalar, vector or matrix type, got {describe(dtype)}",
+            hint="write zeros(shape=8, dtype=float)",
+        )
     extents = _extents(frame, given["shape"])
     param = ir.Param(_name(frame), element_scalar(dtype), (*extents, *element_shape(dtype)))
     _require_room(frame, param)
@@ -60,9 +63,14 @@ def _extents(frame: Frame, shape: Any) -> tuple[int, ...]:
                 hint="use constants, or static(...); an array whose size the caller decides is an argument",
             )
         if not isinstance(extent, int) or isinstance(extent, bool):
-            raise KernelTypeError(f"zeros: an extent must be an integer, got {describe(value)}")
+            raise KernelTypeError(
+                f"zeros: an extent must be an integer, got {describe(value)}",
+                hint="it must be known before the kernel runs: write a number, or the name of a constant",
+            )
         if extent < 1:
-            raise KernelValueError(f"zeros: an extent must be positive, got {extent}")
+            raise KernelValueError(
+                f"zeros: an extent must be positive, got {extent}", hint="write zeros(shape=8, dtype=float)"
+            )
     if not known:
         raise KernelValueError("zeros: the shape has no extent", hint="a single number is a variable: x = float(0.0)")
     return tuple(int(n) for n in known if n is not None)

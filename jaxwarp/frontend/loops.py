@@ -193,7 +193,9 @@ class _Loop:
 
 def index_name(node: ast.For) -> str:
     if not isinstance(node.target, ast.Name):
-        raise KernelSyntaxError("a for loop over range(...) has one variable")
+        raise KernelSyntaxError(
+            "a for loop over range(...) has one variable", hint="for i in range(n):, and compute the other one from i"
+        )
     return node.target.id
 
 
@@ -233,7 +235,7 @@ def _for(frame: Frame, node: ast.For) -> None:
     leaving = exits(node.body)
     if all(isinstance(c, int) for c in constants):
         turns = range(*(int(c) for c in constants if c is not None)) if constants[-1] != 0 else range(0)
-        if _is_unrolled(frame, node, len(turns)) and leaving == Exits(False, False, False):
+        if _is_unrolled(frame, node, turns) and leaving == Exits(False, False, False):
             _unroll(frame, node, turns, bounds)
             return
     loop = _Loop(frame, node, frame.live, leaving)
@@ -251,12 +253,12 @@ def _for(frame: Frame, node: ast.For) -> None:
     loop.leave(frame.builder.for_(start, stop, step, inits, body, names))
 
 
-def _is_unrolled(frame: Frame, node: ast.For, turns: int) -> bool:
+def _is_unrolled(frame: Frame, node: ast.For, turns: range) -> bool:
     """A loop of few turns, if that of all loops around does not make many; or one whose index has to be a constant."""
     context = frame.context
-    if turns > context.max_unroll:
+    if turns[context.max_unroll :]:  # len() of a range counts no further than an int64
         return False
-    return turns * context.unrolled <= max(_MOST_UNROLLED, context.max_unroll) or any(
+    return len(turns) * context.unrolled <= max(_MOST_UNROLLED, context.max_unroll) or any(
         isinstance(inner, ast.Call) and getattr(inner.func, "attr", getattr(inner.func, "id", "")) == "static"
         for inner in ast.walk(node)
     )

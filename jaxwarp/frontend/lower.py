@@ -50,7 +50,9 @@ def lower(
         return _lower(source, names, types, max_unroll, joined)
     except RecursionError:
         raise KernelTypeError(
-            f"{source.name} is nested too deeply for Python's recursion limit", source.signature_loc
+            f"{source.name} is nested too deeply for Python's recursion limit",
+            source.signature_loc,
+            hint="split the expression over several lines, or the kernel into @funcs",
         ) from None
 
 

@@ -19,10 +19,13 @@ def range_bounds(frame: Frame, node: ast.For) -> tuple[Any, Any, Any]:
     callee = frame.evaluate(call.func) if isinstance(call, ast.Call) else None
     if not isinstance(call, ast.Call) or not (isinstance(callee, Host) and callee.value is range):
         with frame.at(call):
-            raise KernelSyntaxError("a for loop goes over range(...)", hint="for i in range(n):")
+            raise KernelSyntaxError("a for loop goes over range(...)", hint=_range_hint(node, callee))
     with frame.at(call):
         if call.keywords or not 1 <= len(call.args) <= 3 or any(isinstance(a, ast.Starred) for a in call.args):
-            raise KernelTypeError(f"range: expected 1 to 3 arguments, got {len(call.args) + len(call.keywords)}")
+            raise KernelTypeError(
+                f"range: expected 1 to 3 arguments, got {len(call.args) + len(call.keywords)}",
+                hint="write range(stop), range(start, stop) or range(start, stop, step)",
+            )
     values = [frame.value(a, "range") for a in call.args]
     for value, argument in zip(values, call.args, strict=True):
         with frame.at(argument):
@@ -31,7 +34,9 @@ def range_bounds(frame: Frame, node: ast.For) -> tuple[Any, Any, Any]:
                 raise KernelTypeError(f"range: expected integers, got {describe(value)}", hint="convert with int(...)")
     if len(values) == 3 and frame.known(values[2]) == 0:
         with frame.at(call.args[2]):
-            raise KernelValueError("range: the step must not be zero")
+            raise KernelValueError(
+                "range: the step must not be zero", hint="write a step of 1 or more, or of -1 or less to count down"
+            )
     match values:
         case [stop]:
             return 0, stop, 1
@@ -39,6 +44,20 @@ def range_bounds(frame: Frame, node: ast.For) -> tuple[Any, Any, Any]:
             return start, stop, 1
         case _:
             return values[0], values[1], values[2]
+
+
+def _range_hint(node: ast.For, callee: Any) -> str:
+    """What to write instead of a loop over something else."""
+    match callee:
+        case Host(value=value) if value is reversed:
+            return "count down: for i in range(n - 1, -1, -1):"
+        case Host(value=value) if value is enumerate or value is zip:
+            return "count: for i in range(n):, and read a[i] and b[i] in the loop"
+        case _ if not isinstance(node.iter, ast.Call):
+            text = ast.unparse(node.iter)
+            return f"for i in range(len({text})):, and read {text}[i] in the loop"
+        case _:
+            return "for i in range(n):"
 
 
 def index_type(bounds: Sequence[Any]) -> Scalar:

@@ -18,8 +18,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "ClassDef": ("a class", "define it outside of the kernel"),
     "Lambda": ("lambda", _FUNCTION),
     "Delete": ("del", "leave it out: variables end with the kernel"),
-    "With": ("with", "kernels have no context managers"),
-    "AsyncWith": ("async with", "kernels have no context managers"),
+    "With": ("with", "write the statements without it: kernels have no context managers"),
+    "AsyncWith": ("async with", "write the statements without it: kernels have no context managers"),
     "AsyncFor": ("async for", "use for"),
     "Match": ("match", "use if, elif and else"),
     "Raise": ("raise", _NO_EXCEPTIONS),
@@ -64,6 +64,39 @@ UNAVAILABLE = {
     "lower_bound": "write the binary search as a @func",
     "launch": "kernels cannot launch kernels; make the code a @func and call it",
 }
+
+_VECTORS = "write it with vectors and matrices, as a @func"
+_ELSEWHERE = "compute it outside of the kernel, and pass the result as an argument"
+
+# The same, of families of functions by how their names begin.
+_FAMILIES = {
+    "quat": _VECTORS,
+    "transform": _VECTORS,
+    "spatial": _VECTORS,
+    "svd": "write the iteration as a @func, or use jnp.linalg outside of the kernel",
+    "eig": "write the iteration as a @func, or use jnp.linalg outside of the kernel",
+    "qr": "write the steps as a @func, or use jnp.linalg outside of the kernel",
+    "rand": "draw numbers with jax.random outside of the kernel, and pass them as an array",
+    "sample": "draw numbers with jax.random outside of the kernel, and pass them as an array",
+    "poisson": "draw numbers with jax.random outside of the kernel, and pass them as an array",
+    "noise": "write it as a @func",
+    "pnoise": "write it as a @func",
+    "curlnoise": "write it as a @func",
+    "mesh": _ELSEWHERE,
+    "bvh": _ELSEWHERE,
+    "hash_grid": _ELSEWHERE,
+    "volume": _ELSEWHERE,
+    "texture": _ELSEWHERE,
+    "tile": "write the loop over elements: threads of a block share nothing here",
+    "struct": "pass its members as arguments, one by one, or as the components of a vector",
+}
+
+
+def of_warp(name: str) -> str | None:
+    """What to do instead of a function of Warp that is not there, by its name; None if Warp has none like it."""
+    if name in UNAVAILABLE:
+        return UNAVAILABLE[name]
+    return next((hint for start, hint in _FAMILIES.items() if name == start or name.startswith(start)), None)
 
 
 def refusal(node: ast.AST) -> KernelSyntaxError:

@@ -21,6 +21,7 @@ from typing import Any
 from jaxwarp.builtins.rows.rules import DETACH, REPLAYING, REPLAYING_RULED, refused
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import DifferentiationError, KernelTypeError
+from jaxwarp.frontend.annotations import pattern_text
 from jaxwarp.frontend.binding import cost
 from jaxwarp.frontend.branches import execute
 from jaxwarp.frontend.calls import plain_body
@@ -170,7 +171,10 @@ def _require_no_float_writes(func: Func, ops: Sequence[ir.Op], own: Sequence[ir.
 def _require_values(func: Func, what: str, result: Any) -> None:
     for value in result if isinstance(result, tuple) else (result,):
         if not isinstance(value, ir.Value | Bundle):
-            raise KernelTypeError(f"{func.name} has a {what} and returns {describe(value)}; it must return numbers")
+            raise KernelTypeError(
+                f"{func.name} has a {what} and returns {describe(value)}; it must return numbers",
+                hint="return scalars, vectors and matrices",
+            )
 
 
 # Replay
@@ -199,6 +203,7 @@ def _replayed(
         raise KernelTypeError(
             f"the func_replay of {func.name} returns {_text(again)}, {func.name} returns {_text(result)}",
             replace(rules.replay.source.signature_loc, inlined_at=frame.loc(node)),
+            hint=f"let it return what {func.name} returns",
         )
     own = frame.context.locals[first_local:]
     for op in _writes(replay, own):
@@ -206,6 +211,7 @@ def _replayed(
             f"the func_replay of {func.name} writes to {op.param.name}: it runs where the kernel is run again for a "
             "derivative, and may only read",
             op.loc,
+            hint="read what the function has left there, and return it",
         )
     if rules.grad is not None:
         replay = detached_loads(replay, DETACH, own)
@@ -215,6 +221,13 @@ def _replayed(
     blocks = [ir.Block((), tuple(o), () if nothing else tuple(_leaves(r))) for o, r in ((replay, again), (ops, result))]
     frame.builder.append(ir.If(leaves, condition, *blocks, loc=frame.builder.loc))
     return result if nothing else _rebuilt(result, list(leaves))
+
+
+def _expected(attaching: _Attaching, parts: tuple[Any, ...]) -> str:
+    """The parameters that a rule must have: those of the function, then a cotangent for each of `parts`."""
+    own = [f"{p.name}: {pattern_text(p.pattern)}" for p in attaching.rule.parameters[: len(attaching.names)]]
+    names = ["adj_ret"] if len(parts) == 1 else [f"adj_ret{k}" for k in range(len(parts))]
+    return ", ".join([*own, *(f"{n}: {describe(v)}" for n, v in zip(names, parts, strict=True))])
 
 
 def _text(result: Any) -> str:
@@ -271,6 +284,7 @@ class _Attaching:
                 f"the func_grad of {self.func.name} is {self.rule.signature()}; after the arguments of "
                 f"{self.func.name} it must take a cotangent for each value returned: {', '.join(map(describe, parts))}",
                 self.loc,
+                hint=f"write def {self.rule.source.name}({_expected(self, parts)})",
             )
 
     def attached(self, parts: tuple[Any, ...], k: int) -> ir.Value:
@@ -293,7 +307,7 @@ class _Attaching:
             context.ruled.pop()
         if RESULT in inner.variables:
             what = f"the func_grad of {self.func.name} returns a value; it must return nothing"
-            raise KernelTypeError(what, self.loc)
+            raise KernelTypeError(what, self.loc, hint="leave return out: add to adjoint[x] instead")
         for op in _writes(ops, context.locals[first_local:]):
             raise DifferentiationError(
                 f"the func_grad of {self.func.name} writes to {op.param.name}; it may only add to adjoints",
@@ -321,7 +335,9 @@ class _Attaching:
         )
         arrays = [v for v in self.arguments.values() if isinstance(v, View) and element_scalar(v.dtype).is_float]
         if arrays:
-            raise DifferentiationError(reason, error.loc)
+            raise DifferentiationError(
+                reason, error.loc, hint="add products of the cotangent and values that do not depend on it"
+            )
         builder, outer = self.frame.builder, self.frame.builder.loc
         builder.loc = error.loc
         moving = [v for a in self.arguments.values() for v in _leaves(a) if v.type.is_float]

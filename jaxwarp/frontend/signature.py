@@ -49,7 +49,11 @@ def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what
     name = parameter.name
     default = Missing if parameter.default is inspect.Parameter.empty else frozen(parameter.default)
     if what == "kernel" and default is not Missing:
-        raise KernelTypeError(f"{source.name}: argument {name} of a kernel cannot have a default value", loc)
+        raise KernelTypeError(
+            f"{source.name}: argument {name} of a kernel cannot have a default value",
+            loc,
+            hint="leave the default out, and pass the value where the kernel is called",
+        )
     if parameter.annotation is inspect.Parameter.empty:
         if what == "kernel":
             raise KernelTypeError(
@@ -67,7 +71,9 @@ def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what
             raise
         if what == "kernel" and not _is_kernel_argument(pattern):
             raise KernelTypeError(
-                f"{source.name}: argument {name} of a kernel must be an array, scalar, vector or matrix", loc
+                f"{source.name}: argument {name} of a kernel must be an array, scalar, vector or matrix",
+                loc,
+                hint="name its parts as arguments of their own; tuples and functions are for a @func",
             )
     return Parameter(name, pattern, default, parameter.kind is inspect.Parameter.KEYWORD_ONLY)
 

@@ -117,7 +117,10 @@ def read_source(function: Any, decorator: str, scope: Mapping[str, Any]) -> Sour
         KernelValueError: its source is not available, or has changed.
     """
     if not isinstance(function, types.FunctionType):
-        raise KernelTypeError(f"@{decorator} expects a Python function, got {type(function).__name__}")
+        raise KernelTypeError(
+            f"@{decorator} expects a Python function, got {type(function).__name__}",
+            hint=f"write @{decorator} above a def",
+        )
     if function.__name__ == "<lambda>":
         raise KernelSyntaxError(
             f"@{decorator} cannot be applied to a lambda", hint="write it as a function with def and a name"

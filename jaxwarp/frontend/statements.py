@@ -26,7 +26,10 @@ def _assign(frame: Frame, node: ast.Assign) -> None:
     value = counted if counted is not None else frame.evaluate(node.value)
     if isinstance(value, type) and issubclass(value, NoValue):
         with frame.at(node.value):
-            raise KernelTypeError("the function returns no value that could be assigned")
+            raise KernelTypeError(
+                "the function returns no value that could be assigned",
+                hint="end the function with return, or call it on a line of its own",
+            )
     for where in node.targets:
         assign(frame, where, value)
 
@@ -56,7 +59,10 @@ def _unpack(frame: Frame, where: ast.Tuple | ast.List, value: Any) -> None:
     if isinstance(value, Shape):
         value = shape_of(frame, value.view)
     if not isinstance(value, tuple):
-        raise KernelTypeError(f"cannot unpack {describe(value)} into {len(where.elts)} names")
+        raise KernelTypeError(
+            f"cannot unpack {describe(value)} into {len(where.elts)} names",
+            hint="assign it to one name; a vector has components v[0], v[1]",
+        )
     for element in where.elts:
         if isinstance(element, ast.Starred):
             with frame.at(element):
@@ -64,7 +70,10 @@ def _unpack(frame: Frame, where: ast.Tuple | ast.List, value: Any) -> None:
                     "* in an assignment is not part of the kernel language", hint="name the elements one by one"
                 )
     if len(value) != len(where.elts):
-        raise KernelTypeError(f"cannot unpack {len(value)} values into {len(where.elts)} names")
+        raise KernelTypeError(
+            f"cannot unpack {len(value)} values into {len(where.elts)} names",
+            hint=f"write {len(value)} names, one for each value",
+        )
     for element, part in zip(where.elts, value, strict=True):
         assign(frame, element, part)
 

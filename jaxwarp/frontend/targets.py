@@ -19,7 +19,7 @@ from jaxwarp.frontend.memory import addresses, element_type, load_element, store
 from jaxwarp.frontend.values import Element, View, describe
 from jaxwarp.frontend.views import index_view
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Scalar, bool_, element_scalar
+from jaxwarp.types import Mat, Scalar, Vec, bool_, element_scalar
 
 # Operators whose augmented assignment to an array element is atomic, as in Warp.
 ATOMIC_OPERATORS = {"add": "add", "sub": "add", "bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
@@ -117,13 +117,22 @@ def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
         return Part(parent, tuple(indices))
     if isinstance(base, tuple):
         raise KernelTypeError("the elements of a tuple cannot be assigned to", hint="use a vector, or a new tuple")
-    raise KernelTypeError(f"{describe(base)} has no elements that could be assigned to")
+    raise KernelTypeError(f"{describe(base)} has no elements that could be assigned to", hint=_hint(base))
+
+
+def _hint(base: Any) -> str:
+    if isinstance(base, (Vec, Mat)):
+        return "call the type to make a value of it: v = vec3(), v = types.vector(length=5, dtype=float)()"
+    return "assign to elements of arrays, and to components of vectors and matrices"
 
 
 def _attribute(frame: Frame, parent: Target, name: str) -> Target:
     base = parent.peek(frame)
     if isinstance(base, View):
-        raise KernelTypeError(f"the {name} of an array cannot be assigned to")
+        raise KernelTypeError(
+            f"the {name} of an array cannot be assigned to",
+            hint="the caller decides the shape: launch_dims and output_dims of a jax_kernel",
+        )
     if isinstance(base, Element):
         index = named_index(element_type(base), name)
         if index is not None:
@@ -132,7 +141,10 @@ def _attribute(frame: Frame, parent: Target, name: str) -> Target:
         index = named_index(base.type, name)
         if index is not None:
             return Part(parent, (index,))
-    raise KernelTypeError(f"{describe(base)} has no attribute {name} that could be assigned to")
+    raise KernelTypeError(
+        f"{describe(base)} has no attribute {name} that could be assigned to",
+        hint="assign to variables, to elements of arrays, and to components: v.x = 1.0, v[0] = 1.0",
+    )
 
 
 def stored_value(frame: Frame, element: Element, value: Any) -> Any:

@@ -41,9 +41,15 @@ def shape_item(frame: Frame, view: View, index: Any) -> ir.Value:
     """`a.shape[index]`."""
     known = frame.known(index)
     if not isinstance(known, int) or isinstance(known, bool):
-        raise KernelTypeError(f"the index of a shape must be a constant integer, got {describe(index)}")
+        raise KernelTypeError(
+            f"the index of a shape must be a constant integer, got {describe(index)}",
+            hint="write the number: a.shape[0], a.shape[1]",
+        )
     if not -view.ndim <= known < view.ndim:
-        raise KernelValueError(f"the array has {_count(view.ndim, 'axis', 'axes')}, there is no shape[{known}]")
+        raise KernelValueError(
+            f"the array has {_count(view.ndim, 'axis', 'axes')}, there is no shape[{known}]",
+            hint=f"the axes are 0 to {view.ndim - 1}",
+        )
     return extent(frame, view, view.free[known])
 
 
@@ -51,7 +57,9 @@ def index_view(frame: Frame, view: View, indices: Sequence[Any]) -> View | Eleme
     """`a[i, j]`: an element if all axes are indexed, else a view of the rest."""
     if len(indices) > view.ndim:
         raise KernelTypeError(
-            f"{view.param.name} has {_count(view.ndim, 'axis', 'axes')}, got {_count(len(indices), 'index', 'indices')}"
+            f"{view.param.name} has {_count(view.ndim, 'axis', 'axes')},"
+            f" got {_count(len(indices), 'index', 'indices')}",
+            hint=f"leave indices out, or annotate the argument with more axes: array(dtype=..., ndim={len(indices)})",
         )
     axes = list(view.axes)
     for axis, index in zip(view.free, indices, strict=False):
@@ -68,7 +76,10 @@ def _require_inside(frame: Frame, view: View, axis: int, index: Any) -> None:
     """Where extent and index are both known, an index outside is an error."""
     known, size = frame.known(index), view.param.shape[axis]
     if isinstance(known, int) and size is not None and view.axes[axis].extent is None and not -size <= known < size:
-        raise KernelValueError(f"index {known} is out of range: this axis of {view.param.name} has the extent {size}")
+        raise KernelValueError(
+            f"index {known} is out of range: this axis of {view.param.name} has the extent {size}",
+            hint=f"indices go from 0 to {size - 1}",
+        )
 
 
 def _position(frame: Frame, view: View, axis: int, index: Any) -> ir.Value:

@@ -280,6 +280,7 @@ class Adjoint:
                         f"the old value that atomic_{op.kind} on {op.param.name} returns is used; "
                         "it depends on the order of threads, so the reverse sweep cannot have it again",
                         op.loc,
+                        hint="choose places in a launch of its own, of integers, and differentiate another one",
                     )
             case If():
                 then, orelse = (self.replayed(b, env, {}) for b in op.blocks)

@@ -82,5 +82,9 @@ def partial_derivatives(o: Calculus, call: Call, out: Value, args: tuple[Value, 
     if partials is None or isinstance(partials, NoGradient):
         reason = partials.reason if partials else "no derivative is declared for it"
         name = call.builtin.name.partition("#")[0]
-        raise DifferentiationError(f"{name} has no derivative: {reason}", call.loc)
+        raise DifferentiationError(
+            f"{name} has no derivative: {reason}",
+            call.loc,
+            hint="give the @func that calls it a rule, with func_grad",
+        )
     return tuple(partials(o, out, *args))

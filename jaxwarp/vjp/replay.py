@@ -98,6 +98,7 @@ class _Check:
                     f"{op.param.name} is read here, and written by a function with a func_replay, which does not run "
                     "where a derivative runs the kernel again",
                     op.loc,
+                    hint="return the value from the function, and use that",
                 )
         reads = [param for param in self.written if param in self.replayed]
         for param in reads:

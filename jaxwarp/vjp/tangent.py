@@ -222,6 +222,7 @@ class _Tangent:
                 f"atomic_{op.kind} on {op.param.name} has no derivative here: the kernel also uses {op.param.name} in "
                 "another way, so what the array holds in the end does not tell which operand was selected",
                 op.loc,
+                hint="use an array that is an output, and nothing but atomics on it",
             )
         final = self.final_contents(op.param)
         is_selected = self.o.eq(op.args[0], self.builder.load(final, op.indices))
@@ -308,7 +309,11 @@ def _chosen(o: Calculus, condition: Value, a: Value | None, b: Value | None) -> 
 def require_locally_constant(op: Call) -> None:
     """Integers and bools made from floats do not move with them, except where bits are reinterpreted."""
     if op.builtin.name == "bitcast":
-        raise DifferentiationError("bitcast has no derivative: it reads the bits of a float", op.loc)
+        raise DifferentiationError(
+            "bitcast has no derivative: it reads the bits of a float",
+            op.loc,
+            hint="write float(x) or int(x) to convert the value, or give the @func a rule with func_grad",
+        )
 
 
 def require_plain_accumulation(op: Atomic, used: Collection[Value], constants: Collection[Value] = ()) -> None:
@@ -319,12 +324,17 @@ def require_plain_accumulation(op: Atomic, used: Collection[Value], constants: C
     if op.kind == "exch" and op.args[0] in constants:
         return
     if op.kind != "add":
-        raise DifferentiationError(f"atomic_{op.kind} on {op.param.name} has no derivative", op.loc)
+        raise DifferentiationError(
+            f"atomic_{op.kind} on {op.param.name} has no derivative",
+            op.loc,
+            hint="use atomic_add, atomic_min or atomic_max, or jax.lax.stop_gradient around what it works on",
+        )
     if op.result in used:
         raise DifferentiationError(
             f"the old value that atomic_add on {op.param.name} returns is used; it depends on the order of threads, "
             "so its derivative is not defined",
             op.loc,
+            hint="use what atomic_add returns of integers only, or read the array in another launch",
         )
 
 
