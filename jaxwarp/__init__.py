@@ -10,8 +10,6 @@ def saxpy(a: float, x: wp.array[float], y: wp.array[float], out: wp.array[float]
 jax_saxpy = wp.jax_kernel(saxpy)
 """
 
-import sys as _sys
-
 from jaxwarp import config as config
 from jaxwarp import errors as errors
 from jaxwarp import types as types
@@ -85,7 +83,7 @@ from jaxwarp.frontend.annotations import array3d as array3d
 from jaxwarp.frontend.annotations import array4d as array4d
 from jaxwarp.frontend.functions import Func as Func
 from jaxwarp.frontend.intrinsics import INTRINSICS as _INTRINSICS
-from jaxwarp.frontend.refused import of_warp as _of_warp
+from jaxwarp.frontend.refused import missing as _missing
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import func as func
 from jaxwarp.kernel import func_grad as func_grad
@@ -115,11 +113,5 @@ vec, mat = types.vector, types.matrix
 JaxModulePreloadMode, JaxCallableGraphMode = ModulePreloadMode, GraphMode
 
 # Builtin functions, constants and short type names come from their tables: jaxwarp.sin, jaxwarp.PI, jaxwarp.vec3.
-globals().update(_FUNCTIONS | _INTRINSICS | _CONSTANTS | _VECTORS | _MATRICES)
-
-
-def __getattr__(name: str) -> object:
-    """Names that are not there: what to do about those of Warp."""
-    hint = _of_warp(name)
-    text = f"module 'jaxwarp' has no attribute {name!r}" + (f": {hint}" if hint else "")
-    raise AttributeError(text, name=name, obj=_sys.modules[__name__])
+# Names that are not there: `_missing` says so.
+globals().update(_FUNCTIONS | _INTRINSICS | _CONSTANTS | _VECTORS | _MATRICES | {"__getattr__": _missing})

@@ -32,7 +32,7 @@ def run_kernel(source: str) -> None:
     """Defines the kernel k and launches it, as JAX does."""
     scope = define(source.replace("def k(", "@wp.kernel\ndef k("))
     k = scope["k"]
-    given = {"x": jnp.ones((2,) * k.arguments[0].annotation.ndim), "s": 2.0}
+    given = {"x": jnp.ones((3,) * k.arguments[0].annotation.ndim), "s": 2.0}
     inputs = [given[a.name] for a in k.arguments[:-1]]
     (y,) = wp.jax_kernel(k, launch_dims=2, output_dims=3)(*inputs)
     y.block_until_ready()

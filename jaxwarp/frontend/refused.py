@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 
 from jaxwarp.errors import KernelSyntaxError
 
@@ -97,6 +98,13 @@ def of_warp(name: str) -> str | None:
     if name in UNAVAILABLE:
         return UNAVAILABLE[name]
     return next((hint for start, hint in _FAMILIES.items() if name == start or name.startswith(start)), None)
+
+
+def missing(name: str) -> object:
+    """`jaxwarp.name`, where there is no such name: what to do about those of Warp."""
+    hint = of_warp(name)
+    text = f"module 'jaxwarp' has no attribute {name!r}" + (f": {hint}" if hint else "")
+    raise AttributeError(text, name=name, obj=sys.modules["jaxwarp"])
 
 
 def refusal(node: ast.AST) -> KernelSyntaxError:
