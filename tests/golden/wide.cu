@@ -6,6 +6,27 @@ template <class T> __device__ __forceinline__ T wrap_add(T a, T b) {
     return (T)((U)a + (U)b);
 }
 
+template <class T> __device__ __forceinline__ T wrap_neg(T a) {
+    typedef typename wide_unsigned<sizeof(T)>::type U;
+    return (T)(0 - (U)a);
+}
+
+template <class T> __device__ __forceinline__ T int_div(T a, T b) {
+    if (b == 0) return 0;
+    if ((T)-1 < 0 && b == (T)-1) return wrap_neg(a);
+    return (T)(a / b);
+}
+
+template <class T> __device__ __forceinline__ T int_mod(T a, T b) {
+    if (b == 0 || ((T)-1 < 0 && b == (T)-1)) return 0;
+    return (T)(a % b);
+}
+
+template <class T> __device__ __forceinline__ T int_floordiv(T a, T b) {
+    const T quotient = int_div(a, b), rest = int_mod(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? (T)(quotient - 1) : quotient;
+}
+
 template <class T> __device__ __forceinline__ unsigned long long bits_of(T a) {
     return (unsigned long long)a & (~0ull >> (64 - 8 * sizeof(T)));
 }
@@ -38,6 +59,7 @@ wide(
         long long n_1 = n[i];
         y[i] = fma((double)(n_1 % 1000LL), 0.25, sqrt(fabs(x_1)));
         // m[i] = (n[i] << wp.int64(3)) // wp.int64(7) + wp.int64(x[i])
-        m[i] = wrap_add(shift_left(n_1, 3LL) / 7LL, float_to_int<long long>(x_1));
+        long long t = wrap_add(int_floordiv(shift_left(n_1, 3LL), 7LL), float_to_int<long long>(x_1));
+        m[i] = t;
     }
 }
