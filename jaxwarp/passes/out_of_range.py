@@ -384,4 +384,6 @@ def _sample(extent: int, most: int, marks: Sequence[int]) -> np.ndarray:
     part = most // 4
     near = [m + d for m in marks for d in range(-2, 3) if 0 <= m + d < extent][:part]
     between = np.linspace(0, extent - 1, part).astype(np.int64)
-    return np.unique(np.concatenate([np.arange(part), np.arange(extent - part, extent), np.array(near, int), between]))
+    steps = np.concatenate([np.arange(part), np.arange(extent - part, extent), np.array(near, int), between])
+    # With indices NumPy sorts. Its hash table is C++ that aborts the process if Python ends in a daemon thread's call.
+    return np.unique(steps, return_index=True)[0]
