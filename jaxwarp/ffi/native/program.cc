@@ -77,12 +77,12 @@ Execution::Execution(const Program& program, const Frame* frame)
     views_[i] = &buffer;
     if (view.is_whole) continue;
     XLA_FFI_Buffer part = buffer;
-    part.data = static_cast<char*>(buffer.data) + view.offset;
     part.rank = static_cast<int64_t>(view.dims.size());
     part.dims = const_cast<int64_t*>(view.dims.data());
     if (ByteCount(part) > ByteCount(buffer) || view.offset > ByteCount(buffer) - ByteCount(part)) {
       RefuseInvalid("view " + std::to_string(i) + " reaches beyond buffer " + std::to_string(view.buffer));
     }
+    part.data = static_cast<char*>(buffer.data) + view.offset;
     parts_.push_back(part);
     views_[i] = &parts_.back();
   }

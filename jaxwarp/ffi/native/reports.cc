@@ -58,7 +58,8 @@ void Reports::Require(const Frame* frame) const {
 }
 
 std::string Reports::Text(const std::vector<int64_t>& row) const {
-  const int64_t number = (kTop - row[0]) % kMostReports - 1;
+  // A record that a kernel has not written may hold any number: one below zero has no report.
+  const int64_t number = row[0] < 0 ? -1 : (kTop - row[0]) % kMostReports - 1;
   const auto last = static_cast<int64_t>(texts_.size()) - 1;
   return Filled(texts_[number >= 0 && number < last ? number : last], row);
 }
