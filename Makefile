@@ -3,11 +3,13 @@
 # JAX     a JAX version to hold the environment to (empty: the newest that fits)
 # TORCH   a PyTorch version to install, for tests/test_torch.py (empty: none, and they are skipped)
 # NVRTC   12 to test with CUDA 12's compiler instead of CUDA 13's
+# TESTS   what pytest is told besides: files, -k ... (empty: all tests)
 PYTHON ?= python3
 VENV ?= .venv
 JAX ?=
 TORCH ?=
 NVRTC ?= 13
+TESTS ?=
 
 NATIVE := $(wildcard jaxwarp/ffi/native/*.cc jaxwarp/ffi/native/*.h) jaxwarp/ffi/native/exports.map
 LIBRARY := jaxwarp/ffi/native/lib/libjaxwarp.so
@@ -26,7 +28,7 @@ demo: $(VENV)/ready
 test: lint pytest
 
 pytest: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 $(TESTS)
 
 lint: $(LINT)/ready
 	$(LINT)/bin/ruff check
