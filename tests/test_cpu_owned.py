@@ -150,7 +150,7 @@ def test_launches_of_callbacks_stay_atomic():
     m.atomic("add", target, [m.op("add", i, m.i(1))], m.i(1))
     m.atomic("add", target, [i], m.i(1))
     m.atomic("add", private, [i], m.i(1))
-    _, code = scope.cpu_code(m.kernel(), True)
+    _, code = scope.cpu_code(m.kernel(), True, (9,), ((9,), (9,)))
     assert "own" not in code.text
     assert code.text.count("atomicrmw") == 6  # in both bodies
 

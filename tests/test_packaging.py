@@ -23,6 +23,13 @@ HANDLERS = {
     "jaxwarp_set_loader",
     "jaxwarp_take_unused",
     "jaxwarp_counter",
+    "jaxwarp_python_api",
+    "jaxwarp_python_close",
+    "jaxwarp_call_python",
+    "jaxwarp_capsule_name",
+    "jaxwarp_tensor_make",
+    "jaxwarp_tensor_end_capsule",
+    "jaxwarp_tensor_give_back",
 }
 
 

@@ -70,8 +70,9 @@ def _conditional(
     then_ends, else_ends = always_exits(node.body), always_exits(node.orelse)
     if not rest or not (then_ends or else_ends):
         split(frame, test, node.body, node.orelse, after)
-        types = {name: type_of(frame.variables.get(name)) for name in assigned([node])}
-        frame.context.joined[frame.loc(node)] = {name: found for name, found in types.items() if found is not None}
+        if frame.context.joined is not None:
+            types = {name: type_of(frame.variables.get(name)) for name in assigned([node])}
+            frame.context.joined[frame.loc(node)] = {name: found for name, found in types.items() if found is not None}
         return False
     then = node.body if then_ends else [*node.body, *rest]
     orelse = node.orelse if else_ends else [*node.orelse, *rest]

@@ -76,7 +76,8 @@ class _Loop:
                 result = self._result_of_trial()
             if result is not None:
                 self.carried.append(Carried.of(frame, RESULT, result))
-        frame.context.joined[frame.loc(self.node)] = {c.name: type_of(c.entry) for c in self.carried}
+        if frame.context.joined is not None:
+            frame.context.joined[frame.loc(self.node)] = {c.name: type_of(c.entry) for c in self.carried}
         return [leaf for c in self.carried for leaf in c.leaves]
 
     def _result_of_trial(self) -> Any:

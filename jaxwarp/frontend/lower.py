@@ -64,7 +64,7 @@ def _lower(
     max_unroll: int,
     joined: dict[Loc, dict[str, Any]] | None,
 ) -> ir.Kernel:
-    context = Context(max_unroll=max_unroll, joined={} if joined is None else joined)
+    context = Context(max_unroll=max_unroll, joined=joined)
     params = tuple(parameter(name, dtype) for name, dtype in zip(names, types, strict=True))
     context.params = params
     frame = Frame(context, source, {})
