@@ -64,7 +64,9 @@ def _first(record: Any, layout: Layout) -> Any:
     return jnp.where(is_first.any(), rows[jnp.argmax(is_first)], lost)
 
 
-def _check(primitive: Any, error: Any, enabled: Any, *operands: Any, launch: Launch) -> tuple[Any, Sequence[Any]]:
+def _check(
+    primitive: Any, assert_func: Callable[..., Any], error: Any, enabled: Any, *operands: Any, launch: Launch
+) -> tuple[Any, Sequence[Any]]:
     """A launch, and what its record says as an error of checkify's."""
     if launch.debug is None or launch.debug.delivery != "error" or KernelCheck not in enabled:
         return error, primitive.bind(*operands, launch=launch)
@@ -72,7 +74,7 @@ def _check(primitive: Any, error: Any, enabled: Any, *operands: Any, launch: Lau
     *results, record = bind_launch(launch, operands)
     reported = Reported.of(launch)
     new = KernelCheck(compat.traceback_here(), reported, _first(record, Layout(reported.rank)))
-    return compat.assert_func(error, (record[0] != 0).any(), new), results
+    return assert_func(error, (record[0] != 0).any(), new), results
 
 
 for _primitive in (launch_p, sharded_launch_p):

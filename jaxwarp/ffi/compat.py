@@ -99,14 +99,26 @@ SIDE_EFFECT = LaunchEffect()
 
 JaxException = _checkify.JaxException
 ErrorEffect = _checkify.ErrorEffect
-assert_func: Callable[..., Any] = _checkify.assert_func
 checkify: Callable[..., Any] = _checkify.checkify
 traceback_here: Callable[[], Any] = _checkify.get_traceback
 
 
 def set_checkify_rule(primitive: Any, rule: Callable[..., Any]) -> None:
-    """`rule(primitive, error, enabled_errors, *operands, **params)` is what checkify makes of a primitive."""
-    _checkify.error_checks[primitive] = functools.partial(rule, primitive)
+    """`rule(primitive, assert_func, error, enabled_errors, *operands, **params)` is what checkify makes of a primitive.
+
+    `assert_func(error, failed, new)` is the error with a new one, where that is what failed.
+    """
+
+    def plain(error: Any, enabled: Any, *operands: Any, **params: Any) -> Any:
+        return rule(primitive, _checkify.assert_func, error, enabled, *operands, **params)
+
+    # From JAX 0.12 on a context goes first, which numbers the checks.
+    def in_context(context: Any, error: Any, enabled: Any, *operands: Any, **params: Any) -> Any:
+        assert_func = functools.partial(_checkify.assert_func, context)
+        return rule(primitive, assert_func, error, enabled, *operands, **params)
+
+    has_context = hasattr(_checkify, "CheckifyContext")
+    _checkify.error_checks[primitive] = in_context if has_context else plain
 
 
 def jit_primitive(function: Any) -> Callable[..., Any]:

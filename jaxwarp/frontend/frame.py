@@ -103,8 +103,8 @@ class Context:
     # Where the size of a parameter is asked for.
     sizes: list[ir.SizeUse] = field(default_factory=list)
     params: tuple[ir.Param, ...] = ()
-    # Types of variables where paths of run-time control flow meet, by the place of the `if` or loop (stepping.py); None:
-    # nobody asks.
+    # Types of variables where paths of run-time control flow meet, by the place of the `if` or loop (stepping.py);
+    # None: nobody asks.
     joined: dict[Loc, dict[str, Any]] | None = None
     # The variable that the statement being lowered assigns to, after which an array it makes is named.
     assigned: str = ""
