@@ -555,6 +555,7 @@ def pulls(monkeypatch):
     return used
 
 
+@pytest.mark.release_mode("threads store to equal indices, on purpose, and reverses run in native code")
 @pytest.mark.parametrize("seed", range(20))
 def test_random_tapes(seed, pulls):
     """Against `jax.grad` of the same steps on values; parts of three arrays are read, overwritten, updated, and stored
@@ -595,6 +596,7 @@ def halves(x: wp.array[wp.float16], scale: float, y: wp.array[wp.float16]):
     wp.atomic_add(y, i // 2, wp.float16(scale) * wp.sin(x[i]))
 
 
+@pytest.mark.release_mode("in debug mode reverses are programs of XLA's")
 def test_small_reverses_run_in_native_code(monkeypatch, pulls):
     """With the results of XLA's programs."""
 
@@ -632,6 +634,7 @@ def weighted(y: wp.array[wp.float64], loss: wp.array[wp.float64]):
     wp.atomic_add(loss, 0, wp.float64(i + 1) * wp.sin(y[i]))
 
 
+@pytest.mark.release_mode("threads store to equal indices, on purpose, and reverses run in native code")
 @pytest.mark.parametrize("at", [[0, 0, 0, 0, 0], [2, 1, 2, 1, 0], [4, 3, 2, 1, 0]])
 def test_equal_indices_in_native_code_against_finite_differences(at, pulls):
     at = np.array(at, np.int32)
@@ -661,6 +664,7 @@ def updates_at(x: wp.array[float], at: wp.array[int], y: wp.array[float]):
     y[at[i]] = y[at[i]] * x[i]
 
 
+@pytest.mark.release_mode("threads store to equal indices, on purpose, and reverses run in native code")
 @pytest.mark.parametrize(("at", "is_defined"), [([1, 0, 3, 2], True), ([0, 1, 1, 2], False)])
 def test_threads_that_may_meet_are_left_to_xla(at, is_defined, pulls):
     x, y = variable(X[:4]), variable(X[1:])
@@ -694,6 +698,7 @@ def test_what_is_checked_is_left_to_xla(pulls, monkeypatch):
         wp.launch(sines_at, 4, [y, at], [z])
 
 
+@pytest.mark.release_mode("in debug mode reverses are programs of XLA's")
 def test_arrays_between_addresses_of_their_type(pulls):
     """NumPy arrays in the middle of bytes, and with gaps."""
     odd = np.zeros(17, np.uint8)[1:].view(np.float32)
@@ -724,6 +729,7 @@ def roots(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
     z[i] = 2.0 * x[i]
 
 
+@pytest.mark.release_mode("in debug mode reverses are programs of XLA's")
 def test_results_that_nobody_uses_in_native_code(pulls):
     """The slope of the other result is infinite."""
     x, y, z = variable(np.zeros(5, np.float32)), wp.zeros(5, requires_grad=True), wp.zeros(5, requires_grad=True)
