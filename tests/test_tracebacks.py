@@ -106,7 +106,7 @@ CASES = {
 }  # fmt: skip
 
 # What fails in these has frames of JAX, whatever it is.
-NOT_FILTERED_BY_JAX = {"no derivative, jacrev"}
+NOT_FILTERED_BY_JAX = {"no derivative, jacrev", "function of JAX in a callable"}
 
 
 def error_of(source: str) -> tuple[Exception, str]:
