@@ -17,7 +17,7 @@ from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.rules import register
 from jaxwarp.frontend.signature import read_parameters, read_return
 from jaxwarp.frontend.source import Source, read_source
-from jaxwarp.ir.nodes import Kernel as KernelIR
+from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.passes import prepare
 from jaxwarp.types import Array, as_dtype
 

@@ -9,7 +9,8 @@ import numpy as np
 from jaxwarp.builtins.rows import ROWS, ulp
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Builtin, Kernel, Param, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Builtin, Param, Value
 from jaxwarp.types import SCALARS, Scalar, bool_
 
 COUNT = 512

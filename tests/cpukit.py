@@ -12,7 +12,8 @@ from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Kernel, Param, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 from jaxwarp.types import Scalar, bool_, float32, int32

@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.codegen.cpu.compile import compile_object
 from jaxwarp.codegen.cpu.target import Machine
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 
 LINUX = "x86_64-unknown-linux-gnu"
 # The levels of x86-64 that Linux distributions build for, and 64-bit Arm. `features` repeat what the CPU's name says.

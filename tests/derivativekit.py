@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
 from jaxwarp.vjp.adjoint import adjoint
 from jaxwarp.vjp.derived import Derived

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxwarp.codegen.cuda import compile_cuda, print_cuda
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 _BLOCK = 128

@@ -22,7 +22,7 @@ import numpy as np
 
 from jaxwarp.codegen.cuda import CudaCode, print_cuda
 from jaxwarp.codegen.cuda.expression import CPP_TYPES
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 
 SHIM = Path(__file__).parent / "shim" / "cuda_on_host.h"
 FIBERS = SHIM.parent / "fibers.h"

@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 import jaxwarp as wp
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.types import Array
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

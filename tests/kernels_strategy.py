@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.errors import KernelError
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Builtin, Kernel, Param, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Builtin, Param, Value
 from jaxwarp.ir.verify import verify
 from jaxwarp.types import SCALARS, Scalar, bool_, int32, int64
 

@@ -13,7 +13,7 @@ from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 from jaxwarp.types import SCALARS, Scalar, float16, float32, int32

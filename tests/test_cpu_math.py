@@ -13,7 +13,7 @@ from cpukit import Make
 
 from jaxwarp.builtins.rows import ROWS, ulp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes import prepare
 from jaxwarp.types import Scalar, float32, float64
 

@@ -19,7 +19,8 @@ from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Kernel, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Value, While, walk
 from jaxwarp.passes import prepare
 from jaxwarp.types import Scalar, bool_, float32, float64, int32, int64, uint32
 

@@ -15,7 +15,8 @@ from test_cpu_owned import columns_cut, in_threads, mark_updates, own_and_touche
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Block, Kernel
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block
 from jaxwarp.passes import prepare
 from jaxwarp.types import int32, int64
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from test_cuda import Simple, array, body_of, check
 
-from jaxwarp.ir.nodes import Kernel, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Value
 from jaxwarp.types import Scalar, bool_, float32, int8, int16, int32, int64, uint8, uint32, uint64
 
 INDEX_TYPES = (int8, int16, int32, int64, uint8, uint32, uint64)

@@ -19,7 +19,8 @@ from jaxwarp.codegen.cuda.emit import ANY_NUMBER
 from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS, SHARED_ELEMENTS
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Kernel, Param
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param
 from jaxwarp.passes import prepare
 from jaxwarp.types import SCALARS, Scalar, bool_, float32, int32
 from jaxwarp.vjp.adjoint import adjoint

@@ -16,23 +16,8 @@ from jaxwarp.builtins.rows import ROWS
 from jaxwarp.errors import InternalError, KernelTypeError, Loc
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import OutOfRangeError, StepLimitError, interpret, trip_counts
-from jaxwarp.ir.nodes import (
-    Atomic,
-    Block,
-    Call,
-    Const,
-    For,
-    If,
-    Kernel,
-    Load,
-    Op,
-    Param,
-    Size,
-    Store,
-    Tid,
-    Value,
-    While,
-)
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import (

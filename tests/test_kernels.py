@@ -14,7 +14,7 @@ from kernels_strategy import same_values
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda, resources
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 

@@ -94,12 +94,9 @@ def layer(module: str) -> int | None:
 
 @pytest.mark.parametrize("module", [m for m in MODULES if layer(m) is not None])
 def test_imports_go_one_way(module):
-    # Late imports count as well, but for the identity of a kernel, which its printer defines.
-    allowed_late = {("ir.nodes", "ir.printer")}
+    # Late imports count as well.
     head = module.split(".")[0]
     for target in ours(MODULES[module], at_load=False):
-        if (module, target) in allowed_late:
-            continue
         there = layer(target)
         assert there is not None, f"{module} imports {target or 'jaxwarp'}, which belongs to no lower layer"
         assert there <= layer(module), f"{module} imports {target}, which is above it"

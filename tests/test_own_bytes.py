@@ -20,7 +20,8 @@ from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.launch import OUTPUT, Launch, intern_kernel
 from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Kernel, Param
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param
 from jaxwarp.passes import prepare
 from jaxwarp.types import float64, int32
 

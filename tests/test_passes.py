@@ -15,7 +15,8 @@ from jaxwarp.builtins.rows import ROWS
 from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Atomic, Call, For, Kernel, Load, Param, Store, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Call, For, Load, Param, Store, Value, walk
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 from jaxwarp.passes.batch import batch

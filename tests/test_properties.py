@@ -17,7 +17,7 @@ from kernels_strategy import Case, assert_same, kernels, random_case
 
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 from jaxwarp.passes.batch import batch

@@ -13,7 +13,8 @@ from jaxwarp.codegen.cpu.run import launch
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Call, For, Kernel, Op, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Call, For, Op, While, walk
 from jaxwarp.passes import prepare, settle
 from jaxwarp.types import float16, float32, float64, int32
 from jaxwarp.vjp.adjoint import adjoint

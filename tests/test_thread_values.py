@@ -11,7 +11,8 @@ import pytest
 from cpukit import Make
 
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.ir.nodes import Block, Const, Kernel, Param, Size, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Const, Param, Size, Value
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import thread_values
 from jaxwarp.passes.effects import analyze

@@ -19,7 +19,8 @@ from jaxwarp.builtins.rows import ROWS
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Kernel, Param, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 from jaxwarp.types import float32, float64, int32

@@ -13,7 +13,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
-from jaxwarp.ir.nodes import Kernel, Load, Size, Store, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Load, Size, Store, walk
 from jaxwarp.passes import settle
 from jaxwarp.passes.checked import Debug
 from jaxwarp.vjp.derived import Derived

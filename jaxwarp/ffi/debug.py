@@ -16,7 +16,7 @@ from jaxwarp.errors import CheckError, KernelValueError, located_text
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.launch import INPUT, OUTPUT, Dim, Launch, intern_kernel, is_static
 from jaxwarp.ffi.scope import Scope
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.checked import Checked, Debug, checked
 from jaxwarp.passes.reports import Layout, Report, first_row, number_of
 

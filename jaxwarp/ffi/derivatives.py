@@ -19,7 +19,8 @@ from jaxwarp.ffi.duality import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.heard import heard_part
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, TransposeOf, intern_kernel, is_static
 from jaxwarp.ffi.records import Point, record_launch
-from jaxwarp.ir.nodes import Kernel, Load, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Load, walk
 from jaxwarp.passes import settle
 from jaxwarp.passes.checked import Debug
 from jaxwarp.passes.thread_values import extents_in_indices

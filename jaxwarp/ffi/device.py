@@ -21,7 +21,7 @@ from jaxwarp.ffi.lowering import DEFAULT_BLOCK, index_bits_of, prepared
 from jaxwarp.ffi.region import Region, dense_region
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.ffi.strided import copies, fills
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 
 _ALIGNMENT = 16  # of allocations, whose sizes are multiples of it: atomics on bytes work on the word around them
 _MAX_BLOCKS = 2**31 - 1

@@ -11,7 +11,8 @@ from typing import Any
 from jax import lax
 
 from jaxwarp.ffi.launch import IN_OUT, Launch, intern_kernel, is_static
-from jaxwarp.ir.nodes import Kernel, Param
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param
 from jaxwarp.passes.flatten import merge_axes, merged_axes
 
 # Rows of this many threads fill vectors well enough.

@@ -11,7 +11,8 @@ import functools
 
 from jaxwarp.deep import roomy
 from jaxwarp.ffi.launch import BatchOf, Launch, TangentOf, intern_kernel
-from jaxwarp.ir.nodes import Atomic, Kernel, Load, Size, Store, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Load, Size, Store, walk
 from jaxwarp.vjp.unread import without_unread
 
 Places = tuple[int, ...]

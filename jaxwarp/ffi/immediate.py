@@ -22,7 +22,7 @@ from jaxwarp.ffi.memory import LiveArray, MemoryArray
 from jaxwarp.ffi.owners import note_written
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.scope import Scope
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.out_of_range import require_in_range
 from jaxwarp.passes.sizes import require_sizes_fit

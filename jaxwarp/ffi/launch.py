@@ -16,7 +16,8 @@ import numpy as np
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
-from jaxwarp.ir.nodes import Kernel, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import walk
 from jaxwarp.passes.checked import Debug
 from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.split import Factors, Split, Whole, find_splits

@@ -16,7 +16,8 @@ from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.dims import format_shape
 from jaxwarp.ffi.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
 from jaxwarp.ffi.launch import OUTPUT, Dim, Launch, is_static
-from jaxwarp.ir.nodes import Atomic, Kernel, Param
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Param
 from jaxwarp.passes import prepare
 from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.succession import Succession

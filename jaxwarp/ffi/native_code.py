@@ -22,7 +22,7 @@ from jaxwarp.ffi.immediate import Checked
 from jaxwarp.ffi.owners import note_written
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.scope import cpu_code
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 
 Shapes = tuple[tuple[int, ...], ...]
 """Of the parameters of a kernel."""

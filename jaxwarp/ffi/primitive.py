@@ -23,7 +23,7 @@ from jaxwarp.ffi.interned import Interned
 from jaxwarp.ffi.launch import IN_OUT, BatchOf, Dim, Launch, intern_kernel
 from jaxwarp.ffi.lowering import TARGET, call_attributes, scratch_attributes
 from jaxwarp.ffi.partition import can_partition, partitioned, result_specs
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.batch import batch
 from jaxwarp.passes.split import Factors
 

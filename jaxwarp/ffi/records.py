@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
-from jaxwarp.ir.nodes import Kernel, Load, Op, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Load, Op, walk
 from jaxwarp.vjp.records import Record, Recording, Turn
 
 # Bytes of all records of a launch. A program that needs more would seldom run.

@@ -20,7 +20,7 @@ from jaxwarp.ffi.native_pull import native_pull
 from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.zeros import Values, pulled
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.checked import Debug
 from jaxwarp.passes.effects import analyze
 

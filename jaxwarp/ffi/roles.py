@@ -10,7 +10,7 @@ import numpy as np
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.arguments import Argument
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT
-from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.effects import analyze
 from jaxwarp.types import Array
 
@@ -115,14 +115,14 @@ def _array_hint(kernel: Any, role: str, name: str) -> str:
     return "write results to an array: make it the last argument, an array[float]"
 
 
-def written_last(kernel: ir.Kernel, arguments: Sequence[Argument]) -> int:
+def written_last(kernel: Kernel, arguments: Sequence[Argument]) -> int:
     """How many of the last parameters the kernel writes to and does not read: as many outputs it may have."""
     effects = [analyze(kernel)[p] for p in kernel.params]
     written = [e.modifies and not e.loads and a.is_array for e, a in zip(effects, arguments, strict=True)]
     return len(written) if all(written) else written[::-1].index(False)
 
 
-def require_inputs_unchanged(kernel: ir.Kernel, arguments: Sequence[Argument]) -> None:
+def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[Argument]) -> None:
     """JAX arrays are values: a kernel may not write to an input that is not also an output."""
     effects = analyze(kernel)
     for param, argument in zip(kernel.params, arguments, strict=True):
@@ -134,7 +134,7 @@ def require_inputs_unchanged(kernel: ir.Kernel, arguments: Sequence[Argument]) -
             )
 
 
-def _written_hint(kernel: ir.Kernel, arguments: Sequence[Argument], argument: Argument) -> str:
+def _written_hint(kernel: Kernel, arguments: Sequence[Argument], argument: Argument) -> str:
     """The options under which the kernel may write to an input."""
     in_outs = [a.name for a in arguments if a.role == IN_OUT]
     outputs = len([a for a in arguments if a.role == OUTPUT])

@@ -15,7 +15,7 @@ from jaxwarp.ffi import compat
 from jaxwarp.ffi.handles import inside_traced
 from jaxwarp.ffi.lowering import prepared, succession
 from jaxwarp.ffi.region import Region, array_region, bytes_of
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.succession import Succession
 
 

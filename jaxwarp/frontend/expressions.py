@@ -19,6 +19,7 @@ from jaxwarp.frontend.short_circuit import is_cheap, joined_condition
 from jaxwarp.frontend.values import Element, Host, Shape, View, describe, is_literal
 from jaxwarp.frontend.views import Slice, extent, index_view, shape_item, shape_of
 from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.kernel import SizeUse
 from jaxwarp.types import Mat, Vec
 
 OPERATORS: dict[type[ast.operator], str] = {
@@ -281,7 +282,7 @@ def _type_attribute(dtype: Any, name: str) -> Any:
 def _product(frame: Frame, view: View) -> Any:
     result, *others = (extent(frame, view, axis) for axis in view.free)
     if others and view.param in frame.context.params:
-        frame.context.sizes.append(ir.SizeUse(view.param, view.free, frame.builder.loc))
+        frame.context.sizes.append(SizeUse(view.param, view.free, frame.builder.loc))
     for value in others:
         result = frame.ops.call("mul", result, value)
     return result

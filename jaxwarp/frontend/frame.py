@@ -31,6 +31,7 @@ from jaxwarp.frontend.values import (
 )  # fmt: skip
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.kernel import SizeUse
 from jaxwarp.types import Mat, Scalar, Vec, element_scalar, int32, int64
 
 # Variables with names that Python cannot have: they go through branches and loops like any other.
@@ -101,7 +102,7 @@ class Context:
     # Arrays of each thread's own.
     locals: list[ir.Param] = field(default_factory=list)
     # Where the size of a parameter is asked for.
-    sizes: list[ir.SizeUse] = field(default_factory=list)
+    sizes: list[SizeUse] = field(default_factory=list)
     params: tuple[ir.Param, ...] = ()
     # Types of variables where paths of run-time control flow meet, by the place of the `if` or loop (stepping.py);
     # None: nobody asks.

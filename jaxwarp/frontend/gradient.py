@@ -20,6 +20,7 @@ from jaxwarp.frontend.functions import Func
 from jaxwarp.frontend.intrinsics import INTRINSICS
 from jaxwarp.frontend.values import Gradient, Host, Intrinsic, describe, is_literal
 from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.vjp.own_arrays import arrays_as_values
 from jaxwarp.vjp.tangent import directional
@@ -136,7 +137,7 @@ def _without_arrays(frame: Frame, ops: tuple[ir.Op, ...], result: ir.Value) -> t
     block = ir.Block((), ops, (result,))
     accessed = {op.param for op in ir.walk(block) if isinstance(op, ir.Load | ir.Store)}
     own = tuple(p for p in frame.context.locals if p in accessed)
-    body = arrays_as_values(ir.Kernel("grad", 1, (), block, own)).body
+    body = arrays_as_values(Kernel("grad", 1, (), block, own)).body
     return body.ops, body.results[0]
 
 

@@ -16,6 +16,7 @@ from jaxwarp.frontend.source import Source
 from jaxwarp.frontend.values import Element
 from jaxwarp.frontend.views import whole
 from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk
 from jaxwarp.ir.verify import verify
 from jaxwarp.types import Array, Mat, Scalar, Vec, element_scalar, element_shape
@@ -35,7 +36,7 @@ def lower(
     types: Sequence[ArgumentType],
     max_unroll: int = 16,
     joined: dict[Loc, dict[str, Any]] | None = None,
-) -> ir.Kernel:
+) -> Kernel:
     """The kernel for arguments of these types.
 
     Its grid has as many axes as `tid()` gives indices, one if the kernel does not ask.
@@ -63,7 +64,7 @@ def _lower(
     types: Sequence[ArgumentType],
     max_unroll: int,
     joined: dict[Loc, dict[str, Any]] | None,
-) -> ir.Kernel:
+) -> Kernel:
     context = Context(max_unroll=max_unroll, joined=joined)
     params = tuple(parameter(name, dtype) for name, dtype in zip(names, types, strict=True))
     context.params = params
@@ -81,7 +82,7 @@ def _lower(
     return verify(replace(kernel, locals=own, sizes=tuple(context.sizes)))
 
 
-def _require_shallow(kernel: ir.Kernel) -> None:
+def _require_shallow(kernel: Kernel) -> None:
     pending = [(kernel.body, 0)]
     while pending:
         block, depth = pending.pop()

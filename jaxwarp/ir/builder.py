@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from jaxwarp.errors import InternalError, Loc
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     Atomic,
     Block,
@@ -16,7 +17,6 @@ from jaxwarp.ir.nodes import (
     Const,
     For,
     If,
-    Kernel,
     Load,
     Op,
     Param,

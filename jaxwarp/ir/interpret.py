@@ -15,24 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from jaxwarp.errors import InternalError, KernelError, KernelTypeError, Loc, OutOfRangeError
-from jaxwarp.ir.nodes import (
-    Atomic,
-    Block,
-    Call,
-    Const,
-    For,
-    If,
-    Kernel,
-    Load,
-    Op,
-    Param,
-    Size,
-    Store,
-    Tid,
-    Value,
-    While,
-    walk,
-)
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
 from jaxwarp.types import Scalar, float32
 
 

@@ -9,7 +9,7 @@
             | Call(result, builtin, args)          pure; the open table is in jaxwarp/builtins
             | Load(result, param, indices)
             | Store(param, indices, value)
-            | Atomic(result, kind, param, indices, operands)    result: the old value
+            | Atomic(result, kind, param, indices, args)    result: the old value
             | If(results, condition, then, orelse)
             | For(results, start, stop, step, inits, body)      Python range; body params: (index, *carried)
             | While(results, inits, condition, body)            both blocks take the carried; condition yields one bool
@@ -261,41 +261,6 @@ class While(Op):
     @property
     def blocks(self) -> tuple[Block, ...]:
         return (self.condition, self.body)
-
-
-@dataclass(frozen=True, eq=False)
-class SizeUse:
-    """Where a kernel multiplies extents of a parameter to know its size."""
-
-    param: Param
-    axes: tuple[int, ...]
-    loc: Loc | None
-
-
-@dataclass(frozen=True, eq=False)
-class Kernel:
-    """A kernel: a value. Its identity in caches is `digest`."""
-
-    name: str
-    grid_rank: int
-    params: tuple[Param, ...]
-    body: Block
-    # Arrays that every thread has for itself. What they hold before the first store is not defined.
-    locals: tuple[Param, ...] = ()
-    # What is to be checked before a launch, in the kernel that the frontend makes; no part of what it computes.
-    sizes: tuple[SizeUse, ...] = ()
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the canonical text: equal for kernels that print equally."""
-        from jaxwarp.ir.printer import canonical_digest
-
-        return canonical_digest(self)
-
-    def __str__(self) -> str:
-        from jaxwarp.ir.printer import format_kernel
-
-        return format_kernel(self)
 
 
 def walk(block: Block) -> Iterator[Op]:

@@ -1,42 +1,18 @@
-"""The IR as text: for people, for goldens, and (without names and locations) for the content hash."""
+"""The IR as text: for people, for goldens, and (without names and locations) for the digest of a kernel."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from jaxwarp.errors import InternalError
-from jaxwarp.ir.nodes import (
-    Atomic,
-    Block,
-    Call,
-    Const,
-    For,
-    If,
-    Kernel,
-    Load,
-    Op,
-    Param,
-    Size,
-    Store,
-    Tid,
-    Value,
-    While,
-)
-
-# Part of every digest: raise it when the meaning of a printed kernel changes.
-IR_VERSION = 1
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While
 
 
-def format_kernel(kernel: Kernel) -> str:
-    """Readable text of a kernel, values named after the user's variables."""
-    return _Printer(named=True).kernel(kernel)
-
-
-def canonical_digest(kernel: Kernel) -> str:
-    """SHA-256 of the text with values numbered in order of definition; hex."""
-    text = f"ir {IR_VERSION}\n{_Printer(named=False).kernel(kernel)}"
-    return hashlib.sha256(text.encode()).hexdigest()
+def printed(
+    name: str, grid_rank: int, params: Sequence[Param], own: Sequence[Param], body: Block, *, named: bool = True
+) -> str:
+    """Readable text of a kernel, values named after the user's variables, or (not `named`) by order of definition."""
+    return _Printer(named).kernel(name, grid_rank, params, own, body)
 
 
 class _Printer:
@@ -47,14 +23,14 @@ class _Printer:
         self.params: dict[Param, str] = {}
         self.lines: list[str] = []
 
-    def kernel(self, kernel: Kernel) -> str:
-        for i, param in enumerate((*kernel.params, *kernel.locals)):
+    def kernel(self, name: str, grid_rank: int, params: Sequence[Param], own: Sequence[Param], body: Block) -> str:
+        for i, param in enumerate((*params, *own)):
             self.params[param] = f"@{param.name}" if self.named else f"@{i}"
-        params = ", ".join(f"{self.params[p]}: {_param_type(p)}" for p in kernel.params)
-        self.lines.append(f"kernel {kernel.name}[{kernel.grid_rank}]({params}) {{")
-        for local in kernel.locals:
+        listed = ", ".join(f"{self.params[p]}: {_param_type(p)}" for p in params)
+        self.lines.append(f"kernel {name}[{grid_rank}]({listed}) {{")
+        for local in own:
             self.line(1, f"local {self.params[local]}: {_param_type(local)}")
-        self.ops(kernel.body, 1)
+        self.ops(body, 1)
         self.lines.append("}")
         return "\n".join(self.lines) + "\n"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError, KernelError
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     ATOMIC_KINDS,
     Atomic,
@@ -17,7 +18,6 @@ from jaxwarp.ir.nodes import (
     Const,
     For,
     If,
-    Kernel,
     Load,
     Op,
     Param,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxwarp.deep import roomy
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.contract_fma import contract_fma
 from jaxwarp.passes.erase_rules import erase_rules
 from jaxwarp.passes.simplify import simplify

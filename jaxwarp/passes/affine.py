@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.ir.interpret import trip_counts
-from jaxwarp.ir.nodes import Block, Call, Const, For, Kernel, Op, Param, Size, Tid, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Call, Const, For, Op, Param, Size, Tid, Value
 from jaxwarp.types import Scalar
 
 _MAX_EXTENT = 2**31 - 1

@@ -15,7 +15,8 @@ from typing import Any
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Kernel, Load, Op, Store, Tid, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Load, Op, Store, Tid, Value
 from jaxwarp.passes.intervals import Placed, Shapes
 from jaxwarp.passes.reports import Reports
 from jaxwarp.passes.rewrite import rebuild

@@ -15,7 +15,8 @@ import numpy as np
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Call, Kernel, Op, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Call, Op, Value
 from jaxwarp.passes.intervals import Placed, Shapes
 from jaxwarp.passes.reports import Reports
 from jaxwarp.types import Scalar, float32

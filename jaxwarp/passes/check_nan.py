@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Atomic, Block, Call, Kernel, Op, Param, Store, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Op, Param, Store, Tid, Value, walk
 from jaxwarp.passes.reports import Reports
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import int32

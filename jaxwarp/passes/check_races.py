@@ -20,7 +20,8 @@ from typing import Any
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.errors import Loc
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Atomic, Kernel, Load, Op, Param, Store, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Load, Op, Param, Store, Tid, Value, walk
 from jaxwarp.passes.affine import Forms
 from jaxwarp.passes.effects import tell_apart
 from jaxwarp.passes.intervals import Shapes

@@ -17,7 +17,8 @@ from typing import Any
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Block, For, Kernel, Op, Param, Value, While
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, For, Op, Param, Value, While
 from jaxwarp.passes.intervals import Shapes
 from jaxwarp.passes.ranges import Ranges
 from jaxwarp.passes.reports import GAVE_UP, Reports

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.deep import roomy
-from jaxwarp.ir.nodes import Kernel, Param
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param
 from jaxwarp.passes import settle
 from jaxwarp.passes.check_bounds import check_bounds
 from jaxwarp.passes.check_integers import check_integers

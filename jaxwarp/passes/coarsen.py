@@ -28,7 +28,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from jaxwarp.builtins.rows import ROWS
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Kernel, Op, Size, Store, Tid, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Op, Size, Store, Tid, Value, While, walk
 from jaxwarp.passes.rewrite import Rewriter, rebuild
 from jaxwarp.types import bool_, int32
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.ir.nodes import Block, Call, Const, For, If, Kernel, Op, Param, Size, Store, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Call, Const, For, If, Op, Param, Size, Store, Value, walk
 from jaxwarp.passes import affine
 from jaxwarp.passes.affine import Form, Forms
 from jaxwarp.passes.thread_values import ThreadValues

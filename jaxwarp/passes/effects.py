@@ -16,7 +16,8 @@ from typing import Any
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import Loc
-from jaxwarp.ir.nodes import Atomic, Kernel, Load, Param, Store, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Load, Param, Store, walk
 from jaxwarp.passes import affine, coverage
 from jaxwarp.passes.affine import Forms
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jaxwarp.ir.nodes import Atomic, Block, For, If, Kernel, Load, Op, Param, Store, Value, While
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, For, If, Load, Op, Param, Store, Value, While
 from jaxwarp.passes.rewrite import Rewriter, rebuild
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.builtins.rows.rules import GUARDED, is_replay, is_rule
-from jaxwarp.ir.nodes import Call, Const, If, Kernel, Op, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Call, Const, If, Op, Value, walk
 from jaxwarp.passes.rewrite import Rewriter
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jaxwarp.deep import roomy
-from jaxwarp.ir.nodes import Atomic, Kernel, Load, Op, Param, Size, Store, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Load, Op, Param, Size, Store, Tid, Value, walk
 from jaxwarp.passes.rewrite import Rewriter
 
 

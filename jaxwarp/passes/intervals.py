@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.ir.nodes import Call, Const, For, If, Kernel, Op, Param, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Call, Const, For, If, Op, Param, Value, While, walk
 from jaxwarp.passes.affine import Forms
 from jaxwarp.passes.ranges import Range, Ranges
 from jaxwarp.passes.rewrite import Rewriter, rebuild

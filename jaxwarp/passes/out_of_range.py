@@ -22,23 +22,8 @@ import numpy as np
 from jaxwarp.deep import roomy
 from jaxwarp.errors import OutOfRangeError
 from jaxwarp.ir.interpret import apply_builtin, trip_counts
-from jaxwarp.ir.nodes import (
-    Atomic,
-    Block,
-    Call,
-    Const,
-    For,
-    If,
-    Kernel,
-    Load,
-    Op,
-    Param,
-    Size,
-    Store,
-    Tid,
-    Value,
-    While,
-)
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While
 from jaxwarp.passes.erase_rules import erase_rules
 from jaxwarp.passes.steering import Steering, landmarks
 

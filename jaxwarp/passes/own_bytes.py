@@ -6,7 +6,8 @@ import math
 from collections import Counter
 
 from jaxwarp.errors import KernelValueError, Loc
-from jaxwarp.ir.nodes import Kernel, Param, Store, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param, Store, walk
 
 
 def own_bytes(kernel: Kernel) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Kernel, Param, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.passes.check_races import PLACES, TOP, Marked, halves
 from jaxwarp.passes.reports import Layout, Report, Reports, Row, write_failure
 from jaxwarp.types import int32, int64

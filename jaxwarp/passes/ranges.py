@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.ir.nodes import Block, Call, Const, For, If, Kernel, Op, Param, Size, Tid, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Call, Const, For, If, Op, Param, Size, Tid, Value, While, walk
 from jaxwarp.types import Scalar
 
 Range = tuple[int, int]

@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.errors import Loc
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Block, Kernel, Op, Param, Store, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Op, Param, Store, Value
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import bool_, int32, int64
 

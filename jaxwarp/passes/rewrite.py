@@ -11,6 +11,7 @@ import operator
 from collections.abc import Iterable, Sequence
 
 from jaxwarp.errors import InternalError, Loc
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     Atomic,
     Block,
@@ -19,7 +20,6 @@ from jaxwarp.ir.nodes import (
     Const,
     For,
     If,
-    Kernel,
     Load,
     Op,
     Param,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 
 _MOST = 2**31 - 1
 

@@ -19,7 +19,8 @@ from typing import Any
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import Loc
-from jaxwarp.ir.nodes import Atomic, Block, Call, Kernel, Load, Op, Param, Size, Store, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Load, Op, Param, Size, Store, Tid, Value, walk
 from jaxwarp.passes.affine import Form, Forms
 from jaxwarp.passes.effects import Effects
 from jaxwarp.passes.simplify import simplify

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from jaxwarp.ir.nodes import Atomic, Call, Const, For, If, Kernel, Load, Op, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Call, Const, For, If, Load, Op, Store, Value, While, walk
 
 ACCESSES = (Load, Store, Atomic)
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Kernel, Load, Op, Param, Size, Store, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Load, Op, Param, Size, Store, Tid, Value, walk
 from jaxwarp.types import int32, int64
 
 # Products of more factors, and sums of more terms, are not looked at.

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.ir.interpret import apply_builtin
-from jaxwarp.ir.nodes import Call, Const, If, Kernel, Op, Param, Size, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Call, Const, If, Op, Param, Size, Tid, Value, walk
 
 # Values for more threads are not looked at, nor those made by longer chains of operations.
 _MOST_THREADS = 1 << 20

@@ -12,7 +12,8 @@ occur only in loads, stores, atomics, constants, casts and as what If, For and W
 from __future__ import annotations
 
 from jaxwarp.builtins.rows import ROWS
-from jaxwarp.ir.nodes import Call, Kernel, Op, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Call, Op, Value, walk
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import float32
 

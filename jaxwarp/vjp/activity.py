@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from jaxwarp.builtins.rows.rules import DETACH
-from jaxwarp.ir.nodes import Atomic, Call, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Call, For, If, Load, Op, Param, Store, Value, While, walk
 
 
 class Activity:

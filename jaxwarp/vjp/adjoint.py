@@ -23,24 +23,8 @@ from typing import Any
 from jaxwarp.builtins.rows.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import (
-    Atomic,
-    Block,
-    Call,
-    Const,
-    For,
-    If,
-    Kernel,
-    Load,
-    Op,
-    Param,
-    Size,
-    Store,
-    Tid,
-    Value,
-    While,
-    walk,
-)  # fmt: skip
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
 from jaxwarp.passes.rewrite import rebuild
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.types import Scalar, float32, int64

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from jaxwarp.deep import roomy
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Kernel, Load, Op, Param, Size, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Load, Op, Param, Size, Store, Value, While, walk
 from jaxwarp.passes.affine import Form
 from jaxwarp.passes.succession import Apart, LinearForms, Succession, told_at_run_time
 from jaxwarp.passes.thread_values import Shapes

@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from jaxwarp.ir.nodes import Atomic, For, Kernel, Load, Op, Param, Store, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, For, Load, Op, Param, Store, While, walk
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.thread_values import Shapes
 from jaxwarp.vjp.activity import used_values

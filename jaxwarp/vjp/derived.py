@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from jaxwarp.ir.nodes import Atomic, Kernel, Load, Size, Store, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Load, Size, Store, walk
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.vjp.records import Recording
 

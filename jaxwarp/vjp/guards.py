@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxwarp.ir.nodes import Atomic, Block, Call, If, Kernel, Load, Op, Param, Store, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, If, Load, Op, Param, Store, Value, walk
 
 Access = Load | Store | Atomic
 Guard = tuple[Load, Value]

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from jaxwarp.builtins.rows import ROWS
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Kernel, Load, Op, Param, Size, Store, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, walk
 from jaxwarp.passes.rewrite import Rewriter, rebuild
 from jaxwarp.types import bool_
 

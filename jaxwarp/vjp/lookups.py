@@ -6,7 +6,8 @@ the same for all threads (an argument by value), or made of the thread's index b
 
 from __future__ import annotations
 
-from jaxwarp.ir.nodes import Call, For, If, Kernel, Load, Op, Tid, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Call, For, If, Load, Op, Tid, Value, While, walk
 
 
 def found_in_data(kernel: Kernel) -> set[Value]:

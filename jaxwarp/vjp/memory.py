@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ir.nodes import Atomic, Block, For, Kernel, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.passes import affine
 from jaxwarp.passes.affine import Forms
 from jaxwarp.passes.effects import analyze, told_apart

@@ -19,7 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Kernel, Load, Op, Store, Value, While
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Load, Op, Store, Value, While
 from jaxwarp.passes.affine import Forms
 from jaxwarp.types import Scalar, int32, int64
 

@@ -18,7 +18,8 @@ from dataclasses import replace
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ir.nodes import Atomic, Block, Const, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Const, For, If, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.passes.rewrite import Rewriter, rebuild
 from jaxwarp.types import bool_, int64
 

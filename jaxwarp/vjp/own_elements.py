@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxwarp.ir.nodes import Atomic, Block, For, Kernel, Load, Op, Store, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Store, Value
 from jaxwarp.passes.thread_values import Shapes, ThreadValues
 from jaxwarp.vjp.order import Order, Sum
 

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 
 from jaxwarp.builtins.rows import ROWS
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.passes.rewrite import Rewriter, rebuild
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.thread_values import Shapes

@@ -23,7 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxwarp.builtins.rows import ROWS
-from jaxwarp.ir.nodes import Atomic, Block, Const, For, Kernel, Load, Op, Param, Size, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Const, For, Load, Op, Param, Size, Store, Value, While, walk
 from jaxwarp.passes.effects import tell_apart
 from jaxwarp.passes.ranges import Counter, Ranges
 from jaxwarp.passes.rewrite import Rewriter

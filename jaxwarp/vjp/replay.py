@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 from jaxwarp.builtins.rows.rules import REPLAYING, is_replay
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.vjp.memory import Addresses, Grid, Ownership
 

@@ -18,24 +18,8 @@ from collections.abc import Collection, Mapping, Sequence
 from jaxwarp.builtins.rows.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import (
-    Atomic,
-    Block,
-    Call,
-    Const,
-    For,
-    If,
-    Kernel,
-    Load,
-    Op,
-    Param,
-    Size,
-    Store,
-    Tid,
-    Value,
-    While,
-    walk,
-)  # fmt: skip
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
 from jaxwarp.passes.rewrite import rebuild
 from jaxwarp.vjp.activity import Activity, used_values
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives

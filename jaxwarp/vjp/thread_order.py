@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Kernel, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.vjp.activity import Activity
 
 

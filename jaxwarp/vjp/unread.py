@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from jaxwarp.ir.nodes import Atomic, Kernel, Load, Op, Param, Store, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Load, Op, Param, Store, walk
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.vjp.activity import used_values

@@ -10,7 +10,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from jaxwarp.ir.nodes import Atomic, For, If, Kernel, Load, Op, Param, Store, While
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, For, If, Load, Op, Param, Store, While
 from jaxwarp.vjp.memory import Access, Key, Ownership
 
 

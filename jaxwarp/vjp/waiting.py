@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from jaxwarp.ir.nodes import Atomic, Block, Const, For, Kernel, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Const, For, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.vjp.memory import Grid, Ownership
 
 

@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 from jaxwarp.deep import roomy
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Atomic, Block, If, Kernel, Load, Op, Param, Size, Store, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, If, Load, Op, Param, Size, Store, Value, walk
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.passes.thread_values import Shapes
 from jaxwarp.types import int32

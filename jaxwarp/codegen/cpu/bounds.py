@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jaxwarp.ir.nodes import Atomic, Call, Const, If, Kernel, Load, Op, Size, Store, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Call, Const, If, Load, Op, Size, Store, Tid, Value, walk
 from jaxwarp.passes.affine import Forms
 from jaxwarp.types import Scalar, int32
 

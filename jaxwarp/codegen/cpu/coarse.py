@@ -23,7 +23,8 @@ from jaxwarp.codegen.cpu.pressure import register_pressure
 from jaxwarp.codegen.cpu.straight import is_cheap
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
-from jaxwarp.ir.nodes import Atomic, Call, For, If, Kernel, Load, Op, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Call, For, If, Load, Op, Store, Value, While, walk
 from jaxwarp.passes.coarsen import adds_once, coarsen, find_differing, is_apart
 from jaxwarp.types import float32, float64
 

@@ -27,7 +27,8 @@ from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.width import STACK_BYTES, choose_width
 from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
-from jaxwarp.ir.nodes import Atomic, Kernel
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic
 from jaxwarp.passes.own_bytes import require_own_bytes
 from jaxwarp.passes.succession import Succession
 

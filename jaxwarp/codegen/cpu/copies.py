@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.codegen.cpu.grain import price_of_thread, without_few
-from jaxwarp.ir.nodes import Atomic, Kernel, Param, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Param, Value
 from jaxwarp.passes.effects import analyze
 
 # Copies are at most this part of the bytes of all other buffers of the launch, or take so many bytes each: what a piece

@@ -14,7 +14,8 @@ from jaxwarp.codegen.cpu.frame import Frame
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop
 from jaxwarp.codegen.cpu.uniformity import Strides
-from jaxwarp.ir.nodes import Atomic, Kernel, Param
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Param
 from jaxwarp.passes.effects import analyze
 from jaxwarp.types import float32, float64
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from jaxwarp.codegen.cpu.builder import memory_type
 from jaxwarp.codegen.cpu.target import Machine
-from jaxwarp.ir.nodes import Atomic, Kernel, Param, Store, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Param, Store, walk
 
 if TYPE_CHECKING:
     from jaxwarp.codegen.cpu.atomics import RowSum

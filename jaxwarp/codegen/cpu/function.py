@@ -42,7 +42,8 @@ from jaxwarp.codegen.cpu.succession import SIGNATURE, emit_in_order
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.versions import Interior, emit_tests, find_interior
-from jaxwarp.ir.nodes import Atomic, For, Kernel, Load, Param, Store, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, For, Load, Param, Store, While, walk
 from jaxwarp.passes.succession import Succession
 
 # #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run. A kernel of one lane is

@@ -13,7 +13,8 @@ from typing import Any
 
 from jaxwarp.codegen.cpu.element_sums import MOST_ELEMENTS
 from jaxwarp.deep import roomy
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Kernel, Op, Param, Size, Tid, Value, While
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Op, Param, Size, Tid, Value, While
 
 # About 20 microseconds. From twice as much on a second core helps, see Cut in ffi/native/cpu.cc: measured in programs
 # that launch again and again, where the pool's workers are awake, elementary functions and loops take two thirds of the

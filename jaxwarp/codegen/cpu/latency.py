@@ -9,7 +9,8 @@ from __future__ import annotations
 from jaxwarp.codegen.cpu.pressure import innermost_loops
 from jaxwarp.codegen.cpu.straight import is_divisible, keeps_straight, numbered
 from jaxwarp.codegen.cpu.uniformity import Strides
-from jaxwarp.ir.nodes import Block, Call, For, If, Kernel, Param, Store, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Call, For, If, Param, Store, Value, While, walk
 
 # Cycles until a result is there, on AMD's and Intel's processors of the last years: 1 for what is not listed. Integers
 # share the names; only their products take as long.

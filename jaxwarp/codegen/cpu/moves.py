@@ -13,7 +13,8 @@ from __future__ import annotations
 from jaxwarp.codegen.cpu.grain import price_of
 from jaxwarp.codegen.cpu.streaming import streamed
 from jaxwarp.codegen.cpu.uniformity import find_strides
-from jaxwarp.ir.nodes import Atomic, Call, Const, Kernel, Load, Size, Store, Tid
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Call, Const, Load, Size, Store, Tid
 
 # Operations for each array element loaded or stored. Measured up to 4: two registers take 0.8 of the time.
 _MOST_OPERATIONS = 4

@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from jaxwarp.codegen.cpu.builder import FRAME_ALIGN, VectorBuilder, memory_type
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.uniformity import Strides
-from jaxwarp.ir.nodes import Atomic, Call, Const, Kernel, Param, Size, Tid
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Call, Const, Param, Size, Tid
 from jaxwarp.types import Scalar
 
 

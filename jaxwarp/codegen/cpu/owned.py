@@ -26,7 +26,8 @@ from jaxwarp.codegen.cpu.bounds import LIMIT, IndexBounds, PartOf, Strays, Term,
 from jaxwarp.codegen.cpu.copies import arrays_to_copy
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.ir.nodes import Atomic, Block, Kernel, Param, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Param, Value
 from jaxwarp.passes.effects import analyze
 from jaxwarp.types import bool_
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from jaxwarp.codegen.cpu.straight import is_cheap
 from jaxwarp.codegen.cpu.uniformity import Strides
-from jaxwarp.ir.nodes import Block, Call, Const, For, If, Kernel, Load, Op, Size, Tid, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Call, Const, For, If, Load, Op, Size, Tid, Value, While, walk
 
 
 def has_plain_loops(kernel: Kernel, strides: Strides) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
-from jaxwarp.ir.nodes import Block, For, Kernel, Load, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, For, Load, Value, While, walk
 
 
 def register_pressure(kernel: Kernel, strides: Strides | None = None) -> int:

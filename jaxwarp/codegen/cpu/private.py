@@ -22,7 +22,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from jaxwarp.builtins.rows import ROWS
-from jaxwarp.ir.nodes import Atomic, Call, Const, Kernel, Load, Op, Param, Size, Store, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Call, Const, Load, Op, Param, Size, Store, Tid, Value, walk
 from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import Scalar, bool_, float32, float64

@@ -14,7 +14,7 @@ from jaxwarp.codegen.cpu.compile import CpuCode, compile_cpu, load_bitcode
 from jaxwarp.codegen.cpu.frame import GRID, OWN_COPIES
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 
 Tile = tuple[int, int, int, int]
 """row_begin, row_end, col_begin, col_end"""

@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence, Set
 
 from jaxwarp.codegen.cpu.builder import FunctionText
 from jaxwarp.codegen.cpu.frame import Frame
-from jaxwarp.ir.nodes import Block, For, Kernel, Param, Store, While
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, For, Param, Store, While
 from jaxwarp.passes.effects import analyze
 
 LINE = 64  # bytes

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from jaxwarp.codegen.cpu.builder import FunctionText
 from jaxwarp.codegen.cpu.frame import Frame
 from jaxwarp.codegen.cpu.loops import Loop
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.succession import Apart, Leaf, Succession, Uniform
 
 SIGNATURE = (

@@ -31,23 +31,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.errors import InternalError
-from jaxwarp.ir.nodes import (
-    Atomic,
-    Block,
-    Call,
-    Const,
-    For,
-    If,
-    Kernel,
-    Load,
-    Op,
-    Size,
-    Store,
-    Tid,
-    Value,
-    While,
-    walk,
-)  # fmt: skip
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Size, Store, Tid, Value, While, walk
 from jaxwarp.types import int32, int64
 
 Stride = int | None

@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.uniformity import Stride, Strides, find_strides
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Kernel, Load, Op, Param, Size, Store, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Load, Op, Param, Size, Store, Tid, Value, walk
 from jaxwarp.types import int32
 
 _ORDERED = ("lt", "le", "gt", "ge")

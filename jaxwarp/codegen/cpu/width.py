@@ -15,7 +15,8 @@ from jaxwarp.codegen.cpu.streaming import LINE, streamed
 from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.errors import InternalError, KernelValueError
-from jaxwarp.ir.nodes import Atomic, Call, For, Kernel, Load, Param, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Call, For, Load, Param, While, walk
 from jaxwarp.passes.own_bytes import own_bytes
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"

@@ -13,7 +13,7 @@ from jaxwarp.codegen import cache
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
 from jaxwarp.errors import CompileError, InternalError, KernelValueError, Loc
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 
 CUBIN = 1
 PTX = 2

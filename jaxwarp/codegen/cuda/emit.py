@@ -16,7 +16,8 @@ from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS, plan_reductions
 from jaxwarp.codegen.cuda.statements import Line
 from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelValueError, Loc
-from jaxwarp.ir.nodes import Call, Kernel, Tid, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Call, Tid, walk
 from jaxwarp.passes.own_bytes import require_own_bytes
 
 DEFAULT_BLOCK = 256

@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, PRIMARY, SUM, Expr, binary, cast, combine, literal
 from jaxwarp.codegen.cuda.names import Names
-from jaxwarp.ir.nodes import Atomic, Kernel, Load, Param, Size, Store, Tid, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Load, Param, Size, Store, Tid, walk
 from jaxwarp.types import int32, int64
 
 

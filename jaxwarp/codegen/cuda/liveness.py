@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from jaxwarp.ir.nodes import Block, Kernel, Op, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Op, Value, walk
 
 
 def count_uses(kernel: Kernel) -> Counter[Value]:

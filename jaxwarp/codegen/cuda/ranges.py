@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxwarp.ir.nodes import Atomic, Call, Const, For, Kernel, Load, Op, Size, Store, Tid, Value, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Call, Const, For, Load, Op, Size, Store, Tid, Value, walk
 from jaxwarp.types import Scalar, bool_, int32
 
 _OPERATORS = {

@@ -28,16 +28,8 @@ from jaxwarp.codegen.cuda.expression import CPP_TYPES
 from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.codegen.cuda.varying import varying_values
-from jaxwarp.ir.nodes import (
-    Atomic,
-    Const,
-    Kernel,
-    Load,
-    Param,
-    Store,
-    Value,
-    walk,
-)
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Const, Load, Param, Store, Value, walk
 from jaxwarp.types import Scalar, bool_
 
 SHARED_ELEMENTS = 256

@@ -33,7 +33,8 @@ from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.codegen.cuda.ranges import Ranges
 from jaxwarp.codegen.cuda.reductions import Plan, Reductions
 from jaxwarp.errors import InternalError, Loc
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, Kernel, Load, Op, Param, Size, Store, Tid, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, Load, Op, Param, Size, Store, Tid, Value
 from jaxwarp.types import int32
 
 # Longer expressions are given a local: they are hard to read.

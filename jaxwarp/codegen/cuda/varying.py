@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Kernel, Load, Op, Store, Tid, Value, While, walk
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Store, Tid, Value, While, walk
 
 
 def varying_values(kernel: Kernel) -> set[Value]:

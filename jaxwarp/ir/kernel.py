@@ -1,0 +1,49 @@
+"""A kernel of the IR: what passes and derivatives map to another one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from jaxwarp.errors import Loc
+from jaxwarp.ir.nodes import Block, Param
+from jaxwarp.ir.printer import printed
+
+# Part of every digest: raise it when the meaning of a printed kernel changes.
+IR_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class SizeUse:
+    """Where a kernel multiplies extents of a parameter to know its size."""
+
+    param: Param
+    axes: tuple[int, ...]
+    loc: Loc | None
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel: a value. Its identity in caches is `digest`."""
+
+    name: str
+    grid_rank: int
+    params: tuple[Param, ...]
+    body: Block
+    # Arrays that every thread has for itself. What they hold before the first store is not defined.
+    locals: tuple[Param, ...] = ()
+    # What is to be checked before a launch, in the kernel that the frontend makes; no part of what it computes.
+    sizes: tuple[SizeUse, ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the text with values numbered in order of definition: equal for kernels that print equally."""
+        text = f"ir {IR_VERSION}\n{self._text(named=False)}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return self._text(named=True)
+
+    def _text(self, named: bool) -> str:
+        return printed(self.name, self.grid_rank, self.params, self.locals, self.body, named=named)
