@@ -16,7 +16,7 @@ from cpushapes import MACHINES
 from kernels import KERNELS
 
 from jaxwarp.codegen.cpu import compile_cpu
-from jaxwarp.ir.nodes import Kernel
+from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes import prepare
 from jaxwarp.vjp.adjoint import adjoint
 

@@ -340,7 +340,7 @@ def k(x: wp.array[Any], out: wp.array[Any]):
 
 
 def test_containers_of_every_kind_are_copied():
-    from jaxwarp.frontend.constants import frozen
+    from jaxwarp.frontend.host_values import frozen
 
     Pair = collections.namedtuple("Pair", "a b")
     leaf = np.array([1.0])

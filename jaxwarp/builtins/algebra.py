@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from jaxwarp.builtins.values import Bundle, Operand, describe
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.nodes import Value
 from jaxwarp.types import Mat, Vec
 
-if TYPE_CHECKING:
-    from jaxwarp.builtins.ops import Ops
-
 _COMPONENTWISE = ("add", "sub", "mod", "bit_and", "bit_or", "bit_xor", "shl", "shr")
 _SYMBOL = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
            "bit_and": "&", "bit_or": "|", "bit_xor": "^", "shl": "<<", "shr": ">>"}  # fmt: skip
 
 
-def binary(ops: Ops, name: str, a: Operand, b: Operand) -> Value | Bundle:
+class ScalarOps(Protocol):
+    """What products are made of: rows applied to scalars, and functions to components. `ops.Ops` is one."""
+
+    def call(self, name: str, *args: Operand) -> Value: ...
+
+    def map(self, fn: Callable[..., Any], *args: Bundle) -> Bundle: ...
+
+
+def binary(ops: ScalarOps, name: str, a: Operand, b: Operand) -> Value | Bundle:
     """`a <op> b` where one of them is a bundle."""
     if isinstance(a, Bundle) and isinstance(b, Bundle):
         if name in _COMPONENTWISE and a.type == b.type:
@@ -39,7 +44,7 @@ def _has_product(a: Bundle, b: Bundle) -> bool:
     return a.dtype == b.dtype and a.type.shape[-1] == b.type.shape[0]
 
 
-def product(ops: Ops, a: Bundle, b: Bundle) -> Bundle:
+def product(ops: ScalarOps, a: Bundle, b: Bundle) -> Bundle:
     """The matrix product; a vector on the left is a row, on the right a column."""
     columns = (b.values,) if isinstance(b.type, Vec) else b.columns
     values = tuple(dot(ops, row, column) for row in a.rows for column in columns)
@@ -48,12 +53,12 @@ def product(ops: Ops, a: Bundle, b: Bundle) -> Bundle:
     return Bundle(Vec(len(values), a.dtype), values)
 
 
-def dot(ops: Ops, a: Sequence[Value], b: Sequence[Value]) -> Value:
+def dot(ops: ScalarOps, a: Sequence[Value], b: Sequence[Value]) -> Value:
     """The sum of products, in order."""
     return total(ops, [ops.call("mul", x, y) for x, y in zip(a, b, strict=True)])
 
 
-def total(ops: Ops, values: Sequence[Value]) -> Value:
+def total(ops: ScalarOps, values: Sequence[Value]) -> Value:
     """The sum, from left to right."""
     result, *rest = values
     for value in rest:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.frontend.constants import Missing
+from jaxwarp.frontend.host_values import Missing
 from jaxwarp.types import Array, Mat, Scalar, Vec, as_dtype
 
 

@@ -13,10 +13,10 @@ from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.annotations import pattern_text
 from jaxwarp.frontend.binding import cost, typed_as
 from jaxwarp.frontend.branches import execute
-from jaxwarp.frontend.constants import Missing
 from jaxwarp.frontend.expressions import shape_tuple
 from jaxwarp.frontend.frame import RESULT, RETURN, Frame, expression, wrapped
 from jaxwarp.frontend.functions import Func, Overload, Parameter
+from jaxwarp.frontend.host_values import Missing
 from jaxwarp.frontend.refused import UNAVAILABLE
 from jaxwarp.frontend.values import Gradient, Host, Intrinsic, NoValue, describe, is_dynamic, is_literal, type_of
 from jaxwarp.ir import nodes as ir
@@ -30,7 +30,7 @@ _STATIC_KEYWORDS = ("n", "length", "shape")
 def _call(frame: Frame, node: ast.Call) -> Any:
     callee = frame.evaluate(node.func)
     if isinstance(callee, Intrinsic):
-        return callee.lower(frame, node)
+        return frame.apply(callee, node)
     args, keywords = evaluate_arguments(frame, node)
     return call(frame, node, callee, args, keywords)
 

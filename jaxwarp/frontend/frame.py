@@ -1,7 +1,8 @@
 """The state of a lowering, and the dispatch from syntax to the functions that lower it.
 
 `Context` belongs to one kernel, `Frame` to one function being lowered: the kernel's own or an inlined one.
-The other modules register a function per kind of syntax node with `@expression` and `@statement`.
+The other modules register a function per kind of syntax node with `@expression` and `@statement`, and one per
+function of the language that is no expression of its arguments' values with `@lowers`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from typing import Any, NoReturn, TypeVar
 from jaxwarp.builtins.ops import Ops
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc, did_you_mean
-from jaxwarp.frontend.constants import Missing
+from jaxwarp.frontend.host_values import Missing
 from jaxwarp.frontend.memory import load_element
 from jaxwarp.frontend.refused import refusal
 from jaxwarp.frontend.source import Source
 from jaxwarp.frontend.values import (
     Element,
     Host,
+    Intrinsic,
     Undefined,
     View,
     capture,
@@ -45,6 +47,7 @@ SHOWN = {BREAK: "stopped", CONTINUE: "skipped", RETURN: "returned", RESULT: "res
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 _EXPRESSIONS: dict[type, Callable[..., Any]] = {}
 _STATEMENTS: dict[type, Callable[..., Any]] = {}
+_INTRINSICS: dict[str, Callable[[Frame, ast.Call], Any]] = {}
 
 
 def expression(*nodes: type) -> Callable[[Handler], Handler]:
@@ -62,6 +65,16 @@ def statement(*nodes: type) -> Callable[[Handler], Handler]:
 
     def register(function: Handler) -> Handler:
         _STATEMENTS.update(dict.fromkeys(nodes, function))
+        return function
+
+    return register
+
+
+def lowers(intrinsic: Intrinsic) -> Callable[[Handler], Handler]:
+    """Registers `f(frame, node) -> value` for the unevaluated calls of a function of the language."""
+
+    def register(function: Handler) -> Handler:
+        _INTRINSICS[intrinsic.name] = function
         return function
 
     return register
@@ -162,6 +175,10 @@ class Frame:
             with self.at(node):
                 return load_element(self.builder, value)
         return value
+
+    def apply(self, intrinsic: Intrinsic, node: ast.Call) -> Any:
+        """The value of a call of an intrinsic."""
+        return _INTRINSICS[intrinsic.name](self, node)
 
     def perform(self, node: ast.stmt, live: frozenset[str]) -> None:
         """Lowers one statement. Blocks of them: `branches.execute`."""

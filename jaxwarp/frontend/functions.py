@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxwarp.frontend.constants import Missing
+from jaxwarp.frontend.host_values import Missing
 from jaxwarp.frontend.source import Source
 
 

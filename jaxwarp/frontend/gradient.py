@@ -15,7 +15,7 @@ from jaxwarp.builtins.rows import ROWS
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.frontend.calls import bind, call, evaluate_arguments, execute_body
-from jaxwarp.frontend.frame import Frame
+from jaxwarp.frontend.frame import Frame, lowers
 from jaxwarp.frontend.functions import Func
 from jaxwarp.frontend.intrinsics import INTRINSICS
 from jaxwarp.frontend.values import Gradient, Host, Intrinsic, describe, is_literal
@@ -143,8 +143,8 @@ def _without_arrays(frame: Frame, ops: tuple[ir.Op, ...], result: ir.Value) -> t
 
 INTRINSICS["grad"] = Intrinsic(
     "grad",
-    _grad,
     "The gradient of a function that returns a float: a function of the same arguments that gives the derivative by "
     "each (a tuple, if there are several); of integers it is 0.",
     "grad(f: Function) -> Function",
 )
+lowers(INTRINSICS["grad"])(_grad)

@@ -11,9 +11,10 @@ from jaxwarp.builtins.functions import FUNCTIONS
 from jaxwarp.builtins.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.adjoints import add_to_adjoint, names_adjoint
-from jaxwarp.frontend.constants import STATIC, Missing, evaluate_host, frozen, static_key
-from jaxwarp.frontend.frame import Frame
+from jaxwarp.frontend.constants import STATIC, evaluate_host, static_key
+from jaxwarp.frontend.frame import Frame, lowers
 from jaxwarp.frontend.functions import Func
+from jaxwarp.frontend.host_values import Missing, frozen
 from jaxwarp.frontend.memory import element_type
 from jaxwarp.frontend.targets import atomic, stored_value
 from jaxwarp.frontend.values import (
@@ -35,11 +36,8 @@ INTRINSICS: dict[str, Intrinsic] = {}
 
 
 def _intrinsic(name: str, signature: str, doc: str, host: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    def register(lower: Callable[..., Any]) -> Callable[..., Any]:
-        INTRINSICS[name] = Intrinsic(name, lower, doc, signature, host)
-        return lower
-
-    return register
+    INTRINSICS[name] = Intrinsic(name, doc, signature, host)
+    return lowers(INTRINSICS[name])
 
 
 # Threads
@@ -130,7 +128,9 @@ def _static_value(frame: Frame, argument: ast.expr, constants: dict[str, Any]) -
 
 def _type_maker(name: str) -> Intrinsic:
     """`types.vector(length=5, dtype=float)` in a kernel gives the type, as it does in Python."""
-    return Intrinsic(name, lambda frame, node: _evaluate_static(frame, node, name))
+    made = Intrinsic(name)
+    lowers(made)(lambda frame, node: _evaluate_static(frame, node, name))
+    return made
 
 
 @_intrinsic("len", "len(x: Array | Vec | Mat | tuple) -> int", "The extent of the first axis.")

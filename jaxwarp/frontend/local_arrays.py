@@ -15,7 +15,7 @@ from typing import Any
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.calls import evaluate_arguments
-from jaxwarp.frontend.frame import Frame
+from jaxwarp.frontend.frame import Frame, lowers
 from jaxwarp.frontend.values import Intrinsic, View, describe, is_literal
 from jaxwarp.frontend.views import whole
 from jaxwarp.ir import nodes as ir
@@ -123,7 +123,7 @@ def _clear(frame: Frame, param: ir.Param) -> None:
 
 ZEROS = Intrinsic(
     "zeros",
-    _zeros,
     "An array of zeros that each thread has for itself; its shape is known before the kernel runs.",
     "zeros(shape: int | tuple[int, ...], dtype: type) -> Array",
 )
+lowers(ZEROS)(_zeros)

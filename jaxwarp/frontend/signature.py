@@ -9,8 +9,9 @@ from typing import Any
 
 from jaxwarp.errors import KernelError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.annotations import resolve
-from jaxwarp.frontend.constants import Missing, evaluate_host, frozen
+from jaxwarp.frontend.constants import evaluate_host
 from jaxwarp.frontend.functions import Parameter
+from jaxwarp.frontend.host_values import Missing, frozen
 from jaxwarp.frontend.source import Source
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import types
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError, Loc
-from jaxwarp.frontend.constants import Missing, capture, find, frozen
-from jaxwarp.frontend.definition import find_definition
+from jaxwarp.errors import Loc
+from jaxwarp.frontend.host_values import Missing, find, frozen
 from jaxwarp.frontend.liveness import Liveness
 
 
@@ -103,31 +99,3 @@ class Source:
     def free_names(self) -> list[str]:
         """Names that can be read here besides local ones, for suggestions."""
         return [*self.function.__code__.co_freevars, *self.function.__globals__]
-
-
-def read_source(function: Any, decorator: str, scope: Mapping[str, Any]) -> Source:
-    """Finds the text of a function.
-
-    Args:
-        scope: the local names where it is defined: annotations may use them.
-
-    Raises:
-        KernelTypeError: not a plain Python function.
-        KernelSyntaxError: a lambda or another kind of function that has no body of statements.
-        KernelValueError: its source is not available, or has changed.
-    """
-    if not isinstance(function, types.FunctionType):
-        raise KernelTypeError(
-            f"@{decorator} expects a Python function, got {type(function).__name__}",
-            hint=f"write @{decorator} above a def",
-        )
-    if function.__name__ == "<lambda>":
-        raise KernelSyntaxError(
-            f"@{decorator} cannot be applied to a lambda", hint="write it as a function with def and a name"
-        )
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise KernelSyntaxError(f"{function.__name__}: @{decorator} cannot be applied to async def", hint="use def")
-    tree, lines = find_definition(function)
-    source = Source(function.__name__, function.__code__.co_filename, tree, function, lines)
-    capture(source, scope)
-    return source

@@ -9,9 +9,10 @@ from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend import annotations
 from jaxwarp.frontend.adjoints import add_to_adjoint, names_adjoint
 from jaxwarp.frontend.binding import converted
-from jaxwarp.frontend.constants import Missing, evaluate_host
+from jaxwarp.frontend.constants import evaluate_host
 from jaxwarp.frontend.expressions import OPERATORS, symbol
 from jaxwarp.frontend.frame import RESULT, RETURN, Frame, start_hint, statement, unreachable
+from jaxwarp.frontend.host_values import Missing
 from jaxwarp.frontend.intrinsics import INTRINSICS, lower_tid
 from jaxwarp.frontend.targets import Name, Place, accumulate, target
 from jaxwarp.frontend.values import NoValue, Shape, describe

@@ -13,7 +13,7 @@ import enum
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.frontend.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, Mat, Scalar, Vec, bool_, float32, int32
-
-if TYPE_CHECKING:
-    from jaxwarp.frontend.frame import Frame
 
 # Python's own functions that have a meaning in kernels, filled where those are defined.
 PYTHON_OBJECTS: dict[Any, Any] = {}
@@ -103,11 +100,10 @@ class NoValue:
 class Intrinsic:
     """A function of the language that needs more than values: `tid`, atomics, `static`, `len`.
 
-    `lower(frame, node)` gets the unevaluated call.
+    What lowers its unevaluated calls is registered with `frame.lowers`.
     """
 
     name: str
-    lower: Callable[[Frame, Any], Any]
     doc: str = ""
     signature: str = ""
     host: Callable[..., Any] | None = None
