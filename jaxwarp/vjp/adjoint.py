@@ -18,34 +18,30 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from jaxwarp.builtins.rows.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
-from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
 from jaxwarp.passes.rewrite import rebuild
 from jaxwarp.passes.simplify import simplify
-from jaxwarp.types import Scalar, float32, int64
+from jaxwarp.types import int64
 from jaxwarp.vjp.activity import Activity, read_inside, used_values
-from jaxwarp.vjp.calculus import Calculus, partial_derivatives
+from jaxwarp.vjp.calculus import partial_derivatives
 from jaxwarp.vjp.contents import Contents
 from jaxwarp.vjp.demand import Demand
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.hoist import hoist_loads
+from jaxwarp.vjp.loops import reverse_loop
 from jaxwarp.vjp.memory import require_partitioned, require_pure_conditions
 from jaxwarp.vjp.own_arrays import arrays_as_values
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.records import find_records, make_recording, turn_numbers
 from jaxwarp.vjp.replay import take_replays
+from jaxwarp.vjp.reversal import Cotangents, Environment, Reversal, cotangent_type
 from jaxwarp.vjp.tangent import require_locally_constant, require_plain_accumulation
 from jaxwarp.vjp.unread import without_unread
 from jaxwarp.vjp.visits import Visits
-
-# What stands for the values of the differentiated kernel where code is being emitted.
-Environment = ChainMap[Value, Value]
-Cotangents = dict[Value, Value]
 
 
 def adjoint(
@@ -93,13 +89,8 @@ def adjoint(
     return Adjoint(kernel, wanted, contents, not sweep, [kernel.params[i] for i in silent]).build()
 
 
-def cotangent_type(dtype: Scalar) -> Scalar:
-    """Of a value's cotangent: sums of many small terms are not made in half precision."""
-    return float32 if dtype.is_half else dtype
-
-
-class Adjoint:
-    """The state of one construction; `loops.py` works on it too."""
+class Adjoint(Reversal):
+    """One construction of an adjoint."""
 
     def __init__(
         self,
@@ -109,10 +100,10 @@ class Adjoint:
         records: bool = True,
         silent: Collection[Param] = (),
     ):
+        super().__init__(kernel, Activity(kernel, [kernel.params[i] for i in wanted]))
         self.kernel = kernel
         self.wanted = frozenset(wanted)
         self.silent = frozenset(silent)
-        self.activity = Activity(kernel, [kernel.params[i] for i in wanted])
         own = next((p for p in kernel.locals if p in self.activity.params), None)
         if own is not None:
             raise DifferentiationError(
@@ -120,13 +111,10 @@ class Adjoint:
                 "that derivative is not available here",
                 hint="make one of the two forward: jax.jacfwd(jax.grad(f)), jax.jvp",
             )
-        self.builder = Builder()
-        self.o = Calculus(self.builder)
         self.used = used_values(kernel)
         self.read_inside = read_inside(kernel)
         self.contents = contents
         self.ownership = self.contents.ownership
-        self.locals: list[Param] = list(kernel.locals)
         self.visits = Visits(kernel, self.ownership)
         self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
         self.cotangent_params = {
@@ -136,12 +124,6 @@ class Adjoint:
         }
         # Arrays whose cotangent is read and not changed.
         self.read_only = {p for p in self.written if p in self.cotangent_params and self.only_reads_cotangent(p)}
-        # Cotangents that are zero where the side or the loop they come from was not taken.
-        self.guarded: set[Value] = set()
-        # Of each loop of the differentiated kernel, the one that is its first run; that of a `while` also counts.
-        self.runs: ChainMap[Op, For | While] = ChainMap()
-        self.demand = Demand([])
-        self.constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
         # What stands for an array where its final contents are read, and where a load cannot be done again.
         self.finals: dict[Param, Param] = {}
         self.lost: dict[Param, Param] = {}
@@ -316,11 +298,6 @@ class Adjoint:
             self.forward(block, child)
             return Block((*params, *extra), tuple(ops), tuple(child[v] for v in block.results))
 
-    def fresh(self, values: Sequence[Value], env: Environment) -> tuple[Value, ...]:
-        new = tuple(Value(v.type, v.name) for v in values)
-        env.update(zip(values, new, strict=True))
-        return new
-
     # The second run.
 
     def reverse(self, block: Block, env: Environment, cotangents: Cotangents) -> None:
@@ -360,46 +337,9 @@ class Adjoint:
             case If():
                 self.reverse_if(op, env, cotangents)
             case For() | While():
-                from jaxwarp.vjp.loops import reverse_loop
-
                 reverse_loop(self, op, env, cotangents)
             case _:
                 raise InternalError(f"the adjoint of {type(op).__name__} is not defined")
-
-    def add(self, cotangents: Cotangents, value: Value, more: Value | None) -> None:
-        """value* += more, if the value's cotangent is of interest."""
-        if value in self.activity.values and more is not None:
-            more = self.converted(more, cotangent_type(value.type))
-            before = cotangents.get(value)
-            total = self.o.plus(before, more)
-            assert total is not None
-            if more in self.guarded and (before is None or before in self.guarded):
-                self.guarded.add(total)
-            cotangents[value] = total
-
-    def converted(self, cotangent: Value, dtype: Scalar) -> Value:
-        result = self.o.cast(cotangent, dtype)
-        if cotangent in self.guarded:
-            self.guarded.add(result)
-        return result
-
-    def chosen(self, condition: Value, a: Value | float, b: Value | float) -> Value:
-        """A cotangent for one side of a choice."""
-        result = self.o.select(condition, a, b)
-        self.guarded.add(result)
-        return result
-
-    def scaled(self, factor: Any, incoming: Value) -> Value | None:
-        """factor * incoming, which stays zero for a side that was not taken, whatever the factor is there."""
-        if isinstance(factor, Value) and self.o.known(factor) is None:
-            factor = self.o.cast(factor, incoming.type)
-        product = self.o.times(factor, incoming)
-        if incoming not in self.guarded or product is None:
-            return product
-        if self.o.known(factor) is None:
-            product = self.o.guarded(incoming, factor)
-        self.guarded.add(product)
-        return product
 
     def reverse_call(self, op: Call, env: Environment, incoming: Value, cotangents: Cotangents) -> None:
         args = [env[a] for a in op.args]
@@ -493,9 +433,3 @@ class Adjoint:
         self.builder.append(If(back, env[op.condition], *blocks, loc=op.loc))
         for value, moved in zip(outer, back, strict=True):
             self.add(cotangents, value, moved)
-
-    def local(self, name: str, dtype: Scalar, length: int) -> Param:
-        """A new array of the thread's own."""
-        param = Param(f"{name}{len(self.locals)}", dtype, (length,))
-        self.locals.append(param)
-        return param

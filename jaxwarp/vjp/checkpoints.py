@@ -17,16 +17,12 @@ Segments and iterations are counted down to a fixed end, so threads that begin a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from jaxwarp.builtins.rows import ROWS
-from jaxwarp.ir.nodes import Block, Call, For, Param, Value, While
+from jaxwarp.ir.nodes import Block, For, Param, Value, While
 from jaxwarp.types import Scalar, int32, int64
-from jaxwarp.vjp.adjoint import cotangent_type
+from jaxwarp.vjp.loop_steps import LoopSteps, Reversed, named
 from jaxwarp.vjp.places import Layout, Places
-
-if TYPE_CHECKING:
-    from jaxwarp.vjp.loops import LoopReversal, Reversed
+from jaxwarp.vjp.reversal import cotangent_type
 
 # For loops that keep up to so many bytes a state, and for others. The fewer these are, the longer are the segments:
 # what a vector of lanes keeps is in a processor's first cache.
@@ -52,7 +48,7 @@ class Checkpointed:
         known: how often the loop runs, if that is known here.
     """
 
-    def __init__(self, loop: LoopReversal, body: Reversed, needed: list[Value], known: int | None):
+    def __init__(self, loop: LoopSteps, body: Reversed, needed: list[Value], known: int | None):
         self.loop = loop
         self.o = loop.o
         self.builder = loop.builder
@@ -62,7 +58,7 @@ class Checkpointed:
         self.places = Places(self.o, self.layout)
         # All iterations are one segment, if they are few.
         self.known = known if known is not None and known <= 2 * self.layout.segment else None
-        segment, local = self.layout.segment if self.known is None else self.known, loop.adjoint.local
+        segment, local = self.layout.segment if self.known is None else self.known, loop.context.local
         self.fine: list[Param] = [local("state", v.type, segment + 1) for v in needed]
         self.coarse: list[Param] = []
         if self.known is None:
@@ -222,8 +218,3 @@ class Checkpointed:
 
     def load(self, arrays: Sequence[Param], slot: Value) -> list[Value]:
         return [self.builder.load(array, [slot]) for array in arrays]
-
-
-def named(value: Value, placeholder: Value) -> Call:
-    """Defines a placeholder as a value: the code with holes was made before the value was known."""
-    return Call(placeholder, ROWS["cast"], (value,))

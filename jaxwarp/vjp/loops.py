@@ -11,48 +11,23 @@ k, run the body once more, reverse it. What that needs of c decides how:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
-import numpy as np
-
-from jaxwarp.ir.interpret import trip_counts
 from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Store, Value, While, walk
-from jaxwarp.types import int64, uint64
-from jaxwarp.vjp.adjoint import Adjoint, Cotangents, Environment, cotangent_type
-from jaxwarp.vjp.checkpoints import Checkpointed, named
+from jaxwarp.types import int64
+from jaxwarp.vjp.checkpoints import Checkpointed
+from jaxwarp.vjp.loop_steps import LoopSteps, Reversed, named
+from jaxwarp.vjp.reversal import Cotangents, Environment, Reversal, cotangent_type
 
 
-@dataclass
-class Reversed:
-    """One reversed iteration, as code with holes: `state` and `number` stand for what the driver will supply."""
-
-    ops: list[Op]
-    number: Value  # k, int64
-    state: dict[Value, Value]  # carried value of the loop -> placeholder
-    incoming: dict[Value, Value]  # carried value -> placeholder of its cotangent after the iteration
-    outgoing: dict[Value, Value]  # carried value -> its cotangent before the iteration
-    outer: dict[Value, Value]  # value from outside the loop -> what this iteration adds to its cotangent
-
-
-def reverse_loop(adjoint: Adjoint, op: For | While, env: Environment, cotangents: Cotangents) -> None:
+def reverse_loop(context: Reversal, op: For | While, env: Environment, cotangents: Cotangents) -> None:
     """Emits the reverse of a loop; cotangents of its results go to its initial values and what it captured."""
-    LoopReversal(adjoint, op, env, cotangents).run()
+    LoopReversal(context, op, env, cotangents).run()
 
 
-class LoopReversal:
-    def __init__(self, adjoint: Adjoint, op: For | While, env: Environment, cotangents: Cotangents):
-        self.adjoint = adjoint
-        self.builder = adjoint.builder
-        self.o = adjoint.o
-        self.op = op
-        self.env = env
-        self.cotangents = cotangents
-        self.carried = op.body.params[1:] if isinstance(op, For) else op.body.params
-        self.active = [i for i, v in enumerate(self.carried) if v in adjoint.activity.values]
-
+class LoopReversal(LoopSteps):
     def run(self) -> None:
         before = {i: self.cotangents.pop(self.op.results[i], None) for i in self.active}
-        body = self.reversed_body({i for i, c in before.items() if c is None or c in self.adjoint.guarded})
+        body = self.reversed_body({i for i, c in before.items() if c is None or c in self.context.guarded})
         if not body.ops and not body.outgoing and not body.outer:
             return
         needed = self.needed(body)
@@ -60,67 +35,21 @@ class LoopReversal:
         starts += [self.zero(v) for v in body.outer]
         ends = self.checkpointed(body, needed, starts) if needed else self.plain(body, self.trips(), starts)
         # Zero where the loop made no turn, or none in which the value mattered.
-        self.adjoint.guarded.update(ends)
+        self.context.guarded.update(ends)
         for i, end in zip(self.active, ends, strict=False):
-            self.adjoint.add(self.cotangents, self.op.inits[i], end)
+            self.context.add(self.cotangents, self.op.inits[i], end)
         for value, end in zip(body.outer, ends[len(self.active) :], strict=True):
-            self.adjoint.add(self.cotangents, value, end)
+            self.context.add(self.cotangents, value, end)
 
     def checkpointed(self, body: Reversed, needed: list[Value], starts: list[Value]) -> tuple[Value, ...]:
-        states, first = Checkpointed(self, body, needed, self.known_trips()), self.adjoint.runs[self.op]
-        is_read = self.adjoint.demand.reaches(first)
+        states, first = Checkpointed(self, body, needed, self.known_trips()), self.context.runs[self.op]
+        is_read = self.context.demand.reaches(first)
         is_kept = is_read or isinstance(first, While)  # which has to run first to be counted
         if is_kept:
             with self.builder.block() as ops:
                 states.keep(first)
-            self.adjoint.demand.replace(first, ops)
+            self.context.demand.replace(first, ops)
         return states.reverse(starts, is_kept)
-
-    def known_trips(self) -> int | None:
-        """How often the loop runs, if that is a constant."""
-        numbers = self.adjoint.constants
-        if isinstance(self.op, While):
-            return None
-        bounds = (self.op.start, self.op.stop, self.op.step)
-        known = [np.full(1, numbers[v], v.type.numpy) for v in bounds if v in numbers]
-        return int(trip_counts(*known)[0]) if len(known) == 3 else None
-
-    def zero(self, value: Value) -> Value:
-        return self.o.number(0.0, cotangent_type(value.type))
-
-    def trips(self) -> Value:
-        """How often the loop ran, int64."""
-        if isinstance(self.op, While):
-            return self.adjoint.runs[self.op].results[-1]
-        o = self.o
-        start, stop, step = (self.env[v] for v in (self.op.start, self.op.stop, self.op.step))
-        up = o.gt(step, 0)
-        runs = o.select(up, o.lt(start, stop), o.gt(start, stop))
-        # Without a sign neither the distance nor the pace is beyond the type, and (distance - 1) / pace + 1 rounds up.
-        wide = uint64 if step.type.bits == 64 else int64
-        start, stop, step = (o.cast(v, wide) for v in (start, stop, step))
-        distance = o.select(up, o.sub(stop, start), o.sub(start, stop))
-        count = o.add(o.div(o.sub(distance, 1), o.select(up, step, o.neg(step))), 1)
-        return o.select(runs, o.cast(count, int64), 0)
-
-    def bind_index(self, number: Value, child: Environment) -> None:
-        """The loop variable of iteration `number`."""
-        if isinstance(self.op, For):
-            index = self.op.body.params[0]
-            start, step = self.env[self.op.start], self.env[self.op.step]
-            child[index] = self.o.add(start, self.o.mul(self.o.cast(number, index.type), step))
-
-    def step_forward(self, number: Value, state: dict[Value, Value]) -> dict[Value, Value]:
-        """The carried values after iteration `number`, of those whose values before it are in `state`."""
-        child = self.env.new_child(dict(state))
-        for value in self.carried:
-            # A value that is not kept is not read by any that is; simplification removes what it feeds.
-            child.setdefault(value, self.o.number(0, value.type))
-        self.bind_index(number, child)
-        saved, self.adjoint.runs = self.adjoint.runs, self.adjoint.runs.new_child()
-        self.adjoint.forward(self.op.body, child)
-        self.adjoint.runs = saved
-        return {c: child[r] for c, r in zip(self.carried, self.op.body.results, strict=True) if c in state}
 
     def reversed_body(self, guarded: Collection[int]) -> Reversed:
         """Carried values whose cotangents may be zero for all iterations done so far are `guarded`."""
@@ -129,19 +58,19 @@ class LoopReversal:
             state = {v: Value(v.type, v.name) for v in self.carried}
             child = self.env.new_child(dict(state))
             self.bind_index(number, child)
-            saved, self.adjoint.runs = self.adjoint.runs, self.adjoint.runs.new_child()
-            self.adjoint.forward(self.op.body, child)
+            saved, self.context.runs = self.context.runs, self.context.runs.new_child()
+            self.context.forward(self.op.body, child)
             incoming: dict[Value, Value] = {}
             local: Cotangents = {}
             is_single = not guarded and self.is_single()
             for i in self.active:
                 cotangent = incoming[self.carried[i]] = Value(cotangent_type(self.carried[i].type))
                 if i in guarded:
-                    self.adjoint.guarded.add(cotangent)
+                    self.context.guarded.add(cotangent)
                 seed = self.o.number(1.0, cotangent.type) if is_single else cotangent
-                self.adjoint.add(local, self.op.body.results[i], seed)
-            self.adjoint.reverse(self.op.body, child, local)
-            self.adjoint.runs = saved
+                self.context.add(local, self.op.body.results[i], seed)
+            self.context.reverse(self.op.body, child, local)
+            self.context.runs = saved
             if is_single:
                 (cotangent,) = incoming.values()
                 local = self.products(local, cotangent)
@@ -156,10 +85,10 @@ class LoopReversal:
         found: Cotangents = {}
         for value, slope in slopes.items():
             moved = self.o.cast(cotangent, slope.type)
-            if slope in self.adjoint.guarded:
+            if slope in self.context.guarded:
                 found[value] = self.o.guarded(slope, moved)
-                self.adjoint.guarded.add(found[value])
-            elif (product := self.adjoint.scaled(slope, moved)) is not None:
+                self.context.guarded.add(found[value])
+            elif (product := self.context.scaled(slope, moved)) is not None:
                 found[value] = product
         return found
 
@@ -171,10 +100,10 @@ class LoopReversal:
         """
         ops = list(walk(self.op.body))
         read = [v for op in ops for v in (*op.operands, *(v for block in op.blocks for v in block.results))]
-        types = {v.type for v in (*read, *self.carried) if v in self.adjoint.activity.values}
+        types = {v.type for v in (*read, *self.carried) if v in self.context.activity.values}
         if len(types) != 1:
             return False
-        moves = any(op.param in self.adjoint.activity.params for op in ops if isinstance(op, Load | Store | Atomic))
+        moves = any(op.param in self.context.activity.params for op in ops if isinstance(op, Load | Store | Atomic))
         return len(self.active) == 1 and not moves and not any(isinstance(op, For | While) for op in ops)
 
     def needed(self, body: Reversed) -> list[Value]:
@@ -193,21 +122,6 @@ class LoopReversal:
         results = [r for c, r in zip(self.carried, self.op.body.results, strict=True) if c in wanted]
         live = _live(self.op.body.ops, results, pure=True)
         return {c for c in self.carried if c in live}
-
-    def emit_reversed(
-        self, body: Reversed, outer: tuple[Value, ...], supplied: Sequence[Value] = ()
-    ) -> tuple[Value, ...]:
-        """Places the reversed iteration in the open block; returns the cotangents to carry on.
-
-        Carried values that are not `supplied` feed only code that will turn out to be unused.
-        """
-        for value, placeholder in body.state.items():
-            if value not in supplied:
-                self.builder.append(named(self.o.number(0, value.type), placeholder))
-        for op in body.ops:
-            self.builder.append(op)
-        sums = [self.o.add(total, more) for total, more in zip(outer, body.outer.values(), strict=True)]
-        return (*body.outgoing.values(), *sums)
 
     def plain(self, body: Reversed, trips: Value, starts: list[Value]) -> tuple[Value, ...]:
         """for j in range(n): reverse iteration n - 1 - j."""
