@@ -18,7 +18,7 @@ from kernels_strategy import Case, assert_same, kernels, random_case, same_value
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
-from jaxwarp.codegen.cpu import function as launch_function
+from jaxwarp.codegen.cpu import plan as launch_plan
 from jaxwarp.codegen.cpu.coarse import Coarse, choose_coarse
 from jaxwarp.codegen.cpu.compile import compile_object
 from jaxwarp.codegen.cpu.loops import LOOP_HEADERS
@@ -233,7 +233,7 @@ def any_kernel(monkeypatch, rows):
         coarse = verify(coarsen(kernel, rows, find_differing(kernel)))
         return Coarse(rows, max(2, width // 2), coarse, find_strides(coarse, width))
 
-    monkeypatch.setattr(launch_function, "choose_coarse", choose)
+    monkeypatch.setattr(launch_plan, "choose_coarse", choose)
 
 
 @pytest.mark.parametrize("seed", range(24))

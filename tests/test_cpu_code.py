@@ -15,7 +15,7 @@ from jaxwarp.codegen.cpu.builder import VectorBuilder
 from jaxwarp.codegen.cpu.compile import _LIBM, _MEMORY, compile_object
 from jaxwarp.codegen.cpu.pressure import register_pressure
 from jaxwarp.codegen.cpu.run import launch
-from jaxwarp.codegen.cpu.streaming import streamed
+from jaxwarp.codegen.cpu.streamed import streamed
 from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.errors import CompileError, KernelError, KernelTypeError, KernelValueError

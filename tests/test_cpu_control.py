@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cpukit import Make, check, floats
 
-from jaxwarp.codegen.cpu import loops, run_cpu
+from jaxwarp.codegen.cpu import divergent, run_cpu
 from jaxwarp.types import bool_, float32, float64, int8, int32, int64, uint8, uint16, uint32
 
 SIZES = (1, 8, 21, 64, 77)
@@ -275,7 +275,7 @@ def test_counters_that_are_read_after_a_loop_that_lanes_leave(dtype, counted, mo
     The floats of the loop say how wide its mask is: 32 bits here, 64 in the second run. Counts of 32 bits are added to
     those of 64 every 2^31 turns, or, so that it is seen, every 4 turns or in each.
     """
-    monkeypatch.setattr(loops, "COUNTED_BITS", counted)
+    monkeypatch.setattr(divergent, "COUNTED_BITS", counted)
     for real in (float32, float64):
         m = Make()
         x, given, out = m.array(None, dtype=real), m.array(None, dtype=dtype), m.array(None, 7, dtype=dtype)
@@ -304,12 +304,12 @@ def test_counters_that_are_read_after_a_loop_that_lanes_leave(dtype, counted, mo
 
 def test_counts_are_added_before_they_wrap():
     """A lane that takes part in every turn has counted 2**COUNTED_BITS by then; 2**32 was added as 0."""
-    assert loops.COUNTED_BITS < 32
+    assert divergent.COUNTED_BITS < 32
 
 
 def test_long_counts_of_nested_loops_begin_at_zero(monkeypatch):
     """They are in memory, which the loop before, the same one in the turn before, has used."""
-    monkeypatch.setattr(loops, "COUNTED_BITS", 1)
+    monkeypatch.setattr(divergent, "COUNTED_BITS", 1)
     m = Make()
     x, out = m.array(None), m.array(None, dtype=int64)
     i = m.tid(0)

@@ -122,13 +122,13 @@ def test_without_atomics(has_copies, monkeypatch):
     """What is not atomic adds ten thousand here: all that a call does that is alone, or has copies."""
     from jaxwarp.codegen.cpu import atomics
 
-    in_place = atomics._in_place
+    in_place = atomics.in_place
 
     def marked(one, op, pointer, value):
         type_ = one.type(op.param.dtype)
         return in_place(one, op, pointer, one.inst(f"fadd {type_} {value}, {one.const(op.param.dtype, 1e4)}"))
 
-    monkeypatch.setattr(atomics, "_in_place", marked)
+    monkeypatch.setattr(atomics, "in_place", marked)
     kernel = prepare(sums_kernel((None, 0, 1, 2)))
     code = compile_cpu(kernel, 8)
     assert code.loose == code.summed

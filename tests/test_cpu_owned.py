@@ -13,7 +13,8 @@ from cpukit import WIDTHS, Make, check, floats
 from hypothesis import strategies as st
 
 import jaxwarp as wp
-from jaxwarp.codegen.cpu import atomics, compile_cpu, launch
+from jaxwarp.codegen.cpu import atomics, compile_cpu, launch, neighbour_sums, scalar_atomics
+from jaxwarp.codegen.cpu.neighbour_sums import NeighbourSum
 from jaxwarp.ffi import scope
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.passes import prepare
@@ -31,7 +32,7 @@ def marked():
 
 
 def mark_updates(patch):
-    combine, is_own = atomics._combine, []
+    combine, is_own = scalar_atomics.combine, []
 
     def marking(ops, kind, dtype, old, value):
         found = combine(ops, kind, dtype, old, value)
@@ -47,9 +48,13 @@ def mark_updates(patch):
 
         return call
 
-    patch.setattr(atomics, "_combine", marking)
-    for name in ("_at_once", "_in_place", "_add_in_place"):
-        patch.setattr(atomics, name, inside(getattr(atomics, name)))
+    for module in (scalar_atomics, atomics, neighbour_sums):
+        patch.setattr(module, "combine", marking)
+    in_place = inside(scalar_atomics.in_place)
+    for module in (scalar_atomics, atomics):
+        patch.setattr(module, "in_place", in_place)
+    patch.setattr(atomics, "_at_once", inside(atomics._at_once))
+    patch.setattr(NeighbourSum, "added", inside(NeighbourSum.added))
 
 
 def own_and_touched(kernel, grid, buffers, target, tiles, width=8):

@@ -63,14 +63,20 @@ class FunctionText:
     """The instructions of a function under construction and what they need declared, for a machine whose masks are bits
     in registers of their own, or, like most, integers as wide as what was compared."""
 
-    def __init__(self, has_mask_registers: bool = False, invariants: Invariants | None = None) -> None:
+    def __init__(
+        self,
+        has_mask_registers: bool = False,
+        invariants: Invariants | None = None,
+        has_stored_constants: bool = False,
+    ) -> None:
         self.has_mask_registers = has_mask_registers
         self.invariants = invariants
         self.lines: list[str] = []
         self.allocas: list[str] = []
         self.declarations: dict[str, None] = {}
         self.helpers: dict[str, str] = {}  # functions of the same module, by name
-        self.constants: list[str] | None = None  # variables of the module that nothing writes to, if it may have any
+        # Variables of the module that nothing writes to, if it may have any.
+        self.constants: list[str] | None = [] if has_stored_constants else None
         self.libm: dict[str, None] = {}
         self.label = "entry"  # of the open basic block
         self.has_plain_loops = False  # none in which LLVM's passes over loops would find work

@@ -7,53 +7,19 @@ of it) the atomics are those of atomics.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
+from jaxwarp.codegen.cpu.accumulators import Updates
 from jaxwarp.codegen.cpu.builder import VectorBuilder, memory_type, scalar_constant
 from jaxwarp.codegen.cpu.frame import Frame
+from jaxwarp.codegen.cpu.lane_sums import sum_of_lanes
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop
-from jaxwarp.codegen.cpu.uniformity import Strides
-from jaxwarp.ir.kernel import Kernel
+from jaxwarp.codegen.cpu.private import MOST_ELEMENTS
+from jaxwarp.codegen.cpu.scalar_atomics import atomic
 from jaxwarp.ir.nodes import Atomic, Param
-from jaxwarp.passes.effects import analyze
-from jaxwarp.types import float32, float64
 
-MOST_ELEMENTS = 64
-# Of the stack, for all arrays of a kernel.
-MOST_BYTES = 1 << 16
 _LINE = 64
-
-
-def summed_arrays(
-    kernel: Kernel, strides: Strides, gathered: Collection[Atomic], width: int
-) -> dict[Param, set[Atomic]]:
-    """The arrays that this is for, with the atomics whose lanes all address one element.
-
-    Args:
-        gathered: atomics that a row sums already.
-    """
-    effects = analyze(kernel)
-    found: dict[Param, set[Atomic]] = {}
-    room = MOST_BYTES
-    for param in kernel.params:
-        access = effects[param]
-        if param.dtype not in (float32, float64) or access.loads or access.stores:
-            continue
-        if any(op.kind != "add" for op in access.atomics) or any(
-            n is not None and n > MOST_ELEMENTS for n in param.shape
-        ):
-            continue
-        fitting = {
-            op
-            for op in access.atomics
-            if op not in gathered and op.result not in strides.used and all(strides.of[i] == 0 for i in op.indices)
-        }
-        size = MOST_ELEMENTS * width * param.dtype.bytes
-        if fitting and size <= room:
-            room -= size
-            found[param] = fitting
-    return found
 
 
 class ElementSums:
@@ -106,9 +72,13 @@ class ElementSums:
     def held(self, slot: str) -> str:
         return self.function.inst(f"load {self.vector}, ptr {slot}, align {self.align}")
 
-    def gather(self, lanes: Lanes, op: Atomic, pointer: str, otherwise: Callable[[], object]) -> None:
-        """In place of the atomic; `otherwise` emits that."""
-        function = self.function
+    def takes(self, lanes: Lanes, op: Atomic) -> bool:
+        """Only where all lanes add to one element."""
+        return lanes.strides.is_uniform(*op.indices) and not lanes.frame.lane_step(op.param)
+
+    def add(self, lanes: Lanes, op: Atomic, updates: Updates) -> None:
+        """In place of the atomic."""
+        function, pointer = self.function, updates.pointer(op)
         ends = [function.inst(f"ptrtoint ptr {p} to i64") for p in (pointer, self.frame.pointer(self.param))]
         distance = function.inst(f"sub i64 {ends[0]}, {ends[1]}")
         number = function.inst(f"ashr i64 {distance}, {self.dtype.bytes.bit_length() - 1}")
@@ -127,16 +97,16 @@ class ElementSums:
         function.line(f"br label %{after}")
         function.open(there)
         with lanes.region(lanes.mask):
-            otherwise()
+            updates.at_once([op])
         function.line(f"br label %{after}")
         function.open(after)
 
-    def finish(self, total_of: Callable[[str], str], add: Callable[[str, str], object]) -> None:
-        """At the end of the function. `total_of` sums a vector, `add` is the atomic; what nobody added to is left."""
+    def finish(self) -> None:
+        """At the end of the function; what nobody added to is left."""
         function, type_ = self.function, memory_type(self.dtype)
 
         def emit(slot: str, number: str) -> None:
-            total = total_of(self.held(slot))
+            total = sum_of_lanes(self.many, self.dtype, self.held(slot), self.combine)
             bits = f"i{self.dtype.bits}"
             nothing = function.inst(f"bitcast {type_} {scalar_constant(self.dtype, -0.0)} to {bits}")
             is_none = function.inst(f"icmp eq {bits} {function.inst(f'bitcast {type_} {total} to {bits}')}, {nothing}")
@@ -144,8 +114,12 @@ class ElementSums:
             function.line(f"br i1 {is_none}, label %{after}, label %{some}")
             function.open(some)
             pointer = self.frame.pointer(self.param)
-            add(function.inst(f"getelementptr {type_}, ptr {pointer}, i64 {number}"), total)
+            at = function.inst(f"getelementptr {type_}, ptr {pointer}, i64 {number}")
+            atomic(VectorBuilder(1, function), "add", self.dtype, at, [total])
             function.line(f"br label %{after}")
             function.open(after)
 
         self.each(emit)
+
+    def combine(self, ops: VectorBuilder, a: str, b: str) -> str:
+        return ops.inst(f"fadd {ops.type(self.dtype)} {a}, {b}")

@@ -9,18 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from jaxwarp.codegen.cpu.builder import memory_type
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, Store, walk
-
-if TYPE_CHECKING:
-    from jaxwarp.codegen.cpu.atomics import RowSum
-    from jaxwarp.codegen.cpu.element_sums import ElementSums
-    from jaxwarp.codegen.cpu.neighbours import NeighbourSum
-    from jaxwarp.codegen.cpu.owned import Rectangle
 
 # In a geometry entry, in place of a parameter: an extent of the grid; whether a call has the arrays that its launch may
 # have copies of to itself (1 or 0, axis 0).
@@ -30,9 +23,7 @@ GRID, OWN_COPIES = -1, -2
 class Frame:
     """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads.
 
-    `machine` is what the code is shaped for. `sums` are the atomics whose values are gathered over a row,
-    `element_sums` those whose values are gathered over the function, `neighbours` those that the body for full chunks
-    makes together; `rectangle` knows which others need not be atomic.
+    `machine` is what the code is shaped for.
     """
 
     def __init__(self, kernel: Kernel, width: int, machine: Machine, geometry: Sequence[tuple[int, int]] = ()):
@@ -40,10 +31,6 @@ class Frame:
         self.width = width
         self.machine = machine
         self.lines: list[str] = []
-        self.sums: dict[Atomic, RowSum] = {}
-        self.element_sums: dict[Atomic, ElementSums] = {}
-        self.neighbours: dict[Atomic, NeighbourSum] = {}
-        self.rectangle: Rectangle | None = None
         self._entries = list(geometry)
         self._geometry: dict[tuple[int, int], str] = {}
         self._pointers: dict[Param, str] = {}

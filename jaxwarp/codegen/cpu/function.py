@@ -18,32 +18,30 @@ run as often as it takes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cpu.atomics import RowSum, add_elements, sum_neighbours
-from jaxwarp.codegen.cpu.bounds import IndexBounds
-from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, require_width
-from jaxwarp.codegen.cpu.coarse import Coarse, choose_coarse
-from jaxwarp.codegen.cpu.element_sums import ElementSums, summed_arrays
+from jaxwarp.codegen.cpu.accumulators import Accumulator, Accumulators
+from jaxwarp.codegen.cpu.builder import FunctionText, require_width
+from jaxwarp.codegen.cpu.coarse import Coarse
+from jaxwarp.codegen.cpu.element_sums import ElementSums
 from jaxwarp.codegen.cpu.emit import Emitter
 from jaxwarp.codegen.cpu.frame import Frame
-from jaxwarp.codegen.cpu.grain import price_of
+from jaxwarp.codegen.cpu.interior_tests import emit_tests
 from jaxwarp.codegen.cpu.invariants import Invariants
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.loops import Loop
-from jaxwarp.codegen.cpu.memory import is_component
-from jaxwarp.codegen.cpu.neighbours import NeighbourSum, find_neighbours
-from jaxwarp.codegen.cpu.owned import Rectangle, find_territories
-from jaxwarp.codegen.cpu.plain import has_plain_loops
-from jaxwarp.codegen.cpu.private import make_private, own_rows, row_sums
-from jaxwarp.codegen.cpu.streaming import Streaming, streamed
+from jaxwarp.codegen.cpu.neighbour_sums import NeighbourSum
+from jaxwarp.codegen.cpu.owned import Rectangle
+from jaxwarp.codegen.cpu.plan import Plan, make_plan
+from jaxwarp.codegen.cpu.row_sums import RowSum
+from jaxwarp.codegen.cpu.streaming import Streaming
 from jaxwarp.codegen.cpu.succession import SIGNATURE, emit_in_order
 from jaxwarp.codegen.cpu.target import Machine
-from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
-from jaxwarp.codegen.cpu.versions import Interior, emit_tests, find_interior
+from jaxwarp.codegen.cpu.uniformity import Strides
+from jaxwarp.codegen.cpu.versions import Interior
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, For, Load, Param, Store, While, walk
+from jaxwarp.ir.nodes import Atomic, Param, walk
 from jaxwarp.passes.succession import Succession
 
 # #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run. A kernel of one lane is
@@ -55,9 +53,6 @@ _ATTRIBUTES = (
     "attributes #3 = {{ noinline cold nounwind willreturn memory(none){seldom} }}\n"
 )
 _ALIGNED = " alignstack=64"
-
-# Of vector registers: instructions then take constants from memory.
-_FEW_REGISTERS = 16
 
 _NO_UNROLLING = ", !llvm.loop !1"
 
@@ -96,7 +91,8 @@ def emit_function(
 
     `shared`: others may update the same arrays while the launch runs. `succession`: how threads follow each other.
     """
-    writer = _Writer(kernel, require_width(width), machine, shared, succession is not None)
+    plan = make_plan(kernel, require_width(width), machine, shared, succession is not None)
+    writer = _Writer(plan)
     writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
     geometry, wrapper, name, linkage = writer.frame.geometry, list[str](), symbol, ""
@@ -129,96 +125,54 @@ def emit_function(
         '!6 = !{!"llvm.loop.unroll.runtime.disable"}',
         "",
     ]
-    rectangle = writer.frame.rectangle
-    together = 1 if writer.coarse is None else writer.coarse.rows
+    exclusive = plan.exclusive
+    together = 1 if plan.coarse is None else plan.coarse.rows
     made = symbol, "\n".join(lines), geometry, tuple(function.libm)
-    if rectangle is None or succession is not None:
+    if exclusive is None or succession is not None:
         return FunctionCode(*made, together=together)
-    loose = rectangle.loose, rectangle.summed, rectangle.is_divided
-    return FunctionCode(*made, *loose, together, rectangle.copied)
+    return FunctionCode(*made, exclusive.loose, exclusive.summed, exclusive.is_divided, together, exclusive.copied)
+
+
+def _accumulators(plan: Plan, lanes: Lanes) -> Accumulators:
+    """Those that a plan names. `lanes`: values of the function's start."""
+    frame, many, of = lanes.frame, lanes.many, dict[Atomic, Accumulator]()
+    rows = [RowSum(frame, many, op, op in plan.own_rows) for op in plan.row_sums]
+    of |= zip(plan.row_sums, rows, strict=True)
+    elements = {param: ElementSums(frame, many, param) for param in plan.element_sums}
+    of |= {op: elements[param] for param, ops in plan.element_sums.items() for op in ops}
+    near = [NeighbourSum(many, group) for group in plan.neighbours]
+    of |= {op: total for total in near for op in total.group.columns}
+    if plan.coarse is not None:
+        for op in walk(plan.coarse.kernel.body):
+            if isinstance(op, Atomic) and op.param in elements and plan.coarse.strides.is_uniform(*op.indices):
+                of[op] = elements[op.param]
+    rectangle = None if plan.exclusive is None else Rectangle(lanes, plan.kernel, plan.exclusive)
+    return Accumulators(of, rows, [*elements.values(), *near], rectangle)
 
 
 class _Writer:
-    def __init__(self, kernel: Kernel, width: int, machine: Machine, shared: bool, is_in_order: bool):
-        kernel = make_private(kernel) if width > 1 and not shared else kernel
-        self.kernel = kernel
-        self.width = width
-        self.frame = Frame(kernel, width, machine)
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.kernel, self.width = plan.kernel, plan.width
+        self.frame = Frame(plan.kernel, plan.width, plan.machine)
         self.invariants = Invariants()
-        self.function = FunctionText(machine.has_mask_registers, self.invariants if width > 1 else None)
-        # In loops constants stay in registers where there is room.
-        has_loops = any(isinstance(op, (For, While)) for op in walk(kernel.body))
-        if width > 1 and machine.vector_registers <= _FEW_REGISTERS and not has_loops:
-            self.function.constants = []
-        self.streaming = Streaming(self.frame, self.function, streamed(kernel) if width > 1 else set())
-        self.strides = find_strides(kernel, width)
-        if width > 1:
-            many = VectorBuilder(width, self.function)
-            ops = row_sums(kernel, self.strides.used)
-            own = set() if shared else own_rows(kernel, ops)
-            self.frame.sums = {op: RowSum(many, op, is_own=op in own) for op in ops}
-            for param, ops in summed_arrays(kernel, self.strides, self.frame.sums, width).items():
-                self.frame.element_sums |= dict.fromkeys(ops, ElementSums(self.frame, many, param))
-            if not shared:
-                self.frame.rectangle = self.rectangle()
-        self.interior = find_interior(kernel, width, self.strides) if width > 1 else None
-        self.neighbours = self.sums_of_neighbours()
-        # Where threads follow each other, rows do, too; and what runs alone may be a part of the launch.
-        self.coarse = None if self.interior is not None or is_in_order else self.rows_together()
-        self.function.has_plain_loops = self.coarse is not None and has_plain_loops(kernel, self.strides)
-        # Partial sums of rows are as wide as the unmasked body.
-        keeps_sums = bool(self.frame.sums)
-        self.rest_width = width if keeps_sums else min(width, _register_lanes(kernel, machine))
-        self.rest_strides = self.strides
-        if width > 1 and not keeps_sums and not machine.has_gather and _is_taken_apart(kernel, self.strides):
-            self.rest_width, self.rest_strides = 1, find_strides(kernel, 1)
+        invariants = self.invariants if plan.width > 1 else None
+        self.function = FunctionText(plan.machine.has_mask_registers, invariants, plan.has_stored_constants)
+        self.function.has_plain_loops = plan.has_plain_loops
+        self.streaming = Streaming(self.frame, self.function, plan.streamed)
+        self.strides = plan.strides
+        self.accumulators = _accumulators(plan, self.lanes(plan.strides, None))
 
-    def rectangle(self) -> Rectangle | None:
-        """Code for atomics that need not be atomic, if there are any."""
-        if not any(isinstance(op, Atomic) for op in walk(self.kernel.body)):
-            return None
-        bounds = IndexBounds(self.kernel)
-        loose = [op for op in walk(self.kernel.body) if isinstance(op, Atomic) and op not in self.frame.sums]
-        territories = find_territories(self.kernel, bounds, self.frame.sums)
-        if not territories:
-            return None
-        rectangle = Rectangle(self.lanes(self.strides, None), self.kernel, bounds, territories)
-        rectangle.note_loose(loose, self.frame.element_sums)
-        return rectangle
-
-    def rows_together(self) -> Coarse | None:
-        """The body for several rows. What it adds is to floats that all lanes share, or that the rectangle may own."""
-        if self.frame.sums or self.neighbours:
-            return None
-        if self.frame.rectangle is None and any(isinstance(op, Atomic) for op in walk(self.kernel.body)):
-            return None  # of these each lane's addition would be an atomic
-        coarse = choose_coarse(self.kernel, self.strides, self.width, self.frame.machine)
-        if coarse is None:
-            return None
-        totals = {op.param: total for op, total in self.frame.element_sums.items()}
-        for op in walk(coarse.kernel.body):
-            if isinstance(op, Atomic) and op.param in totals and coarse.strides.is_uniform(*op.indices):
-                self.frame.element_sums[op] = totals[op.param]
-        return coarse
-
-    def sums_of_neighbours(self) -> list[NeighbourSum]:
-        """Of the body for full chunks."""
-        if self.frame.rectangle is None:
-            return []
-        strides = self.strides if self.interior is None else self.interior.strides
-        groups = find_neighbours(self.kernel, strides, self.width, self.frame.rectangle.territories)
-        many = VectorBuilder(self.width, self.function)
-        found = [sum_neighbours(many, group) for group in groups]
-        self.frame.neighbours = {op: total for total in found for op in total.group.columns}
-        return found
+    def emitter(self, lanes: Lanes, tids: Sequence[str]) -> Emitter:
+        return Emitter(lanes, tids, self.accumulators)
 
     def rows(self) -> None:
         function = self.function
-        totals = list(dict.fromkeys(self.frame.element_sums.values()))
-        for total in (*totals, *self.neighbours):
+        for total in self.accumulators.of_calls:
             total.clear()
-        if self.frame.rectangle is not None:
-            self.frame.rectangle.begin()
+        rectangle = self.accumulators.rectangle
+        if rectangle is not None:
+            rectangle.begin(self.emitter(rectangle.lanes, []).block)
         if self.kernel.grid_rank == 1:
             is_any = function.inst("icmp slt i64 %row_begin, %row_end")
             function.line(f"br i1 {is_any}, label %row, label %end")
@@ -231,19 +185,17 @@ class _Writer:
             is_more = function.inst(f"icmp slt i64 {row}, %row_end")
             function.line(f"br i1 {is_more}, label %row, label %end")
             function.open("row")
-            if self.frame.rectangle is not None:
-                self.frame.rectangle.row(row)
+            if rectangle is not None:
+                rectangle.row(row)
             outer, done = self.outer_tids(row), "1"
             self.invariants.begin_row(len(function.lines), (row, *outer))
-            if self.coarse is not None:
-                done = self.rows_at_once(self.coarse, outer, row)
+            if self.plan.coarse is not None:
+                done = self.rows_at_once(self.plan.coarse, outer, row)
             else:
                 self.columns(outer)
             loop.close([function.inst(f"add i64 {row}, {done}")], _NO_UNROLLING)
         function.open("end")
-        for total in totals:
-            add_elements(total)
-        for total in self.neighbours:
+        for total in self.accumulators.of_calls:
             total.finish()
         self.streaming.finish()
         function.line("ret void")
@@ -279,7 +231,7 @@ class _Writer:
 
         def emit(column: str) -> None:
             lanes = self.lanes(coarse.strides, None, coarse.width)
-            Emitter(lanes, [*outer, column]).block(coarse.kernel.body)
+            self.emitter(lanes, [*outer, column]).block(coarse.kernel.body)
 
         group = self.chunk_loop("group_", coarse.width, last, emit)
         function.line("br label %others")
@@ -304,16 +256,15 @@ class _Writer:
         return count
 
     def columns(self, outer: list[str]) -> None:
-        sums = self.frame.sums.values()
-        for total in sums:
+        for total in self.accumulators.of_rows:
             total.clear()
-        if self.width > 1 and self.interior is None:
+        if self.width > 1 and self.plan.interior is None:
             self.rest(outer, self.full_chunks(outer))
         else:
             self.chunks(outer)
         self.function.open("past")
-        for total in sums:
-            total.finish(self.frame.is_whole_row if total.is_own else "")
+        for total in self.accumulators.of_rows:
+            total.finish()
 
     def full_chunks(self, outer: list[str]) -> str:
         """The chunks with all lanes on, in a loop that tests at its end only; returns the first column after them.
@@ -367,10 +318,10 @@ class _Writer:
         is_full = function.inst(f"icmp sle i64 {end}, %col_end")
         function.line(f"br i1 {is_full}, label %chunk, label %rest")
         function.open("chunk")
-        if self.interior is None:
+        if self.plan.interior is None:
             self.body(outer, column, self.strides)
         else:
-            self.inside(self.interior, [*outer, column])
+            self.inside(self.plan.interior, [*outer, column])
         function.line("br label %following")
         function.open("rest")
         if self.width > 1:
@@ -391,28 +342,29 @@ class _Writer:
         is_inside = emit_tests(interior, lanes, tids)
         function.line(f"br i1 {is_inside}, label %inside, label %rest")
         function.open("inside")
-        Emitter(lanes, tids, interior.choices, frozenset(interior.slice)).block(self.kernel.body)
+        known = frozenset(interior.slice)
+        Emitter(lanes, tids, self.accumulators, interior.choices, known).block(self.kernel.body)
 
     def masked(self, outer: list[str], column: str, end: str) -> None:
         """The masked body, on the columns up to `end`: one at least, a chunk at most."""
         function = self.function
-        if self.rest_width == self.width:
+        if self.plan.rest_width == self.width:
             self.rest_body(outer, column)
             return
         loop = Loop(function, "part")
         at = loop.phi("i64", column)
         self.rest_body(outer, at)
-        following = function.inst(f"add i64 {at}, {self.rest_width}")
+        following = function.inst(f"add i64 {at}, {self.plan.rest_width}")
         is_more = function.inst(f"icmp slt i64 {following}, {end}")
         loop.close([following], _NO_UNROLLING, f"{is_more}, label %parts_done")
         function.open("parts_done")
 
     def column_mask(self, column: str) -> str:
         """The lanes of the masked body that are below the end of the columns."""
-        function, lanes = self.function, self.lanes(self.strides, None, self.rest_width)
+        function, lanes = self.function, self.lanes(self.strides, None, self.plan.rest_width)
         left = function.inst(f"sub i64 %col_end, {column}")
         function.declare("declare i64 @llvm.smin.i64(i64, i64)")
-        left = function.inst(f"call i64 @llvm.smin.i64(i64 {left}, i64 {self.rest_width})")
+        left = function.inst(f"call i64 @llvm.smin.i64(i64 {left}, i64 {self.plan.rest_width})")
         left = function.inst(f"trunc i64 {left} to i32")
         vector = lanes.many.wide("i32")
         return function.inst(f"icmp ult {vector} {lanes.lane_numbers(32)}, {lanes.splat('i32', left)}")
@@ -421,23 +373,9 @@ class _Writer:
         return Lanes(self.frame, self.streaming, strides, mask, width)
 
     def body(self, outer: list[str], column: str, strides: Strides) -> None:
-        Emitter(self.lanes(strides, None), [*outer, column]).block(self.kernel.body)
+        self.emitter(self.lanes(strides, None), [*outer, column]).block(self.kernel.body)
 
     def rest_body(self, outer: list[str], column: str) -> None:
-        mask = None if self.rest_width == 1 else self.column_mask(column)
-        lanes = self.lanes(self.rest_strides, mask, self.rest_width)
-        Emitter(lanes, [*outer, column]).block(self.kernel.body)
-
-
-def _is_taken_apart(kernel: Kernel, strides: Strides) -> bool:
-    """Is most of the work that entries of arrays of vectors are taken apart, and none of it loops or atomics?"""
-    ops = list(walk(kernel.body))
-    if kernel.locals or any(isinstance(op, (Atomic, For, While)) for op in ops):
-        return False
-    apart = sum(price_of(op) for op in ops if isinstance(op, (Load, Store)) and is_component(strides, op))
-    return 5 * apart >= sum(map(price_of, ops))
-
-
-def _register_lanes(kernel: Kernel, machine: Machine) -> int:
-    """How many of the widest elements that the kernel reads or writes fit a vector register."""
-    return machine.vector_bits // max((p.dtype.bits for p in kernel.params if p.dtype.bits > 32), default=32)
+        mask = None if self.plan.rest_width == 1 else self.column_mask(column)
+        lanes = self.lanes(self.plan.rest_strides, mask, self.plan.rest_width)
+        self.emitter(lanes, [*outer, column]).block(self.kernel.body)

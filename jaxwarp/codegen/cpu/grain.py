@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from jaxwarp.codegen.cpu.element_sums import MOST_ELEMENTS
+from jaxwarp.codegen.cpu.private import MOST_ELEMENTS
 from jaxwarp.deep import roomy
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Op, Param, Size, Tid, Value, While

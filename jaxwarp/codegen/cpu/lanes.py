@@ -7,7 +7,7 @@ mask. And no lane ever holds poison: masked loads and skipped branches leave zer
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -82,6 +82,22 @@ class Lanes:
             raise InternalError(f"{value} varies but has no vector")
         scalar = self._scalars[value]
         return self.derive(value, lambda: self.spread(value.type, scalar, stride))
+
+    def held_type(self, value: Value) -> str:
+        """The LLVM type of what a value is held as."""
+        return (self.one if self.strides.is_scalar(value) else self.many).type(value.type)
+
+    def held_as(self, values: Sequence[Value], targets: Sequence[Value]) -> list[str]:
+        """`values` in the form in which `targets` are held."""
+        return [self.held(v, self.strides.of[t]) for v, t in zip(values, targets, strict=True)]
+
+    def bind_alike(self, values: Sequence[Value], others: Sequence[Value]) -> None:
+        for value, other in zip(values, others, strict=True):
+            self.bind_as(value, other)
+
+    def bind_all(self, values: Sequence[Value], operands: Sequence[str]) -> None:
+        for value, operand in zip(values, operands, strict=True):
+            self.bind(value, operand)
 
     def spread(self, dtype: Scalar, scalar: str, stride: int = 0) -> str:
         """The vector of scalar + lane * stride."""

@@ -13,23 +13,19 @@ Each lane has the arrays that are a thread's own for itself; their lanes are adj
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from jaxwarp.codegen.cpu.builder import FunctionText, VectorBuilder, memory_type
+from jaxwarp.codegen.cpu.component_access import MAX_GROUP
 from jaxwarp.codegen.cpu.interleaved import interleaved, load_component
 from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.places import Place, element_pointer, element_pointers, lane_pointers, locate
-from jaxwarp.codegen.cpu.uniformity import Strides
 from jaxwarp.ir.nodes import Load, Param, Store, Value
 from jaxwarp.types import Scalar, bool_
 
 # Without instructions for them, a gather or scatter under a mask is a branch for every lane: much code. The body that
 # runs seldom calls functions for them. Where there are instructions, those are inlined: names that start so.
 HELPER_PREFIX = "lanes."
-
-# Components of a group. Beyond, all of them together are too many registers.
-MAX_GROUP = 16
 
 
 def emit_load(lanes: Lanes, op: Load) -> None:
@@ -197,15 +193,6 @@ def _group(lanes: Lanes, param: Param, indices: Sequence[Value]) -> tuple[int, i
         component += int(scalar) * size
         size *= extent
     return (size, component) if 1 < size <= MAX_GROUP else None
-
-
-def is_component(strides: Strides, op: Load | Store) -> bool:
-    """Whether that is so as far as extents and strides say."""
-    steps = [strides.of[i] for i in op.indices]
-    if steps.count(0) != len(steps) - 1 or 1 not in steps:
-        return False
-    inner = op.param.shape[steps.index(1) + 1 :]
-    return all(inner) and 1 < math.prod(n or 0 for n in inner) <= MAX_GROUP
 
 
 def emit_store(lanes: Lanes, op: Store) -> None:

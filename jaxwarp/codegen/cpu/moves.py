@@ -11,7 +11,7 @@ spill; but only where memory is what it waits for: out of the second cache it ta
 from __future__ import annotations
 
 from jaxwarp.codegen.cpu.grain import price_of
-from jaxwarp.codegen.cpu.streaming import streamed
+from jaxwarp.codegen.cpu.streamed import streamed
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, Const, Load, Size, Store, Tid

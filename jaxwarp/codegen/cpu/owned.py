@@ -19,112 +19,17 @@ only added to, a launch may give rectangles copies of their own (copies.py), and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cpu.bounds import LIMIT, IndexBounds, PartOf, Strays, Term, Terms, Turn, extreme
-from jaxwarp.codegen.cpu.copies import arrays_to_copy
-from jaxwarp.codegen.cpu.emit import Emitter
+from jaxwarp.codegen.cpu.bounds import LIMIT, PartOf, Term, Terms, Turn
 from jaxwarp.codegen.cpu.lanes import Lanes
+from jaxwarp.codegen.cpu.territories import Exclusive, Key
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Param, Value
-from jaxwarp.passes.effects import analyze
-from jaxwarp.types import bool_
+from jaxwarp.ir.nodes import Atomic, Block, Value
 
 # Beyond any index.
 _FAR = 1 << 40
-# Two selections each, for each rectangle.
-_MOST_STRAYS = 8
-
-
-@dataclass(frozen=True, eq=False)
-class Key:
-    """An index that tells rectangles apart.
-
-    Attributes:
-        axis: the grid axis that it follows.
-        position: which index of the array it is.
-        lower, upper: bounds of it in all updates.
-        scale, values, strays, turns: as in `Bounds`.
-    """
-
-    axis: int
-    position: int
-    lower: Terms
-    upper: Terms
-    scale: int
-    values: frozenset[Value]
-    strays: Strays
-    turns: frozenset[Turn]
-
-
-@dataclass(frozen=True)
-class Territory:
-    """What is known of the updates of an array: by rows, by columns, or neither."""
-
-    rows: Key | None
-    columns: Key | None
-
-
-def find_territories(kernel: Kernel, bounds: IndexBounds, gathered: Collection[Atomic]) -> dict[Param, Territory]:
-    """For each array with atomics that can be done without, apart from those that are gathered anyway."""
-    effects, found = analyze(kernel), {}
-    for param in kernel.params:
-        access = effects[param]
-        if (
-            param.dtype is bool_
-            or param.dtype.is_half
-            or not any(op.kind != "cas" and op not in gathered for op in access.atomics)
-        ):
-            continue
-        rows = columns = None
-        if not access.stores:
-            rows = _row_key(kernel, access.atomics, bounds)
-            columns = _key(access.atomics, kernel.grid_rank - 1, bounds)
-        found[param] = Territory(rows, columns)
-    return found
-
-
-def _row_key(kernel: Kernel, ops: Sequence[Atomic], bounds: IndexBounds) -> Key | None:
-    """Of the last axis before which all axes tell updates apart."""
-    found = None
-    for axis in range(kernel.grid_rank - 1):
-        key = _key(ops, axis, bounds)
-        if key is None:
-            break
-        found = key
-        if not any(_is_thread(ops, position, axis, bounds) for position in range(ops[0].param.rank)):
-            break
-    return found
-
-
-def _is_thread(ops: Sequence[Atomic], position: int, axis: int, bounds: IndexBounds) -> bool:
-    found = [bounds.of(op.indices[position], axis) for op in ops]
-    return all(b is not None and b.is_thread for b in found)
-
-
-def _key(ops: Sequence[Atomic], axis: int, bounds: IndexBounds) -> Key | None:
-    for position in range(ops[0].param.rank):
-        found = [b for op in ops if (b := bounds.of(op.indices[position], axis)) is not None]
-        if len(found) == len(ops) and any(b.scale for b in found):
-            # An index that is the same for the whole launch is where all threads stray to, if others follow theirs.
-            near = [b for b in found if b.as_stray is None]
-            fixed = [stray for b in found if near and (stray := b.as_stray) is not None]
-            near = near or found
-            strays = tuple(dict.fromkeys((*fixed, *(stray for b in near for stray in b.strays))))
-            if len(strays) > _MOST_STRAYS:
-                continue
-            return Key(
-                axis,
-                position,
-                extreme((t for b in near for t in b.lower), min),
-                extreme((t for b in near for t in b.upper), max),
-                max(b.scale for b in found),
-                frozenset[Value]().union(*(b.values for b in found)),
-                strays,
-                frozenset[Turn]().union(*(b.turns for b in found)),
-            )
-    return None
 
 
 @dataclass(frozen=True)
@@ -141,16 +46,16 @@ class Rectangle:
     Args:
         lanes: values of the function's start.
         kernel: the kernel.
-        bounds: of its indices.
-        territories: what is known of its arrays.
+        exclusive: what is known of its arrays.
     """
 
-    def __init__(self, lanes: Lanes, kernel: Kernel, bounds: IndexBounds, territories: dict[Param, Territory]):
+    def __init__(self, lanes: Lanes, kernel: Kernel, exclusive: Exclusive):
         self.lanes = lanes
-        self.bounds = bounds
+        self.constants = exclusive.bounds.constants
         self.inst = lanes.function.inst
         self.lane_axis = kernel.grid_rank - 1
-        self.territories = territories
+        self.territories = exclusive.territories
+        self.copied = exclusive.copied
         self.limits: dict[Key, Limits] = {}
         # Limits that hold in one part of the rows each: the parts of the rows before and after the rectangle.
         self.in_parts: dict[Key, tuple[Limits, str, str]] = {}
@@ -158,37 +63,15 @@ class Rectangle:
         self.strays: dict[Key, Limits] = {}
         self.parts_of_turns: dict[PartOf, str] = {}
         self.whole_rows = self.whole_columns = ""
-        self.loose: frozenset[Atomic] = frozenset()
-        self.summed: frozenset[Atomic] = frozenset()
-        self.copied: frozenset[Param] = frozenset()
-        self.is_divided = False
 
-    def note_loose(self, ops: Collection[Atomic], summed: Collection[Atomic]) -> None:
-        """Those of `ops` whose elements are no rectangle's own where a launch is cut: by rows, if it has any.
-
-        And their arrays, if copies of all of these would do. `summed` are those of element_sums.py, which are atomic
-        only where their arrays have many elements.
-        """
-        is_cut_by_rows = self.lane_axis > 0
-        self.is_divided = any(
-            (t := self.territories.get(op.param)) is not None and t.rows is not None for op in ops if op not in summed
-        )
-        self.loose = frozenset(
-            op
-            for op in ops
-            if (t := self.territories.get(op.param)) is not None and (t.rows if is_cut_by_rows else t.columns) is None
-        )
-        self.summed = self.loose.intersection(summed)
-        self.copied = arrays_to_copy(self.lanes.frame.kernel, self.loose, self.lanes.strides.used)
-
-    def begin(self) -> None:
-        """At the start of the function."""
+    def begin(self, emit: Callable[[Block], None]) -> None:
+        """At the start of the function. `emit` emits operations that are the same for the whole launch."""
         rows, columns = self.product(0, self.lane_axis), self.product(self.lane_axis, self.lane_axis + 1)
         self.whole_rows = self.is_whole("row", rows)
         self.whole_columns = self.is_whole("col", columns)
         keys = [key for t in self.territories.values() for key in (t.rows, t.columns) if key is not None]
         values = {v for key in keys for v in key.values}
-        Emitter(self.lanes, []).block(Block((), tuple(self.bounds.constants.needed(values)), ()))
+        emit(Block((), tuple(self.constants.needed(values)), ()))
         for key in keys:
             if key.axis == self.lane_axis:
                 before = self.inst("sub i64 %col_begin, 1")
@@ -314,7 +197,7 @@ class Rectangle:
     def nothing_wraps(self, key: Key) -> str:
         extent = self.product(key.axis, key.axis + 1)
         holds = self.inst(f"icmp sle i64 {extent}, {LIMIT // max(key.scale, 1)}")
-        for value in sorted(key.values, key=self.bounds.constants.number):
+        for value in sorted(key.values, key=self.constants.number):
             distance = self.inst(f"add i64 {self.wide(value)}, {LIMIT}")
             holds = self.both(holds, self.inst(f"icmp ule i64 {distance}, {2 * LIMIT}"))
         for turn in sorted(key.turns, key=repr):

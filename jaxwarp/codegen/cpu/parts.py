@@ -16,20 +16,17 @@ see `straight.is_divisible`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from jaxwarp.codegen.cpu.builder import scalar_type
+from jaxwarp.codegen.cpu.divergent import RunningLanes, conjuncts, constant_step, kept_values, leave
 from jaxwarp.codegen.cpu.lanes import Lanes
-from jaxwarp.codegen.cpu.loops import Loop, RunningLanes, conjuncts, constant_step
+from jaxwarp.codegen.cpu.loops import Loop
 from jaxwarp.codegen.cpu.straight import is_divisible, shares_work
 from jaxwarp.ir.nodes import Block, Op, Value, While, walk
 from jaxwarp.types import bool_
-
-if TYPE_CHECKING:
-    from jaxwarp.codegen.cpu.emit import Emitter
 
 _LEAST_PARTS = 4
 
@@ -52,6 +49,7 @@ class _Part:
 
     Attributes:
         first: the number of the first.
+        emit: writes an operation for them.
         values: what is carried from turn to turn.
         kept: addresses of what lanes left with of values that all running lanes share, by position.
         turns: address of how many turns its lanes began, if that is counted.
@@ -59,7 +57,7 @@ class _Part:
 
     first: int
     lanes: Lanes
-    emitter: Emitter
+    emit: Callable[[Op], None]
     running: RunningLanes
     values: list[str] = field(default_factory=list[str])
     kept: dict[int, str] = field(default_factory=dict[int, str])
@@ -71,11 +69,25 @@ _Exit = tuple[str, list[list[str]]]
 
 
 class PartedLoop:
-    """A divisible loop under construction, in parts of `width` lanes."""
+    """A divisible loop under construction, in parts of `width` lanes.
 
-    def __init__(self, emitter: Emitter, op: While, width: int):
-        self.emitter, self.op, self.width = emitter, op, width
-        self.lanes = lanes = emitter.lanes
+    Args:
+        lanes: all of them.
+        op: the loop.
+        width: lanes of a part.
+        within: makes what writes operations for some of the lanes.
+        done: operations whose results are bound already.
+    """
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        op: While,
+        width: int,
+        within: Callable[[Lanes], Callable[[Op], None]],
+        done: Collection[Op],
+    ):
+        self.lanes, self.op, self.width, self.done = lanes, op, width, done
         self.function = lanes.function
         self.strides = lanes.strides
         self.params = op.condition.params
@@ -86,11 +98,11 @@ class PartedLoop:
             inner = Lanes(lanes.frame, lanes.streaming, lanes.strides, None, width)
             running = RunningLanes(inner, bits)
             running.carried = running.next = mask
-            self.parts.append(_Part(first, inner, emitter.within(inner), running))
+            self.parts.append(_Part(first, inner, within(inner), running))
 
     def emit(self) -> None:
         op = self.op
-        keeps = self.emitter.kept(op.results, self.params, op.inits)
+        keeps = kept_values(self.lanes, op.results, self.params, op.inits)
         can_count = self.whole.can_count
         steps = {i: step for i in keeps if can_count(self.params[i].type) and (step := constant_step(op, i))}
         steps = {i: step for i, step in steps.items() if self.params[i].type.bits <= self.whole.bits}
@@ -110,7 +122,7 @@ class PartedLoop:
         """Gives the parts what the loop reads from outside."""
         blocks = [inner for block in self.op.blocks for inner in (block, *_below(block))]
         inside = {v for block in blocks for v in block.params}
-        inside.update(v for block in blocks for op in block.ops if op not in self.emitter.done for v in op.defined)
+        inside.update(v for block in blocks for op in block.ops if op not in self.done for v in op.defined)
         read = dict.fromkeys(v for block in blocks for op in block.ops for v in op.operands)
         for value in read | dict.fromkeys(v for block in blocks for v in block.results):
             if value not in inside:
@@ -155,7 +167,7 @@ class PartedLoop:
         with ExitStack() as regions:
             for part in self.parts:
                 regions.enter_context(part.lanes.region(None))
-                part.emitter.bind_all(self.params, part.values)
+                part.lanes.bind_all(self.params, part.values)
             self.shared(op.condition)
             for part in self.parts:
                 self.test(part)
@@ -173,7 +185,7 @@ class PartedLoop:
             self.shared(op.condition)
             for part in self.parts:
                 self.turn(part)
-                part.emitter.bind_all(self.params, part.values)
+                part.lanes.bind_all(self.params, part.values)
                 self.test(part)
         close(self.any(), after)
         return [*exits, self.exit(after)]
@@ -182,8 +194,8 @@ class PartedLoop:
         """At the head of the loop: the tests that all lanes decide alike, of numbers."""
         function, op = self.function, self.op
         for part in self.parts:
-            part.emitter.bind_all(self.params, part.values)
-            part.emitter.bind_all(op.body.params, part.values)
+            part.lanes.bind_all(self.params, part.values)
+            part.lanes.bind_all(op.body.params, part.values)
         self.shared(op.condition)
         alike, _ = conjuncts(op.condition, self.strides)
         if not alike:
@@ -209,7 +221,7 @@ class PartedLoop:
             running, part.values = part.running, []
             running.carried = running.next = loop.phi(running.type, running.next)
             for i, (param, init) in enumerate(zip(self.params, values, strict=True)):
-                type_ = running.type if self.is_mask(param) else part.emitter.held_type(param)
+                type_ = running.type if self.is_mask(param) else part.lanes.held_type(param)
                 part.values.append(shared.get(i) or loop.phi(type_, init))
                 if self.strides.is_uniform(param):
                     shared[i] = part.values[i]
@@ -243,8 +255,8 @@ class PartedLoop:
         """Emits the operations of a block that are the same in all parts."""
         first = self.parts[0]
         for op in block.ops:
-            if self.is_shared(op) and op not in self.emitter.done:
-                first.emitter.op(op)
+            if self.is_shared(op) and op not in self.done:
+                first.emit(op)
                 for value in op.defined:
                     self.bind(value, [first.lanes.scalar(value)] * len(self.parts))
 
@@ -255,7 +267,7 @@ class PartedLoop:
         """Emits the others, for one part."""
         for op in block.ops:
             if not self.is_shared(op):
-                part.emitter.op(op)
+                part.emit(op)
 
     def test(self, part: _Part) -> None:
         self.own(part, self.op.condition)
@@ -272,7 +284,7 @@ class PartedLoop:
         live = part.running.live()
         self.own(part, self.op.body)
         kept = {i: self.fetch(self.type(i), address) for i, address in part.kept.items()}
-        part.values, nexts = part.emitter.leave(self.op, self.params, part.values, kept, live)
+        part.values, nexts = leave(part.lanes, self.op, self.params, part.values, kept, live)
         for i, value in zip(kept, nexts, strict=True):
             self.put(self.type(i), value, part.kept[i])
         if part.turns:

@@ -19,14 +19,19 @@ atomic lets no load of the next row begin before it is done.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from jaxwarp.builtins.rows import ROWS
+from jaxwarp.codegen.cpu.uniformity import Strides
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, Const, Load, Op, Param, Size, Store, Tid, Value, walk
 from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import Scalar, bool_, float32, float64
+
+MOST_ELEMENTS = 64
+# Of the stack, for all arrays of a kernel.
+MOST_BYTES = 1 << 16
 
 _ROWS = {"add": "add", "min": "min", "max": "max", "and": "bit_and", "or": "bit_or", "xor": "bit_xor"}
 
@@ -122,3 +127,34 @@ def _same_in_a_row(kernel: Kernel) -> set[Value]:
             case _:
                 pass
     return same
+
+
+def summed_arrays(
+    kernel: Kernel, strides: Strides, gathered: Collection[Atomic], width: int
+) -> dict[Param, set[Atomic]]:
+    """The arrays that this is for, with the atomics whose lanes all address one element.
+
+    Args:
+        gathered: atomics that a row sums already.
+    """
+    effects = analyze(kernel)
+    found: dict[Param, set[Atomic]] = {}
+    room = MOST_BYTES
+    for param in kernel.params:
+        access = effects[param]
+        if param.dtype not in (float32, float64) or access.loads or access.stores:
+            continue
+        if any(op.kind != "add" for op in access.atomics) or any(
+            n is not None and n > MOST_ELEMENTS for n in param.shape
+        ):
+            continue
+        fitting = {
+            op
+            for op in access.atomics
+            if op not in gathered and op.result not in strides.used and all(strides.of[i] == 0 for i in op.indices)
+        }
+        size = MOST_ELEMENTS * width * param.dtype.bytes
+        if fitting and size <= room:
+            room -= size
+            found[param] = fitting
+    return found

@@ -20,16 +20,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from jaxwarp.codegen.cpu.emit import Emitter
-from jaxwarp.codegen.cpu.lanes import Lanes
 from jaxwarp.codegen.cpu.uniformity import Stride, Strides, find_strides
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Load, Op, Param, Size, Store, Tid, Value, walk
+from jaxwarp.ir.nodes import Atomic, Call, Const, If, Load, Op, Param, Size, Store, Tid, Value, walk
 from jaxwarp.types import int32
 
-_ORDERED = ("lt", "le", "gt", "ge")
-_EQUAL = ("eq", "ne")
-_QUOTIENT = ("mod", "div", "floordiv")
+ORDERED = ("lt", "le", "gt", "ge")
+EQUAL = ("eq", "ne")
+QUOTIENT = ("mod", "div", "floordiv")
 _EXTREME = ("min", "max")
 
 # A chunk's tests must stay cheap beside its work.
@@ -92,9 +90,9 @@ def _assumed_stride(op: Call, strides: Strides) -> Stride:
     if first is None or second is None:
         return None
     name = op.builtin.name
-    if name in _ORDERED or name in _EQUAL:
+    if name in ORDERED or name in EQUAL:
         return 0
-    if name in _QUOTIENT and first > 0 and second == 0:
+    if name in QUOTIENT and first > 0 and second == 0:
         return first if name == "mod" else 0
     if name in _EXTREME and (first == 0) != (second == 0):
         return first or second
@@ -151,99 +149,3 @@ def _choices(kernel: Kernel, strides: Strides, assumed: dict[Value, Stride]) -> 
                 steps = strides.of[yes], strides.of[no]
                 if None not in steps and steps[0] != steps[1] and yes.type.is_int:
                     yield condition, steps[0] != 0
-
-
-def emit_tests(interior: Interior, lanes: Lanes, tids: list[str]) -> str:
-    """Computes, as an i1, whether the chunk whose first thread has indices `tids` is one of the interior.
-
-    `lanes` has the interior's strides: what is assumed is a scalar, which is right for the first lane in any case, and
-    for the last one if all tests hold. The operands of the tests stay bound, for the body that comes after them.
-    """
-    Emitter(lanes, tids, interior.choices).block(Block((), tuple(interior.slice), ()))
-    tester = _Tester(lanes)
-    for op in interior.tests:
-        tester.test(op, interior.choices.get(op.result))
-    return tester.holds
-
-
-@dataclass(frozen=True)
-class _Ends:
-    """A value in the first and in the last lane, i64; between them it does not wrap."""
-
-    first: str
-    last: str
-    stride: int
-
-    @property
-    def least(self) -> str:
-        return self.first if self.stride >= 0 else self.last
-
-    @property
-    def greatest(self) -> str:
-        return self.last if self.stride >= 0 else self.first
-
-
-class _Tester:
-    def __init__(self, lanes: Lanes):
-        self.lanes = lanes
-        self.inst = lanes.function.inst
-        self.holds = "true"
-
-    def require(self, condition: str) -> None:
-        self.holds = condition if self.holds == "true" else self.inst(f"and i1 {self.holds}, {condition}")
-
-    def ends(self, value: Value) -> _Ends:
-        """Those of a value; requires that no lane between them has wrapped."""
-        scalar, stride = self.lanes.scalar(value), self.lanes.strides.of[value] or 0
-        wide = self.lanes.widened.get(scalar)
-        first = wide or self.lanes.derive((scalar, "i32"), lambda: self.inst(f"sext i32 {scalar} to i64"))
-        if stride == 0:
-            return _Ends(first, first, 0)
-        last = self.lanes.derive(
-            (first, "last", stride), lambda: self.inst(f"add i64 {first}, {stride * (self.lanes.width - 1)}")
-        )
-        # A thread index does not wrap: the chunk's last thread is one of the launch.
-        if wide is None:
-            narrow = self.inst(f"trunc i64 {last} to i32")
-            back = self.inst(f"sext i32 {narrow} to i64")
-            self.require(self.inst(f"icmp eq i64 {back}, {last}"))
-        return _Ends(first, last, stride)
-
-    def test(self, op: Call, choice: bool | None) -> None:
-        name = op.builtin.name
-        a, b = (self.ends(v) for v in op.args)
-        if name in _ORDERED:
-            at_first = self.inst(f"icmp s{name} i64 {a.first}, {b.first}")
-            at_last = self.inst(f"icmp s{name} i64 {a.last}, {b.last}")
-            self.require(self.inst(f"icmp eq i1 {at_first}, {at_last}"))
-            if choice is not None:
-                self.require(at_first if choice else self.inst(f"xor i1 {at_first}, true"))
-        elif name in _EQUAL:
-            self.require(self.inst(f"or i1 {self.is_below(a, b)}, {self.is_below(b, a)}"))
-            if choice is (name == "eq"):
-                self.require("false")
-        elif name in _QUOTIENT:
-            self.same_quotient(op, a, b)
-        else:
-            steps, other = (a, b) if a.stride else (b, a)
-            self.require(self.is_below(steps, other) if name == "min" else self.is_below(other, steps))
-
-    def is_below(self, a: _Ends, b: _Ends) -> str:
-        """Whether a < b in all lanes."""
-        if a.stride == 0 or b.stride == 0:
-            return self.inst(f"icmp slt i64 {a.greatest}, {b.least}")
-        first, last = (self.inst(f"icmp slt i64 {x}, {y}") for x, y in ((a.first, b.first), (a.last, b.last)))
-        return self.inst(f"and i1 {first}, {last}")
-
-    def same_quotient(self, op: Call, a: _Ends, b: _Ends) -> None:
-        is_natural = self.inst(f"icmp sge i64 {a.first}, 0")
-        is_positive = self.inst(f"icmp sgt i64 {b.first}, 0")
-        self.require(is_natural)
-        self.require(is_positive)
-        # In 32 bits, where division is faster, and guarded: the operands need not be what was just required.
-        divisor = self.inst(f"select i1 {is_positive}, i32 {self.lanes.scalar(op.args[1])}, i32 1")
-        dividend = self.inst(f"select i1 {is_natural}, i32 {self.lanes.scalar(op.args[0])}, i32 0")
-        rest = self.inst(f"urem i32 {dividend}, {divisor}")
-        rest = self.inst(f"zext i32 {rest} to i64")
-        last = self.inst(f"add i64 {rest}, {a.stride * (self.lanes.width - 1)}")
-        self.require(self.inst(f"icmp slt i64 {last}, {b.first}"))

@@ -11,7 +11,7 @@ from jaxwarp.codegen.cpu.builder import require_width
 from jaxwarp.codegen.cpu.latency import wait_in_first_runs, wait_in_parts
 from jaxwarp.codegen.cpu.moves import moves_data
 from jaxwarp.codegen.cpu.pressure import busy_blocks, register_pressure
-from jaxwarp.codegen.cpu.streaming import LINE, streamed
+from jaxwarp.codegen.cpu.streamed import LINE, streamed
 from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.errors import InternalError, KernelValueError
