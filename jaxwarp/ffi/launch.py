@@ -20,6 +20,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk
 from jaxwarp.passes.checked import Debug
 from jaxwarp.passes.effects import analyze
+from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.split import Factors, Split, Whole, find_splits
 from jaxwarp.vjp.derived import Slot
 
@@ -164,7 +165,7 @@ class Launch:
 
 @functools.lru_cache(maxsize=1024)
 def _splits(kernel: Kernel, factors: Factors) -> tuple[tuple[str, Split | Whole], ...]:
-    return tuple(find_splits(kernel, factors).items()) if factors else ()
+    return tuple(find_splits(simplify(kernel), factors).items()) if factors else ()
 
 
 def fit_grid(kernel: Kernel, extents: Sequence[Dim]) -> tuple[Kernel, tuple[Dim, ...]]:

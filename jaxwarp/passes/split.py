@@ -23,7 +23,6 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Load, Op, Param, Size, Store, Tid, Value, walk
 from jaxwarp.passes.affine import Form, Forms
 from jaxwarp.passes.effects import Effects
-from jaxwarp.passes.simplify import simplify
 
 Factors = tuple[tuple[str | None, ...], ...]
 """For each parameter, the factor of each of its axes."""
@@ -55,8 +54,7 @@ class Whole:
 
 @roomy
 def find_splits(kernel: Kernel, factors: Factors) -> dict[str, Split | Whole]:
-    """What becomes of each factor."""
-    kernel = simplify(kernel)
+    """What becomes of each factor. The kernel is a simplified one: more of it can be proved."""
     analysis = _Analysis(kernel, factors)
     return {f: analysis.split(f) for f in dict.fromkeys(f for axes in factors for f in axes if f is not None)}
 
