@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from jaxwarp import config as config
 from jaxwarp import errors as errors
 from jaxwarp import types as types
-from jaxwarp.builtins.constants import constant as constant
+from jaxwarp.builtins.language.constants import constant as constant
 from jaxwarp.errors import CheckError as CheckError
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
@@ -68,8 +68,8 @@ from jaxwarp.ffi.tensors import from_torch as from_torch
 from jaxwarp.ffi.tensors import stream_from_torch as stream_from_torch
 from jaxwarp.ffi.tensors import stream_to_torch as stream_to_torch
 from jaxwarp.ffi.tensors import to_torch as to_torch
-from jaxwarp.frontend.adjoints import adjoint as adjoint
-from jaxwarp.frontend.functions import Func as Func
+from jaxwarp.frontend.lowering.adjoints import adjoint as adjoint
+from jaxwarp.frontend.text.functions import Func as Func
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import func as func
 from jaxwarp.kernel import func_grad as func_grad

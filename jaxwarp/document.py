@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jaxwarp import config
-from jaxwarp.builtins.constants import CONSTANTS
-from jaxwarp.builtins.functions import FUNCTIONS
-from jaxwarp.builtins.rows import FAMILIES, ROWS, NoGradient, ulp
+from jaxwarp.builtins.language.constants import CONSTANTS
+from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.builtins.language.short_names import MATRICES, VECTORS
+from jaxwarp.builtins.scalar_ops import FAMILIES, ROWS, NoGradient, ulp
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.frontend.intrinsics import INTRINSICS
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.ir.nodes import Builtin
-from jaxwarp.short_names import MATRICES, VECTORS
 from jaxwarp.types import SCALARS, Scalar, bool_, float32, float64
 
 PACKAGE = Path(__file__).parent

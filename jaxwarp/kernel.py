@@ -11,13 +11,13 @@ from typing import overload as _typing_overload
 from jaxwarp import config
 from jaxwarp.boundary import boundaries, boundary, caller
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.frontend.annotations import is_generic, matches, pattern_text
-from jaxwarp.frontend.functions import ByName, Func, Overload
+from jaxwarp.frontend.derivatives.rules import register
 from jaxwarp.frontend.lower import lower
-from jaxwarp.frontend.read_source import read_source
-from jaxwarp.frontend.rules import register
-from jaxwarp.frontend.signature import read_parameters, read_return
-from jaxwarp.frontend.source import Source
+from jaxwarp.frontend.text.annotations import is_generic, matches, pattern_text
+from jaxwarp.frontend.text.functions import ByName, Func, Overload
+from jaxwarp.frontend.text.read_source import read_source
+from jaxwarp.frontend.text.signature import read_parameters, read_return
+from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.passes import prepare
 from jaxwarp.types import Array, as_dtype

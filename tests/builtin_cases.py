@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxwarp.builtins.rows import ROWS, ulp
+from jaxwarp.builtins.scalar_ops import ROWS, ulp
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel

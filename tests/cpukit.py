@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from kernels_strategy import same_values
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.ir.builder import Builder

@@ -24,8 +24,8 @@ from derivativekit import Case
 from hypothesis import strategies as st
 from kernels_strategy import DrawnPick, Pick, RandomPick
 
-from jaxwarp.builtins.rows import ROWS
-from jaxwarp.builtins.rows.rules import ATTACH, DETACH
+from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.builtins.scalar_ops.rules import ATTACH, DETACH
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify

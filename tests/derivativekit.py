@@ -16,9 +16,9 @@ from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
-from jaxwarp.vjp.adjoint import adjoint
 from jaxwarp.vjp.derived import Derived
-from jaxwarp.vjp.tangent import tangent
+from jaxwarp.vjp.forward.tangent import tangent
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import KernelError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel

@@ -11,7 +11,7 @@ import numpy as np
 from derivativekit import Case
 from kernels_strategy import Pick, RandomPick
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify

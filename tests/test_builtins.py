@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from builtin_cases import Case, check, make_cases, make_kernel, signatures
 
-from jaxwarp.builtins.rows import ROWS, NoGradient, cuda_template
+from jaxwarp.builtins.scalar_ops import ROWS, NoGradient, cuda_template
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda
 from jaxwarp.errors import InternalError

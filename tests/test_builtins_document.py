@@ -9,8 +9,8 @@ import pytest
 
 import jaxwarp
 from jaxwarp import document
-from jaxwarp.builtins.functions import FUNCTIONS
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.builtins.scalar_ops import ROWS
 
 
 @pytest.mark.parametrize(("path", "text"), document.GENERATED.items(), ids=lambda value: getattr(value, "name", ""))

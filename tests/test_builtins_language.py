@@ -9,13 +9,13 @@ import operator
 import numpy as np
 import pytest
 
-from jaxwarp.builtins.constants import CONSTANTS
-from jaxwarp.builtins.folding import fold
-from jaxwarp.builtins.functions import FUNCTIONS
-from jaxwarp.builtins.ops import Ops
-from jaxwarp.builtins.rows import ROWS
-from jaxwarp.builtins.scalar_functions import ROW_FUNCTIONS
-from jaxwarp.builtins.values import Bundle
+from jaxwarp.builtins.language.constants import CONSTANTS
+from jaxwarp.builtins.language.folding import fold
+from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.builtins.language.ops import Ops
+from jaxwarp.builtins.language.scalar_functions import ROW_FUNCTIONS
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret

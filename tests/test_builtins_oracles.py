@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from builtin_cases import distance, specials
 
-from jaxwarp.builtins.ops import Ops
-from jaxwarp.builtins.rows import ROWS, NoGradient
+from jaxwarp.builtins.language.ops import Ops
+from jaxwarp.builtins.scalar_ops import ROWS, NoGradient
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret

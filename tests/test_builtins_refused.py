@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jaxwarp.builtins.functions import FUNCTIONS
-from jaxwarp.builtins.ops import Ops
+from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.types import Mat, Vec, float16, float32, float64, int32, int64, uint8

@@ -16,10 +16,10 @@ from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import For, Param, While, walk
 from jaxwarp.passes import prepare
 from jaxwarp.types import int64
-from jaxwarp.vjp import checkpoints
-from jaxwarp.vjp.adjoint import adjoint
 from jaxwarp.vjp.calculus import Calculus
-from jaxwarp.vjp.places import Layout, Places
+from jaxwarp.vjp.reverse import checkpoints
+from jaxwarp.vjp.reverse.adjoint import adjoint
+from jaxwarp.vjp.reverse.checkpoint_slots import Layout, Places
 
 FEW, MANY = checkpoints.LAYOUTS[8], checkpoints.LAYOUTS[None]
 SMALL = [Layout(0, 1, 0, 0), Layout(1, 1, 0, 2), Layout(1, 2, 1, 1), Layout(2, 4, 2, 3), Layout(2, 1, 3, 0)]

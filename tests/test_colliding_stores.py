@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxwarp as wp
+from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.ffi.lowering import prepared
-from jaxwarp.vjp.collisions import succession_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*donated buffers.*")
 

@@ -34,8 +34,8 @@ from jaxwarp.passes import prepare
 from jaxwarp.passes.batch import batch
 from jaxwarp.passes.coarsen import coarsen, find_differing
 from jaxwarp.types import float16, float32, float64, int32
-from jaxwarp.vjp.adjoint import adjoint
-from jaxwarp.vjp.tangent import tangent
+from jaxwarp.vjp.forward.tangent import tangent
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 AVX2 = Machine("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2")
 MAX_STEPS = 100_000

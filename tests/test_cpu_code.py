@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cpukit import Make, check, floats
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu import choose_grain, compile_cpu, load_bitcode, run_cpu
 from jaxwarp.codegen.cpu.builder import VectorBuilder
 from jaxwarp.codegen.cpu.compile import _LIBM, _MEMORY, compile_object

@@ -11,7 +11,7 @@ import pytest
 from builtin_cases import distance, specials
 from cpukit import Make
 
-from jaxwarp.builtins.rows import ROWS, ulp
+from jaxwarp.builtins.scalar_ops import ROWS, ulp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes import prepare

@@ -8,7 +8,7 @@ from kernels import KERNELS
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.passes import prepare
-from jaxwarp.vjp.adjoint import adjoint
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 
 @wp.kernel

@@ -10,7 +10,7 @@ import pytest
 from devicecuda import run_device
 from kernels_strategy import random_array, same_values, special_values
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cuda import print_cuda
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, Expr, apply_template, binary, literal, negate
 from jaxwarp.errors import InternalError, KernelValueError, Loc

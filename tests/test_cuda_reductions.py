@@ -23,7 +23,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
 from jaxwarp.passes import prepare
 from jaxwarp.types import SCALARS, Scalar, bool_, float32, int32
-from jaxwarp.vjp.adjoint import adjoint
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 KINDS = ("add", "min", "max", "and", "or", "xor")
 PLACES = [(kind, t) for kind in KINDS for t in SCALARS
@@ -50,7 +50,7 @@ def everywhere(kernel: Kernel, grid: tuple[int, ...], buffers: list[np.ndarray],
 def reduction(kind: str, t: Scalar) -> Kernel:
     """x[i] goes to a number, to element 2 of three, and (where i is odd) to element k % n of an array, k < 5."""
     make = Builder()
-    from jaxwarp.builtins.rows import ROWS
+    from jaxwarp.builtins.scalar_ops import ROWS
 
     x, total = Param("x", t, (None,)), Param("total", t, ())
     three, many = Param("three", t, (3,)), Param("many", t, (None,))

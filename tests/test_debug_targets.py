@@ -11,8 +11,8 @@ from jaxwarp.codegen.cuda import nvrtc, ptx
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
-from jaxwarp.passes.checked import Debug, checked
-from jaxwarp.passes.reports import first_row, number_of
+from jaxwarp.passes.checks.checked import Debug, checked
+from jaxwarp.passes.checks.reports import first_row, number_of
 
 ALL = ("bounds", "equal_stores", "integers", "nan", "races", "steps")
 N = 40

@@ -21,7 +21,7 @@ from language import define, outputs
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelValueError
-from jaxwarp.frontend.definition import find_definition, is_text_of
+from jaxwarp.frontend.text.definition import find_definition, is_text_of
 
 BODY = """import jaxwarp as wp
 
@@ -105,7 +105,7 @@ def test_text_that_was_read_before_the_edit_serves(module):
 
 CORPUS = (
     "argparse", "collections", "contextlib", "dataclasses", "fractions", "inspect", "json.encoder", "statistics",
-    "tarfile", "typing", "jaxwarp.frontend.expressions", "kernels", "test_language_functions",
+    "tarfile", "typing", "jaxwarp.frontend.lowering.expressions", "kernels", "test_language_functions",
 )  # fmt: skip
 
 
@@ -340,7 +340,7 @@ def k(x: wp.array[Any], out: wp.array[Any]):
 
 
 def test_containers_of_every_kind_are_copied():
-    from jaxwarp.frontend.host_values import frozen
+    from jaxwarp.frontend.text.host_values import frozen
 
     Pair = collections.namedtuple("Pair", "a b")
     leaf = np.array([1.0])

@@ -9,8 +9,8 @@ from derivativekit import Case
 from hypothesis import given, settings
 
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.vjp import checkpoints
-from jaxwarp.vjp.places import Layout
+from jaxwarp.vjp.reverse import checkpoints
+from jaxwarp.vjp.reverse.checkpoint_slots import Layout
 
 EXAMPLES = 25
 CHECKS = {

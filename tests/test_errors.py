@@ -14,7 +14,7 @@ from language import define
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelError, KernelSyntaxError
-from jaxwarp.frontend.refused import REFUSED, UNAVAILABLE
+from jaxwarp.frontend.text.refused import REFUSED, UNAVAILABLE
 
 FILE = Path(__file__).with_name("errors.txt")
 
@@ -115,7 +115,7 @@ def test_refused_construct(kind):
 
 
 def test_every_kind_of_syntax_is_lowered_or_refused():
-    from jaxwarp.frontend import frame
+    from jaxwarp.frontend.lowering import frame
 
     known = {t.__name__ for t in (*frame._EXPRESSIONS, *frame._STATEMENTS)} | set(REFUSED) | {"If"}
     kinds = {c.__name__ for base in (ast.expr, ast.stmt) for c in base.__subclasses__()}

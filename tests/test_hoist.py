@@ -8,7 +8,7 @@ from overwrites import some
 import jaxwarp as wp
 from jaxwarp.ir.nodes import Atomic, For, If, walk
 from jaxwarp.types import float64 as F
-from jaxwarp.vjp.adjoint import adjoint
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 
 @wp.kernel

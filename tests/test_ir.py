@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from kernels_strategy import random_case
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import InternalError, KernelTypeError, Loc
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import OutOfRangeError, StepLimitError, interpret, trip_counts
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While
+from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import (
     bfloat16,
     bool_,

@@ -21,23 +21,22 @@ LAYERS = (
     ("errors", "types", "boundary", "config", "deep"),
     ("ir",),
     ("builtins",),
-    ("frontend", "passes", "vjp", "codegen"),
+    ("analysis",),
+    ("passes",),
+    ("vjp", "codegen"),
+    ("frontend",),
     ("ffi",),
     ("kernel",),
 )
-# `codegen` prints what `passes` prepare, `frontend` differentiates what `grad(f)` names; no others know each other.
+# Of the modules at the bottom these know each other; `vjp` and `codegen` do not.
 NEIGHBOURS = {
-    ("vjp", "passes"),
-    ("codegen", "passes"),
-    ("frontend", "passes"),
-    ("frontend", "vjp"),
     ("types", "boundary"),
     ("types", "errors"),
     ("boundary", "errors"),
     ("config", "boundary"),
     ("config", "errors"),
 }
-WITHOUT_JAX = ("errors", "types", "deep", "ir", "builtins", "frontend", "passes", "vjp", "codegen")
+WITHOUT_JAX = ("errors", "types", "deep", "ir", "builtins", "analysis", "passes", "vjp", "codegen", "frontend")
 
 
 def modules() -> dict[str, Path]:

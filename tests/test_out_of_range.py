@@ -16,8 +16,8 @@ from stray_programs import stray_programs
 import jaxwarp as wp
 from jaxwarp.errors import KernelValueError, OutOfRangeError
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.passes import out_of_range
-from jaxwarp.passes.out_of_range import require_in_range
+from jaxwarp.passes.checks import out_of_range
+from jaxwarp.passes.checks.out_of_range import require_in_range
 
 RANDOM = settings(max_examples=80, phases=[Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
 

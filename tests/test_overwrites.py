@@ -10,12 +10,12 @@ from orders import check_orders, flat, scalar
 from overwrites import KERNELS, SQUARES, lu, some
 
 import jaxwarp as wp
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi import records
 from jaxwarp.ir.nodes import Atomic, Load, walk
-from jaxwarp.passes.effects import analyze
 from jaxwarp.types import float64 as F
-from jaxwarp.vjp.adjoint import adjoint
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu import compile as compiler
 from jaxwarp.codegen.cpu import width
 from jaxwarp.codegen.cpu.compile import compile_cpu

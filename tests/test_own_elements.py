@@ -12,7 +12,7 @@ from overwrites import some
 import jaxwarp as wp
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.types import float64 as F
-from jaxwarp.vjp.adjoint import adjoint
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 OFFSETS = np.array([0, 4, 5, 9], np.int32)
 

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, For, Load, Param, Store, Value, walk
+from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 from jaxwarp.passes.batch import batch
 from jaxwarp.passes.contract_fma import contract_fma
-from jaxwarp.passes.effects import analyze
-from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.widen_half import widen_half
 from jaxwarp.types import (

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels_strategy import Case, assert_same, kernels, random_case
 
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
@@ -22,7 +23,6 @@ from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 from jaxwarp.passes.batch import batch
 from jaxwarp.passes.contract_fma import contract_fma
-from jaxwarp.passes.effects import analyze
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.widen_half import widen_half
 

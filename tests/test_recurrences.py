@@ -13,7 +13,7 @@ from recurrences import KERNELS, many_sweeps, rows
 
 import jaxwarp as wp
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.vjp.tangent import tangent
+from jaxwarp.vjp.forward.tangent import tangent
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, For, Op, While, walk
 from jaxwarp.passes import prepare, settle
 from jaxwarp.types import float16, float32, float64, int32
-from jaxwarp.vjp.adjoint import adjoint
-from jaxwarp.vjp.checkpoints import choose_layout
+from jaxwarp.vjp.reverse.adjoint import adjoint
+from jaxwarp.vjp.reverse.checkpoints import choose_layout
 
 AVX2 = Machine("", "", "+avx2")
 

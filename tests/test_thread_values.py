@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 from cpukit import Make
 
+from jaxwarp.analysis import own_elements, thread_values
+from jaxwarp.analysis.addresses import Ownership
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.own_elements import ThreadIndices
+from jaxwarp.analysis.thread_values import extents_in_indices
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Const, Param, Size, Value
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import thread_values
-from jaxwarp.passes.effects import analyze
-from jaxwarp.passes.thread_values import extents_in_indices
 from jaxwarp.types import int8, int32, int64
-from jaxwarp.vjp import own_elements
-from jaxwarp.vjp.memory import Ownership
-from jaxwarp.vjp.own_elements import ThreadIndices
 
 NUMBERS = (0, 1, 1, 2, 3, 5, 7, -1, 1 << 30, (1 << 31) - 1)
 BINARY = ("add", "add", "sub", "mul", "mod", "div", "min", "max", "bit_xor", "bit_and")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from derivativekit import Case, feed, run
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
@@ -24,8 +24,8 @@ from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes import prepare
 from jaxwarp.types import float32, float64, int32
-from jaxwarp.vjp.adjoint import adjoint
-from jaxwarp.vjp.tangent import tangent
+from jaxwarp.vjp.forward.tangent import tangent
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 N = 5
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+from jaxwarp.analysis.collisions import succession_of
+from jaxwarp.analysis.waiting import waits
 from jaxwarp.ffi.lowering import prepared
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.vjp.collisions import succession_of
-from jaxwarp.vjp.waiting import waits
 
 
 @wp.kernel

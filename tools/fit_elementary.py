@@ -1,4 +1,4 @@
-"""Fits the polynomials of the elementary functions and writes jaxwarp/builtins/rows/coefficients.py.
+"""Fits the polynomials of the elementary functions and writes jaxwarp/builtins/scalar_ops/coefficients.py.
 
     python tools/fit_elementary.py        (needs mpmath)
 
@@ -17,7 +17,7 @@ import mpmath as mp
 import numpy as np
 
 mp.mp.dps = 60
-TARGET = Path(__file__).parents[1] / "jaxwarp/builtins/rows/coefficients.py"
+TARGET = Path(__file__).parents[1] / "jaxwarp/builtins/scalar_ops/coefficients.py"
 Real = Any
 Function = Callable[[Real], Real]
 

@@ -17,8 +17,8 @@ from jaxwarp.ffi.handles import ArrayHandle
 from jaxwarp.ffi.host import HOST, HostArray, require_not_retained, type_of_value
 from jaxwarp.ffi.immediate import clone_now, copy_now, make_now, type_of
 from jaxwarp.ffi.program import located_call, program_now, scope_now
-from jaxwarp.frontend.local_arrays import ZEROS
-from jaxwarp.frontend.values import PYTHON_OBJECTS
+from jaxwarp.frontend.lowering.local_arrays import ZEROS
+from jaxwarp.frontend.lowering.values import PYTHON_OBJECTS
 from jaxwarp.types import Array, as_dtype, element_shape, float32
 
 

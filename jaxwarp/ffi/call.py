@@ -12,6 +12,7 @@ import jax
 import jax.core
 import numpy as np
 
+from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.arguments import (
@@ -35,8 +36,7 @@ from jaxwarp.ffi.launch import IN_OUT, OUTPUT, Dim, Launch, fit_grid, intern_ker
 from jaxwarp.ffi.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.roles import assign_roles, bind_names, require_inputs_unchanged, written_last
 from jaxwarp.ffi.sharding import Rule, fit_factors, parse_rule, require_splits
-from jaxwarp.passes.out_of_range import require_in_range
-from jaxwarp.passes.sizes import require_sizes_fit
+from jaxwarp.passes.checks.out_of_range import require_in_range
 from jaxwarp.types import Array, Element
 
 VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")

@@ -40,7 +40,7 @@ from jaxwarp.ffi.program import Program, tracing
 from jaxwarp.ffi.python_call import Parameter, Static, bind_call, make_call, require_nothing
 from jaxwarp.ffi.recorder import Recorder
 from jaxwarp.ffi.roles import assign_roles, bind_names
-from jaxwarp.frontend.annotations import resolve
+from jaxwarp.frontend.text.annotations import resolve
 from jaxwarp.types import Array
 
 _MAX_COMPILED = 256

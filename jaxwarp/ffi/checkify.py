@@ -14,7 +14,7 @@ from jaxwarp.ffi import compat
 from jaxwarp.ffi.debug import Reported, error_of_row, failures_raised, reporting
 from jaxwarp.ffi.launch import Launch
 from jaxwarp.ffi.primitive import bind_launch, launch_p, sharded_launch_p
-from jaxwarp.passes.reports import HEAD, Layout
+from jaxwarp.passes.checks.reports import HEAD, Layout
 
 
 class KernelCheck(compat.JaxException):

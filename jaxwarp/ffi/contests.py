@@ -16,7 +16,7 @@ from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, Size, Store, walk
 from jaxwarp.passes import settle
-from jaxwarp.passes.checked import Debug
+from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.vjp.derived import Derived
 from jaxwarp.vjp.winners import LIMIT, Contest, Survey, hold_contest, make_survey
 

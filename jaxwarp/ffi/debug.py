@@ -17,8 +17,8 @@ from jaxwarp.ffi import compat
 from jaxwarp.ffi.launch import INPUT, OUTPUT, Dim, Launch, intern_kernel, is_static
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes.checked import Checked, Debug, checked
-from jaxwarp.passes.reports import Layout, Report, first_row, number_of
+from jaxwarp.passes.checks.checked import Checked, Debug, checked
+from jaxwarp.passes.checks.reports import Layout, Report, first_row, number_of
 
 MODES = ("release", "debug")
 _CACHE = 512

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import ad
 
+from jaxwarp.analysis.addresses import require_no_visible_race
+from jaxwarp.analysis.thread_values import extents_in_indices
 from jaxwarp.deep import roomy
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi import compat
@@ -22,13 +24,11 @@ from jaxwarp.ffi.records import Point, record_launch
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, walk
 from jaxwarp.passes import settle
-from jaxwarp.passes.checked import Debug
-from jaxwarp.passes.thread_values import extents_in_indices
-from jaxwarp.vjp.adjoint import adjoint
+from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
-from jaxwarp.vjp.memory import require_no_visible_race
+from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.replay import take_replays
-from jaxwarp.vjp.tangent import tangent
+from jaxwarp.vjp.reverse.adjoint import adjoint
 
 Bind = Callable[[Launch, Sequence[Any]], list[Any]]
 Extents = tuple[int | None, ...]

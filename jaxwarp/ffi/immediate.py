@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.errors import KernelError, KernelTypeError
 from jaxwarp.ffi.arguments import Argument, Given, describe, make_converter, resolve_element
 from jaxwarp.ffi.call import require_block
@@ -23,9 +25,7 @@ from jaxwarp.ffi.owners import note_written
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes.effects import analyze
-from jaxwarp.passes.out_of_range import require_in_range
-from jaxwarp.passes.sizes import require_sizes_fit
+from jaxwarp.passes.checks.out_of_range import require_in_range
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, as_dtype, element_scalar, element_shape
 
 

@@ -22,7 +22,7 @@ from jaxwarp.ffi.host import HOST, HostArray, new_array, recording, require_not_
 from jaxwarp.ffi.libraries import library_of
 from jaxwarp.ffi.program import located, located_call, scope_now
 from jaxwarp.ffi.region import Region, array_region
-from jaxwarp.frontend.annotations import ArrayAnnotation
+from jaxwarp.frontend.text.annotations import ArrayAnnotation
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
     Array,

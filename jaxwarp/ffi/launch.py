@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.shardable import Factors, Split, Whole, find_splits
 from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk
-from jaxwarp.passes.checked import Debug
-from jaxwarp.passes.effects import analyze
+from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.simplify import simplify
-from jaxwarp.passes.split import Factors, Split, Whole, find_splits
 from jaxwarp.vjp.derived import Slot
 
 Dim = Any

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxwarp.analysis.collisions import succession_of
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.succession import Succession
 from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.dims import format_shape
@@ -19,9 +22,6 @@ from jaxwarp.ffi.launch import OUTPUT, Dim, Launch, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param
 from jaxwarp.passes import prepare
-from jaxwarp.passes.effects import analyze
-from jaxwarp.passes.succession import Succession
-from jaxwarp.vjp.collisions import succession_of
 
 TARGET = "jaxwarp_launch"
 

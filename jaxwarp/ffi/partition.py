@@ -17,9 +17,9 @@ import numpy as np
 from jax.experimental.custom_partitioning import ArrayMapping, SdyShardingRule, custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
+from jaxwarp.analysis.shardable import Split
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.launch import IN_OUT, Launch, is_static
-from jaxwarp.passes.split import Split
 
 Bind = Callable[[Launch, Sequence[Any]], list[Any]]
 MeshAxes = tuple[Any, ...]

@@ -13,6 +13,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from jaxwarp.analysis.shardable import Factors
 from jaxwarp.errors import InternalError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.debug import record_shape, scan_launches, told, with_checks
@@ -25,7 +26,6 @@ from jaxwarp.ffi.lowering import TARGET, call_attributes, scratch_attributes
 from jaxwarp.ffi.partition import can_partition, partitioned, result_specs
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.batch import batch
-from jaxwarp.passes.split import Factors
 
 launch_p = Primitive(TARGET)
 launch_p.multiple_results = True

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.boundary import boundary, is_users
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, Loc
 from jaxwarp.ffi.arguments import (
@@ -35,9 +37,7 @@ from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.quick import launch_outside
 from jaxwarp.ffi.reverse import reverse_launch
 from jaxwarp.ffi.scope import Scope
-from jaxwarp.passes.effects import analyze
-from jaxwarp.passes.out_of_range import require_in_range
-from jaxwarp.passes.sizes import require_sizes_fit
+from jaxwarp.passes.checks.out_of_range import require_in_range
 from jaxwarp.types import Array
 
 

@@ -1,4 +1,4 @@
-"""The launch before a reverse sweep that records what the sweep could not have again (see vjp/records.py)."""
+"""The launch before a reverse sweep that records what the sweep could not have again (see vjp/reverse/residuals.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, Op, walk
-from jaxwarp.vjp.records import Record, Recording, Turn
+from jaxwarp.vjp.reverse.residuals import Record, Recording, Turn
 
 # Bytes of all records of a launch. A program that needs more would seldom run.
 LIMIT = 1 << 32

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.debug import failures_raised
@@ -21,8 +22,7 @@ from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ffi.region import Region
 from jaxwarp.ffi.zeros import Values, pulled
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes.checked import Debug
-from jaxwarp.passes.effects import analyze
+from jaxwarp.passes.checks.checked import Debug
 
 
 def with_roles(checked: Checked) -> Launch:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.arguments import Argument
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes.effects import analyze
 from jaxwarp.types import Array
 
 

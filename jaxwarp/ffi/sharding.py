@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jaxwarp.analysis.shardable import Factors, Split
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.arguments import Argument
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Dim, Launch
-from jaxwarp.passes.split import Factors, Split
 from jaxwarp.types import Element, element_shape
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp import config
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.arguments import Argument, make_converter, resolve_element
 from jaxwarp.ffi.dims import normalize_dims
@@ -17,7 +18,6 @@ from jaxwarp.ffi.immediate import argument_given
 from jaxwarp.ffi.launch import INPUT, fit_grid
 from jaxwarp.ffi.roles import bind_names
 from jaxwarp.frontend.stepping import Steps
-from jaxwarp.passes.effects import analyze
 from jaxwarp.types import Array
 
 

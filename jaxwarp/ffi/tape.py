@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.guard import require_jax
@@ -21,7 +22,6 @@ from jaxwarp.ffi.program import located_call
 from jaxwarp.ffi.region import Region, Spans
 from jaxwarp.ffi.reverse import pull_back, with_roles
 from jaxwarp.ffi.shadow import Shadow, is_float
-from jaxwarp.passes.effects import analyze
 
 _SUMS = ("add", "sub")
 Key = tuple[Any, ...]

@@ -8,13 +8,14 @@ from typing import Any
 
 from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelTypeError, Loc
-from jaxwarp.frontend import calls, gradient, intrinsics, local_arrays, loops, statements
-from jaxwarp.frontend.branches import execute
-from jaxwarp.frontend.frame import Context, Frame
-from jaxwarp.frontend.memory import load_element
-from jaxwarp.frontend.source import Source
-from jaxwarp.frontend.values import Element
-from jaxwarp.frontend.views import whole
+from jaxwarp.frontend.derivatives import gradient
+from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, loops, statements
+from jaxwarp.frontend.lowering.branches import execute
+from jaxwarp.frontend.lowering.frame import Context, Frame
+from jaxwarp.frontend.lowering.memory import load_element
+from jaxwarp.frontend.lowering.values import Element
+from jaxwarp.frontend.lowering.views import whole
+from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk

@@ -20,17 +20,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jaxwarp.builtins.function import Function
-from jaxwarp.builtins.values import Bundle
-from jaxwarp.frontend.frame import Context, Frame
-from jaxwarp.frontend.functions import Func
-from jaxwarp.frontend.liveness import Liveness, assigned
-from jaxwarp.frontend.loops import index_name
+from jaxwarp.builtins.language.function import Function
+from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.frontend.lower import argument_value, lower, parameter
-from jaxwarp.frontend.merge import MismatchError, typed
-from jaxwarp.frontend.ranges import index_type, range_bounds
-from jaxwarp.frontend.source import Missing, Source
-from jaxwarp.frontend.values import Host, View, capture, is_literal
+from jaxwarp.frontend.lowering.frame import Context, Frame
+from jaxwarp.frontend.lowering.loops import index_name
+from jaxwarp.frontend.lowering.merge import MismatchError, typed
+from jaxwarp.frontend.lowering.ranges import index_type, range_bounds
+from jaxwarp.frontend.lowering.values import Host, View, capture, is_literal
+from jaxwarp.frontend.text.functions import Func
+from jaxwarp.frontend.text.liveness import Liveness, assigned
+from jaxwarp.frontend.text.source import Missing, Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import LaneMachine

@@ -20,7 +20,7 @@ from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Load, Op, Param, Size, Store, Tid, Value
-from jaxwarp.passes.rewrite import Rewriter
+from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.types import int32
 
 

@@ -27,10 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Op, Size, Store, Tid, Value, While, walk
-from jaxwarp.passes.rewrite import Rewriter, rebuild
+from jaxwarp.ir.rewrite import Rewriter, rebuild
 from jaxwarp.types import bool_, int32
 
 _IN_RUNS = (Const, Tid, Size, Call, Store)

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from jaxwarp.builtins.rows import ROWS, ulp
+from jaxwarp.builtins.scalar_ops import ROWS, ulp
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Op, Value, walk
+from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.passes.eliminate import eliminate
-from jaxwarp.passes.rewrite import Rewriter
 from jaxwarp.types import float32, float64
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, For, If, Load, Op, Param, Store, Value, While
-from jaxwarp.passes.rewrite import Rewriter, rebuild
+from jaxwarp.ir.rewrite import Rewriter, rebuild
 
 
 def eliminate(kernel: Kernel) -> Kernel:

@@ -7,11 +7,11 @@ if replaying { replay } else { function }    -> function
 
 from __future__ import annotations
 
-from jaxwarp.builtins.rows import ROWS
-from jaxwarp.builtins.rows.rules import GUARDED, is_replay, is_rule
+from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.builtins.scalar_ops.rules import GUARDED, is_replay, is_rule
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Const, If, Op, Value, walk
-from jaxwarp.passes.rewrite import Rewriter
+from jaxwarp.ir.rewrite import Rewriter
 
 
 def erase_rules(kernel: Kernel) -> Kernel:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from jaxwarp.deep import roomy
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Op, Param, Size, Store, Tid, Value, walk
-from jaxwarp.passes.rewrite import Rewriter
+from jaxwarp.ir.rewrite import Rewriter
 
 
 @roomy

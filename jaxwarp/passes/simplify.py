@@ -21,16 +21,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from jaxwarp.builtins.rows import ROWS, ulp
-from jaxwarp.builtins.rows.rules import is_replay
+from jaxwarp.builtins.scalar_ops import ROWS, ulp
+from jaxwarp.builtins.scalar_ops.rules import is_replay
 from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.interpret import evaluate, trip_counts
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
+from jaxwarp.ir.rewrite import Rewriter, rebuild
 from jaxwarp.passes.eliminate import eliminate
 from jaxwarp.passes.identities import Constant, Instead, Literal, Outcome, identity
-from jaxwarp.passes.rewrite import Rewriter, rebuild
 from jaxwarp.types import Scalar, bool_
 
 

@@ -11,10 +11,10 @@ occur only in loads, stores, atomics, constants, casts and as what If, For and W
 
 from __future__ import annotations
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Op, Value, walk
-from jaxwarp.passes.rewrite import Rewriter
+from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.types import float32
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from jaxwarp.builtins.rows.rules import DETACH
+from jaxwarp.builtins.scalar_ops.rules import DETACH
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, For, If, Load, Op, Param, Store, Value, While, walk
 

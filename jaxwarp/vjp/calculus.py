@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jaxwarp.builtins.rows import ROWS
-from jaxwarp.builtins.rows.registry import NoGradient
-from jaxwarp.builtins.rows.rules import GUARDED
+from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.builtins.scalar_ops.registry import NoGradient
+from jaxwarp.builtins.scalar_ops.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Call, Value

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Size, Store, walk
 from jaxwarp.passes.simplify import simplify
-from jaxwarp.vjp.records import Recording
+from jaxwarp.vjp.reverse.residuals import Recording
 
 
 @dataclass(frozen=True)

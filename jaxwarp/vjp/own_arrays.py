@@ -16,11 +16,11 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Const, For, If, Load, Op, Param, Store, Value, While, walk
-from jaxwarp.passes.rewrite import Rewriter, rebuild
+from jaxwarp.ir.rewrite import Rewriter, rebuild
 from jaxwarp.types import bool_, int64
 
 # Numbers in an array that is accessed at indices which are not constant; and where all are.

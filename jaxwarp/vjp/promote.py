@@ -16,16 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.analysis.addresses import Key, Ownership, are_disjoint
+from jaxwarp.analysis.dependence import Order
+from jaxwarp.analysis.thread_values import Shapes
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Param, Store, Value, While, walk
-from jaxwarp.passes.rewrite import Rewriter, rebuild
+from jaxwarp.ir.rewrite import Rewriter, rebuild
 from jaxwarp.passes.simplify import simplify
-from jaxwarp.passes.thread_values import Shapes
 from jaxwarp.vjp.activity import used_values
-from jaxwarp.vjp.memory import Key, Ownership, are_disjoint
-from jaxwarp.vjp.order import Order
 
 Element = tuple[Param, Key]
 Held = dict[Element, Value]

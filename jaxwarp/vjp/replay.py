@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from jaxwarp.builtins.rows.rules import REPLAYING, is_replay
+from jaxwarp.analysis.addresses import Addresses, Grid, Ownership
+from jaxwarp.builtins.scalar_ops.rules import REPLAYING, is_replay
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Param, Store, Value, While, walk
-from jaxwarp.passes.rewrite import Rewriter
-from jaxwarp.vjp.memory import Addresses, Grid, Ownership
+from jaxwarp.ir.rewrite import Rewriter
 
 _EFFECTS = (Store, Atomic)
 

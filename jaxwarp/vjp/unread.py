@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Op, Param, Store, walk
-from jaxwarp.passes.rewrite import Rewriter
+from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.vjp.activity import used_values
 

@@ -18,19 +18,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from jaxwarp.analysis.addresses import Access, Addresses, Grid, Ownership, require_no_visible_race
+from jaxwarp.analysis.collisions import Collisions
+from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.deep import roomy
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, If, Load, Op, Param, Size, Store, Value, walk
-from jaxwarp.passes.rewrite import Rewriter
-from jaxwarp.passes.thread_values import Shapes
+from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.types import int32
 from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus
-from jaxwarp.vjp.collisions import Collisions
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
-from jaxwarp.vjp.memory import Access, Addresses, Grid, Ownership, require_no_visible_race
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.unread import without_unread
 

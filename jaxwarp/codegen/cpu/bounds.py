@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jaxwarp.analysis.affine import Forms
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, Const, If, Load, Op, Size, Store, Tid, Value, walk
-from jaxwarp.passes.affine import Forms
 from jaxwarp.types import Scalar, int32
 
 # Of a*t, of u and of c, so that their sum is far from wrapping in 32 bits. Those of t and u are tested in each launch.

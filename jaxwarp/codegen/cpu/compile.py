@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import llvmlite
 import llvmlite.binding as llvm
 
+from jaxwarp.analysis.own_bytes import require_own_bytes
+from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.cpu.function import emit_function
 from jaxwarp.codegen.cpu.grain import choose_cut
@@ -29,8 +31,6 @@ from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic
-from jaxwarp.passes.own_bytes import require_own_bytes
-from jaxwarp.passes.succession import Succession
 
 logger = logging.getLogger(__name__)
 

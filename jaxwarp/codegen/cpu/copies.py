@@ -16,10 +16,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.cpu.grain import price_of_thread, without_few
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, Value
-from jaxwarp.passes.effects import analyze
 
 # Copies are at most this part of the bytes of all other buffers of the launch, or take so many bytes each: what a piece
 # adds to then stays in the second cache.

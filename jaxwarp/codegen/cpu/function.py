@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.cpu.accumulators import Accumulator, Accumulators
 from jaxwarp.codegen.cpu.builder import FunctionText, require_width
 from jaxwarp.codegen.cpu.coarse import Coarse
@@ -42,7 +43,6 @@ from jaxwarp.codegen.cpu.uniformity import Strides
 from jaxwarp.codegen.cpu.versions import Interior
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, walk
-from jaxwarp.passes.succession import Succession
 
 # #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run. A kernel of one lane is
 # for debugging, and kept as written. The stack of vector code is aligned to lines: LLVM decides to spill when it is too

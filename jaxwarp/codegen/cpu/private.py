@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from jaxwarp.builtins.rows import ROWS
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu.uniformity import Strides
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, Const, Load, Op, Param, Size, Store, Tid, Value, walk
-from jaxwarp.passes.effects import analyze
-from jaxwarp.passes.rewrite import Rewriter
+from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.types import Scalar, bool_, float32, float64
 
 MOST_ELEMENTS = 64

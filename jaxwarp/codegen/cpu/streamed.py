@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, For, Param, Store, While
-from jaxwarp.passes.effects import analyze
 
 LINE = 64  # bytes
 

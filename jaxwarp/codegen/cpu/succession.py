@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jaxwarp.analysis.succession import Apart, Leaf, Succession, Uniform
 from jaxwarp.codegen.cpu.builder import FunctionText
 from jaxwarp.codegen.cpu.frame import Frame
 from jaxwarp.codegen.cpu.loops import Loop
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes.succession import Apart, Leaf, Succession, Uniform
 
 SIGNATURE = (
     "define {linkage}void @{symbol}(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, "

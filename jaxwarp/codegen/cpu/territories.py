@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.cpu.bounds import IndexBounds, Strays, Terms, Turn, extreme
 from jaxwarp.codegen.cpu.copies import arrays_to_copy
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, Value, walk
-from jaxwarp.passes.effects import analyze
 from jaxwarp.types import bool_
 
 # Two selections each, for each rectangle.

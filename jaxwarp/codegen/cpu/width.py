@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 
+from jaxwarp.analysis.own_bytes import own_bytes
 from jaxwarp.codegen.cpu.builder import require_width
 from jaxwarp.codegen.cpu.latency import wait_in_first_runs, wait_in_parts
 from jaxwarp.codegen.cpu.moves import moves_data
@@ -17,7 +18,6 @@ from jaxwarp.codegen.cpu.uniformity import Strides, find_strides
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, For, Load, Param, While, walk
-from jaxwarp.passes.own_bytes import own_bytes
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from jaxwarp.builtins.rows import cuda_template
+from jaxwarp.analysis.own_bytes import require_own_bytes
+from jaxwarp.builtins.scalar_ops import cuda_template
 from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
 from jaxwarp.codegen.cuda.layout import Layout
@@ -18,7 +19,6 @@ from jaxwarp.deep import roomy
 from jaxwarp.errors import KernelValueError, Loc
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Tid, walk
-from jaxwarp.passes.own_bytes import require_own_bytes
 
 DEFAULT_BLOCK = 256
 _LINE_LENGTH = 120

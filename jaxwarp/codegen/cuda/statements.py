@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxwarp.builtins.rows import cuda_template
+from jaxwarp.builtins.scalar_ops import cuda_template
 from jaxwarp.codegen.cuda.atomics import AtomicHelpers
 from jaxwarp.codegen.cuda.expression import (
     CPP_TYPES,

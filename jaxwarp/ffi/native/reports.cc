@@ -8,7 +8,7 @@
 namespace jaxwarp {
 namespace {
 
-// As in passes/reports.py and ffi/debug.py.
+// As in passes/checks/reports.py and ffi/debug.py.
 constexpr int64_t kHead = 4, kTop = int64_t{1} << 62, kMostReports = 1 << 16, kMostRow = 64;
 constexpr char kOpen = '\x02', kClose = '\x03', kEnd = '\x1e';
 

@@ -1,4 +1,4 @@
-// What a launch in debug mode says of the first thread that failed a check. See jaxwarp/passes/reports.py.
+// What a launch in debug mode says of the first thread that failed a check. See jaxwarp/passes/checks/reports.py.
 #pragma once
 
 #include <string>

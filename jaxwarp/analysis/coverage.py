@@ -1,0 +1,231 @@
+"""Which stores a launch certainly executes, and whether they reach every element of an array.
+
+Certain are stores at top level, in loops that certainly run, in branches that every thread takes, and those that both
+branches of an `if` make to one element. A guard
+
+    if i < n and j < m:  c[i, j] = ...          if i >= n: return
+                                                c[i] = ...
+
+with bounds that are known for the launch leaves a box of threads, those of indices below its limits, and all of these
+execute the store: it counts as that of a launch of the box's size. Guards of another form prove nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.analysis import affine
+from jaxwarp.analysis.affine import Form, Forms
+from jaxwarp.analysis.thread_values import ThreadValues
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Call, Const, For, If, Op, Param, Size, Store, Value, walk
+
+# Products of constant indices are enumerated; a store per element of a larger block is not code that people write.
+_MAX_CONSTANT_ELEMENTS = 1 << 16
+
+# What stands for an iterator of which only the first so many values occur.
+Limits = Mapping[affine.Iterator, affine.Iterator]
+
+
+@dataclass(frozen=True)
+class _Certain:
+    """A store that every thread within the limits executes."""
+
+    store: Store
+    limits: Limits
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        limits = frozenset((it, limited.extent) for it, limited in self.limits.items())
+        return self.store.param, self.store.indices, limits
+
+
+def covers(kernel: Kernel, forms: Forms, param: Param, shape: Sequence[Any]) -> bool:
+    """Do the certain stores of a launch that is not empty reach every element?"""
+    written: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+    values = ThreadValues(kernel, [it.symbol for it in forms.grid], forms.shapes)
+    for certain in _Walker(kernel, forms).block(kernel.body, {}):
+        if certain.store.param is param and (split := _split(certain, forms, values, shape)):
+            written.setdefault(split[0], set()).add(split[1])
+    return any(_all_offsets(strides, found, shape) for strides, found in written.items())
+
+
+class _Walker:
+    def __init__(self, kernel: Kernel, forms: Forms):
+        self.forms = forms
+        self.definition: dict[Value, Op] = {
+            op.result: op for op in walk(kernel.body) if isinstance(op, Call | Const | Size)
+        }
+
+    def block(self, block: Block, limits: Limits) -> Iterator[_Certain]:
+        for op in block.ops:
+            match op:
+                case Store():
+                    yield _Certain(op, limits)
+                case For() if self.forms.trips.get(op, 0) > 0:
+                    yield from self.block(op.body, limits)
+                case If():
+                    yield from self.branches(op, limits)
+                case _:
+                    pass
+
+    def branches(self, op: If, limits: Limits) -> Iterator[_Certain]:
+        then, orelse = list(self.block(op.then, limits)), list(self.block(op.orelse, limits))
+        for stores, truth in ((then, True), (orelse, False)):
+            within = self.within(op.condition, truth, limits) if stores else None
+            if within is not None:
+                yield from (_Certain(certain.store, _both(within, certain.limits)) for certain in stores)
+        # Whichever branch a thread takes, it stores there.
+        other = {certain.place for certain in orelse}
+        yield from (certain for certain in then if certain.place in other)
+
+    def within(self, condition: Value, truth: bool, limits: Limits) -> Limits | None:
+        """The limits of the threads for which a condition is `truth`; None if there are none, or it is not known."""
+        match self.definition.get(condition):
+            case Const(value=value):
+                return limits if bool(value) == truth else None
+            case Call(builtin=row, args=(a,)) if row.name == "logical_not":
+                return self.within(a, not truth, limits)
+            case Call(builtin=row, args=(a, b)) if row.name == ("logical_and" if truth else "logical_or"):
+                found = self.within(a, truth, limits)
+                return None if found is None else self.within(b, truth, found)
+            case Call(builtin=row, args=(a, b)) if row.name in _ORDERED:
+                swapped, strict = _ORDERED[row.name]
+                if not truth:
+                    swapped, strict = not swapped, not strict
+                return self.below(*((b, a) if swapped else (a, b)), strict, limits)
+            case _:
+                return None
+
+    def below(self, low: Value, high: Value, strict: bool, limits: Limits) -> Limits | None:
+        """The limits where low < high (low <= high if not strict)."""
+        a, b = self.forms[low], self.forms[high]
+        if a is not None and b is not None:
+            # Forms are whole numbers, so that nothing wraps in the difference.
+            return _where_negative(limited(a.plus(b, -1).plus(Form(0 if strict else -1, {})), limits), limits)
+        return limits if a is not None and self.is_below_extent(a, high) else None
+
+    def is_below_extent(self, form: Form, high: Value) -> bool:
+        """Is the form a thread index on a grid axis of symbolic extent, and `high` that extent?"""
+        size = self.definition.get(high)
+        if not isinstance(size, Size) or form.constant > 0 or len(form.terms) != 1:
+            return False
+        ((it, coefficient),) = form.terms.items()
+        extent = self.forms.shapes.get(size.param, size.param.shape)[size.axis]
+        return coefficient == 1 and it.extent is None and extent is not None and it.symbol == extent
+
+
+# Each comparison as `low < high` (strict) or `low <= high` of its operands, swapped or not.
+_ORDERED = {"lt": (False, True), "le": (False, False), "gt": (True, True), "ge": (True, False)}
+
+
+def _both(first: Limits, second: Limits) -> Limits:
+    limits = dict(first)
+    for it, limit in second.items():
+        if it not in limits or (limit.extent or 0) < (limits[it].extent or 0):
+            limits[it] = limit
+    return limits
+
+
+def _where_negative(form: Form, limits: Limits) -> Limits | None:
+    """The limits within which a form is negative, if that is a matter of limits: coefficient * it + constant < 0."""
+    least, most = form.range()
+    if most < 0:
+        return limits
+    if least >= 0 or len(form.terms) != 1:
+        return None
+    ((it, coefficient),) = form.terms.items()
+    if coefficient < 0 or it.extent is None:
+        return None
+    count = -(form.constant // coefficient)
+    original = next((old for old, new in limits.items() if new is it), it)
+    return {**limits, original: affine.Iterator(min(count, it.extent), it.axis)}
+
+
+def limited(form: Form, limits: Limits) -> Form:
+    """The form with limited iterators in place of those they stand for."""
+    return Form(form.constant, {limits.get(it, it): c for it, c in form.terms.items()})
+
+
+def _split(
+    certain: _Certain, forms: Forms, values: ThreadValues, shape: Sequence[Any]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """A store by what it does on each axis: the strides of those that iterators sweep, and where it begins.
+
+    (1, 0) is an axis swept in full, (2, 1) its odd elements, (0, 5) the element 5. None if some axis is none of these,
+    or an iterator sweeps two axes.
+    """
+    strides: list[int] = []
+    offsets: list[int] = []
+    used: set[affine.Iterator] = set()
+    for value, extent in zip(certain.store.indices, shape, strict=True):
+        form = forms[value]
+        if form is None:
+            iterators, stride, offset = _sweep(value, certain.limits, forms, values, extent)
+        else:
+            form = limited(form, certain.limits)
+            iterators, stride, offset = set(form.terms), _stride(form, extent), form.range()[0]
+        if stride is None or not used.isdisjoint(iterators):
+            return None
+        used |= iterators
+        strides.append(stride)
+        offsets.append(offset)
+    # A grid axis of unknown extent that sweeps nothing may be empty, and then no thread runs.
+    if any(it.extent is None and it not in used for it in forms.grid):
+        return None
+    return tuple(strides), tuple(offsets)
+
+
+def _sweep(
+    value: Value, limits: Limits, forms: Forms, values: ThreadValues, extent: Any
+) -> tuple[set[affine.Iterator], int | None, int]:
+    """An index that is no sum, by its values for all threads: does it take every value along one axis of the grid?
+
+    x - 1 if x > 0 else n - 1, (x + 1) % n
+    """
+    found = values.of(value)
+    if found is None or not isinstance(extent, int):
+        return set(), None, 0
+    axes = [axis for axis, count in enumerate(found.shape) if count > 1]
+    if len(axes) != 1:
+        return set(), None if axes else 0, int(found.flat[0])
+    it = forms.grid[axes[0]]
+    line = found.ravel()[: limits.get(it, it).extent].astype(np.int64)
+    seen = np.zeros(extent, bool)
+    seen[line[(line >= 0) & (line < extent)]] = True
+    return {limits.get(it, it)}, 1 if seen.all() else None, 0
+
+
+def _stride(form: Form, extent: Any) -> int | None:
+    """Does the form take every s-th value of 0 ... extent - 1 from its least one, below s, on? 0 if it is a constant.
+
+    It does when the coefficients are those of a mixed radix: s, s * n0, s * n0 * n1, ... with the extents n in that
+    order, and the last is the extent.
+    """
+    if not form.terms:
+        return 0
+    if not isinstance(extent, int):
+        ((it, coefficient), *more) = form.terms.items()
+        same = extent is not None and it.extent is None and it.symbol == extent
+        return 1 if same and not more and coefficient == 1 and form.constant == 0 else None
+    stride = min(abs(coefficient) for coefficient in form.terms.values())
+    radix = stride
+    for it, coefficient in sorted(form.terms.items(), key=lambda term: abs(term[1])):
+        if it.extent is None or abs(coefficient) != radix:
+            return None
+        radix *= it.extent
+    return stride if radix == extent and 0 <= form.range()[0] < stride else None
+
+
+def _all_offsets(strides: Sequence[int], found: set[tuple[int, ...]], shape: Sequence[Any]) -> bool:
+    """Do stores of these strides begin everywhere that they have to?"""
+    extents = [stride or n for stride, n in zip(strides, shape, strict=True)]
+    if not all(isinstance(n, int) for n in extents) or math.prod(extents) > _MAX_CONSTANT_ELEMENTS:
+        return False
+    inside = {c for c in found if all(0 <= i < n for i, n in zip(c, extents, strict=True))}
+    return len(inside) == math.prod(extents)

@@ -1,0 +1,302 @@
+"""Which accesses of a thread may follow one another at the same address: what a load sees.
+
+    for k in range(n):                    the load of a[i, k] comes after every store to that element: it sees what the
+        a[i, k + 1] = f(a[i, k])          launch leaves there. Had a[i, k + 2] been loaded: what it found there.
+
+A load that no write to its element precedes sees the contents on entry; one that none follows sees the final contents.
+Either can be had again after the launch. To prove it, indices are written as sums of loop variables and values that do
+not change; two accesses in different iterations of a loop have variables that differ by a multiple of its step, inner
+variables are between their bounds, and the difference of the indices must be at least 1, or at most -1.
+
+Indices are taken as whole numbers: one whose computation wraps is negative and outside every array, but for sums with
+factors beyond _MAX_FACTOR or variables of larger steps than _MAX_STEP, and loops that would have to make 2^20 turns in
+between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxwarp.analysis.affine import Forms
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Load, Op, Store, Value, While
+from jaxwarp.types import Scalar, int32, int64
+
+Access = Load | Store | Atomic
+# A loop variable or another value, in the iteration of the first or second access (or the same in both).
+Atom = tuple[Any, int]
+_FIRST, _SECOND, _BOTH = 1, 2, 0
+_DISTANCE: Atom = ("distance", _BOTH)
+_MAX_FACTOR = 16
+_MAX_STEP = 1 << 12
+
+
+@dataclass(frozen=True)
+class Sum:
+    """constant + sum of factor * atom; no factor is zero."""
+
+    constant: int
+    terms: Mapping[Any, int]
+
+    def plus(self, other: Sum, factor: int = 1) -> Sum:
+        terms = dict(self.terms)
+        for atom, c in other.terms.items():
+            terms[atom] = terms.get(atom, 0) + factor * c
+        return Sum(self.constant + factor * other.constant, {a: c for a, c in terms.items() if c})
+
+    def times(self, factor: int) -> Sum:
+        return Sum(0, {}).plus(self, factor)
+
+
+class Order:
+    """The accesses of a kernel and what is known of their order, within one thread."""
+
+    def __init__(self, kernel: Kernel, grid: Sequence[int | None]):
+        self.forms = Forms(kernel, grid)
+        self.sums: dict[Value, Sum] = {}
+        self.home: dict[Value, tuple[Op, ...]] = {}  # the loops around a value's definition, the outermost first
+        self.steps: dict[Value, int] = {}  # what a loop variable grows by in each iteration
+        self.uneven: set[Value] = set()  # loop variables of unknown or large steps
+        self.lowest: dict[Value, Sum] = {}
+        self.highest: dict[Value, Sum] = {}
+        self.loops: dict[Access, tuple[Op, ...]] = {}
+        self.place: dict[Access, int] = {}
+        self.tests: set[tuple[Access, Op]] = set()  # accesses in the condition of a `while`
+        self._block(kernel.body, ())
+
+    def may_precede(self, first: Access, second: Access) -> bool:
+        """May some execution of `first` come before one of `second` at the same address?"""
+        common = self._common(first, second)
+        if self.place[first] < self.place[second] and not self._differ(first, second, common, None):
+            return True
+        return any(not self._differ(first, second, common, depth) for depth in range(len(common)))
+
+    def differ_now(self, a: Access, b: Access) -> bool:
+        """Do the addresses differ in every single iteration of the loops around both?"""
+        return self._differ(a, b, self._common(a, b), None)
+
+    def tells_turn(self, access: Access, loop: For | While) -> bool:
+        """Is the address another one in each turn of the loop, whatever else the loop does?
+
+        The loops outside of it are in the same iteration. So it is where an index moves with the loop's variable, and
+        with nothing else that the loop changes.
+        """
+        return any(self.index_tells_turn(index, loop) for index in access.indices)
+
+    def index_tells_turn(self, index: Value, loop: For | While) -> bool:
+        """`tells_turn`, of one index."""
+        body = loop.body.params
+        variables = {value for value in body if value in self.steps} | set(body[:1] if isinstance(loop, For) else ())
+        inside = self._moving(index, loop)
+        return len(inside) == 1 and inside[0] in variables
+
+    def is_invariant(self, index: Value, loop: For | While) -> bool:
+        """Is the index the same in all turns of the loop, whose outer loops are in the same iteration?"""
+        return not self._moving(index, loop)
+
+    def _moving(self, index: Value, loop: Op) -> list[Value]:
+        """What an index is made of and the loop may change."""
+        return [value for value in self.sum(index).terms if loop in self.home[value]]
+
+    def _common(self, a: Access, b: Access) -> tuple[Op, ...]:
+        of_a, of_b = self.loops[a], self.loops[b]
+        return tuple(loop for n, loop in enumerate(of_a) if of_a[: n + 1] == of_b[: n + 1])
+
+    # Collecting
+
+    def _block(self, block: Block, loops: tuple[Op, ...], tested: tuple[Op, ...] = ()) -> None:
+        for value in block.params:
+            self.home[value] = loops
+        for op in block.ops:
+            for value in op.defined:
+                self.home[value] = loops
+            if isinstance(op, Access):
+                self.loops[op] = loops
+                self.place[op] = len(self.place)
+                self.tests.update((op, loop) for loop in tested)
+            if isinstance(op, Call):
+                self._call(op)
+            elif isinstance(op, Const) and op.result.type.is_int:
+                self.sums[op.result] = Sum(int(op.value), {})
+            elif isinstance(op, For):
+                self._for(op)
+                self._block(op.body, (*loops, op), tested)
+            elif isinstance(op, While):
+                self._while(op)
+                self._block(op.condition, (*loops, op), (*tested, op))
+                self._bound(op)
+                self._block(op.body, (*loops, op), tested)
+            else:
+                for inner in op.blocks:
+                    self._block(inner, loops, tested)
+
+    def sum(self, value: Value) -> Sum:
+        return self.sums.get(value) or Sum(0, {value: 1})
+
+    def _call(self, op: Call) -> None:
+        args = [self.sum(v) for v in op.args]
+        exact = op.result.type in (int32, int64) and all(a.type in (int32, int64) for a in op.args)
+        if not exact or (op.builtin.name == "cast" and _narrows(op.args[0].type, op.result.type)):
+            return
+        match op.builtin.name, args:
+            case "add", (a, b):
+                found = a.plus(b)
+            case "sub", (a, b):
+                found = a.plus(b, -1)
+            case "neg", (a,):
+                found = a.times(-1)
+            case "mul", (a, b) if not a.terms or not b.terms:
+                found = b.times(a.constant) if not a.terms else a.times(b.constant)
+            case "cast", (a,):
+                found = a
+            case _:
+                return
+        if all(self._is_small(v, c) for v, c in found.terms.items()) or self.forms[op.result] is not None:
+            self.sums[op.result] = found
+
+    def _is_small(self, value: Value, factor: int) -> bool:
+        """Does factor * value not wrap between two turns of the loop that the value counts, if it does?"""
+        step = self.steps.get(value, None if value in self.uneven else 1)
+        return abs(factor) == 1 or (step is not None and abs(factor * step) <= _MAX_STEP and abs(factor) <= _MAX_FACTOR)
+
+    def _for(self, op: For) -> None:
+        index, step = op.body.params[0], self.sum(op.step)
+        if not step.terms and 0 < abs(step.constant) <= _MAX_STEP:
+            low, high = self.sum(op.start), self.sum(op.stop)
+            if step.constant < 0:
+                low, high = high.plus(Sum(1, {})), low
+            else:
+                high = high.plus(Sum(-1, {}))
+            self.steps[index], self.lowest[index], self.highest[index] = step.constant, low, high
+        else:
+            self.uneven.add(index)
+        for init, carried, result in zip(op.inits, op.body.params[1:], op.body.results, strict=True):
+            self._counter(op.body, init, carried, result)
+
+    def _while(self, op: While) -> None:
+        for init, carried, test, result in zip(
+            op.inits, op.body.params, op.condition.params, op.body.results, strict=True
+        ):
+            self._counter(op.body, init, carried, result)
+            self.sums[test] = Sum(0, {carried: 1})
+
+    def _counter(self, body: Block, init: Value, carried: Value, result: Value) -> None:
+        """A carried integer that grows by a constant in each iteration."""
+        for op in body.ops:
+            if isinstance(op, Call) and op.result is result and op.builtin.name in ("add", "sub"):
+                (a, b), sign = op.args, 1 if op.builtin.name == "add" else -1
+                if b is carried and sign == 1:
+                    a, b = b, a
+                step = sign * self._constant(b, body)
+                if a is carried and 0 < abs(step) <= _MAX_STEP and carried.type in (int32, int64):
+                    self.steps[carried] = step
+                    (self.lowest if step > 0 else self.highest)[carried] = self.sum(init)
+
+    def _constant(self, value: Value, body: Block) -> int:
+        """The constant that a value is, 0 if it is none; the body has not been visited yet."""
+        found = self.sums.get(value)
+        if found is not None:
+            return 0 if found.terms else found.constant
+        return next((int(op.value) for op in body.ops if isinstance(op, Const) and op.result is value), 0)
+
+    def _bound(self, op: While) -> None:
+        """`while k < n and ...` bounds k in the body."""
+        made = {value: inner for inner in op.condition.ops for value in inner.defined}
+        pending = list(op.condition.results)
+        while pending:
+            test = made.get(pending.pop())
+            if not isinstance(test, Call):
+                continue
+            if test.builtin.name == "logical_and":
+                pending += test.args
+                continue
+            if test.builtin.name not in ("lt", "le", "gt", "ge") or test.args[0].type not in (int32, int64):
+                continue
+            small, large = test.args if test.builtin.name in ("lt", "le") else test.args[::-1]
+            gap = Sum(int(test.builtin.name in ("lt", "gt")), {})
+            small, large = self.sum(small), self.sum(large)
+            self._note(op, self.highest, small, large.plus(gap, -1))
+            self._note(op, self.lowest, large, small.plus(gap))
+
+    def _note(self, op: While, bounds: dict[Value, Sum], variable: Sum, bound: Sum) -> None:
+        terms = list(variable.terms.items())
+        if variable.constant or len(terms) != 1 or terms[0][1] != 1 or terms[0][0] not in op.body.params:
+            return
+        if all(op not in self.home.get(value, (op,)) for value in bound.terms):
+            bounds.setdefault(terms[0][0], bound)
+
+    # Proving
+
+    def _differ(self, first: Access, second: Access, common: Sequence[Op], depth: int | None) -> bool:
+        """Do the addresses provably differ, where `first` is in an earlier iteration of the loop at `depth`?
+
+        The loops outside of it are in the same iteration; with None, all that both accesses are in.
+        """
+        proof = _Proof(self, first, second, common, depth)
+        return any(proof.differ(a, b) for a, b in zip(first.indices, second.indices, strict=True))
+
+
+class _Proof:
+    def __init__(self, order: Order, first: Access, second: Access, common: Sequence[Op], depth: int | None):
+        self.order = order
+        self.same = set(common if depth is None else common[:depth])
+        self.moving = None if depth is None else common[depth]
+        self.accesses = {_FIRST: first, _SECOND: second}
+
+    def differ(self, a: Value, b: Value) -> bool:
+        gap = self.at(self.order.sum(b), _SECOND).plus(self.at(self.order.sum(a), _FIRST), -1)
+        return self.is_positive(gap) or self.is_positive(gap.times(-1))
+
+    def at(self, sum_: Sum, which: int) -> Sum:
+        """A sum of values in the iteration of one of the accesses."""
+        found = Sum(sum_.constant, {})
+        for value, factor in sum_.terms.items():
+            home = self.order.home[value]
+            if self.same.issuperset(home):
+                found = found.plus(Sum(0, {(value, _BOTH): factor}))
+            elif which == _SECOND and home[-1] is self.moving and value in self.order.steps:
+                # The variable of the first access, some iterations later.
+                later = {(value, _FIRST): factor, _DISTANCE: factor * self.order.steps[value]}
+                found = found.plus(Sum(0, later))
+            else:
+                found = found.plus(Sum(0, {(value, which): factor}))
+        return found
+
+    def is_positive(self, gap: Sum) -> bool:
+        """Replaces what varies by its bounds, the innermost first, until a number is left."""
+        while gap.terms:
+            atom = max(gap.terms, key=self.depth)
+            factor = gap.terms[atom]
+            bound = self.bound(atom, lower=factor > 0)
+            if bound is None:
+                return False
+            gap = gap.plus(Sum(0, {atom: -factor})).plus(bound, factor)
+        return gap.constant >= 1
+
+    def depth(self, atom: Atom) -> tuple[int, int]:
+        if atom == _DISTANCE:
+            return -1, 0
+        return len(self.order.home[atom[0]]), atom[0] in self.order.steps
+
+    def bound(self, atom: Atom, lower: bool) -> Sum | None:
+        """What an atom is at least (or at most), by atoms further out."""
+        if atom == _DISTANCE:
+            trips = self.order.forms.trips.get(self.moving) if isinstance(self.moving, For) else None
+            return Sum(1, {}) if lower else None if trips is None else Sum(max(trips - 1, 1), {})
+        value, which = atom
+        found = (self.order.lowest if lower else self.order.highest).get(value)
+        if found is not None and not self._is_tested(value, which):
+            return self.at(found, which)
+        form = self.order.forms[value]
+        return None if form is None else Sum(form.range()[0 if lower else 1], {})
+
+    def _is_tested(self, value: Value, which: int) -> bool:
+        """The last test of a `while` may find its variable beyond what the condition says."""
+        accesses = self.accesses.values() if which == _BOTH else [self.accesses[which]]
+        return any((access, self.order.home[value][-1]) in self.order.tests for access in accesses)
+
+
+def _narrows(source: Scalar, target: Scalar) -> bool:
+    return source == int64 and target == int32

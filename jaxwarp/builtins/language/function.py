@@ -1,0 +1,147 @@
+"""What a function of the language is: expanded into rows where a kernel calls it, with a NumPy reference."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.boundary import boundary
+from jaxwarp.builtins.language.ops import Ops
+from jaxwarp.builtins.language.values import Bundle, describe
+from jaxwarp.errors import KernelError, KernelTypeError
+from jaxwarp.types import Mat, Scalar, Vec
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A builtin function as users call it.
+
+    Called from Python, it computes its reference on host values.
+
+    Attributes:
+        group: heading of the reference page.
+        signature: as the reference page prints it.
+        body: what `expand` calls: `body(ops, *args, **kwargs)` on operands of the language.
+        ref: the same on host values, written independently: NumPy scalars (or arrays of rank 0), vectors as arrays of
+            rank 1, matrices as arrays of rank 2.
+        domain: the interval that tests draw components from.
+        ulp: accuracy against `ref`, in units in the last place of the result's largest component.
+    """
+
+    name: str
+    group: str
+    signature: str
+    doc: str
+    body: Callable[..., Any]
+    ref: Callable[..., Any]
+    domain: Interval = (-2.0, 2.0)
+    ulp: float = 0.0
+    _parameters: inspect.Signature = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_parameters", inspect.signature(self.body))
+
+    def expand(self, ops: Ops, *args: Any, **kwargs: Any) -> Any:
+        """Appends the operations of a call; returns its value.
+
+        Raises:
+            KernelTypeError: the arguments do not fit.
+        """
+        try:
+            self._parameters.bind(ops, *args, **kwargs)
+        except TypeError as error:
+            raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
+        try:
+            return self.body(ops, *args, **kwargs)
+        except KernelError as error:
+            error.hint = error.hint or f"the signature is {self.signature}"
+            raise
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            with np.errstate(all="ignore"):
+                result = self.ref(*(_host(a) for a in args), **{k: _host(v) for k, v in kwargs.items()})
+        except (TypeError, ValueError, IndexError, AttributeError) as error:
+            raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
+        return result[()] if isinstance(result, np.ndarray) else result
+
+    def __repr__(self) -> str:
+        return f"<jaxwarp function {self.name}>"
+
+
+def _host(a: Any) -> Any:
+    """A Python number as the language types it."""
+    if isinstance(a, bool):
+        return np.asarray(a)
+    if isinstance(a, int):
+        return np.asarray(a, np.int32 if -(2**31) <= a < 2**31 else np.int64)
+    if isinstance(a, float):
+        return np.asarray(a, np.float32)
+    return np.asarray(a) if isinstance(a, (np.generic, list)) else a
+
+
+class Table:
+    """Collects the functions of a file."""
+
+    def __init__(self, group: str):
+        self.group = group
+        self.functions: list[Function] = []
+
+    def add(
+        self,
+        signature: str,
+        ref: Callable[..., Any],
+        *,
+        domain: Interval = (-2.0, 2.0),
+        ulp: float = 0.0,
+        doc: str = "",
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Declares a function: a decorator of its body, whose docstring is the doc line if none is given."""
+
+        def declare(body: Callable[..., Any]) -> Callable[..., Any]:
+            name = signature.split("(", 1)[0]
+            line = doc or " ".join((body.__doc__ or "").split())
+            self.functions.append(Function(name, self.group, signature, line, body, ref, domain, ulp))
+            return body
+
+        return declare
+
+
+def require_vec(name: str, *args: Any) -> list[Bundle]:
+    """Vectors, all of one type.
+
+    Raises:
+        KernelTypeError: they are not.
+    """
+    return _require(name, "vector", Vec, args)
+
+
+def require_mat(name: str, *args: Any) -> list[Bundle]:
+    """Matrices, all of one type.
+
+    Raises:
+        KernelTypeError: they are not.
+    """
+    return _require(name, "matrix", Mat, args)
+
+
+def _require(name: str, what: str, kind: type, args: tuple[Any, ...]) -> list[Bundle]:
+    found = [a for a in args if isinstance(a, Bundle) and isinstance(a.type, kind)]
+    if len(found) != len(args) or any(a.type != found[0].type for a in found):
+        plural = {"vector": "vectors", "matrix": "matrices"}[what]
+        expected = f"a {what}" if len(args) == 1 else f"{plural} of one type"
+        raise KernelTypeError(f"{name}: expected {expected}, got {' and '.join(describe(a) for a in args)}")
+    return found
+
+
+def require_float(name: str, dtype: Scalar) -> None:
+    """Raises unless components are floats."""
+    if not dtype.is_float:
+        raise KernelTypeError(f"{name}: components must be floats, got {dtype}")

@@ -1,0 +1,13 @@
+"""All functions of the language that are made of values alone, by name.
+
+Thread indices, array access, atomics and `static` belong to the frontend.
+"""
+
+from __future__ import annotations
+
+from jaxwarp.builtins.language.constructors import CONSTRUCTORS
+from jaxwarp.builtins.language.function import Function
+from jaxwarp.builtins.language.linalg import LINALG_FUNCTIONS
+from jaxwarp.builtins.language.scalar_functions import SCALAR_FUNCTIONS
+
+FUNCTIONS: dict[str, Function] = {f.name: f for f in (*SCALAR_FUNCTIONS, *CONSTRUCTORS, *LINALG_FUNCTIONS)}

@@ -1,0 +1,250 @@
+"""Functions of vectors and matrices."""
+
+# ruff: noqa: ARG001  (the bodies of functions have one form)
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.builtins.language import algebra
+from jaxwarp.builtins.language.cofactors import adjugate, determinant
+from jaxwarp.builtins.language.function import Function, Table, require_float, require_mat, require_vec
+from jaxwarp.builtins.language.ops import Ops
+from jaxwarp.builtins.language.values import Bundle, Operand, describe
+from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.ir.nodes import Value
+from jaxwarp.types import Mat, Vec
+
+_vectors = Table("Vectors")
+_matrices = Table("Matrices")
+
+
+def _length_squared(ops: Ops, v: Bundle) -> Value:
+    return algebra.dot(ops, v.values, v.values)
+
+
+def _float_vec(name: str, v: Operand) -> Bundle:
+    (vector,) = require_vec(name, v)
+    require_float(name, vector.dtype)
+    return vector
+
+
+def _norm(v: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(v.astype(np.float64)).astype(v.dtype)
+
+
+@_vectors.add("dot(a: Vec, b: Vec) -> Scalar", np.dot, domain=(0.1, 2.0), ulp=4)
+def _dot(ops: Ops, a: Operand, b: Operand) -> Value:
+    """The sum of the products of components."""
+    x, y = require_vec("dot", a, b)
+    return algebra.dot(ops, x.values, y.values)
+
+
+@_vectors.add("cross(a: Vec3, b: Vec3) -> Vec3", np.cross, ulp=4)
+def _cross(ops: Ops, a: Operand, b: Operand) -> Bundle:
+    """The vector product in three dimensions."""
+    x, y = require_vec("cross", a, b)
+    if x.type.size != 3:
+        raise KernelTypeError(f"cross: expected vectors of 3 components, got {x.type}")
+    (a0, a1, a2), (b0, b1, b2) = x.values, y.values
+
+    def minor(p: Value, q: Value, r: Value, s: Value) -> Value:
+        return ops.call("sub", ops.call("mul", p, q), ops.call("mul", r, s))
+
+    return Bundle(x.type, (minor(a1, b2, a2, b1), minor(a2, b0, a0, b2), minor(a0, b1, a1, b0)))
+
+
+@_vectors.add("length(v: Vec) -> Float", _norm, ulp=4)
+def _length(ops: Ops, v: Operand) -> Value:
+    """The Euclidean length."""
+    return ops.call("sqrt", _length_squared(ops, _float_vec("length", v)))
+
+
+@_vectors.add("length_sq(v: Vec) -> Scalar", lambda v: np.sum(v * v, dtype=v.dtype), ulp=4)
+def _length_sq(ops: Ops, v: Operand) -> Value:
+    """The square of the length: dot(v, v)."""
+    return _length_squared(ops, *require_vec("length_sq", v))
+
+
+@_vectors.add("norm_l1(v: Vec) -> Float", lambda v: np.sum(np.abs(v), dtype=v.dtype), ulp=4)
+def _norm_l1(ops: Ops, v: Operand) -> Value:
+    """The sum of the components' magnitudes."""
+    return algebra.total(ops, [ops.call("abs", x) for x in _float_vec("norm_l1", v).values])
+
+
+@_vectors.add("norm_l2(v: Vec) -> Float", _norm, ulp=4)
+def _norm_l2(ops: Ops, v: Operand) -> Value:
+    """The Euclidean length."""
+    return ops.call("sqrt", _length_squared(ops, _float_vec("norm_l2", v)))
+
+
+def _norm_huber_ref(v: np.ndarray, delta: Any = 1.0) -> np.ndarray:
+    length = np.linalg.norm(v.astype(np.float64))
+    return np.where(length <= delta, 0.5 * length**2, delta * (length - 0.5 * delta)).astype(v.dtype)
+
+
+@_vectors.add("norm_huber(v: Vec, delta: Float = 1.0) -> Float", _norm_huber_ref, domain=(0.1, 2.0), ulp=8)
+def _norm_huber(ops: Ops, v: Operand, delta: Operand = 1.0) -> Value:
+    """Half the square of the length up to delta, and linear beyond."""
+    square = _length_squared(ops, _float_vec("norm_huber", v))
+    (limit, _) = ops.scalars("norm_huber", delta, square)
+    linear = ops.mul(limit, ops.sub(ops.sqrt(square), ops.mul(0.5, limit)))
+    return ops.call("select", ops.le(square, ops.mul(limit, limit)), ops.mul(0.5, square), linear)
+
+
+def _pseudo_huber_ref(v: np.ndarray, delta: Any = 1.0) -> np.ndarray:
+    square = np.sum(v.astype(np.float64) ** 2)
+    return (delta * np.sqrt(1.0 + square / np.asarray(delta, np.float64) ** 2)).astype(v.dtype)
+
+
+@_vectors.add("norm_pseudo_huber(v: Vec, delta: Float = 1.0) -> Float", _pseudo_huber_ref, domain=(0.1, 2.0), ulp=4)
+def _norm_pseudo_huber(ops: Ops, v: Operand, delta: Operand = 1.0) -> Value:
+    """delta * sqrt(1 + dot(v, v) / delta**2): like norm_huber, but smooth."""
+    square = _length_squared(ops, _float_vec("norm_pseudo_huber", v))
+    (limit, _) = ops.scalars("norm_pseudo_huber", delta, square)
+    return ops.mul(limit, ops.sqrt(ops.add(1.0, ops.div(square, ops.mul(limit, limit)))))
+
+
+def _normalize_ref(v: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(v.astype(np.float64))
+    return np.where(length > 0, v / np.where(length > 0, length, 1.0), 0.0).astype(v.dtype)
+
+
+@_vectors.add("normalize(v: Vec) -> Vec", _normalize_ref, ulp=4)
+def _normalize(ops: Ops, v: Operand) -> Bundle:
+    """The vector of length 1 in the direction of v; zero for the zero vector."""
+    vector = _float_vec("normalize", v)
+    length = ops.call("sqrt", _length_squared(ops, vector))
+    proper = ops.call("gt", length, 0.0)
+    divisor = ops.call("select", proper, length, 1.0)
+    return ops.map(lambda x: ops.call("select", proper, ops.call("div", x, divisor), 0.0), vector)
+
+
+@_vectors.add(
+    "smooth_normalize(v: Vec, delta: Float = 1.0) -> Vec",
+    lambda v, delta=1.0: (v / _pseudo_huber_ref(v.astype(np.float64), delta)).astype(v.dtype),
+    ulp=4,
+)
+def _smooth_normalize(ops: Ops, v: Operand, delta: Operand = 1.0) -> Bundle:
+    """v / norm_pseudo_huber(v, delta)."""
+    norm = _norm_pseudo_huber(ops, v, delta)
+    return ops.map(lambda x: ops.call("div", x, norm), _float_vec("smooth_normalize", v))
+
+
+@_vectors.add("outer(a: Vec, b: Vec) -> Mat", np.multiply.outer)
+def _outer(ops: Ops, a: Operand, b: Operand) -> Bundle:
+    """The matrix of all products a[i] * b[j]."""
+    (x,), (y,) = require_vec("outer", a), require_vec("outer", b)
+    if x.dtype != y.dtype:
+        raise KernelTypeError(f"outer: the vectors have types {x.type} and {y.type}")
+    values = tuple(ops.call("mul", p, q) for p in x.values for q in y.values)
+    return Bundle(Mat(x.type.size, y.type.size, x.dtype), values)
+
+
+@_vectors.add("skew(v: Vec3) -> Mat33", lambda v: np.cross(v, np.eye(3, dtype=v.dtype)).T)
+def _skew(ops: Ops, v: Operand) -> Bundle:
+    """The matrix that multiplies as cross(v, ...)."""
+    (vector,) = require_vec("skew", v)
+    if vector.type.size != 3:
+        raise KernelTypeError(f"skew: expected a vector of 3 components, got {vector.type}")
+    x, y, z = vector.values
+    zero = ops.const(0, vector.dtype)
+    nx, ny, nz = (ops.call("neg", c) for c in (x, y, z))
+    return Bundle(Mat(3, 3, vector.dtype), (zero, nz, y, z, zero, nx, ny, x, zero))
+
+
+def _same_bundles(name: str, a: Operand, b: Operand) -> tuple[Bundle, Bundle]:
+    if isinstance(a, Bundle) and isinstance(b, Bundle) and a.type == b.type:
+        return a, b
+    raise KernelTypeError(f"{name}: expected vectors or matrices of one type, got {describe(a)} and {describe(b)}")
+
+
+@_vectors.add("cw_mul(a: Any, b: Any) -> Any", ROWS["mul"].ref)
+def _cw_mul(ops: Ops, a: Operand, b: Operand) -> Bundle:
+    """The products of corresponding components of vectors or matrices."""
+    return ops.map(lambda x, y: ops.call("mul", x, y), *_same_bundles("cw_mul", a, b))
+
+
+@_vectors.add("cw_div(a: Any, b: Any) -> Any", ROWS["div"].ref, domain=(0.5, 2.0))
+def _cw_div(ops: Ops, a: Operand, b: Operand) -> Bundle:
+    """The quotients of corresponding components of vectors or matrices."""
+    return ops.map(lambda x, y: ops.call("div", x, y), *_same_bundles("cw_div", a, b))
+
+
+@_matrices.add("transpose(m: Mat) -> Mat", np.transpose)
+def _transpose(ops: Ops, m: Operand) -> Bundle:
+    """Rows become columns."""
+    (matrix,) = require_mat("transpose", m)
+    values = tuple(v for column in matrix.columns for v in column)
+    rows, columns = matrix.type.shape
+    return Bundle(Mat(columns, rows, matrix.dtype), values)
+
+
+def _square(name: str, m: Operand, sizes: tuple[int, ...] = ()) -> Bundle:
+    (matrix,) = require_mat(name, m)
+    rows, columns = matrix.type.shape
+    if rows != columns or (sizes and rows not in sizes):
+        what = f"a square matrix of {sizes[0]} to {sizes[-1]} rows" if sizes else "a square matrix"
+        raise KernelTypeError(f"{name}: expected {what}, got {matrix.type}")
+    return matrix
+
+
+def _wide_linalg(fn: Any) -> Any:
+    def ref(m: np.ndarray) -> np.ndarray:
+        wide = fn(m.astype(np.float64))
+        return (wide if np.issubdtype(m.dtype, np.floating) else np.rint(wide)).astype(m.dtype)
+
+    return ref
+
+
+@_matrices.add("determinant(m: Mat) -> Scalar", _wide_linalg(np.linalg.det), ulp=16)
+def _determinant(ops: Ops, m: Operand) -> Value:
+    """The determinant of a square matrix of up to 4 rows."""
+    return determinant(ops, _square("determinant", m, (1, 2, 3, 4)).rows)
+
+
+@_matrices.add("inverse(m: Mat) -> Mat", _wide_linalg(np.linalg.inv), ulp=16)
+def _inverse(ops: Ops, m: Operand) -> Bundle:
+    """The inverse of a square matrix of up to 4 rows; zero if the determinant is 0."""
+    matrix = _square("inverse", m, (1, 2, 3, 4))
+    require_float("inverse", matrix.dtype)
+    cofactors, value = adjugate(ops, matrix.rows)
+    regular = ops.call("ne", value, 0.0)
+    scale = ops.call("div", 1.0, ops.call("select", regular, value, 1.0))
+    values = [ops.call("select", regular, ops.call("mul", c, scale), 0.0) for c in cofactors]
+    return Bundle(matrix.type, tuple(values))
+
+
+@_matrices.add("trace(m: Mat) -> Scalar", lambda m: np.trace(m, dtype=m.dtype), ulp=4)
+def _trace(ops: Ops, m: Operand) -> Value:
+    """The sum of the diagonal of a square matrix."""
+    return algebra.total(ops, [row[i] for i, row in enumerate(_square("trace", m).rows)])
+
+
+@_matrices.add("diag(v: Vec) -> Mat", np.diag)
+def _diag(ops: Ops, v: Operand) -> Bundle:
+    """The matrix with v on its diagonal and zeros elsewhere."""
+    (vector,) = require_vec("diag", v)
+    n, zero = vector.type.size, ops.const(0, vector.dtype)
+    values = tuple(vector.values[i] if i == j else zero for i in range(n) for j in range(n))
+    return Bundle(Mat(n, n, vector.dtype), values)
+
+
+@_matrices.add("get_diag(m: Mat) -> Vec", np.diag)
+def _get_diag(ops: Ops, m: Operand) -> Bundle:
+    """The diagonal of a square matrix."""
+    matrix = _square("get_diag", m)
+    return Bundle(Vec(matrix.type.shape[0], matrix.dtype), tuple(row[i] for i, row in enumerate(matrix.rows)))
+
+
+@_matrices.add("ddot(a: Mat, b: Mat) -> Scalar", np.vdot, domain=(0.1, 2.0), ulp=8)
+def _ddot(ops: Ops, a: Operand, b: Operand) -> Value:
+    """The sum of the products of corresponding components."""
+    x, y = require_mat("ddot", a, b)
+    return algebra.dot(ops, x.values, y.values)
+
+
+LINALG_FUNCTIONS: tuple[Function, ...] = (*_vectors.functions, *_matrices.functions)

@@ -1,0 +1,299 @@
+"""Functions of numbers; those that make sense per component take vectors and matrices too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.builtins.language.function import Function, Interval, Table, require_vec
+from jaxwarp.builtins.language.ops import Ops
+from jaxwarp.builtins.language.values import LITERALS, Bundle, Operand, describe
+from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.ir.nodes import Value
+from jaxwarp.types import Scalar, as_dtype, uint32
+
+# Rows that are functions of the language as they stand, on scalars. Operands' names are for the page.
+_OF_ONE_FLOAT = (
+    *("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
+    *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc"),
+)
+_SCALAR_ROWS = {
+    "Rounding": {"floor": "x", "ceil": "x", "trunc": "x", "round": "x", "rint": "x"},
+    "Elementary functions": {**dict.fromkeys(_OF_ONE_FLOAT, "x"), "atan2": "y, x", "pow": "x, y"},
+    "Arithmetic": {"fma": "a, b, c", "copysign": "x, y"},
+    "Bits": {"popcount": "x", "clz": "x", "ctz": "x"},
+}
+
+
+# How many operands each of them takes.
+ROW_FUNCTIONS = {name: len(p.split(", ")) for names in _SCALAR_ROWS.values() for name, p in names.items()}
+
+
+def _row_function(group: str, name: str, parameters: str) -> Function:
+    builtin = ROWS[name]
+    kind = "Int" if group == "Bits" else "Float"
+    names = parameters.split(", ")
+    signature = f"{name}({', '.join(f'{p}: {kind}' for p in names)}) -> {kind}"
+
+    def body(ops: Ops, *args: Operand) -> Value:
+        if len(args) != len(names):
+            expected = f"{len(names)} argument" + "s" * (len(names) > 1)
+            raise KernelTypeError(f"{name}: expected {expected}, got {len(args)}", hint=f"the signature is {signature}")
+        return ops.call(name, *args)
+
+    domain: Interval = builtin.domain[0] if builtin.domain else (-100.0, 100.0)
+    ulp = max(builtin.ulp.values(), default=0.0)
+    return Function(name, group, signature, builtin.doc, body, builtin.ref, domain, ulp)
+
+
+_arithmetic = Table("Arithmetic")
+_bits = Table("Bits")
+_choices = Table("Choosing and interpolating")
+
+
+def _mul_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.matmul(a, b) if np.ndim(a) and np.ndim(b) else ROWS["mul"].ref(a, b)
+
+
+def _operator(table: Table, name: str, row: str, symbol: str, kind: str) -> None:
+    doc, ref = f"The operator `a {symbol} b`. {ROWS[row].doc}", ROWS[row].ref
+    signature = f"{name}(a: {kind}, b: {kind}) -> {kind}"
+    if row == "mul":
+        doc += " The accuracy is that of products of matrices; others are exact."
+    accuracy: Any = {"ref": _mul_ref, "domain": (0.1, 2.0), "ulp": 4} if row == "mul" else {"ref": ref}
+
+    @table.add(signature, doc=doc, **accuracy)
+    def body(ops: Ops, a: Operand, b: Operand) -> Operand:
+        return ops.binary(row, a, b)
+
+
+for _name, _symbol in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"), ("floordiv", "//"), ("mod", "%")):
+    _operator(_arithmetic, _name, _name, _symbol, "Any")
+for _name, _row, _symbol in (
+    ("bit_and", "bit_and", "&"), ("bit_or", "bit_or", "|"), ("bit_xor", "bit_xor", "^"), ("lshift", "shl", "<<"),
+    ("rshift", "shr", ">>"),
+):  # fmt: skip
+    _operator(_bits, _name, _row, _symbol, "Int")
+
+
+@_bits.add("invert(x: Int) -> Int", ROWS["bit_not"].ref)
+def _invert(ops: Ops, x: Operand) -> Operand:
+    """The operator `~x`."""
+    return ops.unary("bit_not", x)
+
+
+@_bits.add("cast(x: Scalar, dtype: type) -> Scalar", lambda x, dtype: x.view(as_dtype(dtype).numpy))
+def _cast(ops: Ops, x: Operand, dtype: Any) -> Value:
+    """The bits of x read as another type of the same size. (To convert a value, call the type: `float64(x)`.)"""
+    target = as_dtype(dtype)
+    if not isinstance(target, Scalar):
+        raise KernelTypeError(f"cast: expected a scalar type, got {target}")
+    return ops.bitcast(target, x)
+
+
+@_arithmetic.add("neg(x: Any) -> Any", ROWS["neg"].ref)
+def _neg(ops: Ops, x: Operand) -> Operand:
+    """The operator `-x`."""
+    return ops.unary("neg", x)
+
+
+@_arithmetic.add("pos(x: Any) -> Any", lambda x: x)
+def _pos(ops: Ops, x: Operand) -> Operand:
+    """The operator `+x`: x itself."""
+    return ops.unary("pos", x)
+
+
+@_arithmetic.add("abs(x: Any) -> Any", ROWS["abs"].ref)
+def _abs(ops: Ops, x: Operand) -> Operand:
+    """The absolute value, per component. The derivative at 0 is 1."""
+    return ops.componentwise("abs", x)
+
+
+@_arithmetic.add("sign(x: Any) -> Any", ROWS["sign"].ref)
+def _sign(ops: Ops, x: Operand) -> Operand:
+    """-1 if x < 0, else 1, per component."""
+    return ops.componentwise("sign", x)
+
+
+def _nonzero_ref(x: np.ndarray) -> np.ndarray:
+    return (x != 0).astype(x.dtype)
+
+
+@_arithmetic.add("nonzero(x: Scalar) -> Scalar", _nonzero_ref)
+def _nonzero(ops: Ops, x: Operand) -> Operand:
+    """1 if x is not zero, else 0."""
+    return ops.call("select", ops.call("ne", x, 0), *_one_and_zero(ops, x))
+
+
+def _one_and_zero(ops: Ops, x: Operand) -> tuple[Operand, Operand]:
+    """1 and 0 of the type of x."""
+    dtype = ops.scalar(x).type
+    return ops.const(1, dtype), ops.const(0, dtype)
+
+
+@_arithmetic.add("step(x: Scalar) -> Scalar", lambda x: (x < 0).astype(x.dtype))
+def _step(ops: Ops, x: Operand) -> Operand:
+    """1 if x < 0, else 0 (as in Warp)."""
+    return ops.call("select", ops.call("lt", x, 0), *_one_and_zero(ops, x))
+
+
+@_arithmetic.add("frac(x: Float) -> Float", lambda x: x - np.trunc(x))
+def _frac(ops: Ops, x: Operand) -> Operand:
+    """The fraction x - trunc(x); it has the sign of x."""
+    return ops.call("sub", x, ops.call("trunc", x))
+
+
+@_arithmetic.add("degrees(x: Float) -> Float", lambda x: np.degrees(x.astype(np.float64)).astype(x.dtype), ulp=2)
+def _degrees(ops: Ops, x: Operand) -> Operand:
+    """Radians in degrees."""
+    return ops.call("mul", ops.scalar(x) if isinstance(x, Value) else float(_number("degrees", x)), 180.0 / np.pi)
+
+
+@_arithmetic.add("radians(x: Float) -> Float", lambda x: np.radians(x.astype(np.float64)).astype(x.dtype), ulp=2)
+def _radians(ops: Ops, x: Operand) -> Operand:
+    """Degrees in radians."""
+    return ops.call("mul", x if isinstance(x, Value) else float(_number("radians", x)), np.pi / 180.0)
+
+
+def _number(name: str, x: Operand) -> bool | int | float:
+    if not isinstance(x, LITERALS):
+        raise KernelTypeError(f"{name}: expected a scalar, got {describe(x)}")
+    return x
+
+
+def _extremum(name: str, ops: Ops, args: tuple[Operand, ...]) -> Operand:
+    if len(args) == 1:
+        (vector,) = require_vec(name, *args)
+        args = vector.values
+    result, *rest = args
+    for other in rest:
+        result = ops.componentwise(name, result, other)
+    return result
+
+
+@_choices.add("min(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref(np.minimum, args))
+def _min(ops: Ops, a: Operand, *more: Operand) -> Operand:
+    """The smaller of numbers, or of vectors per component; of one vector, its smallest component."""
+    return _extremum("min", ops, (a, *more))
+
+
+@_choices.add("max(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref(np.maximum, args))
+def _max(ops: Ops, a: Operand, *more: Operand) -> Operand:
+    """The larger of numbers, or of vectors per component; of one vector, its largest component."""
+    return _extremum("max", ops, (a, *more))
+
+
+def _extremum_ref(fn: Any, args: tuple[np.ndarray, ...]) -> np.ndarray:
+    if len(args) == 1:
+        return fn.reduce(args[0])
+    result = args[0]
+    for other in args[1:]:
+        result = fn(result, other)
+    return result
+
+
+def _arg_extremum(name: str, row: str, ops: Ops, v: Operand) -> Value:
+    (vector,) = require_vec(name, v)
+    best, index = vector.values[0], ops.const(0, uint32)
+    for i, value in enumerate(vector.values[1:], 1):
+        better = ops.call(row, value, best)
+        index = ops.call("select", better, ops.const(i, uint32), index)
+        best = ops.call("select", better, value, best)
+    return index
+
+
+@_choices.add("argmin(v: Vec) -> uint32", lambda v: np.uint32(np.argmin(v)))
+def _argmin(ops: Ops, v: Operand) -> Value:
+    """The index of the smallest component, the first of equal ones."""
+    return _arg_extremum("argmin", "lt", ops, v)
+
+
+@_choices.add("argmax(v: Vec) -> uint32", lambda v: np.uint32(np.argmax(v)))
+def _argmax(ops: Ops, v: Operand) -> Value:
+    """The index of the largest component, the first of equal ones."""
+    return _arg_extremum("argmax", "gt", ops, v)
+
+
+@_choices.add("clamp(x: Any, low: Any, high: Any) -> Any", lambda x, low, high: np.minimum(np.maximum(low, x), high))
+def _clamp(ops: Ops, x: Operand, low: Operand, high: Operand) -> Operand:
+    """x, but not below low nor above high: min(max(low, x), high). Of vectors per component."""
+    if isinstance(x, Bundle) or isinstance(low, Bundle) or isinstance(high, Bundle):
+        return ops.componentwise("min", ops.componentwise("max", low, x), high)
+    low, x, high = ops.scalars("clamp", low, x, high)
+    return ops.call("min", ops.call("max", low, x), high)
+
+
+@_choices.add("where(condition: bool, a: Any, b: Any) -> Any", np.where)
+def _where(ops: Ops, condition: Operand, a: Operand, b: Operand) -> Operand:
+    """a if the condition holds, else b. Both are evaluated; `a if condition else b` evaluates one."""
+    return ops.select(condition, a, b, "where")
+
+
+@_choices.add(
+    "select(condition: bool, value_if_false: Any, value_if_true: Any) -> Any",
+    lambda condition, a, b: np.where(condition, b, a),
+)
+def _select(ops: Ops, condition: Operand, value_if_false: Operand, value_if_true: Operand) -> Operand:
+    """Warp's older spelling of where, with the values in the other order."""
+    return ops.select(condition, value_if_true, value_if_false)
+
+
+@_choices.add("lerp(a: Any, b: Any, t: Float) -> Any", lambda a, b, t: a + (b - a) * t, domain=(0.1, 1.0), ulp=4)
+def _lerp(ops: Ops, a: Operand, b: Operand, t: Operand) -> Operand:
+    """a * (1 - t) + b * t."""
+    if isinstance(t, Bundle):
+        raise KernelTypeError(f"lerp: t must be a scalar, got {t.type}")
+    if not isinstance(a, Bundle) and not isinstance(b, Bundle):
+        a, b, t = ops.scalars("lerp", a, b, t)
+    like = a.dtype if isinstance(a, Bundle) else t.type if isinstance(t, Value) else ops.scalar(t).type
+    if not like.is_float:
+        raise KernelTypeError(f"lerp: the operands must be floats, got {like}", hint="convert with float(...)")
+    left = ops.binary("mul", a, ops.call("sub", ops.const(1.0, like), t))
+    return ops.binary("add", left, ops.binary("mul", b, t))
+
+
+def _smoothstep_ref(edge0: np.ndarray, edge1: np.ndarray, x: np.ndarray) -> np.ndarray:
+    t = np.clip((x - edge0) / (edge1 - edge0), x.dtype.type(0), x.dtype.type(1))
+    return t * t * (x.dtype.type(3) - x.dtype.type(2) * t)
+
+
+@_choices.add("smoothstep(edge0: Float, edge1: Float, x: Float) -> Float", _smoothstep_ref, ulp=8)
+def _smoothstep(ops: Ops, edge0: Operand, edge1: Operand, x: Operand) -> Operand:
+    """0 below edge0, 1 above edge1, and t * t * (3 - 2 * t) between, with t the fraction of the way."""
+    low, high, value = ops.scalars("smoothstep", *(float(a) if isinstance(a, int) else a for a in (edge0, edge1, x)))
+    fraction = ops.call("div", ops.call("sub", value, low), ops.call("sub", high, low))
+    t = ops.call("min", ops.call("max", 0.0, fraction), 1.0)
+    return ops.call("mul", ops.call("mul", t, t), ops.call("sub", 3.0, ops.call("mul", 2.0, t)))
+
+
+_tests = Table("Comparison and logic")
+
+
+def _float_test(name: str, every: bool) -> None:
+    reduce = np.all if every else np.any
+    which = "all components are" if every else "any component is"
+    doc = f"{ROWS[name].doc} Of vectors and matrices: whether {which}."
+
+    @_tests.add(f"{name}(x: Any) -> bool", lambda x: reduce(ROWS[name].ref(x)), doc=doc)
+    def body(ops: Ops, x: Operand) -> Value:
+        if not isinstance(x, Bundle):
+            return ops.call(name, x)
+        result, *rest = (ops.call(name, v) for v in x.values)
+        for value in rest:
+            result = ops.call("logical_and" if every else "logical_or", result, value)
+        return result
+
+
+_float_test("isnan", False)
+_float_test("isinf", False)
+_float_test("isfinite", True)
+
+SCALAR_FUNCTIONS: tuple[Function, ...] = (
+    *_arithmetic.functions,
+    *_choices.functions,
+    *_tests.functions,
+    *_bits.functions,
+    *(_row_function(group, name, p) for group, names in _SCALAR_ROWS.items() for name, p in names.items()),
+)

@@ -1,0 +1,1 @@
+"""Derivatives in the language: `grad(f)`, and rules written by hand."""

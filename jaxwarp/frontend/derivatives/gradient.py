@@ -1,0 +1,150 @@
+"""`grad(f)(x, ...)`: the gradient of a function of the language, inside a kernel.
+
+The function is inlined into a block that is set aside, with placeholders for its arguments. For each component of the
+arguments the tangent of that block is appended where the call is. So what a kernel with gradients in it consists of is
+ordinary code, which can be differentiated again, in both modes, and needs nothing of the passes and backends.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from jaxwarp.builtins.language.function import Function
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.errors import InternalError, KernelTypeError
+from jaxwarp.frontend.lowering.calls import bind, call, evaluate_arguments, execute_body
+from jaxwarp.frontend.lowering.frame import Frame, lowers
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
+from jaxwarp.frontend.lowering.values import Gradient, Host, Intrinsic, describe, is_literal
+from jaxwarp.frontend.text.functions import Func
+from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.rewrite import Rewriter
+from jaxwarp.vjp.forward.tangent import directional
+from jaxwarp.vjp.own_arrays import arrays_as_values
+
+
+def _grad(frame: Frame, node: ast.Call) -> Gradient:
+    args, keywords = evaluate_arguments(frame, node)
+    if len(args) != 1 or keywords:
+        raise KernelTypeError(
+            f"grad: expected 1 function, got {len(args) + len(keywords)} arguments", hint="write grad(f)(x, y)"
+        )
+    (function,) = args
+    if not (isinstance(function, Func | Gradient) or (isinstance(function, Host) and _is_builtin(function))):
+        raise KernelTypeError(f"grad: expected a function, got {describe(function)}", hint="write grad(f)(x, y)")
+    return Gradient(function, _apply)
+
+
+def _is_builtin(host: Host) -> bool:
+    return isinstance(host.value, Function)
+
+
+def _name(function: Any) -> str:
+    match function:
+        case Func():
+            return function.name
+        case Gradient():
+            return f"grad({_name(function.function)})"
+        case Host(value=Function() as builtin):
+            return builtin.name
+        case _:
+            raise InternalError(f"a gradient of {function!r}")
+
+
+def _apply(frame: Frame, node: ast.Call, gradient: Gradient, args: list[Any], keywords: dict[str, Any]) -> Any:
+    """The gradients by the arguments in the order of the call; that of a single one is no tuple."""
+    function, name = gradient.function, _name(gradient.function)
+    if not (args or keywords):
+        raise KernelTypeError(
+            f"grad({name}): expected the arguments of {name}, got none",
+            hint=f"write grad({name})(x), x being its arguments",
+        )
+    if isinstance(function, Func):
+        # Literals take the types of the parameters before they become what is differentiated by.
+        overload, variables = bind(frame, function, args, keywords)
+        names = [*[p.name for p in overload.parameters][: len(args)], *keywords]
+        stand_ins = variables | {n: _stand_in(name, frame.typed(variables[n])) for n in names}
+        with frame.builder.block() as ops:
+            result = execute_body(frame, node, function, overload, stand_ins)
+        pairs = [(variables[n], stand_ins[n]) for n in names]
+    else:
+        given = [frame.typed(v) for v in (*args, *keywords.values())]
+        inner = [_stand_in(name, v) for v in given]
+        named = dict(zip(keywords, inner[len(args) :], strict=True))
+        with frame.builder.block() as ops:
+            result = call(frame, node, function, inner[: len(args)], named)
+        pairs = list(zip(given, inner, strict=True))
+    gradients = _gradients(frame, name, tuple(ops), result, [(frame.typed(v), s) for v, s in pairs])
+    return gradients[0] if len(gradients) == 1 else gradients
+
+
+def _stand_in(name: str, value: Any) -> Any:
+    """New values that nothing defines, in place of an argument's."""
+    if isinstance(value, ir.Value):
+        return ir.Value(value.type, value.name)
+    if isinstance(value, Bundle):
+        return Bundle(value.type, tuple(ir.Value(v.type, v.name) for v in value.values))
+    raise KernelTypeError(
+        f"grad({name}): an argument is {describe(value)}; gradients are by scalars, vectors and matrices",
+        hint="read what the function needs of it first, and pass that",
+    )
+
+
+def _gradients(
+    frame: Frame, name: str, ops: tuple[ir.Op, ...], result: Any, pairs: list[tuple[Any, Any]]
+) -> tuple[Any, ...]:
+    if not ((isinstance(result, ir.Value) and result.type.is_float) or (is_literal(result) and type(result) is float)):
+        raise KernelTypeError(
+            f"grad({name}): {name} must return a float scalar, it returns {describe(result)}",
+            hint=f"write a @func that returns one number, say a component of what {name} computes",
+        )
+    outer = {s: v for value, stand_in in pairs for v, s in zip(_scalars(value), _scalars(stand_in), strict=True)}
+    gradients = []
+    for value, stand_in in pairs:
+        parts = [_partial(frame, ops, result, outer, s) for s in _scalars(stand_in)]
+        gradients.append(Bundle(value.type, tuple(parts)) if isinstance(value, Bundle) else parts[0])
+    return tuple(gradients)
+
+
+def _scalars(value: ir.Value | Bundle) -> tuple[ir.Value, ...]:
+    return value.values if isinstance(value, Bundle) else (value,)
+
+
+def _partial(
+    frame: Frame, ops: tuple[ir.Op, ...], result: Any, outer: dict[ir.Value, ir.Value], by: ir.Value
+) -> ir.Value:
+    """Appends the derivative of `result` by one stand-in, and the code that it needs, with values of its own."""
+    if not (by.type.is_float and isinstance(result, ir.Value)):
+        return frame.builder.const(0, by.type)
+    ops, result = _without_arrays(frame, ops, result)
+    copy = Rewriter(fresh=True)
+    copy.values.update(outer)
+    # Distinct from the argument itself, which other arguments may be too.
+    seed = frame.builder.call(ROWS["cast"], outer[by], dtype=by.type)
+    copy.values[by] = seed
+    block = copy.block(ir.Block((), ops, (result,)))
+    moved = directional(frame.builder, block, seed)
+    if moved is None:
+        return frame.builder.const(0, by.type)
+    return moved if moved.type == by.type else frame.builder.call(ROWS["cast"], moved, dtype=by.type)
+
+
+def _without_arrays(frame: Frame, ops: tuple[ir.Op, ...], result: ir.Value) -> tuple[tuple[ir.Op, ...], ir.Value]:
+    """The operations with the arrays that the function makes for itself as values."""
+    block = ir.Block((), ops, (result,))
+    accessed = {op.param for op in ir.walk(block) if isinstance(op, ir.Load | ir.Store)}
+    own = tuple(p for p in frame.context.locals if p in accessed)
+    body = arrays_as_values(Kernel("grad", 1, (), block, own)).body
+    return body.ops, body.results[0]
+
+
+INTRINSICS["grad"] = Intrinsic(
+    "grad",
+    "The gradient of a function that returns a float: a function of the same arguments that gives the derivative by "
+    "each (a tuple, if there are several); of integers it is 0.",
+    "grad(f: Function) -> Function",
+)
+lowers(INTRINSICS["grad"])(_grad)

@@ -1,0 +1,346 @@
+"""Derivative rules written by hand: `@func_grad(f)` and `@func_replay(f)`, where f is called.
+
+    y = f(x, z)              y = detach(f(detach(x), detach(z)))
+                       ->    y = attach(y, x, g)              for each adjoint[x] += g * adj_ret
+                             y = attach(y, z, h)              for each adjoint[z] += h * adj_ret
+
+The body of the rule is lowered where f is called, once for each float that f returns: with the cotangent of that one
+set to 1, those of the others to 0. What it adds to an adjoint then is the factor. It is a value like any other, in
+loops and branches too, so derivatives of any order, in both modes, follow. That is right only if the rule is linear in
+its cotangents (`linear.py`); else the result gets no derivative. An array argument is treated like a value: to add to
+`adjoint[a][i]` attaches the element that a load of `a[i]` gives.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.builtins.scalar_ops.rules import DETACH, REPLAYING, REPLAYING_RULED, refused
+from jaxwarp.errors import DifferentiationError, KernelTypeError
+from jaxwarp.frontend.derivatives.linear import Coefficients, NotLinearError, classify, detached_loads
+from jaxwarp.frontend.lowering.binding import cost
+from jaxwarp.frontend.lowering.branches import execute
+from jaxwarp.frontend.lowering.calls import plain_body
+from jaxwarp.frontend.lowering.frame import ATTACHED, RESULT, Frame
+from jaxwarp.frontend.lowering.values import NoValue, View, describe, is_literal
+from jaxwarp.frontend.text.annotations import pattern_text
+from jaxwarp.frontend.text.functions import Func, Overload
+from jaxwarp.ir import nodes as ir
+from jaxwarp.types import bool_, element_scalar
+
+
+@dataclass(eq=False)
+class Rule:
+    """The state of one lowering of a `func_grad`: the arguments by name, and the attachments made."""
+
+    function: str
+    arguments: dict[str, Any]
+    sinks: set[ir.Value] = field(default_factory=set)
+
+
+def register(decorator: str, func: Func, rule: Overload) -> None:
+    """Gives the overload that `rule` fits to its rule.
+
+    Raises:
+        KernelTypeError: none fits, or several; or kernels without the rule have been made already.
+    """
+    is_grad = decorator == "func_grad"
+    patterns = [p.pattern for p in rule.parameters]
+    fitting = [o for o in func.overloads if _fits(o, patterns, is_grad)]
+    loc = rule.source.signature_loc
+    if len(fitting) != 1:
+        expected = "; ".join(o.signature() for o in func.overloads)
+        what = ", then one cotangent for each value returned" if is_grad else ""
+        how = f"does not fit {func.name}"
+        if len(func.overloads) > 1:
+            how = f"fits {'several overloads' if fitting else 'no overload'} of {func.name}"
+        raise KernelTypeError(
+            f"@{decorator}({func.name}): {rule.signature()} {how}",
+            loc,
+            hint=f"it must take the arguments of {expected}{what}",
+        )
+    rules = fitting[0].rules
+    if rules.is_used:
+        raise KernelTypeError(
+            f"@{decorator}({func.name}): kernels that call {func.name} without this rule have been made already",
+            loc,
+            hint=f"define the rule right after {func.name}",
+        )
+    if is_grad:
+        rules.grad = rule
+    else:
+        rules.replay = rule
+    rules.apply = apply
+
+
+def _fits(overload: Overload, patterns: list[Any], is_grad: bool) -> bool:
+    own = [p.pattern for p in overload.parameters]
+    returned = len(patterns) - len(own)
+    if patterns[: len(own)] != own or returned < 0:
+        return False
+    return _may_return(overload, returned) if is_grad else returned == 0
+
+
+def _may_return(overload: Overload, count: int) -> bool:
+    """Whether a function may return so many values, as far as its text tells."""
+    if isinstance(overload.returns, tuple):
+        return count == len(overload.returns)
+    returns = [n.value for n in ast.walk(overload.source.tree) if isinstance(n, ast.Return) and n.value is not None]
+    if any(isinstance(value, ast.Tuple) for value in returns):
+        return all(not isinstance(v, ast.Tuple) or len(v.elts) == count for v in returns)
+    if any(isinstance(value, ast.Call) for value in returns):
+        return count >= 1  # it may return what another function returns
+    return count == (1 if returns else 0)
+
+
+def apply(frame: Frame, node: ast.Call, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
+    """A call of a function with rules; `variables` are its parameters' values."""
+    rules = overload.rules
+    inner = {n: _detached(frame, v) for n, v in variables.items()} if rules.grad else dict(variables)
+    first_local = len(frame.context.locals)
+    with frame.builder.block() as ops:
+        result = _typed(frame, plain_body(frame, node, func, overload, dict(inner)))
+    own = frame.context.locals[first_local:]
+    if rules.replay is not None:
+        result = _replayed(frame, node, (func, overload), inner, (ops, result))
+    else:
+        _require_no_float_writes(func, ops, own)
+        for op in detached_loads(ops, DETACH, own):
+            frame.builder.append(op)
+    if rules.grad is None:
+        return result
+    return _Attaching(frame, node, func, rules.grad, overload, variables).run(result)
+
+
+def _detached(frame: Frame, value: Any) -> Any:
+    """Floats as values that do not move."""
+    if isinstance(value, tuple):
+        return tuple(_detached(frame, v) for v in value)
+    if isinstance(value, Bundle):
+        return Bundle(value.type, tuple(_detached(frame, v) for v in value.values))
+    if isinstance(value, ir.Value) and value.type.is_float:
+        return frame.builder.call(DETACH, value)
+    return value
+
+
+def _typed(frame: Frame, result: Any) -> Any:
+    if isinstance(result, tuple):
+        return tuple(_typed(frame, r) for r in result)
+    return frame.typed(result) if is_literal(result) else result
+
+
+def _leaves(value: Any) -> list[ir.Value]:
+    if isinstance(value, tuple):
+        return [leaf for v in value for leaf in _leaves(v)]
+    return list(value.values) if isinstance(value, Bundle) else [value] if isinstance(value, ir.Value) else []
+
+
+def _stand_ins(value: Any) -> Any:
+    """New values of the same types."""
+    return _rebuilt(value, [ir.Value(v.type, v.name) for v in _leaves(value)])
+
+
+def _rebuilt(value: Any, leaves: list[ir.Value]) -> Any:
+    """A value of the same form, made of the leaves in order, which are taken from the list."""
+    if isinstance(value, tuple):
+        return tuple(_rebuilt(v, leaves) for v in value)
+    if isinstance(value, Bundle):
+        return Bundle(value.type, tuple(leaves.pop(0) for _ in value.values))
+    return leaves.pop(0) if isinstance(value, ir.Value) else value
+
+
+def _writes(ops: Sequence[ir.Op], own: Sequence[ir.Param]) -> list[ir.Store | ir.Atomic]:
+    block = ir.Block((), tuple(ops), ())
+    return [op for op in ir.walk(block) if isinstance(op, ir.Store | ir.Atomic) and op.param not in own]
+
+
+def _require_no_float_writes(func: Func, ops: Sequence[ir.Op], own: Sequence[ir.Param]) -> None:
+    for op in _writes(ops, own):
+        if op.param.dtype.is_float:
+            raise DifferentiationError(
+                f"{func.name} has a func_grad and writes floats to {op.param.name}: the rule cannot say how they move",
+                op.loc,
+                hint=f"return the value from {func.name}, and store it where it is called",
+            )
+
+
+def _require_values(func: Func, what: str, result: Any) -> None:
+    for value in result if isinstance(result, tuple) else (result,):
+        if not isinstance(value, ir.Value | Bundle):
+            raise KernelTypeError(
+                f"{func.name} has a {what} and returns {describe(value)}; it must return numbers",
+                hint="return scalars, vectors and matrices",
+            )
+
+
+# Replay
+
+
+def _replayed(
+    frame: Frame,
+    node: ast.Call,
+    called: tuple[Func, Overload],
+    variables: dict[str, Any],
+    lowered: tuple[list[ir.Op], Any],
+) -> Any:
+    """`if replaying { the replay } else { the function }`; `lowered` is the function: its operations, its result."""
+    (func, overload), (ops, result) = called, lowered
+    rules, first_local = overload.rules, len(frame.context.locals)
+    assert rules.replay is not None
+    names = [p.name for p in rules.replay.parameters]
+    given = dict(zip(names, variables.values(), strict=True))
+    nothing = result is NoValue
+    with frame.builder.block() as replay:
+        again = _typed(frame, plain_body(frame, node, func, rules.replay, given))
+    if not nothing:
+        _require_values(func, "func_replay", result)
+    types = [[v.type for v in _leaves(r)] for r in (result, again)]
+    if types[0] != types[1] or nothing != (again is NoValue):
+        raise KernelTypeError(
+            f"the func_replay of {func.name} returns {_text(again)}, {func.name} returns {_text(result)}",
+            replace(rules.replay.source.signature_loc, inlined_at=frame.loc(node)),
+            hint=f"let it return what {func.name} returns",
+        )
+    own = frame.context.locals[first_local:]
+    for op in _writes(replay, own):
+        raise DifferentiationError(
+            f"the func_replay of {func.name} writes to {op.param.name}: it runs where the kernel is run again for a "
+            "derivative, and may only read",
+            op.loc,
+            hint="read what the function has left there, and return it",
+        )
+    if rules.grad is not None:
+        replay = detached_loads(replay, DETACH, own)
+    row = REPLAYING if rules.grad is None else REPLAYING_RULED
+    condition = frame.builder.call(row, frame.builder.const(False, bool_))
+    leaves = () if nothing else tuple(ir.Value(v.type, v.name) for v in _leaves(result))
+    blocks = [ir.Block((), tuple(o), () if nothing else tuple(_leaves(r))) for o, r in ((replay, again), (ops, result))]
+    frame.builder.append(ir.If(leaves, condition, *blocks, loc=frame.builder.loc))
+    return result if nothing else _rebuilt(result, list(leaves))
+
+
+def _expected(attaching: _Attaching, parts: tuple[Any, ...]) -> str:
+    """The parameters that a rule must have: those of the function, then a cotangent for each of `parts`."""
+    own = [f"{p.name}: {pattern_text(p.pattern)}" for p in attaching.rule.parameters[: len(attaching.names)]]
+    names = ["adj_ret"] if len(parts) == 1 else [f"adj_ret{k}" for k in range(len(parts))]
+    return ", ".join([*own, *(f"{n}: {describe(v)}" for n, v in zip(names, parts, strict=True))])
+
+
+def _text(result: Any) -> str:
+    if isinstance(result, tuple):
+        return f"({', '.join(map(_text, result))})"
+    return "nothing" if result is NoValue else describe(result)
+
+
+# Gradient
+
+
+class _Attaching:
+    """The results of one call, being attached to its arguments by the rule."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        node: ast.Call,
+        func: Func,
+        rule: Overload,
+        overload: Overload,
+        variables: dict[str, Any],
+    ):
+        self.frame = frame
+        self.node = node
+        self.func = func
+        self.rule = rule
+        self.overload = overload
+        count = len(overload.parameters)
+        self.names = [p.name for p in rule.parameters[:count]]
+        self.adjoints = rule.parameters[count:]
+        self.arguments = {n: frame.typed(v) for n, v in zip(self.names, variables.values(), strict=True)}
+        self.loc = replace(rule.source.signature_loc, inlined_at=frame.loc(node))
+
+    def run(self, result: Any) -> Any:
+        if result is NoValue:
+            raise DifferentiationError(
+                f"{self.func.name} has a func_grad and returns nothing: there is no cotangent that the rule could use",
+                self.loc,
+                hint="return the values that move, and store them where the function is called",
+            )
+        _require_values(self.func, "func_grad", result)
+        parts = result if isinstance(result, tuple) else (result,)
+        self.require_signature(parts)
+        leaves = _leaves(result)
+        attached = [self.attached(parts, k) if v.type.is_float else v for k, v in enumerate(leaves)]
+        return _rebuilt(result, attached)
+
+    def require_signature(self, parts: tuple[Any, ...]) -> None:
+        fits = len(parts) == len(self.adjoints)
+        fits = fits and all(cost(p.pattern, v, {}) is not None for p, v in zip(self.adjoints, parts, strict=True))
+        if not fits:
+            raise KernelTypeError(
+                f"the func_grad of {self.func.name} is {self.rule.signature()}; after the arguments of "
+                f"{self.func.name} it must take a cotangent for each value returned: {', '.join(map(describe, parts))}",
+                self.loc,
+                hint=f"write def {self.rule.source.name}({_expected(self, parts)})",
+            )
+
+    def attached(self, parts: tuple[Any, ...], k: int) -> ir.Value:
+        """The k-th of the numbers that the results consist of, attached to the arguments."""
+        frame, context = self.frame, self.frame.context
+        leaf = _leaves(parts)[k]
+        cotangents = {p.name: _stand_ins(v) for p, v in zip(self.adjoints, parts, strict=True)}
+        seeds = [s for v in cotangents.values() for s in _leaves(v)]
+        seed = seeds[k]
+        start = frame.builder.call(DETACH, leaf)
+        first_local = len(context.locals)
+        variables = {**self.arguments, **cotangents, ATTACHED: start}
+        inner = Frame(context, self.rule.source, variables, frame.loc(self.node))
+        inner.rule = Rule(self.func.name, self.arguments)
+        context.ruled.append(self.overload)
+        try:
+            with frame.builder.block() as ops:
+                execute(inner, self.rule.source.tree.body, frozenset())
+        finally:
+            context.ruled.pop()
+        if RESULT in inner.variables:
+            what = f"the func_grad of {self.func.name} returns a value; it must return nothing"
+            raise KernelTypeError(what, self.loc, hint="leave return out: add to adjoint[x] instead")
+        for op in _writes(ops, context.locals[first_local:]):
+            raise DifferentiationError(
+                f"the func_grad of {self.func.name} writes to {op.param.name}; it may only add to adjoints",
+                op.loc,
+                hint="write wp.adjoint[x] += ...",
+            )
+        floats = [s for s in seeds if s.type.is_float]
+        try:
+            classify(ops, dict.fromkeys(floats, "linear"), inner.rule.sinks)
+        except NotLinearError as error:
+            return self.refused(leaf, error)
+        only = classify(ops, {s: "linear" if s is seed else "zero" for s in floats}, inner.rule.sinks)
+        numbers: dict[ir.Value, Any] = {s: float(s is seed) for s in floats}
+        numbers.update((s, False if s.type is bool_ else 0) for s in seeds if not s.type.is_float)
+        rewriter = Coefficients(only, numbers)
+        for op in rewriter.run(ops):
+            frame.builder.append(op)
+        return rewriter.value(inner.variables[ATTACHED])
+
+    def refused(self, leaf: ir.Value, error: NotLinearError) -> ir.Value:
+        """The result without a derivative: the error comes where one is asked for."""
+        reason = (
+            f"the rule of {self.func.name} is not linear in its cotangent: {error.reason}. Such a rule has no tangent, "
+            "and JAX makes gradients of tangents"
+        )
+        arrays = [v for v in self.arguments.values() if isinstance(v, View) and element_scalar(v.dtype).is_float]
+        if arrays:
+            raise DifferentiationError(
+                reason, error.loc, hint="add products of the cotangent and values that do not depend on it"
+            )
+        builder, outer = self.frame.builder, self.frame.builder.loc
+        builder.loc = error.loc
+        moving = [v for a in self.arguments.values() for v in _leaves(a) if v.type.is_float]
+        result = builder.call(refused(reason, str(error.loc)), leaf, *moving)
+        builder.loc = outer
+        return result

@@ -1,0 +1,1 @@
+"""From syntax to IR: statements, expressions, and the values they work on."""

@@ -1,0 +1,69 @@
+"""Values against annotations: what a parameter, a return value, an annotated variable accepts."""
+
+from __future__ import annotations
+
+import collections.abc
+from typing import Any, TypeVar
+
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.values import Host, describe, is_literal, type_of
+from jaxwarp.frontend.text.annotations import matches, pattern_text
+from jaxwarp.types import Scalar, bool_, float32, int32
+
+
+def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
+    """How far a value is from an annotation: 0 fits exactly, None does not fit.
+
+    A literal takes a type that can hold its kind, its own best; annotations without a type come after those with one.
+    """
+    if pattern is Any:
+        return 4
+    if pattern is collections.abc.Callable:
+        return 0 if callable(value.value if isinstance(value, Host) else value) else None
+    if isinstance(pattern, tuple):
+        if not isinstance(value, tuple) or len(value) != len(pattern):
+            return None
+        costs = [cost(p, v, bound) for p, v in zip(pattern, value, strict=True)]
+        return None if None in costs else sum(c for c in costs if c is not None)
+    dtype = type_of(value)
+    if dtype is None:
+        return None
+    if is_literal(value) and isinstance(pattern, Scalar):
+        return _literal_cost(pattern, value)
+    if not matches(pattern, dtype, bound):
+        return None
+    return 3 if isinstance(pattern, TypeVar) else 0 if pattern == dtype else 2
+
+
+def _literal_cost(pattern: Scalar, value: bool | int | float) -> int | None:
+    if isinstance(value, bool) or pattern is bool_:
+        return 0 if isinstance(value, bool) and pattern is bool_ else None
+    if isinstance(value, int):
+        return 0 if pattern is int32 else 1 if pattern.is_int else 2
+    return None if not pattern.is_float else 0 if pattern is float32 else 1
+
+
+def converted(frame: Frame, value: Any, pattern: Any, what: str) -> Any:
+    """The value as the annotation has it: literals get its type.
+
+    Raises:
+        KernelTypeError: the value does not fit; the message starts with `what`.
+    """
+    if cost(pattern, value, {}) is None:
+        dtype = repr(pattern) if isinstance(pattern, Scalar) else None
+        hint = f"convert with {dtype}(...)" if dtype and isinstance(type_of(value), Scalar) else None
+        raise KernelTypeError(f"{what} {pattern_text(pattern)}, got {describe(value)}", hint=hint)
+    return typed_as(frame, value, pattern)
+
+
+def typed_as(frame: Frame, value: Any, pattern: Any) -> Any:
+    """A value that fits, with literals in the annotated type."""
+    if isinstance(pattern, tuple):
+        return tuple(typed_as(frame, v, p) for v, p in zip(value, pattern, strict=True))
+    if not (is_literal(value) and isinstance(pattern, Scalar)):
+        return value
+    try:
+        return frame.typed(value, pattern)
+    except (KernelTypeError, KernelValueError) as error:
+        raise type(error)(error.message, hint=error.hint) from None

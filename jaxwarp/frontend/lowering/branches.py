@@ -1,0 +1,222 @@
+"""Blocks of statements, `if`, and what early exits make of the statements after them.
+
+`break`, `continue` and `return` set a flag (a variable like any other). Statements after one that may have set a flag
+run under the condition that it did not:
+
+    if c:                       if c:
+        return          ->          $return = True
+    rest                        else:
+                                    rest
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.frontend.lowering.frame import EXITS, RESULT, RETURN, SHOWN, Frame, statement
+from jaxwarp.frontend.lowering.merge import Merged, MismatchError, type_hint, type_text, unify, zeros_like
+from jaxwarp.frontend.lowering.values import Undefined, type_of
+from jaxwarp.frontend.text.liveness import always_exits, assigned
+from jaxwarp.ir import nodes as ir
+
+
+def execute(frame: Frame, statements: Sequence[ast.stmt], live: frozenset[str]) -> None:
+    """Lowers statements in order; `live` are the names read after them."""
+    live |= frame.exit_live
+    after = frame.liveness.after_each(statements, live)
+    for end, node in enumerate(statements, 1):
+        if isinstance(node, ast.If):
+            with frame.at(node):
+                if _conditional(frame, node, statements[end:], live, after[end] | frame.exit_live):
+                    return
+        else:
+            frame.perform(node, after[end] | frame.exit_live)
+        if end == len(statements):
+            return
+        exited = exit_condition(frame)
+        if exited is True:
+            return
+        if exited is not False:
+            with frame.at(node):
+                split(frame, exited, [], statements[end:], live, cleared=True)
+            return
+
+
+def exit_condition(frame: Frame) -> bool | ir.Value:
+    """Whether the statements here have been left: False and True where that is known."""
+    flags = [flag for name in EXITS if (flag := frame.variables.get(name, False)) is not False]
+    if any(flag is True for flag in flags):
+        return True
+    result: bool | ir.Value = False
+    for flag in flags:
+        result = flag if result is False else frame.ops.call("logical_or", result, flag)
+    return result
+
+
+def _conditional(
+    frame: Frame, node: ast.If, rest: Sequence[ast.stmt], live: frozenset[str], after: frozenset[str]
+) -> bool:
+    """Lowers an `if`. True: and the statements after it, in the branch that goes on.
+
+    `live` are the names read after `rest`, `after` those read from its start on.
+    """
+    test = frame.test(node.test)
+    if isinstance(test, bool):
+        execute(frame, node.body if test else node.orelse, after)
+        return False
+    then_ends, else_ends = always_exits(node.body), always_exits(node.orelse)
+    if not rest or not (then_ends or else_ends):
+        split(frame, test, node.body, node.orelse, after)
+        if frame.context.joined is not None:
+            types = {name: type_of(frame.variables.get(name)) for name in assigned([node])}
+            frame.context.joined[frame.loc(node)] = {name: found for name, found in types.items() if found is not None}
+        return False
+    then = node.body if then_ends else [*node.body, *rest]
+    orelse = node.orelse if else_ends else [*node.orelse, *rest]
+    split(frame, test, then, orelse, live)
+    return True
+
+
+def split(
+    frame: Frame,
+    test: ir.Value,
+    then: Sequence[ast.stmt],
+    orelse: Sequence[ast.stmt],
+    live: frozenset[str],
+    cleared: bool = False,
+) -> None:
+    """Lowers both sides of a run-time condition and joins their variables.
+
+    Args:
+        cleared: the test is that of the exit flags, so on the other side they are known to be down.
+    """
+    before, sides, blocks = frame.variables, [], []
+    for holds, statements in ((True, then), (False, orelse)):
+        frame.variables = dict(before)
+        if cleared:
+            frame.variables.update(_flags(before, holds))
+        with frame.builder.block() as ops:
+            execute(frame, statements, live)
+        sides.append(frame.variables)
+        blocks.append(ops)
+    frame.variables = dict(before)
+    join = _Join(frame, test, sides[0], sides[1], left_exited=cleared)
+    names = [n for n in dict.fromkeys([*sides[0], *sides[1]]) if not _unchanged(n, before, sides)]
+    for name in names:
+        if name.startswith("$") or name in live:
+            join.variable(name)
+        else:
+            frame.variables[name] = Undefined("it is not read after the condition")
+    frame.builder.append(join.operation(blocks))
+    join.publish()
+
+
+def _flags(before: dict[str, Any], exited: bool) -> dict[str, bool]:
+    """What is known about the exit flags where one is up, or none."""
+    up = [name for name in EXITS if before.get(name, False) is not False]
+    if exited:
+        return {up[0]: True} if len(up) == 1 else {}
+    return dict.fromkeys(up, False)
+
+
+def _unchanged(name: str, before: dict[str, Any], sides: list[dict[str, Any]]) -> bool:
+    return name in before and all(side.get(name) is before[name] for side in sides)
+
+
+class _Join:
+    """Collects the results of an `If`, variable by variable."""
+
+    def __init__(self, frame: Frame, test: ir.Value, left: dict[str, Any], right: dict[str, Any], left_exited: bool):
+        self.frame = frame
+        self.test = test
+        self.sides = (left, right)
+        self.exited = tuple(any(side.get(n) is True for n in EXITS) for side in self.sides)
+        if left_exited:
+            self.exited = (True, self.exited[1])
+        self.left: list[ir.Value] = []
+        self.right: list[ir.Value] = []
+        self.results: list[ir.Value] = []
+        self.pending: list[tuple[str, Merged, int]] = []
+
+    def variable(self, name: str) -> None:
+        frame = self.frame
+        a, b = (side.get(name) for side in self.sides)
+        if name in EXITS and isinstance(a or False, bool) and isinstance(b or False, bool):
+            frame.variables[name] = self._flag(bool(a), bool(b))
+            return
+        if name in EXITS:
+            a, b = a or False, b or False
+        a, b = (None if isinstance(v, Undefined) else v for v in (a, b))
+        if a is None or b is None:
+            a, b = self._fill(name, a, b)
+            if isinstance(a, Undefined):
+                frame.variables[name] = a
+                return
+        try:
+            merged = unify(frame, a, b)
+        except MismatchError:
+            merged = self._mismatch(name, a, b)
+        self.pending.append((name, merged, len(self.left)))
+        self.left += merged.left
+        self.right += merged.right
+        hint = SHOWN.get(name, name)
+        self.results += [ir.Value(v.type, hint) for v in merged.left]
+
+    def _flag(self, a: bool, b: bool) -> bool | ir.Value:
+        if a == b:
+            return a
+        return self.test if a else self.frame.ops.call("logical_not", self.test)
+
+    def _fill(self, name: str, a: Any, b: Any) -> tuple[Any, Any]:
+        """A variable that one side does not define: any value will do if that side has exited."""
+        if a is None and b is None:
+            known = [side[name] for side in self.sides if isinstance(side.get(name), Undefined)]
+            return (known[0], None)
+        missing = 0 if a is None else 1
+        present = b if a is None else a
+        if self.exited[missing] or name == RESULT:
+            filler = zeros_like(self.frame, present)
+            return (filler, present) if missing == 0 else (present, filler)
+        old = self.sides[missing].get(name)
+        if isinstance(old, Undefined) and old.conditional:
+            return old, None
+        line = self.frame.builder.loc.line if self.frame.builder.loc else 0
+        truth = "true" if missing == 1 else "false"
+        return Undefined(f"it is assigned only if the condition in line {line} is {truth}", conditional=True), None
+
+    def _mismatch(self, name: str, a: Any, b: Any) -> Merged:
+        frame = self.frame
+        for side, other in enumerate((b, a) if name != RESULT else ()):
+            # After `return` nothing reads the variable, so its type on that path does not matter.
+            if self.sides[side].get(RETURN) is True or (side == 0 and self.exited[0] and not frame.exit_live):
+                filler = zeros_like(frame, other)
+                return unify(frame, filler, other) if side == 0 else unify(frame, other, filler)
+        what = "the result" if name == RESULT else name
+        raise KernelTypeError(
+            f"{what} is {type_text(a)} if the condition is true, and {type_text(b)} if it is false",
+            hint=type_hint(a, b, "both must have one type: convert one of them, or use two names"),
+        )
+
+    def operation(self, blocks: list[list[ir.Op]]) -> ir.If:
+        then, orelse = (
+            ir.Block((), tuple(ops), tuple(values)) for ops, values in zip(blocks, (self.left, self.right), strict=True)
+        )
+        return ir.If(tuple(self.results), self.test, then, orelse, loc=self.frame.builder.loc)
+
+    def publish(self) -> None:
+        """Gives the variables their values after the condition."""
+        for name, merged, start in self.pending:
+            self.frame.variables[name] = merged.rebuild(self.results[start : start + len(merged.left)])
+
+
+@statement(ast.Break)
+def _break(frame: Frame, _node: ast.Break) -> None:
+    frame.variables["$break"] = True
+
+
+@statement(ast.Continue)
+def _continue(frame: Frame, _node: ast.Continue) -> None:
+    frame.variables["$continue"] = True

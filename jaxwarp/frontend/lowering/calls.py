@@ -1,0 +1,310 @@
+"""Calls: of types, builtin functions, intrinsics, and `@func`s, which are inlined."""
+
+from __future__ import annotations
+
+import ast
+import types
+from dataclasses import replace
+from typing import Any
+
+from jaxwarp.builtins.language.function import Function
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
+from jaxwarp.frontend.lowering.binding import cost, typed_as
+from jaxwarp.frontend.lowering.branches import execute
+from jaxwarp.frontend.lowering.expressions import shape_tuple
+from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, expression, wrapped
+from jaxwarp.frontend.lowering.values import (
+    Gradient,
+    Host,
+    Intrinsic,
+    NoValue,
+    describe,
+    is_dynamic,
+    is_literal,
+    type_of,
+)
+from jaxwarp.frontend.text.annotations import pattern_text
+from jaxwarp.frontend.text.functions import Func, Overload, Parameter
+from jaxwarp.frontend.text.host_values import Missing
+from jaxwarp.frontend.text.refused import UNAVAILABLE
+from jaxwarp.ir import nodes as ir
+from jaxwarp.types import Mat, Scalar, Vec, element_scalar
+
+# Keyword arguments of builtin functions that decide the type of the result: they must be constants.
+_STATIC_KEYWORDS = ("n", "length", "shape")
+
+
+@expression(ast.Call)
+def _call(frame: Frame, node: ast.Call) -> Any:
+    callee = frame.evaluate(node.func)
+    if isinstance(callee, Intrinsic):
+        return frame.apply(callee, node)
+    args, keywords = evaluate_arguments(frame, node)
+    return call(frame, node, callee, args, keywords)
+
+
+def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+    """Calls what is no intrinsic with evaluated arguments."""
+    match callee:
+        case Scalar() | Vec() | Mat():
+            return construct(frame, callee, args, keywords)
+        case Func():
+            return inline(frame, node, callee, args, keywords)
+        case Gradient():
+            return callee.apply(frame, node, callee, args, keywords)
+        case Host(value=Function() as function):
+            return _builtin(frame, function, args, keywords)
+        case Host(value=value):
+            raise _not_callable(value)
+        case _:
+            raise KernelTypeError(
+                f"{describe(callee)} cannot be called",
+                hint="call a @func, a function of jaxwarp or a type; to multiply, write *",
+            )
+
+
+def evaluate_arguments(frame: Frame, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+    args: list[Any] = []
+    for argument in node.args:
+        if not isinstance(argument, ast.Starred):
+            args.append(_argument(frame, argument))
+            continue
+        value = shape_tuple(frame, frame.evaluate(argument.value))
+        if not isinstance(value, tuple):
+            with frame.at(argument):
+                raise KernelTypeError(
+                    f"* expects a tuple, got {describe(value)}",
+                    hint="name the arguments one by one; only tuples and shapes can be taken apart",
+                )
+        args.extend(value)
+    keywords: dict[str, Any] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            with frame.at(keyword.value):
+                raise KernelSyntaxError("** is not part of the kernel language", hint="name the arguments one by one")
+        keywords[keyword.arg] = _argument(frame, keyword.value)
+    return args, keywords
+
+
+def _argument(frame: Frame, node: ast.expr) -> Any:
+    value = frame.evaluate(node)
+    if isinstance(value, type) and issubclass(value, NoValue):
+        with frame.at(node):
+            raise KernelTypeError(
+                "the function returns no value that could be passed on",
+                hint="end the function with return, or call it on a line of its own",
+            )
+    return value
+
+
+def construct(frame: Frame, dtype: Scalar | Vec | Mat, args: list[Any], keywords: dict[str, Any]) -> Any:
+    """`float32(x)`, `vec3(x, y, z)`."""
+    if keywords:
+        raise KernelTypeError(
+            f"{dtype!r}: takes no keyword arguments, got {', '.join(keywords)}", hint="pass the values by position"
+        )
+    for value in args:
+        if not is_dynamic(value):
+            raise KernelTypeError(
+                f"{dtype!r}: expected scalars, got {describe(value)}",
+                hint="pass numbers: elements of an array, say a[i]",
+            )
+    if not isinstance(dtype, Scalar):
+        return frame.ops.construct(dtype, args)
+    if len(args) > 1:
+        raise KernelTypeError(f"{dtype!r}: expected 1 argument, got {len(args)}", hint=f"write {dtype!r}(x)")
+    value = args[0] if args else 0
+    result = frame.ops.cast(dtype, value)
+    known = frame.known(value)
+    if isinstance(known, int) and isinstance(result, ir.Value) and dtype.is_int:
+        frame.context.known[result] = wrapped(known, dtype)
+    return result
+
+
+def _builtin(frame: Frame, function: Function, args: list[Any], keywords: dict[str, Any]) -> Any:
+    named = [(f"argument {k + 1}", a) for k, a in enumerate(args)] + [(f"{k}", v) for k, v in keywords.items()]
+    for what, value in named:
+        if not (is_dynamic(value) or isinstance(value, (Scalar, Vec, Mat, tuple))):
+            raise KernelTypeError(
+                f"{function.name}: {what} is {describe(value)}", hint=f"the signature is {function.signature}"
+            )
+    for name in _STATIC_KEYWORDS:
+        if name in keywords:
+            keywords[name] = _known(frame, keywords[name])
+    return function.expand(frame.ops, *args, **keywords)
+
+
+def _known(frame: Frame, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_known(frame, v) for v in value)
+    known = frame.known(value)
+    return value if known is None else known
+
+
+def _not_callable(value: Any) -> Exception:
+    name = getattr(value, "__name__", type(value).__name__)
+    plain = isinstance(value, types.BuiltinFunctionType | type)
+    if plain and name in UNAVAILABLE:
+        return KernelNameError(f"{name} is not available in kernels", hint=UNAVAILABLE[name])
+    if type(value).__name__ == "Kernel":
+        return KernelTypeError(
+            f"{value.name} is a kernel; kernels cannot call kernels", hint="make the code a @func and call it"
+        )
+    if isinstance(value, types.FunctionType):
+        return KernelTypeError(
+            f"{name} is a Python function; kernels can call functions of the language only",
+            hint=f"decorate {name} with @func",
+        )
+    if plain or callable(value):
+        module = getattr(value, "__module__", None)
+        full = f"{module}.{name}" if module and module != "builtins" else name
+        return KernelTypeError(
+            f"{full} is a Python function; kernels can call functions of the language only",
+            hint="use the function of jaxwarp of that name, or static(...) for a value known before the kernel runs",
+        )
+    return KernelTypeError(
+        f"{describe(Host(value))} cannot be called", hint="call a @func, a function of jaxwarp or a type"
+    )
+
+
+# Inlining
+
+
+def inline(frame: Frame, node: ast.Call, func: Func, args: list[Any], keywords: dict[str, Any]) -> Any:
+    """The body of the overload that fits, in place of the call."""
+    overload, variables = bind(frame, func, args, keywords)
+    return execute_body(frame, node, func, overload, variables)
+
+
+def bind(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]) -> tuple[Overload, dict[str, Any]]:
+    """The overload that fits, and its parameters' values."""
+    overload, bound = _choose(frame, func, args, keywords)
+    return overload, {p.name: typed_as(frame, bound[p.name], p.pattern) for p in overload.parameters}
+
+
+def execute_body(frame: Frame, node: ast.Call, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
+    """Appends the code of an overload, with its derivative rules; `variables` are its parameters' values."""
+    rules = overload.rules
+    rules.is_used = True
+    # In its own rule, a function is its code.
+    if rules.apply is None or overload in frame.context.ruled:
+        return plain_body(frame, node, func, overload, variables)
+    return rules.apply(frame, node, func, overload, variables)
+
+
+def plain_body(frame: Frame, node: ast.Call, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
+    """Appends the code of an overload as it stands."""
+    stack = frame.context.stack
+    if overload in stack:
+        chain = [o.source.name for o in stack[stack.index(overload) :]] + [func.name]
+        raise KernelTypeError(
+            f"{func.name} calls itself ({' -> '.join(chain)}); functions are inlined and cannot recurse",
+            hint="write it as a loop",
+        )
+    inner = Frame(frame.context, overload.source, variables, frame.loc(node), overload.returns)
+    stack.append(overload)
+    try:
+        execute(inner, overload.source.tree.body, frozenset())
+    finally:
+        stack.pop()
+    return _result(inner, func)
+
+
+def _result(inner: Frame, func: Func) -> Any:
+    returned = inner.variables.get(RETURN, False)
+    if RESULT not in inner.variables:
+        return NoValue
+    if returned is not True:
+        raise KernelTypeError(
+            f"{func.name} returns a value on some paths only",
+            replace(inner.source.signature_loc, inlined_at=inner.inlined_at),
+            hint="end the function with a return of the same type",
+        )
+    return inner.variables[RESULT]
+
+
+def _choose(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]) -> tuple[Overload, dict[str, Any]]:
+    fitting: list[tuple[tuple[int, int], Overload, dict[str, Any]]] = []
+    errors: list[KernelTypeError] = []
+    for overload in func.overloads:
+        try:
+            bound = _bind(frame, overload, args, keywords)
+            total = _total_cost(overload, bound)
+        except KernelTypeError as error:
+            errors.append(error)
+            continue
+        # Between two that fit alike, the one that fills in fewer defaults.
+        fitting.append(((total, len(overload.parameters)), overload, bound))
+    if not fitting and len(errors) == 1:
+        raise errors[0]
+    lowest = min((distance for distance, _, _ in fitting), default=None)
+    closest = [(overload, bound) for distance, overload, bound in fitting if distance == lowest]
+    if len(closest) == 1:
+        return closest[0]
+    given = ", ".join([*map(_type_of, args), *(f"{k}={_type_of(v)}" for k, v in keywords.items())])
+    if closest:
+        raise KernelTypeError(
+            f"several overloads of {func.name} take ({given}) equally well",
+            hint=f"convert an argument; they are {'; '.join(o.signature() for o, _ in closest)}",
+        )
+    raise KernelTypeError(
+        f"no overload of {func.name} takes ({given})", hint="; ".join(o.signature() for o in func.overloads)
+    )
+
+
+def _type_of(value: Any) -> str:
+    dtype = type_of(value)
+    return repr(dtype) if dtype is not None else describe(value)
+
+
+def _bind(frame: Frame, overload: Overload, args: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+    positional = [p for p in overload.parameters if not p.keyword_only]
+    if len(args) > len(positional):
+        raise _argument_error(overload, f"takes {_count(len(positional))}, got {len(args)}")
+    bound = dict(zip((p.name for p in positional), args, strict=False))
+    known = {p.name for p in overload.parameters}
+    for keyword, value in keywords.items():
+        if keyword not in known:
+            raise _argument_error(overload, f"has no argument {keyword}")
+        if keyword in bound:
+            raise _argument_error(overload, f"got the argument {keyword} twice")
+        bound[keyword] = value
+    for parameter in overload.parameters:
+        if parameter.name not in bound:
+            if parameter.default is Missing:
+                raise _argument_error(overload, f"is called without its argument {parameter.name}")
+            bound[parameter.name] = frame.adopt(parameter.default)
+    return bound
+
+
+def _argument_error(overload: Overload, what: str) -> KernelTypeError:
+    return KernelTypeError(f"{overload.source.name} {what}", hint=f"its signature is {overload.signature()}")
+
+
+def _count(n: int) -> str:
+    return f"{n} argument{'' if n == 1 else 's'}"
+
+
+def _total_cost(overload: Overload, bound: dict[str, Any]) -> int:
+    total = 0
+    types_bound: dict[Any, Any] = {}
+    for parameter in overload.parameters:
+        value = bound[parameter.name]
+        found = cost(parameter.pattern, value, types_bound)
+        if found is None:
+            raise _misfit(overload, parameter, value)
+        total += found
+    return total
+
+
+def _misfit(overload: Overload, parameter: Parameter, value: Any) -> KernelTypeError:
+    expected = pattern_text(parameter.pattern)
+    scalar = isinstance(parameter.pattern, Scalar) and (isinstance(value, ir.Value) or is_literal(value))
+    hint = f"convert with {expected}(...)" if scalar else None
+    if isinstance(parameter.pattern, (Vec, Mat)) and isinstance(value, Bundle):
+        same_shape = value.type.shape == parameter.pattern.shape and parameter.pattern.dtype is not Any
+        hint = f"its components are {element_scalar(value.type)!r}" if same_shape else None
+    return KernelTypeError(
+        f"{overload.source.name}: argument {parameter.name} is {describe(value)}, expected {expected}", hint=hint
+    )

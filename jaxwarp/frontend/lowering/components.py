@@ -1,0 +1,139 @@
+"""Components of vectors and matrices, by constant or run-time index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.memory import element_type
+from jaxwarp.frontend.lowering.values import Element, describe
+from jaxwarp.ir import nodes as ir
+from jaxwarp.types import Mat, Scalar, Vec
+
+NAMES = "xyzw"
+
+
+def named_index(dtype: Scalar | Vec | Mat, name: str) -> int | None:
+    """The index that `.x`, `.y`, `.z`, `.w` mean; None for other names."""
+    if not isinstance(dtype, Vec) or len(name) != 1 or name not in NAMES:
+        return None
+    index = NAMES.index(name)
+    if index >= dtype.length:
+        raise KernelTypeError(
+            f"{dtype} has {dtype.length} components, there is no .{name}",
+            hint=f"its components are {', '.join(NAMES[: dtype.length])}",
+        )
+    return index
+
+
+def position(frame: Frame, index: Any, count: int, dtype: Vec | Mat) -> int | ir.Value:
+    """A component index: a constant is checked, and counts from the end if negative."""
+    known = frame.known(index)
+    if known is None:
+        return frame.index(index, f"an index of {dtype!r}")
+    if not isinstance(known, int) or isinstance(known, bool):
+        raise KernelTypeError(
+            f"an index of {dtype!r} must be an integer, got {describe(index)}",
+            hint="write an integer, or convert a value with int(...)",
+        )
+    if not -count <= known < count:
+        raise KernelValueError(
+            f"index {known} is out of range for {dtype!r}",
+            hint=f"indices go from 0 to {count - 1}, or from -{count} to -1",
+        )
+    return known % count
+
+
+def positions(frame: Frame, dtype: Scalar | Vec | Mat, indices: Sequence[Any]) -> tuple[int | ir.Value, ...]:
+    """Component indices of a type."""
+    if isinstance(dtype, Scalar):
+        raise KernelTypeError(f"{dtype!r} has no components", hint="leave the index out")
+    if len(indices) > len(dtype.shape):
+        count = len(dtype.shape)
+        raise KernelTypeError(
+            f"{dtype!r} has {count} ax{'is' if count == 1 else 'es'}, "
+            f"got {len(indices)} ind{'ex' if len(indices) == 1 else 'ices'}",
+            hint="leave out what is too many",
+        )
+    return tuple(position(frame, i, n, dtype) for i, n in zip(indices, dtype.shape, strict=False))
+
+
+def component_element(frame: Frame, element: Element, indices: Sequence[Any]) -> Element:
+    """A component, or a row, of an array element in memory."""
+    chosen = positions(frame, element_type(element), indices)
+    values = tuple(frame.index(i, "an index") for i in chosen)
+    return Element(element.view, (*element.component, *values))
+
+
+def extract(frame: Frame, value: Bundle, indices: Sequence[Any]) -> ir.Value | Bundle:
+    """`v[i]`, `m[i, j]`, `m[i]`."""
+    dtype = value.type
+    chosen = positions(frame, dtype, indices)
+    if isinstance(dtype, Vec):
+        return _pick(frame, chosen[0], value.values)
+    rows = [Bundle(Vec(dtype.columns, dtype.dtype), row) for row in value.rows]
+    row = _pick(frame, chosen[0], rows)
+    return row if len(chosen) == 1 else _pick(frame, chosen[1], row.values)
+
+
+def insert(frame: Frame, value: Bundle, indices: Sequence[Any], part: Any) -> Bundle:
+    """The bundle with one component, or one row, replaced."""
+    dtype = value.type
+    chosen = positions(frame, dtype, indices)
+    if isinstance(dtype, Mat) and len(chosen) == 1:
+        row = _fitting(frame, part, Vec(dtype.columns, dtype.dtype), dtype)
+        return _replace(frame, value, chosen, lambda column: row.values[column])
+    new = _fitting(frame, part, dtype.dtype, dtype)
+    return _replace(frame, value, chosen, lambda _: new)
+
+
+def _fitting(frame: Frame, part: Any, dtype: Scalar | Vec, whole: Vec | Mat) -> Any:
+    try:
+        return frame.typed(part, dtype)
+    except KernelTypeError as error:
+        raise KernelTypeError(
+            f"a {'row' if isinstance(dtype, Vec) else 'component'} of {whole!r} is {dtype!r}, got {describe(part)}",
+            hint=error.hint,
+        ) from None
+
+
+def _pick(frame: Frame, index: int | ir.Value, choices: Sequence[Any]) -> Any:
+    """One of the choices: a chain of selects for a run-time index."""
+    if isinstance(index, int):
+        return choices[index]
+    result = choices[-1]
+    for k in range(len(choices) - 2, -1, -1):
+        result = frame.ops.select(frame.ops.compare("eq", index, k), choices[k], result)
+    return result
+
+
+def _replace(frame: Frame, value: Bundle, chosen: Sequence[int | ir.Value], new: Callable[[int], ir.Value]) -> Bundle:
+    """Replaces the components at the chosen indices; `new` gives the value for a column."""
+    dtype, ops = value.type, frame.ops
+    tests: dict[tuple[int, int], Any] = {}
+
+    def holds(axis: int, index: int | ir.Value, k: int) -> Any:
+        if isinstance(index, int):
+            return index == k
+        if (axis, k) not in tests:
+            tests[axis, k] = ops.compare("eq", index, k)
+        return tests[axis, k]
+
+    values = []
+    width = dtype.shape[-1]
+    for n, old in enumerate(value.values):
+        row, column = divmod(n, width)
+        where = (column,) if isinstance(dtype, Vec) else (row, column)
+        conditions = [holds(a, i, where[a]) for a, i in enumerate(chosen)]
+        if any(c is False for c in conditions):
+            values.append(old)
+            continue
+        runtime = [c for c in conditions if c is not True]
+        result = new(column)
+        for condition in reversed(runtime):
+            result = ops.select(condition, result, old)
+        values.append(result)
+    return Bundle(dtype, tuple(values))

@@ -1,0 +1,320 @@
+"""Expressions: constants, names, operators, attributes, subscripts. Calls are in calls.py."""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.frontend.lowering.adjoints import adjoint, refused_adjoint
+from jaxwarp.frontend.lowering.components import component_element, extract, named_index
+from jaxwarp.frontend.lowering.frame import Frame, expression, unreachable
+from jaxwarp.frontend.lowering.memory import element_type
+from jaxwarp.frontend.lowering.merge import MismatchError, same, type_hint, type_text, unify
+from jaxwarp.frontend.lowering.short_circuit import is_cheap, joined_condition
+from jaxwarp.frontend.lowering.values import Element, Host, Shape, View, describe, is_literal
+from jaxwarp.frontend.lowering.views import Slice, extent, index_view, shape_item, shape_of
+from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
+from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.kernel import SizeUse
+from jaxwarp.types import Mat, Vec
+
+OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul", ast.Div: "div", ast.FloorDiv: "floordiv",
+    ast.Mod: "mod", ast.Pow: "pow", ast.LShift: "shl", ast.RShift: "shr", ast.BitAnd: "bit_and", ast.BitOr: "bit_or",
+    ast.BitXor: "bit_xor",
+}  # fmt: skip
+_SYMBOLS = dict(
+    zip(OPERATORS.values(), ("+", "-", "*", "@", "/", "//", "%", "**", "<<", ">>", "&", "|", "^"), strict=True)
+)
+_UNARY: dict[type[ast.unaryop], str] = {
+    ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "bit_not", ast.Not: "logical_not",
+}  # fmt: skip
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
+}  # fmt: skip
+_REFUSED_COMPARISONS = {
+    ast.Is: ("is", "compare numbers with ==; arguments are never None"),
+    ast.IsNot: ("is not", "compare numbers with !=; arguments are never None"),
+    ast.In: ("in", "compare with each element"), ast.NotIn: ("not in", "compare with each element"),
+}  # fmt: skip
+
+# Integer operators whose exact result, wrapped, is the result in any integer type.
+_FOLDED = frozenset(("add", "sub", "mul", "div", "floordiv", "mod", "neg", *_COMPARISONS.values()))
+
+
+def symbol(operator: str) -> str:
+    return _SYMBOLS[operator]
+
+
+_LITERAL_HINTS = {
+    "text": "kernels compute with numbers; what is found by a name outside goes into static(...)",
+    "None": "arguments are always there: pass a number that says whether to use them",
+    "a complex number": "use a vector of two components",
+    "...": "write the numbers",
+}
+
+
+@expression(ast.Constant)
+def _constant(_frame: Frame, node: ast.Constant) -> Any:
+    value = node.value
+    if isinstance(value, (bool, int, float)):
+        return value
+    kind = {str: "text", bytes: "text", type(None): "None", complex: "a complex number", type(...): "..."}[type(value)]
+    hint = _LITERAL_HINTS[kind]
+    raise KernelSyntaxError(f"{kind} is not part of the kernel language", hint=hint)
+
+
+@expression(ast.Name)
+def _name(frame: Frame, node: ast.Name) -> Any:
+    return frame.lookup(node.id)
+
+
+@expression(ast.Tuple)
+def _tuple(frame: Frame, node: ast.Tuple) -> Any:
+    return tuple(frame.evaluate(element) for element in node.elts)
+
+
+@expression(ast.BinOp)
+def _binary(frame: Frame, node: ast.BinOp) -> Any:
+    operator = OPERATORS.get(type(node.op))
+    if operator is None:
+        unreachable(node.op)
+    left, right = (frame.value(n, f"the operand of {symbol(operator)}") for n in (node.left, node.right))
+    return folded(frame, operator, (left, right), lambda a, b: frame.ops.binary(operator, a, b))
+
+
+@expression(ast.UnaryOp)
+def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
+    operator = _UNARY.get(type(node.op))
+    if operator is None:
+        unreachable(node.op)
+    if operator == "logical_not":
+        test = frame.test(node.operand)
+        return (not test) if isinstance(test, bool) else frame.ops.unary(operator, test)
+    value = frame.value(node.operand, "the operand of an operator")
+    return folded(frame, operator, (value,), lambda a: frame.ops.unary(operator, a))
+
+
+def folded(frame: Frame, name: str, operands: Sequence[Any], apply: Callable[..., Any]) -> Any:
+    """Applies an operator; its result stays a known constant if all integer operands are.
+
+    So `q + 1` in an unrolled loop is a constant index, and `if q == 0` is decided while lowering.
+    """
+    result = apply(*operands)
+    known = [frame.known(v) for v in operands] if name in _FOLDED else [None]
+    if isinstance(result, ir.Value) and not result.type.is_float and all(isinstance(k, int) for k in known):
+        value = apply(*known)
+        if is_literal(value) and not isinstance(value, float):
+            return frame.constant(value, result.type)
+    return result
+
+
+@expression(ast.Compare)
+def _compare(frame: Frame, node: ast.Compare) -> Any:
+    """`a < b < c` is `a < b and b < c`, with b evaluated once."""
+    for operator in node.ops:
+        if type(operator) in _REFUSED_COMPARISONS:
+            text, hint = _REFUSED_COMPARISONS[type(operator)]
+            raise KernelSyntaxError(f"the operator {text} is not part of the kernel language", hint=hint)
+    left = frame.value(node.left, "a comparison")
+    return _chain(frame, left, list(zip(node.ops, node.comparators, strict=True)))
+
+
+def _chain(frame: Frame, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> Any:
+    (operator, node), *others = rest
+    right = frame.value(node, "a comparison")
+    name = _COMPARISONS[type(operator)]
+    test = folded(frame, name, (left, right), lambda a, b: frame.ops.compare(name, a, b))
+    if not others:
+        return test
+    return joined_condition(frame, frame.condition(test), lambda: frame.condition(_chain(frame, right, others)), "and")
+
+
+@expression(ast.BoolOp)
+def _bool_operation(frame: Frame, node: ast.BoolOp) -> Any:
+    kind = "and" if isinstance(node.op, ast.And) else "or"
+
+    def from_operand(k: int) -> Any:
+        test = frame.test(node.values[k])
+        if k == len(node.values) - 1:
+            return test
+        return joined_condition(frame, test, lambda: from_operand(k + 1), kind)
+
+    return from_operand(0)
+
+
+@expression(ast.IfExp)
+def _if_expression(frame: Frame, node: ast.IfExp) -> Any:
+    test = frame.test(node.test)
+    if isinstance(test, bool):
+        return frame.evaluate(node.body if test else node.orelse)
+    with frame.builder.block() as then:
+        a = frame.evaluate(node.body)
+    with frame.builder.block() as orelse:
+        b = frame.evaluate(node.orelse)
+    if same(a, b):
+        for op in (*then, *orelse):
+            frame.builder.append(op)
+        return a
+    try:
+        merged = unify(frame, a, b)
+    except MismatchError:
+        raise KernelTypeError(
+            f"the sides of a conditional expression are {type_text(a)} and {type_text(b)}",
+            hint=type_hint(a, b, "convert one of them"),
+        ) from None
+    if is_cheap(then) and is_cheap(orelse):
+        for op in (*then, *orelse):
+            frame.builder.append(op)
+        pairs = zip(merged.left, merged.right, strict=True)
+        return merged.rebuild([frame.ops.call("select", test, x, y) for x, y in pairs])
+    results = tuple(ir.Value(v.type) for v in merged.left)
+    blocks = (ir.Block((), tuple(then), merged.left), ir.Block((), tuple(orelse), merged.right))
+    frame.builder.append(ir.If(results, test, *blocks, loc=frame.builder.loc))
+    return merged.rebuild(results)
+
+
+# Subscripts and attributes
+
+
+def indices_of(frame: Frame, node: ast.expr) -> list[Any]:
+    """The values of an index: one or, separated by commas, several; slices as `Slice`."""
+    nodes = node.elts if isinstance(node, ast.Tuple) else [node]
+    indices: list[Any] = []
+    for n in nodes:
+        if not isinstance(n, ast.Slice):
+            value = frame.evaluate(n)
+            indices.extend(value if isinstance(value, tuple) else [value])
+            continue
+        with frame.at(n):
+            if n.step is not None:
+                raise KernelSyntaxError(
+                    "a slice with a step is not part of the kernel language", hint="multiply the index by the step"
+                )
+        start, stop = (None if b is None else frame.value(b, "a slice") for b in (n.lower, n.upper))
+        indices.append(Slice(start, stop))
+    return indices
+
+
+@expression(ast.Subscript)
+def _subscript(frame: Frame, node: ast.Subscript) -> Any:
+    base = frame.place(node.value)
+    indices = indices_of(frame, node.slice)
+    if isinstance(base, View):
+        return index_view(frame, base, indices)
+    if any(isinstance(i, Slice) for i in indices):
+        raise KernelSyntaxError(
+            f"{describe(base)} has no slices",
+            hint="slices are for arrays: a[start:stop]; name components one by one: vec2(v[1], v[2])",
+        )
+    if isinstance(base, Element):
+        return component_element(frame, base, indices)
+    if isinstance(base, Bundle):
+        return extract(frame, base, indices)
+    if isinstance(base, Shape) and len(indices) == 1:
+        return shape_item(frame, base.view, indices[0])
+    if isinstance(base, tuple) and len(indices) == 1:
+        return _tuple_item(frame, base, indices[0])
+    if isinstance(base, Host) and base.value is adjoint:
+        raise refused_adjoint()
+    if isinstance(base, Host) and len(indices) == 1 and hasattr(base.value, "__getitem__"):
+        raise KernelTypeError(
+            f"{describe(base)} cannot be indexed in a kernel",
+            hint="use a tuple or a vector of constants, static(...) with a constant index, or an array argument",
+        )
+    raise KernelTypeError(f"{describe(base)} cannot be indexed", hint="index arrays, vectors, matrices and tuples")
+
+
+def _tuple_item(frame: Frame, base: tuple[Any, ...], index: Any) -> Any:
+    known = frame.known(index)
+    if not isinstance(known, int) or isinstance(known, bool):
+        raise KernelTypeError(
+            f"the index of a tuple must be a constant integer, got {describe(index)}",
+            hint="use a vector, or an array argument, for a run-time index",
+        )
+    if not -len(base) <= known < len(base):
+        raise KernelValueError(
+            f"index {known} is out of range for {describe(base)}",
+            hint=f"indices go from 0 to {len(base) - 1}, or from -{len(base)} to -1",
+        )
+    return base[known]
+
+
+@expression(ast.Attribute)
+def _attribute(frame: Frame, node: ast.Attribute) -> Any:
+    base = frame.place(node.value)
+    found = _value_attribute(frame, base, node.attr)
+    if found is not None:
+        return found
+    if isinstance(base, Host):
+        return _host_attribute(frame, base.value, node.attr)
+    raise KernelNameError(f"{describe(base)} has no attribute {node.attr}", hint=_attribute_hint(base))
+
+
+def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
+    match base:
+        case View():
+            size = {"shape": lambda: Shape(base), "ndim": lambda: base.ndim, "dtype": lambda: base.dtype}
+            size["size"] = lambda: _product(frame, base)
+            return size[name]() if name in size else None
+        case Element():
+            dtype = element_type(base)
+            index = named_index(dtype, name)
+            return component_element(frame, base, [index]) if index is not None else _type_attribute(dtype, name)
+        case Bundle():
+            index = named_index(base.type, name)
+            return extract(frame, base, [index]) if index is not None else _type_attribute(base.type, name)
+        case Vec() | Mat():
+            return _type_attribute(base, name)
+        case _:
+            return None
+
+
+def _type_attribute(dtype: Any, name: str) -> Any:
+    names = {"dtype": "dtype", "shape": "shape", "length": "length", "rows": "rows", "columns": "columns"}
+    return getattr(dtype, names[name], None) if name in names and isinstance(dtype, (Vec, Mat)) else None
+
+
+def _product(frame: Frame, view: View) -> Any:
+    result, *others = (extent(frame, view, axis) for axis in view.free)
+    if others and view.param in frame.context.params:
+        frame.context.sizes.append(SizeUse(view.param, view.free, frame.builder.loc))
+    for value in others:
+        result = frame.ops.call("mul", result, value)
+    return result
+
+
+def _attribute_hint(base: Any) -> str | None:
+    if isinstance(base, View):
+        return "arrays have shape, ndim, size and dtype"
+    if isinstance(base, Bundle) and isinstance(base.type, Vec):
+        return "vectors have the components x, y, z, w and dtype, length, shape; several make a vector: vec2(v.x, v.y)"
+    if isinstance(base, Bundle):
+        return "matrices have components m[i, j], and dtype, shape; functions are called: transpose(m)"
+    return "numbers have no attributes; functions are called: sin(x)"
+
+
+def _host_attribute(frame: Frame, host: Any, name: str) -> Any:
+    is_module = isinstance(host, types.ModuleType)
+    is_ours = is_module and host.__name__.split(".")[0] == "jaxwarp"
+    if is_ours and name in UNAVAILABLE:
+        raise KernelNameError(f"{name} is not available in jaxwarp kernels", hint=UNAVAILABLE[name])
+    try:
+        value = frame.source.attribute(host, name)
+    except AttributeError:
+        hint = of_warp(name) if is_ours else None
+        if hint is not None:
+            raise KernelNameError(f"{name} is not available in jaxwarp kernels", hint=hint) from None
+        what = f"module {host.__name__}" if is_module else f"a Python object of type {type(host).__name__}"
+        listed = "docs/builtins.md lists what there is" if is_ours else "define it before the kernel"
+        raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host)) or listed) from None
+    return frame.adopt(value)
+
+
+def shape_tuple(frame: Frame, value: Any) -> Any:
+    """A shape as a tuple of extents; other values as they are."""
+    return shape_of(frame, value.view) if isinstance(value, Shape) else value

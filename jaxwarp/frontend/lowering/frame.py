@@ -1,0 +1,342 @@
+"""The state of a lowering, and the dispatch from syntax to the functions that lower it.
+
+`Context` belongs to one kernel, `Frame` to one function being lowered: the kernel's own or an inlined one.
+The other modules register a function per kind of syntax node with `@expression` and `@statement`, and one per
+function of the language that is no expression of its arguments' values with `@lowers`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar
+
+from jaxwarp.builtins.language.ops import Ops
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc, did_you_mean
+from jaxwarp.frontend.lowering.memory import load_element
+from jaxwarp.frontend.lowering.values import (  # fmt: skip
+    Element,
+    Host,
+    Intrinsic,
+    Undefined,
+    View,
+    capture,
+    describe,
+    host_constant,
+    is_literal,
+)
+from jaxwarp.frontend.text.host_values import Missing
+from jaxwarp.frontend.text.refused import refusal
+from jaxwarp.frontend.text.source import Source
+from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.kernel import SizeUse
+from jaxwarp.types import Mat, Scalar, Vec, element_scalar, int32, int64
+
+# Variables with names that Python cannot have: they go through branches and loops like any other.
+BREAK, CONTINUE, RETURN, RESULT = "$break", "$continue", "$return", "$result"
+EXITS = (BREAK, CONTINUE, RETURN)
+# The result that a derivative rule is attaching to the arguments (rules.py).
+ATTACHED = "$attached"
+# What printers call them.
+SHOWN = {BREAK: "stopped", CONTINUE: "skipped", RETURN: "returned", RESULT: "result", ATTACHED: "attached"}
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+_EXPRESSIONS: dict[type, Callable[..., Any]] = {}
+_STATEMENTS: dict[type, Callable[..., Any]] = {}
+_INTRINSICS: dict[str, Callable[[Frame, ast.Call], Any]] = {}
+
+
+def expression(*nodes: type) -> Callable[[Handler], Handler]:
+    """Registers `f(frame, node) -> value` for kinds of expressions."""
+
+    def register(function: Handler) -> Handler:
+        _EXPRESSIONS.update(dict.fromkeys(nodes, function))
+        return function
+
+    return register
+
+
+def statement(*nodes: type) -> Callable[[Handler], Handler]:
+    """Registers `f(frame, node)` for kinds of statements."""
+
+    def register(function: Handler) -> Handler:
+        _STATEMENTS.update(dict.fromkeys(nodes, function))
+        return function
+
+    return register
+
+
+def lowers(intrinsic: Intrinsic) -> Callable[[Handler], Handler]:
+    """Registers `f(frame, node) -> value` for the unevaluated calls of a function of the language."""
+
+    def register(function: Handler) -> Handler:
+        _INTRINSICS[intrinsic.name] = function
+        return function
+
+    return register
+
+
+class _At:
+    """While it is open, operations belong to a place in the source; an error that has no place gets it."""
+
+    __slots__ = ("builder", "loc", "outer")
+
+    def __init__(self, builder: Builder, loc: Loc):
+        self.builder = builder
+        self.loc = loc
+
+    def __enter__(self) -> None:
+        self.outer = self.builder.loc
+        self.builder.loc = self.loc
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KernelError) and error.loc is None:
+            error.loc = self.loc
+        self.builder.loc = self.outer
+
+
+@dataclass(eq=False)
+class Context:
+    """What all functions inlined into one kernel share."""
+
+    builder: Builder = field(default_factory=Builder)
+    max_unroll: int = 16
+    # How often the statement being lowered is there because of the unrolled loops around it.
+    unrolled: int = 1
+    tid: tuple[int, Loc] | None = None
+    known: dict[ir.Value, bool | int | float] = field(default_factory=dict)
+    stack: list[Any] = field(default_factory=list)
+    # Overloads whose derivative rule is being lowered.
+    ruled: list[Any] = field(default_factory=list)
+    # Arrays of each thread's own.
+    locals: list[ir.Param] = field(default_factory=list)
+    # Where the size of a parameter is asked for.
+    sizes: list[SizeUse] = field(default_factory=list)
+    params: tuple[ir.Param, ...] = ()
+    # Types of variables where paths of run-time control flow meet, by the place of the `if` or loop (stepping.py);
+    # None: nobody asks.
+    joined: dict[Loc, dict[str, Any]] | None = None
+    # The variable that the statement being lowered assigns to, after which an array it makes is named.
+    assigned: str = ""
+
+    def __post_init__(self) -> None:
+        self.ops = Ops(self.builder)
+
+
+@dataclass(eq=False)
+class Frame:
+    """One function being lowered.
+
+    Attributes:
+        variables: local names and their values here and now.
+        inlined_at: the call that brought this function into the kernel; None for the kernel itself.
+        returns: the pattern of the return annotation, `Missing` if there is none.
+    """
+
+    context: Context
+    source: Source
+    variables: dict[str, Any]
+    inlined_at: Loc | None = None
+    returns: Any = Missing
+
+    def __post_init__(self) -> None:
+        self.builder = self.context.builder
+        self.ops = self.context.ops
+        self._locs: dict[ast.AST, Loc] = {}
+        self.rule: Any = None  # the state of a derivative rule (rules.py), in its own frame
+        self.liveness = self.source.liveness
+        self.live: frozenset[str] = frozenset()  # names read after the statement being lowered
+        # Variables that had a literal before the loop being lowered, and so its default type in it.
+        self.literal_starts: dict[str, Any] = {}
+        self.exit_live: frozenset[str] = frozenset()  # names read after a break or continue of the innermost loop
+
+    @property
+    def is_kernel(self) -> bool:
+        return self.inlined_at is None
+
+    # Dispatch
+
+    def place(self, node: ast.expr) -> Any:
+        """The value of an expression; an array element is not loaded yet (see `values.Element`)."""
+        with self.at(node):
+            handler = _EXPRESSIONS.get(type(node))
+            if handler is None:
+                raise refusal(node)
+            return handler(self, node)
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """The value of an expression."""
+        value = self.place(node)
+        if isinstance(value, Element):
+            with self.at(node):
+                return load_element(self.builder, value)
+        return value
+
+    def apply(self, intrinsic: Intrinsic, node: ast.Call) -> Any:
+        """The value of a call of an intrinsic."""
+        return _INTRINSICS[intrinsic.name](self, node)
+
+    def perform(self, node: ast.stmt, live: frozenset[str]) -> None:
+        """Lowers one statement. Blocks of them: `branches.execute`."""
+        with self.at(node):
+            handler = _STATEMENTS.get(type(node))
+            if handler is None:
+                raise refusal(node)
+            self.live = live
+            handler(self, node)
+
+    def at(self, node: ast.AST) -> _At:
+        """Operations made and errors raised inside belong to `node`, unless to something more exact."""
+        return _At(self.builder, self.loc(node))
+
+    def loc(self, node: ast.AST) -> Loc:
+        found = self._locs.get(node)
+        if found is None:
+            found = self._locs[node] = self.source.loc(node, self.inlined_at)
+        return found
+
+    # Names
+
+    def lookup(self, name: str) -> Any:
+        """The value of a name, in Python's order: local, closure, global, builtin."""
+        if name in self.variables:
+            value = self.variables[name]
+            if isinstance(value, Undefined):
+                raise KernelNameError(
+                    f"{name} is not defined here: {value.reason}",
+                    hint=f"give {name} a value before that, on every path",
+                )
+            return value
+        if name in self.source.locals:
+            outside = self.source.lookup(name)
+            hint = f"give {name} a value before"
+            if outside is not Missing:
+                hint = f"the function assigns to {name}, so it is a local variable; use another name for it"
+            raise KernelNameError(f"{name} is used before it is assigned", hint=hint)
+        value = self.source.lookup(name)
+        if value is Missing:
+            names = [*self.variables, *self.source.free_names()]
+            hint = (
+                did_you_mean(name, names) or "assign it before, pass it as an argument, or define it before the kernel"
+            )
+            raise KernelNameError(f"name {name} is not defined", hint=hint)
+        return self.adopt(value)
+
+    def adopt(self, value: Any) -> Any:
+        """A host value as a value of this kernel: NumPy scalars and small arrays become typed constants."""
+        return self._constants(capture(value))
+
+    def _constants(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._constants(v) for v in value)
+        constant = host_constant(value.value) if isinstance(value, Host) else None
+        if constant is None:
+            return value
+        dtype, array = constant
+        scalar = element_scalar(dtype)
+        values = tuple(self.constant(v.item(), scalar) for v in array.reshape(-1))
+        return values[0] if isinstance(dtype, Scalar) else Bundle(dtype, values)
+
+    # Values
+
+    def constant(self, value: bool | int | float, dtype: Scalar) -> ir.Value:
+        """A typed constant whose value the frontend still knows."""
+        result = self.builder.const(value, dtype)
+        self.context.known[result] = wrapped(value, dtype)
+        return result
+
+    def known(self, value: Any) -> bool | int | float | None:
+        """The value of a literal or of a constant, if it is one."""
+        if is_literal(value):
+            return value
+        return self.context.known.get(value) if isinstance(value, ir.Value) else None
+
+    def typed(self, value: Any, dtype: Any = None) -> Any:
+        """A literal as a constant of `dtype`, or of its default type; other values must have `dtype` already."""
+        if not is_literal(value):
+            return value if dtype is None else self.ops.materialize(value, dtype)
+        result = self.ops.materialize(value, dtype)
+        if isinstance(result, ir.Value):
+            self.context.known[result] = value  # it fits, or that was an error
+        return result
+
+    def value(self, node: ast.expr, what: str) -> Any:
+        """Evaluates to a scalar, vector, matrix or literal."""
+        value = self.evaluate(node)
+        if not (isinstance(value, (ir.Value, Bundle)) or is_literal(value)):
+            with self.at(node):
+                raise KernelTypeError(f"{what}: expected a value, got {describe(value)}", hint=_value_hint(value))
+        return value
+
+    def index(self, value: Any, what: str) -> ir.Value:
+        """An integer as an index: int32, or int64 where it may not fit."""
+        if isinstance(value, bool) or not (isinstance(value, (int, ir.Value))):
+            raise KernelTypeError(
+                f"{what} must be an integer, got {describe(value)}",
+                hint="write an integer, or convert a value with int(...)",
+            )
+        if isinstance(value, int):
+            return self.constant(value, int32 if -(2**31) <= value < 2**31 else int64)
+        if not value.type.is_int:
+            raise KernelTypeError(f"{what} must be an integer, got {value.type}", hint="convert it with int(...)")
+        if value.type in (int32, int64):
+            return value
+        return self.ops.cast_scalar(int32 if value.type.bits < 32 else int64, value)
+
+    def test(self, node: ast.expr) -> bool | ir.Value:
+        """Evaluates a condition."""
+        value = self.evaluate(node)
+        with self.at(node):
+            return self.condition(value)
+
+    def condition(self, value: Any) -> bool | ir.Value:
+        """A value as the test of `if`, `while`, `and`, `or`, `not`: a bool, known or not."""
+        known = self.known(value)
+        if known is not None:
+            return bool(known)
+        if not isinstance(value, (ir.Value, Bundle)):
+            raise KernelTypeError(
+                f"a condition must be a bool or a number, got {describe(value)}",
+                hint="arguments are always there: test a number, such as len(a) > 0 or a flag that is passed",
+            )
+        return self.ops.condition(value)
+
+
+def _value_hint(value: Any) -> str:
+    """What to write where a number, vector or matrix is needed."""
+    match value:
+        case View():
+            return f"kernels compute with elements: {value.param.name}[{', '.join('ijkl'[: value.ndim])}]"
+        case Scalar() | Vec() | Mat():
+            return "call the type to make a value of it: float(x), vec3(x, y, z)"
+        case Host(value=ModuleType() as module):
+            return f"name something of it: {module.__name__}.PI, say"
+        case Host():
+            return "constants are numbers, vectors, matrices and tuples of them; pass arrays as arguments"
+        case tuple():
+            return "take an element of it: t[0]"
+        case _:
+            return "call it, and compute with what it returns"
+
+
+def start_hint(name: str, start: Any, value: Any) -> str | None:
+    """What to write where a loop makes `value` of a variable that starts with a literal."""
+    if not (isinstance(start, (bool, int, float)) and isinstance(value, ir.Value)):
+        return None
+    return f"start with {name} = {value.type}({float(start) if value.type.is_float else start})"
+
+
+def wrapped(value: bool | int | float, dtype: Scalar) -> bool | int | float:
+    """What an integer type makes of an integer that may not fit."""
+    if not dtype.is_int:
+        return value
+    low = int(value) & ((1 << dtype.bits) - 1)
+    return low - (1 << dtype.bits) if dtype.is_signed and low >> (dtype.bits - 1) else low
+
+
+def unreachable(what: Any) -> NoReturn:
+    raise InternalError(f"the frontend has no case for {what!r}")

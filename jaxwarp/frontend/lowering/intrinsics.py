@@ -1,0 +1,280 @@
+"""Functions that need more than the values of their arguments: `tid`, `static`, atomics, `len`, `type`."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
+from jaxwarp.frontend.lowering.adjoints import add_to_adjoint, names_adjoint
+from jaxwarp.frontend.lowering.frame import Frame, lowers
+from jaxwarp.frontend.lowering.memory import element_type
+from jaxwarp.frontend.lowering.targets import atomic, stored_value
+from jaxwarp.frontend.lowering.values import (  # fmt: skip
+    PYTHON_OBJECTS,
+    Element,
+    Host,
+    Intrinsic,
+    NoValue,
+    Shape,
+    View,
+    describe,
+    is_dynamic,
+    type_of,
+)
+from jaxwarp.frontend.lowering.views import extent, index_view
+from jaxwarp.frontend.text.constants import STATIC, evaluate_host, static_key
+from jaxwarp.frontend.text.functions import Func
+from jaxwarp.frontend.text.host_values import Missing, frozen
+from jaxwarp.types import Mat, Scalar, Vec, bool_, element_scalar, matrix, vector
+
+INTRINSICS: dict[str, Intrinsic] = {}
+
+
+def _intrinsic(name: str, signature: str, doc: str, host: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    INTRINSICS[name] = Intrinsic(name, doc, signature, host)
+    return lowers(INTRINSICS[name])
+
+
+# Threads
+
+
+@_intrinsic("tid", "tid() -> int | tuple[int, ...]", "The index of this thread: one int, or as many as names take it.")
+def lower_tid(frame: Frame, node: ast.Call, count: int = 1) -> Any:
+    """`tid()`, asked for `count` indices."""
+    if node.args or node.keywords:
+        raise KernelTypeError(
+            f"tid: expected no arguments, got {len(node.args) + len(node.keywords)}",
+            hint="for several indices write i, j = tid()",
+        )
+    if not frame.is_kernel:
+        raise KernelNameError("tid() can be called in kernels only", hint="pass the thread index as an argument")
+    first = frame.context.tid
+    if first is not None and first[0] != count:
+        raise KernelTypeError(
+            f"tid() gives {_indices(count)} here, but {_indices(first[0])} in line {first[1].line}",
+            hint="a kernel has one launch grid: take all its indices in one place",
+        )
+    if first is None:
+        frame.context.tid = (count, frame.loc(node))
+    values = tuple(frame.builder.tid(axis) for axis in range(count))
+    return values[0] if count == 1 else values
+
+
+def _indices(count: int) -> str:
+    return f"{count} ind{'ex' if count == 1 else 'ices'}"
+
+
+# Compile time
+
+
+@_intrinsic(
+    "static",
+    "static(expression) -> constant",
+    "Evaluates an expression in Python while the kernel is made; variables of unrolled loops have values in it.",
+    host=lambda value: value,
+)
+def _static(frame: Frame, node: ast.Call) -> Any:
+    if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
+        raise KernelTypeError(
+            f"static: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write static(expression)"
+        )
+    return _evaluate_static(frame, node.args[0], "static")
+
+
+def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
+    names = [n for n in ast.walk(argument) if isinstance(n, ast.Name)]
+    own = {n.id for n in names if isinstance(n.ctx, ast.Store)}  # of comprehensions
+    constants: dict[str, Any] = {}
+    for name in sorted({n.id for n in names if n.id in frame.variables} - own):
+        value = frame.lookup(name)
+        known = frame.known(value)
+        if known is not None:
+            constants[name] = known
+        elif isinstance(value, (Scalar, Vec, Mat, Func)):
+            constants[name] = value
+        elif isinstance(value, Host):
+            constants[name] = value.value
+        else:
+            raise KernelValueError(
+                f"{what}: {name} is not known before the kernel runs",
+                hint="only names outside of the kernel and variables of unrolled loops are",
+            )
+    found = frame.adopt(_static_value(frame, argument, constants))
+    if isinstance(found, Host) and not callable(found.value):
+        raise KernelTypeError(
+            f"{what}: the expression gives {describe(found)}",
+            frame.loc(argument),
+            hint="it must give a number, a vector or matrix, a tuple of those, a type or a function",
+        )
+    return found
+
+
+def _static_value(frame: Frame, argument: ast.expr, constants: dict[str, Any]) -> Any:
+    """That of the kernel's definition or, where it depends on local names, the first one for these values."""
+    known, key = frame.source.statics, static_key(argument, constants)
+    try:
+        value = known.get(key, Missing)
+    except TypeError:  # something in it has no hash
+        return evaluate_host(frame.source, argument, constants, frame.loc(argument))
+    if value is Missing:
+        value = known.setdefault(key, frozen(evaluate_host(frame.source, argument, constants, frame.loc(argument))))
+    return value
+
+
+def _type_maker(name: str) -> Intrinsic:
+    """`types.vector(length=5, dtype=float)` in a kernel gives the type, as it does in Python."""
+    made = Intrinsic(name)
+    lowers(made)(lambda frame, node: _evaluate_static(frame, node, name))
+    return made
+
+
+@_intrinsic("len", "len(x: Array | Vec | Mat | tuple) -> int", "The extent of the first axis.")
+def _len(frame: Frame, node: ast.Call) -> Any:
+    if len(node.args) != 1 or node.keywords:
+        raise KernelTypeError(
+            f"len: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write len(a)"
+        )
+    value = frame.evaluate(node.args[0])
+    match value:
+        case View():
+            return extent(frame, value, value.free[0])
+        case Shape():
+            return value.view.ndim
+        case tuple():
+            return len(value)
+        case Bundle():
+            return value.type.shape[0]
+        case Vec() | Mat():
+            return value.shape[0]
+        case _:
+            raise KernelTypeError(
+                f"len: expected an array, vector, matrix or tuple, got {describe(value)}",
+                hint="a number has no length: pass the array",
+            )
+
+
+@_intrinsic("type", "type(x: Scalar | Vec | Mat) -> type", "The type of a value, to make others of it.")
+def _type(frame: Frame, node: ast.Call) -> Any:
+    if len(node.args) != 1 or node.keywords:
+        raise KernelTypeError(
+            f"type: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write type(x)"
+        )
+    value = frame.evaluate(node.args[0])
+    if not is_dynamic(value):
+        raise KernelTypeError(
+            f"type: expected a scalar, vector or matrix, got {describe(value)}",
+            hint="for the elements of an array write a.dtype",
+        )
+    return type_of(value)
+
+
+# Atomics
+
+
+def _atomic(name: str, kind: str, doc: str) -> None:
+    operands = ("compare", "value") if kind == "cas" else ("value",)
+    signature = f"atomic_{name}(arr: Array, i: Int, ..., {', '.join(f'{o}: Any' for o in operands)}) -> Any"
+
+    def lower(frame: Frame, node: ast.Call) -> Any:
+        if node.args and names_adjoint(frame, node.args[0]):
+            return _adjoint_atomic(frame, node, name)
+        element, values = _atomic_arguments(frame, node, f"atomic_{name}", operands)
+        _require_atomic_type(element, name)
+        stored = []
+        for what, value in zip(operands, values, strict=True):
+            if not is_dynamic(value):
+                raise KernelTypeError(
+                    f"atomic_{name}: {what} is {describe(value)}",
+                    hint=f"the signature is {_signature(f'atomic_{name}')}",
+                )
+            stored.append(stored_value(frame, element, value))
+        if name == "sub":
+            stored = [frame.ops.unary("neg", stored[0])]
+        return atomic(frame, kind, element, *stored)
+
+    _intrinsic(f"atomic_{name}", signature, f"Atomically {doc}; returns the old value.")(lower)
+
+
+def _adjoint_atomic(frame: Frame, node: ast.Call, name: str) -> type[NoValue]:
+    """`atomic_add(adjoint[a], i, x)` is `adjoint[a][i] += x`, which is atomic where it has to be."""
+    if name not in ("add", "sub") or node.keywords or len(node.args) < 3:
+        raise KernelTypeError(
+            f"atomic_{name}: an adjoint can only be added to", hint="write wp.adjoint[a][i] += x, a being an argument"
+        )
+    array, *indices, value = node.args
+    add_to_adjoint(frame, array, name, frame.value(value, f"atomic_{name}"), indices)
+    return NoValue
+
+
+def _require_atomic_type(element: Element, name: str) -> None:
+    scalar = element_scalar(element_type(element))
+    bits = name in ("and", "or", "xor")
+    if (bits and not scalar.is_int) or (scalar is bool_ and name not in ("exch", "cas")):
+        expected = "integers" if bits else "numbers"
+        raise KernelTypeError(
+            f"atomic_{name}: {element.view.param.name} must hold {expected}, it holds {scalar}",
+            hint=f"annotate the array with a type of {expected}",
+        )
+
+
+def _atomic_arguments(frame: Frame, node: ast.Call, name: str, operands: tuple[str, ...]) -> tuple[Element, list[Any]]:
+    names = ("arr", "i", "j", "k", "l")
+    keywords = {k.arg: k.value for k in node.keywords}
+    for key in keywords:
+        if key not in (*names, *operands):
+            raise KernelTypeError(f"{name}: there is no argument {key}", hint=f"the signature is {_signature(name)}")
+    positional = list(node.args)
+    tail = [keywords[o] for o in operands if o in keywords]
+    head = [keywords[n] for n in names if n in keywords]
+    nodes = [*positional, *head, *tail] if not positional or head or tail else positional
+    if len(nodes) < 2 + len(operands):
+        raise KernelTypeError(
+            f"{name}: expected an array, an index for each axis and {' and '.join(operands)}, got "
+            f"{len(nodes)} argument{'' if len(nodes) == 1 else 's'}",
+            hint=f"the signature is {_signature(name)}",
+        )
+    array = frame.place(nodes[0])
+    if not isinstance(array, View):
+        with frame.at(nodes[0]):
+            raise KernelTypeError(
+                f"{name}: expected an array, got {describe(array)}", hint=f"the signature is {_signature(name)}"
+            )
+    indices: list[Any] = []
+    for n in nodes[1 : len(nodes) - len(operands)]:
+        value = frame.evaluate(n)
+        indices.extend(value if isinstance(value, tuple) else [value])
+    element = index_view(frame, array, indices)
+    if isinstance(element, View):
+        raise KernelTypeError(
+            f"{name}: {array.param.name} has {array.ndim} axes, got {_indices(len(indices))}",
+            hint=f"the signature is {_signature(name)}",
+        )
+    return element, [frame.evaluate(n) for n in nodes[len(nodes) - len(operands) :]]
+
+
+def _signature(name: str) -> str:
+    return INTRINSICS[name].signature
+
+
+_atomic("add", "add", "adds `value` to an element")
+_atomic("sub", "add", "subtracts `value` from an element")
+_atomic("min", "min", "replaces an element by the smaller of it and `value`")
+_atomic("max", "max", "replaces an element by the larger of it and `value`")
+_atomic("exch", "exch", "replaces an element by `value`")
+_atomic("cas", "cas", "replaces an element by `value` if it equals `compare`")
+_atomic("and", "and", "replaces an element by its bitwise and with `value`")
+_atomic("or", "or", "replaces an element by its bitwise or with `value`")
+_atomic("xor", "xor", "replaces an element by its bitwise exclusive or with `value`")
+
+# Python's own functions that have a meaning in kernels.
+PYTHON_OBJECTS.update(
+    {getattr(builtins, name): FUNCTIONS[name] for name in ("min", "max", "abs", "round", "pow") if name in FUNCTIONS}
+)
+STATIC.append(INTRINSICS["static"])
+PYTHON_OBJECTS.update({len: INTRINSICS["len"], type: INTRINSICS["type"]})
+PYTHON_OBJECTS.update({vector: _type_maker("vector"), matrix: _type_maker("matrix")})

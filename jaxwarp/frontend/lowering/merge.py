@@ -1,0 +1,206 @@
+"""One value from two: what a variable holds after the branches of a condition, or the turns of a loop.
+
+A value is taken apart into its scalars (*leaves*); literals among them become constants of the type they must have.
+Static parts (types, functions, array views) must be the same on every path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.values import Axis, View, describe, is_dynamic, is_literal, type_of
+from jaxwarp.ir import nodes as ir
+from jaxwarp.types import Mat, Scalar, Vec, bool_, float32
+
+Rebuild = Callable[[Sequence[ir.Value]], Any]
+
+
+class MismatchError(Exception):
+    """The two values cannot be one variable."""
+
+
+def same(a: Any, b: Any) -> bool:
+    """Known to be one value on both paths."""
+    if a is b:
+        return True
+    if is_literal(a) and is_literal(b):
+        return type(a) is type(b) and repr(a) == repr(b)  # 0.0 is not -0.0
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Bundle) and isinstance(b, Bundle):
+        return a.type == b.type and all(x is y for x, y in zip(a.values, b.values, strict=True))
+    if isinstance(a, (Scalar, Vec, Mat)):
+        return a == b
+    return False
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Leaves of both values, pairwise of one type, and how to build the value from one leaf of each pair."""
+
+    left: tuple[ir.Value, ...]
+    right: tuple[ir.Value, ...]
+    rebuild: Rebuild
+
+
+def unify(frame: Frame, a: Any, b: Any) -> Merged:
+    """Brings two values to one type.
+
+    Raises:
+        MismatchError: they have none in common.
+    """
+    if same(a, b):
+        return Merged((), (), lambda _: a)
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return _join([unify(frame, x, y) for x, y in zip(a, b, strict=True)])
+    if isinstance(a, View) and isinstance(b, View) and a.param is b.param:
+        merged = _join([unify(frame, x, y) for x, y in zip(_parts(a), _parts(b), strict=True)])
+        return Merged(merged.left, merged.right, lambda leaves: _with_parts(a, merged.rebuild(leaves)))
+    if not (is_dynamic(a) and is_dynamic(b)):
+        raise MismatchError
+    dtype = _common_type(a, b)
+    left, right = typed(frame, a, dtype), typed(frame, b, dtype)
+    leaves, rebuild = _split(left)
+    return Merged(leaves, _split(right)[0], rebuild)
+
+
+def _join(parts: list[Merged]) -> Merged:
+    counts = [len(p.left) for p in parts]
+
+    def rebuild(leaves: Sequence[ir.Value]) -> Any:
+        remaining = iter(leaves)
+        return tuple(p.rebuild([next(remaining) for _ in range(n)]) for p, n in zip(parts, counts, strict=True))
+
+    left = tuple(v for p in parts for v in p.left)
+    right = tuple(v for p in parts for v in p.right)
+    return Merged(left, right, rebuild)
+
+
+def _parts(view: View) -> tuple[ir.Value | None, ...]:
+    """What can differ between two views of one array, at run time; None where an axis has no such part."""
+    return tuple(part for axis in view.axes for part in (axis.index, axis.offset, axis.extent))
+
+
+def _with_parts(view: View, parts: Sequence[ir.Value | None]) -> View:
+    axes = tuple(Axis(*parts[k : k + 3]) for k in range(0, len(parts), 3))
+    return View(view.param, view.dtype, axes)
+
+
+def _common_type(a: Any, b: Any) -> Any:
+    if is_literal(a) and is_literal(b):
+        types = type_of(a), type_of(b)
+        if types[0] != types[1] and bool_ in types:
+            raise MismatchError
+        return types[0] if types[0] == types[1] else float32
+    if is_literal(a):
+        a, b = b, a
+    if not is_literal(b) and a.type != b.type:
+        raise MismatchError
+    return a.type
+
+
+def typed(frame: Frame, value: Any, dtype: Any) -> Any:
+    """A value as `dtype`, which only a literal may have to adopt.
+
+    Raises:
+        MismatchError: the value has another type, or is a literal that `dtype` cannot hold.
+    """
+    if not is_literal(value):
+        if type_of(value) != dtype:
+            raise MismatchError
+        return value
+    if not isinstance(dtype, Scalar) or isinstance(value, bool) != (dtype is bool_):
+        raise MismatchError
+    try:
+        return frame.typed(value, dtype)
+    except (KernelTypeError, KernelValueError) as error:
+        raise MismatchError from error
+
+
+def zeros_like(frame: Frame, value: Any) -> Any:
+    """Some value of the same type: stands where no path reads it."""
+    if isinstance(value, View):
+        return _with_parts(value, zeros_like(frame, _parts(value)))
+    if isinstance(value, tuple):
+        return tuple(zeros_like(frame, v) for v in value)
+    if isinstance(value, Bundle):
+        return Bundle(value.type, tuple(frame.builder.const(0, v.type) for v in value.values))
+    if isinstance(value, ir.Value):
+        return frame.builder.const(0, value.type)
+    return value
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A variable that a loop hands from turn to turn: its value on entry, with literals typed."""
+
+    name: str
+    entry: Any
+    leaves: tuple[ir.Value, ...]
+    rebuild: Rebuild
+
+    @classmethod
+    def of(cls, frame: Frame, name: str, value: Any) -> Carried:
+        entry = _typed_entry(frame, value)
+        leaves, rebuild = _split(entry)
+        return cls(name, entry, leaves, rebuild)
+
+    def collect(self, frame: Frame, value: Any) -> tuple[ir.Value, ...]:
+        """The leaves of the variable's value at the end of a turn.
+
+        Raises:
+            MismatchError: its type is not that on entry.
+        """
+        return _matching(frame, self.entry, value)
+
+
+def _typed_entry(frame: Frame, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_typed_entry(frame, v) for v in value)
+    return frame.typed(value)
+
+
+def _split(value: Any) -> tuple[tuple[ir.Value, ...], Rebuild]:
+    if isinstance(value, ir.Value):
+        return (value,), lambda leaves: leaves[0]
+    if isinstance(value, Bundle):
+        return value.values, lambda leaves: Bundle(value.type, tuple(leaves))
+    if isinstance(value, tuple):
+        parts = [_split(v) for v in value]
+        joined = _join([Merged(leaves, leaves, rebuild) for leaves, rebuild in parts])
+        return joined.left, joined.rebuild
+    if isinstance(value, View):
+        leaves, rebuild = _split(_parts(value))
+        return leaves, lambda values: _with_parts(value, rebuild(values))
+    return (), lambda _: value
+
+
+def _matching(frame: Frame, entry: Any, value: Any) -> tuple[ir.Value, ...]:
+    if isinstance(entry, tuple) and isinstance(value, tuple) and len(entry) == len(value):
+        return tuple(v for e, x in zip(entry, value, strict=True) for v in _matching(frame, e, x))
+    if isinstance(entry, (ir.Value, Bundle)) and is_dynamic(value):
+        return _split(typed(frame, value, entry.type))[0]
+    if isinstance(entry, View) and isinstance(value, View) and entry.param is value.param:
+        return _matching(frame, _parts(entry), _parts(value))
+    if same(entry, value):
+        return ()
+    raise MismatchError
+
+
+def type_hint(a: Any, b: Any, repair: str) -> str:
+    """What to do about a variable that is to be both."""
+    if is_dynamic(a) and is_dynamic(b):
+        return repair
+    return "only values of one type, and parts of one array, can be chosen while the kernel runs"
+
+
+def type_text(value: Any) -> str:
+    """The type of a value in a message about a variable that changes it."""
+    if isinstance(value, View):
+        return f"a part of {value.param.name}" if value.ndim < len(value.axes) else f"the array {value.param.name}"
+    return repr(type_of(value)) if is_dynamic(value) else describe(value)

@@ -1,0 +1,140 @@
+"""Assignments, `return`, and the other simple statements. Blocks and `if`: branches.py; loops: loops.py."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError
+from jaxwarp.frontend.lowering.adjoints import add_to_adjoint, names_adjoint
+from jaxwarp.frontend.lowering.binding import converted
+from jaxwarp.frontend.lowering.expressions import OPERATORS, symbol
+from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, start_hint, statement, unreachable
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, lower_tid
+from jaxwarp.frontend.lowering.targets import Name, Place, accumulate, target
+from jaxwarp.frontend.lowering.values import NoValue, Shape, describe
+from jaxwarp.frontend.lowering.views import shape_of
+from jaxwarp.frontend.text import annotations
+from jaxwarp.frontend.text.constants import evaluate_host
+from jaxwarp.frontend.text.host_values import Missing
+
+
+@statement(ast.Assign)
+def _assign(frame: Frame, node: ast.Assign) -> None:
+    (first, *_others) = node.targets
+    frame.context.assigned = first.id if isinstance(first, ast.Name) else ""
+    counted = _call_with_count(frame, node)
+    value = counted if counted is not None else frame.evaluate(node.value)
+    if isinstance(value, type) and issubclass(value, NoValue):
+        with frame.at(node.value):
+            raise KernelTypeError(
+                "the function returns no value that could be assigned",
+                hint="end the function with return, or call it on a line of its own",
+            )
+    for where in node.targets:
+        assign(frame, where, value)
+
+
+def _call_with_count(frame: Frame, node: ast.Assign) -> Any:
+    """`i, j = tid()`: the only function whose result depends on how many names take it."""
+    (where, *others) = node.targets
+    if others or not isinstance(where, ast.Tuple) or not isinstance(node.value, ast.Call):
+        return None
+    with frame.at(node.value):
+        callee = frame.evaluate(node.value.func)
+        if callee is not INTRINSICS["tid"]:
+            return None
+        return lower_tid(frame, node.value, len(where.elts))
+
+
+def assign(frame: Frame, where: ast.expr, value: Any) -> None:
+    """`where = value`, taking tuples apart."""
+    with frame.at(where):
+        if isinstance(where, (ast.Tuple, ast.List)):
+            _unpack(frame, where, value)
+            return
+        target(frame, where).set(frame, value)
+
+
+def _unpack(frame: Frame, where: ast.Tuple | ast.List, value: Any) -> None:
+    if isinstance(value, Shape):
+        value = shape_of(frame, value.view)
+    if not isinstance(value, tuple):
+        raise KernelTypeError(
+            f"cannot unpack {describe(value)} into {len(where.elts)} names",
+            hint="assign it to one name; a vector has components v[0], v[1]",
+        )
+    for element in where.elts:
+        if isinstance(element, ast.Starred):
+            with frame.at(element):
+                raise KernelSyntaxError(
+                    "* in an assignment is not part of the kernel language", hint="name the elements one by one"
+                )
+    if len(value) != len(where.elts):
+        raise KernelTypeError(
+            f"cannot unpack {len(value)} values into {len(where.elts)} names",
+            hint=f"write {len(value)} names, one for each value",
+        )
+    for element, part in zip(where.elts, value, strict=True):
+        assign(frame, element, part)
+
+
+@statement(ast.AnnAssign)
+def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
+    if node.value is None:
+        raise KernelSyntaxError("a variable needs a value", hint="assign one where it is annotated")
+    with frame.at(node.annotation):
+        pattern = annotations.resolve(evaluate_host(frame.source, node.annotation, {}, frame.loc(node.annotation)))
+    value = frame.evaluate(node.value)
+    with frame.at(node.value):
+        value = converted(frame, value, pattern, "the variable is annotated")
+    assign(frame, node.target, value)
+
+
+@statement(ast.AugAssign)
+def _augmented(frame: Frame, node: ast.AugAssign) -> None:
+    operator = OPERATORS.get(type(node.op))
+    if operator is None:
+        unreachable(node.op)
+    if names_adjoint(frame, node.target):
+        add_to_adjoint(frame, node.target, operator, frame.value(node.value, f"{symbol(operator)}="))
+        return
+    with frame.at(node.target):
+        where = target(frame, node.target)
+    if isinstance(where, Name):
+        frame.lookup(where.name)
+    value = frame.value(node.value, f"{symbol(operator)}=")
+    if isinstance(where, Place) and accumulate(frame, where.element(), operator, value):
+        return
+    try:
+        result = frame.ops.binary(operator, where.get(frame), value)
+    except KernelTypeError as error:
+        if isinstance(where, Name):
+            error.hint = start_hint(where.name, frame.literal_starts.get(where.name), value) or error.hint
+        raise
+    where.set(frame, result)
+
+
+@statement(ast.Return)
+def _return(frame: Frame, node: ast.Return) -> None:
+    if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+        if frame.is_kernel:
+            raise KernelSyntaxError("a kernel returns nothing", hint="write results to an output array")
+        value = frame.evaluate(node.value)
+        if frame.returns is not Missing:
+            with frame.at(node.value):
+                value = converted(frame, value, frame.returns, f"{frame.source.name} is annotated to return")
+        frame.variables[RESULT] = value
+    frame.variables[RETURN] = True
+
+
+@statement(ast.Expr)
+def _expression(frame: Frame, node: ast.Expr) -> None:
+    if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return  # a docstring, or a comment written as one
+    frame.place(node.value)
+
+
+@statement(ast.Pass)
+def _pass(_frame: Frame, _node: ast.Pass) -> None:
+    pass

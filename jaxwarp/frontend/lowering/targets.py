@@ -1,0 +1,193 @@
+"""What can be assigned to: variables, array elements, and components of both.
+
+A target evaluates its indices once, so that `a[f(i)] += x` calls `f` once.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.frontend.lowering.adjoints import names_adjoint, refused_adjoint
+from jaxwarp.frontend.lowering.components import component_element, extract, insert, named_index
+from jaxwarp.frontend.lowering.expressions import indices_of
+from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.memory import addresses, element_type, load_element, store_element, update
+from jaxwarp.frontend.lowering.values import Element, View, describe
+from jaxwarp.frontend.lowering.views import index_view
+from jaxwarp.ir import nodes as ir
+from jaxwarp.types import Mat, Scalar, Vec, bool_, element_scalar
+
+# Operators whose augmented assignment to an array element is atomic, as in Warp.
+ATOMIC_OPERATORS = {"add": "add", "sub": "add", "bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
+
+
+@dataclass(frozen=True)
+class Name:
+    name: str
+
+    def peek(self, frame: Frame) -> Any:
+        return frame.lookup(self.name)
+
+    def get(self, frame: Frame) -> Any:
+        return frame.lookup(self.name)
+
+    def set(self, frame: Frame, value: Any) -> None:
+        for part in value.values if isinstance(value, Bundle) else (value,):
+            if isinstance(part, ir.Value):
+                frame.builder.suggest_name(part, self.name)
+        frame.variables[self.name] = value
+
+
+@dataclass(frozen=True)
+class Place:
+    """An array element, a part of one, or a view."""
+
+    place: Element | View
+
+    def peek(self, _frame: Frame) -> Any:
+        return self.place
+
+    def element(self) -> Element:
+        if isinstance(self.place, View):
+            left = self.place.ndim
+            raise KernelTypeError(
+                f"cannot assign to a part of {self.place.param.name}: {left} more ind{'ex' if left == 1 else 'ices'} "
+                "would name an element",
+                hint="kernels write elements, one by one",
+            )
+        return self.place
+
+    def get(self, frame: Frame) -> Any:
+        return load_element(frame.builder, self.element())
+
+    def set(self, frame: Frame, value: Any) -> None:
+        element = self.element()
+        store_element(frame.builder, element, stored_value(frame, element, value))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component or row of a vector or matrix variable."""
+
+    parent: Name | Part
+    indices: tuple[Any, ...]
+
+    def peek(self, frame: Frame) -> Any:
+        return self.get(frame)
+
+    def get(self, frame: Frame) -> Any:
+        return extract(frame, self.parent.get(frame), self.indices)
+
+    def set(self, frame: Frame, value: Any) -> None:
+        self.parent.set(frame, insert(frame, self.parent.get(frame), self.indices, value))
+
+
+Target = Name | Place | Part
+
+
+def target(frame: Frame, node: ast.expr) -> Target:
+    """The target that an expression names."""
+    with frame.at(node):
+        if names_adjoint(frame, node):
+            raise refused_adjoint()
+        if isinstance(node, ast.Name):
+            return Name(node.id)
+        if isinstance(node, ast.Subscript):
+            parent = target(frame, node.value)
+            return _indexed(frame, parent, node)
+        if isinstance(node, ast.Attribute):
+            return _attribute(frame, target(frame, node.value), node.attr)
+        raise KernelSyntaxError(
+            "only variables, array elements and components can be assigned to", hint="assign to a variable first"
+        )
+
+
+def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
+    base = parent.peek(frame)
+    indices = indices_of(frame, node.slice)
+    if isinstance(base, View):
+        return Place(index_view(frame, base, indices))
+    if isinstance(base, Element):
+        return Place(component_element(frame, base, indices))
+    if isinstance(base, Bundle) and not isinstance(parent, Place):
+        return Part(parent, tuple(indices))
+    if isinstance(base, tuple):
+        raise KernelTypeError("the elements of a tuple cannot be assigned to", hint="use a vector, or a new tuple")
+    raise KernelTypeError(f"{describe(base)} has no elements that could be assigned to", hint=_hint(base))
+
+
+def _hint(base: Any) -> str:
+    if isinstance(base, (Vec, Mat)):
+        return "call the type to make a value of it: v = vec3(), v = types.vector(length=5, dtype=float)()"
+    return "assign to elements of arrays, and to components of vectors and matrices"
+
+
+def _attribute(frame: Frame, parent: Target, name: str) -> Target:
+    base = parent.peek(frame)
+    if isinstance(base, View):
+        raise KernelTypeError(
+            f"the {name} of an array cannot be assigned to",
+            hint="the caller decides the shape: launch_dims and output_dims of a jax_kernel",
+        )
+    if isinstance(base, Element):
+        index = named_index(element_type(base), name)
+        if index is not None:
+            return Place(component_element(frame, base, [index]))
+    if isinstance(base, Bundle) and not isinstance(parent, Place):
+        index = named_index(base.type, name)
+        if index is not None:
+            return Part(parent, (index,))
+    raise KernelTypeError(
+        f"{describe(base)} has no attribute {name} that could be assigned to",
+        hint="assign to variables, to elements of arrays, and to components: v.x = 1.0, v[0] = 1.0",
+    )
+
+
+def stored_value(frame: Frame, element: Element, value: Any) -> Any:
+    """The value as the array holds it.
+
+    Raises:
+        KernelTypeError: it has another type.
+    """
+    dtype, name = element_type(element), element.view.param.name
+    try:
+        return frame.typed(value, dtype)
+    except (KernelTypeError, KernelValueError) as error:
+        what = "holds" if not element.component else "has components"
+        is_component = isinstance(dtype, Scalar) and isinstance(value, Bundle)
+        hint = "store one of its components" if is_component else error.hint
+        raise KernelTypeError(f"{name} {what} {dtype!r}, got {describe(value)}", hint=hint) from None
+
+
+def accumulate(frame: Frame, element: Element, operator: str, value: Any) -> bool:
+    """`a[i] += x` and the like as atomics. False: the operator is not one of those, or nobody else sees the array."""
+    dtype = element_type(element)
+    scalar = element_scalar(dtype)
+    if operator not in ATOMIC_OPERATORS or scalar is bool_ or element.view.param in frame.context.locals:
+        return False
+    if operator.startswith("bit") and not scalar.is_int:
+        return False
+    stored = stored_value(frame, element, value)
+    if operator == "sub":
+        stored = frame.ops.unary("neg", stored)
+    atomic(frame, ATOMIC_OPERATORS[operator], element, stored)
+    return True
+
+
+def atomic(frame: Frame, kind: str, element: Element, *operands: Any) -> ir.Value | Bundle:
+    """An atomic on each component of an element; returns the old value."""
+    dtype = element_type(element)
+    columns = [o.values if isinstance(o, Bundle) else (o,) for o in operands]
+    param = element.view.param
+    own = param in frame.context.locals
+    old = [
+        update(frame.builder, kind, param, indices, parts)
+        if own
+        else frame.builder.atomic(kind, param, indices, *parts)
+        for indices, *parts in zip(addresses(frame.builder, element), *columns, strict=True)
+    ]
+    return Bundle(dtype, tuple(old)) if isinstance(operands[0], Bundle) else old[0]  # type: ignore[arg-type]

@@ -1,0 +1,216 @@
+"""What an expression of the kernel language can be while a kernel is being lowered.
+
+    run-time values     ir.Value (a scalar), Bundle (a vector or matrix)
+    literals            Python bool, int, float: weak, they take the type of what they meet
+    static values       tuples of any of these, types, functions, modules and other host objects, array views
+
+Only run-time values and literals can differ between the branches of a run-time condition or the turns of a loop.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.boundary import boundary
+from jaxwarp.builtins.language.function import Function
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.errors import InternalError, KernelTypeError
+from jaxwarp.frontend.text.functions import Func
+from jaxwarp.ir import nodes as ir
+from jaxwarp.types import SCALAR_BY_DTYPE, Array, Mat, Scalar, Vec, bool_, float32, int32
+
+# Python's own functions that have a meaning in kernels, filled where those are defined.
+PYTHON_OBJECTS: dict[Any, Any] = {}
+
+PYTHON_TYPES: dict[Any, Scalar] = {bool: bool_, int: int32, float: float32}
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """An axis of a view: `index` where it is fixed; else elements `offset` to `offset + extent` (None: all of it)."""
+
+    index: ir.Value | None = None
+    offset: ir.Value | None = None
+    extent: ir.Value | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """An array parameter, or a part of one: one entry per array axis."""
+
+    param: ir.Param
+    dtype: Scalar | Vec | Mat
+    axes: tuple[Axis, ...]
+
+    @property
+    def free(self) -> tuple[int, ...]:
+        """The parameter's axes that are not fixed: those of this view."""
+        return tuple(k for k, axis in enumerate(self.axes) if axis.index is None)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.free)
+
+    @property
+    def type(self) -> Array:
+        return Array(self.dtype, self.ndim)
+
+
+@dataclass(frozen=True, eq=False)
+class Element:
+    """One element of an array, not loaded yet; with `component` set, one component or row of it."""
+
+    view: View
+    component: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """`a.shape`: its extents are read when asked for."""
+
+    view: View
+
+
+@dataclass(frozen=True, eq=False)
+class Host:
+    """Any other Python object that a kernel's text can name: a module, a class, an instance."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Undefined:
+    """A variable that has no value here; `reason` completes "x is not defined here: "."""
+
+    reason: str
+    conditional: bool = False
+
+
+class NoValue:
+    """The result of a function that returns nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Intrinsic:
+    """A function of the language that needs more than values: `tid`, atomics, `static`, `len`.
+
+    What lowers its unevaluated calls is registered with `frame.lowers`.
+    """
+
+    name: str
+    doc: str = ""
+    signature: str = ""
+    host: Callable[..., Any] | None = None
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.host is not None:
+            return self.host(*args, **kwargs)
+        raise KernelTypeError(f"{self.name}() can only be called inside a kernel", hint="call it in a @kernel or @func")
+
+    def __repr__(self) -> str:
+        return f"<jaxwarp function {self.name}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """`grad(f)`; `apply(frame, node, gradient, args, keywords)` lowers a call of it."""
+
+    function: Any
+    apply: Callable[..., Any]
+
+
+def is_literal(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
+def is_dynamic(value: Any) -> bool:
+    """A value that can differ between branches: a scalar, a bundle, a literal."""
+    return isinstance(value, (ir.Value, Bundle)) or is_literal(value)
+
+
+def type_of(value: Any) -> Any:
+    """The language type of a value; None where it has none (functions, modules)."""
+    if isinstance(value, (ir.Value, Bundle, View)):
+        return value.type
+    if is_literal(value):
+        return PYTHON_TYPES[type(value)]
+    return None
+
+
+def describe(value: Any) -> str:
+    """A value in a message: its type, or what it is."""
+    match value:
+        case bool() | int() | float():
+            return f"the constant {value}"
+        case ir.Value() | Bundle():
+            return repr(value.type)
+        case View():
+            return repr(value.type)
+        case Element():
+            return repr(value.view.dtype)
+        case tuple():
+            return f"a tuple of {len(value)}"
+        case Shape():
+            return "a shape"
+        case Scalar() | Vec() | Mat():
+            return f"the type {value!r}"
+        case type() if issubclass(value, NoValue):
+            return "nothing (the function returns no value)"
+        case Gradient():
+            return f"the gradient of {describe(value.function)}"
+        case Func() | Intrinsic():
+            return f"the function {value.name}"
+        case Host(value=types.ModuleType() as module):
+            return f"the module {module.__name__}"
+        case Host(value=Function() as function):
+            return f"the function {function.name}"
+        case Host(value=host):
+            return f"a Python object of type {type(host).__name__}"
+        case _:
+            raise InternalError(f"a value of the frontend without a description: {value!r}")
+
+
+def capture(value: Any) -> Any:
+    """A host value as a value of the language, where it has a meaning there; else wrapped in `Host`.
+
+    NumPy scalars and arrays become `Host` too: they are typed constants, made by the frame that uses them.
+    """
+    if isinstance(value, enum.Enum) and isinstance(value, int):
+        return int(value)
+    if isinstance(value, np.generic):
+        return Host(value)
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (types.BuiltinFunctionType, types.FunctionType, type)):
+        value = PYTHON_OBJECTS.get(value, value)
+    if isinstance(value, (Scalar, Vec, Mat, Intrinsic, Func)):
+        return value
+    if isinstance(value, type) and value in PYTHON_TYPES:
+        return PYTHON_TYPES[value]
+    if isinstance(value, tuple):
+        return tuple(capture(v) for v in value)
+    return Host(value)
+
+
+def host_constant(value: Any) -> tuple[Scalar | Vec | Mat, np.ndarray] | None:
+    """The type and components of a NumPy scalar or small array; None if it is no value of the language."""
+    if not isinstance(value, (np.generic, np.ndarray)) or value.dtype not in SCALAR_BY_DTYPE:
+        return None
+    scalar = SCALAR_BY_DTYPE[value.dtype]
+    array = np.asarray(value)
+    match array.shape:
+        case ():
+            return scalar, array
+        case (n,) if n > 0:
+            return Vec(n, scalar), array
+        case (rows, columns) if rows > 0 and columns > 0:
+            return Mat(rows, columns, scalar), array
+        case _:
+            return None

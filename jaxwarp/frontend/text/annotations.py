@@ -1,0 +1,159 @@
+"""Annotations of kernels and functions: `float`, `vec3`, `array[float]`, `array(dtype=vec3, ndim=2)`, `Any`.
+
+A resolved annotation, a *pattern*, is a Scalar, Vec, Mat or Array (whose parts may be `Any` or a TypeVar), `Any`,
+a TypeVar, `Callable`, or a tuple of patterns. A concrete type matches a pattern if they agree where the pattern is
+not `Any`; a TypeVar means the same type everywhere in a signature.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import typing
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+from jaxwarp.boundary import boundaries
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.text.host_values import Missing
+from jaxwarp.types import Array, Mat, Scalar, Vec, as_dtype
+
+
+@boundaries
+class ArrayAnnotation:
+    """`array`, `array1d` to `array4d`: annotations of array arguments, and outside of kernels arrays of data.
+
+    `array[float]`, `array2d[vec3]`, `array(dtype=float, ndim=3)`, `array(dtype=Any)` are annotations;
+    `array([1.0, 2.0], dtype=float)` and `array(shape=3, dtype=float)` are arrays.
+    """
+
+    make: ClassVar[Callable[..., Any]]
+    """Makes an array of data: `(name, ndim, data, dtype, shape, options)`. The launches' side sets it."""
+    kind: ClassVar[type]
+    """What it makes."""
+
+    def __init__(self, name: str, ndim: int | None):
+        self._name = name
+        self._ndim = ndim
+
+    def __getitem__(self, dtype: Any) -> Array:
+        return Array(_dtype(dtype), self._ndim or 1)
+
+    def __call__(
+        self, data: Any = None, dtype: Any = Missing, shape: Any = None, *, ndim: Any = None, **options: Any
+    ) -> Any:
+        if data is not None or shape is not None or options:
+            element = Any if dtype is Missing else dtype
+            return ArrayAnnotation.make(self._name, self._ndim if ndim is None else ndim, data, element, shape, options)
+        if dtype is Missing:
+            raise KernelTypeError(f"{self._name}(...): expected data, or dtype=", hint=f"{self._name}(dtype=float)")
+        rank = ndim if ndim is not None else (self._ndim or 1)
+        if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+            raise KernelValueError(
+                f"{self._name}(...): ndim must be a positive integer, got {ndim!r}",
+                hint=f"{self._name}(dtype=float, ndim=2)",
+            )
+        if self._ndim is not None and rank != self._ndim:
+            raise KernelValueError(
+                f"{self._name}(...): ndim is {self._ndim}, got {ndim!r}",
+                hint=f"leave ndim out, or write array(dtype=..., ndim={ndim!r})",
+            )
+        return Array(_dtype(dtype), rank)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, ArrayAnnotation.kind) and self._ndim in (None, instance.ndim)
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+array = ArrayAnnotation("array", None)
+array1d, array2d, array3d, array4d = (ArrayAnnotation(f"array{n}d", n) for n in (1, 2, 3, 4))
+
+
+def _dtype(annotation: Any) -> Any:
+    """An element type; unlike `as_dtype` it keeps a TypeVar, whose name matters to a signature."""
+    return annotation if isinstance(annotation, TypeVar) else as_dtype(annotation)
+
+
+def resolve(annotation: Any) -> Any:
+    """The pattern of an annotation's value.
+
+    Raises:
+        KernelTypeError: it is no type of the language.
+    """
+    if isinstance(annotation, ArrayAnnotation):
+        raise KernelTypeError(f"{annotation!r} needs an element type", hint=f"{annotation!r}[float]")
+    if isinstance(annotation, (Array, TypeVar)):
+        return annotation
+    if annotation is typing.Callable or typing.get_origin(annotation) is collections.abc.Callable:
+        return collections.abc.Callable
+    if annotation is collections.abc.Callable:
+        return annotation
+    if typing.get_origin(annotation) is tuple:
+        return tuple(resolve(a) for a in typing.get_args(annotation))
+    if isinstance(annotation, tuple):
+        return tuple(resolve(a) for a in annotation)
+    return as_dtype(annotation)
+
+
+def is_generic(pattern: Any) -> bool:
+    match pattern:
+        case Scalar():
+            return False
+        case Vec():
+            return pattern.length is Any or is_generic(pattern.dtype)
+        case Mat():
+            return pattern.rows is Any or pattern.columns is Any or is_generic(pattern.dtype)
+        case Array():
+            return is_generic(pattern.dtype)
+        case tuple():
+            return any(is_generic(p) for p in pattern)
+        case _:
+            return True
+
+
+def matches(pattern: Any, concrete: Any, bound: dict[Any, Any]) -> bool:
+    """Whether a concrete type fits; `bound` collects what TypeVars stand for."""
+    if pattern is Any or pattern is concrete:
+        return True
+    match pattern:
+        case TypeVar():
+            if pattern in bound:
+                return bound[pattern] == concrete
+            if pattern.__constraints__ and concrete not in [resolve(c) for c in pattern.__constraints__]:
+                return False
+            bound[pattern] = concrete
+            return True
+        case Vec():
+            return (
+                isinstance(concrete, Vec)
+                and matches(pattern.length, concrete.length, bound)
+                and matches(pattern.dtype, concrete.dtype, bound)
+            )
+        case Mat():
+            return (
+                isinstance(concrete, Mat)
+                and matches(pattern.rows, concrete.rows, bound)
+                and matches(pattern.columns, concrete.columns, bound)
+                and matches(pattern.dtype, concrete.dtype, bound)
+            )
+        case Array():
+            same_rank = isinstance(concrete, Array) and pattern.ndim == concrete.ndim
+            return same_rank and matches(pattern.dtype, concrete.dtype, bound)
+        case _:
+            return pattern == concrete
+
+
+def pattern_text(pattern: Any) -> str:
+    """A pattern in a message."""
+    if pattern is Any:
+        return "Any"
+    if pattern is collections.abc.Callable:
+        return "Callable"
+    if isinstance(pattern, TypeVar):
+        return pattern.__name__
+    if isinstance(pattern, tuple):
+        return f"tuple[{', '.join(pattern_text(p) for p in pattern)}]"
+    if isinstance(pattern, Array):
+        return f"array[{pattern_text(pattern.dtype)}, {pattern.ndim}]"
+    return repr(pattern)

@@ -1,0 +1,163 @@
+"""What a kernel's text names outside of it: constants, with the values that they have when it is defined.
+
+Copied then are arrays, lists and the like, which could change in place; attributes (`settings.dt`) and expressions in
+`static(...)` are evaluated then. What has no value yet is looked up when it is first needed, and keeps that value: all
+specialisations of a kernel have the same constants.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jaxwarp.errors import KernelError, KernelNameError, KernelValueError, Loc, did_you_mean
+from jaxwarp.frontend.text.host_values import Missing, find, frozen
+from jaxwarp.frontend.text.source import Source
+
+# `static` itself, filled where it is defined.
+STATIC: list[Any] = []
+
+
+def capture(source: Source, scope: Mapping[str, Any]) -> None:
+    """Keeps the values that the function's constants have now.
+
+    A kernel defined in a loop keeps the values of its iteration. Its own name is left out: it may
+    still get further overloads.
+
+    Args:
+        scope: the local names where it is defined: annotations may use them.
+    """
+    for node in _outside_statics(source):
+        if isinstance(node, ast.Name) and node.id not in source.captured and node.id != source.name:
+            value = find(source.function, node.id)
+            if value is not Missing:
+                source.captured[node.id] = frozen(value)
+        elif isinstance(node, ast.Attribute):
+            attribute_chain(source, node)
+    # With `from __future__ import annotations` a name that only annotations use is in no closure.
+    arguments = source.tree.args
+    annotations = [a.annotation for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    for annotation in [*annotations, source.tree.returns]:
+        for node in ast.walk(annotation) if annotation is not None else ():
+            if isinstance(node, ast.Name) and node.id in scope:
+                source.captured[node.id] = scope[node.id]
+
+
+def _outside_statics(source: Source) -> Iterator[ast.AST]:
+    """The nodes of a function, but those inside of static expressions that have a value now, which are given theirs."""
+    pending: list[ast.AST] = [source.tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, ast.Call) and _is_static(source, node) and _settle(source, node.args[0]):
+            pending.append(node.func)
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _is_static(source: Source, node: ast.Call) -> bool:
+    if len(node.args) != 1 or not isinstance(node.func, ast.Name | ast.Attribute):
+        return False
+    value = attribute_chain(source, node.func)
+    return any(value is static for static in STATIC)
+
+
+def _settle(source: Source, argument: ast.expr) -> bool:
+    """Evaluates a static expression that needs no local name; false if that fails."""
+    nodes = list(ast.walk(argument))
+    own = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # of comprehensions
+    names = {n.id for n in nodes if isinstance(n, ast.Name)} - own
+    if names & source.bound:
+        return False
+    try:
+        value = eval(_code(source, argument), _scope(source, names, find))
+    except Exception:
+        return False  # names may get their values later; else the error comes, with its line, when it is needed
+    source.statics[static_key(argument, {})] = frozen(value)
+    return True
+
+
+def static_key(argument: ast.expr, variables: Mapping[str, Any]) -> Any:
+    """What tells apart the values of a static expression: those of the local names in it."""
+    values = ((name, type(v), repr(v) if isinstance(v, (bool, int, float)) else v) for name, v in variables.items())
+    return argument, frozenset(values)
+
+
+def attribute_chain(source: Source, node: ast.expr) -> Any:
+    """The value of a free name or an attribute (of an attribute ...) of one; `Missing` if there is none."""
+    if isinstance(node, ast.Name):
+        return Missing if node.id in source.bound else source.lookup(node.id)
+    if not isinstance(node, ast.Attribute):
+        return Missing
+    host = attribute_chain(source, node.value)
+    if host is Missing:
+        return Missing
+    try:
+        return source.attribute(host, node.attr)
+    except Exception:
+        return Missing
+
+
+def evaluate_host(source: Source, node: ast.expr, variables: dict[str, Any], loc: Loc) -> Any:
+    """Evaluates an expression of the kernel's text in Python: annotations, `static(...)`.
+
+    Args:
+        variables: local names that have a constant value (variables of unrolled loops).
+    """
+    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    node, attributes = _without_attributes(source, node, variables)
+    try:
+        scope = _scope(source, names, lambda _, name: source.lookup(name))
+        return eval(_code(source, node), scope | variables | attributes)
+    except KernelError as error:
+        error.loc = error.loc or loc
+        raise
+    except NameError as error:
+        names = [*source.free_names(), *source.captured, "float", "int", "bool"]
+        hint = did_you_mean(error.name, names) or "define the name before the kernel, or import it"
+        raise KernelNameError(str(error), loc, hint) from error
+    except Exception as error:
+        hint = "it is evaluated by Python when the kernel is made: what raises there must be mended"
+        raise KernelValueError(f"the expression raised {type(error).__name__}: {error}", loc, hint) from error
+
+
+def _code(source: Source, node: ast.expr) -> types.CodeType:
+    return compile(ast.Expression(node), source.file, "eval")
+
+
+def _scope(source: Source, names: set[str], lookup: Any) -> dict[str, Any]:
+    found = {name: lookup(source.function, name) for name in names}
+    return source.function.__globals__ | {name: value for name, value in found.items() if value is not Missing}
+
+
+class _Attributes(ast.NodeTransformer):
+    """Replaces attributes of free names by names of their own."""
+
+    def __init__(self, source: Source, variables: Mapping[str, Any]):
+        self.source = source
+        self.variables = variables
+        self.values: dict[str, Any] = {}
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        known = isinstance(root, ast.Name) and root.id not in self.variables
+        value = attribute_chain(self.source, node) if known and isinstance(node.ctx, ast.Load) else Missing
+        if value is Missing:
+            self.generic_visit(node)
+            return node
+        name = f"${len(self.values)}"
+        self.values[name] = value
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+
+def _without_attributes(
+    source: Source, node: ast.expr, variables: Mapping[str, Any]
+) -> tuple[ast.expr, dict[str, Any]]:
+    """The expression with attributes of free names as names, and their values at definition."""
+    replace = _Attributes(source, variables)
+    return replace.visit(copy.deepcopy(node)), replace.values

@@ -1,0 +1,105 @@
+"""`@func`: functions of the kernel language, inlined where they are called."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxwarp.frontend.text.host_values import Missing
+from jaxwarp.frontend.text.source import Source
+
+
+class ByName:
+    """What a decorator makes of a function: like a function it is pickled by its name, and is its own copy."""
+
+    def __reduce__(self) -> str:
+        key, module = getattr(self, "key", ""), self.__module__
+        found: Any = sys.modules.get(module)
+        for part in key.split("."):
+            found = getattr(found, part, None)
+        if found is not self:
+            raise pickle.PicklingError(
+                f"{self!r} cannot be pickled: that is done by name, and {module}.{key} is something else; define it at"
+                " the top of a module, under the name that it has"
+            )
+        return key
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """`pattern` is what `annotations.resolve` made of the annotation, `typing.Any` where there is none."""
+
+    name: str
+    pattern: Any
+    default: Any = Missing
+    keyword_only: bool = False
+
+
+@dataclass(eq=False)
+class Rules:
+    """What `@func_grad` and `@func_replay` said about an overload; `apply` (in rules.py) lowers its calls then."""
+
+    grad: Overload | None = None
+    replay: Overload | None = None
+    apply: Callable[..., Any] | None = None
+    # A kernel has been made with the overload: it is too late for rules.
+    is_used: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Overload:
+    source: Source
+    parameters: tuple[Parameter, ...]
+    returns: Any = Missing
+    rules: Rules = field(default_factory=Rules)
+
+    def signature(self) -> str:
+        from jaxwarp.frontend.text.annotations import pattern_text
+
+        parts = [f"{p.name}: {pattern_text(p.pattern)}" for p in self.parameters]
+        return f"{self.source.name}({', '.join(parts)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Func(ByName):
+    """What `@func` returns: one name, one or more overloads, chosen by argument types.
+
+    Called from Python it runs the Python function (of the last overload) on host values.
+    """
+
+    name: str
+    key: str
+    module: str
+    overloads: tuple[Overload, ...]
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self.overloads[-1].source.function.__doc__
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__module__", self.module)  # where pickle looks for it
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.overloads[-1].source.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<jaxwarp func {self.key}>"
+
+    def with_overload(self, overload: Overload) -> Func:
+        """This function and one more overload, which replaces one of the same signature."""
+        patterns = [p.pattern for p in overload.parameters]
+        others = [o for o in self.overloads if [p.pattern for p in o.parameters] != patterns]
+        return Func(self.name, self.key, self.module, (*others, overload))

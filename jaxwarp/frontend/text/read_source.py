@@ -1,0 +1,41 @@
+"""From a decorated Python function to its `Source`."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError
+from jaxwarp.frontend.text.constants import capture
+from jaxwarp.frontend.text.definition import find_definition
+from jaxwarp.frontend.text.source import Source
+
+
+def read_source(function: Any, decorator: str, scope: Mapping[str, Any]) -> Source:
+    """Finds the text of a function.
+
+    Args:
+        scope: the local names where it is defined: annotations may use them.
+
+    Raises:
+        KernelTypeError: not a plain Python function.
+        KernelSyntaxError: a lambda or another kind of function that has no body of statements.
+        KernelValueError: its source is not available, or has changed.
+    """
+    if not isinstance(function, types.FunctionType):
+        raise KernelTypeError(
+            f"@{decorator} expects a Python function, got {type(function).__name__}",
+            hint=f"write @{decorator} above a def",
+        )
+    if function.__name__ == "<lambda>":
+        raise KernelSyntaxError(
+            f"@{decorator} cannot be applied to a lambda", hint="write it as a function with def and a name"
+        )
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise KernelSyntaxError(f"{function.__name__}: @{decorator} cannot be applied to async def", hint="use def")
+    tree, lines = find_definition(function)
+    source = Source(function.__name__, function.__code__.co_filename, tree, function, lines)
+    capture(source, scope)
+    return source

@@ -1,0 +1,111 @@
+"""The parameters of a kernel or function, from its Python signature, checked when it is decorated."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import typing
+from typing import Any
+
+from jaxwarp.errors import KernelError, KernelSyntaxError, KernelTypeError
+from jaxwarp.frontend.text.annotations import resolve
+from jaxwarp.frontend.text.constants import evaluate_host
+from jaxwarp.frontend.text.functions import Parameter
+from jaxwarp.frontend.text.host_values import Missing, frozen
+from jaxwarp.frontend.text.source import Source
+
+
+def read_parameters(source: Source, what: str) -> tuple[Parameter, ...]:
+    """The parameters of a function.
+
+    Args:
+        what: "kernel" or "func"; arguments of kernels need annotations and have no defaults.
+
+    Raises:
+        KernelSyntaxError: it has `*args` or `**kwargs`.
+        KernelTypeError: an annotation is missing, or is no type of the language.
+    """
+    arguments = source.tree.args
+    for extra, text in ((arguments.vararg, "*"), (arguments.kwarg, "**")):
+        if extra is not None:
+            raise KernelSyntaxError(
+                f"{source.name}: {text}{extra.arg} is not part of the kernel language",
+                source.loc(extra),
+                hint="name the arguments one by one",
+            )
+    if what == "kernel" and read_return(source) is not Missing:
+        assert source.tree.returns is not None
+        raise KernelTypeError(
+            f"{source.name}: a kernel returns nothing",
+            source.loc(source.tree.returns),
+            hint="leave the annotation out; results are written to output arrays",
+        )
+    signature = inspect.signature(source.function)
+    nodes = {a.arg: a for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    return tuple(_parameter(source, nodes[p.name], p, what) for p in signature.parameters.values())
+
+
+def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what: str) -> Parameter:
+    loc = source.loc(node)
+    name = parameter.name
+    default = Missing if parameter.default is inspect.Parameter.empty else frozen(parameter.default)
+    if what == "kernel" and default is not Missing:
+        raise KernelTypeError(
+            f"{source.name}: argument {name} of a kernel cannot have a default value",
+            loc,
+            hint="leave the default out, and pass the value where the kernel is called",
+        )
+    if parameter.annotation is inspect.Parameter.empty:
+        if what == "kernel":
+            raise KernelTypeError(
+                f"{source.name}: argument {name} has no annotation",
+                loc,
+                hint=f"write {name}: float, or {name}: array[float]",
+            )
+        pattern: Any = Any
+    else:
+        try:
+            pattern = resolve(_annotation(source, node, parameter.annotation))
+        except KernelError as error:
+            error.loc = error.loc or loc
+            error.message = f"{source.name}: argument {name}: {error.message}"
+            raise
+        if what == "kernel" and not _is_kernel_argument(pattern):
+            raise KernelTypeError(
+                f"{source.name}: argument {name} of a kernel must be an array, scalar, vector or matrix",
+                loc,
+                hint="name its parts as arguments of their own; tuples and functions are for a @func",
+            )
+    return Parameter(name, pattern, default, parameter.kind is inspect.Parameter.KEYWORD_ONLY)
+
+
+def _is_kernel_argument(pattern: Any) -> bool:
+    import collections.abc
+
+    return not (isinstance(pattern, tuple) or pattern is collections.abc.Callable)
+
+
+def _annotation(source: Source, node: ast.arg, annotation: Any) -> Any:
+    """The value of an annotation; text (of `from __future__ import annotations`) is evaluated."""
+    if isinstance(annotation, typing.ForwardRef):
+        annotation = annotation.__forward_arg__
+    if isinstance(annotation, str):
+        return evaluate_host(source, ast.parse(annotation, mode="eval").body, {}, source.loc(node))
+    return annotation
+
+
+def read_return(source: Source) -> Any:
+    """The pattern of the return annotation; `Missing` without one, and for None."""
+    node = source.tree.returns
+    annotation = source.function.__annotations__.get("return", Missing)
+    if node is None or annotation is Missing or annotation in (None, "None"):
+        return Missing
+    loc = source.loc(node)
+    try:
+        if isinstance(annotation, str):
+            annotation = evaluate_host(source, ast.parse(annotation, mode="eval").body, {}, loc)
+        return Missing if annotation is None else resolve(annotation)
+    except KernelError as error:
+        error.loc = error.loc or loc
+        error.message = f"{source.name}: the return annotation: {error.message}"
+        raise

@@ -1,0 +1,161 @@
+"""Debug mode: the kernel with a test before what can fail, and a record of the first failure. See docs/design/0015.
+
+One map from kernels to kernels, so that every target and every derivative has it: a launch is checked when it is
+lowered, after all that transformations make of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.deep import roomy
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param
+from jaxwarp.passes import settle
+from jaxwarp.passes.checks.bounds import check_bounds
+from jaxwarp.passes.checks.integers import check_integers
+from jaxwarp.passes.checks.nan import check_nan
+from jaxwarp.passes.checks.race_scan import Scan, Scanned, make_scans, race_reports
+from jaxwarp.passes.checks.races import mark_accesses, shared_arrays
+from jaxwarp.passes.checks.reports import Extent, Layout, Report, Reports, lay_out
+from jaxwarp.passes.checks.steps import check_steps
+from jaxwarp.passes.erase_rules import erase_rules
+from jaxwarp.types import int64
+
+
+@dataclass(frozen=True)
+class Debug:
+    """What is checked in a launch while it runs, and who is told; see docs/design/0015.
+
+    Attributes:
+        checks: what is looked for; names that `config.checks` may have.
+        max_steps: the most turns of a loop, with the check "steps".
+        batched: so many leading axes of the grid were made by `vmap`.
+        delivery: "error": the call fails (on the CPU); "value": the record of failures is one more result of the
+            launch; "silent": nobody is told, but what fails is not done.
+        own: with "value", so many leading axes of the grid have a record for each of their indices.
+        numbered: with "value", the reports by number; by default those of the kernel that is launched.
+        arrays: what the parameters are called; none: as the kernel calls them.
+        is_unlaunched: only the reports are wanted, whatever the extents.
+    """
+
+    checks: tuple[str, ...]
+    max_steps: int
+    batched: int = 0
+    delivery: str = "error"
+    own: int = 0
+    numbered: tuple[Report, ...] | None = None
+    arrays: tuple[str, ...] = ()
+    is_unlaunched: bool = False
+
+    @property
+    def is_value(self) -> bool:
+        """Whether the record is a result of the launch."""
+        return self.delivery == "value"
+
+    def in_batch(self) -> Debug:
+        """That of the launch for a batch of launches."""
+        return replace(self, batched=self.batched + 1, own=self.own + self.is_value)
+
+    def without_record(self) -> Debug:
+        """The same where the record is no result."""
+        return replace(self, delivery="silent" if self.is_value else self.delivery, own=0, numbered=None)
+
+    def for_derivative(self, arrays: tuple[str, ...]) -> Debug:
+        """That of a launch that derivatives make. Where failures are values, JAX has none for those of derivatives.
+
+        Integers are those of the launch itself, which tells of them, and what derivatives share is ordered by us.
+        """
+        checks = tuple(c for c in self.checks if c in ("bounds", "nan", "steps"))
+        return replace(self.without_record(), checks=checks, arrays=arrays)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A checked kernel.
+
+    Attributes:
+        kernel: its last parameters are marks, one for each scan, and the record.
+        layout: of the record.
+        reports: by number.
+        scans: launches after it, which find races.
+    """
+
+    kernel: Kernel
+    layout: Layout
+    reports: tuple[Report, ...]
+    scans: tuple[Scan, ...] = ()
+
+
+@roomy
+def checked(
+    kernel: Kernel, debug: Debug, grid: Sequence[Any], shapes: Sequence[Sequence[Any]], *, fma: bool = True
+) -> Checked | None:
+    """The kernel with checks; None if nothing in it can fail.
+
+    It computes what the kernel computes, to the last bit.
+
+    Args:
+        kernel: as it is launched.
+        debug: what is checked.
+        grid: launch extents; what is no integer is the extent of an array.
+        shapes: those of the parameters; None is unknown.
+        fma: whether products and sums are contracted.
+    """
+    reports = Reports(dict(zip(kernel.params, debug.arrays, strict=False)), debug.batched)
+    extents = tuple(_extent(kernel, n, shapes) for n in grid)
+    record = Param(_fresh_name(kernel), int64, (None,) * debug.own + (None,))
+    known = {p: tuple(map(_static, shape)) for p, shape in zip(kernel.params, shapes, strict=True)}
+    static = tuple(map(_static, grid))
+    if "integers" in debug.checks:
+        kernel = check_integers(kernel, reports, static, known)
+    kernel = erase_rules(settle(kernel, fma=fma))
+    marked = shared_arrays(kernel, debug.batched, static, known) if _has_races(debug, static, known) else []
+    if "steps" in debug.checks:
+        kernel = check_steps(kernel, reports, static, known, record, debug.own, debug.max_steps)
+    if "nan" in debug.checks:
+        kernel = check_nan(kernel, reports)
+    if "bounds" in debug.checks:
+        kernel = check_bounds(kernel, reports, static, known)
+    races = [report for array in marked for *_, report in race_reports(array, reports, len(grid), debug.checks)]
+    if not reports.of and not races:
+        return None
+    numbers = tuple(dict.fromkeys((*reports.of.values(), *races))) if debug.numbered is None else debug.numbered
+    counts = tuple(n or 1 for n in static)  # all are known where there are marks
+    scans = make_scans(marked, kernel, Scanned(reports, numbers, record, counts, debug.own, debug.checks))
+    kernel = mark_accesses(kernel, marked, counts) if marked else kernel
+    made = lay_out(kernel, reports, numbers, record, extents, debug.own)
+    return Checked(made, Layout(len(extents) - debug.own), numbers, scans)
+
+
+def _has_races(debug: Debug, grid: Sequence[int | None], shapes: Mapping[Param, Sequence[int | None]]) -> bool:
+    """Whether races are looked for: there is more than one thread, and all extents are known."""
+    is_asked = "races" in debug.checks or "equal_stores" in debug.checks
+    is_known = all(n is not None for shape in (grid, *shapes.values()) for n in shape)
+    return is_asked and (debug.is_unlaunched or (is_known and any(n != 1 for n in grid)))
+
+
+def _static(extent: Any) -> int | None:
+    return int(extent) if isinstance(extent, (int, np.integer)) else None
+
+
+def _extent(kernel: Kernel, extent: Any, shapes: Sequence[Sequence[Any]]) -> Extent:
+    """A number, or where it is found. Lowering refuses launches of which an extent is nowhere."""
+    if isinstance(extent, (int, np.integer)):
+        return int(extent)
+    places = (
+        (param, axis)
+        for param, shape in zip(kernel.params, shapes, strict=True)
+        for axis, n in enumerate(shape)
+        if not isinstance(n, (int, np.integer)) and n == extent
+    )
+    return next(places, 1)
+
+
+def _fresh_name(kernel: Kernel) -> str:
+    names = {p.name for p in (*kernel.params, *kernel.locals)}
+    return next(n for n in ("failures", *(f"failures{i}" for i in range(len(names)))) if n not in names)

@@ -1,0 +1,1 @@
+"""Reverse mode: adjoints, loops and their checkpoints, residuals."""

@@ -1,0 +1,435 @@
+"""Reverse mode: the kernel that pulls cotangents back through a kernel.
+
+Each thread runs its part of the kernel again (without the writes), then the same operations in reverse:
+
+    y = f(a, b)            ->   a* += df/da y*;  b* += df/db y*
+    v = load x[i]          ->   x*[i] += v*
+    store y[i], v          ->   v* += y*[i];  y*[i] = 0         (an atomic exchange if threads may share y[i])
+    atomic_add y[i], v     ->   v* += y*[i]
+
+A branch is run again inside the reversed branch; loops are in `loops.py`. The cotangent of an array that the kernel
+writes is updated in place: it comes in as that of the final contents and leaves as that of the initial contents. Where
+nobody asks for the latter, and each element is stored at most once (`single_access.py`), it is only read: nothing is
+cleared. Likewise x*[i] = v* where x[i] is loaded at most once.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from jaxwarp.analysis.addresses import require_partitioned, require_pure_conditions
+from jaxwarp.analysis.single_access import Visits
+from jaxwarp.builtins.scalar_ops.rules import GUARDED
+from jaxwarp.errors import DifferentiationError, InternalError
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
+from jaxwarp.ir.rewrite import rebuild
+from jaxwarp.passes.simplify import simplify
+from jaxwarp.types import int64
+from jaxwarp.vjp.activity import Activity, read_inside, used_values
+from jaxwarp.vjp.calculus import partial_derivatives
+from jaxwarp.vjp.derived import Derived, Slot, without_idle
+from jaxwarp.vjp.forward.tangent import require_locally_constant, require_plain_accumulation
+from jaxwarp.vjp.load_source import Contents
+from jaxwarp.vjp.own_arrays import arrays_as_values
+from jaxwarp.vjp.promote import promote_memory
+from jaxwarp.vjp.replay import take_replays
+from jaxwarp.vjp.reverse.context import Cotangents, Environment, Reversal, cotangent_type
+from jaxwarp.vjp.reverse.hoist import hoist_loads
+from jaxwarp.vjp.reverse.loops import reverse_loop
+from jaxwarp.vjp.reverse.primal_liveness import Demand
+from jaxwarp.vjp.reverse.residuals import find_records, make_recording, turn_numbers
+from jaxwarp.vjp.unread import without_unread
+
+
+def adjoint(
+    kernel: Kernel,
+    wanted: Collection[int],
+    grid: Sequence[int | None] | None = None,
+    sweep: bool = False,
+    finals: bool = True,
+    extents: Sequence[Sequence[int | None]] | None = None,
+    silent: Collection[int] = (),
+) -> Derived:
+    """The kernel that maps cotangents of what the kernel writes to cotangents of the parameters in `wanted`.
+
+    Args:
+        kernel: a verified kernel.
+        wanted: positions of the float parameters whose cotangents are asked: inputs, or initial values of in-outs.
+        grid: launch extents that the result may rely on, as far as they are known: they help to prove that threads
+            do not share elements.
+        sweep: whether the kernel is a reverse sweep, or was made from one: its own arrays are checkpoints, and there
+            are no records.
+        finals: whether what the kernel leaves in its arrays can be had. Else loads that see it are recorded.
+        extents: of each parameter, those that the result may rely on, likewise.
+        silent: positions of parameters that the kernel writes and whose cotangents are zero, as nobody uses what it
+            leaves there: a slope that is infinite or NaN does not matter for them.
+
+    Raises:
+        DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
+    """
+    replayed = take_replays(kernel, grid)
+    if replayed.finals:
+        raise DifferentiationError(
+            "the adjoint of a kernel with a func_replay is made of its tangent: it needs what the launch leaves"
+        )
+    kernel = replayed.kernel
+    heard = [p for i, p in enumerate(kernel.params) if i not in silent]
+    kernel = without_unread(kernel, heard)
+    if kernel.locals and not sweep:
+        kernel = simplify(arrays_as_values(kernel))
+    require_pure_conditions(kernel)
+    shapes = dict(zip(kernel.params, extents or (), strict=extents is not None))
+    require_partitioned(kernel, grid, shapes)
+    promoted = without_unread(promote_memory(kernel, grid, shapes), heard)
+    kernel = simplify(hoist_loads(promoted, [kernel.params[i] for i in wanted]))
+    contents = Contents(kernel, grid, finals, shapes)
+    return Adjoint(kernel, wanted, contents, not sweep, [kernel.params[i] for i in silent]).build()
+
+
+class Adjoint(Reversal):
+    """One construction of an adjoint."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        wanted: Collection[int],
+        contents: Contents,
+        records: bool = True,
+        silent: Collection[Param] = (),
+    ):
+        super().__init__(kernel, Activity(kernel, [kernel.params[i] for i in wanted]))
+        self.kernel = kernel
+        self.wanted = frozenset(wanted)
+        self.silent = frozenset(silent)
+        own = next((p for p in kernel.locals if p in self.activity.params), None)
+        if own is not None:
+            raise DifferentiationError(
+                f"this is the reverse of a reverse sweep, whose states ({own.name}) move with what is asked for; "
+                "that derivative is not available here",
+                hint="make one of the two forward: jax.jacfwd(jax.grad(f)), jax.jvp",
+            )
+        self.used = used_values(kernel)
+        self.read_inside = read_inside(kernel)
+        self.contents = contents
+        self.ownership = self.contents.ownership
+        self.visits = Visits(kernel, self.ownership)
+        self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
+        self.cotangent_params = {
+            p: Param(f"{p.name}_ct", p.dtype if p in self.written else cotangent_type(p.dtype), p.shape)
+            for p in kernel.params
+            if p in self.activity.params
+        }
+        # Arrays whose cotangent is read and not changed.
+        self.read_only = {p for p in self.written if p in self.cotangent_params and self.only_reads_cotangent(p)}
+        # What stands for an array where its final contents are read, and where a load cannot be done again.
+        self.finals: dict[Param, Param] = {}
+        self.lost: dict[Param, Param] = {}
+        # What is linear in the cotangents is not recorded: the launch that records does not have it.
+        others = {*self.activity.params, *kernel.locals}
+        self.recordable = {op for op in self.contents.lost if op.param not in others} if records else set[Load]()
+        self.records = find_records(kernel, self.contents.order, self.contents.addresses, self.recordable)
+
+    def only_reads_cotangent(self, param: Param) -> bool:
+        """Need the cotangent of an array that the kernel writes not be updated?
+
+        Not where that of the initial contents is not asked for, and what one write takes no other access looks at.
+        """
+        if param in self.silent or self.kernel.params.index(param) in self.wanted:
+            return False
+        stored_once = self.visits.only(param, Store) and self.visits.at_most_once(param)
+        return stored_once or self.visits.only(param, Atomic)
+
+    def build(self) -> Derived:
+        env: Environment = ChainMap()
+        self.forward(self.kernel.body, env)
+        self.reverse(self.kernel.body, env, {})
+        params: list[Param] = []
+        slots: list[Slot] = []
+        for i, param in enumerate(self.kernel.params):
+            params.append(param)
+            slots.append(Slot("primal", i, True, False))
+        for i, param in enumerate(self.kernel.params):
+            if param in self.cotangent_params:
+                params.append(self.cotangent_params[param])
+                slots.append(Slot("cotangent", i, param in self.written, param not in self.read_only))
+        for i, param in enumerate(self.kernel.params):
+            if param in self.finals:
+                params.append(self.finals[param])
+                slots.append(Slot("final", i, True, False))
+        for record in self.records.values():
+            params.append(record.param)
+            slots.append(Slot("record", self.kernel.params.index(record.load.param), True, False))
+        body = self.builder.finish(f"{self.kernel.name}_vjp", self.kernel.grid_rank, params)
+        derived = Kernel(body.name, body.grid_rank, body.params, body.body, tuple(self.locals))
+        # What only silent results need is kept too, while any is written: A(p) needs p.
+        is_whole = not self.silent & self.written & self.activity.params
+        others = () if is_whole else range(len(self.kernel.params))
+        result = without_idle(Derived(derived, tuple(slots)), ("primal", "final", "record"), others)
+        self.require_nothing_lost(result.kernel)
+        if not any(slot.kind == "record" for slot in result.slots):
+            return result
+        return self.recorded(Derived(derived, tuple(slots)), result, others)
+
+    def recorded(self, whole: Derived, result: Derived, others: Collection[int]) -> Derived:
+        """The result with the kernel that makes its records, and all parameters that this has: A(p) needs p."""
+        used = set(result.kernel.params)
+        records = [record for record in self.records.values() if record.param in used]
+        recording = make_recording(self.kernel, self.activity.params, records)
+        return without_idle(
+            replace(whole, recording=recording), ("primal", "final", "record"), {*recording.params, *others}
+        )
+
+    def require_nothing_lost(self, result: Kernel) -> None:
+        """Refuses a derivative that needs a value which was overwritten."""
+        lost = set(self.lost.values())
+        load = next((op for op in walk(result.body) if isinstance(op, Load) and op.param in lost), None)
+        if load is None:
+            return
+        if load.param.name in {p.name for p in self.kernel.locals}:
+            raise DifferentiationError(
+                f"{load.param.name}, an array of the thread's own, is read here after it has been written, at an "
+                "address that changes in a loop or depends on data; the reverse derivative of that is not available",
+                load.loc,
+                hint="differentiate forward: jax.jvp, jax.jacfwd",
+            )
+        hint = "carry the value in a local variable, or write to another output"
+        if load.param in {self.lost.get(op.param) for op in self.recordable}:
+            hint = (
+                "let something count the turns of the while loops around it, up to a known end (`for` with `break`, "
+                "`while k < 100 and ...`): then what is read in each can be recorded"
+            )
+        raise DifferentiationError(
+            f"{load.param.name} is read here after it may have been overwritten, at an address that changes in a loop "
+            "or depends on data; the reverse sweep would need the overwritten value",
+            load.loc,
+            hint=hint,
+        )
+
+    # The first run: every operation but the writes, with values of its own each time.
+
+    def forward(self, block: Block, env: Environment) -> None:
+        """Emits the operations of a block; `env` gets what stands for its values."""
+        for op in block.ops:
+            self.builder.loc = op.loc
+            self.forward_op(op, env)
+
+    def forward_inside(self, block: Block, env: Environment) -> None:
+        """Emits the operations of a block that is going to be reversed, and what that needs of them.
+
+        A branch that only makes results of the block is not run: its own reverse does. Else the reverse of n branches,
+        each inside the one before, would begin with n * n / 2 of them.
+        """
+        for op in block.ops:
+            self.builder.loc = op.loc
+            if not isinstance(op, If) or not self.read_inside.isdisjoint(op.results):
+                self.forward_op(op, env)
+
+    def forward_op(self, op: Op, env: Environment) -> None:
+        match op:
+            case Load() if op in self.records:
+                record = self.records[op]
+                numbers = turn_numbers(self.builder.call, self.builder.const, record, lambda v: env[v])
+                indices = [*(env[v] for v in record.of_axes(op.indices)), *numbers]
+                value = self.builder.load(record.param, indices, op.result.name)
+                env[op.result] = value
+            case Const() | Tid() | Size() | Call() | Load():
+                operands = [env[v] for v in op.operands]
+                self.builder.append(rebuild(op, self.fresh(op.defined, env), operands, params=self.source(op)))
+            case Store():
+                pass
+            case Atomic():
+                if op.result in self.used:
+                    raise DifferentiationError(
+                        f"the old value that atomic_{op.kind} on {op.param.name} returns is used; "
+                        "it depends on the order of threads, so the reverse sweep cannot have it again",
+                        op.loc,
+                        hint="choose places in a launch of its own, of integers, and differentiate another one",
+                    )
+            case If():
+                then, orelse = (self.replayed(b, env, {}) for b in op.blocks)
+                self.builder.append(If(self.fresh(op.results, env), env[op.condition], then, orelse, loc=op.loc))
+            case For():
+                start, stop, step, *inits = (env[v] for v in op.operands)
+                body = self.replayed(op.body, env, {})
+                run = For(self.fresh(op.results, env), start, stop, step, tuple(inits), body, loc=op.loc)
+                self.runs[op] = run
+                self.builder.append(run)
+            case While():
+                self.forward_while(op, env)
+            case _:
+                raise InternalError(f"the adjoint of {type(op).__name__} is not defined")
+
+    def source(self, op: Op) -> dict[Param, Param] | None:
+        """Where the reverse sweep finds what a load saw, if that is not the array as it was on entry."""
+        if not isinstance(op, Load) or op not in self.contents.final | self.contents.lost:
+            return None
+        param, is_final = op.param, op in self.contents.final
+        name = f"{param.name}_final" if is_final else param.name
+        known = self.finals if is_final else self.lost
+        return {param: known.setdefault(param, Param(name, param.dtype, param.shape))}
+
+    def forward_while(self, op: While, env: Environment) -> None:
+        """A `while` also counts its iterations, for the reverse sweep."""
+        zero = self.o.number(0, int64)
+        trips, counted, going = Value(int64, "trips"), Value(int64), Value(int64)
+        condition = self.replayed(op.condition, env, {}, extra=[going])
+        with self.builder.block() as ops:
+            child = env.new_child()
+            params = self.fresh(op.body.params, child)
+            self.forward(op.body, child)
+            after = self.o.add(counted, 1)
+            results = (*(child[v] for v in op.body.results), after)
+            body = Block((*params, counted), tuple(ops), results)
+        inits = (*(env[v] for v in op.inits), zero)
+        condition = Block(condition.params, condition.ops, condition.results)
+        self.runs[op] = While((*self.fresh(op.results, env), trips), inits, condition, body, loc=op.loc)
+        self.builder.append(self.runs[op])
+
+    def replayed(
+        self, block: Block, env: Environment, bound: Mapping[Value, Value], extra: Sequence[Value] = ()
+    ) -> Block:
+        """A copy of a block, run again; `bound` replaces some of its parameters by values in scope."""
+        child = env.new_child(dict(bound))
+        with self.builder.block() as ops:
+            params = self.fresh([p for p in block.params if p not in bound], child)
+            self.forward(block, child)
+            return Block((*params, *extra), tuple(ops), tuple(child[v] for v in block.results))
+
+    # The second run.
+
+    def reverse(self, block: Block, env: Environment, cotangents: Cotangents) -> None:
+        """Emits the reverse of a block that has been run in `env`.
+
+        `cotangents` holds those of the block's results on entry, those of its parameters and of outer
+        values at the end.
+        """
+        outer, self.demand = self.demand, Demand(self.builder.here)
+        for op in reversed(block.ops):
+            self.builder.loc = op.loc
+            self.reverse_op(op, env, cotangents)
+        self.demand = outer
+
+    def reverse_op(self, op: Op, env: Environment, cotangents: Cotangents) -> None:
+        match op:
+            case Const() | Tid() | Size():
+                pass
+            case Call():
+                if not op.result.type.is_float and any(a in self.activity.values for a in op.args):
+                    require_locally_constant(op)
+                incoming = cotangents.pop(op.result, None)
+                if incoming is not None:
+                    self.reverse_call(op, env, incoming, cotangents)
+            case Load():
+                incoming = cotangents.pop(op.result, None)
+                if incoming is not None:
+                    self.accumulate(op, env, incoming)
+            case Store():
+                self.reverse_store(op, env, cotangents)
+            case Atomic():
+                if op.param in self.activity.params:
+                    require_plain_accumulation(op, self.used)
+                    indices = [env[v] for v in op.indices]
+                    found = self.builder.load(self.cotangent_params[op.param], indices)
+                    self.receive(op.param, found, op.args[0], cotangents)
+            case If():
+                self.reverse_if(op, env, cotangents)
+            case For() | While():
+                reverse_loop(self, op, env, cotangents)
+            case _:
+                raise InternalError(f"the adjoint of {type(op).__name__} is not defined")
+
+    def reverse_call(self, op: Call, env: Environment, incoming: Value, cotangents: Cotangents) -> None:
+        args = [env[a] for a in op.args]
+        if op.builtin.name == "cast":
+            self.add(cotangents, op.args[0], incoming)
+        elif op.builtin.name in ("select", "min", "max"):
+            # The cotangent goes to the side that was taken; the other side gets zero, whatever its value is.
+            if op.builtin.name == "select":
+                condition, sides = args[0], op.args[1:]
+            else:
+                condition, sides = (self.o.lt if op.builtin.name == "min" else self.o.gt)(*args), op.args
+            self.add(cotangents, sides[0], self.chosen(condition, incoming, 0.0))
+            self.add(cotangents, sides[1], self.chosen(condition, 0.0, incoming))
+        elif op.builtin is GUARDED:
+            self.guarded.add(incoming)
+            for arg, factor in zip(op.args, reversed(args), strict=True):
+                self.add(cotangents, arg, self.scaled(factor, incoming))
+        else:
+            factors = partial_derivatives(self.o, op, env[op.result], tuple(args))
+            moved = op.args
+            if op.builtin.name in ("mul", "fma") and op.args[0] is op.args[1]:
+                # Of a square, one product, which may become part of a sum: 2 v is there before the cotangent is.
+                moved, factors = op.args[1:], (self.o.add(args[0], args[0]), *factors[2:])
+            for arg, factor in zip(moved, factors, strict=True):
+                if arg in self.activity.values:
+                    self.add(cotangents, arg, self.scaled(factor, incoming))
+
+    def accumulate(self, op: Load, env: Environment, incoming: Value) -> None:
+        """x*[i] += v*: without an atomic where no other thread can touch the element, = where no other load does."""
+        target, indices = self.cotangent_params[op.param], [env[v] for v in op.indices]
+        incoming = self.o.cast(incoming, target.dtype)
+        if op.param not in self.written and self.visits.at_most_once(op.param):
+            self.builder.store(target, indices, incoming)
+        elif self.ownership.is_private(op.param):
+            before = self.builder.load(target, indices)
+            self.builder.store(target, indices, self.o.add(before, incoming))
+        else:
+            self.builder.atomic("add", target, indices, incoming)
+
+    def reverse_store(self, op: Store, env: Environment, cotangents: Cotangents) -> None:
+        if op.param not in self.activity.params:
+            return
+        target, indices = self.cotangent_params[op.param], [env[v] for v in op.indices]
+        if op.param in self.read_only:
+            self.receive(op.param, self.builder.load(target, indices), op.value, cotangents)
+            return
+        zero = self.o.number(0.0, op.param.dtype)
+        if self.ownership.is_private(op.param):
+            self.receive(op.param, self.builder.load(target, indices), op.value, cotangents)
+            self.builder.store(target, indices, zero)
+        else:
+            # Several threads may store one value to one element: the cotangent goes to one of them.
+            self.receive(op.param, self.builder.atomic("exch", target, indices, zero), op.value, cotangents)
+
+    def receive(self, param: Param, found: Value, value: Value, cotangents: Cotangents) -> None:
+        """What was written to an array gets its cotangent: of a silent one zero, until the kernel has read it."""
+        if param in self.silent:
+            self.guarded.add(found)
+        self.add(cotangents, value, found)
+
+    def reverse_if(self, op: If, env: Environment, cotangents: Cotangents) -> None:
+        incoming = [cotangents.pop(v, None) for v in op.results]
+        sides: list[tuple[list[Op], Cotangents]] = []
+        for block in op.blocks:
+            with self.builder.block() as ops:
+                child = env.new_child()
+                runs, self.runs = self.runs, self.runs.new_child()
+                self.forward_inside(block, child)
+                local: Cotangents = {}
+                for value, moved in zip(block.results, incoming, strict=True):
+                    self.add(local, value, moved)
+                self.reverse(block, child, local)
+                self.runs = runs
+                sides.append((ops, local))
+        outer = list(dict.fromkeys(v for _, local in sides for v in local))
+        blocks = []
+        for ops, local in sides:
+            results = []
+            for value in outer:
+                if value not in local:
+                    local[value] = Value(cotangent_type(value.type))
+                    ops.append(Const(local[value], 0.0, loc=op.loc))
+                results.append(local[value])
+            blocks.append(Block((), tuple(ops), tuple(results)))
+        # A side without operations may still say which value a cotangent belongs to.
+        if not outer and not any(block.ops for block in blocks):
+            return
+        back = tuple(Value(cotangent_type(v.type)) for v in outer)
+        # The side that was not taken has left zeros, or the side that was has nothing to do with the value.
+        self.guarded.update(back)
+        self.builder.append(If(back, env[op.condition], *blocks, loc=op.loc))
+        for value, moved in zip(outer, back, strict=True):
+            self.add(cotangents, value, moved)

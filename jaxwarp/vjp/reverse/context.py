@@ -1,0 +1,104 @@
+"""What the reverse of a block and that of a loop work on: the code made so far, and what is known of its cotangents."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import ChainMap
+from collections.abc import Sequence
+from typing import Any
+
+from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Const, For, Op, Param, Value, While, walk
+from jaxwarp.types import Scalar, float32
+from jaxwarp.vjp.activity import Activity
+from jaxwarp.vjp.calculus import Calculus
+from jaxwarp.vjp.reverse.primal_liveness import Demand
+
+# What stands for the values of the differentiated kernel where code is being emitted.
+Environment = ChainMap[Value, Value]
+Cotangents = dict[Value, Value]
+
+
+def cotangent_type(dtype: Scalar) -> Scalar:
+    """Of a value's cotangent: sums of many small terms are not made in half precision."""
+    return float32 if dtype.is_half else dtype
+
+
+class Reversal(ABC):
+    """The state of one construction.
+
+    Attributes:
+        guarded: cotangents that are zero where the side or the loop they come from was not taken.
+        runs: of each loop of the differentiated kernel, the one that is its first run; that of a `while` also counts.
+        constants: those of the differentiated kernel.
+        locals: arrays of the thread's own.
+    """
+
+    def __init__(self, kernel: Kernel, activity: Activity):
+        self.builder = Builder()
+        self.o = Calculus(self.builder)
+        self.activity = activity
+        self.guarded: set[Value] = set()
+        self.runs: ChainMap[Op, For | While] = ChainMap()
+        self.demand = Demand([])
+        self.constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
+        self.locals: list[Param] = list(kernel.locals)
+
+    @abstractmethod
+    def forward(self, block: Block, env: Environment) -> None:
+        """Emits the operations of a block; `env` gets what stands for its values."""
+
+    @abstractmethod
+    def reverse(self, block: Block, env: Environment, cotangents: Cotangents) -> None:
+        """Emits the reverse of a block that has been run in `env`.
+
+        `cotangents` holds those of the block's results on entry, those of its parameters and of outer
+        values at the end.
+        """
+
+    def fresh(self, values: Sequence[Value], env: Environment) -> tuple[Value, ...]:
+        new = tuple(Value(v.type, v.name) for v in values)
+        env.update(zip(values, new, strict=True))
+        return new
+
+    def add(self, cotangents: Cotangents, value: Value, more: Value | None) -> None:
+        """value* += more, if the value's cotangent is of interest."""
+        if value in self.activity.values and more is not None:
+            more = self.converted(more, cotangent_type(value.type))
+            before = cotangents.get(value)
+            total = self.o.plus(before, more)
+            assert total is not None
+            if more in self.guarded and (before is None or before in self.guarded):
+                self.guarded.add(total)
+            cotangents[value] = total
+
+    def converted(self, cotangent: Value, dtype: Scalar) -> Value:
+        result = self.o.cast(cotangent, dtype)
+        if cotangent in self.guarded:
+            self.guarded.add(result)
+        return result
+
+    def chosen(self, condition: Value, a: Value | float, b: Value | float) -> Value:
+        """A cotangent for one side of a choice."""
+        result = self.o.select(condition, a, b)
+        self.guarded.add(result)
+        return result
+
+    def scaled(self, factor: Any, incoming: Value) -> Value | None:
+        """factor * incoming, which stays zero for a side that was not taken, whatever the factor is there."""
+        if isinstance(factor, Value) and self.o.known(factor) is None:
+            factor = self.o.cast(factor, incoming.type)
+        product = self.o.times(factor, incoming)
+        if incoming not in self.guarded or product is None:
+            return product
+        if self.o.known(factor) is None:
+            product = self.o.guarded(incoming, factor)
+        self.guarded.add(product)
+        return product
+
+    def local(self, name: str, dtype: Scalar, length: int) -> Param:
+        """A new array of the thread's own."""
+        param = Param(f"{name}{len(self.locals)}", dtype, (length,))
+        self.locals.append(param)
+        return param
