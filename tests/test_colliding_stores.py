@@ -448,6 +448,26 @@ def test_no_kernel_of_the_benchmarks_waits_for_others():
     assert [k.name for k in made if in_order(k) is not None] == []
 
 
+@wp.kernel
+def twice_at_one_place(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    k = (i * i) % 5
+    if x[i] > 0.5:
+        y[k] = x[i]
+    else:
+        y[k] = -x[i]
+
+
+def test_two_stores_at_one_computed_place():
+    call = wp.jax_kernel(twice_at_one_place, output_dims=5)
+    expected = jnp.zeros(5)
+    for i, v in enumerate(X):
+        expected = expected.at[i * i % 5].set(jnp.where(v > 0.5, v, -v))
+    np.testing.assert_array_equal(call(X)[0], expected)
+    np.testing.assert_array_equal(call(X[:0])[0], np.zeros(5))
+    assert np.count_nonzero(jax.grad(lambda x: call(x)[0].sum())(X)) == 3
+
+
 # What is also read, or updated by atomics
 
 

@@ -76,6 +76,8 @@ class ThreadIndices:
 
     def never_meet_across(self, a: Access, b: Access) -> bool:
         """Do the addresses provably differ, also where they are those of two threads?"""
+        if a.indices == b.indices or 0 in self.values.grid:
+            return False
         parts = _parts(self._columns((a, b)), self.values.grid)
         return parts is not None and any(_are_disjoint(part, 0, 1) for part in parts)
 
