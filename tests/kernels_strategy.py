@@ -108,7 +108,7 @@ class Pick:
 
 
 class RandomPick(Pick):
-    def __init__(self, seed: int):
+    def __init__(self, seed: int | str):
         self.random = random.Random(seed)
 
     def integer(self, low: int, high: int) -> int:
@@ -145,7 +145,7 @@ EXACT_ROWS = _exact_rows()
 
 
 @dataclass(frozen=True)
-class _Array:
+class Array:
     """A parameter, its extents in this launch, and how indices into it are made."""
 
     param: Param
@@ -157,6 +157,8 @@ class _Array:
 class Maker:
     """Builds one kernel. `budget` bounds the number of statements."""
 
+    fewest_accumulators = 0
+
     def __init__(self, pick: Pick, budget: int = 24, types: Sequence[Scalar] = SCALARS, local_arrays: bool = True):
         self.pick = pick
         self.budget = budget
@@ -167,7 +169,7 @@ class Maker:
         self.builder = Builder()
         self.pools: list[list[Value]] = [[]]
         # Elements touched before, so that they are touched again; as visible as the values.
-        self.places: list[list[tuple[_Array, list[Value]]]] = [[]]
+        self.places: list[list[tuple[Array, list[Value]]]] = [[]]
         self.names = map("p{}".format, itertools.count())
 
     def case(self) -> Case:
@@ -175,7 +177,7 @@ class Maker:
         self.grid = self.make_grid()
         self.inputs = [self.make_input() for _ in range(pick.integer(1, 3))]
         self.outputs = [self.make_output() for _ in range(pick.integer(1, 3))]
-        self.accumulators = [self.make_accumulator() for _ in range(pick.integer(0, 2))]
+        self.accumulators = [self.make_accumulator() for _ in range(pick.integer(self.fewest_accumulators, 2))]
         self.locals = [self.make_local() for _ in range(pick.integer(0, self.local_arrays))]
         self.tids = [self.builder.tid(axis, f"t{axis}") for axis in range(len(self.grid))]
         self.pools[-1] += self.tids
@@ -203,40 +205,40 @@ class Maker:
         known = tuple(n if self.pick.chance(40) else None for n in shape)
         return Param(next(self.names), dtype, known)
 
-    def make_input(self) -> _Array:
+    def make_input(self) -> Array:
         shape = tuple(self.pick.integer(1, 6) for _ in range(self.pick.integer(0, 3)))
-        return _Array(self.make_param(self.pick.of(self.types), shape), shape)
+        return Array(self.make_param(self.pick.of(self.types), shape), shape)
 
-    def make_output(self) -> _Array:
+    def make_output(self) -> Array:
         axes = list(range(len(self.grid)))
         if self.pick.chance(25):
             axes.reverse()
         components = tuple(self.pick.integer(1, 4) for _ in range(self.pick.integer(0, 2)))
         shape = (*(self.grid[a] for a in axes), *components)
-        return _Array(self.make_param(self.pick.of(self.types), shape), shape, tuple(axes))
+        return Array(self.make_param(self.pick.of(self.types), shape), shape, tuple(axes))
 
-    def make_accumulator(self) -> _Array:
+    def make_accumulator(self) -> Array:
         integers = [t for t in self.types if t.is_int and t.bits >= 32] or [int32]
         shape = tuple(self.pick.integer(1, 4) for _ in range(self.pick.integer(0, 2)))
-        return _Array(self.make_param(self.pick.of(integers), shape), shape, kind=self.pick.of(ORDER_FREE))
+        return Array(self.make_param(self.pick.of(integers), shape), shape, kind=self.pick.of(ORDER_FREE))
 
-    def make_local(self) -> _Array:
+    def make_local(self) -> Array:
         shape = tuple(self.pick.integer(1, 4) for _ in range(self.pick.integer(0, 2)))
-        return _Array(Param(next(self.names), self.pick.of(self.types), shape), shape)
+        return Array(Param(next(self.names), self.pick.of(self.types), shape), shape)
 
-    def fill(self, array: _Array) -> None:
+    def fill(self, array: Array) -> None:
         value = self.value(array.param.dtype)
         for index in np.ndindex(*array.shape):
             self.builder.store(array.param, [self.builder.const(i, int32) for i in index], value)
 
-    def kept(self) -> list[_Array]:
+    def kept(self) -> list[Array]:
         """Outputs that keep the latest values of each type, so that nothing of a kernel is without effect."""
         arrays = []
         for dtype in self.types:
             values = [v for v in self.pools[0] if v.type is dtype][-6:]
             if values:
                 shape = (*self.grid, len(values))
-                array = _Array(Param(next(self.names), dtype, (None,) * len(shape)), shape)
+                array = Array(Param(next(self.names), dtype, (None,) * len(shape)), shape)
                 arrays.append(array)
             for number, value in enumerate(values):
                 self.builder.store(array.param, [*self.tids, self.builder.const(number, int32)], value)
@@ -301,7 +303,7 @@ class Maker:
         negative = build.call(ROWS["lt"], rest, build.const(0, dtype))
         return build.call(ROWS["select"], negative, build.call(ROWS["add"], rest, size), rest)
 
-    def indices(self, array: _Array) -> list[Value]:
+    def indices(self, array: Array) -> list[Value]:
         again = [indices for places in self.places for known, indices in places if known is array]
         if again and self.pick.chance(60):
             return self.pick.of(again[::-1])
@@ -309,12 +311,12 @@ class Maker:
         self.places[-1].append((array, indices))
         return indices
 
-    def new_indices(self, array: _Array) -> list[Value]:
+    def new_indices(self, array: Array) -> list[Value]:
         own = [self.own_index(array, axis) for axis in range(len(array.tid_axes))]
         rest = range(len(own), len(array.shape))
         return own + [self.index(array.param, axis, array.shape[axis]) for axis in rest]
 
-    def own_index(self, array: _Array, axis: int) -> Value:
+    def own_index(self, array: Array, axis: int) -> Value:
         """One to one in the thread's index, the same in every access of a kernel."""
         build, tid = self.builder, self.tids[array.tid_axes[axis]]
         if len(array.shape) % 2:
@@ -351,16 +353,15 @@ class Maker:
         elif depth < 3:
             (self.if_, self.for_, self.while_)[self.pick.integer(0, 2)](depth)
 
-    def load(self, array: _Array) -> None:
+    def load(self, array: Array) -> None:
         self.pools[-1].append(self.builder.load(array.param, self.indices(array)))
 
-    def store(self, array: _Array) -> None:
+    def store(self, array: Array) -> None:
         self.builder.store(array.param, self.indices(array), self.value(array.param.dtype))
 
     def atomic(self) -> None:
         if self.accumulators and self.pick.chance(60):
-            array = self.pick.of(self.accumulators)
-            self.builder.atomic(array.kind, array.param, self.indices(array), self.value(array.param.dtype))
+            self.update()
             return
         owned = [a for a in self.outputs + self.locals if a.param.dtype is not bool_]
         if not owned:
@@ -377,6 +378,10 @@ class Maker:
             if self.pick.chance(50):
                 self.builder.store(array.param, indices, args[0])
         self.pools[-1].append(self.builder.atomic(kind, array.param, indices, *args))
+
+    def update(self) -> None:
+        array = self.pick.of(self.accumulators)
+        self.builder.atomic(array.kind, array.param, self.indices(array), self.value(array.param.dtype))
 
     def revisit(self) -> None:
         """One element before and after a store that may or may not happen, perhaps to this element."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
+from kernels_strategy import DrawnPick, Pick
 
 VARIABLES = ("x", "y", "z")
 
@@ -16,13 +17,13 @@ VARIABLES = ("x", "y", "z")
 class _Writer:
     """Draws a program top down; `depth` bounds nesting, `budget` the number of statements."""
 
-    def __init__(self, draw: Callable[..., Any]):
-        self.draw = draw
+    def __init__(self, pick: Pick):
+        self.pick = pick
         self.budget = 28
         self.fresh = 0
 
     def choose(self, *options: Any) -> Any:
-        return self.draw(st.sampled_from(options))
+        return self.pick.of(options)
 
     def expression(self, names: tuple[str, ...], depth: int = 2) -> str:
         kind = self.choose("name", "name", "constant", "sum", "xor", "load", "choice", "call") if depth else "name"
@@ -31,7 +32,7 @@ class _Writer:
             case "name":
                 return self.choose(*names)
             case "constant":
-                return str(self.draw(st.integers(0, 9)))
+                return str(self.pick.integer(0, 9))
             case "sum":
                 return f"(({inner()} {self.choose('+', '-', '*')} {inner()}) & 255)"
             case "xor":
@@ -61,7 +62,7 @@ class _Writer:
 
     def block(self, names: tuple[str, ...], depth: int, leave: tuple[str, ...], indent: str) -> list[str]:
         lines: list[str] = []
-        for _ in range(self.draw(st.integers(1, 4))):
+        for _ in range(self.pick.integer(1, 4)):
             lines += self.statement(names, depth, leave, indent)
         return lines
 
@@ -83,7 +84,7 @@ class _Writer:
             case "local":
                 return [f"{indent}t = {self.expression(names)}", f"{indent}{variable} = t ^ {variable}"]
             case "store":
-                return [f"{indent}out[i, {self.draw(st.integers(3, 5))}] = {self.expression(names)}"]
+                return [f"{indent}out[i, {self.pick.integer(3, 5)}] = {self.expression(names)}"]
             case "if":
                 return self.conditional(names, depth, leave, indent)
             case "for":
@@ -100,9 +101,9 @@ class _Writer:
 
     def conditional(self, names: tuple[str, ...], depth: int, leave: tuple[str, ...], indent: str) -> list[str]:
         lines = [f"{indent}if {self.condition(names)}:", *self.block(names, depth - 1, leave, indent + "    ")]
-        if self.draw(st.booleans()):
+        if self.pick.chance(50):
             lines += [f"{indent}elif {self.condition(names)}:", *self.block(names, depth - 1, leave, indent + "    ")]
-        if self.draw(st.booleans()):
+        if self.pick.chance(50):
             lines += [f"{indent}else:", *self.block(names, depth - 1, leave, indent + "    ")]
         return lines
 
@@ -114,8 +115,8 @@ class _Writer:
             "3", "1, 4", "4, 0, -2", f"{value} & 3", f"1, {value} & 7, 2", f"{value} & 7, 0, -1",
             f"0, {value} & 15, 1 + ({value} & 3)", f"{value} & 7, 2, -1 - ({value} & 3)",
         )  # fmt: skip
-        inner = tuple(dict.fromkeys([*leave, "break", "continue"])) if self.draw(st.booleans()) else ()
-        if "return" in leave and self.draw(st.booleans()):
+        inner = tuple(dict.fromkeys([*leave, "break", "continue"])) if self.pick.chance(50) else ()
+        if "return" in leave and self.pick.chance(50):
             inner = (*inner, "return")
         body = self.block((*names, index), depth - 1, tuple(dict.fromkeys(inner)), indent + "    ")
         return [f"{indent}for {index} in range({bounds}):", *body]
@@ -148,12 +149,11 @@ class _FunctionWriter(_Writer):
         return f"return {self.expression(names)}"
 
 
-@st.composite
-def programs(draw: Callable[..., Any]) -> str:
+def program(pick: Pick) -> str:
     """Source of a function `helper` and a kernel `program(a, out)`, with `wp` for the language."""
-    function = _FunctionWriter(draw)
+    function = _FunctionWriter(pick)
     function.budget = 10
-    kernel = _Writer(draw)
+    kernel = _Writer(pick)
     kernel.fresh = 50
     lines = ["@wp.func", "def helper(x: int, y: int):", "    z = 1"]
     lines += function.block(VARIABLES, 2, ("return",), "    ")
@@ -163,3 +163,8 @@ def programs(draw: Callable[..., Any]) -> str:
     lines += kernel.block((*VARIABLES, "i"), 3, ("return",), "    ")
     lines += ["    out[i, 0] = x", "    out[i, 1] = y", "    out[i, 2] = z"]
     return "\n".join(lines) + "\n"
+
+
+@st.composite
+def programs(draw: Callable[..., Any]) -> str:
+    return program(DrawnPick(draw))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
+from kernels_strategy import DrawnPick, Pick
 from programs import VARIABLES, _Writer
 
 ARRAYS = (("p", 1), ("q", 2), ("own", 1))
@@ -14,8 +15,8 @@ ARRAYS = (("p", 1), ("q", 2), ("own", 1))
 class _StrayWriter(_Writer):
     """`data`: indices and conditions may depend on what arrays hold, and on a number passed by value."""
 
-    def __init__(self, draw: Callable[..., Any], data: bool):
-        super().__init__(draw)
+    def __init__(self, pick: Pick, data: bool):
+        super().__init__(pick)
         self.data = data
         self.budget = 14
 
@@ -27,13 +28,13 @@ class _StrayWriter(_Writer):
             case "name":
                 return self.choose(*names)
             case "constant":
-                return str(self.draw(st.integers(-2, 6)))
+                return str(self.pick.integer(-2, 6))
             case "extent":
                 return self.choose("p.shape[0]", "q.shape[0]", "q.shape[1]", "len(p)")
             case "sum":
                 return f"({inner()} {self.choose('+', '-', '^')} {inner()})"
             case "divide":
-                return f"({inner()} {self.choose('//', '%', '&')} {self.draw(st.integers(1, 5))})"
+                return f"({inner()} {self.choose('//', '%', '&')} {self.pick.integer(1, 5)})"
             case "clamp":
                 return f"wp.{self.choose('min', 'max')}({inner()}, {inner()})"
             case "choice":
@@ -60,7 +61,7 @@ class _StrayWriter(_Writer):
         return [indent + self.choose(*forms)]
 
     def statement(self, names: tuple[str, ...], depth: int, leave: tuple[str, ...], indent: str) -> list[str]:
-        if self.draw(st.integers(0, 3)) == 0:
+        if self.pick.integer(0, 3) == 0:
             self.budget -= 1
             return self.access(names, indent)
         return super().statement(names, depth, leave, indent)
@@ -69,7 +70,7 @@ class _StrayWriter(_Writer):
 @st.composite
 def stray_programs(draw: Callable[..., Any], rank: int, data: bool) -> str:
     """Source of a kernel `program(p, q, d, m, out)`, with `wp` for the language."""
-    writer = _StrayWriter(draw, data)
+    writer = _StrayWriter(DrawnPick(draw), data)
     lines = ["@wp.func", "def touch(a: wp.array[int], k: int):", "    return a[k]", "", "@wp.kernel"]
     lines += ["def program(p: wp.array[int], q: wp.array2d[int], d: wp.array[int], m: int, out: wp.array2d[int]):"]
     lines += ["    i = wp.tid()", "    y = i"] if rank == 1 else ["    i, y = wp.tid()"]

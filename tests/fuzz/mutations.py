@@ -1,10 +1,5 @@
 """Mutated attributes, images, cache entries and exported programs: each is refused, or does no harm.
 
-    python tests/fuzz/mutations.py --count 100000 --seed 0 --keep build/fuzz
-
-A mutant is made of its kind, the seed and its number, and nothing else. Each kind runs in a process of its own. One
-that dies is a finding: it is written down in the folder, and the next process goes on after the mutant that killed it.
-
 Attributes are sealed anew after the mutation, so that the checks behind the seal are what is tried. Their launches run
 a kernel that does nothing, on arrays between canaries: what the handler itself clears, copies and fills stays inside.
 Exported programs are changed where they hold what is ours (code, attributes, seal), not in XLA's own part of the file.
@@ -12,27 +7,17 @@ Exported programs are changed where they hold what is ours (code, attributes, se
 
 from __future__ import annotations
 
-import argparse
-import collections
 import contextlib
-import json
 import os
 import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+from fuzz.campaign import Journal, Trial
 
 EDGES = [0, 1, 2, 3, -1, -2, -3, 7, 64, 255, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1, -(2**63)]
-# How many of each kind in a hundred.
-SHARES = {"launch": 40, "program": 30, "image": 15, "cache": 14, "export": 1}
-
 Mutant = Callable[[np.random.Generator], str]
 
 
@@ -269,58 +254,16 @@ def ours(whole: bytes) -> np.ndarray:
     return np.array(places)
 
 
-KINDS = {"launch": launches, "program": programs, "image": images, "cache": cached, "export": exports}
+def trials(kind: str, make: Callable[[Path], Mutant]) -> Callable[[Path, int, Journal], Trial]:
+    def seeded(folder: Path, seed: int, _: Journal) -> Trial:
+        mutant = make(folder)
+        return lambda number: mutant(np.random.default_rng([seed, list(SHARES).index(kind), number]))
+
+    return seeded
 
 
-def work(kind: str, seed: int, first: int, count: int, journal: Path) -> None:
-    """In a process of its own: the mutant that is tried is in the journal."""
-    outcomes: collections.Counter[str] = collections.Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        mutant = KINDS[kind](Path(folder))
-        for n in range(first, count):
-            journal.write_text(str(n))
-            outcomes[mutant(np.random.default_rng([seed, list(KINDS).index(kind), n]))] += 1
-    print(json.dumps(outcomes))
-
-
-def run(kind: str, seed: int, count: int, keep: Path) -> int:
-    """How many findings there are. What came of the others is printed."""
-    first, findings = 0, 0
-    keep.mkdir(parents=True, exist_ok=True)
-    journal = keep / f"{kind}.at"
-    while first < count:
-        journal.unlink(missing_ok=True)
-        command = [sys.executable, __file__, "--work", kind, str(first), "--count", str(count), "--seed", str(seed)]
-        done = subprocess.run([*command, "--keep", str(keep)], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            print(f"{kind}: {count} mutants, {findings} findings; since the last: {done.stdout.strip()}", flush=True)
-            return findings
-        if not journal.exists():
-            raise SystemExit(done.stderr)
-        at = int(journal.read_text())
-        found = {"kind": kind, "seed": seed, "number": at, "status": done.returncode, "text": done.stderr[-4000:]}
-        (keep / f"{kind}-{seed}-{at}.json").write_text(json.dumps(found, indent=1))
-        findings, first = findings + 1, at + 1
-    return findings
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, default=Path("build/fuzz"))
-    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
-    parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.work:
-        kind, first = options.work
-        return work(kind, options.seed, int(first), options.count, options.keep / f"{kind}.at")
-    shares = {kind: max(1, options.count * SHARES[kind] // 100) for kind in options.kinds}
-    findings = sum(run(kind, options.seed, count, options.keep) for kind, count in shares.items())
-    if findings:
-        raise SystemExit(f"{findings} findings in {options.keep}")
-    return None
-
-
-if __name__ == "__main__":
-    main()
+MAKERS = {"launch": launches, "program": programs, "image": images, "cache": cached, "export": exports}
+KINDS = {kind: trials(kind, make) for kind, make in MAKERS.items()}
+# How many of each in a hundred.
+SHARES = {"launch": 40, "program": 30, "image": 15, "cache": 14, "export": 1}
+CHUNK = 20_000

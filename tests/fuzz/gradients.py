@@ -1,0 +1,115 @@
+"""Random gradients, in float64 at generic points: tangents against finite differences, adjoints against tangents.
+
+    smooth      IR of every construct that has derivatives
+    recurrence  rows that are read and overwritten at places that move with loops
+    stored      launches whose threads store to one element, under stacks of transformations, against `jnp`
+
+Of the first two, the derivatives of first and second order are made and checked by the interpreter, and some of them
+are run as CPU code, too. What has no derivative that is right is refused, which is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import derivative_strategy
+import derivativekit as kit
+import numpy as np
+import recurrence_strategy
+from derivativekit import Case
+from fuzz.campaign import Journal, Trial
+from kernels_strategy import Pick, RandomPick
+
+from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.errors import DifferentiationError
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.verify import verify
+from jaxwarp.passes import prepare
+
+CHECKS: dict[str, Callable[..., None]] = {
+    "tangent": kit.check_tangent,
+    "adjoint": kit.check_adjoint,
+    "adjoint of tangent": kit.check_adjoint_of_tangent,
+    "tangent of adjoint": kit.check_tangent_of_adjoint,
+}
+DIFFERENCES = ("tangent", "tangent of adjoint")
+STEPS = (1e-6, 3e-8, 1e-5, 1e-9)
+
+
+def tried(case: Case) -> str:
+    refused = [name for name, check in CHECKS.items() if not is_right(name, check, case)]
+    assert "tangent" not in refused, "forward mode needs nothing that these kernels do not have"
+    return "some refused" if refused else "right"
+
+
+def is_right(name: str, check: Callable[..., None], case: Case) -> bool:
+    """Whether the derivative was given; it is right if so."""
+    steps = [(step,) for step in STEPS] if name in DIFFERENCES else [()]
+    for number, step in enumerate(steps):
+        try:
+            check(case, *step)
+        except DifferentiationError:
+            return False
+        except AssertionError:
+            # A branch may be taken differently a little way off, and then a smaller step is right.
+            if number + 1 == len(steps):
+                raise
+        else:
+            return True
+    raise AssertionError("unreachable")
+
+
+def run_both_ways(kernel: Kernel, grid: tuple[int, ...], buffers: list[np.ndarray]) -> list[np.ndarray]:
+    """As `derivativekit.run`, and as CPU code."""
+    copies, compiled = ([np.array(b) for b in buffers] for _ in range(2))
+    interpret(verify(kernel), grid, copies, max_steps=100_000)
+    prepared = prepare(kernel, fma=False)
+    run_cpu(prepared, grid, compiled, width=4)
+    for param, a, b in zip(kernel.params, copies, compiled, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-8, atol=1e-10, err_msg=f"CPU code: {param.name}\n{prepared}")
+    return copies
+
+
+def trials(make: Callable[[Pick], Case]) -> Callable[[Path, int, Journal], Trial]:
+    def kind(_: Path, seed: int, journal: Journal) -> Trial:
+        interpreted = kit.run
+
+        def trial(number: int) -> str:
+            case = make(RandomPick(f"{seed}/{number}"))
+            journal.note(f"{case.kernel}\n{case.buffers}")
+            kit.run = run_both_ways if number % 10 == 0 else interpreted
+            return tried(case)
+
+        return trial
+
+    return kind
+
+
+def stored(_: Path, seed: int, journal: Journal) -> Trial:
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 8)
+    import test_colliding_stores as colliding
+
+    def trial(number: int) -> str:
+        rng = np.random.default_rng([seed, number])
+        name = list(colliding.STACKS)[rng.integers(len(colliding.STACKS))]
+        at, does = rng.integers(0, 3, (2, 2, 4), dtype=np.int32)
+        x = rng.uniform(0.2, 0.9, 4).astype(np.float32)
+        journal.note(f"{name}: x = {x!r}, at = {at!r}, does = {does!r}")
+        found, expected = (colliding._stacked(name, is_kernel)(x, at, does) for is_kernel in (True, False))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        return "right"
+
+    return trial
+
+
+KINDS = {
+    "smooth": trials(lambda pick: derivative_strategy.Maker(pick, pick.of((8, 14, 22, 30))).case()),
+    "recurrence": trials(lambda pick: recurrence_strategy.Maker(pick).case()),
+    "stored": stored,
+}
+SHARES = {"smooth": 55, "recurrence": 30, "stored": 15}
+CHUNK = 500

@@ -1,0 +1,235 @@
+"""Random kernels: the interpreter, CPU code at two widths and CUDA text run on the host have one answer.
+
+    random     IR of every construct and type, whose results are fully determined
+    colliding  the same with arrays that threads store to at any place: the last one wins
+    language   programs in the kernel language on vectors, matrices and numbers, which Python itself can run
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import colliding_strategy
+import hostcuda
+import numpy as np
+import programs
+import test_typed_programs as typed
+from cpukit import SHAPES
+from fuzz.campaign import Journal, Trial
+from kernels_strategy import Case, Maker, Pick, RandomPick, same_values
+from language import define, run_python
+from typed_programs import VECTORS, Writer
+
+from jaxwarp.codegen.cpu import compile_cpu, launch
+from jaxwarp.ffi.lowering import succession
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.verify import verify
+from jaxwarp.passes import prepare
+from jaxwarp.passes.checks.checked import Debug, checked
+from jaxwarp.passes.checks.reports import first_row
+
+BUDGETS = (4, 6, 6, 8, 8, 10, 10, 14, 24)
+WIDTHS = (1, 2, 4, 4, 8, 8, 16, 32)
+MAX_STEPS = 200_000
+TOGETHER = 50  # texts that are compiled at once
+THREADS = 8  # of programs in the language
+
+Buffers = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A launch, what its buffers are to be, and how it is run besides.
+
+    Attributes:
+        source: what it is made of.
+        kernel: as it was made.
+        prepared: as backends compile it.
+        buffers: makes the arguments.
+        expected: what Python makes of them; None: nothing is known.
+        in_order: whether the threads of CPU code follow each other where they meet.
+    """
+
+    source: str
+    kernel: Kernel
+    prepared: Kernel
+    grid: tuple[int, ...]
+    buffers: Callable[[], Buffers]
+    widths: tuple[int, ...]
+    index_bits: int
+    cuda_threads: int | None = None
+    expected: Buffers | None = None
+    in_order: bool = False
+
+
+def job_of(case: Case, pick: Pick, in_order: bool) -> Job:
+    prepared = verify(prepare(case.kernel, fma=pick.chance(50)))
+    # Where threads meet, CUDA's are one for each element, so that they come in order.
+    threads = None if in_order else pick.of((None, 1, 4, 12, 64))
+    return Job(repr(case), case.kernel, prepared, case.grid, case.buffers, widths(pick), pick.of((32, 64)), threads,
+               in_order=in_order)  # fmt: skip
+
+
+def widths(pick: Pick) -> tuple[int, int]:
+    first = pick.of(WIDTHS)
+    return first, pick.of([w for w in WIDTHS if w != first])
+
+
+def random_job(pick: Pick) -> Job:
+    return job_of(Maker(pick, budget=pick.of(BUDGETS)).case(), pick, in_order=False)
+
+
+def colliding_job(pick: Pick) -> Job:
+    return job_of(colliding_strategy.Maker(pick, budget=pick.of(BUDGETS)).case(), pick, in_order=True)
+
+
+def language_job(pick: Pick) -> Job:
+    made = typed_job(pick) if pick.chance(50) else integer_job(pick)
+    source, kernel, buffers, expected = made
+    prepared = verify(prepare(kernel))
+    grid = (len(expected[0]),)
+    return Job(source, kernel, prepared, grid, buffers, widths(pick), pick.of((32, 64)), expected=expected)
+
+
+Program = tuple[str, Kernel, Callable[[], Buffers], Buffers]
+
+
+def typed_job(pick: Pick) -> Program:
+    writer = Writer(pick)
+    source = writer.program()
+    scope = define(source)
+    expected = typed.arguments(VECTORS[writer.vector])
+    typed.run_in_python(scope, expected)
+    return source, scope["program"].specialize(), lambda: typed.arguments(VECTORS[writer.vector]), expected
+
+
+def integer_job(pick: Pick) -> Program:
+    source = programs.program(pick)
+    scope = define(source)
+    a = np.array([pick.integer(0, 10) for _ in range(THREADS)], np.int32)
+    out = np.zeros((THREADS, 6), np.int32)
+    run_python(scope, "program", THREADS, a.tolist(), out)
+    return source, scope["program"].specialize(), lambda: [a.copy(), np.zeros_like(out)], [a, out]
+
+
+# Ways to run a job
+
+
+def interpreted(job: Job, kernel: Kernel) -> Buffers:
+    buffers = job.buffers()
+    interpret(kernel, job.grid, buffers, max_steps=MAX_STEPS)
+    return buffers
+
+
+def on_cpu(job: Job, width: int, pick: Pick) -> Buffers:
+    buffers = job.buffers()
+    order = succession(job.prepared, job.grid, [b.shape for b in buffers]) if job.in_order else None
+    code = compile_cpu(job.prepared, width, SHAPES[width], succession=order)
+    launch(code, job.prepared, job.grid, buffers, tiles(job.grid, width, pick))
+    return buffers
+
+
+def tiles(grid: Sequence[int], width: int, pick: Pick) -> list[tuple[int, int, int, int]]:
+    """The whole launch, or pieces in any order; columns are cut where vectors end."""
+    rows, columns = math.prod(grid[:-1]), grid[-1]
+    if pick.chance(50) or not rows * columns:
+        return [(0, rows, 0, columns)]
+    row = sorted({0, rows, pick.integer(0, rows)})
+    column = sorted({0, columns, min(64 * pick.integer(0, 2), columns)})
+    pieces = [(*r, *c) for r in itertools.pairwise(row) for c in itertools.pairwise(column)]
+    return pieces[::-1] if pick.chance(50) else pieces
+
+
+def as_cuda(job: Job) -> Buffers:
+    buffers = job.buffers()
+    hostcuda.run_host(job.prepared, job.grid, buffers, job.index_bits, job.cuda_threads)
+    return buffers
+
+
+def in_debug_mode(job: Job) -> Buffers:
+    """The kernels are right, but for integer division by zero and the like, and NaN."""
+    buffers = job.buffers()
+    asked = ("bounds", "steps") if job.in_order else ("bounds", "races", "equal_stores", "steps")
+    found = checked(job.kernel, Debug(asked, MAX_STEPS), job.grid, [b.shape for b in buffers], fma=False)
+    if found is None:
+        return interpreted(job, job.kernel)
+    marks = [np.zeros((*buffers[scan.array].shape, scan.fields), np.int64) for scan in found.scans]
+    records = [np.zeros(found.layout.size, np.int64) for _ in range(1 + len(marks))]
+    interpret(verify(found.kernel), job.grid, [*buffers, *marks, records[0]], max_steps=10 * MAX_STEPS)
+    for scan, marked, record in zip(found.scans, marks, records[1:], strict=True):
+        interpret(verify(scan.kernel), marked.shape[:-1], [marked, record], max_steps=10 * MAX_STEPS)
+    for record in records:
+        row = first_row(record.tolist(), found.layout.row)
+        assert row is None, f"a false alarm: {row} of {found.reports}"
+    return buffers
+
+
+def tried(job: Job, pick: Pick) -> str:
+    plain = interpreted(job, job.kernel)
+    if job.expected is not None:
+        require_same(job, job.expected, plain, "Python", exact=False)
+    require_same(job, plain, interpreted(job, verify(prepare(job.kernel, fma=False))), "prepare")
+    require_same(job, plain, in_debug_mode(job), "debug mode")
+    contracted = interpreted(job, job.prepared)
+    if job.expected is not None:
+        require_same(job, plain, contracted, "contraction")  # small whole numbers, of which all arithmetic is exact
+    for width in job.widths:
+        require_same(job, contracted, on_cpu(job, width, pick), f"CPU code, width {width}")
+    require_same(job, contracted, as_cuda(job), f"CUDA text, {job.index_bits} bits, {job.cuda_threads} threads")
+    return "agree"
+
+
+def require_same(job: Job, expected: Buffers, got: Buffers, what: str, exact: bool = True) -> None:
+    for param, a, b in zip(job.kernel.params, expected, got, strict=True):
+        if not (same_values(a, b) if exact else np.array_equal(a, b)):
+            where = [tuple(at) for at in np.argwhere(a != b)[:3].tolist()]
+            values = ", ".join(f"{a[at]!r} and {b[at]!r} at {at}" for at in where)
+            raise AssertionError(f"{what}: {param.name} differs: {values}\n{job.prepared}")
+
+
+def trials(make: Callable[[Pick], Job]) -> Callable[[Path, int, Journal], Trial]:
+    """Of one generator. CUDA texts are compiled for some numbers together."""
+
+    def kind(_: Path, seed: int, journal: Journal) -> Trial:
+        ready: dict[int, Job] = {}
+
+        def made(number: int) -> Job:
+            return make(RandomPick(f"{seed}/{number}"))
+
+        def prepare_from(number: int) -> None:
+            ready.clear()
+            for n in range(number, (number // TOGETHER + 1) * TOGETHER):
+                # What fails here fails again in its turn.
+                attempt(lambda n=n: ready.update({n: made(n)}))
+            for bits in (32, 64):
+                attempt(lambda bits=bits: hostcuda.prepare_host(
+                    [j.prepared for j in ready.values() if j.index_bits == bits], (bits,)))  # fmt: skip
+
+        def trial(number: int) -> str:
+            if number not in ready:
+                prepare_from(number)
+            job = ready[number] if number in ready else made(number)
+            journal.note(job.source)
+            return tried(job, RandomPick(f"{seed}/{number}/run"))
+
+        return trial
+
+    return kind
+
+
+def attempt(action: Callable[[], Any]) -> None:
+    try:
+        action()
+    except Exception:
+        return
+
+
+KINDS = {"random": trials(random_job), "colliding": trials(colliding_job), "language": trials(language_job)}
+SHARES = {"random": 70, "colliding": 10, "language": 20}
+CHUNK = 500  # code that a process has loaded stays there

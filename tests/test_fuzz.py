@@ -1,0 +1,48 @@
+"""A little of `make fuzz`, and that it keeps what it finds."""
+
+import re
+import subprocess
+import sys
+
+import fuzzed
+
+FAULTY = """
+import os, signal
+from fuzz import campaign
+
+def faulty(folder, seed, journal):
+    def trial(number):
+        journal.note(f"about number {number} of {seed}")
+        assert number != 12, "wrong"
+        if number == 14:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return "even" if number % 2 == 0 else "odd"
+    return trial
+
+campaign.run_all(campaign.arguments("").parse_args(), __file__, {"faulty": faulty}, [("faulty", 10, 4)])
+"""
+
+
+def test_random_kernels_and_gradients(tmp_path):
+    """Another seed on another day would do as well."""
+    said = fuzzed.run(tmp_path, "--kernels", 9, "--gradients", 4, "--kinds", "random", "smooth")
+    tried = {kind: int(count) for kind, count in re.findall(r"(\w+): .*: (\d+) tried, 0 findings", said)}
+    assert tried == {"random": 9, "smooth": 4}
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_found_is_kept_and_the_rest_is_tried(tmp_path):
+    script, keep = tmp_path / "faulty.py", tmp_path / "kept"
+    script.write_text(FAULTY)
+    command = [sys.executable, script, "--seed", "3", "--first", "10", "--keep", keep]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=fuzzed.ENVIRONMENT)
+    assert done.returncode == 1
+    assert f"2 findings in {keep}" in done.stderr
+    assert "faulty: seed 3, 10 to 19: 10 tried, 2 findings" in done.stdout
+    assert "(even 3, odd 5)" in done.stdout
+    raised, died = (keep / f"faulty-3-{number}.txt" for number in (12, 14))
+    assert sorted(keep.iterdir()) == [raised, died]
+    assert "about number 12 of 3" in raised.read_text()
+    assert "AssertionError: wrong" in raised.read_text()
+    assert "status -11" in died.read_text()
+    assert "about number 14 of 3" in died.read_text()
