@@ -80,7 +80,7 @@ def as_launch(kernel, grid, buffers, roles):
 @functools.lru_cache(maxsize=8)
 def copied_arrays(kernel):
     prepared = prepare(kernel)
-    return {prepared.params[i] for i in compile_cpu(prepared).copied}
+    return {prepared.params[i] for i in compile_cpu(prepared).cut.copied}
 
 
 def plain(value):
@@ -149,7 +149,7 @@ def scatter_buffers(n, size, dtype, seed=0):
 
 def test_arrays_that_are_only_added_to():
     def copied(*args):
-        return compile_cpu(prepare(scatter(*args))).copied
+        return compile_cpu(prepare(scatter(*args))).cut.copied
 
     for dtype in SCALARS:
         assert copied(dtype) == ((2,) if dtype in COPIED else ())
@@ -163,7 +163,7 @@ def test_arrays_that_are_only_added_to():
 def test_callbacks_and_single_lanes_have_none():
     kernel = prepare(scatter(float32))
     for code in (compile_cpu(kernel, shared=True), compile_cpu(kernel, 1)):
-        assert code.copied == ()
+        assert code.cut.copied == ()
         assert all(source != -2 for source, _ in code.geometry)
 
 
@@ -573,7 +573,7 @@ def test_subnormal_numbers_under_xla(threads):
 def test_the_price_decides():
     """Many threads with atomics are faster than two pieces; an array much larger than the launch is no gain."""
     kernel = prepare(scatter(float32))
-    loose = compile_cpu(kernel).loose
+    loose = compile_cpu(kernel).cut.contended
 
     def choose(size, memory, threads, pool):
         return choose_copies(kernel, loose, (), {}, [size], memory, threads, pool)

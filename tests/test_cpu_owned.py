@@ -388,7 +388,7 @@ def test_how_launches_are_cut():
         for row in updates:
             m.atomic("add", target, [rows[row], j], value)
         code = compile_cpu(prepare(m.kernel(2)))
-        return code.alone, code.pieces
+        return code.cut.max_unsplit_threads, code.cut.max_pieces_per_thread
 
     assert cut("own") == cut() == (1, 16)
     assert cut("own", "below") == (1, 2)

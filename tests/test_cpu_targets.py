@@ -23,10 +23,10 @@ from kernels_strategy import same_values
 from test_cpu_code import undefined_symbols
 
 import jaxwarp as wp
+from jaxwarp.codegen.abi import GRID, OWN_COPIES
 from jaxwarp.codegen.cpu import compile as cpu_compile
 from jaxwarp.codegen.cpu import compile_cpu, load_bitcode
 from jaxwarp.codegen.cpu.compile import _LIBM, _MEMORY, compile_object
-from jaxwarp.codegen.cpu.frame import GRID, OWN_COPIES
 from jaxwarp.codegen.cpu.run import _LAUNCH
 from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.width import choose_width

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -252,7 +253,7 @@ def test_a_damaged_image_is_refused(how, monkeypatch):
 
     x = jnp.ones(4)
     real = lowering._cpu_code
-    monkeypatch.setattr(lowering, "_cpu_code", lambda *key: real(*key)._replace(image=damaged(real(*key).image, how)))
+    monkeypatch.setattr(lowering, "_cpu_code", lambda *key: replace(real(*key), image=damaged(real(*key).image, how)))
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"image|bitcode"):
         jax.block_until_ready(jax.jit(lambda x: call(1.0, x, x)[0] + 1.0)(x))
     monkeypatch.undo()

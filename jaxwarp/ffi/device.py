@@ -15,9 +15,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxwarp.codegen.abi import DEFAULT_BLOCK
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.driver import DEVICE_MEMORY, Copy2D, CudaError, Driver, LaunchConfig, driver
-from jaxwarp.ffi.lowering import DEFAULT_BLOCK, index_bits_of, prepared
+from jaxwarp.ffi.lowering import index_bits_of, prepared
 from jaxwarp.ffi.region import Region, dense_region
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.ffi.strided import copies, fills

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.succession import Succession
+from jaxwarp.codegen.abi import DEFAULT_BLOCK, CopiesAttributes, Cut, LaunchAttributes, LaunchCode, attributes_of
 from jaxwarp.deep import roomy
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.dims import format_shape
 from jaxwarp.ffi.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
 from jaxwarp.ffi.launch import OUTPUT, Dim, Launch, is_static
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Param
+from jaxwarp.ir.nodes import Param
 from jaxwarp.passes import prepare
 
 TARGET = "jaxwarp_launch"
@@ -28,7 +28,6 @@ TARGET = "jaxwarp_launch"
 # A CUDA thread steps past the end of the grid before it stops: that index must not wrap either.
 _INDEX32_LIMIT = 2**30
 _CODE_CACHE = 512
-DEFAULT_BLOCK = 256
 
 
 @roomy
@@ -44,24 +43,25 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
             code = _cuda_code(launch.kernel, launch.fma, block, index_bits, _cuda_targets())
         case _:
             raise InternalError(f"no launch on {platform}")
-    return {
-        "name": launch.name,
-        "symbol": code.symbol,
-        "image": code.image,
-        "buffers": _int64(launch.buffers),
-        "ranks": _int64([p.rank for p in launch.kernel.params]),
-        "grid": _int64(grid),
-        "grid_from": _int64(grid_from),
-        "geometry": _int64([n for pair in code.geometry for n in pair]),
-        "zero": _int64(_outputs_to_clear(launch, shapes)),
-        "grain": np.int64(_grain(launch, shapes) if platform == "cpu" else 1),
-        "alone": np.int64(_alone(launch, shapes, code) if platform == "cpu" else 1),
-        "pieces": np.int64(code.pieces),
-        "together": np.int64(code.together),
-        "block": np.int64(block),
-        "blocks": np.int64(code.blocks),
-        "index_bits": np.int64(index_bits),
-    }
+    declared = LaunchAttributes(
+        name=launch.name,
+        symbol=code.symbol,
+        image=code.image,
+        buffers=launch.buffers,
+        ranks=[p.rank for p in launch.kernel.params],
+        grid=grid,
+        grid_from=grid_from,
+        geometry=[n for pair in code.geometry for n in pair],
+        zero=_outputs_to_clear(launch, shapes),
+        grain=_grain(launch, shapes) if platform == "cpu" else 1,
+        max_unsplit_threads=_max_unsplit_threads(launch, shapes, code.cut) if platform == "cpu" else 1,
+        max_pieces_per_thread=code.cut.max_pieces_per_thread,
+        rows_per_piece=code.cut.rows_per_piece,
+        block=block,
+        max_blocks=code.max_blocks,
+        index_bits=index_bits,
+    )
+    return attributes_of(declared)
 
 
 @roomy
@@ -72,7 +72,7 @@ def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]
     """
     shapes = [*operand_shapes, *launch.results]
     code = _cpu_code_for(launch, shapes)
-    if not code.copied or not all(is_static(n) for shape in (launch.grid, *shapes) for n in shape):
+    if not code.cut.copied or not all(is_static(n) for shape in (launch.grid, *shapes) for n in shape):
         return 0, {}
     if math.prod(launch.grid) // 2 < _grain(launch, shapes):  # never shared
         return 0, {}
@@ -83,32 +83,25 @@ def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]
     sizes = [kernel.params[i].dtype.bytes * math.prod(extents[kernel.params[i]]) for i in range(len(kernel.params))]
     found = choose_copies(
         kernel,
-        code.loose,
-        code.summed,
+        code.cut.contended,
+        code.cut.summed,
         extents,
-        [sizes[i] for i in code.copied],
+        [sizes[i] for i in code.cut.copied],
         sum(sizes),
         math.prod(launch.grid),
         pool_size(),
     )
     if found is None:
         return 0, {}
-    return found.count * found.size, {
-        "copies": np.int64(found.count),
-        "scratch": np.int64(len(shapes)),
-        "copied": _int64(code.copied),
-        "costs": _int64([found.alone, found.atomic, found.copy]),
-    }
+    costs = found.alone, found.atomic, found.copy
+    declared = CopiesAttributes(found.count, len(shapes), code.cut.copied, costs)
+    return found.count * found.size, attributes_of(declared)
 
 
 def pool_size() -> int:
     """How many threads XLA's pool on the CPU has here, at least."""
     wanted = os.environ.get("PJRT_NPROC", "")
     return int(wanted) if wanted.isdigit() and int(wanted) else len(os.sched_getaffinity(0))
-
-
-def _int64(values: Sequence[int]) -> np.ndarray:
-    return np.array(values, np.int64)
 
 
 def _locate_grid(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> tuple[list[int], list[int]]:
@@ -154,14 +147,14 @@ def _grain(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> int:
     return choose_grain(kernel, _extents(launch, kernel, shapes))
 
 
-def _alone(launch: Launch, shapes: Sequence[tuple[Dim, ...]], code: Code) -> int:
+def _max_unsplit_threads(launch: Launch, shapes: Sequence[tuple[Dim, ...]], cut: Cut) -> int:
     """By how many threads the launch is left whole, now that extents are known."""
-    if not code.summed:
-        return code.alone
+    if not cut.summed:
+        return cut.max_unsplit_threads
     from jaxwarp.codegen.cpu import choose_cut
 
     kernel = prepared(launch.kernel, launch.fma)
-    return choose_cut(kernel, code.loose, code.summed, False, _extents(launch, kernel, shapes))[0]
+    return choose_cut(kernel, cut.contended, cut.summed, False, _extents(launch, kernel, shapes))[0]
 
 
 def _outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> list[int]:
@@ -181,22 +174,7 @@ def prepared(kernel: Kernel, fma: bool) -> Kernel:
     return prepare(kernel, fma=fma)
 
 
-class Code(NamedTuple):
-    """Code of one kernel for one platform. `blocks` is of use on GPUs only; what comes after it on the CPU."""
-
-    symbol: str
-    image: bytes
-    geometry: tuple[tuple[int, int], ...]
-    blocks: int = 1
-    alone: int = 1
-    pieces: int = 16
-    together: int = 1
-    loose: frozenset[Atomic] = frozenset()
-    summed: frozenset[Atomic] = frozenset()
-    copied: tuple[int, ...] = ()
-
-
-def _cpu_code_for(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> Code:
+def _cpu_code_for(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> LaunchCode:
     """The code for a launch on arrays of `shapes`, those of the buffers."""
     from jaxwarp.codegen.cpu import is_beyond_caches
 
@@ -222,23 +200,22 @@ def _succession(
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
-def _cpu_code(kernel: Kernel, fma: bool, is_large: bool, order: Succession | None) -> Code:
+def _cpu_code(kernel: Kernel, fma: bool, is_large: bool, order: Succession | None) -> LaunchCode:
     from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
 
     code = compile_cpu(prepared(kernel, fma), is_large=is_large, succession=order)
     image = pack_image(CPU, code.bitcode)
-    cut = code.alone, code.pieces, code.together
-    return Code(code.symbol, image, code.geometry, 1, *cut, code.loose, code.summed, code.copied)
+    return LaunchCode(code.symbol, image, code.geometry, code.cut)
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
-def _cuda_code(kernel: Kernel, fma: bool, block: int, index_bits: int, targets: Targets) -> Code:
+def _cuda_code(kernel: Kernel, fma: bool, block: int, index_bits: int, targets: Targets) -> LaunchCode:
     from jaxwarp.codegen.cuda import compile_cuda, print_cuda
 
     code = print_cuda(prepared(kernel, fma), index_bits=index_bits, block=block)
     entries = compile_cuda(code, targets.cubins, ptx=targets.ptx)
     payload = pack_cuda_payload([CudaEntry(*entry) for entry in entries])
-    return Code(code.symbol, pack_image(CUDA, payload), code.geometry, blocks=code.most_blocks)
+    return LaunchCode(code.symbol, pack_image(CUDA, payload), code.geometry, max_blocks=code.most_blocks)
 
 
 class Targets(NamedTuple):

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.codegen.abi import GRID, OWN_COPIES
 from jaxwarp.ffi.ieee import ieee_arithmetic
 from jaxwarp.ffi.immediate import Checked
 from jaxwarp.ffi.owners import note_written
@@ -45,16 +46,14 @@ class NativeCode:
         from jaxwarp.codegen.cpu import choose_grain, entry  # LLVM is slow to import
 
         self._entry, count = entry(code), len(made.params)
-        # -1: of the grid; -2: whether the call has copies, which it has not.
-        entries = [
-            shapes[source][axis] if source >= 0 else grid[axis] if source == -1 else 0 for source, axis in code.geometry
-        ]
+        known = {GRID: grid, OWN_COPIES: (0,)}
+        entries = [(known.get(source) or shapes[source])[axis] for source, axis in code.geometry]
         self._geometry = (ctypes.c_int64 * max(1, len(entries)))(*entries)
         self._place = ctypes.addressof(self._geometry)
         self._pointers = ctypes.c_void_p * max(1, count)
         grain = choose_grain(made, dict(zip(made.params, shapes, strict=True)))
-        threads = _cores() if math.prod(grid) > max(2 * grain, code.alone) else 1
-        self._tiles = _cut(math.prod(grid[:-1]), grid[-1], grain, threads, code.pieces)
+        threads = _cores() if math.prod(grid) > max(2 * grain, code.cut.max_unsplit_threads) else 1
+        self._tiles = _cut(math.prod(grid[:-1]), grid[-1], grain, threads, code.cut.max_pieces_per_thread)
         self.is_whole = len(self._tiles) == 1
 
     def run(self, addresses: Sequence[int]) -> None:

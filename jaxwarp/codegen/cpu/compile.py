@@ -21,16 +21,17 @@ import llvmlite.binding as llvm
 from jaxwarp.analysis.own_bytes import require_own_bytes
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen import cache
+from jaxwarp.codegen.abi import Cut, Geometry
 from jaxwarp.codegen.cpu.function import emit_function
 from jaxwarp.codegen.cpu.grain import choose_cut
 from jaxwarp.codegen.cpu.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.memory import HELPER_PREFIX
+from jaxwarp.codegen.cpu.plan import Plan
 from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.width import STACK_BYTES, choose_width
 from jaxwarp.deep import roomy
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic
 
 logger = logging.getLogger(__name__)
 
@@ -75,28 +76,17 @@ class CpuCode:
         symbol: the function's name.
         text: its LLVM text.
         bitcode: the payload of the code image.
-        geometry: (parameter, axis) or (-1, grid axis) of each run-time integer it gets; or (-2, 0): 1 for a call that
-            has copies.
-        alone: the most threads of a pool by which a launch is not split.
-        pieces: the most pieces for each thread of the pool.
+        geometry: the run-time integers it gets.
         width: lanes.
-        together: how many rows it does at once where it can.
-        loose: atomics that only a call that runs the whole launch, or that has copies of their arrays, does without.
-        summed: those of them that every call does without where their array has few elements, see element_sums.py.
-        copied: the numbers of these arrays among the parameters, if copies would do.
+        cut: how launches may be cut.
     """
 
     symbol: str
     text: str
     bitcode: bytes
-    geometry: tuple[tuple[int, int], ...]
+    geometry: Geometry
     width: int
-    alone: int = 1
-    pieces: int = 16
-    together: int = 1
-    loose: frozenset[Atomic] = frozenset()
-    summed: frozenset[Atomic] = frozenset()
-    copied: tuple[int, ...] = ()
+    cut: Cut
 
 
 @roomy
@@ -129,12 +119,20 @@ def compile_cpu(
     require_own_bytes(kernel, STACK_BYTES // lanes)
     code = emit_function(kernel, lanes, machine, shared, succession)
     bitcode = _assemble(code.text, kernel.name)
-    alone, pieces = choose_cut(kernel, code.loose, code.summed, code.is_divided)
-    if succession is not None and succession.apart is None:
-        alone = NEVER_SPLIT
-    copied = tuple(i for i, param in enumerate(kernel.params) if param in code.copied)
-    made = code.symbol, code.text, bitcode, code.geometry
-    return CpuCode(*made, lanes, alone, pieces, code.together, code.loose, code.summed, copied)
+    return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, _cut(kernel, code.plan, succession))
+
+
+def _cut(kernel: Kernel, plan: Plan, succession: Succession | None) -> Cut:
+    """How launches may be cut."""
+    rows = 1 if plan.coarse is None else plan.coarse.rows
+    exclusive = None if succession is not None else plan.exclusive
+    if exclusive is None:
+        unsplit, pieces = choose_cut(kernel, (), (), False)
+        is_apart = succession is None or succession.apart is not None
+        return Cut(unsplit if is_apart else NEVER_SPLIT, pieces, rows)
+    unsplit, pieces = choose_cut(kernel, exclusive.loose, exclusive.summed, exclusive.is_divided)
+    copied = tuple(i for i, param in enumerate(kernel.params) if param in exclusive.copied)
+    return Cut(unsplit, pieces, rows, exclusive.loose, exclusive.summed, copied)
 
 
 def _assemble(text: str, name: str) -> bytes:

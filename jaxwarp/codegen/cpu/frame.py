@@ -8,16 +8,12 @@ Whatever a body asks for is read or computed once, at the start of the function;
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
+from jaxwarp.codegen.abi import GRID, OWN_COPIES, Geometry
 from jaxwarp.codegen.cpu.builder import memory_type
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, Store, walk
-
-# In a geometry entry, in place of a parameter: an extent of the grid; whether a call has the arrays that its launch may
-# have copies of to itself (1 or 0, axis 0).
-GRID, OWN_COPIES = -1, -2
 
 
 class Frame:
@@ -26,7 +22,7 @@ class Frame:
     `machine` is what the code is shaped for.
     """
 
-    def __init__(self, kernel: Kernel, width: int, machine: Machine, geometry: Sequence[tuple[int, int]] = ()):
+    def __init__(self, kernel: Kernel, width: int, machine: Machine, geometry: Geometry = ()):
         self.kernel = kernel
         self.width = width
         self.machine = machine
@@ -42,8 +38,7 @@ class Frame:
         self._whole_row = self._last_chunk = self._own_copies = ""
 
     @property
-    def geometry(self) -> tuple[tuple[int, int], ...]:
-        """(parameter, axis), (GRID, grid axis) or (OWN_COPIES, 0) of each entry of the geometry argument."""
+    def geometry(self) -> Geometry:
         return tuple(self._entries)
 
     def pointer(self, param: Param) -> str:

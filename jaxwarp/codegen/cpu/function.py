@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.analysis.succession import Succession
+from jaxwarp.codegen.abi import Geometry
 from jaxwarp.codegen.cpu.accumulators import Accumulator, Accumulators
 from jaxwarp.codegen.cpu.builder import FunctionText, require_width
 from jaxwarp.codegen.cpu.coarse import Coarse
@@ -42,7 +43,7 @@ from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides
 from jaxwarp.codegen.cpu.versions import Interior
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Param, walk
+from jaxwarp.ir.nodes import Atomic, walk
 
 # #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run. A kernel of one lane is
 # for debugging, and kept as written. The stack of vector code is aligned to lines: LLVM decides to spill when it is too
@@ -59,25 +60,13 @@ _NO_UNROLLING = ", !llvm.loop !1"
 
 @dataclass(frozen=True)
 class FunctionCode:
-    """LLVM text of a launch function, the geometry entries it reads, and the library functions it calls.
-
-    Attributes:
-        loose: atomics that only a rectangle that is the whole launch can do without.
-        summed: those of them that all can do without where their array has few elements, see element_sums.py.
-        is_divided: whether there are atomics that a rectangle can do without but for the rows at its borders.
-        together: how many rows it does at once where it can.
-        copied: the arrays of the loose ones, if a launch may give rectangles copies of them to add to.
-    """
+    """LLVM text of a launch function, the library functions it calls, and the plan that it was written by."""
 
     symbol: str
     text: str
-    geometry: tuple[tuple[int, int], ...]
+    geometry: Geometry
     libm: tuple[str, ...]
-    loose: frozenset[Atomic] = frozenset()
-    summed: frozenset[Atomic] = frozenset()
-    is_divided: bool = False
-    together: int = 1
-    copied: frozenset[Param] = frozenset()
+    plan: Plan
 
 
 def emit_function(
@@ -125,12 +114,7 @@ def emit_function(
         '!6 = !{!"llvm.loop.unroll.runtime.disable"}',
         "",
     ]
-    exclusive = plan.exclusive
-    together = 1 if plan.coarse is None else plan.coarse.rows
-    made = symbol, "\n".join(lines), geometry, tuple(function.libm)
-    if exclusive is None or succession is not None:
-        return FunctionCode(*made, together=together)
-    return FunctionCode(*made, exclusive.loose, exclusive.summed, exclusive.is_divided, together, exclusive.copied)
+    return FunctionCode(symbol, "\n".join(lines), geometry, tuple(function.libm), plan)
 
 
 def _accumulators(plan: Plan, lanes: Lanes) -> Accumulators:

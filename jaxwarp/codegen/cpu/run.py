@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from jaxwarp.codegen.abi import GRID, OWN_COPIES
 from jaxwarp.codegen.cpu.compile import CpuCode, compile_cpu, load_bitcode
-from jaxwarp.codegen.cpu.frame import GRID, OWN_COPIES
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.kernel import Kernel
@@ -61,7 +61,7 @@ def launch(
     tiles: Sequence[Tile] | None = None,
     has_copies: bool = False,
 ) -> None:
-    """Runs compiled code of `kernel`; see `run_cpu`. `has_copies`: nobody else uses the arrays in `code.copied`."""
+    """Runs compiled code of `kernel`; see `run_cpu`. `has_copies`: nobody else uses the arrays in `code.cut.copied`."""
     _require_fit(kernel, grid, buffers)
     function = entry(code)
     # ctypes arrays are at least one element long, so that there is an address.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxwarp.analysis.succession import Apart, Leaf, Succession, Uniform
+from jaxwarp.codegen.abi import Geometry
 from jaxwarp.codegen.cpu.builder import FunctionText
 from jaxwarp.codegen.cpu.frame import Frame
 from jaxwarp.codegen.cpu.loops import Loop
@@ -24,9 +25,7 @@ SIGNATURE = (
 _LIMIT = float(2**31)  # of indices, which are of 32 bits
 
 
-def emit_in_order(
-    frame: Frame, symbol: str, part: str, succession: Succession
-) -> tuple[tuple[tuple[int, int], ...], list[str]]:
+def emit_in_order(frame: Frame, symbol: str, part: str, succession: Succession) -> tuple[Geometry, list[str]]:
     """The geometry and the text of the function `symbol` around `part`, whose frame is given."""
     writer = _Writer(Frame(frame.kernel, 1, frame.machine, frame.geometry), part)
     writer.write(succession)

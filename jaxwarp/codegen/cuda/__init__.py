@@ -12,6 +12,5 @@ from jaxwarp.codegen.cuda.compile import compile_cuda as compile_cuda
 from jaxwarp.codegen.cuda.compile import default_archs as default_archs
 from jaxwarp.codegen.cuda.compile import ptx as ptx
 from jaxwarp.codegen.cuda.compile import resources as resources
-from jaxwarp.codegen.cuda.emit import DEFAULT_BLOCK as DEFAULT_BLOCK
 from jaxwarp.codegen.cuda.emit import CudaCode as CudaCode
 from jaxwarp.codegen.cuda.emit import print_cuda as print_cuda

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jaxwarp.analysis.own_bytes import require_own_bytes
 from jaxwarp.builtins.scalar_ops import cuda_template
+from jaxwarp.codegen.abi import DEFAULT_BLOCK, Geometry
 from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
 from jaxwarp.codegen.cuda.layout import Layout
@@ -20,7 +21,6 @@ from jaxwarp.errors import KernelValueError, Loc
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Tid, walk
 
-DEFAULT_BLOCK = 256
 _LINE_LENGTH = 120
 ANY_NUMBER = (1 << 31) - 1  # of blocks
 LOCAL_BYTES = 512 * 1024  # of a thread's local memory, on every GPU
@@ -58,7 +58,7 @@ class CudaCode:
 
     symbol: str
     source: str
-    geometry: tuple[tuple[int, int], ...]
+    geometry: Geometry
     index_bits: int
     block: int
     lines: tuple[Loc | None, ...]

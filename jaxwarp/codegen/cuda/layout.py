@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
+from jaxwarp.codegen.abi import GRID
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, PRIMARY, SUM, Expr, binary, cast, combine, literal
 from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.ir.kernel import Kernel
@@ -16,7 +17,7 @@ class Layout:
     """Names and geometry of a kernel's parameters.
 
     Attributes:
-        geometry: the run-time integers that the function takes after the pointers: (parameter, axis), (-1, grid axis).
+        geometry: the run-time integers that the function takes after the pointers.
         thread: the name of the loop variable over threads, `total` that of their number.
     """
 
@@ -31,7 +32,7 @@ class Layout:
         self._grid = self._name_grid(ops)
         self.total = names.fresh("thread_count")
         self.thread = names.fresh("thread")
-        self.geometry = (*self._sizes, *((-1, axis) for axis in self._grid))
+        self.geometry = (*self._sizes, *((GRID, axis) for axis in self._grid))
         self._strides: dict[tuple[Param, int], Expr] = {}
         self.hoisted: list[str] = []
         indexed = {op.param for op in ops if isinstance(op, (Load, Store, Atomic))}

@@ -48,7 +48,7 @@ class SmallArray {
 
 enum class Platform : uint32_t { kCpu = 1, kCuda = 2 };
 
-// The attributes, decoded and checked once per call site, when its program is loaded.
+// The attributes, decoded and checked once per call site, when its program is loaded. codegen/abi.py declares them.
 struct Plan {
   struct BufferAxis {
     int64_t buffer, axis;

@@ -1,0 +1,118 @@
+"""A launch as a handler gets it: code, buffers, geometry, and how it may be cut. The one declaration on this side.
+
+`LaunchAttributes` become those of the custom call; a handler decodes them to the `Plan` of ffi/native/launch.h. The
+contract is docs/design/0002-launch-abi.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.ir.nodes import Atomic
+
+# In an entry of the geometry, in place of a parameter: an extent of the grid; whether a call has the arrays that its
+# launch may have copies of to itself (1 or 0, axis 0). `kGrid` and `kOwnCopies` of launch.h.
+GRID, OWN_COPIES = -1, -2
+
+Geometry = tuple[tuple[int, int], ...]
+"""(parameter, axis), (GRID, grid axis) or (OWN_COPIES, 0) of each run-time integer that code gets."""
+
+DEFAULT_BLOCK = 256
+"""Threads of a CUDA block, where a launch does not say."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a launch may be cut into pieces that run at the same time, on the CPU.
+
+    Attributes:
+        max_unsplit_threads: the most threads of a pool by which it is not cut.
+        max_pieces_per_thread: for each thread of the pool.
+        rows_per_piece: rows are cut at multiples of this: so many the code does at once where it can.
+        contended: atomics that only a call does without that runs the whole launch, or has copies of their arrays.
+        summed: those of them that every call does without where their array has few elements.
+        copied: the numbers of these arrays among the parameters, if copies would do.
+    """
+
+    max_unsplit_threads: int = 1
+    max_pieces_per_thread: int = 16
+    rows_per_piece: int = 1
+    contended: frozenset[Atomic] = frozenset()
+    summed: frozenset[Atomic] = frozenset()
+    copied: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class LaunchCode:
+    """Code of one kernel for one platform.
+
+    Attributes:
+        symbol: the function in the image.
+        image: as ffi/image.py packs it.
+        geometry: the run-time integers that it gets.
+        cut: on the CPU, how launches may be cut.
+        max_blocks: on GPUs, how many blocks a launch has at most.
+    """
+
+    symbol: str
+    image: bytes
+    geometry: Geometry
+    cut: Cut = Cut()
+    max_blocks: int = 1
+
+
+# Fields whose attribute has another name: what exported programs have does not change.
+_NAMES = {
+    "max_unsplit_threads": "alone",
+    "max_pieces_per_thread": "pieces",
+    "rows_per_piece": "together",
+    "max_blocks": "blocks",
+}
+
+
+@dataclass(frozen=True)
+class LaunchAttributes:
+    """The attributes that every launch has."""
+
+    name: str
+    symbol: str
+    image: bytes
+    buffers: Sequence[int]
+    ranks: Sequence[int]
+    grid: Sequence[int]
+    grid_from: Sequence[int]
+    geometry: Sequence[int]
+    zero: Sequence[int]
+    grain: int
+    max_unsplit_threads: int
+    max_pieces_per_thread: int
+    rows_per_piece: int
+    block: int
+    max_blocks: int
+    index_bits: int
+
+
+@dataclass(frozen=True)
+class CopiesAttributes:
+    """Those of a launch that has memory for copies of arrays. `costs` are as `Plan::Copies` in launch.h has them."""
+
+    copies: int
+    scratch: int
+    copied: Sequence[int]
+    costs: tuple[int, int, int]
+
+
+def attributes_of(declared: LaunchAttributes | CopiesAttributes) -> dict[str, Any]:
+    """Those of the custom call, one for each field."""
+    return {_NAMES.get(f.name, f.name): _encoded(getattr(declared, f.name)) for f in fields(declared)}
+
+
+def _encoded(value: str | bytes | int | Sequence[int]) -> Any:
+    """As JAX takes it."""
+    if isinstance(value, (str, bytes)):
+        return value
+    return np.int64(value) if isinstance(value, int) else np.array(value, np.int64)
