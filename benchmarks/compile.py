@@ -56,7 +56,7 @@ def stages(made: Any) -> dict[str, float]:
     from jaxwarp.codegen.cpu.width import choose_width
     from jaxwarp.frontend.lower import lower
     from jaxwarp.ir.nodes import walk
-    from jaxwarp.passes import prepare
+    from jaxwarp.passes.pipeline import prepare
 
     laps, began = {}, time.process_time()
 
@@ -84,9 +84,9 @@ def stages(made: Any) -> dict[str, float]:
 
 
 def least(made: Any, rounds: int) -> dict[str, float]:
-    from jaxwarp.deep import roomy
+    from jaxwarp.deep import with_deep_stack
 
-    found = [roomy(stages)(made) for _ in range(rounds)]
+    found = [with_deep_stack(stages)(made) for _ in range(rounds)]
     return {key: min(one[key] for one in found) for key in found[0]}
 
 

@@ -20,7 +20,7 @@ _STACK_BYTES = 512 * 2**20
 _settings = threading.Lock()
 
 
-def roomy(function: Callable[P, R]) -> Callable[P, R]:
+def with_deep_stack(function: Callable[P, R]) -> Callable[P, R]:
     """The function, run again in a thread with a large stack where it exceeds the recursion limit.
 
     For functions that leave nothing behind when they fail. A RecursionError of that thread is passed on.
@@ -31,7 +31,7 @@ def roomy(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except RecursionError:
-            if getattr(_here, "is_roomy", False):
+            if getattr(_here, "is_deep", False):
                 raise
         return _in_thread(functools.partial(function, *args, **kwargs))
 
@@ -47,7 +47,7 @@ def _in_thread(function: Callable[[], Any]) -> Any:
     errors: list[BaseException] = []
 
     def work() -> None:
-        _here.is_roomy = True
+        _here.is_deep = True
         try:
             outcome.append(context.run(function))
         except BaseException as error:

@@ -19,7 +19,7 @@ from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.frontend.text.signature import read_parameters, read_return
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Array, as_dtype
 
 # Warp's keyword arguments. Only `module_options={"max_unroll": n}` has a meaning here; the others are accepted.

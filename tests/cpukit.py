@@ -15,7 +15,7 @@ from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Scalar, bool_, float32, int32
 
 WIDTHS = (1, 8, 16, 32)

@@ -178,7 +178,7 @@ def check_tangent_of_adjoint(case: Case, eps: float = 1e-6) -> None:
     wanted = [*(primal[i] for i in case.wanted if i in primal), *final.values()]
     if not wanted:
         return  # the adjoint does not depend on the inputs
-    second = tangent(first.kernel, wanted, case.grid, settle=False)
+    second = tangent(first.kernel, wanted, case.grid, from_finals=False)
     incoming = {s.index: cotangents[s.index] for s in first.slots if s.kind == "cotangent" and s.reads}
     inner = feed(first, case.buffers, incoming, run(case.kernel, case.grid, case.buffers))
     tangents_in = {primal[i]: t for i, t in tangents.items() if i in primal}

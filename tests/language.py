@@ -13,7 +13,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 
 _sources = 0
 

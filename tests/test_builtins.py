@@ -15,7 +15,7 @@ from jaxwarp.errors import InternalError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, Scalar, float16, float32, int32
 
 TYPES = pytest.mark.parametrize("dtype", SCALARS, ids=lambda t: t.short)

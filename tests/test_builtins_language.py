@@ -22,7 +22,7 @@ from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import (
     Mat,
     Scalar,

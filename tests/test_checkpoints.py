@@ -14,7 +14,7 @@ from jaxwarp.ir import interpret as interpreter
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import For, Param, While, walk
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import int64
 from jaxwarp.vjp.calculus import Calculus
 from jaxwarp.vjp.reverse import checkpoints

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import jaxwarp as wp
 from jaxwarp.analysis.collisions import succession_of
-from jaxwarp.ffi.lowering import prepared
+from jaxwarp.passes.pipeline import prepared
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*donated buffers.*")
 

@@ -19,7 +19,7 @@ from jaxwarp.ffi.primitive import launch_p
 from jaxwarp.frontend.text.liveness import Liveness
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import walk
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 

@@ -10,7 +10,7 @@ from cpukit import WIDTHS, Make, check, floats
 from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.ir.nodes import Param
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, Scalar, bool_, float32, int8, int16, int32, int64, uint8, uint32
 
 SIZES = (1, 5, 16, 37, 100)

@@ -10,7 +10,7 @@ from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.codegen.cpu.uniformity import find_strides
 from jaxwarp.ir.nodes import Param
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float16, float32, int8, int32, int64, uint32
 
 SPAN = 24

@@ -8,7 +8,7 @@ from cpukit import Make, check, floats
 
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.ir.nodes import ATOMIC_KINDS
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, bool_, float32, float64, int32, uint8
 
 BITWISE = ("and", "or", "xor")

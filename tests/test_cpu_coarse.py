@@ -30,9 +30,9 @@ from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Atomic, For, Load, walk
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
 from jaxwarp.passes.batch import batch
 from jaxwarp.passes.coarsen import coarsen, find_differing
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float16, float32, float64, int32
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint

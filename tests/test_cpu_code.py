@@ -19,7 +19,7 @@ from jaxwarp.codegen.cpu.streamed import streamed
 from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.errors import CompileError, KernelError, KernelTypeError, KernelValueError
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, bool_, float16, float32, float64, int32
 
 # The three levels of x86-64 that Linux distributions build for, and 64-bit Arm.

@@ -25,7 +25,7 @@ from jaxwarp.ffi import lowering
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.ffi.native import library
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, bool_, float32, float64, int32
 
 LOADER = ctypes.CFUNCTYPE(

@@ -17,7 +17,7 @@ from kernels import KERNELS
 
 from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.vjp.reverse.adjoint import adjoint
 
 GOLDEN = Path(__file__).parent / "golden" / "llvm"

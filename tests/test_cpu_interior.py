@@ -5,7 +5,7 @@ import pytest
 from cpukit import WIDTHS, Make, check, floats
 
 from jaxwarp.codegen.cpu import compile_cpu
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import int32
 
 EXTENTS = (1, 2, 7, 8, 9, 31, 64, 100)

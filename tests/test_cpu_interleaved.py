@@ -27,7 +27,7 @@ from jaxwarp.codegen.cpu.run import launch
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import bool_, float16, float32, float64, int32, int64, uint32
 
 SHAPES = [(2,), (3,), (4,), (5,), (6,), (7,), (8,), (9,), (11,), (13,), (16,), (2, 2), (3, 3), (4, 4), (2, 3)]

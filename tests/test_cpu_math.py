@@ -14,7 +14,7 @@ from cpukit import Make
 from jaxwarp.builtins.scalar_ops import ROWS, ulp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Scalar, float32, float64
 
 FORMULAS = (

@@ -15,7 +15,7 @@ from jaxwarp.codegen.cpu import width as widths
 from jaxwarp.codegen.cpu.moves import moves_data
 from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.width import choose_width, is_beyond_caches
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 
 SSE, AVX2, AVX512 = (Machine("", "", features) for features in ("", "+avx2", "+avx2,+avx512f"))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.codegen.cpu.function import emit_function
 from jaxwarp.codegen.cpu.target import host
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import bfloat16, float32, float64, int32, int64
 
 WIDTHS = (2, 8, 32)

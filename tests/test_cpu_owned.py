@@ -17,7 +17,7 @@ from jaxwarp.codegen.cpu import atomics, compile_cpu, launch, neighbour_sums, sc
 from jaxwarp.codegen.cpu.neighbour_sums import NeighbourSum
 from jaxwarp.ffi import scope
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float32, float64, int32, int64
 
 MARK = 1 << 20

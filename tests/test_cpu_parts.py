@@ -21,7 +21,7 @@ from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Value, While, walk
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Scalar, bool_, float32, float64, int32, int64, uint32
 
 AVX2, SSE = Machine("", "", "+avx2"), Machine("", "", "+sse4.2")

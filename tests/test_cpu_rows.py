@@ -9,7 +9,7 @@ import pytest
 from cpukit import WIDTHS, Make, check, floats
 
 from jaxwarp.codegen.cpu import compile_cpu
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import int32
 
 

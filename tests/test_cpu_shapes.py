@@ -7,7 +7,7 @@ from kernels import KERNELS
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.vjp.reverse.adjoint import adjoint
 
 

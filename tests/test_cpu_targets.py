@@ -31,7 +31,7 @@ from jaxwarp.codegen.cpu.run import _LAUNCH
 from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 
 PROVIDED = {name + suffix for name in _LIBM for suffix in ("", "f")} | set(_MEMORY)
 

@@ -17,7 +17,7 @@ from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import int32, int64
 
 

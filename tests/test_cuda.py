@@ -19,7 +19,7 @@ from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import ATOMIC_KINDS, Param, Value
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, Scalar, bool_, float32, float64, int8, int32, int64, uint8, uint32, uint64
 
 

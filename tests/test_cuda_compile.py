@@ -15,7 +15,7 @@ from jaxwarp.errors import CompileError, KernelValueError, Loc
 from jaxwarp.ffi.image import CudaEntry, pack_cuda_payload, unpack_cuda_payload
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float32, int32
 
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")

@@ -21,7 +21,7 @@ from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, Scalar, bool_, float32, int32
 from jaxwarp.vjp.reverse.adjoint import adjoint
 

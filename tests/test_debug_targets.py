@@ -10,9 +10,9 @@ from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cuda import nvrtc, ptx
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
 from jaxwarp.passes.checks.checked import Debug, checked
 from jaxwarp.passes.checks.reports import first_row, number_of
+from jaxwarp.passes.pipeline import prepare
 
 ALL = ("bounds", "equal_stores", "integers", "nan", "races", "steps")
 N = 40

@@ -11,7 +11,7 @@ import pytest
 from language import define
 
 from jaxwarp import jax_kernel
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import For, walk
@@ -107,7 +107,7 @@ def depth(n: int) -> int:
 
 def test_the_settings_of_the_process_are_as_before():
     before = sys.getrecursionlimit(), threading.stack_size()
-    assert roomy(depth)(5 * before[0]) == 5 * before[0]
+    assert with_deep_stack(depth)(5 * before[0]) == 5 * before[0]
     assert (sys.getrecursionlimit(), threading.stack_size()) == before
     with pytest.raises(RecursionError):
         depth(5 * before[0])
@@ -120,6 +120,6 @@ def test_errors_come_through_and_endless_recursion_ends():
         return fails(n - 1)
 
     with pytest.raises(KeyError, match="at the bottom"):
-        roomy(fails)(5000)
+        with_deep_stack(fails)(5000)
     with pytest.raises(RecursionError):
-        roomy(fails)(-1)
+        with_deep_stack(fails)(-1)

@@ -16,7 +16,7 @@ from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda, resources
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 
 GOLDEN = Path(__file__).parent / "golden"
 ARCHITECTURES = (80, 90, 100, 120)

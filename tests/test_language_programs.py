@@ -9,7 +9,7 @@ from programs import programs
 
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 
 THREADS = 8
 

@@ -22,7 +22,7 @@ from jaxwarp.ffi.primitive import bind_launch
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float64, int32
 
 SMALL_STACK = 2**21  # that of threads where `ulimit -s` is unlimited

@@ -20,9 +20,9 @@ from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
 from jaxwarp.passes.batch import batch
 from jaxwarp.passes.contract_fma import contract_fma
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.widen_half import widen_half
 
@@ -170,7 +170,7 @@ def test_equal_kernels_have_equal_digests(case):
 def test_digests_are_the_same_in_every_process():
     code = (
         "from kernels_strategy import random_case\n"
-        "from jaxwarp.passes import prepare\n"
+        "from jaxwarp.passes.pipeline import prepare\n"
         "for seed in range(10):\n"
         "    kernel = random_case(seed).kernel\n"
         "    print(kernel.digest, prepare(kernel).digest)\n"

@@ -16,7 +16,7 @@ from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import bool_, int8, int32, int64, uint16
 
 BACKENDS: dict[str, Callable[..., Any]] = {

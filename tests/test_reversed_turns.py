@@ -15,7 +15,7 @@ from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, For, Op, While, walk
-from jaxwarp.passes import prepare, settle
+from jaxwarp.passes.pipeline import fix_rounding, prepare
 from jaxwarp.types import float16, float32, float64, int32
 from jaxwarp.vjp.reverse.adjoint import adjoint
 from jaxwarp.vjp.reverse.checkpoints import choose_layout
@@ -88,7 +88,7 @@ def decay(x: wp.array[float], stop: wp.array[float], y: wp.array[float]):
 
 
 def reverse(kernel: wp.Kernel) -> Kernel:
-    return prepare(adjoint(settle(kernel.ir()), [0]).kernel)
+    return prepare(adjoint(fix_rounding(kernel.ir()), [0]).kernel)
 
 
 def last_loop(kernel: Kernel) -> list[Op]:
@@ -129,7 +129,7 @@ def test_squares_move_twice():
         i = wp.tid()
         y[i] = x[i] * x[i] + 3.0 * x[i]
 
-    made = adjoint(settle(square.ir()), [0])
+    made = adjoint(fix_rounding(square.ir()), [0])
     x = np.linspace(-2, 2, 9, dtype=np.float32)
     kinds = [s.kind for s in made.slots]
     buffers = [x if s.kind == "primal" else np.full(9, float(s.index), np.float32) for s in made.slots]
@@ -249,7 +249,7 @@ def test_the_fewer_values_the_longer_the_segments():
 @pytest.mark.parametrize("kernel", [newton, bisection, roots, decay, squares], ids=lambda k: k.name)
 def test_lanes_that_leave_apart_at_all_widths(kernel):
     """Machine code of reverse sweeps beside the interpreter, bit for bit: no turn, many, all lanes alike, one long."""
-    rng, made = np.random.default_rng(3), adjoint(settle(kernel.ir()), [0])
+    rng, made = np.random.default_rng(3), adjoint(fix_rounding(kernel.ir()), [0])
     prepared = prepare(made.kernel)
     codes = {width: compile_cpu(prepared, width) for width in (1, 2, 8, 16, 32)}
     for threads, alike in ((1, False), (77, False), (77, True)):

@@ -18,7 +18,7 @@ from language import define, outputs, run
 
 import jaxwarp as wp
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 
 D = wp.float64
 N = 4

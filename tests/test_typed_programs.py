@@ -14,7 +14,7 @@ from typed_programs import VECTORS, BundleArray, StandIn, Writer
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 
 THREADS = 11
 

@@ -22,7 +22,7 @@ from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float32, float64, int32
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint

@@ -8,8 +8,8 @@ import pytest
 import jaxwarp as wp
 from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.waiting import waits
-from jaxwarp.ffi.lowering import prepared
 from jaxwarp.ir.interpret import interpret
+from jaxwarp.passes.pipeline import prepared
 
 
 @wp.kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -19,6 +20,9 @@ from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Param, Store, Value, While, walk
+
+# A derivative asks about each of its stages a few times.
+_KEPT = 64
 
 Access = Load | Store | Atomic
 Grid = Sequence[int | None]
@@ -122,17 +126,13 @@ class Ownership:
         kernel: the kernel.
         grid: launch extents, as far as they are known.
         shapes: extents of arrays, likewise.
-        addresses: of its accesses, if they are there already.
+        sized: whether what is known of the arrays' extents counts in the comparison of addresses, too.
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        grid: Grid | None = None,
-        shapes: Shapes | None = None,
-        addresses: Addresses | None = None,
+        self, kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None, *, sized: bool = False
     ):
-        self.addresses = addresses or Addresses(kernel, grid)
+        self.addresses = Addresses(kernel, grid, shapes if sized else None)
         self.shapes = shapes
         self.locals = frozenset(kernel.locals)
         self.effects = analyze(kernel)
@@ -235,6 +235,24 @@ class Ownership:
         )
 
 
+def ownership_of(
+    kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None, *, sized: bool = False
+) -> Ownership:
+    """That of a kernel: made once, whoever asks."""
+    known = None if shapes is None else tuple((param, tuple(shape)) for param, shape in shapes.items())
+    return _ownership_of(kernel, None if grid is None else tuple(grid), known, sized)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _ownership_of(
+    kernel: Kernel,
+    grid: tuple[int | None, ...] | None,
+    shapes: tuple[tuple[Param, tuple[int | None, ...]], ...] | None,
+    sized: bool,
+) -> Ownership:
+    return Ownership(kernel, grid, None if shapes is None else dict(shapes), sized=sized)
+
+
 def _is_other(key: Key) -> bool:
     """Is some index no sum of thread indices?"""
     return any(position[0] != "form" for position in key)
@@ -259,7 +277,7 @@ def require_no_visible_race(kernel: Kernel, grid: Grid | None = None) -> None:
 
     Forward mode asks no more: it runs as the kernel does.
     """
-    ownership = Ownership(kernel, grid)
+    ownership = ownership_of(kernel, grid)
     for param, load in _shared_loads(ownership):
         writes = [op for op in ownership.accesses[param] if not isinstance(op, Load)]
         addresses = ownership.addresses
@@ -270,7 +288,7 @@ def require_no_visible_race(kernel: Kernel, grid: Grid | None = None) -> None:
 
 def require_partitioned(kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None) -> None:
     """Refuses arrays that are read and written where threads may see each other's writes."""
-    ownership = Ownership(kernel, grid, shapes)
+    ownership = ownership_of(kernel, grid, shapes)
     for param, load in _shared_loads(ownership):
         unstored = ownership.unstored(param)
         raise _race(param, unstored or load, unstored is not None)

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from jaxwarp.analysis.addresses import Addresses, Grid, Ownership
+from jaxwarp.analysis.addresses import Grid, ownership_of
 from jaxwarp.analysis.affine import Form
 from jaxwarp.analysis.succession import Apart, LinearForms, Succession, told_at_run_time
 from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.analysis.waiting import waits
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Load, Op, Param, Size, Store, Value, While, walk
 
@@ -37,7 +37,7 @@ class Collisions:
 
     def __init__(self, kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None):
         self.kernel = kernel
-        self.ownership = Ownership(kernel, grid, shapes, Addresses(kernel, grid, shapes))
+        self.ownership = ownership_of(kernel, grid, shapes, sized=True)
         self._makers = {op.result: op for op in walk(kernel.body) if isinstance(op, Const | Size | Call | Load)}
         self._written = {op.param for op in walk(kernel.body) if isinstance(op, Store | Atomic)}
         self._same: dict[Value, Any] = {}
@@ -100,7 +100,7 @@ def _are_apart(a: Form | None, b: Form | None) -> bool:
     return high < least or most < low or bool(gap % step if step else gap)
 
 
-@roomy
+@with_deep_stack
 def succession_of(kernel: Kernel, grid: Grid, shapes: Shapes | None = None) -> Succession | None:
     """How the threads of a launch have to follow each other, so that the last one to store to an element wins.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from jaxwarp.analysis import affine, coverage
 from jaxwarp.analysis.affine import Forms
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import Loc
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Param, Store, walk
@@ -59,7 +59,7 @@ class Effects:
     def __getitem__(self, param: Param) -> Access:
         return self.access[param]
 
-    @roomy
+    @with_deep_stack
     def covers(
         self,
         param: Param,
@@ -137,7 +137,7 @@ def told_apart(axes: Sequence[tuple[Mapping[affine.Iterator, int], int]]) -> set
     return solved
 
 
-@roomy
+@with_deep_stack
 def analyze(kernel: Kernel) -> Effects:
     """Reads, writes and atomic updates of every parameter."""
     return Effects(kernel)

@@ -19,7 +19,7 @@ from typing import Any
 
 from jaxwarp.analysis.affine import Form, Forms
 from jaxwarp.analysis.effects import Effects
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import Loc
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Load, Op, Param, Size, Store, Tid, Value, walk
@@ -52,7 +52,7 @@ class Whole:
     loc: Loc | None = None
 
 
-@roomy
+@with_deep_stack
 def find_splits(kernel: Kernel, factors: Factors) -> dict[str, Split | Whole]:
     """What becomes of each factor. The kernel is a simplified one: more of it can be proved."""
     analysis = _Analysis(kernel, factors)

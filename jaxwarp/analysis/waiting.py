@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from jaxwarp.analysis.addresses import Grid, Ownership
+from jaxwarp.analysis.addresses import Grid, ownership_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Const, For, Load, Op, Param, Store, Value, While, walk
 
@@ -23,7 +23,7 @@ def waits(kernel: Kernel, grid: Grid | None = None) -> bool:
     watched = [(loop, param) for loop in loops if isinstance(loop, While) for param in _Watch(loop, kernel).params()]
     if not watched:
         return False
-    ownership = Ownership(kernel, grid)
+    ownership = ownership_of(kernel, grid)
     return any(
         not ownership.is_private(param) and any(op.param is param for op in _done_later(kernel, loop, loops))
         for loop, param in watched

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, Size, Store, walk
-from jaxwarp.passes import settle
 from jaxwarp.passes.checks.checked import Debug
+from jaxwarp.passes.pipeline import fix_rounding
 from jaxwarp.vjp.derived import Derived
 from jaxwarp.vjp.winners import LIMIT, Contest, Survey, hold_contest, make_survey
 
@@ -178,7 +178,7 @@ def _may_store_twice(kernel: Kernel) -> bool:
 
 @functools.lru_cache(maxsize=_CACHE)
 def _contest(key: _Key, wanted: tuple[int, ...]) -> Contest | None:
-    kernel = settle(key.kernel, fma=key.fma)
+    kernel = fix_rounding(key.kernel, fma=key.fma)
     found = hold_contest(kernel, wanted, key.grid, dict(zip(kernel.params, key.shapes, strict=True)), dict(key.extents))
     if found is None:
         return None
@@ -188,7 +188,7 @@ def _contest(key: _Key, wanted: tuple[int, ...]) -> Contest | None:
 
 @functools.lru_cache(maxsize=_CACHE)
 def _survey(key: _Key) -> Survey | None:
-    kernel = settle(key.kernel, fma=key.fma)
+    kernel = fix_rounding(key.kernel, fma=key.fma)
     found = make_survey(kernel, key.grid, dict(zip(kernel.params, key.shapes, strict=True)), dict(key.extents))
     if found is None:
         return None

@@ -13,7 +13,7 @@ from jax.interpreters import ad
 
 from jaxwarp.analysis.addresses import require_no_visible_race
 from jaxwarp.analysis.thread_values import extents_in_indices
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.contests import meeting_factor, with_winners
@@ -23,8 +23,8 @@ from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, Transpo
 from jaxwarp.ffi.records import Point, record_launch
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, walk
-from jaxwarp.passes import settle
 from jaxwarp.passes.checks.checked import Debug
+from jaxwarp.passes.pipeline import fix_rounding
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.replay import take_replays
@@ -37,12 +37,12 @@ _CACHE = 512
 
 
 @functools.lru_cache(maxsize=_CACHE)
-@roomy
+@with_deep_stack
 def _tangent(kernel: Kernel, fma: bool, wanted: tuple[int, ...], grid: tuple[int | None, ...], slim: bool) -> Derived:
-    # As it is written: the settled kernel need not load what a thread has just stored.
+    # As it is written: the kernel of fixed rounding need not load what a thread has just stored.
     require_no_visible_race(take_replays(kernel, grid).kernel, grid)
     # Derivatives compute parts of the kernel again, and must find the same to the last bit.
-    derived = tangent(settle(kernel, fma=fma), wanted, grid, settle=slim)
+    derived = tangent(fix_rounding(kernel, fma=fma), wanted, grid, from_finals=slim)
     if slim:
         # So that the transpose needs all that this needs, which makes the transpose of its own derivative possible.
         derived = without_idle(derived, ("primal", "tangent", "final"))
@@ -50,7 +50,7 @@ def _tangent(kernel: Kernel, fma: bool, wanted: tuple[int, ...], grid: tuple[int
 
 
 @functools.lru_cache(maxsize=_CACHE)
-@roomy
+@with_deep_stack
 def _adjoint(
     kernel: Kernel,
     fma: bool,
@@ -60,7 +60,7 @@ def _adjoint(
     extents: tuple[Extents, ...],
     silent: tuple[int, ...],
 ) -> Derived:
-    derived = adjoint(settle(kernel, fma=fma), wanted, grid, sweep, finals=sweep, extents=extents, silent=silent)
+    derived = adjoint(fix_rounding(kernel, fma=fma), wanted, grid, sweep, finals=sweep, extents=extents, silent=silent)
     return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 

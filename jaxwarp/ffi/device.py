@@ -18,11 +18,12 @@ import numpy as np
 from jaxwarp.codegen.abi import DEFAULT_BLOCK
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.driver import DEVICE_MEMORY, Copy2D, CudaError, Driver, LaunchConfig, driver
-from jaxwarp.ffi.lowering import index_bits_of, prepared
+from jaxwarp.ffi.lowering import index_bits_of
 from jaxwarp.ffi.region import Region, dense_region
 from jaxwarp.ffi.scope import Scope
 from jaxwarp.ffi.strided import copies, fills
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.passes.pipeline import prepared
 
 _ALIGNMENT = 16  # of allocations, whose sizes are multiples of it: atomics on bytes work on the word around them
 _MAX_BLOCKS = 2**31 - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.ffi.launch import BatchOf, Launch, TangentOf, intern_kernel
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Size, Store, walk
@@ -36,7 +36,7 @@ def heard_part(launch: Launch, heard: Places) -> tuple[Launch, Places]:
 
 
 @functools.lru_cache(maxsize=512)
-@roomy
+@with_deep_stack
 def _heard_kernel(kernel: Kernel, heard: Places) -> tuple[Kernel, Places]:
     """The kernel without writes that only other results show, and the parameters that it uses."""
     part = without_unread(kernel, [kernel.params[i] for i in heard])

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.shardable import Factors, Split, Whole, find_splits
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk
@@ -33,7 +33,7 @@ _kernels: weakref.WeakValueDictionary[tuple[str, str], Kernel] = weakref.WeakVal
 _kernels_lock = threading.Lock()
 
 
-@roomy
+@with_deep_stack
 def intern_kernel(kernel: Kernel) -> Kernel:
     """The one kernel object with this content, so that launches of equal kernels compare equal.
 

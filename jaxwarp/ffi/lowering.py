@@ -14,14 +14,14 @@ from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import DEFAULT_BLOCK, CopiesAttributes, Cut, LaunchAttributes, LaunchCode, attributes_of
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.dims import format_shape
 from jaxwarp.ffi.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
 from jaxwarp.ffi.launch import OUTPUT, Dim, Launch, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepared
 
 TARGET = "jaxwarp_launch"
 
@@ -30,7 +30,7 @@ _INDEX32_LIMIT = 2**30
 _CODE_CACHE = 512
 
 
-@roomy
+@with_deep_stack
 def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], platform: str) -> dict[str, Any]:
     """The attributes of the custom call on `platform`, "cpu" or "cuda"."""
     shapes = [*operand_shapes, *launch.results]
@@ -64,7 +64,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
     return attributes_of(declared)
 
 
-@roomy
+@with_deep_stack
 def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[int, dict[str, Any]]:
     """On the CPU: bytes of a buffer for copies of arrays (codegen/cpu/copies.py), and the attributes that go with it.
 
@@ -166,12 +166,6 @@ def _outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> list
         for index, param in enumerate(effects.kernel.params)
         if launch.roles[index] == OUTPUT and not effects.covers(param, launch.grid, known[param], known)
     ]
-
-
-@functools.lru_cache(maxsize=_CODE_CACHE)
-def prepared(kernel: Kernel, fma: bool) -> Kernel:
-    """What both code generators compile."""
-    return prepare(kernel, fma=fma)
 
 
 def _cpu_code_for(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> LaunchCode:

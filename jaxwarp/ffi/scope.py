@@ -14,9 +14,10 @@ from jaxwarp.analysis.succession import Succession
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi import compat
 from jaxwarp.ffi.handles import inside_traced
-from jaxwarp.ffi.lowering import prepared, succession
+from jaxwarp.ffi.lowering import succession
 from jaxwarp.ffi.region import Region, array_region, bytes_of
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.passes.pipeline import prepared
 
 
 class Scope:

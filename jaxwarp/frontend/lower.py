@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend.derivatives import gradient
 from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, loops, statements
@@ -58,7 +58,7 @@ def lower(
         ) from None
 
 
-@roomy
+@with_deep_stack
 def _lower(
     source: Source,
     names: Sequence[str],

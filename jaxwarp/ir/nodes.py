@@ -155,13 +155,14 @@ class Call(_OneResult):
     """Pure arithmetic.
 
     Attributes:
-        settled: what it rounds to is decided: it is neither contracted into an fma, nor folded into a constant that
-            machine code might not find. So are the operations that a derivative shares with the kernel it is made of.
+        fixed_rounding: what it rounds to is decided: it is neither contracted into an fma, nor folded into a constant
+            that machine code might not find. So are the operations that a derivative shares with the kernel it is made
+            of.
     """
 
     builtin: Builtin
     args: tuple[Value, ...]
-    settled: bool = False
+    fixed_rounding: bool = False
 
     @property
     def operands(self) -> tuple[Value, ...]:

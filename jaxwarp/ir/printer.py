@@ -82,7 +82,7 @@ class _Printer:
             case Call():
                 args = self.use(op.args)
                 # Two kernels that differ in it alone do not compute the same; to readers it is of no interest.
-                mark = "!" if op.settled and not self.named else ""
+                mark = "!" if op.fixed_rounding and not self.named else ""
                 self.line(depth, f"{self.define(op.result)} = {op.builtin.name}{mark} {args}")
             case Load():
                 element = self.element(op.param, op.indices)

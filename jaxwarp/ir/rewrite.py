@@ -117,7 +117,7 @@ def rebuild(
         case Size():
             return Size(defined[0], params.get(op.param, op.param), op.axis, loc=loc)
         case Call():
-            return Call(defined[0], op.builtin, tuple(operands), op.settled, loc=loc)
+            return Call(defined[0], op.builtin, tuple(operands), op.fixed_rounding, loc=loc)
         case Load():
             return Load(defined[0], params.get(op.param, op.param), tuple(operands), loc=loc)
         case Store():

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
@@ -30,7 +30,7 @@ from jaxwarp.ir.nodes import (
 from jaxwarp.types import Scalar, bool_, int32, int64
 
 
-@roomy
+@with_deep_stack
 def verify(kernel: Kernel) -> Kernel:
     """Returns the kernel; raises InternalError naming the operation that is wrong."""
     names = [p.name for p in (*kernel.params, *kernel.locals)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Load, Op, Param, Size, Store, Tid, Value
@@ -24,7 +24,7 @@ from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.types import int32
 
 
-@roomy
+@with_deep_stack
 def batch(kernel: Kernel, axes: Sequence[int | None], size: int | None = None) -> Kernel:
     """The kernel that does the work of `size` launches in one; grid axis 0 counts them.
 

@@ -8,8 +8,9 @@ for float32 and float64, where the product has no other use. If both sides are p
 negation costs nothing: both backends fold it into the operation. -(a * b) is (-a) * b to the last bit.
 
 Whether a product has another use is not the same in a kernel and in its derivatives, which compute part of it again and
-branch as it has branched. So derivatives are made of the contracted kernel, and what it leaves as it is, is settled:
-the sums that are left are not contracted later, and functions that machine code only approximates are not folded.
+branch as it has branched. So derivatives are made of the contracted kernel, and what it leaves as it is has a fixed
+rounding: the sums that are left are not contracted later, and functions that machine code only approximates are not
+folded.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from jaxwarp.types import float32, float64
 
 
 def contract_fma(kernel: Kernel, *, fma: bool = True) -> Kernel:
-    """The kernel with every rounding settled and, if `fma`, products that feed one sum contracted into it."""
+    """The kernel with every rounding fixed and, if `fma`, products that feed one sum contracted into it."""
     return eliminate(_Contract(kernel, fma).kernel(kernel))
 
 
@@ -44,10 +45,10 @@ class _Contract(Rewriter):
 
     def op(self, op: Op) -> None:
         match op:
-            case Call(builtin=row, args=(a, b)) if not op.settled and _is_sum(op):
+            case Call(builtin=row, args=(a, b)) if not op.fixed_rounding and _is_sum(op):
                 self.sum(op, a, b, row.name == "sub")
-            case Call() if not op.settled and ulp(op.builtin, op.result.type):
-                self.settle(op)
+            case Call() if not op.fixed_rounding and ulp(op.builtin, op.result.type):
+                self.fix(op)
             case _:
                 self.copy(op)
 
@@ -61,10 +62,10 @@ class _Contract(Rewriter):
             z = self.negated(other, op) if negate_other else other
             self.emit(Call(op.result, ROWS["fma"], (x, y, z), loc=op.loc))
             return
-        self.settle(op)
+        self.fix(op)
 
-    def settle(self, op: Call) -> None:
-        self.emit(Call(op.result, op.builtin, self.all(op.args), settled=True, loc=op.loc))
+    def fix(self, op: Call) -> None:
+        self.emit(Call(op.result, op.builtin, self.all(op.args), fixed_rounding=True, loc=op.loc))
 
     def factors(self, value: Value) -> tuple[Value, Value, bool] | None:
         """(x, y, negative) if the value is x * y or its negation and nothing else uses it."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Op, Param, Size, Store, Tid, Value, walk
 from jaxwarp.ir.rewrite import Rewriter
 
 
-@roomy
+@with_deep_stack
 def merged_axes(kernel: Kernel) -> dict[Param, int] | None:
     """The arrays that are indexed by the last two thread indices, each with the axis that the first of them is for.
 
@@ -64,7 +64,7 @@ class _Uses:
         return None
 
 
-@roomy
+@with_deep_stack
 def merge_axes(kernel: Kernel, axes: Mapping[Param, int]) -> Kernel:
     """The kernel over one axis less, given `merged_axes`; merged arrays have one axis less, too."""
     return _Merge(kernel, axes).made()

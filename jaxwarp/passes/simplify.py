@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxwarp.builtins.scalar_ops import ROWS, ulp
 from jaxwarp.builtins.scalar_ops.rules import is_replay
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.interpret import evaluate, trip_counts
 from jaxwarp.ir.kernel import Kernel
@@ -34,7 +34,7 @@ from jaxwarp.passes.identities import Constant, Instead, Literal, Outcome, ident
 from jaxwarp.types import Scalar, bool_
 
 
-@roomy
+@with_deep_stack
 def simplify(kernel: Kernel) -> Kernel:
     """The kernel with fewer operations."""
     return eliminate(_Simplify(kernel).kernel(kernel))
@@ -122,9 +122,9 @@ class _Simplify(Rewriter):
         self.definition[result] = op
         return result
 
-    def place_settled(self, call: Call, key: Hashable, level: int) -> Value:
-        """One that is settled can stand for one that is not, but not the other way round."""
-        result = self.place(call, ("settled", key), level)
+    def place_fixed(self, call: Call, key: Hashable, level: int) -> Value:
+        """One of fixed rounding can stand for one without, but not the other way round."""
+        result = self.place(call, ("fixed rounding", key), level)
         if result is call.result and key not in self.known:
             self.know(key, result, level)
         return result
@@ -158,11 +158,12 @@ class _Simplify(Rewriter):
                 return self.const(outcome.value, call.result.type)
             case Instead():
                 args = tuple(a if isinstance(a, Value) else self.const(a, call.args[0].type) for a in outcome.args)
-                return self.call_value(Call(call.result, ROWS[outcome.builtin], args, call.settled, loc=call.loc))
+                instead = ROWS[outcome.builtin]
+                return self.call_value(Call(call.result, instead, args, call.fixed_rounding, loc=call.loc))
             case None:
                 names = sorted(map(id, call.args)) if call.builtin.commutative else map(id, call.args)
                 key = (call.builtin.name, call.result.type.name, *names)
-                place = self.place_settled if call.settled else self.place
+                place = self.place_fixed if call.fixed_rounding else self.place
                 return place(call, key, self.home(call.args))
 
     def fold(self, call: Call) -> Literal | None:
@@ -170,7 +171,7 @@ class _Simplify(Rewriter):
         constants = [d.value for d in definitions if isinstance(d, Const)]
         if len(constants) < len(call.args) or is_replay(call.builtin):
             return None
-        if call.settled and ulp(call.builtin, call.result.type):
+        if call.fixed_rounding and ulp(call.builtin, call.result.type):
             return None
         result = evaluate(call, constants)
         return None if isinstance(result, float) and math.isnan(result) else result

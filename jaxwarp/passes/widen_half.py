@@ -37,8 +37,8 @@ class _Widen(Rewriter):
         cast = ROWS["cast"]
         args = [self.call(cast, a, dtype=float32, loc=op.loc) if a.type.is_half else a for a in op.args]
         if not op.result.type.is_half:
-            self.emit(Call(op.result, op.builtin, tuple(args), op.settled, loc=op.loc))
+            self.emit(Call(op.result, op.builtin, tuple(args), op.fixed_rounding, loc=op.loc))
             return
         wide = Value(float32, op.result.name)
-        self.emit(Call(wide, op.builtin, tuple(args), op.settled, loc=op.loc))
+        self.emit(Call(wide, op.builtin, tuple(args), op.fixed_rounding, loc=op.loc))
         self.emit(Call(op.result, cast, (wide,), loc=op.loc))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from jaxwarp.analysis.addresses import Access, Addresses, Ownership
+from jaxwarp.analysis.addresses import Access, Addresses, ownership_of
 from jaxwarp.analysis.dependence import Order
 from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.ir.kernel import Kernel
@@ -32,7 +32,7 @@ class Contents:
 
     def __init__(self, kernel: Kernel, grid: Grid | None = None, finals: bool = True, shapes: Shapes | None = None):
         self.kernel = kernel
-        self.ownership = Ownership(kernel, grid, shapes)
+        self.ownership = ownership_of(kernel, grid, shapes)
         self.addresses: Addresses = self.ownership.addresses
         self.final: set[Load] = set()
         self.lost: set[Load] = set()
@@ -68,7 +68,7 @@ def loads_on_entry(kernel: Kernel, params: Collection[Param], grid: Grid | None 
 
 
 @dataclass(frozen=True)
-class Settled:
+class FinalReads:
     """What a tangent kernel reads from the final contents.
 
     Attributes:
@@ -80,21 +80,21 @@ class Settled:
     arrays: frozenset[Param] = frozenset()
 
 
-def settled_loads(kernel: Kernel, grid: Grid | None = None) -> Settled:
+def reads_of_finals(kernel: Kernel, grid: Grid | None = None) -> FinalReads:
     """The loads that a tangent kernel should read from the final contents: its transpose could not do them again."""
     ops = list(walk(kernel.body))
     written = {op.param for op in ops if isinstance(op, (Store, Atomic))} - set(kernel.locals)
     if not any(isinstance(op, Load) and op.param in written for op in ops):
-        return Settled()
+        return FinalReads()
     promoted = Contents(promote_memory(simplify(kernel), grid), grid)
     late = {op.param for op in promoted.final | promoted.lost}
     if not late & written:
-        return Settled()
+        return FinalReads()
     contents = Contents(kernel, grid)
     used = used_values(kernel)
     returned = {op.param for op in ops if isinstance(op, Atomic) and op.result in used}
     final = frozenset(op for op in contents.final if op.param in late - returned)
-    return Settled(final, frozenset(op.param for op in final) - {op.param for op in contents.lost})
+    return FinalReads(final, frozenset(op.param for op in final) - {op.param for op in contents.lost})
 
 
 def _writes_before(ops: Sequence[Op], load: Load, param: Param, addresses: Addresses) -> list[Access]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxwarp.analysis.addresses import Key, Ownership, are_disjoint
+from jaxwarp.analysis.addresses import Key, are_disjoint, ownership_of
 from jaxwarp.analysis.dependence import Order
 from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.builtins.scalar_ops import ROWS
@@ -43,7 +43,7 @@ def promote_memory(kernel: Kernel, grid: Sequence[int | None] | None = None, sha
 
 class _Promotion:
     def __init__(self, kernel: Kernel, grid: Sequence[int | None] | None, shapes: Shapes | None):
-        self.ownership = Ownership(kernel, grid, shapes)
+        self.ownership = ownership_of(kernel, grid, shapes)
         self.addresses = self.ownership.addresses
         self.used = used_values(kernel)
         self.order = Order(kernel, self.addresses.grid)
@@ -116,9 +116,9 @@ class _Promotion:
                         if element not in current:
                             ops.append(self.take_up(element, op, current, places))
                         sum_ = Value(element[0].dtype)
-                        # Settled: memory rounds the product that is added, too.
+                        # Fixed: memory rounds the product that is added, too.
                         args = (current[element], self.use(op.args[0]))
-                        ops.append(Call(sum_, ROWS["add"], args, settled=True, loc=op.loc))
+                        ops.append(Call(sum_, ROWS["add"], args, fixed_rounding=True, loc=op.loc))
                         current[element] = sum_
                     dirty[element] = None
             elif op.blocks and (touched := self.touched(op)):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from jaxwarp.analysis.addresses import Addresses, Grid, Ownership
+from jaxwarp.analysis.addresses import Grid, ownership_of
 from jaxwarp.builtins.scalar_ops.rules import REPLAYING, is_replay
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.kernel import Kernel
@@ -64,8 +64,8 @@ class _Check:
 
     def __init__(self, kernel: Kernel, places: Sequence[If], grid: Grid | None):
         self.kernel = kernel
-        self.addresses = Addresses(kernel, grid)
-        self.ownership = Ownership(kernel, grid)
+        self.ownership = ownership_of(kernel, grid)
+        self.addresses = self.ownership.addresses
         self.written: dict[Param, list[Store | Atomic]] = {}
         self.replayed: dict[Param, Load] = {}
         inside: set[Op] = set()

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jaxwarp.analysis.addresses import Access, Addresses, Grid, Ownership, require_no_visible_race
+from jaxwarp.analysis.addresses import Access, Grid, Ownership, ownership_of, require_no_visible_race
 from jaxwarp.analysis.collisions import Collisions
 from jaxwarp.analysis.thread_values import Shapes
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
@@ -56,14 +56,14 @@ class Contest:
     arrays: tuple[int, ...]
 
 
-@roomy
+@with_deep_stack
 def hold_contest(
     kernel: Kernel, wanted: Collection[int], grid: Grid, shapes: Shapes, extents: Extents
 ) -> Contest | None:
     """The kernel with winners for the arrays that move with the parameters `wanted`; None: no stores to them may meet.
 
     Args:
-        kernel: a settled kernel.
+        kernel: one whose rounding is fixed.
         wanted: positions of its parameters.
         grid: launch extents, as far as they are known.
         shapes: extents of arrays, likewise.
@@ -106,11 +106,11 @@ class Survey:
     ways: tuple[tuple[int, tuple[str, ...]], ...]
 
 
-@roomy
+@with_deep_stack
 def make_survey(kernel: Kernel, grid: Grid, shapes: Shapes, extents: Extents) -> Survey | None:
-    """Of a settled kernel; None: threads share no element that depends on their order. See `hold_contest`."""
+    """Of a kernel of fixed rounding; None: threads share no element that depends on their order. See `hold_contest`."""
     replayed = take_replays(kernel, grid)
-    ownership = Ownership(replayed.kernel, grid, shapes, Addresses(replayed.kernel, grid, shapes))
+    ownership = ownership_of(replayed.kernel, grid, shapes, sized=True)
     arrays: dict[Param, list[str]] = {}
     for param, accesses in ownership.accesses.items():
         ways = [way for way, kind in _WAYS.items() if any(isinstance(op, kind) for op in accesses)]

@@ -26,7 +26,7 @@ from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
+from jaxwarp.passes.pipeline import prepare
 
 CHECKS: dict[str, Callable[..., None]] = {
     "tangent": kit.check_tangent,

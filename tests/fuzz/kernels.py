@@ -30,9 +30,9 @@ from jaxwarp.ffi.lowering import succession
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
-from jaxwarp.passes import prepare
 from jaxwarp.passes.checks.checked import Debug, checked
 from jaxwarp.passes.checks.reports import first_row
+from jaxwarp.passes.pipeline import prepare
 
 BUDGETS = (4, 6, 6, 8, 8, 10, 10, 14, 24)
 WIDTHS = (1, 2, 4, 4, 8, 8, 16, 32)

@@ -29,7 +29,7 @@ from jaxwarp.codegen.cpu.memory import HELPER_PREFIX
 from jaxwarp.codegen.cpu.plan import Plan
 from jaxwarp.codegen.cpu.target import Machine, host
 from jaxwarp.codegen.cpu.width import STACK_BYTES, choose_width
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.kernel import Kernel
 
@@ -89,7 +89,7 @@ class CpuCode:
     cut: Cut
 
 
-@roomy
+@with_deep_stack
 def compile_cpu(
     kernel: Kernel,
     width: int | None = None,
@@ -99,7 +99,7 @@ def compile_cpu(
     is_large: bool = False,
     succession: Succession | None = None,
 ) -> CpuCode:
-    """Code for a kernel that `passes.prepare` has prepared.
+    """Code for a kernel that `passes.pipeline.prepare` has prepared.
 
     Args:
         kernel: the kernel.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from jaxwarp.codegen.cpu.private import MOST_ELEMENTS
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Op, Param, Size, Tid, Value, While
 
@@ -40,7 +40,7 @@ _PIECES, _FEW_PIECES = 16, 2
 _SUMS = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "min": min, "max": max}
 
 
-@roomy
+@with_deep_stack
 def choose_grain(kernel: Kernel, extents: Mapping[Param, Sequence[Any]] | None = None) -> int:
     """Threads of a prepared kernel that are half of what is worth another core.
 
@@ -74,7 +74,7 @@ def choose_cut(
     return max(1, int(atomic / plain)), _FEW_PIECES if is_divided else _PIECES
 
 
-@roomy
+@with_deep_stack
 def price_of_thread(
     kernel: Kernel,
     loose: Collection[Atomic],

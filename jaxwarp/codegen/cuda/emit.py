@@ -16,7 +16,7 @@ from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
 from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS, plan_reductions
 from jaxwarp.codegen.cuda.statements import Line
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelValueError, Loc
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Tid, walk
@@ -65,9 +65,9 @@ class CudaCode:
     most_blocks: int = ANY_NUMBER
 
 
-@roomy
+@with_deep_stack
 def print_cuda(kernel: Kernel, index_bits: int = 32, block: int = DEFAULT_BLOCK, comments: bool = False) -> CudaCode:
-    """The CUDA C++ text of a kernel that `passes.prepare` has been over.
+    """The CUDA C++ text of a kernel that `passes.pipeline.prepare` has been over.
 
     Args:
         kernel: what to print.

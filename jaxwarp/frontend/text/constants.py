@@ -52,7 +52,7 @@ def _outside_statics(source: Source) -> Iterator[ast.AST]:
     while pending:
         node = pending.pop()
         yield node
-        if isinstance(node, ast.Call) and _is_static(source, node) and _settle(source, node.args[0]):
+        if isinstance(node, ast.Call) and _is_static(source, node) and _evaluate_now(source, node.args[0]):
             pending.append(node.func)
         else:
             pending.extend(ast.iter_child_nodes(node))
@@ -65,7 +65,7 @@ def _is_static(source: Source, node: ast.Call) -> bool:
     return any(value is static for static in STATIC)
 
 
-def _settle(source: Source, argument: ast.expr) -> bool:
+def _evaluate_now(source: Source, argument: ast.expr) -> bool:
     """Evaluates a static expression that needs no local name; false if that fails."""
     nodes = list(ast.walk(argument))
     own = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # of comprehensions

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import pairwise, product
 
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelValueError, Loc
 
 # Those of a function's flags that say how its text is compiled.
@@ -145,7 +145,7 @@ def is_text_of(tree: ast.FunctionDef, function: types.FunctionType, imports: fro
     return False
 
 
-@roomy
+@with_deep_stack
 def _compiled(
     tree: ast.FunctionDef, function: types.FunctionType, imports: frozenset[str], level: int
 ) -> types.CodeType | None:

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
-from jaxwarp.passes import settle
 from jaxwarp.passes.checks.bounds import check_bounds
 from jaxwarp.passes.checks.integers import check_integers
 from jaxwarp.passes.checks.nan import check_nan
@@ -24,6 +23,7 @@ from jaxwarp.passes.checks.races import mark_accesses, shared_arrays
 from jaxwarp.passes.checks.reports import Extent, Layout, Report, Reports, lay_out
 from jaxwarp.passes.checks.steps import check_steps
 from jaxwarp.passes.erase_rules import erase_rules
+from jaxwarp.passes.pipeline import fix_rounding
 from jaxwarp.types import int64
 
 
@@ -91,7 +91,7 @@ class Checked:
     scans: tuple[Scan, ...] = ()
 
 
-@roomy
+@with_deep_stack
 def checked(
     kernel: Kernel, debug: Debug, grid: Sequence[Any], shapes: Sequence[Sequence[Any]], *, fma: bool = True
 ) -> Checked | None:
@@ -113,7 +113,7 @@ def checked(
     static = tuple(map(_static, grid))
     if "integers" in debug.checks:
         kernel = check_integers(kernel, reports, static, known)
-    kernel = erase_rules(settle(kernel, fma=fma))
+    kernel = erase_rules(fix_rounding(kernel, fma=fma))
     marked = shared_arrays(kernel, debug.batched, static, known) if _has_races(debug, static, known) else []
     if "steps" in debug.checks:
         kernel = check_steps(kernel, reports, static, known, record, debug.own, debug.max_steps)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.deep import roomy
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import OutOfRangeError
 from jaxwarp.ir.interpret import apply_builtin, trip_counts
 from jaxwarp.ir.kernel import Kernel
@@ -104,7 +104,7 @@ class _TooMuchError(Exception):
 
 
 @functools.lru_cache(maxsize=2048)
-@roomy
+@with_deep_stack
 def _first(kernel: Kernel, grid: tuple[int, ...], shapes: tuple[_Shape, ...]) -> _Stray | None:
     kernel = erase_rules(kernel)
     try:

@@ -26,12 +26,12 @@ from jaxwarp.vjp.activity import Activity, used_values
 from jaxwarp.vjp.calculus import Calculus, partial_derivatives
 from jaxwarp.vjp.derived import Derived, Slot
 from jaxwarp.vjp.forward.thread_order import require_no_order
-from jaxwarp.vjp.load_source import Settled, loads_on_entry, settled_loads
+from jaxwarp.vjp.load_source import FinalReads, loads_on_entry, reads_of_finals
 from jaxwarp.vjp.replay import take_replays
 
 
 def tangent(
-    kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None, settle: bool = True
+    kernel: Kernel, wanted: Collection[int], grid: Sequence[int | None] | None = None, from_finals: bool = True
 ) -> Derived:
     """The kernel that maps tangents of the parameters in `wanted` to tangents of what the kernel writes.
 
@@ -39,7 +39,7 @@ def tangent(
         kernel: a verified kernel.
         wanted: positions of the float parameters whose tangents are given: inputs, or initial values of in-outs.
         grid: launch extents, as far as they are known: they help to prove that threads do not share elements.
-        settle: read elements that the kernel stores from the final contents where its own transpose could not have
+        from_finals: read elements that the kernel stores from the final contents where its own transpose could not have
             them otherwise: `a[k + 1] = f(a[k])`.
 
     Raises:
@@ -48,9 +48,9 @@ def tangent(
     replayed = take_replays(kernel, grid)
     kernel = replayed.kernel
     require_no_visible_race(kernel, grid)
-    settled = settled_loads(kernel, grid) if settle else Settled()
+    finals = reads_of_finals(kernel, grid) if from_finals else FinalReads()
     still = [p for i, p in enumerate(kernel.params) if i not in wanted and p.dtype.is_float]
-    made = _Tangent(kernel, wanted, settled, replayed.finals, loads_on_entry(kernel, still, grid))
+    made = _Tangent(kernel, wanted, finals, replayed.finals, loads_on_entry(kernel, still, grid))
     require_no_order(kernel, made.activity, made.used, grid)
     return made.build()
 
@@ -77,7 +77,7 @@ class _Tangent:
         self,
         kernel: Kernel,
         wanted: Collection[int],
-        settled: Settled | None = None,
+        reads: FinalReads | None = None,
         finals: Mapping[Param, Param] | None = None,
         on_entry: Collection[Load] = (),
     ):
@@ -91,16 +91,16 @@ class _Tangent:
         self.o = Calculus(self.builder)
         self.tangents: dict[Value, Value] = {}
         ops = list(walk(kernel.body))
-        settled = settled or Settled()
-        self.final = settled.loads
+        reads = reads or FinalReads()
+        self.final = reads.loads
         self.read = {op.param for op in ops if isinstance(op, Load) and op not in self.final}
         # Arrays that are read after they are written: these stores are done here too.
-        self.kept = (self.read | _observed_atomics(kernel, ops)) - settled.arrays
+        self.kept = (self.read | _observed_atomics(kernel, ops)) - reads.arrays
         self.written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self.used = used_values(kernel)
         self.constants = {op.result for op in ops if isinstance(op, Const)}
         arrays = (*kernel.params, *kernel.locals)
-        self.settled = settled.arrays
+        self.left_out = reads.arrays
         self.finals: dict[Param, Param] = dict(finals or {})
         self.tangent_params = {p: Param(f"{p.name}_t", p.dtype, p.shape) for p in arrays if p in self.activity.params}
 
@@ -111,7 +111,7 @@ class _Tangent:
         for i, param in enumerate(self.params):
             if self.keeps(param):
                 params.append(param)
-                slots.append(Slot("primal", i, True, param in self.written and param not in self.settled))
+                slots.append(Slot("primal", i, True, param in self.written and param not in self.left_out))
         for i, param in enumerate(self.params):
             if param in self.tangent_params:
                 params.append(self.tangent_params[param])
