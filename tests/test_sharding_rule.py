@@ -380,6 +380,22 @@ def test_rules_that_the_kernel_does_not_keep(case):
         assert caught.value.loc.file == __file__
 
 
+@wp.kernel
+def fill(out: wp.array[float]):
+    out[wp.tid()] = 3.0
+
+
+def test_a_launch_without_operands():
+    call = jax_kernel(fill, sharding_rule="-> i", launch_dims=16, output_dims=16)
+    np.testing.assert_array_equal(jax.jit(lambda: call()[0])(), np.full(16, 3.0, np.float32))
+
+
+def test_without_operands_beside_what_is_sharded(mesh):
+    call = jax_kernel(fill, sharding_rule="-> i", launch_dims=16, output_dims=16)
+    x = random(16)
+    np.testing.assert_array_equal(jax.jit(lambda x: call()[0] + x)(put(mesh, x, "a")), x + 3)
+
+
 def test_threads_that_write_the_same_element():
     call = jax_kernel(last_wins, num_outputs=2, sharding_rule="i -> i, n", output_dims={"y": 8, "z": 1})
     with pytest.raises(KernelValueError, match="threads along it write the same elements of z"):

@@ -189,6 +189,10 @@ def result_specs(launch: Launch, operands: Sequence[Any]) -> list[PartitionSpec]
 
 
 def can_partition(launch: Launch, operands: Sequence[Any]) -> bool:
-    """Whether there is something to cut: symbolic extents are those of programs for export, which are not."""
+    """Whether there is something to cut. Without operands nothing is sharded, and Shardy has no rules for that.
+
+    Symbolic extents are those of programs for export, which are not cut.
+    """
     shapes = [*(a.shape for a in operands), *launch.results, launch.grid]
-    return launch.factors is not None and all(is_static(n) for shape in shapes for n in shape)
+    is_known = all(is_static(n) for shape in shapes for n in shape)
+    return launch.factors is not None and bool(operands) and is_known
