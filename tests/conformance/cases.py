@@ -443,6 +443,59 @@ def recurrence_along_an_array(x: F, n: int, a: F):
         a[i + n - k - 1] = a[i + n - k] * a[i + n - k]
 
 
+# Stores of several threads to one element: the last thread wins
+
+
+FOUR = np.array([1.0, 2.0, 3.0, 4.0])
+
+
+def _by_winners(x, w, *winners):
+    """The derivative of squares, each stored last by one thread; None: by nobody."""
+    found = np.zeros_like(x)
+    for weight, thread in zip(w, winners, strict=True):
+        if thread is not None:
+            found[thread] += weight * 2 * x[thread]
+    return found
+
+
+@case(lambda x, out, w: _by_winners(x, w, 3), x=FOUR, out=zeros(1), dims=4)
+@wp.kernel
+def stored_by_all_threads(x: F, out: F):
+    i = wp.tid()
+    out[0] = x[i] * x[i]
+
+
+@case(lambda x, out, w: _by_winners(x, w, 1, 3), x=FOUR, out=zeros(2), dims=4)
+@wp.kernel
+def stored_by_pairs_of_threads(x: F, out: F):
+    i = wp.tid()
+    out[i // 2] = x[i] * x[i]
+
+
+@case(lambda x, out, w: _by_winners(x, w, 2), x=np.array([1.0, 3.0, 4.0, 2.0]), out=zeros(1), dims=4)
+@wp.kernel
+def stored_by_some_threads(x: F, out: F):
+    i = wp.tid()
+    if x[i] > wp.float64(2.5):
+        out[0] = x[i] * x[i]
+
+
+@case(lambda x, index, out, w: _by_winners(x, w, None, 2, 3), x=FOUR, index=np.array([1, 2, 1, 2], np.int32),
+      out=zeros(3), dims=4)  # fmt: skip
+@wp.kernel
+def stored_where_data_says(x: F, index: INTS, out: F):
+    i = wp.tid()
+    out[index[i]] = x[i] * x[i]
+
+
+@case(lambda x, index, a, w: w * np.array([1.0, 0.0, 0.0]), by="a", of="a", in_outs=("a",), x=FOUR,
+      index=np.array([1, 2, 1, 2], np.int32), a=np.array([5.0, 6.0, 7.0]), dims=4)  # fmt: skip
+@wp.kernel
+def kept_where_nobody_stores(x: F, index: INTS, a: F):
+    i = wp.tid()
+    a[index[i]] = x[i] * x[i]
+
+
 # Vectors, shared and scalar arguments, shapes
 
 

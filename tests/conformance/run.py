@@ -26,12 +26,11 @@ class RefusedError(Exception):
     """The system says that it cannot give this gradient."""
 
 
-def jaxwarp_gradient(case: Any) -> np.ndarray:
-    import jax
+def jaxwarp_loss(case: Any, **options: Any) -> Callable[[Any], Any]:
+    """The weighted sum of the results by what the gradient is of, with further options of `jax_kernel`."""
     import jax.numpy as jnp
 
     import jaxwarp
-    from jaxwarp.errors import DifferentiationError
 
     call = jaxwarp.jax_kernel(
         case.kernel,
@@ -39,6 +38,7 @@ def jaxwarp_gradient(case: Any) -> np.ndarray:
         in_out_argnames=list(case.in_outs),
         launch_dims=case.dims,
         output_dims={n: _dims(case, n) for n in case.outputs} or None,
+        **options,
     )
     inputs = [n for n in case.arguments if n not in case.outputs]
     results = [n for n in case.arguments if n in case.outputs or n in case.in_outs]
@@ -47,9 +47,18 @@ def jaxwarp_gradient(case: Any) -> np.ndarray:
         found = call(*(x if n == case.by else case.arguments[n] for n in inputs))
         return jnp.sum(jnp.asarray(case.weights) * found[results.index(case.of)])
 
+    return loss
+
+
+def jaxwarp_gradient(case: Any) -> np.ndarray:
+    import jax
+    import jax.numpy as jnp
+
+    from jaxwarp.errors import DifferentiationError
+
     with jax.enable_x64(True):
         try:
-            return np.asarray(jax.grad(loss)(jnp.asarray(case.arguments[case.by], jnp.float64)))
+            return np.asarray(jax.grad(jaxwarp_loss(case))(jnp.asarray(case.arguments[case.by], jnp.float64)))
         except DifferentiationError as error:
             raise RefusedError(error.message) from None
 
