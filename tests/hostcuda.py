@@ -28,7 +28,9 @@ SHIM = Path(__file__).parent / "shim" / "cuda_on_host.h"
 FIBERS = SHIM.parent / "fibers.h"
 BLOCK = 40  # of threads that wait for each other: a whole warp and a part of one
 # Signed overflow wraps and words are read as other types, as NVRTC's helpers assume; no contraction, as --fmad=false.
-FLAGS = ("-std=c++17", "-O1", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-w", "-fPIC", "-shared")
+# Without -frounding-math GCC takes `0.0f - (float)i` for `-(float)i`, which is another zero.
+MEANING = ("-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-frounding-math")
+FLAGS = ("-std=c++17", "-O1", *MEANING, "-w", "-fPIC", "-shared")
 
 _launchers: dict[str, Callable[..., None]] = {}
 

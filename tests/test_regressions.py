@@ -117,6 +117,18 @@ def test_elements_of_a_threads_own_array_change_places(threads):
 
 
 @wp.kernel
+def zero_minus(x: wp.array[float]):
+    i = wp.tid()
+    x[i] = 0.0 - float(i)
+
+
+def test_zero_minus_an_integer_is_no_negative_zero():
+    """GCC, by which the tests run CUDA text, made it a negation."""
+    (x,) = check(zero_minus.ir(), (3,), np.ones(3, np.float32))
+    assert not np.signbit(x[0])
+
+
+@wp.kernel
 def stores_a_vector(x: wp.array[float]):
     x[wp.tid()] = wp.vec3(1.0)
 
