@@ -11,8 +11,8 @@ TORCH ?=
 NVRTC ?= 13
 TESTS ?=
 
-NATIVE := $(wildcard jaxwarp/ffi/native/*.cc jaxwarp/ffi/native/*.h) jaxwarp/ffi/native/exports.map
-LIBRARY := jaxwarp/ffi/native/lib/libjaxwarp.so
+NATIVE := $(wildcard jaxwarp/native/*.cc jaxwarp/native/*.h) jaxwarp/native/exports.map
+LIBRARY := jaxwarp/native/lib/libjaxwarp.so
 BIN := $(VENV)/bin
 LINT := .venv-lint
 REQUIRE_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -63,7 +63,7 @@ $(LIBRARY): CMakeLists.txt $(NATIVE)
 	       $(or $(CXX),g++) -std=c++17 -O3 -fPIC -shared -fvisibility=hidden -static-libstdc++ -static-libgcc \
 	         -isystem "$$($(PYTHON) -c "import importlib.util as u; \
 	                   print(u.find_spec('jaxlib').submodule_search_locations[0])")/include" \
-	         -Wl,--version-script=jaxwarp/ffi/native/exports.map jaxwarp/ffi/native/*.cc -ldl -o $@; }
+	         -Wl,--version-script=jaxwarp/native/exports.map jaxwarp/native/*.cc -ldl -o $@; }
 	@touch $@
 
 # The library built with the sanitizers of addresses, undefined behaviour and threads runs its tests.

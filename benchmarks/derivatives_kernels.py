@@ -1,4 +1,4 @@
-"""The kernels whose derivatives derivatives.py times. Loops are Euler steps of length 1/n: slopes stay of order one."""
+"""The kernels whose derivatives rules.py times. Loops are Euler steps of length 1/n: slopes stay of order one."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from jaxwarp.codegen.cuda import CudaCode, compile_cuda
-from jaxwarp.ffi.image import CUDA, CudaEntry, pack_cuda_payload, pack_image, sealed
-from jaxwarp.ffi.lowering import TARGET
+from jaxwarp.ffi.launch.image import CUDA, CudaEntry, pack_cuda_payload, pack_image, sealed
+from jaxwarp.ffi.launch.lowering import TARGET
 
 SAXPY = """
 extern "C" __global__ void __launch_bounds__(256) saxpy_by_hand(

@@ -24,10 +24,10 @@ import measure
 import numpy as np
 
 import jaxwarp as wp
-from jaxwarp.ffi.image import unpack_image
-from jaxwarp.ffi.lowering import call_attributes
-from jaxwarp.ffi.native.library import counter
-from jaxwarp.ffi.primitive import launch_p
+from jaxwarp.ffi.launch.image import unpack_image
+from jaxwarp.ffi.launch.lowering import call_attributes
+from jaxwarp.ffi.launch.primitive import launch_p
+from jaxwarp.native.library import counter
 
 N = 16
 BIG_CODE = 200_000  # bytes

@@ -9,6 +9,7 @@ switch, `jax_traceback_filtering="off"`. A fault of ours keeps its frames: they 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import sys
@@ -16,7 +17,7 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jaxwarp.errors import InternalError, JaxwarpError
+from jaxwarp.errors import InternalError, JaxwarpError, KernelError, Loc
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -73,6 +74,34 @@ def strip(error: BaseException) -> None:
         error.__cause__, error.__suppress_context__ = None, True
     else:
         strip(led)
+
+
+def located_call(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A boundary where an error gets the user's line that called."""
+    return boundary(function, _tell_caller)
+
+
+def _tell_caller(error: Exception) -> None:
+    if isinstance(error, KernelError):
+        located(error, sys._getframe(2))
+
+
+def located(error: KernelError, frame: Any) -> KernelError:
+    """The error with the caller's line at the end of its chain of places."""
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return error
+    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    line, end_line, column, end_column = (p or 0 for p in positions)
+    here = Loc(frame.f_code.co_filename, line or frame.f_lineno, column, end_line, end_column, frame.f_code.co_name)
+    error.loc = here if error.loc is None else _append(error.loc, here)
+    return error
+
+
+def _append(loc: Loc, last: Loc) -> Loc:
+    outer = last if loc.inlined_at is None else _append(loc.inlined_at, last)
+    return dataclasses.replace(loc, inlined_at=outer)
 
 
 def caller(depth: int = 1) -> types.FrameType:

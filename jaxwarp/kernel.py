@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from typing import overload as _typing_overload
 
 from jaxwarp import config
@@ -57,6 +57,9 @@ class Kernel(ByName):
         arguments: in order.
         options: the keyword arguments of `@kernel`.
     """
+
+    # Runs a kernel in Python on arrays and numbers: given by the module that knows arrays outside of JAX.
+    step: ClassVar[Callable[[Kernel, Source, Sequence[Any], dict[str, Any], Any, Any], None]]
 
     def __init__(self, source: Source, options: dict[str, Any]):
         self._source = source
@@ -158,9 +161,7 @@ class Kernel(ByName):
             KernelTypeError, KernelValueError: the arguments do not fit the kernel.
             OutOfRangeError: with the line, the thread, the array, the index and the extent.
         """
-        from jaxwarp.ffi.stepping import step_kernel
-
-        step_kernel(self, self._source, args, kwargs, dim, threads)
+        Kernel.step(self, self._source, args, kwargs, dim, threads)
 
     def source(self, target: str = "cuda", types: Sequence[Any] | None = None) -> str:
         """The code made for a target: "cuda" (CUDA C++), "cpu" (LLVM IR) or "ir"."""

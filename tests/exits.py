@@ -172,7 +172,7 @@ def combination(number: int) -> tuple[str, ...]:
 def failure(names: Sequence[str]) -> str | None:
     """What went wrong with a program of such pieces."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "program.py")
+        path = Path(folder, "tracing.py")
         path.write_text(HEAD + "\n".join(PIECES[name] for name in names) + "\nprint('the last line')\n")
         command = [sys.executable, "-X", "faulthandler", str(path)]
         try:

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+from jaxwarp.arrays import native_launch
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
-from jaxwarp.ffi import native_code
 
 X = np.arange(6, dtype=np.float32)
 
@@ -701,6 +701,6 @@ def test_an_interrupt_ends_a_launch_between_its_pieces():
 
     tiles = [(i, i + 1, 0, 1) for i in range(2000)]
     with pytest.raises(KeyboardInterrupt):
-        native_code._run_tiles(piece, (0, 0), tiles)
+        native_launch._run_tiles(piece, (0, 0), tiles)
     assert 5 <= len(begun) < len(tiles)
     assert len(running) <= 1  # the piece of this thread, which the interrupt may have cut short

@@ -17,8 +17,8 @@ from native import frames
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi import callback as module
-from jaxwarp.ffi.native.library import counter, find_library
+from jaxwarp.ffi.callbacks import callback as module
+from jaxwarp.native.library import counter, find_library
 
 X = np.arange(6, dtype=np.float32)
 

@@ -21,10 +21,10 @@ from test_cpu_owned import MARK, columns_cut, mark_updates, numbers
 import jaxwarp as wp
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.cpu import choose_copies, compile_cpu, copies, launch, load_bitcode
-from jaxwarp.ffi import lowering
-from jaxwarp.ffi.launch import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
-from jaxwarp.ffi.native import library
+from jaxwarp.ffi.launch import lowering
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.ir.interpret import interpret
+from jaxwarp.native import library
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, bool_, float32, float64, int32
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import atomics, compile_cpu, launch, neighbour_sums, scalar_atomics
 from jaxwarp.codegen.cpu.neighbour_sums import NeighbourSum
-from jaxwarp.ffi import scope
 from jaxwarp.ir.interpret import interpret
+from jaxwarp.memory import scope
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float32, float64, int32, int64
 

@@ -12,7 +12,7 @@ from test_cuda import ATOMICS, Simple, array, atomic_kernel
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.cuda import CudaCode, Entry, compile_cuda, default_archs, nvrtc, print_cuda, ptx, resources
 from jaxwarp.errors import CompileError, KernelValueError, Loc
-from jaxwarp.ffi.image import CudaEntry, pack_cuda_payload, unpack_cuda_payload
+from jaxwarp.ffi.launch.image import CudaEntry, pack_cuda_payload, unpack_cuda_payload
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
 from jaxwarp.passes.pipeline import prepare

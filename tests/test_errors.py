@@ -40,7 +40,7 @@ def error_of(source: str) -> str:
         lower_all()
     error = caught.value
     assert type(error) is not KernelError, "an error has a class of its own"
-    text = re.sub(r"<test source \d+>", "program.py", str(error))
+    text = re.sub(r"<test source \d+>", "tracing.py", str(error))
     return f"{type(error).__name__}: {text}\n"
 
 

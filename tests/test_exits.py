@@ -14,7 +14,7 @@ import pytest
 from native import frames
 
 import jaxwarp as wp
-from jaxwarp.ffi.native.library import counter
+from jaxwarp.native.library import counter
 
 PROGRAMS = [
     ("jax_shared", "from_dlpack", "numpy", "tape"),

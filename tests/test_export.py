@@ -18,7 +18,7 @@ import jaxwarp as wp
 from jaxwarp import jax_kernel
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.image import CUDA, unpack_cuda_payload, unpack_image
+from jaxwarp.ffi.launch.image import CUDA, unpack_cuda_payload, unpack_image
 
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
 
@@ -173,8 +173,8 @@ def test_export_for_both_platforms_without_a_gpu():
 
 @needs_nvrtc
 def test_cuda_images_serve_the_common_architectures():
-    from jaxwarp.ffi.call import CallOptions
-    from jaxwarp.ffi.lowering import call_attributes
+    from jaxwarp.ffi.launch.jax_kernel import CallOptions
+    from jaxwarp.ffi.launch.lowering import call_attributes
 
     plan = call._make_plan((1.0, np.ones(4, np.float32), np.ones(4, np.float32)), CallOptions())
     attributes = call_attributes(plan.launch, [(), (4,), (4,)], "cuda")
@@ -214,7 +214,7 @@ CACHED = """
 
 
 def test_the_persistent_compilation_cache_hits_across_processes(tmp_path):
-    source = tmp_path / "program.py"
+    source = tmp_path / "tracing.py"
     source.write_text(textwrap.dedent(CACHED))
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache")}
     counts = []
@@ -249,7 +249,7 @@ def damaged(image, how):
 
 @pytest.mark.parametrize("how", ["altered", "truncated", "empty", "another format", "another kind", "not bitcode"])
 def test_a_damaged_image_is_refused(how, monkeypatch):
-    from jaxwarp.ffi import lowering
+    from jaxwarp.ffi.launch import lowering
 
     x = jnp.ones(4)
     real = lowering._cpu_code

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.ffi.primitive import launch_p
+from jaxwarp.ffi.launch.primitive import launch_p
 
 RNG = np.random.default_rng(0)
 

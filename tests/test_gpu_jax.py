@@ -10,7 +10,7 @@ import test_transforms
 
 import jaxwarp as wp
 from jaxwarp import GraphMode, jax_callable, jax_kernel
-from jaxwarp.ffi.native import library
+from jaxwarp.native import library
 
 pytestmark = pytest.mark.gpu
 

@@ -15,7 +15,7 @@ from test_jax_callable import TRANSFORMS, X, accumulate, average, averaged, scal
 import jaxwarp as wp
 from jaxwarp import GraphMode, jax_callable
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.native import library
+from jaxwarp.native import library
 
 smooth = jax_callable(smoothing)
 smooth_warp = jax_callable(smoothing, graph_mode=GraphMode.WARP)

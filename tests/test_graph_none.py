@@ -21,9 +21,9 @@ from waiting import wait_until
 import jaxwarp as wp
 from jaxwarp import GraphMode, jax_callable
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi import python_call
-from jaxwarp.ffi.memory import LiveArray
-from jaxwarp.ffi.scope import Scope
+from jaxwarp.ffi.programs import python_call
+from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.memory.scope import Scope
 
 X = np.arange(6, dtype=np.float32)
 

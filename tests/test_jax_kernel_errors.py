@@ -465,7 +465,7 @@ X64_OFF = """
 
 
 def test_64_bit_types_need_to_be_enabled(tmp_path):
-    program = tmp_path / "program.py"
+    program = tmp_path / "tracing.py"
     program.write_text(textwrap.dedent(X64_OFF))
     run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
     assert (run.stdout, run.returncode) == ("refused and accepted\n", 0), run.stderr

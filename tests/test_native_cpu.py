@@ -14,8 +14,8 @@ import pytest
 from hypothesis import strategies as st
 from native.frames import EXECUTE, INSTANTIATE, Refused, Runtime
 
-from jaxwarp.ffi import image
-from jaxwarp.ffi.native import library
+from jaxwarp.ffi.launch import image
+from jaxwarp.native import library
 
 NATIVE = Path(__file__).parent / "native"
 LOADER = ctypes.CFUNCTYPE(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from native import cuda_scenarios, graph_scenarios
 
-from jaxwarp.ffi.native import library
+from jaxwarp.native import library
 
 NATIVE = Path(__file__).parent / "native"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from native import python_scenarios
 
-from jaxwarp.ffi import driver
+from jaxwarp.memory import driver
 
 NATIVE = Path(__file__).parent / "native"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.ffi.region import array_region
+from jaxwarp.memory.region import array_region
 
 
 @wp.kernel

@@ -12,7 +12,7 @@ from overwrites import KERNELS, SQUARES, lu, some
 import jaxwarp as wp
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ffi import records
+from jaxwarp.ffi.launch.derivatives import recording
 from jaxwarp.ir.nodes import Atomic, Load, walk
 from jaxwarp.types import float64 as F
 from jaxwarp.vjp.reverse.adjoint import adjoint
@@ -114,10 +114,10 @@ def test_turns_that_are_not_known_are_refused():
 def test_records_that_are_too_large_are_refused(monkeypatch):
     launched, _, (a,) = KERNELS["tested"]
     gradient = jax.grad(lambda a: launched(a)[0].sum())
-    monkeypatch.setattr(records, "LIMIT", 100)
+    monkeypatch.setattr(recording, "LIMIT", 100)
     with pytest.raises(DifferentiationError, match=r"needs the overwritten values, which are 0\.0 GiB"):
         gradient(a)
-    monkeypatch.setattr(records, "LIMIT", 10_000)
+    monkeypatch.setattr(recording, "LIMIT", 10_000)
     assert np.isfinite(gradient(a)).all()
 
 

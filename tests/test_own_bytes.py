@@ -17,8 +17,8 @@ from jaxwarp.codegen.cpu import width
 from jaxwarp.codegen.cpu.compile import compile_cpu
 from jaxwarp.codegen.cuda.emit import LOCAL_BYTES, print_cuda
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.launch import OUTPUT, Launch, intern_kernel
-from jaxwarp.ffi.primitive import bind_launch
+from jaxwarp.ffi.launch.primitive import bind_launch
+from jaxwarp.ffi.launch.spec import OUTPUT, Launch, intern_kernel
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param

@@ -59,7 +59,7 @@ def wheel(tmp_path_factory):
 def library(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("library")
     with zipfile.ZipFile(wheel) as archive:
-        return archive.extract("jaxwarp/ffi/native/lib/libjaxwarp.so", folder)
+        return archive.extract("jaxwarp/native/lib/libjaxwarp.so", folder)
 
 
 def test_one_wheel_for_every_python(wheel):
@@ -71,7 +71,7 @@ def test_one_wheel_for_every_python(wheel):
 def test_the_wheel_holds_the_package_and_no_sources_of_the_library(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    assert "jaxwarp/ffi/image.py" in names
+    assert "jaxwarp/ffi/launch/image.py" in names
     assert not [name for name in names if name.endswith((".cc", ".h", ".map"))]
     assert not [name for name in names if not name.startswith("jaxwarp")]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.ffi import duality
+from jaxwarp.ffi.launch.derivatives import second_order
 from jaxwarp.types import float64 as F
 
 
@@ -165,7 +165,7 @@ def nothing_missing(monkeypatch):
     def fail(*args: Any) -> None:
         raise AssertionError(args)
 
-    monkeypatch.setattr(duality.NotKeptError, "__init__", fail)
+    monkeypatch.setattr(second_order.NotKeptError, "__init__", fail)
 
 
 def test_gradient_of_gradient(problem):

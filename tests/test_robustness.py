@@ -19,9 +19,9 @@ from waiting import wait_until
 import jaxwarp as wp
 from jaxwarp import GraphMode, jax_callable, jax_kernel
 from jaxwarp.codegen.cpu import compile as cpu_compile
-from jaxwarp.ffi import launch as launch_module
-from jaxwarp.ffi import primitive
-from jaxwarp.ffi.native.library import counter
+from jaxwarp.ffi.launch import primitive
+from jaxwarp.ffi.launch import spec as launch_module
+from jaxwarp.native.library import counter
 
 X = np.arange(6, dtype=np.float32)
 MODES = [GraphMode.JAX, GraphMode.WARP, GraphMode.NONE]
@@ -53,7 +53,7 @@ call = wp.jax_kernel(add)
 
 def run(tmp_path, code: str) -> str:
     """The output of a process that ends in good order."""
-    file = tmp_path / "program.py"
+    file = tmp_path / "tracing.py"
     file.write_text(PRELUDE + code)
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+from jaxwarp.arrays import native_pullback, pullback
 from jaxwarp.errors import CheckError, DifferentiationError, KernelTypeError, KernelValueError
-from jaxwarp.ffi import native_pull, reverse
 
 X = np.array([-2.0, -0.5, 0.25, 0.5, 2.0], np.float32)
 
@@ -548,10 +548,10 @@ def pulls(monkeypatch):
     used = []
 
     def native(*given):
-        used.append(native_pull.native_pull(*given))
+        used.append(native_pullback.native_pull(*given))
         return used[-1]
 
-    monkeypatch.setattr(reverse, "native_pull", native)
+    monkeypatch.setattr(pullback, "native_pull", native)
     return used
 
 
@@ -617,7 +617,7 @@ def test_small_reverses_run_in_native_code(monkeypatch, pulls):
     found = gradients()
     assert len(pulls) == 4
     assert None not in pulls
-    monkeypatch.setattr(reverse, "native_pull", lambda *given: None)
+    monkeypatch.setattr(pullback, "native_pull", lambda *given: None)
     for one, other in zip(found, gradients(), strict=True):
         np.testing.assert_allclose(one.astype(float), other.astype(float), rtol=1e-6)
 

@@ -274,7 +274,7 @@ def count_calls(x: wp.array[float], out: wp.array[float]):
 
 
 def executions():
-    from jaxwarp.ffi.native.library import counter
+    from jaxwarp.native.library import counter
 
     return counter("executions")
 

@@ -11,7 +11,7 @@ from jax.test_util import check_grads
 
 import jaxwarp as wp
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ffi import derivatives
+from jaxwarp.ffi.launch.derivatives import rules
 from jaxwarp.ir.nodes import Atomic, Load, Store, walk
 from jaxwarp.types import float64 as F
 
@@ -28,7 +28,7 @@ def double_precision():
 @pytest.fixture
 def sweeps(monkeypatch):
     """What each reverse sweep that is made does to cotangents of inputs: added atomically, added, stored."""
-    made, adjoint = [], derivatives.adjoint
+    made, adjoint = [], rules.adjoint
 
     def noting(*args, **more):
         derived = adjoint(*args, **more)
@@ -40,10 +40,10 @@ def sweeps(monkeypatch):
         made.append({"atomic" if p in atomic else "added" if p in read else "stored" for p in touched})
         return derived
 
-    derivatives._adjoint.cache_clear()
-    monkeypatch.setattr(derivatives, "adjoint", noting)
+    rules._adjoint.cache_clear()
+    monkeypatch.setattr(rules, "adjoint", noting)
     yield made
-    derivatives._adjoint.cache_clear()
+    rules._adjoint.cache_clear()
 
 
 @wp.func

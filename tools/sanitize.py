@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NATIVE = ROOT / "jaxwarp" / "ffi" / "native"
+NATIVE = ROOT / "jaxwarp" / "native"
 FLAGS = ("-std=c++17", "-g1", "-O1", "-fno-omit-frame-pointer", "-fPIC", "-shared", "-fvisibility=hidden")
 CALLS = "1000"
 

@@ -1,14 +1,6 @@
-"""Launches from JAX: the primitive and its rules, `jax_kernel`, and the native handlers they reach."""
+"""Launches and programs as operations of JAX. Importing it registers the native handlers with XLA."""
 
-from jaxwarp.ffi.call import JaxKernel as JaxKernel
-from jaxwarp.ffi.call import ModulePreloadMode as ModulePreloadMode
-from jaxwarp.ffi.call import jax_kernel as jax_kernel
-from jaxwarp.ffi.callable import GraphMode as GraphMode
-from jaxwarp.ffi.callable import jax_callable as jax_callable
-from jaxwarp.ffi.callback import register_ffi_callback as register_ffi_callback
-from jaxwarp.ffi.checkify import kernel_checks as kernel_checks
-from jaxwarp.ffi.export import export_checks as export_checks
-from jaxwarp.ffi.native import library as _library
+from jaxwarp.native import library
 
 
 def _load_bitcode(payload: bytes, digest: str, symbol: str) -> int:
@@ -26,4 +18,4 @@ def _unload(address: int) -> None:
 
 # Registered on import, so that a process that runs an exported program needs `import jaxwarp` and nothing else. This
 # starts no backend of JAX.
-_library.register(_load_bitcode, _unload)
+library.register(_load_bitcode, _unload)

@@ -26,7 +26,7 @@ from language import define, run_python
 from typed_programs import VECTORS, Writer
 
 from jaxwarp.codegen.cpu import compile_cpu, launch
-from jaxwarp.ffi.lowering import succession
+from jaxwarp.ffi.launch.lowering import succession
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify

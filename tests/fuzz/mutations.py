@@ -170,7 +170,7 @@ def programs(folder: Path) -> Mutant:
 
 
 def images(folder: Path) -> Mutant:
-    from jaxwarp.ffi import image
+    from jaxwarp.ffi.launch import image
 
     cpu = cpu_runtime(folder)
     whole = image.pack_image(image.CPU, bytes(range(256)))

@@ -13,7 +13,7 @@ from pathlib import Path
 from native import graph_scenarios
 from native.frames import EXECUTE, INITIALIZE, INSTANTIATE, STREAM, Refused, Runtime
 
-from jaxwarp.ffi.image import CPU, CUBIN, CUDA, PTX, CudaEntry, pack_cuda_payload, pack_image
+from jaxwarp.ffi.launch.image import CPU, CUBIN, CUDA, PTX, CudaEntry, pack_cuda_payload, pack_image
 
 ENTRIES = [
     CudaEntry(PTX, 80, b"ptx80"),

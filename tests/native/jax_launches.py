@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxwarp.ffi import image
-from jaxwarp.ffi.native import library
+from jaxwarp.ffi.launch import image
+from jaxwarp.native import library
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

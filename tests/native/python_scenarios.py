@@ -22,9 +22,12 @@ from test_graph_none import X, accumulate, average, none, scale
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
-from jaxwarp.ffi import callback, device, python_call
-from jaxwarp.ffi.native.library import find_library
-from jaxwarp.ffi.region import Region
+from jaxwarp.ffi.callbacks import callback
+from jaxwarp.ffi.launch import on_memory
+from jaxwarp.ffi.programs import python_call
+from jaxwarp.memory import cuda_scope
+from jaxwarp.memory.region import Region
+from jaxwarp.native.library import find_library
 
 STREAM = f"stream {frames.STREAM:x}"
 frames.BYTES_OF |= {"bfloat16": (16, 2), "float16": (10, 2), "uint8": (6, 1), "int16": (3, 2), "complex64": (15, 8)}
@@ -40,13 +43,13 @@ class Gpu(frames.Runtime):
         self.hook = CFUNCTYPE(None, c_void_p, c_uint, c_uint, POINTER(c_void_p))(self._launched)
         self.driver.fake_launched(self.hook)
         self.pending, self.failed = [], []
-        original = device.CudaScope.launch
+        original = on_memory.launch_cuda
 
         def launch(scope, kernel, grid, operands, options):
             self.pending.append((kernel, grid, operands, options))
             original(scope, kernel, grid, operands, options)
 
-        device.CudaScope.launch = launch
+        on_memory.launch_cuda = launch
 
     def _launched(self, _, blocks, threads, parameters):
         """Runs the CPU's code of a kernel, on what the driver was given for it; all of it is checked."""
@@ -54,8 +57,8 @@ class Gpu(frames.Runtime):
             kernel, grid, operands, options = self.pending.pop()
             shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
             block = options["block"] or 256
-            bits = device.index_bits_of(grid, shapes)
-            code, _ = device._code(kernel, options["fma"], block, bits, 90)
+            bits = on_memory.index_bits_of(grid, shapes)
+            code, _ = on_memory._cuda_code(kernel, options["fma"], block, bits, 90)
             values = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
             number = c_int32 if bits == 32 else c_int64
             given = [cast(parameters[len(shapes) + i], POINTER(number))[0] for i in range(len(values) + 1)]
@@ -68,7 +71,7 @@ class Gpu(frames.Runtime):
                 size = int(np.prod(shape)) * param.dtype.numpy.itemsize
                 memory = (ctypes.c_char * size).from_address(address)
                 buffers.append(np.frombuffer(memory, param.dtype.numpy).reshape(shape))
-            run_cpu(device.prepared(kernel, options["fma"]), grid, buffers)
+            run_cpu(on_memory.prepared(kernel, options["fma"]), grid, buffers)
         except BaseException:
             self.failed.append(traceback.format_exc())
 
@@ -440,8 +443,8 @@ def documented_program(gpu):
         a, b = inputs
         s = attrs["scale"]
         c, d = outputs
-        device = wp.device_from_jax(JaxDevice())
-        stream = wp.Stream(device, cuda_stream=ctx.stream)
+        cuda_scope = wp.device_from_jax(JaxDevice())
+        stream = wp.Stream(cuda_scope, cuda_stream=ctx.stream)
         with wp.ScopedStream(stream):
             wp.launch(scale, dim=a.shape, inputs=[a, s], outputs=[c])
             wp.launch(scale_vec, dim=b.shape[0], inputs=[b, s], outputs=[d])
@@ -506,8 +509,8 @@ def every_failure_is_told_and_leaks_nothing(gpu):
         "cuDevicePrimaryCtxRelease",
     ):  # fmt: skip
         if function in ("cuLibraryLoadData", "cuLibraryGetKernel"):
-            device._kernels.clear()
-        device._slots.__init__()
+            on_memory._kernels.clear()
+        cuda_scope._slots.__init__()
         gpu.driver.fake_fail(function.encode())
         text = gpu.refusal(program, [], [out], s=2.0)
         assert text.startswith(f"callback scenario: CudaError: {function}"), text
@@ -544,7 +547,7 @@ def while_xla_captures(gpu):
         np.testing.assert_array_equal(out, expected)
         kinds = " ".join(line.split()[0] for line in lines)
         assert kinds == "retain set32 launch set32 launch set32 2D release", lines
-    places = dict(device._slots._places)
+    places = dict(cuda_scope._slots._places)
     assert len(places) == 2
     for what, func in {
         "no arrays can be made": lambda i, o, a, c: wp.zeros(3),
@@ -553,11 +556,11 @@ def while_xla_captures(gpu):
         text = gpu.refusal(func)
         assert f"KernelValueError: XLA captures this call into a CUDA graph, in which {what}\n" in text
         assert "graph_compatible=False" in text
-    while device._slots._free[100][0] < device._slots._free[100][1]:
-        device._slots.find(100, np.array([len(device._slots._places), -1]))
+    while cuda_scope._slots._free[100][0] < cuda_scope._slots._free[100][1]:
+        cuda_scope._slots.find(100, np.array([len(cuda_scope._slots._places), -1]))
     one_more = lambda i, o, a, c: wp.launch(scale, 6, [i[0], 5.0], o)  # noqa: E731
     assert "in which more values are passed to kernels than there is room for" in gpu.refusal(one_more, [X], [out])
-    assert places.items() <= device._slots._places.items()
+    assert places.items() <= cuda_scope._slots._places.items()
     gpu.driver.fake_capture(c_uint64(0))
     gpu.run(program, [X], [out], s=2.0)
 

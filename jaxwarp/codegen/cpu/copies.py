@@ -7,7 +7,7 @@ pieces there are, but not on which one comes first; all else is exact.
 
 Copies take memory: no more than a quarter of what the launch has anyway, or 64 KiB each. They take time, too: each is
 filled, read and added. That is weighed here, in the units of grain.py, and again where the number of threads is known
-(Plan::Copies in ffi/native/launch.h): many threads with atomics may be faster than few pieces without.
+(Plan::Copies in native/launch.h): many threads with atomics may be faster than few pieces without.
 """
 
 from __future__ import annotations

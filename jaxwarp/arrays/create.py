@@ -1,0 +1,177 @@
+"""New arrays and copies, by their names in Warp: what they are depends on where they are asked for.
+
+In a traced function of a `jax_callable` they are arrays of the program; in a callback and under `GraphMode.NONE` memory
+of the call; else memory of the process, see `host_array.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from jaxwarp.arrays.eager import clone_now, copy_now, make_now, type_of
+from jaxwarp.arrays.host_array import HostArray, require_not_retained, type_of_value
+from jaxwarp.boundary import located_call
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.ffi.launch.dims import normalize_dims
+from jaxwarp.ffi.programs.traced_array import ArrayHandle
+from jaxwarp.ffi.programs.tracing import program_now
+from jaxwarp.frontend.lowering.local_arrays import ZEROS
+from jaxwarp.frontend.lowering.values import PYTHON_OBJECTS
+from jaxwarp.memory.current import scope_now
+from jaxwarp.memory.devices import require_cpu
+from jaxwarp.memory.host_scope import HOST
+from jaxwarp.types import Array, as_dtype, element_shape, float32
+
+
+class _Options(NamedTuple):
+    """Of new arrays outside of JAX; elsewhere they have no effect."""
+
+    device: Any = None
+    requires_grad: bool | None = False
+    pinned: Any = False
+    retain_grad: Any = False
+
+    def applied(self, array: Any, name: str) -> Any:
+        """The array, with its gradient."""
+        if isinstance(array, HostArray):
+            require_cpu(self.device, name)
+            require_not_retained(self.retain_grad, name)
+            array.requires_grad = bool(self.requires_grad)
+        return array
+
+
+def _made(name: str, shape: Any, dtype: Any, value: Any, options: _Options) -> Any:
+    scope = scope_now()
+    if scope is not None:
+        made = make_now(scope, name, shape, dtype, value)
+        return options.applied(made, name)
+    element = as_dtype(dtype)
+    extents = normalize_dims(shape, f"{name}: shape")
+    return program_now().filled(name, Array(element, len(extents)), (*extents, *element_shape(element)), value)
+
+
+def _like(src: Any, name: str) -> tuple[Any, Any]:
+    return (src.shape, src.dtype) if scope_now() is None else type_of(src, name)
+
+
+@located_call
+def zeros(shape: Any, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
+    """A new array of zeros. `shape` does not have the component axes of vectors and matrices.
+
+    Outside of JAX: `device`, where it is ("cpu"); `requires_grad`, whether it has a gradient, for a `Tape`.
+    """
+    return _made("zeros", shape, dtype, 0, _Options(device, requires_grad, **options))
+
+
+# In a kernel, an array of the thread's own.
+PYTHON_OBJECTS[zeros] = ZEROS
+
+
+@located_call
+def ones(shape: Any, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
+    """A new array of ones. Options as of `zeros`."""
+    return _made("ones", shape, dtype, 1, _Options(device, requires_grad, **options))
+
+
+@located_call
+def empty(shape: Any, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
+    """A new array. It holds zeros: nothing is ever uninitialised. Options as of `zeros`."""
+    return _made("empty", shape, dtype, 0, _Options(device, requires_grad, **options))
+
+
+@located_call
+def full(
+    shape: Any, value: Any = 0, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+) -> Any:
+    """A new array of one value. Options as of `zeros`.
+
+    Without `dtype` it is one of float32; outside of JAX of the value's type: int32, float32, a vector or matrix.
+    """
+    element = float32 if dtype is None else dtype
+    if dtype is None and scope_now() is HOST:
+        element = type_of_value(value)
+    return _made("full", shape, element, value, _Options(device, requires_grad, **options))
+
+
+def _made_like(name: str, src: Any, value: Any, options: _Options) -> Any:
+    if options.requires_grad is None and isinstance(src, HostArray):
+        options = options._replace(requires_grad=src.requires_grad)
+    return _made(name, *_like(src, name), value, options)
+
+
+@located_call
+def zeros_like(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
+    """A new array of zeros with the shape and type of another one, and a gradient if that one has one.
+
+    Options as of `zeros`.
+    """
+    return _made_like("zeros_like", src, 0, _Options(device, requires_grad, **options))
+
+
+@located_call
+def ones_like(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
+    """A new array of ones, as `zeros_like`."""
+    return _made_like("ones_like", src, 1, _Options(device, requires_grad, **options))
+
+
+@located_call
+def empty_like(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
+    """A new array with the shape and type of another one. It holds zeros. As `zeros_like`."""
+    return _made_like("empty_like", src, 0, _Options(device, requires_grad, **options))
+
+
+@located_call
+def full_like(src: Any, value: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
+    """A new array of one value, as `zeros_like`."""
+    return _made_like("full_like", src, value, _Options(device, requires_grad, **options))
+
+
+@located_call
+def clone(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
+    """A new array with the contents of another one, and a gradient if that one has one. Options as of `zeros`."""
+    scope = scope_now()
+    if scope is not None:
+        found = _Options(device, requires_grad, **options)
+        if found.requires_grad is None and isinstance(src, HostArray):
+            found = found._replace(requires_grad=src.requires_grad)
+        return found.applied(clone_now(scope, src), "clone")
+    return program_now().clone(src)
+
+
+@located_call
+def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, **_: Any) -> None:
+    """Copies elements of `src` to `dest`: all of them, or `count` from offsets into arrays with one axis.
+
+    Outside of JAX, contiguous arrays of any shapes are copied in their order in memory.
+    """
+    scope = scope_now()
+    if scope is not None:
+        copy_now(scope, dest, src, (dest_offset, src_offset), count)
+        return
+    if isinstance(dest, HostArray) or isinstance(src, HostArray):
+        raise KernelTypeError(
+            "copy: an array outside of JAX cannot be read or written in a function that is traced",
+            hint="pass it to the jax_callable as an argument: jaxwarp.to_jax(array)",
+        )
+    if not (dest_offset or src_offset or count):
+        dest.assign(src)
+        return
+    source = src if isinstance(src, ArrayHandle) else jnp.asarray(src)
+    count = count or int(source.shape[0]) - src_offset
+    if dest.ndim != 1:
+        raise KernelTypeError(
+            f"copy: offsets need an array with 1 axis, '{dest.name}' has {dest.ndim}",
+            hint="copy parts: copy(dest[1:3], src[0:2])",
+        )
+    if (
+        min(dest_offset, src_offset, count) < 0
+        or src_offset + count > source.shape[0]
+        or dest_offset + count > len(dest)
+    ):
+        raise KernelTypeError(
+            f"copy: {count} elements from {src_offset} of {source.shape[0]} do not fit {dest_offset} of {len(dest)}",
+            hint="pass a smaller count, or smaller offsets",
+        )
+    dest[dest_offset : dest_offset + count].assign(source[src_offset : src_offset + count])

@@ -1,0 +1,378 @@
+"""What launches, copies and new arrays are while a Python function runs on real memory: they happen at once."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.sizes import require_sizes_fit
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.errors import KernelError, KernelTypeError
+from jaxwarp.ffi.launch.arguments import Argument, Given, describe, make_converter, resolve_element
+from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
+from jaxwarp.ffi.launch.dims import normalize_dims, require_block
+from jaxwarp.ffi.launch.spec import INPUT, fit_grid, intern_kernel
+from jaxwarp.ir.kernel import Kernel as KernelIR
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.convert import as_element
+from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.live_array import LiveArray, MemoryArray
+from jaxwarp.memory.region import Region
+from jaxwarp.memory.scope import Scope
+from jaxwarp.memory.tensor_owner import note_written
+from jaxwarp.passes.checks.out_of_range import require_in_range
+from jaxwarp.types import SCALAR_BY_DTYPE, Array, as_dtype, element_scalar, element_shape
+
+
+class _Given:
+    """An argument of a launch: where it is, if it is an array of this call's memory, else a value of the host."""
+
+    def __init__(self, scope: Scope, value: Any):
+        if isinstance(value, HostArray) and scope.platform != "cpu":
+            value = value.numpy()
+        self.array = value if isinstance(value, MemoryArray) else None
+        self.region: Region | None = None
+        self.is_writable = False
+        self.value = value
+        if isinstance(value, MemoryArray):
+            value.require_scope(scope)
+            self.region, self.is_writable = value.region, value.is_writable
+        elif (found := scope.find(value)) is not None:
+            self.region, self.is_writable = found
+        elif isinstance(value, jax.Array):
+            self.value = np.asarray(value)
+        if self.region is not None and not self.region.shape and self.array is None:  # a tensor that is a number
+            self.value, self.region = scope.read(self.region)[()], None
+
+    def with_value(self, value: Any) -> _Given:
+        """The same with another value of the host."""
+        made = copy.copy(self)
+        made.value = value
+        return made
+
+    def describe(self) -> Given:
+        """As `describe`, but 64-bit data are that: they do not go through JAX."""
+        if self.region is not None:
+            element = self.array.dtype if isinstance(self.array, LiveArray) else None
+            return Given("buffer", self.region.shape, self.region.dtype, element=element)
+        if isinstance(self.value, (np.ndarray, np.generic)):
+            return Given(type(self.value).__name__, self.value.shape, self.value.dtype, is_host=self.value.ndim == 0)
+        return describe(self.value)
+
+
+class Checked(NamedTuple):
+    """A launch whose arguments fit."""
+
+    plan: Plan
+    values: Sequence[_Given]
+    described: tuple[Given, ...]
+    options: dict[str, Any]
+
+    def run_in(self, place: Callable[[Region], Region]) -> None:
+        """The launch on other memory of the process."""
+        moved = []
+        for value in self.values:
+            moved.append(copy.copy(value))
+            moved[-1].region = None if value.region is None else place(value.region)
+        run_checked(HOST, self._replace(values=moved))
+
+
+def launch_now(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:
+    """Runs a kernel on arrays of the call, arrays of other libraries in the same memory, and numbers.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+    """
+    run_checked(scope, check(scope, kernel, dim, given, block_dim))
+
+
+def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None) -> Checked:
+    """All checks of a launch.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+    """
+    values = [argument_given(scope, kernel, i, g) for i, g in enumerate(given)]
+    extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
+    described = tuple(v.describe() for v in values)
+    plan = _plan(kernel, described, extents)
+    _require_writable(scope, plan, values)
+    block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
+    options = {"fma": kernel.options.get("fma", True), "block": block, "debug": debug_now(mode_of(kernel))}
+    return Checked(plan, values, described, options)
+
+
+def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> _Given:
+    """Where an argument is, and what is known of it."""
+    try:
+        return _Given(scope, given)
+    except KernelError as error:
+        error.message = f"kernel {kernel.name}: argument '{kernel.arguments[index].name}': {error.message}"
+        raise
+
+
+def run_checked(scope: Scope, checked: Checked) -> None:
+    """The launch itself.
+
+    Raises:
+        CheckError: in debug mode, a thread has failed a check.
+    """
+    plan = checked.plan
+    if 0 in plan.grid:
+        return
+    operands: list[Any] = []
+    staged: list[tuple[Region, Region]] = []
+    for index, (value, convert) in enumerate(zip(checked.values, plan.converters, strict=True)):
+        region = value.region
+        if region is None:
+            operands.append(_host_operand(scope, plan.arguments[index], value.value, convert))
+        elif region.is_dense and not region.address % region.dtype.alignment:
+            operands.append(region)
+        else:  # kernels take dense arrays
+            operands.append(scope.make(region.dtype, region.shape))
+            scope.move(operands[-1], region)
+            staged += [(region, operands[-1])] if index in plan.written else []
+    failure = launch_in(scope, plan.kernel, plan.grid, operands, checked.options)
+    for region, temporary in staged:
+        scope.move(region, temporary)
+    note_written([checked.values[i].region for i in plan.written])
+    if failure is not None:
+        raise failure
+
+
+class Plan(NamedTuple):
+    """What every launch with one signature does. `written`: the place in the source where each is written first."""
+
+    kernel: KernelIR
+    grid: tuple[int, ...]
+    arguments: tuple[Argument, ...]
+    converters: tuple[Any, ...]
+    written: dict[int, Any]
+
+
+@functools.lru_cache(maxsize=512)
+def _plan(kernel: Kernel, described: tuple[Given, ...], extents: tuple[int, ...]) -> Plan:
+    arguments = tuple(Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments)
+    elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
+    try:
+        converters = tuple(make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True))
+    except KernelTypeError as error:
+        error.hint = _result_hint(kernel, arguments, elements, described) or error.hint
+        raise
+    types = tuple(Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True))
+    specialized = kernel.specialize(types)
+    ir, grid = fit_grid(specialized, extents)
+    require_sizes_fit(specialized, [d.shape for d in described])
+    require_in_range(specialized, grid, [d.shape for d in described], "dim=...")
+    effects = analyze(ir)
+    written = {i: effects[param].first_write for i, param in enumerate(ir.params) if effects[param].modifies}
+    return Plan(intern_kernel(ir), grid, arguments, converters, written)
+
+
+def _result_hint(
+    kernel: Kernel, arguments: Sequence[Argument], elements: Sequence[Any], described: Sequence[Given]
+) -> str | None:
+    """The hint where what has another type is an array that the kernel writes to: a converted copy is of no use."""
+    if kernel.is_generic:
+        return None
+    ir = kernel.specialize()
+    effects = analyze(ir)
+    for param, argument, element, given in zip(ir.params, arguments, elements, described, strict=True):
+        scalar = element_scalar(element)
+        if argument.is_array and given.shape is not None and given.dtype != scalar.numpy:
+            is_written = effects[param].modifies
+            return f"the kernel writes to it: make it with zeros(shape, dtype={scalar})" if is_written else None
+    return None
+
+
+def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) -> Any:
+    """A value of the host: in the call's memory where it is an array, as it is where it is passed by value."""
+    values = np.asarray(value if convert is None else convert(value))
+    if not argument.is_array:
+        return values
+    region = scope.make(values.dtype, values.shape)
+    scope.write(region, values)
+    return region
+
+
+def _require_writable(scope: Scope, plan: Plan, values: Sequence[_Given]) -> None:
+    """What the kernel writes must be memory that may be written, and no other argument may overlap it."""
+    arguments = plan.arguments
+    for i, line in plan.written.items():
+        where, region = f"{arguments[i].where} is written by the kernel", values[i].region
+        if region is None:
+            kind, memory = type(values[i].value).__name__, "of the host" if scope is HOST else "of the call"
+            raise KernelTypeError(
+                f"{where}: expected an array in the memory {memory}, got {kind}",
+                line,
+                hint="pass an array of jaxwarp, zeros(shape, dtype=...), or of NumPy, and read it after the launch",
+            )
+        array = values[i].array
+        scope.require_untraced(arguments[i].where if array is None else array.label, "written by the kernel")
+        if not values[i].is_writable:
+            if isinstance(array, LiveArray) and not isinstance(array, HostArray):
+                array.require_writable(f"written by kernel {arguments[i].kernel}")
+            raise _read_only(where, line, array, values[i].value)
+        if region.repeats:
+            raise KernelTypeError(
+                f"{where}, and several of its elements are in one place (strides {region.strides})",
+                line,
+                hint="pass a copy that is contiguous",
+            )
+        for j, other in enumerate(values):
+            if i != j and other.region is not None and region.overlaps(other.region):
+                raise KernelTypeError(
+                    f"{where}, and shares memory with argument '{arguments[j].name}'", line, hint="pass a copy as one"
+                )
+
+
+def _read_only(where: str, line: Any, array: MemoryArray | None, value: Any) -> KernelTypeError:
+    """What to say of an argument that a kernel writes and may not."""
+    hint = "write to an output, or to a copy"
+    match array:
+        case HostArray():
+            what = "the memory of a JAX array, which never changes" if array.jax_value is not None else "read-only"
+            hint = "pass jaxwarp.clone(array), which is a copy"
+        case None:
+            what = "a JAX array, which never changes" if isinstance(value, jax.Array) else "a read-only array"
+        case _:
+            what = f"{array.label}, an input of the callback"
+    return KernelTypeError(f"{where}, but it is {what}", line, hint=hint)
+
+
+def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> LiveArray:
+    """A new array of one value."""
+    element = as_dtype(dtype)
+    extents = normalize_dims(shape, f"{name}: shape")
+    scalar, components = element_scalar(element), element_shape(element)
+    pattern = as_element(value, scalar.numpy, components, name)
+    region = scope.make(scalar.numpy, (*extents, *components))
+    if pattern.tobytes().strip(b"\0"):
+        scope.fill(region, pattern)
+    return _array(scope, name, Array(element, len(extents)), region)
+
+
+def _array(scope: Scope, name: str, type_: Array, region: Region) -> LiveArray:
+    """A new array in the memory of a scope."""
+    if scope is HOST:
+        return HostArray(name, type_, region, is_writable=True)
+    return LiveArray(scope, name, type_, region, is_writable=True)
+
+
+def type_of(array: Any, where: str) -> tuple[tuple[int, ...], Any]:
+    """Shape and element type of an array, for one that is made like it.
+
+    Raises:
+        KernelTypeError: it is no array, or not of a type of the kernel language.
+    """
+    if isinstance(array, LiveArray):
+        return array.shape, array.dtype
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    if not isinstance(shape, tuple) or not isinstance(dtype, np.dtype) or dtype not in SCALAR_BY_DTYPE:
+        raise KernelTypeError(
+            f"{where}: expected an array of a type of the kernel language, got {array!r}",
+            hint="pass an array of jaxwarp or NumPy, of numbers",
+        )
+    return shape, SCALAR_BY_DTYPE[dtype]
+
+
+def copy_now(scope: Scope, dest: Any, src: Any, offsets: tuple[int, int], count: int) -> None:
+    """Copies elements of `src` to `dest`: all of them, or `count` from offsets into arrays with one axis."""
+    target = _as_memory(scope, dest)
+    if scope is HOST:
+        _copy_in_order(target, src, offsets, count)
+        return
+    if not (any(offsets) or count):
+        target.assign(src)
+        return
+    at, start = offsets
+    source = src if isinstance(src, MemoryArray) else np.asarray(src)
+    if target.ndim != 1 or source.ndim - len(target.components) * (not isinstance(source, MemoryArray)) != 1:
+        raise KernelTypeError(
+            f"copy: offsets need arrays with 1 axis, {target.label} has {target.ndim}",
+            hint="copy parts: copy(dest[1:3], src[0:2])",
+        )
+    count = count or len(source) - start
+    if min(at, start, count) < 0 or start + count > len(source) or at + count > len(target):
+        raise KernelTypeError(
+            f"copy: {count} elements from {start} of {len(source)} do not fit {at} of {len(target)}",
+            hint="pass a smaller count, or smaller offsets",
+        )
+    target[at : at + count].assign(source[start : start + count])
+
+
+def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], count: int) -> None:
+    """As Warp copies: elements of contiguous arrays in their order in memory, whatever the shapes; without offsets and
+    count all of `src`, to a target that may be larger."""
+    target.require_writable("written")
+    if not (isinstance(src, MemoryArray) or any(offsets) or count):
+        target.assign(src)
+        return
+    source = src if isinstance(src, MemoryArray) else _as_memory(HOST, src, "from")
+    if source.dtype != target.dtype:
+        raise KernelTypeError(
+            f"copy: expected a source of {target.dtype}, as the destination is, got {source.dtype}",
+            hint=f"convert it: array(src.numpy(), dtype={target.dtype})",
+        )
+    at, start = (_count("offset", n) for n in offsets)
+    number = _count("count", count) or (source.size if not any(offsets) else source.size - start)
+    if start + number > source.size or at + number > target.size:
+        raise KernelTypeError(
+            f"copy: {number} elements from {start} of {source.size} do not fit {at} of {target.size}",
+            hint="pass a smaller count, or smaller offsets",
+        )
+    is_whole = not any(offsets) and not count and source.shape == target.shape
+    if is_whole or not number:
+        target.assign(source) if number else None
+    elif target.ndim == source.ndim == 1:
+        target[at : at + number].assign(source[start : start + number])
+    elif isinstance(target, HostArray) and isinstance(source, HostArray):
+        if not (target.is_contiguous and source.is_contiguous):
+            raise KernelTypeError(
+                f"copy: arrays of shapes {source.shape} and {target.shape} with gaps between their elements can only be"
+                " copied whole, to the same shape",
+                hint="copy from and to contiguous(), or reshape the source",
+            )
+        target.flatten()[at : at + number].assign(source.flatten()[start : start + number])
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
+        raise KernelTypeError(
+            f"copy: {name}: expected an integer from 0, got {value!r}", hint="write a number of elements"
+        )
+    return int(value)
+
+
+def _as_memory(scope: Scope, value: Any, direction: str = "to") -> MemoryArray:
+    if isinstance(value, MemoryArray):
+        return value
+    found = scope.find(value)
+    if found is None:
+        whose = "an array" if scope is HOST else "an array of the call"
+        raise KernelTypeError(
+            f"copy: expected {whose} to copy {direction}, got {type(value).__name__}",
+            hint="make one with array(data) or zeros(shape)",
+        )
+    region, is_writable = found
+    if scope is HOST:
+        element = type_of(region, "copy")[1]
+        return HostArray("copy", Array(element, len(region.shape)), region, is_writable)
+    return MemoryArray(scope, "the array copied to", region, is_writable)
+
+
+def clone_now(scope: Scope, src: Any) -> LiveArray:
+    """A new array with the contents of another one."""
+    shape, element = type_of(src, "clone")
+    name = f"clone of {src.name}" if isinstance(src, MemoryArray) else "clone"
+    components = element_shape(element)
+    region = scope.make(element_scalar(element).numpy, (*shape, *components))
+    made = _array(scope, name, Array(element, len(shape)), region)
+    made.assign(src)
+    return made

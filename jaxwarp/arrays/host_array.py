@@ -1,0 +1,332 @@
+"""Arrays outside of JAX: memory of the process, which launches write to in place. See docs/design/0013."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxwarp import compat
+from jaxwarp.boundary import boundaries
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.memory.convert import cast_values
+from jaxwarp.memory.devices import CPU, Device, require_cpu
+from jaxwarp.memory.dlpack import make_capsule
+from jaxwarp.memory.host_scope import HOST, recording
+from jaxwarp.memory.libraries import library_of
+from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.memory.region import Region
+from jaxwarp.memory.scope import Scope
+from jaxwarp.memory.tensor_owner import Owner, owned
+from jaxwarp.types import Array, Element, Scalar, as_dtype, element_scalar, element_shape, matrix, vector
+
+
+@boundaries
+class HostArray(LiveArray):
+    """An array outside of JAX: shape and element type as in a kernel, components are not axes.
+
+    `numpy()` is a view of its memory; parts by slices are too.
+
+    Attributes:
+        jax_value: the JAX array whose memory this is, where it is one's: it is never written.
+    """
+
+    def __init__(self, name: str, type_: Array, region: Region, is_writable: bool, jax_value: Any = None):
+        super().__init__(HOST, name, type_, owned(region), is_writable)
+        self.jax_value = jax_value
+        self._grad: HostArray | None = None
+
+    @property
+    def label(self) -> str:
+        return f"array of {self.type.dtype} of shape {self.shape}"
+
+    @property
+    def region(self) -> Region:
+        """Where it is."""
+        return self._region
+
+    @functools.cached_property
+    def token(self) -> Any:
+        """What decides a launch on it but for where it is; None where its elements do not lie side by side."""
+        region = self._region
+        is_plain = region.is_dense and not region.address % region.dtype.alignment
+        element = self.dtype if self.components else region.dtype  # which hash slower and faster
+        return (element, region.shape, self.is_writable) if is_plain else None
+
+    def __repr__(self) -> str:
+        return f"array(shape={self.shape}, dtype={self.type.dtype}, device={self.device})"
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def require_scope(self, scope: Scope) -> None:
+        """It is memory of the host for every call on the CPU."""
+        if scope.platform != "cpu":
+            raise KernelTypeError(f"{self.label} is memory of the host", hint="pass array.numpy(), which is copied")
+
+    @property
+    def device(self) -> Device:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Where it is."""
+        return CPU
+
+    def require_writable(self, what: str) -> None:
+        self.scope.require_untraced(self.label, what)
+        if not self.is_writable:
+            kind = "the memory of a JAX array, which never changes" if self.jax_value is not None else "read-only"
+            raise KernelTypeError(f"{self.label} is {kind}, and cannot be {what}", hint="write to jaxwarp.clone(array)")
+
+    def _part(self, region: Region) -> HostArray:
+        ndim = len(region.shape) - len(self.components)
+        return HostArray(self.name, Array(self.type.dtype, ndim), region, self.is_writable, self.jax_value)
+
+    def __getitem__(self, index: Any) -> HostArray:
+        """A part of the array, by integers and slices of its leading axes. Writing to it writes to the array."""
+        part = super().__getitem__(index)
+        assert isinstance(part, HostArray)
+        part._grad = None if self._grad is None else self._grad[index]
+        return part
+
+    def _source(self, source: Any) -> Region | np.ndarray:
+        # Numbers of Python have no type of their own.
+        if isinstance(source, (list, tuple)):
+            source = cast_values(np.asarray(source), self._region.dtype, self.label)
+        elif library_of(source) is not None and (found := self.scope.find(source)) is not None:
+            return found[0]
+        return super()._source(source)
+
+    def assign(self, source: Any) -> HostArray:
+        """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype."""
+        tape = recording.get()
+        if tape is not None:
+            tape.see(self, source)
+        super().assign(source)
+        return self
+
+    def fill_(self, value: Any) -> HostArray:
+        """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
+        tape = recording.get()
+        if tape is not None:
+            tape.see(self)
+        super().fill_(value)
+        return self
+
+    fill = fill_
+
+    @property
+    def owner(self) -> Owner:
+        """Who keeps the memory."""
+        return self._region.owner
+
+    # Other shapes of the same memory.
+
+    def _as(self, element: Element, region: Region) -> HostArray:
+        type_ = Array(element, len(region.shape) - len(element_shape(element)))
+        return HostArray(self.name, type_, region, self.is_writable, self.jax_value)
+
+    def _dense(self, what: str) -> Region:
+        if not self.is_contiguous:
+            raise KernelValueError(
+                f"{self.label} has gaps between its elements, and cannot be {what}", hint="take array.contiguous()"
+            )
+        return self.region
+
+    def reshape(self, *shape: Any) -> HostArray:
+        """The same memory in another shape; one extent may be -1. The array must be contiguous."""
+        given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        region = self._dense("reshaped")
+        array = region.view(self.scope.lease(self.label, region))
+        try:
+            found = array.reshape(*given, *self.components)
+        except (TypeError, ValueError):
+            raise KernelValueError(
+                f"{self.label} cannot be reshaped to {tuple(given)}",
+                hint=f"it has {self.size} elements: their number must stay",
+            ) from None
+        made = self._as(self.type.dtype, _inside(region, found))
+        made._grad = None if self._grad is None else self._grad.reshape(tuple(made.shape))
+        return made
+
+    def flatten(self) -> HostArray:
+        """The same memory with one axis. The array must be contiguous."""
+        return self if self.ndim == 1 else self.reshape(self.size)
+
+    def transpose(self, axes: Any = None) -> HostArray:
+        """The same memory with its axes in another order; None: reversed."""
+        order = list(range(self.ndim))[::-1] if axes is None else [int(a) for a in axes]
+        if sorted(order) != list(range(self.ndim)):
+            raise KernelValueError(
+                f"{self.label}: transpose: expected an order of {self.ndim} axes, got {axes}",
+                hint=f"write transpose({tuple(reversed(range(self.ndim)))})",
+            )
+        region, rest = self.region, range(self.ndim, len(self.region.shape))
+        shape = tuple(region.shape[a] for a in (*order, *rest))
+        strides = tuple(region.strides[a] for a in (*order, *rest))
+        made = self._as(self.type.dtype, Region(region.address, region.dtype, shape, strides, region.owner))
+        made._grad = None if self._grad is None else self._grad.transpose(axes)
+        return made
+
+    def view(self, dtype: Any) -> HostArray:
+        """The same memory with another element type: scalars of the same size, or the same scalars as components of the
+        last axes, or no components."""
+        element, region = as_dtype(dtype), self.region
+        scalar, components = element_scalar(element), element_shape(element)
+        rank = len(region.shape) - len(components)
+        if (
+            not isinstance(scalar, Scalar)
+            or scalar.numpy.itemsize != region.dtype.itemsize
+            or rank < 0
+            or region.shape[rank:] != components
+        ):
+            raise KernelTypeError(
+                f"{self.label}: its memory, of shape {region.shape}, is none of {element!r}",
+                hint="view as a type whose size divides the last axis",
+            )
+        made = self._as(element, Region(region.address, scalar.numpy, region.shape, region.strides, region.owner))
+        if self._grad is not None and scalar.numpy == region.dtype:
+            made._grad = self._grad.view(element)
+        return made
+
+    def to(self, device: Any, requires_grad: bool | None = None) -> HostArray:
+        """The array itself: it is on the CPU, and nowhere else can be one yet.
+
+        Raises:
+            KernelTypeError, KernelValueError: another device.
+        """
+        require_cpu(device, "to")
+        if requires_grad is None or bool(requires_grad) == self.requires_grad:
+            return self
+        made = self._as(self.type.dtype, self.region)
+        made.requires_grad = requires_grad
+        return made
+
+    def contiguous(self) -> HostArray:
+        """The array itself if its elements lie side by side, else a copy."""
+        return self if self.is_contiguous else new_like(self).assign(self)
+
+    # Gradients.
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it has a gradient."""
+        return self._grad is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not value:
+            self._grad = None
+        elif self._grad is None:
+            require_float(self.type.dtype, "requires_grad")
+            self._grad = new_like(self)
+
+    @property
+    def grad(self) -> HostArray | None:
+        """What `Tape.backward` adds the derivative to; None: nothing is wanted."""
+        if self._grad is not None:
+            self._grad.owner.follow()
+        return self._grad
+
+    @grad.setter
+    def grad(self, grad: HostArray | None) -> None:
+        if grad is not None and (
+            not isinstance(grad, HostArray) or grad.dtype != self.dtype or grad.shape != self.shape
+        ):
+            raise KernelTypeError(
+                f"grad: expected an array of {self.dtype} of shape {self.shape}, got {grad!r}",
+                hint="make it with zeros_like(array)",
+            )
+        self._grad = grad
+
+    # Interfaces.
+
+    def __jax_array__(self) -> jax.Array:
+        self.scope.require_untraced(self.label, "used as a JAX array")
+        return self.to_jax()
+
+    def to_jax(self) -> jax.Array:
+        """See `jaxwarp.to_jax`."""
+        region, origin = self.region, self.jax_value
+        kind = region.shape, region.dtype
+        if origin is not None and (origin.shape, origin.dtype) == kind and not origin.is_deleted():
+            return origin
+        if region.dtype.itemsize == 8 and not compat.is_x64_enabled():
+            raise KernelTypeError(
+                f"to_jax: {self.label}: 64-bit types are not enabled in JAX",
+                hint='enable them with jax.config.update("jax_enable_x64", True), before the first array is made',
+            )
+        return jnp.array(self.numpy(), copy=True)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        # JAX takes memory over without asking whether it may change. Its arrays never do.
+        is_jax = sys._getframe(1).f_globals.get("__name__", "").startswith("jax.")
+        if is_jax and self.is_writable and copy is None:
+            copy = True
+        return make_capsule(self, stream, max_version, dl_device, copy, is_jax)
+
+
+# For JAX's functions it stands for its contents, as they are when they are called: a JAX array, which never changes.
+jax.tree_util.register_pytree_node(
+    HostArray,
+    lambda array: ((array.__jax_array__(),), None),
+    lambda _, values: values[0],  # pyright: ignore[reportArgumentType]
+)
+
+
+def require_float(element: Element, where: str) -> None:
+    """Only floats have derivatives."""
+    if not element_scalar(element).is_float:
+        raise KernelTypeError(
+            f"{where}: expected an element type of floats, got {element}",
+            hint="only floats have gradients: make the array with dtype=float",
+        )
+
+
+def require_not_retained(retain_grad: Any, where: str) -> None:
+    """Gradients of what a tape overwrites are used up."""
+    if retain_grad:
+        raise KernelValueError(
+            f"{where}: retain_grad is not there: Tape.backward uses up gradients of what it wrote",
+            hint="read the gradient before the next backward, or copy it: clone(array.grad)",
+        )
+
+
+def type_of_value(value: Any) -> Element:
+    """The element type of one value: of Python numbers int32 and float32, of sequences a vector or matrix."""
+    array = np.asarray(value)
+    is_python = not isinstance(value, (np.ndarray, np.generic, jax.Array))
+    python = {"b": bool, "i": int, "f": float}.get(array.dtype.kind) if is_python else None
+    scalar = as_dtype(python or array.dtype)
+    match array.shape:
+        case ():
+            return scalar
+        case (length,):
+            return vector(length, scalar)
+        case (rows, columns):
+            return matrix((rows, columns), scalar)
+        case shape:
+            raise KernelTypeError(
+                f"expected a number, vector or matrix, got an array of shape {shape}",
+                hint="write full(shape, 0.0); for data use array(data)",
+            )
+
+
+def _inside(region: Region, array: np.ndarray) -> Region:
+    """The region of a view of a region's memory."""
+    address = array.ctypes.data if array.size else region.address
+    return Region(address, region.dtype, array.shape, array.strides, region.owner)
+
+
+def new_array(name: str, element: Element, shape: tuple[int, ...]) -> HostArray:
+    """A new array of zeros."""
+    region = HOST.make(element_scalar(element).numpy, (*shape, *element_shape(element)))
+    return HostArray(name, Array(element, len(shape)), region, is_writable=True)
+
+
+def new_like(array: HostArray) -> HostArray:
+    """A new array of zeros of an array's shape and type."""
+    return new_array(array.name, array.dtype, array.shape)

@@ -1,0 +1,423 @@
+"""Arrays outside of JAX from data and from other libraries' arrays, and back; element types by other names."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from jaxwarp.arrays.host_array import HostArray, new_array, require_not_retained
+from jaxwarp.boundary import boundary, located, located_call
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.ffi.launch.dims import normalize_dims
+from jaxwarp.frontend.text.annotations import ArrayAnnotation
+from jaxwarp.memory.convert import cast_values
+from jaxwarp.memory.current import scope_now
+from jaxwarp.memory.devices import require_cpu
+from jaxwarp.memory.dlpack import import_tensor
+from jaxwarp.memory.host_scope import HOST, recording, require_unrecorded
+from jaxwarp.memory.libraries import library_of
+from jaxwarp.memory.region import Region, array_region
+from jaxwarp.types import (
+    SCALAR_BY_DTYPE,
+    Array,
+    Element,
+    Scalar,
+    as_dtype,
+    element_scalar,
+    element_shape,
+    float32,
+    matrix,
+    vector,
+)
+
+_OPTIONS = ("device", "copy", "requires_grad", "grad", "pinned", "retain_grad")
+
+
+def _make(name: str, ndim: int | None, data: Any, dtype: Any, shape: Any, options: dict[str, Any]) -> HostArray:
+    """`array(data, dtype, shape, ...)`: see `ArrayAnnotation`."""
+    try:
+        return _make_array(name, ndim, data, dtype, shape, **_known(name, options))
+    except KernelError as error:
+        raise located(error, sys._getframe(1)) from None
+
+
+ArrayAnnotation.make = staticmethod(_make)
+ArrayAnnotation.kind = HostArray
+
+
+def _known(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    for option in options:
+        if option not in _OPTIONS:
+            raise KernelTypeError(
+                f"{name}(...) has no option {option!r}; it has data, dtype, shape, ndim, {', '.join(_OPTIONS)}",
+                hint="for memory by its address, use from_dlpack" if option in ("ptr", "strides", "deleter") else None,
+            )
+    return options
+
+
+def _make_array(  # noqa: PLR0913 - the signature users know from Warp
+    name: str,
+    ndim: int | None,
+    data: Any,
+    dtype: Any,
+    shape: Any,
+    device: Any = None,
+    copy: bool = True,
+    requires_grad: bool = False,
+    grad: Any = None,
+    pinned: Any = False,
+    retain_grad: Any = False,
+) -> HostArray:
+    del pinned
+    require_outside(f"{name}(...) of data")
+    require_cpu(device, name)
+    require_not_retained(retain_grad, name)
+    extents = None if shape is None else normalize_dims(shape, f"{name}: shape")
+    if data is None:
+        if extents is None:
+            raise KernelTypeError(
+                f"{name}(...): expected data or shape=", hint=f"write {name}([1.0, 2.0], dtype=float), or zeros(shape)"
+            )
+        made = new_array(name, as_dtype(float32 if dtype is Any else dtype), extents)
+    else:
+        made = _of_data(name, data, dtype, extents, copy)
+    if ndim is not None and made.ndim != ndim:
+        raise KernelValueError(
+            f"{name}(...): expected data with {ndim} axes, got shape {made.shape}",
+            hint=f"write array(data, dtype=...) for any number of axes, or reshape the data to {ndim}",
+        )
+    made.requires_grad = bool(requires_grad)
+    if grad is not None:
+        made.grad = grad
+    return made
+
+
+def require_outside(what: str) -> None:
+    """Refuses to make memory of the process where it has no place.
+
+    Raises:
+        KernelTypeError: in a function of a `jax_callable`, or a callback on a GPU.
+    """
+    scope = scope_now()
+    if scope is None:
+        raise KernelTypeError(
+            f"{what} is for arrays outside of JAX, and this function is traced",
+            hint="pass data as an argument of the jax_callable, or make arrays with zeros and full",
+        )
+    if scope.platform != "cpu":
+        raise KernelTypeError(f"{what} makes memory of the host, and the call runs on a GPU", hint="use zeros and copy")
+
+
+def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, copy: bool) -> HostArray:
+    if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array__")):
+        raise KernelTypeError(
+            f"{name}(...): data: expected a sequence or an array, got {type(data).__name__}",
+            hint="write array([1.0, 2.0]), or zeros(shape) for a new array",
+        )
+    if isinstance(data, HostArray) and dtype is Any:
+        dtype = data.dtype
+    found = None if isinstance(data, (list, tuple)) else HOST.find(data)
+    if isinstance(data, HostArray):
+        found = data.region, data.is_writable
+    if found is None:
+        values, is_writable = _as_numpy(name, data), True
+    else:
+        values, is_writable = found[0].view(HOST.lease(name, found[0])), found[1]
+    element = _element_of(name, values.dtype) if dtype is Any else as_dtype(dtype)
+    if not isinstance(element_scalar(element), Scalar):
+        raise KernelTypeError(
+            f"{name}(...): dtype: expected a type with a dtype, got {element!r}",
+            hint="write dtype=float, or dtype=vec3",
+        )
+    scalar = element_scalar(element).numpy
+    is_shared = not copy and found is not None
+    if is_shared and values.dtype != scalar:
+        raise KernelTypeError(
+            f"{name}(...): copy=False: expected data of {scalar}, got {values.dtype}",
+            hint="leave copy=False out, or convert the data first",
+        )
+    values = cast_values(values, scalar, f"{name}(...): data")
+    shaped = _shaped(name, values, element, shape)
+    if is_shared and shaped.size and not np.may_share_memory(shaped, values):
+        raise KernelValueError(
+            f"{name}(...): copy=False: data of shape {values.shape} cannot be shared in this shape",
+            hint="leave copy=False out, or reshape the data first",
+        )
+    if not is_shared:
+        if isinstance(data, HostArray) and recording.get() is not None:
+            return _recorded_copy(name, data, element, shaped.shape)
+        shaped, is_writable = np.array(shaped, order="C"), True
+    kept = data if isinstance(data, jax.Array) and is_shared else None
+    type_ = Array(element, shaped.ndim - len(element_shape(element)))
+    return HostArray(name, type_, array_region(shaped), is_writable, kept)
+
+
+def _recorded_copy(name: str, data: HostArray, element: Element, shape: tuple[int, ...]) -> HostArray:
+    """A copy that a tape sees."""
+    if element_scalar(element).numpy != data.region.dtype:
+        raise KernelTypeError(
+            f"{name}(...): data: a tape is recording, and does not record conversions from {data.dtype} to {element}",
+            hint="convert in a kernel",
+        )
+    made = new_array(name, element, shape[: len(shape) - len(element_shape(element))])
+    source = data.contiguous()
+    tape = recording.get()
+    assert tape is not None
+    tape.see(made, source)
+    as_made = Region(source.ptr, made.region.dtype, made.region.shape, made.region.strides, source.region.owner)
+    HOST.copy(made.region, as_made)
+    return made
+
+
+def _as_numpy(name: str, data: Any) -> np.ndarray:
+    try:
+        return np.asarray(data)
+    except (TypeError, ValueError) as error:
+        raise KernelTypeError(
+            f"{name}(...): data: expected numbers in equal rows: {error}",
+            hint="make all rows of one length, and all items numbers",
+        ) from None
+
+
+def _element_of(name: str, dtype: np.dtype) -> Scalar:
+    if dtype not in SCALAR_BY_DTYPE:
+        raise KernelTypeError(
+            f"{name}(...): data: expected numbers of a type of the kernel language, got {dtype}",
+            hint="convert the data: data.astype('float32')",
+        )
+    return SCALAR_BY_DTYPE[dtype]
+
+
+def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, ...] | None) -> np.ndarray:
+    """The data with the component axes of the element type; a last axis of whole elements is taken apart."""
+    components = element_shape(element)
+    count, rank = math.prod(components), len(components)
+    wanted = None
+    if shape is not None:
+        wanted = (*shape, *components)
+    elif components and values.shape[-rank:] != components:
+        last = values.shape[-1] if values.ndim else 0
+        if last and last % count == 0:
+            wanted = (*values.shape[:-1], *([] if last == count else [last // count]), *components)
+        else:
+            expected = f"a last axis of {count} components" if rank == 1 else f"last axes {components}"
+            raise KernelValueError(
+                f"{name}(...): data: expected {expected} for {element}, got shape {values.shape}",
+                hint="put the components in the last axes",
+            )
+    elif values.ndim == rank:
+        wanted = (1, *components)
+    if wanted is None:
+        return values
+    if len(wanted) == rank:
+        wanted = (1, *wanted)
+    if math.prod(wanted) != values.size:
+        raise KernelValueError(
+            f"{name}(...): data: expected {math.prod(wanted)} numbers, got shape {values.shape}",
+            hint="leave shape out, or write one of as many elements",
+        )
+    return values.reshape(wanted)
+
+
+@located_call
+def from_numpy(
+    arr: Any, dtype: Any = None, shape: Any = None, device: Any = None, requires_grad: bool = False
+) -> HostArray:
+    """A new array with the contents of a NumPy array.
+
+    Without `dtype`, an array with two axes becomes one of vectors, with three axes of matrices, as in Warp.
+
+    Raises:
+        KernelTypeError, KernelValueError: the type or the shape do not fit.
+    """
+    if not isinstance(arr, np.ndarray):
+        raise KernelTypeError(
+            f"from_numpy: expected a NumPy array, got {type(arr).__name__}",
+            hint="write array(data) for lists and other arrays",
+        )
+    element = dtype
+    if element is None:
+        scalar = _element_of("from_numpy", arr.dtype)
+        if arr.ndim in (2, 3) and 0 in arr.shape[1:]:
+            raise KernelValueError(f"from_numpy: expected components, got shape {arr.shape}", hint="give dtype=")
+        element = scalar
+        if arr.ndim == 2:
+            element = vector(arr.shape[1], scalar)
+        elif arr.ndim == 3:
+            element = matrix((arr.shape[1], arr.shape[2]), scalar)
+    return _make_array("from_numpy", None, arr, element, shape, device, requires_grad=requires_grad)
+
+
+# Types.
+
+
+@boundary
+def dtype_from_numpy(numpy_dtype: Any) -> Scalar:
+    """The element type that a type of NumPy is.
+
+    Raises:
+        KernelTypeError: kernels have no such type.
+    """
+    return _from_dtype("dtype_from_numpy", numpy_dtype)
+
+
+@boundary
+def dtype_to_numpy(warp_dtype: Any) -> np.dtype:
+    """The type of NumPy that the components of an element type have.
+
+    Raises:
+        KernelTypeError: it is no element type.
+    """
+    return element_scalar(_concrete("dtype_to_numpy", warp_dtype)).numpy
+
+
+@boundary
+def dtype_from_jax(jax_dtype: Any) -> Scalar:
+    """The element type that a type of JAX is.
+
+    Raises:
+        KernelTypeError: kernels have no such type.
+    """
+    return _from_dtype("dtype_from_jax", jax_dtype)
+
+
+@boundary
+def dtype_to_jax(warp_dtype: Any) -> Any:
+    """The type of JAX, such as `jnp.float32`, that an element type is.
+
+    Raises:
+        KernelTypeError: it is no scalar type.
+    """
+    element = _concrete("dtype_to_jax", warp_dtype)
+    if not isinstance(element, Scalar):
+        raise KernelTypeError(
+            f"dtype_to_jax: expected a scalar type, got {element!r}; JAX has axes for components",
+            hint="write its scalar type: float32 for vec3",
+        )
+    return getattr(jnp, "bool_" if element.kind == "bool" else element.name)
+
+
+def _concrete(where: str, dtype: Any) -> Element:
+    element = as_dtype(dtype)
+    if element is Any or not isinstance(element_scalar(element), Scalar):
+        raise KernelTypeError(
+            f"{where}: expected an element type, got {dtype!r}",
+            hint="write float, int, float64, vec3 or another type of jaxwarp",
+        )
+    return element
+
+
+def _from_dtype(where: str, dtype: Any) -> Scalar:
+    try:
+        return SCALAR_BY_DTYPE[np.dtype(dtype)]
+    except (TypeError, KeyError):
+        raise KernelTypeError(
+            f"{where}: expected a type of the kernel language, got {dtype!r}",
+            hint="convert the data to one of them, say float32",
+        ) from None
+
+
+# JAX and DLPack.
+
+
+@located_call
+def from_jax(jax_array: Any, dtype: Any = None) -> HostArray:
+    """The memory of a JAX array as an array outside of JAX, without a copy. It can be read only: JAX arrays never
+    change. `clone` of it can be written.
+
+    Args:
+        jax_array: on one device, a CPU.
+        dtype: an element type whose components are the array's last axes; None: a scalar type.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is no such array, or of another type.
+    """
+    if not isinstance(jax_array, jax.Array) or isinstance(jax_array, jax.core.Tracer):
+        given = "a traced value" if isinstance(jax_array, jax.core.Tracer) else type(jax_array).__name__
+        raise KernelTypeError(
+            f"from_jax: expected a JAX array, got {given}", hint="write array(data) for lists and NumPy arrays"
+        )
+    devices = list(jax_array.devices())
+    if len(devices) != 1 or devices[0].platform != "cpu":
+        raise KernelValueError(
+            f"from_jax: expected an array on one CPU device, got one on {', '.join(map(str, devices))}",
+            hint="copy it there: jax.device_put(array, jax.local_devices(backend='cpu')[0])",
+        )
+    values = np.asarray(jax_array)
+    return wrapped("from_jax", array_region(values), dtype, is_writable=False, jax_value=jax_array)
+
+
+@located_call
+def from_dlpack(source: Any, dtype: Any = None) -> HostArray:
+    """The memory of an array with DLPack's interface, or of a capsule, as an array outside of JAX, without a copy.
+
+    What its library lets be written can be written; the memory of JAX arrays can only be read.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is no memory of the host, or does not fit `dtype`.
+    """
+    if isinstance(source, jax.Array):
+        return from_jax.__wrapped__(source, dtype)  # pyright: ignore[reportFunctionMemberAccess]
+    library = library_of(source)
+    if library is not None:
+        require_unrecorded(library, source)
+        region = library.region(source)
+        return wrapped("from_dlpack", region, dtype, is_writable=not region.repeats)
+    region, is_writable = import_tensor(source)
+    return wrapped("from_dlpack", region, dtype, is_writable)
+
+
+def wrapped(where: str, region: Region, dtype: Any, is_writable: bool, jax_value: Any = None) -> HostArray:
+    require_outside(where)
+    element = _element_of(where, region.dtype) if dtype is None else _concrete(where, dtype)
+    scalar, components = element_scalar(element).numpy, element_shape(element)
+    rank = len(region.shape) - len(components)
+    if region.dtype != scalar or rank < 0 or region.shape[rank:] != components:
+        raise KernelTypeError(
+            f"{where}: expected {scalar} of shape (..., {', '.join(map(str, components))}) for {element}, got"
+            f" {region.dtype} of shape {region.shape}"
+            if components
+            else f"{where}: expected {scalar}, got {region.dtype}",
+            hint="without dtype it has the type that it comes with",
+        )
+    return HostArray(where, Array(element, rank), region, is_writable, jax_value)
+
+
+@located_call
+def to_jax(warp_array: Any) -> jax.Array:
+    """A JAX array with the contents of an array outside of JAX; components are its last axes.
+
+    It is a copy, since JAX arrays never change; of what came from JAX and is whole it is the JAX array itself.
+
+    Raises:
+        KernelTypeError: it is no array outside of JAX, or of a 64-bit type and those are not enabled in JAX.
+    """
+    if not isinstance(warp_array, HostArray):
+        raise KernelTypeError(
+            f"to_jax: expected an array outside of JAX, got {type(warp_array).__name__}",
+            hint="for lists and NumPy arrays use jnp.asarray(data)",
+        )
+    warp_array.scope.require_untraced(warp_array.label, "made a JAX array")
+    return warp_array.to_jax()
+
+
+@located_call
+def to_dlpack(wp_array: Any) -> Any:
+    """A DLPack capsule with the memory of an array outside of JAX, which then is shared with whoever takes it.
+
+    Raises:
+        KernelTypeError: it is no array outside of JAX.
+        BufferError: it can only be read, which capsules cannot say.
+    """
+    if not isinstance(wp_array, HostArray):
+        raise KernelTypeError(
+            f"to_dlpack: expected an array outside of JAX, got {type(wp_array).__name__}",
+            hint="for other arrays use their own __dlpack__",
+        )
+    return wp_array.__dlpack__()

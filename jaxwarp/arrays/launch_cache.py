@@ -1,0 +1,143 @@
+"""Launches outside of JAX that are like one before: what the checks found is kept by the types and shapes of the
+arguments, and what is left is to find addresses and call the code. Large launches use all cores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxwarp import compat
+from jaxwarp.arrays.eager import Checked, check, run_checked
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.native_launch import code_of, run_like, shapes_of
+from jaxwarp.errors import KernelError
+from jaxwarp.ffi.launch.debug import debug_now, mode_of
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.host_scope import HOST, recording
+from jaxwarp.memory.libraries import library_of
+from jaxwarp.types import SCALAR_BY_DTYPE, Array
+
+_MAX_KNOWN = 512
+_PLAIN = frozenset((HostArray, np.ndarray, int, float, bool))
+
+
+def launch_outside(kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None, is_recorded: bool) -> None:
+    """A launch on arrays outside of JAX, at once. An active tape records it, or, unless `is_recorded`, its results.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+        CheckError: in debug mode, a thread has failed a check.
+    """
+    tape = recording.get()
+    if tape is not None:
+        checked = check(HOST, kernel, dim, given, block_dim)
+        if is_recorded:
+            tape.record_launch(checked)
+            if not run_like(checked, lambda region: region.address):
+                run_checked(HOST, checked)
+            return
+        written = [r for i in checked.plan.written if (r := checked.values[i].region) is not None]
+        tape.see(*(checked.values[i].array for i in checked.plan.written))
+        for region in written:
+            tape.record_write(region)
+        run_checked(HOST, checked)
+        for region in written:
+            tape.record_result(region)
+        return
+    views = [_as_array(value) for value in given]
+    is_plain = block_dim is None and debug_now(mode_of(kernel)) is None
+    key = _signature(kernel, dim, views) if is_plain else None
+    if key is not None and not compat.is_tracing():
+        known = _known.get(key)
+        if known is not None and known.run(views):
+            return
+    checked = check(HOST, kernel, dim, given, block_dim)
+    if key is None or 0 in checked.plan.grid:
+        run_checked(HOST, checked)
+        return
+    if len(_known) >= _MAX_KNOWN:
+        _known.clear()
+    made = _known[key] = _Known(checked)
+    if not made.run(views):
+        run_checked(HOST, checked)
+
+
+def _as_array(value: Any) -> Any:
+    """A tensor of another library as an array; any other value as it is."""
+    library = None if type(value) in _PLAIN else library_of(value)
+    if library is None or library.is_recording(value):
+        return value
+    try:
+        region = library.region(value)
+    except KernelError:
+        return value  # the checks say what is wrong
+    type_ = Array(SCALAR_BY_DTYPE[region.dtype], len(region.shape))
+    return HostArray("", type_, region, is_writable=True) if region.shape else value
+
+
+def _signature(kernel: Kernel, dim: Any, given: Sequence[Any]) -> Any:
+    """What decides a launch but for the values; None where it is not that simple."""
+    if type(dim) is not int and not (type(dim) is tuple and all(type(n) is int for n in dim)):
+        return None
+    tokens = [_token(value) for value in given]
+    return None if None in tokens else (kernel, dim, *tokens)
+
+
+def _token(value: Any) -> Any:
+    kind = type(value)
+    if kind is HostArray:
+        return value.token
+    if kind is np.ndarray:
+        flags = value.flags
+        plain = value.ndim and flags.c_contiguous and flags.aligned
+        return (value.dtype, value.shape, flags.writeable) if plain else None
+    return kind if kind in (float, int, bool) or isinstance(value, np.generic) else None
+
+
+class _Known:
+    """A launch with everything found but the addresses."""
+
+    def __init__(self, checked: Checked):
+        plan = checked.plan
+        shapes = shapes_of(checked)
+        self._code = code_of(plan.kernel, checked.options["fma"], plan.grid, shapes)
+        self._sizes = [
+            math.prod(shape) * param.dtype.numpy.itemsize
+            for shape, param in zip(shapes, plan.kernel.params, strict=True)
+        ]
+        self._converters = [
+            None if argument.is_array else convert or (lambda value: value)
+            for argument, convert in zip(plan.arguments, plan.converters, strict=True)
+        ]
+        self._written = tuple(plan.written)
+        self._arrays = [i for i, argument in enumerate(plan.arguments) if argument.is_array]
+
+    def run(self, given: Sequence[Any]) -> bool:
+        """Runs it, unless arrays overlap."""
+        addresses: list[int] = []
+        kept: list[np.ndarray] = []
+        for value, convert in zip(given, self._converters, strict=True):
+            if type(value) is HostArray:
+                addresses.append(value._region.address)
+            else:
+                array = value if convert is None else np.asarray(convert(value))
+                kept.append(array)
+                addresses.append(array.ctypes.data)
+        for i in self._written:
+            low, high = addresses[i], addresses[i] + self._sizes[i]
+            for j in self._arrays:
+                if i != j and addresses[j] < high and low < addresses[j] + self._sizes[j]:
+                    return False
+        self._code.run(addresses)
+        for i in self._written:
+            value = given[i]
+            if type(value) is HostArray and value._region.owner.tensors:
+                value._region.owner.written()
+        return True
+
+
+_known: dict[Any, _Known] = {}

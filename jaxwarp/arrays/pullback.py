@@ -1,0 +1,142 @@
+"""The reverse of a launch on arrays outside of JAX: that of the launch primitive, compiled once per launch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxwarp import compat
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.arrays.eager import Checked, check
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.native_pullback import native_pull
+from jaxwarp.errors import DifferentiationError, KernelTypeError
+from jaxwarp.ffi.launch.debug import failures_raised
+from jaxwarp.ffi.launch.derivatives.zeros import Values, pulled
+from jaxwarp.ffi.launch.primitive import bind_launch
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch
+from jaxwarp.ir.kernel import Kernel as KernelIR
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.fork_guard import require_jax
+from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.scope import view_of
+from jaxwarp.passes.checks.checked import Debug
+
+
+def with_roles(checked: Checked) -> Launch:
+    """The launch as an operation of JAX: read only, written in full, or updated."""
+    plan, options = checked.plan, checked.options
+    shapes = tuple(tuple(given.shape or ()) for given in checked.described)
+    return _with_roles(plan.kernel, plan.grid, shapes, options["fma"], options["debug"])
+
+
+@functools.lru_cache(maxsize=512)
+def _with_roles(
+    kernel: KernelIR, grid: tuple[int, ...], extents: tuple[tuple[int, ...], ...], fma: bool, debug: Debug | None
+) -> Launch:
+    effects, shapes = analyze(kernel), dict(zip(kernel.params, extents, strict=True))
+    roles = [
+        INPUT if not effects[p].modifies else OUTPUT if effects.covers(p, grid, shapes[p], shapes) else IN_OUT
+        for p in kernel.params
+    ]
+    results = tuple(shapes[p] for p, role in zip(kernel.params, roles, strict=True) if role != INPUT)
+    return Launch(kernel, grid, tuple(roles), results, fma=fma, debug=debug)
+
+
+@functools.lru_cache(maxsize=256)
+def _pull(launch: Launch, wanted: tuple[int, ...]) -> Callable[[Values, Values], Values]:
+    def pull(operands: Values, cotangents: Values) -> Values:
+        def run(moving: Values) -> Values:
+            results = bind_launch(launch, [moving.get(i, operands[i]) for i in launch.operand_params])
+            return dict(zip(launch.result_params, results, strict=True))
+
+        return pulled(run, {i: operands[i] for i in wanted}, cotangents)[1]
+
+    return jax.jit(pull)
+
+
+def pull_back(launch: Launch, wanted: tuple[int, ...], operands: Values, cotangents: Values) -> dict[int, np.ndarray]:
+    """Cotangents of the `wanted` operands, given those of results; they are zero where none is given or returned.
+
+    Raises:
+        DifferentiationError: a derivative that cannot be had, with the line of the kernel.
+        CheckError: in debug mode, a thread has failed a check.
+    """
+    pull = native_pull(_pull, launch, wanted, operands, cotangents)
+    if pull is not None:
+        return pull(operands, cotangents)
+    with failures_raised(), compat.with_x64(), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        found = _pull(launch, wanted)(operands, cotangents)
+        return {i: np.asarray(x) for i, x in found.items()}
+
+
+def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Sequence[Any]) -> None:
+    """`launch(..., adjoint=True)`: adds to the adjoints of what a kernel reads, given those of what it writes.
+
+    Args:
+        adjoints: one per argument, or fewer; None and numbers: the argument's own `grad`, if it has one.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit; the kernel overwrites what its reverse needs.
+    """
+    require_jax("launch with adjoint")
+    checked = check(HOST, kernel, dim, given, None)
+    if 0 in checked.plan.grid:
+        return
+    launch, params = with_roles(checked), checked.plan.kernel.params
+    effects = analyze(checked.plan.kernel)
+    for i in launch.result_params:
+        access = effects[params[i]]
+        if launch.roles[i] == IN_OUT and (access.loads or any(a.kind not in ("add", "sub") for a in access.atomics)):
+            raise DifferentiationError(
+                f"kernel {kernel.name}: the kernel overwrites '{params[i].name}', and its adjoint needs what was there",
+                access.first_write,
+                hint="record the launch with a Tape, which keeps it",
+            )
+    places = {
+        i: _adjoint(checked, i, adjoints[i] if i < len(adjoints) else None, launch.roles[i] == INPUT)
+        for i, value in enumerate(checked.values)
+        if value.region is not None and params[i].dtype.is_float
+    }
+    wanted = tuple(i for i, place in places.items() if place is not None and launch.roles[i] == INPUT)
+    operands = {i: _operand(checked, i) for i in launch.operand_params}
+    incoming = {i: place.copy() for i in launch.result_params if (place := places.get(i)) is not None and place.any()}
+    for i, found in pull_back(launch, wanted, operands, incoming).items() if wanted and incoming else ():
+        places[i][...] += found
+
+
+def _operand(checked: Checked, i: int) -> np.ndarray:
+    value, convert = checked.values[i], checked.plan.converters[i]
+    if value.region is not None:
+        return view_of(value.region).copy()
+    return np.asarray(value.value if convert is None else convert(value.value))
+
+
+def _adjoint(checked: Checked, i: int, given: Any, is_written: bool) -> Any:
+    """A view of the adjoint of an argument."""
+    array, where = checked.values[i], f"{checked.plan.arguments[i].where}: its adjoint"
+    if given is None or isinstance(given, (bool, int, float, np.generic)):
+        given = array.array.grad if isinstance(array.array, HostArray) else None
+    if given is None:
+        return None
+    found = (given.region, given.is_writable) if isinstance(given, HostArray) else HOST.find(given)
+    if found is None:
+        raise KernelTypeError(
+            f"{where}: expected an array, got {type(given).__name__}",
+            hint="pass zeros_like(array), or None where no derivative is wanted",
+        )
+    region, is_writable = found
+    assert array.region is not None
+    if region.shape != array.region.shape or region.dtype != array.region.dtype:
+        expected = f"{array.region.dtype} of shape {array.region.shape}"
+        raise KernelTypeError(
+            f"{where}: expected {expected}, got {region.dtype} of shape {region.shape}",
+            hint="make it with zeros_like(array)",
+        )
+    if is_written and not is_writable:
+        raise KernelTypeError(f"{where} is added to, and it is read-only", hint="pass a copy")
+    return view_of(region)

@@ -1,0 +1,89 @@
+"""`kernel.interpret(...)`: which arguments, which threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxwarp import config
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.arrays.eager import argument_given
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.launch.arguments import Argument, make_converter, resolve_element
+from jaxwarp.ffi.launch.dims import normalize_dims
+from jaxwarp.ffi.launch.roles import bind_names
+from jaxwarp.ffi.launch.spec import INPUT, fit_grid
+from jaxwarp.frontend.stepping import Steps
+from jaxwarp.frontend.text.source import Source
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.host_scope import HOST
+from jaxwarp.types import Array
+
+
+def step_kernel(
+    kernel: Kernel, source: Source, args: Sequence[Any], keywords: dict[str, Any], dim: Any, threads: Any
+) -> None:
+    """Runs a kernel in Python; see `Kernel.interpret`."""
+    arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
+    given = bind_names(arguments, args, keywords)
+    values = [argument_given(HOST, kernel, i, g) for i, g in enumerate(given)]
+    described = [v.describe() for v in values]
+    elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
+    converters = [make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True)]
+    types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
+    limit = (kernel.options.get("module_options") or {}).get("max_unroll", config.max_unroll)
+    steps = Steps(source, [a.name for a in arguments], types, limit)
+    _require_writable(steps, arguments, values)
+    buffers = [_buffer(v, convert) for v, convert in zip(values, converters, strict=True)]
+    _, grid = fit_grid(steps.kernel, _extents(kernel, dim, buffers, types))
+    steps.run(grid, buffers, _numbers(kernel, threads, grid))
+
+
+def _extents(kernel: Kernel, dim: Any, buffers: Sequence[np.ndarray], types: Sequence[Any]) -> Sequence[Any]:
+    if dim is not None:
+        return normalize_dims(dim, f"kernel {kernel.name}: dim")
+    for buffer, kind in zip(buffers, types, strict=True):
+        if isinstance(kind, Array):
+            return buffer.shape[: kind.ndim]
+    raise KernelTypeError(f"kernel {kernel.name} has no array to take the launch dimensions from", hint="pass dim=...")
+
+
+def _buffer(value: Any, convert: Any) -> np.ndarray:
+    """An array itself; a copy of what is no memory of ours."""
+    if value.region is not None:
+        return value.region.view(HOST.lease("", value.region))
+    return np.array(value.value if convert is None else convert(value.value))
+
+
+def _require_writable(steps: Steps, arguments: Sequence[Argument], values: Sequence[Any]) -> None:
+    effects = analyze(steps.kernel)
+    for param, argument, value in zip(steps.kernel.params, arguments, values, strict=True):
+        if effects[param].modifies and (value.region is None or not value.is_writable):
+            raise KernelTypeError(
+                f"{argument.where} is written by the kernel: expected an array that may be written, got"
+                f" {type(value.value).__name__}",
+                effects[param].first_write,
+                hint="pass a NumPy array, such as np.array(x)",
+            )
+
+
+def _numbers(kernel: Kernel, threads: Any, grid: Sequence[int]) -> Sequence[int]:
+    """The numbers of the chosen threads, row by row."""
+    if threads is None:
+        return range(math.prod(grid))
+    chosen = threads if isinstance(threads, list) else [threads]
+    return [_number(kernel, thread, grid) for thread in chosen]
+
+
+def _number(kernel: Kernel, thread: Any, grid: Sequence[int]) -> int:
+    index = thread if isinstance(thread, tuple) else (thread,)
+    fits = len(index) == len(grid) and all(isinstance(i, (int, np.integer)) for i in index)
+    if not fits or not all(0 <= i < n for i, n in zip(index, grid, strict=True)):
+        raise KernelValueError(
+            f"kernel {kernel.name}: threads: {thread!r} is no thread of a launch of {tuple(grid)}",
+            hint="give an index, a tuple of indices, or a list of these",
+        )
+    return int(np.ravel_multi_index(index, tuple(grid)))

@@ -1,0 +1,208 @@
+"""Every semi-public name of JAX that jaxwarp uses, for each version it supports (0.9 to 0.12)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.core
+from jax._src import array as _array
+from jax._src import checkify as _checkify
+from jax._src import core as _core
+from jax._src import dispatch as _dispatch
+from jax._src import effects as _effects
+from jax._src import source_info_util as _source_info_util
+from jax._src import traceback_util as _traceback_util
+from jax._src import xla_bridge as _xla_bridge
+from jax.interpreters import ad
+from jax.sharding import NamedSharding, PartitionSpec
+
+from jaxwarp.boundary import PACKAGE
+
+ArrayImpl = _array.ArrayImpl
+
+# Settings are attributes that type checkers do not see in every version.
+_config: Any = jax.config
+
+
+def is_x64_enabled() -> bool:
+    """Whether JAX has 64-bit types here and now (`jax.enable_x64` is a context manager, too)."""
+    return bool(_config.jax_enable_x64)
+
+
+def with_x64() -> Any:
+    """`with with_x64():` JAX has 64-bit types."""
+    return jax.enable_x64(True)
+
+
+def has_started() -> bool:
+    """Whether JAX has started a backend, with its threads, in this process."""
+    return _xla_bridge.backends_are_initialized()
+
+
+# What functions that JAX compiles depend on beside their arguments: they are traced anew where it differs.
+_traced_under: Any = jax.make_user_context(None)
+
+
+def set_traced_under(value: Any) -> None:
+    """Makes JAX trace functions anew that it has traced under another value, on all threads."""
+    _traced_under._obj.set_global(value)
+
+
+# The line that profiles and HLO show for a launch is the user's, not ours.
+_source_info_util.register_exclusion(PACKAGE)
+
+# Where an error passes through a function of JAX's, its traceback loses these along with JAX's frames: ours, and
+# those of what JAX calls its own functions through.
+for _path in (os.path.dirname(__file__), contextlib.__file__):
+    _traceback_util.register_exclusion(_path)
+
+
+def trace_state() -> Any:
+    """Whom operations go to here: the program that runs, or the function that JAX traces. Compared with `==`."""
+    return _core.get_opaque_trace_state()
+
+
+def is_tracing() -> bool:
+    """Whether JAX traces a function here."""
+    return not _core.trace_state_clean()
+
+
+class LaunchEffect(_effects.Effect):
+    """What makes JAX keep a launch whose results nobody uses. Launches with it have no order among themselves."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LaunchEffect)
+
+    def __hash__(self) -> int:
+        return hash(LaunchEffect)
+
+    def __repr__(self) -> str:
+        return "launch with side effects"
+
+
+# `jax.ffi.ffi_call(has_side_effect=True)` has an effect of its own, but before JAX 0.11 it is in too few of these
+# sets: under jax.checkpoint it fails. Hence ours.
+for _allowed in (
+    _effects.lowerable_effects,
+    _effects.control_flow_allowed_effects,
+    _effects.remat_allowed_effects,
+    _effects.custom_derivatives_allowed_effects,
+    _effects.partial_eval_kept_effects,
+):
+    _allowed.add_type(LaunchEffect)
+
+SIDE_EFFECT = LaunchEffect()
+
+
+JaxException = _checkify.JaxException
+ErrorEffect = _checkify.ErrorEffect
+checkify: Callable[..., Any] = _checkify.checkify
+traceback_here: Callable[[], Any] = _checkify.get_traceback
+
+
+def set_checkify_rule(primitive: Any, rule: Callable[..., Any]) -> None:
+    """`rule(primitive, assert_func, error, enabled_errors, *operands, **params)` is what checkify makes of a primitive.
+
+    `assert_func(error, failed, new)` is the error with a new one, where that is what failed.
+    """
+
+    def plain(error: Any, enabled: Any, *operands: Any, **params: Any) -> Any:
+        return rule(primitive, _checkify.assert_func, error, enabled, *operands, **params)
+
+    # From JAX 0.12 on a context goes first, which numbers the checks.
+    def in_context(context: Any, error: Any, enabled: Any, *operands: Any, **params: Any) -> Any:
+        assert_func = functools.partial(_checkify.assert_func, context)
+        return rule(primitive, assert_func, error, enabled, *operands, **params)
+
+    has_context = hasattr(_checkify, "CheckifyContext")
+    _checkify.error_checks[primitive] = in_context if has_context else plain
+
+
+def jit_primitive(function: Any) -> Callable[..., Any]:
+    """`jax.jit` of a function that does nothing but bind a primitive.
+
+    Marked as such, as JAX marks its own: where jax.debug_nans finds a NaN it does not look for it inside, by running
+    the function eagerly, which would compile it again, find the NaN again and so on.
+    """
+    function._apply_primitive = True
+    return jax.jit(function)
+
+
+def varying_axes(aval: Any) -> frozenset[Any]:
+    """The manual mesh axes (of a `shard_map` with check_vma=True) over which a value differs."""
+    manual = getattr(aval, "manual_axis_type", None)  # JAX 0.10 and later
+    return frozenset(manual.varying if manual is not None else getattr(aval, "vma", ()))
+
+
+def unify_varying(operands: Sequence[Any]) -> list[Any]:
+    """Casts operands so that all vary over the same manual mesh axes, as operands of one primitive must."""
+    varying = [varying_axes(jax.typeof(x)) for x in operands]
+    union = frozenset().union(*varying)
+    if not union:
+        return list(operands)
+    return [
+        jax.lax.pcast(x, tuple(sorted(union - axes, key=str)), to="varying") if union - axes else x
+        for x, axes in zip(operands, varying, strict=True)
+    ]
+
+
+def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any, spec: Any = None) -> Any:
+    """The abstract value of a result: sharded as `spec` says (None: not), varying over the manual mesh axes that the
+    operands vary over."""
+    spec = PartitionSpec(*[None] * len(shape)) if spec is None else spec
+    if operands:
+        # The operands' type carries the mesh and, under whichever name this version has, the manual axes.
+        like = next((a for a in operands if not a.sharding.mesh.empty), operands[0])
+        sharding = like.sharding.update(spec=spec)
+        return like.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=sharding)
+    sharding = NamedSharding(jax.sharding.get_abstract_mesh(), spec)
+    return jax.core.ShapedArray(tuple(shape), dtype, sharding=sharding)
+
+
+def is_for_export(ctx: Any) -> bool:
+    """Whether a lowering is for `jax.export`."""
+    return bool(ctx.module_context.lowering_parameters.for_export)
+
+
+def keep_with_program(ctx: Any, kept: Callable[..., Any]) -> None:
+    """Keeps an object alive for as long as the program that is being lowered.
+
+    As a host callback of JAX's, which is called through a target of XLA's too: the loaded executable owns it, and the
+    program does not go into the persistent cache.
+    """
+    ctx.module_context.add_host_callback(kept)
+
+
+def lower_with_devices(primitive: Any) -> None:
+    """Marks a primitive whose lowering asks which devices the program is for."""
+    _dispatch.prim_requires_devices_during_lowering.add(primitive)
+
+
+def is_partitioned_by_xla(ctx: Any) -> bool:
+    """Whether a program being lowered is one that XLA partitions on several devices, in this process.
+
+    Not where all is local already (one device, `shard_map`), and not for export: a partitioning rule is a function of
+    this process.
+    """
+    module = ctx.module_context
+    assignment = getattr(module.axis_context, "device_assignment", None)
+    return not module.lowering_parameters.for_export and assignment is not None and len(assignment) > 1
+
+
+def has_tangent(value: Any, moved: Any) -> bool:
+    """Whether a value computed under `jax.jvp` moves with what that moves, of which `moved` is an argument."""
+    trace = moved._trace
+    return getattr(value, "_trace", None) is trace and type(value.tangent) is not ad.Zero
+
+
+def sharded_as(value: Any, aval: Any) -> Any:
+    """The value with the sharding of a type: on a mesh of explicit axes a cotangent has that of its primal."""
+    wanted = getattr(aval, "sharding", None)
+    if wanted is None or not any(axis is not None for axis in (*wanted.spec, *jax.typeof(value).sharding.spec)):
+        return value
+    return value if jax.typeof(value).sharding == wanted else jax.sharding.reshard(value, wanted)

@@ -1,0 +1,1 @@
+"""Python functions that XLA calls while a program runs."""

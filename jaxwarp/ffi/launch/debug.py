@@ -1,0 +1,237 @@
+"""Debug mode in JAX: which launches are checked, and how what a check finds reaches the caller."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxwarp import compat, config
+from jaxwarp.errors import CheckError, KernelValueError, located_text
+from jaxwarp.ffi.launch.on_memory import launch_on
+from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Dim, Launch, intern_kernel, is_static
+from jaxwarp.ir.kernel import Kernel as KernelIR
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.scope import Scope
+from jaxwarp.passes.checks.checked import Checked, Debug, checked
+from jaxwarp.passes.checks.reports import Layout, Report, first_row, number_of
+
+MODES = ("release", "debug")
+_CACHE = 512
+# How the text of an error of XLA's begins that is a failed check (native/reports.h).
+FAILED = "jaxwarp: check failed: "
+
+
+def _tell_jax() -> None:
+    """A function compiled in one mode is not the one to run in another."""
+    debug = debug_now()
+    compat.set_traced_under(None if debug is None else (debug.checks, debug.max_steps))
+
+
+def debug_now(mode: str | None = None) -> Debug | None:
+    """What is checked in launches that are made here; None: nothing, in release mode.
+
+    Args:
+        mode: that of a kernel or call; None: that of the process.
+    """
+    if (config.mode if mode is None else mode) != "debug":
+        return None
+    return Debug(tuple(sorted(config.checks)), config.max_steps)
+
+
+config.when_changed(_tell_jax)
+
+
+def require_mode(where: str, mode: Any) -> str | None:
+    """A mode, or None.
+
+    Raises:
+        KernelValueError: it is something else.
+    """
+    if mode is not None and mode not in MODES:
+        raise KernelValueError(f"{where}: mode: expected {' or '.join(map(repr, MODES))}, got {mode!r}")
+    return mode
+
+
+def mode_of(kernel: Kernel) -> str | None:
+    """The mode that a kernel was made with: `@kernel(module_options={"mode": "debug"})`."""
+    return (kernel.options.get("module_options") or {}).get("mode")
+
+
+def record_shape(launch: Launch) -> tuple[Dim, ...]:
+    """Of the record of a launch, as a result of 32-bit words: JAX may have no others."""
+    debug = launch.debug
+    assert debug is not None
+    return (*launch.grid[: debug.own], Layout(len(launch.grid) - debug.own).size, 2)
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _checked(
+    kernel: KernelIR, debug: Debug, fma: bool, grid: tuple[Dim, ...], shapes: tuple[tuple[Dim, ...], ...]
+) -> Checked | None:
+    found = checked(kernel, debug, grid, shapes, fma=fma)
+    if found is None:
+        return None
+    scans = tuple(replace(scan, kernel=intern_kernel(scan.kernel)) for scan in found.scans)
+    return replace(found, kernel=intern_kernel(found.kernel), scans=scans)
+
+
+def with_checks(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[Launch, Checked | None]:
+    """The launch of the checked kernel: its last results are marks and the record. None: nothing can fail."""
+    debug = launch.debug
+    assert debug is not None
+    shapes = [*operand_shapes, *launch.results]
+    by_param = tuple(tuple(shapes[buffer]) for buffer in launch.buffers)
+    key = launch.kernel, debug, launch.fma, launch.grid, by_param
+    is_known = all(is_static(n) for shape in (launch.grid, *by_param) for n in shape)
+    found = _checked(*key) if is_known else _checked.__wrapped__(*key)
+    if found is None:
+        return launch.replace(debug=None), None
+    marks = [(*by_param[scan.array], scan.fields) for scan in found.scans]
+    made = launch.replace(
+        kernel=found.kernel,
+        roles=(*launch.roles, *[OUTPUT] * len(marks), OUTPUT),
+        results=(*launch.results, *marks, record_shape(launch)[:-1]),
+        debug=None,
+        origin=None,
+        factors=None,
+    )
+    return made, found
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _all_reports(kernel: KernelIR, debug: Debug, fma: bool) -> tuple[Report, ...]:
+    """What a kernel may say, whatever the extents: the numbers of reports where these are not known yet."""
+    unknown = [[None] * p.rank for p in kernel.params]
+    grid = [2**31 - 1] * kernel.grid_rank
+    found = checked(kernel, replace(debug, is_unlaunched=True), grid, unknown, fma=fma)
+    return () if found is None else found.reports
+
+
+def reporting(launch: Launch) -> Launch:
+    """The launch with its record as one more result."""
+    debug = launch.debug
+    assert debug is not None
+    numbered = _all_reports(launch.kernel, debug, launch.fma)
+    return launch.replace(debug=replace(debug, delivery="value", own=0, numbered=numbered), factors=None)
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What the numbers in a row of a record mean: of a launch of `rank` axes, the first `batched` of them by `vmap`."""
+
+    name: str
+    reports: tuple[Report, ...]
+    rank: int
+    batched: int
+
+    @classmethod
+    def of(cls, launch: Launch) -> Reported:
+        """That of a launch for which failures are values."""
+        assert launch.debug is not None
+        assert launch.debug.numbered is not None
+        return cls(launch.name, launch.debug.numbered, len(launch.grid), launch.debug.batched)
+
+
+def require_no_failure(launch: Launch, record: Any) -> None:
+    """Raises what the record of a launch says, for which failures are values.
+
+    Raises:
+        CheckError: a thread has failed a check.
+    """
+    error = error_of(launch, np.asarray(record))
+    if error is not None:
+        raise error
+
+
+@contextmanager
+def failures_raised() -> Iterator[None]:
+    """In the `with`, a call of XLA's that fails since a thread has failed a check raises that."""
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        _, marked, text = str(error).partition(FAILED)
+        if not marked:
+            raise
+        raise CheckError(text) from None
+
+
+def error_of(launch: Launch, record: np.ndarray) -> CheckError | None:
+    """What the record of a launch says, for which failures are values."""
+    reported = Reported.of(launch)
+    words = np.ascontiguousarray(record).view(np.int64).reshape(-1)
+    row = first_row(words.tolist(), Layout(reported.rank).row)
+    return None if row is None else error_of_row(row, reported)
+
+
+def launch_in(
+    scope: Scope, kernel: KernelIR, grid: tuple[int, ...], operands: Sequence[Any], options: dict[str, Any]
+) -> CheckError | None:
+    """A launch in the memory of a call or of the process: the first failure, where `options` have it checked."""
+    debug, found = options["debug"], None
+    shapes = tuple(tuple(o.shape) for o in operands)
+    if debug is not None and scope.can_wait():
+        found = _checked(kernel, debug, options["fma"], grid, shapes)
+    if found is None:
+        launch_on(scope, kernel, grid, operands, options)
+        return None
+    kind = np.dtype(np.int64)
+    records = [scope.make(kind, (found.layout.size,)) for _ in range(1 + len(found.scans))]
+    marks = [scope.make(kind, (*shapes[scan.array], scan.fields)) for scan in found.scans]
+    launch_on(scope, found.kernel, grid, [*operands, *marks, records[0]], options)
+    for scan, marked, record in zip(found.scans, marks, records[1:], strict=True):
+        launch_on(scope, scan.kernel, marked.shape[:-1], [marked, record], options)
+    rows = (first_row(scope.read(record).tolist(), found.layout.row) for record in records)
+    row = next((row for row in rows if row is not None), None)
+    return None if row is None else error_of_row(row, Reported(kernel.name, found.reports, len(grid), 0))
+
+
+def error_of_row(row: Sequence[int], reported: Reported) -> CheckError:
+    """The failure that a row of a record tells of."""
+    number, reports = number_of(row), reported.reports
+    report = reports[number] if number < len(reports) else Report(f"kernel {reported.name}: a check failed", None, 0)
+    slots = [str(n) for n in row] + ["?"] * (Layout(reported.rank).row - len(row))
+    return CheckError(_message(report, slots, reported.rank, reported.batched), report.loc)
+
+
+def _message(report: Report, slots: Sequence[str], rank: int, batched: int) -> str:
+    tids, words = slots[2 : 2 + rank], slots[2 + rank :]
+    batch = f"batch index {_tuple(tids[:batched])}, " if batched else ""
+    text = report.text
+    for i, word in enumerate(words):
+        text = text.replace(f"{{{i}}}", word)
+    return f"{batch}thread {_tuple(tids[batched:])}: {text}"
+
+
+def _tuple(entries: Sequence[str]) -> str:
+    return f"({entries[0]},)" if len(entries) == 1 else f"({', '.join(entries)})"
+
+
+# Where the numbers of a row belong in a text that is put together without Python (native/reports.cc).
+_OPEN, _CLOSE, _END = "\x02", "\x03", "\x1e"
+
+
+def scan_launches(launch: Launch, made: Launch, found: Checked) -> list[Launch]:
+    """The launches that find races, each with the marks of an array as its operand and a record as its result."""
+    marks = made.results[len(launch.results) : -1]
+    return [
+        Launch(scan.kernel, shape[:-1], (INPUT, OUTPUT), (made.results[-1],), fma=launch.fma, has_side_effect=True)
+        for scan, shape in zip(found.scans, marks, strict=True)
+    ]
+
+
+def told(launch: Launch, found: Checked) -> str:
+    """What a handler tells: a text for each report, in which the numbers of a row have their places."""
+    debug, rank = launch.debug, len(launch.grid)
+    assert debug is not None
+    slots = [f"{_OPEN}{i}{_CLOSE}" for i in range(found.layout.row)]
+    texts: list[str] = []
+    for report in (*found.reports, Report(f"kernel {launch.name}: a check failed", None, 0)):
+        message = _message(report, slots, rank, debug.batched)
+        texts.append(message if report.loc is None else located_text(message, report.loc))
+    return _END.join(texts)

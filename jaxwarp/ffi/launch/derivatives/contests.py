@@ -1,0 +1,196 @@
+"""Launches before that of a derivative: who is the last to store to an element, and whether threads meet that may not.
+
+See vjp/winners.py, and docs/design/0014-colliding-stores.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Load, Size, Store, walk
+from jaxwarp.passes.checks.checked import Debug
+from jaxwarp.passes.pipeline import fix_rounding
+from jaxwarp.vjp.derived import Derived
+from jaxwarp.vjp.winners import LIMIT, Contest, Survey, hold_contest, make_survey
+
+Bind = Callable[[Launch, Sequence[Any]], list[Any]]
+Shape = tuple[Any, ...]
+Extents = tuple[int | None, ...]
+
+_CACHE = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class _Key:
+    """What a contest depends on: the kernel, the extents that are known, and where those of the grid are found."""
+
+    kernel: Kernel
+    fma: bool
+    grid: Extents
+    shapes: tuple[Extents, ...]
+    extents: tuple[tuple[int, tuple[int, int]], ...]
+
+
+def with_winners(
+    bind: Bind, launch: Launch, operands: Sequence[Any], wanted: tuple[int, ...]
+) -> tuple[Launch, list[Any]]:
+    """A launch that does the same, in which no stores meet that move with `wanted`, and its operands."""
+    shapes = _shapes(launch, operands)
+    contest = _contest(_key(launch, shapes), wanted) if _may_store_twice(launch.kernel) else None
+    if contest is None:
+        return launch, list(operands)
+    given = dict(zip(launch.operand_params, operands, strict=True))
+    winners = _find(bind, launch, contest.finder, shapes, given, {})
+    factors = launch.factors and (*launch.factors, *(launch.factors[i] for i in contest.arrays))
+    made = launch.replace(kernel=contest.kernel, roles=(*launch.roles, *[INPUT] * len(contest.arrays)), factors=factors)
+    return made, [*operands, *winners]
+
+
+def meeting_factor(
+    bind: Bind, launch: Launch, given: Mapping[int, Any], results: Mapping[int, Any], derived: Derived
+) -> Any:
+    """What tangents are multiplied by: NaN if threads have met that read and write one array, else 1. None: they can't.
+
+    Args:
+        given, results: operands and results of the launch, by parameter.
+        derived: its tangent. Arrays that this does not have do not matter.
+    """
+    asked = {slot.index for slot in derived.slots if slot.kind != "primal" or slot.reads}
+    shapes = _shapes(launch, [given[i] for i in launch.operand_params])
+    survey = _survey(_key(launch, shapes))
+    if survey is None or not any(i in asked for i, _ in survey.ways):
+        return None
+    found = iter(_find(bind, launch, survey.finder, shapes, given, results))
+    met = jnp.zeros((), bool)
+    for i, ways in survey.ways:
+        marks = {way: (next(found), next(found)) for way in ways}
+        if i in asked:
+            met = met | _have_met(marks)
+    return jnp.where(met, jnp.nan, 1.0)
+
+
+def _have_met(marks: Mapping[str, tuple[Any, Any]]) -> Any:
+    """Do stores of two threads meet at an element, or accesses of two threads in two ways?"""
+    met = jnp.zeros((), bool)
+    ways = list(marks)
+    for n, a in enumerate(ways):
+        last, first = marks[a]
+        if a == "stores":
+            met |= jnp.any((last != 0) & (last + first != LIMIT))
+        for b in ways[n + 1 :]:
+            other, others = marks[b]
+            is_one = (last == other) & (first == others) & (last + first == LIMIT)
+            met |= jnp.any((last != 0) & (other != 0) & ~is_one)
+    return met
+
+
+def _find(
+    bind: Bind,
+    launch: Launch,
+    derived: Derived,
+    shapes: Sequence[Shape],
+    given: Mapping[int, Any],
+    results: Mapping[int, Any],
+) -> list[Any]:
+    """Launches a finder; what it has found."""
+    roles: list[str] = []
+    made: list[Shape] = []
+    operands: list[Any] = []
+    for slot in derived.slots:
+        is_output = launch.roles[slot.index] == OUTPUT or slot.kind == "winner"
+        role = (OUTPUT if is_output else IN_OUT) if slot.writes else INPUT
+        roles.append(role)
+        if role != INPUT:
+            made.append(shapes[slot.index])
+        if role != OUTPUT:
+            dtype = launch.kernel.params[slot.index].dtype.numpy
+            empty = functools.partial(jnp.zeros, shapes[slot.index], dtype)  # what an output holds on entry
+            operands.append(
+                results[slot.index] if slot.kind == "final" else given[slot.index] if slot.index in given else empty()
+            )
+    finder = launch.replace(
+        kernel=derived.kernel,
+        roles=tuple(roles),
+        results=tuple(made),
+        has_side_effect=False,
+        factors=launch.factors and tuple(launch.factors[slot.index] for slot in derived.slots),
+        in_order=False,
+        debug=launch.debug and _called_after(launch, [slot.index for slot in derived.slots]),
+    )
+    written = [slot for slot, role in zip(derived.slots, roles, strict=True) if role != INPUT]
+    values = bind(finder, operands)
+    return [value for slot, value in zip(written, values, strict=True) if slot.kind == "winner"]
+
+
+def _called_after(launch: Launch, params: Sequence[int]) -> Debug:
+    """Debug mode for a kernel whose parameters are called after these of the launch."""
+    assert launch.debug is not None
+    before = launch.debug.arrays or tuple(f"array {p.name}" for p in launch.kernel.params)
+    return launch.debug.for_derivative(tuple(before[i] for i in params))
+
+
+def _shapes(launch: Launch, operands: Sequence[Any]) -> list[Shape]:
+    """Of all parameters."""
+    known: dict[int, Shape] = dict(zip(launch.result_params, launch.results, strict=True))
+    known |= {i: tuple(jnp.shape(x)) for i, x in zip(launch.operand_params, operands, strict=True)}
+    return [known[i] for i in range(len(launch.roles))]
+
+
+def _key(launch: Launch, shapes: Sequence[Shape]) -> _Key:
+    asked = _extents_asked(launch.kernel)
+    known = tuple(
+        tuple(int(n) if (i, axis) in asked and is_static(n) else None for axis, n in enumerate(shape))
+        for i, shape in enumerate(shapes)
+    )
+    extents = {
+        axis: next(
+            ((i, a) for i, shape in enumerate(shapes) for a, n in enumerate(shape) if not is_static(n) and n == dim),
+            None,
+        )
+        for axis, dim in enumerate(launch.grid)
+        if not is_static(dim)
+    }
+    grid = tuple(int(n) if is_static(n) else None for n in launch.grid)
+    found = tuple((axis, place) for axis, place in extents.items() if place is not None)
+    return _Key(launch.kernel, launch.fma, grid, known, found)
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _extents_asked(kernel: Kernel) -> frozenset[tuple[int, int]]:
+    """The extents that the kernel computes with."""
+    sizes = [op for op in walk(kernel.body) if isinstance(op, Size) and op.param in kernel.params]
+    return frozenset((kernel.params.index(op.param), op.axis) for op in sizes)
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _may_store_twice(kernel: Kernel) -> bool:
+    """Is there a store of floats to an array that the kernel does not read?"""
+    read = {op.param for op in walk(kernel.body) if isinstance(op, Load)}
+    return any(isinstance(op, Store) and op.param.dtype.is_float and op.param not in read for op in walk(kernel.body))
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _contest(key: _Key, wanted: tuple[int, ...]) -> Contest | None:
+    kernel = fix_rounding(key.kernel, fma=key.fma)
+    found = hold_contest(kernel, wanted, key.grid, dict(zip(kernel.params, key.shapes, strict=True)), dict(key.extents))
+    if found is None:
+        return None
+    finder = dataclasses.replace(found.finder, kernel=intern_kernel(found.finder.kernel))
+    return dataclasses.replace(found, finder=finder, kernel=intern_kernel(found.kernel))
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _survey(key: _Key) -> Survey | None:
+    kernel = fix_rounding(key.kernel, fma=key.fma)
+    found = make_survey(kernel, key.grid, dict(zip(kernel.params, key.shapes, strict=True)), dict(key.extents))
+    if found is None:
+        return None
+    finder = dataclasses.replace(found.finder, kernel=intern_kernel(found.finder.kernel))
+    return dataclasses.replace(found, finder=finder)

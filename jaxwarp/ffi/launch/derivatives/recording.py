@@ -1,0 +1,137 @@
+"""The launch before a reverse sweep that records what the sweep could not have again (see vjp/reverse/residuals.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxwarp.errors import DifferentiationError
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Load, Op, walk
+from jaxwarp.vjp.reverse.residuals import Record, Recording, Turn
+
+# Bytes of all records of a launch. A program that needs more would seldom run.
+LIMIT = 1 << 32
+
+Bind = Callable[[Launch, Sequence[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a launch is transposed: its operands but the linear ones, of which only the shapes are known.
+
+    Attributes:
+        launch: the launch.
+        given: the operands by parameter.
+        linear: abstract values of the linear ones.
+    """
+
+    launch: Launch
+    given: Mapping[int, Any]
+    linear: Mapping[int, Any]
+
+    def shape(self, index: int) -> tuple[Any, ...]:
+        """Of a parameter."""
+        if index in self.linear:
+            return tuple(self.linear[index].shape)
+        if index in self.given:
+            return tuple(jnp.shape(self.given[index]))
+        return tuple(self.launch.results[self.launch.result_params.index(index)])
+
+    def value(self, index: int, is_read: bool) -> Any:
+        """What a parameter holds on entry."""
+        if index not in self.linear and self.launch.roles[index] != OUTPUT:
+            return self.given[index]
+        if index in self.linear and is_read:
+            raise _not_linear(self.launch.kernel, index)
+        # What an output holds is zero; of a linear operand only the extents are asked for.
+        return jnp.zeros(self.shape(index), self.launch.kernel.params[index].dtype.numpy)
+
+
+def record_launch(bind: Bind, point: Point, recording: Recording) -> list[Any]:
+    """The records of a launch, in their order."""
+    launch = point.launch
+    count = len(launch.kernel.params)
+    shapes = _require_known(recording, launch, [point.shape(i) for i in range(count)])
+    loads = {recording.kernel.params.index(op.param) for op in walk(recording.kernel.body) if isinstance(op, Load)}
+    roles: list[str] = []
+    results: list[tuple[Any, ...]] = []
+    operands: list[Any] = []
+    for position, index in enumerate(recording.params):
+        is_output = launch.roles[index] == OUTPUT
+        written = index in recording.written
+        roles.append(OUTPUT if written and is_output else IN_OUT if written else INPUT)
+        if written:
+            results.append(point.shape(index))
+        if not (written and is_output):
+            operands.append(point.value(index, position in loads))
+    factors = launch.factors
+    if factors is not None:
+        own = [factors[i] for i in recording.params]
+        of_records = [recording.source.params.index(record.load.param) for record in recording.records]
+        extra = [
+            (*r.of_axes(factors[i]), *[None] * len(r.turns)) for i, r in zip(of_records, recording.records, strict=True)
+        ]
+        factors = (*own, *extra)
+    made = launch.replace(
+        kernel=intern_kernel(recording.kernel),
+        roles=(*roles, *[OUTPUT] * len(shapes)),
+        results=(*results, *shapes),
+        has_side_effect=False,
+        origin=None,
+        factors=factors,
+        debug=launch.debug and launch.debug.for_derivative(()),
+        in_order=False,
+    )
+    return bind(made, operands)[len(results) :]
+
+
+def _require_known(recording: Recording, launch: Launch, given: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    shapes: list[tuple[Any, ...]] = []
+    size = 0
+    for record in recording.records:
+        shape = recording.shape(record, launch.grid, given)
+        if isinstance(shape, Turn):
+            raise _unbounded(record, shape.loop)
+        shapes.append(shape)
+        if all(is_static(n) for n in shape):
+            size += math.prod(shape) * record.load.param.dtype.numpy.itemsize
+        if size > LIMIT:
+            raise _too_large(record, size)
+    return shapes
+
+
+def _unbounded(record: Record, loop: Op) -> DifferentiationError:
+    where = f" in line {loop.loc.line}" if loop.loc is not None else ""
+    return DifferentiationError(
+        f"{record.load.param.name} is read here after it may have been overwritten, in each turn of the loop{where}; "
+        "the reverse sweep would need all that was read, and it is not known how many turns there are at most",
+        record.load.loc,
+        hint="let the loop end at a constant, an extent of an array or min(n, constant); or carry the value in a local "
+        "variable",
+    )
+
+
+def _too_large(record: Record, size: int) -> DifferentiationError:
+    return DifferentiationError(
+        f"{record.load.param.name} is read here after it may have been overwritten, in each turn of the loops around "
+        f"it; the reverse sweep needs the overwritten values, which are {size / 2**30:.1f} GiB or more",
+        record.load.loc,
+        hint="launch once for each turn of the outer loop, or carry the value in a local variable",
+    )
+
+
+def _not_linear(kernel: Kernel, index: int) -> DifferentiationError:
+    """What `jax.linear_transpose` gets of a kernel that is not: tangent kernels always are."""
+    param = kernel.params[index]
+    read = next(op for op in walk(kernel.body) if isinstance(op, Load) and op.param is param)
+    return DifferentiationError(
+        f"kernel {kernel.name} is not linear in its argument {param.name}, and cannot be transposed",
+        read.loc,
+        hint="derivatives at a point are those of jax.vjp and jax.grad",
+    )

@@ -1,0 +1,287 @@
+"""The derivatives of a launch are launches: of the tangent kernel forward, of the adjoint kernel backward."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import ad
+
+from jaxwarp import compat
+from jaxwarp.analysis.addresses import require_no_visible_race
+from jaxwarp.analysis.thread_values import extents_in_indices
+from jaxwarp.deep import with_deep_stack
+from jaxwarp.errors import DifferentiationError
+from jaxwarp.ffi.launch.derivatives.contests import meeting_factor, with_winners
+from jaxwarp.ffi.launch.derivatives.recording import Point, record_launch
+from jaxwarp.ffi.launch.derivatives.second_order import NotKeptError, is_reverse, transpose_reverse
+from jaxwarp.ffi.launch.derivatives.used_results import heard_part
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, TransposeOf, intern_kernel, is_static
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Load, walk
+from jaxwarp.passes.checks.checked import Debug
+from jaxwarp.passes.pipeline import fix_rounding
+from jaxwarp.vjp.derived import Derived, Slot, without_idle
+from jaxwarp.vjp.forward.tangent import tangent
+from jaxwarp.vjp.replay import take_replays
+from jaxwarp.vjp.reverse.adjoint import adjoint
+
+Bind = Callable[[Launch, Sequence[Any]], list[Any]]
+Extents = tuple[int | None, ...]
+
+_CACHE = 512
+
+
+@functools.lru_cache(maxsize=_CACHE)
+@with_deep_stack
+def _tangent(kernel: Kernel, fma: bool, wanted: tuple[int, ...], grid: tuple[int | None, ...], slim: bool) -> Derived:
+    # As it is written: the kernel of fixed rounding need not load what a thread has just stored.
+    require_no_visible_race(take_replays(kernel, grid).kernel, grid)
+    # Derivatives compute parts of the kernel again, and must find the same to the last bit.
+    derived = tangent(fix_rounding(kernel, fma=fma), wanted, grid, from_finals=slim)
+    if slim:
+        # So that the transpose needs all that this needs, which makes the transpose of its own derivative possible.
+        derived = without_idle(derived, ("primal", "tangent", "final"))
+    return Derived(intern_kernel(derived.kernel), derived.slots)
+
+
+@functools.lru_cache(maxsize=_CACHE)
+@with_deep_stack
+def _adjoint(
+    kernel: Kernel,
+    fma: bool,
+    wanted: tuple[int, ...],
+    grid: Extents,
+    sweep: bool,
+    extents: tuple[Extents, ...],
+    silent: tuple[int, ...],
+) -> Derived:
+    derived = adjoint(fix_rounding(kernel, fma=fma), wanted, grid, sweep, finals=sweep, extents=extents, silent=silent)
+    return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
+
+
+def _known_grid(launch: Launch) -> Extents:
+    return tuple(int(n) if is_static(n) else None for n in launch.grid)
+
+
+def _known_extents(launch: Launch, shapes: Mapping[int, Sequence[Any]]) -> tuple[Extents, ...]:
+    """Of each parameter, the extents that its kernel's indices are made of, as far as they are known.
+
+    Others have no part in what is proved: launches that differ in these alone share a derivative.
+    """
+    asked = _extents_in_indices(launch.kernel)
+
+    def known(i: int, axis: int) -> int | None:
+        extent = shapes[i][axis] if (i, axis) in asked and i in shapes else None
+        return int(extent) if extent is not None and is_static(extent) else None
+
+    return tuple(tuple(known(i, axis) for axis in range(p.rank)) for i, p in enumerate(launch.kernel.params))
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _extents_in_indices(kernel: Kernel) -> frozenset[tuple[int, int]]:
+    return extents_in_indices(kernel)
+
+
+def is_moving(tangent: Any) -> bool:
+    """Whether a tangent is not known to be zero (those of integers and bools always are)."""
+    return type(tangent) is not ad.Zero and jax.typeof(tangent).dtype != jax.dtypes.float0
+
+
+def launch_jvp(
+    bind: Bind, launch: Launch, primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
+    moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
+    derived, plain = None, (launch, primals)
+    if moving:
+        if launch.in_order:  # else it was made of a launch in which threads do not meet
+            launch, primals = with_winners(bind, launch, primals, tuple(moving))
+        grid, is_first = _known_grid(launch), not is_reverse(launch)
+        derived = _tangent(launch.kernel, launch.fma, tuple(moving), grid, is_first)
+    # What debug mode tells of is the kernel as it is written.
+    results = bind(*(plain if launch.debug is not None else (launch, primals)))
+    # Also of the record of a launch in debug mode, where it is a value.
+    zeros: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
+    if derived is None:
+        return results, zeros
+    launch = _without_record(launch)
+    zeros, rest = zeros[: len(launch.results)], zeros[len(launch.results) :]
+    given = dict(zip(launch.operand_params, primals, strict=True))
+    # An in-out argument that the kernel does not write keeps the tangent it came with.
+    kept = {i: moving[i] for i in launch.result_params if i in moving}
+    if not any(slot.kind == "tangent" and slot.writes for slot in derived.slots):
+        return results, [*(kept.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
+    roles = tuple(_tangent_role(launch, slot, moving) for slot in derived.slots)
+    finals = dict(zip(launch.result_params, results, strict=False))
+    factor = meeting_factor(bind, launch, given, finals, derived) if launch.in_order else None
+    values = {"primal": given, "tangent": _scaled(moving, factor), "final": finals}
+    operands = [
+        values[slot.kind][slot.index] for slot, role in zip(derived.slots, roles, strict=True) if role != OUTPUT
+    ]
+    origin = TangentOf(launch, derived.slots)
+    outcome = _bind_derived(bind, launch, derived, roles, operands, origin)
+    found = _scaled(_results(derived.slots, roles, outcome, "tangent"), factor)
+    moved = {**kept, **found}
+    return results, [*(moved.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
+
+
+def _without_record(launch: Launch) -> Launch:
+    return launch.replace(debug=launch.debug and launch.debug.without_record())
+
+
+def _scaled(tangents: dict[int, Any], factor: Any) -> dict[int, Any]:
+    """Times a number, if there is one: tangents that go in and come out, so cotangents come out and go in."""
+    return tangents if factor is None else {i: t * factor.astype(jnp.result_type(t)) for i, t in tangents.items()}
+
+
+def _tangent_role(launch: Launch, slot: Slot, moving: dict[int, Any]) -> str:
+    role = launch.roles[slot.index]
+    if slot.kind == "final":
+        return INPUT
+    if slot.kind == "tangent" and slot.index not in moving:
+        return OUTPUT
+    return INPUT if role == IN_OUT and not slot.writes else role
+
+
+def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    """Cotangents of the operands in which a launch is linear; None for the others."""
+    given = dict(zip(launch.operand_params, operands, strict=True))
+    incoming = {i: c for i, c in zip(launch.result_params, cotangents, strict=True) if is_moving(c)}
+    found: dict[int, Any] = {}
+    if incoming and is_reverse(launch):
+        found = _transpose_of_reverse(bind, launch, incoming, given)
+    elif incoming:
+        # What nobody uses has no part in it: a cotangent of zeros would make NaN of an infinite slope.
+        part, kept = heard_part(launch, tuple(incoming))
+        places = {i: n for n, i in enumerate(kept)}
+        own = {places[i]: x for i, x in given.items() if i in places}
+        made = _transpose(bind, part, {places[i]: c for i, c in incoming.items()}, own)
+        found = {i: made[n] for i, n in places.items() if n in made}
+    linear = {i: x.aval for i, x in given.items() if ad.is_undefined_primal(x)}
+    found = {i: compat.sharded_as(c, linear[i]) for i, c in found.items() if i in linear and is_moving(c)}
+    return [found.get(i, ad.Zero(linear[i])) if i in linear else None for i in launch.operand_params]
+
+
+def _transpose(
+    bind: Bind, launch: Launch, incoming: Mapping[int, Any], operands: Mapping[int, Any], is_sweep: bool = False
+) -> dict[int, Any]:
+    """Cotangents of the linear operands by a reverse sweep, by parameter; those that are zero are not there."""
+    linear = {i: x.aval for i, x in operands.items() if ad.is_undefined_primal(x)}
+    given = {i: x for i, x in operands.items() if i not in linear}
+    wanted = tuple(i for i in linear if launch.kernel.params[i].dtype.is_float)
+    point = Point(launch, given, linear)
+    known = _known_extents(launch, {i: point.shape(i) for i in range(len(launch.roles))})
+    silent = tuple(i for i in launch.result_params if i not in incoming)
+    derived = _adjoint(launch.kernel, launch.fma, wanted, _known_grid(launch), is_sweep, known, silent)
+    found = _sweep(bind, point, derived, incoming, wanted)
+    # An in-out argument that the kernel does not write goes through: the cotangent of the result joins its own.
+    written = {slot.index for slot in derived.slots if slot.kind == "cotangent" and slot.reads}
+    for i in linear:
+        if i in incoming and i not in written:
+            found[i] = incoming[i] + found[i] if i in found else incoming[i]
+    return found
+
+
+def _sweep(
+    bind: Bind, point: Point, derived: Derived, incoming: Mapping[int, Any], wanted: Sequence[int]
+) -> dict[int, Any]:
+    """Launches a reverse sweep: the cotangents that it makes, by parameter; those that are zero are not there."""
+    if not any(slot.kind == "cotangent" and slot.writes for slot in derived.slots):
+        return {}
+    launch = point.launch
+    records = [] if derived.recording is None else record_launch(bind, point, derived.recording)
+    values: list[Any] = []
+    roles: list[str] = []
+    for slot in derived.slots:
+        if slot.kind == "cotangent":
+            # One that starts as zeros is an output.
+            is_given = slot.reads and slot.index in incoming
+            roles.append(OUTPUT if not is_given else IN_OUT if slot.writes else INPUT)
+            values += [incoming[slot.index]] if is_given else []
+            continue
+        if slot.kind == "final":
+            raise _needs_final(launch.kernel, slot.index)
+        roles.append(INPUT)
+        values.append(records.pop(0) if slot.kind == "record" else point.value(slot.index, slot.reads))
+    origin = TransposeOf(launch, derived.slots, tuple((i, point.shape(i)) for i in wanted))
+    outcome = _bind_derived(bind, launch, derived, tuple(roles), values, origin)
+    found = _results(derived.slots, tuple(roles), outcome, "cotangent")
+    # Those of half precision are accumulated in float32.
+    return {i: c.astype(launch.kernel.params[i].dtype.numpy) for i, c in found.items()}
+
+
+def _transpose_of_reverse(
+    bind: Bind, launch: Launch, incoming: dict[int, Any], operands: Mapping[int, Any]
+) -> dict[int, Any]:
+    linear = {i: x.aval for i, x in operands.items() if ad.is_undefined_primal(x)}
+    values = {i: x for i, x in operands.items() if i not in linear}
+    try:
+        return transpose_reverse(bind, launch, values, linear, incoming)
+    except NotKeptError:
+        return _transpose(bind, launch, incoming, operands, is_sweep=True)
+
+
+def _needs_final(kernel: Kernel, index: int) -> DifferentiationError:
+    param = kernel.params[index]
+    read = next(op for op in walk(kernel.body) if isinstance(op, Load) and op.param is param)
+    return DifferentiationError(
+        f"{param.name} is read here after it has been written, and the reverse sweep would need what was written",
+        read.loc,
+        hint="carry the value in a local variable, or write to another output",
+    )
+
+
+def _bind_derived(
+    bind: Bind,
+    launch: Launch,
+    derived: Derived,
+    roles: tuple[str, ...],
+    operands: Sequence[Any],
+    origin: TangentOf | TransposeOf,
+) -> list[Any]:
+    """Launches a derivative kernel on the grid of the launch it comes from."""
+    shapes = dict(zip(launch.result_params, launch.results, strict=True))
+    if isinstance(origin, TransposeOf):
+        shapes |= dict(origin.linear)
+    own = iter(operands)
+    results = []
+    for slot, role in zip(derived.slots, roles, strict=True):
+        shape = jnp.shape(next(own)) if role != OUTPUT else shapes[slot.index]
+        if role != INPUT:
+            results.append(tuple(shape))
+    # A derivative has the shape of what it belongs to, and goes with it where a launch is partitioned.
+    factors = None if launch.factors is None else tuple(launch.factors[slot.index] for slot in derived.slots)
+    made = launch.replace(
+        kernel=derived.kernel,
+        roles=roles,
+        results=tuple(results),
+        has_side_effect=False,
+        origin=origin,
+        factors=factors,
+        debug=launch.debug and _debug_of(launch.debug, launch.kernel, derived.slots),
+        in_order=False,
+    )
+    return bind(made, operands)
+
+
+def _debug_of(debug: Debug, kernel: Kernel, slots: Sequence[Slot]) -> Debug:
+    """Debug mode for a derivative of `kernel`: its parameters, `slots`, are called after those that they belong to."""
+    before = debug.arrays or tuple(f"array {p.name}" for p in kernel.params)
+    arrays: list[str] = []
+    for slot in slots:
+        is_moved = slot.kind in ("tangent", "cotangent")
+        # The reverse of a launch is made of its tangents.
+        array = before[slot.index].removeprefix("the tangent of ")
+        arrays.append(f"the {slot.kind} of {array}" if is_moved else before[slot.index])
+    return debug.for_derivative(tuple(arrays))
+
+
+def _results(slots: Sequence[Slot], roles: Sequence[str], values: Sequence[Any], kind: str) -> dict[int, Any]:
+    """The results of one kind by the parameter they belong to; scratch is left out."""
+    written = [slot for slot, role in zip(slots, roles, strict=True) if role != INPUT]
+    return {slot.index: value for slot, value in zip(written, values, strict=True) if slot.kind == kind}

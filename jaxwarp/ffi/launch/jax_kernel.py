@@ -1,0 +1,447 @@
+"""`jax_kernel`: a kernel as a function of JAX values."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.core
+import numpy as np
+
+from jaxwarp.analysis.sizes import require_sizes_fit
+from jaxwarp.boundary import boundary
+from jaxwarp.compat import ArrayImpl, is_tracing, is_x64_enabled
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.ffi.launch.arguments import (
+    Argument,
+    Convert,
+    Given,
+    as_jax_value,
+    describe,
+    eager_converter,
+    fill_generic,
+    is_generic,
+    make_converter,
+    require_enabled,
+    resolve_element,
+)
+from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode, require_no_failure
+from jaxwarp.ffi.launch.dims import (
+    ByName,
+    freeze_dims,
+    is_static_dims,
+    normalize_dims,
+    output_shape,
+    require_block,
+    require_int32_extents,
+)
+from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
+from jaxwarp.ffi.launch.roles import assign_roles, bind_names, require_inputs_unchanged, written_last
+from jaxwarp.ffi.launch.sharding import Rule, fit_factors, parse_rule, require_splits
+from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.fork_guard import require_jax
+from jaxwarp.passes.checks.out_of_range import require_in_range
+from jaxwarp.types import Array, Element
+
+VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
+
+# Signatures remembered per function. Beyond it all are forgotten, and found again when they come.
+_MAX_PLANS = 512
+
+
+class ModulePreloadMode(enum.IntEnum):
+    """When Warp loads a module. Here a kernel's code is part of the program that calls it: accepted, no effect."""
+
+    NONE = 0
+    CURRENT_DEVICE = 1
+    ALL_DEVICES = 2
+
+
+def require_preload_mode(where: str, mode: Any) -> None:
+    """One of the modes, or its number.
+
+    Raises:
+        KernelValueError: it is something else.
+    """
+    try:
+        ModulePreloadMode(mode)
+    except ValueError:
+        listed = ", ".join(f"ModulePreloadMode.{m.name}" for m in ModulePreloadMode)
+        raise KernelValueError(
+            f"{where}: module_preload_mode: expected one of {listed}, got {mode!r}",
+            hint="leave it out: it has no effect",
+        ) from None
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """What decides a launch apart from the arguments; `None` means the default."""
+
+    launch_dims: Any = None
+    output_dims: Any = None
+    vmap_method: str | None = None
+
+    def over(self, defaults: CallOptions) -> CallOptions:
+        """These options, filled up from `defaults`."""
+        pairs = zip(
+            (self.launch_dims, self.output_dims, self.vmap_method),
+            (defaults.launch_dims, defaults.output_dims, defaults.vmap_method),
+            strict=True,
+        )
+        return CallOptions(*(default if own is None else own for own, default in pairs))
+
+    @cached_property
+    def is_hashable(self) -> bool:
+        """Symbolic dimensions of two programs cannot be compared."""
+        return is_static_dims(self.launch_dims) and is_static_dims(self.output_dims)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What every call with one signature does: how operands are made of the arguments, and the launch.
+
+    `eager` makes operands for the compiled launch.
+    """
+
+    launch: Launch
+    converters: tuple[Convert | None, ...]
+    eager: tuple[Convert | None, ...]
+
+    @cached_property
+    def compiled(self) -> Callable[..., list[Any]]:
+        if self.launch.debug is None:
+            return compiled_launch(self.launch)
+        launch = reporting(self.launch)
+        compiled, traced = compiled_launch(launch), compiled_launch(self.launch)
+
+        def call(*operands: Any) -> list[Any]:
+            if is_tracing():
+                return traced(*operands)
+            *results, record = compiled(*operands)
+            require_no_failure(launch, record)
+            return results
+
+        return call
+
+
+def _converted(values: Sequence[Any], converters: Sequence[Convert | None]) -> list[Any]:
+    return [v if c is None else c(v) for c, v in zip(converters, values, strict=True)]
+
+
+@boundary
+def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
+    kernel: Kernel,
+    num_outputs: int = 1,
+    vmap_method: str | None = None,
+    launch_dims: Any = None,
+    output_dims: Any = None,
+    in_out_argnames: Iterable[str] | None = None,
+    module_preload_mode: Any = ModulePreloadMode.CURRENT_DEVICE,
+    enable_backward: bool = False,
+    has_side_effect: bool = False,
+    block_dim: int | None = None,
+    sharding_rule: str | None = None,
+    mode: str | None = None,
+) -> JaxKernel:
+    """Makes a function of JAX values of a kernel.
+
+    The function takes the kernel's inputs, by position or by name, and returns its outputs as a list. It works under
+    `jit`, `vmap`, `scan`, `shard_map`, `jax.export` and the other transformations of JAX, and outside of them.
+    Elements of an output that the kernel does not write are zero.
+
+    Args:
+        kernel: made by `@kernel`. Its inputs come first, its outputs last.
+        num_outputs: how many arguments are outputs; in-out arguments count among them.
+        vmap_method: how `jax.vmap` maps a call. None: one launch for all items, nothing copied; "sequential" and
+            "sequential_unrolled": a launch per item; "broadcast_all": unbatched arguments are repeated;
+            "expand_dims" and "legacy_vectorized": as None. The results are the same.
+        launch_dims: number of threads along each axis. Default: the shape of the first array argument.
+        output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
+            has one for each output. Default: the launch dimensions.
+        in_out_argnames: inputs that the kernel updates. Their new values are the first outputs.
+        module_preload_mode: checked; no effect: code is compiled with the program that calls it.
+        enable_backward: accepted, no effect.
+        has_side_effect: launch even if no output is used.
+        block_dim: CUDA threads per block; default: the kernel's option of that name, or 256.
+        sharding_rule: which axes of inputs and outputs are cut together, as in "i k, k j -> i j". Under `jit` over
+            sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
+        mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
+            or `jaxwarp.config.mode`. See docs/debugging.md.
+
+    Returns:
+        A function of the kernel's inputs, which also takes `launch_dims`, `output_dims` and `vmap_method`.
+
+    Raises:
+        KernelTypeError, KernelValueError: the options do not fit the kernel.
+
+    Example:
+        >>> @jaxwarp.kernel
+        ... def triple(x: jaxwarp.array[float], y: jaxwarp.array[float]):
+        ...     i = jaxwarp.tid()
+        ...     y[i] = 3.0 * x[i]
+        >>> (y,) = jaxwarp.jax_kernel(triple)(jax.numpy.arange(4.0))
+    """
+    del enable_backward
+    if not isinstance(kernel, Kernel):
+        raise KernelTypeError(f"jax_kernel: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
+    require_preload_mode(f"kernel {kernel.name}", module_preload_mode)
+    where = f"kernel {kernel.name}"
+    frozen = freeze_dims(launch_dims, f"{where}: launch_dims"), freeze_dims(output_dims, f"{where}: output_dims")
+    defaults = CallOptions(*frozen, vmap_method)
+    arguments = assign_roles(kernel, num_outputs, in_out_argnames)
+    block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
+    if sharding_rule is not None and has_side_effect:
+        raise KernelValueError(
+            f"kernel {kernel.name}: sharding_rule and has_side_effect do not go together: XLA drops partitioned"
+            " launches whose results are not used",
+            hint="launch it under jax.shard_map",
+        )
+    rule = None if sharding_rule is None else parse_rule(kernel.name, sharding_rule, arguments)
+    mode = require_mode(f"kernel {kernel.name}", mode_of(kernel) if mode is None else mode)
+    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), block, rule, mode)
+
+
+class JaxKernel:
+    """A kernel as a function of JAX values: see `jax_kernel`."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        arguments: Sequence[Argument],
+        defaults: CallOptions,
+        has_side_effect: bool,
+        block_dim: int | None,
+        rule: Rule | None = None,
+        mode: str | None = None,
+    ):
+        self.kernel = kernel
+        self.__name__ = self.__qualname__ = kernel.name
+        self.__doc__ = getattr(kernel, "__doc__", None)
+        self._arguments = arguments
+        self._inputs = [a for a in arguments if a.role != OUTPUT]
+        self._defaults = defaults
+        self._has_side_effect = has_side_effect
+        self._block_dim = block_dim
+        self._rule = rule
+        self._mode = mode
+        self._plans: dict[Any, _Plan] = {}
+        self._require_options(defaults)
+
+    def __repr__(self) -> str:
+        return f"<jax_kernel {self.__name__}>"
+
+    @boundary
+    def __call__(
+        self,
+        *args: Any,
+        launch_dims: Any = None,
+        output_dims: Any = None,
+        vmap_method: str | None = None,
+        **kwargs: Any,
+    ) -> list[Any]:
+        """Launches the kernel on its inputs and returns its outputs as a list.
+
+        Raises:
+            CheckError: in debug mode, outside of JAX, a thread has failed a check.
+        """
+        if kwargs or len(args) != len(self._inputs):
+            args = self._bound(args, kwargs)
+        if launch_dims is None and output_dims is None and vmap_method is None:
+            options = self._defaults
+        else:
+            launch_dims = freeze_dims(launch_dims, f"kernel {self.__name__}: launch_dims")
+            output_dims = freeze_dims(output_dims, f"kernel {self.__name__}: output_dims")
+            options = CallOptions(launch_dims, output_dims, vmap_method).over(self._defaults)
+        signature = [signature_token(value) for value in args]
+        if None in signature or not options.is_hashable:
+            args = tuple(map(as_jax_value, args))
+            return self._bind(self._make_plan(args, options), args)
+        key = (*signature, options, is_x64_enabled(), debug_now(self._mode))
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._make_plan(args, options)
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        return self._bind(plan, args)
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The inputs in order. Where they are too few, the number of outputs may be what is wrong."""
+        try:
+            return tuple(bind_names(self._arguments, args, kwargs))
+        except KernelTypeError as error:
+            error.hint = self._forgotten_outputs(len(args) + len(kwargs)) or error.hint
+            raise
+
+    def _forgotten_outputs(self, given: int) -> str | None:
+        """The hint if a call has the inputs that the kernel has once all that it writes last are outputs."""
+        in_outs = len([a for a in self._arguments if a.role == IN_OUT])
+        if any(is_generic(a.element) for a in self._arguments) or in_outs:
+            return None
+        count = written_last(self.kernel.specialize(), self._arguments)
+        outputs = len(self._arguments) - len(self._inputs)
+        if count <= outputs or given != len(self._arguments) - count:
+            return None
+        names = ", ".join(a.name for a in self._arguments[-count:])
+        return f"the kernel writes to {names}: jax_kernel({self.__name__}, num_outputs={count})"
+
+    def _bind(self, plan: _Plan, args: Sequence[Any]) -> list[Any]:
+        for value in args:
+            if type(value) is not ArrayImpl and isinstance(value, jax.core.Tracer):
+                require_jax(f"kernel {self.__name__}", is_traced=True)
+                return list(bind_launch(plan.launch, _converted(args, plan.converters)))
+        require_jax(f"kernel {self.__name__}")
+        return list(plan.compiled(*_converted(args, plan.eager)))
+
+    def _make_plan(self, args: Sequence[Any], options: CallOptions) -> _Plan:
+        """Everything that does not depend on the values of the arguments; all checks of a call are below here."""
+        self._require_options(options)
+        given = [describe(value) for value in args]
+        elements = self._resolve_elements(given)
+        for argument, element in zip(self._arguments, elements, strict=True):
+            require_enabled(argument, element)
+        converters = tuple(map(make_converter, self._inputs, elements, given))
+        types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(self._arguments, elements, strict=True)]
+        kernel = self.kernel.specialize(tuple(types))
+        require_inputs_unchanged(kernel, self._arguments)
+        extents = self._launch_extents(given, options)
+        fitted, grid = fit_grid(kernel, extents)
+        results = self._result_shapes(given, elements, extents, options)
+        outputs = len(self._arguments) - len(given)
+        shapes = [*(value.shape for value in given), *results[len(results) - outputs :]]
+        require_sizes_fit(kernel, shapes)
+        require_in_range(kernel, grid, shapes, "launch_dims=...")
+        launch = Launch(
+            intern_kernel(fitted),
+            grid,
+            tuple(a.role for a in self._arguments),
+            results,
+            options.vmap_method,
+            self._block_dim,
+            self.kernel.options.get("fma", True),
+            self._has_side_effect,
+            debug=debug_now(self._mode),
+        )
+        eager = tuple(map(eager_converter, self._inputs, elements, given, converters))
+        return _Plan(self._with_rule(launch, given, elements), converters, eager)
+
+    def _with_rule(self, launch: Launch, given: Sequence[Given], elements: Sequence[Element]) -> Launch:
+        if self._rule is None:
+            return launch
+        results = dict(zip(launch.result_params, launch.results, strict=True))
+        shapes = [results.get(i, given[i].shape if i < len(given) else None) for i in range(len(launch.roles))]
+        launch = launch.replace(factors=fit_factors(self._rule, self._arguments, elements, shapes))
+        require_splits(launch, self._rule)
+        return launch
+
+    def _require_options(self, options: CallOptions) -> None:
+        if options.vmap_method not in VMAP_METHODS:
+            expected = ", ".join(map(repr, VMAP_METHODS))
+            raise KernelValueError(
+                f"kernel {self.__name__}: vmap_method: expected one of {expected}; got {options.vmap_method!r}",
+                hint=did_you_mean(options.vmap_method, VMAP_METHODS)
+                or "leave it out: None is one launch for the whole batch",
+            )
+        if isinstance(options.output_dims, ByName):
+            self._require_names(options.output_dims)
+
+    def _require_names(self, dims: ByName) -> None:
+        where = f"kernel {self.__name__}: output_dims"
+        outputs = {a.name: a for a in self._arguments if a.role == OUTPUT}
+        in_outs = [a.name for a in self._arguments if a.role == IN_OUT]
+        for name, _ in dims.items:
+            if name in in_outs:
+                raise KernelValueError(
+                    f"{where}: '{name}' is an in-out argument; it keeps the shape it comes with",
+                    hint=f"leave {name!r} out of output_dims",
+                )
+            if name not in outputs:
+                raise KernelValueError(
+                    f"{where}: no output is named {name!r}; the outputs are {', '.join(outputs)}",
+                    hint=did_you_mean(name, outputs) or f"write output_dims={{{next(iter(outputs), name)!r}: (n,)}}",
+                )
+        missing = [name for name in outputs if name not in dict(dims.items)]
+        if missing:
+            raise KernelValueError(
+                f"{where}: no dimensions for output '{missing[0]}'",
+                hint=f"write output_dims={{..., {missing[0]!r}: (n,)}}",
+            )
+
+    def _resolve_elements(self, given: Sequence[Given]) -> list[Element]:
+        """Element types of all arguments.
+
+        A generic output has the type of the first input with the same type variable, else of the first generic one.
+        """
+        inputs: list[Element] = [resolve_element(a, g) for a, g in zip(self._inputs, given, strict=True)]
+        generic = [(a.element, e) for a, e in zip(self._inputs, inputs, strict=True) if is_generic(a.element)]
+        outputs: list[Element] = []
+        for argument in self._arguments[len(inputs) :]:
+            like = [e for annotated, e in generic if annotated is argument.element] or [e for _, e in generic]
+            if not is_generic(argument.element):
+                outputs.append(argument.element)
+            elif like:
+                outputs.append(fill_generic(argument.element, like[0]))
+            else:
+                raise KernelTypeError(
+                    f"{argument.where} is generic, and no input tells its type",
+                    hint="annotate it with a type, such as array[float]",
+                )
+        return inputs + outputs
+
+    def _launch_extents(self, given: Sequence[Given], options: CallOptions) -> tuple[Dim, ...]:
+        if options.launch_dims is not None:
+            return normalize_dims(options.launch_dims, f"kernel {self.__name__}: launch_dims")
+        for argument, value in zip(self._inputs, given, strict=True):
+            if argument.is_array and value.shape is not None:
+                return tuple(value.shape[: argument.ndim])
+        raise KernelTypeError(
+            f"kernel {self.__name__} has no array input to take the launch dimensions from",
+            hint="pass launch_dims=...",
+        )
+
+    def _result_shapes(
+        self, given: Sequence[Given], elements: Sequence[Element], extents: tuple[Dim, ...], options: CallOptions
+    ) -> tuple[tuple[Dim, ...], ...]:
+        shapes = []
+        for index, (argument, element) in enumerate(zip(self._arguments, elements, strict=True)):
+            if argument.role == IN_OUT:
+                shapes.append(tuple(given[index].shape or ()))
+            elif argument.role == OUTPUT:
+                shapes.append(self._output_shape(argument, element, extents, options.output_dims))
+        return tuple(shapes)
+
+    def _output_shape(
+        self, argument: Argument, element: Element, extents: tuple[Dim, ...], dims: Any
+    ) -> tuple[Dim, ...]:
+        where = f"kernel {self.__name__}: output '{argument.name}'"
+        if dims is None and len(extents) != argument.ndim:
+            axes = "1 axis" if argument.ndim == 1 else f"{argument.ndim} axes"
+            raise KernelValueError(
+                f"{where} has {axes}, but its shape is by default that of the launch, {extents}",
+                hint="pass output_dims=..., or launch_dims=...",
+            )
+        dims = extents if dims is None else dict(dims.items)[argument.name] if isinstance(dims, ByName) else dims
+        shape = output_shape(argument.ndim, element, dims, f"{where}: output_dims")
+        require_int32_extents(shape, where)
+        return shape
+
+
+def signature_token(value: Any) -> Any:
+    """A hashable stand-in for what `describe` knows of a value; None where there is none."""
+    kind = type(value)
+    if kind is ArrayImpl:
+        return value.aval.shape, value.aval.dtype, value.aval.weak_type
+    if kind is float or kind is int or kind is bool or isinstance(value, np.generic):
+        return kind
+    if kind is np.ndarray:
+        return kind, value.shape, value.dtype
+    if isinstance(value, jax.core.Tracer):
+        aval: Any = value.aval
+        if all(map(is_static, getattr(aval, "shape", (None,)))):
+            return aval.shape, aval.dtype, aval.weak_type
+    return None

@@ -1,0 +1,235 @@
+"""From a launch to the attributes of its custom call (docs/design/0002-launch-abi.md): code, buffers, geometry."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from jaxwarp.analysis.collisions import succession_of
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.succession import Succession
+from jaxwarp.codegen.abi import DEFAULT_BLOCK, CopiesAttributes, Cut, LaunchAttributes, LaunchCode, attributes_of
+from jaxwarp.deep import with_deep_stack
+from jaxwarp.errors import InternalError, KernelValueError
+from jaxwarp.ffi.launch.dims import format_shape
+from jaxwarp.ffi.launch.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
+from jaxwarp.ffi.launch.spec import OUTPUT, Dim, Launch, is_static
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param
+from jaxwarp.passes.pipeline import prepared
+
+TARGET = "jaxwarp_launch"
+
+# A CUDA thread steps past the end of the grid before it stops: that index must not wrap either.
+_INDEX32_LIMIT = 2**30
+_CODE_CACHE = 512
+
+
+@with_deep_stack
+def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], platform: str) -> dict[str, Any]:
+    """The attributes of the custom call on `platform`, "cpu" or "cuda"."""
+    shapes = [*operand_shapes, *launch.results]
+    grid, grid_from = _locate_grid(launch, shapes)
+    block, index_bits = launch.block_dim or DEFAULT_BLOCK, index_bits_of(launch.grid, shapes)
+    match platform:
+        case "cpu":
+            code = _cpu_code_for(launch, shapes)
+        case "cuda":
+            code = _cuda_code(launch.kernel, launch.fma, block, index_bits, _cuda_targets())
+        case _:
+            raise InternalError(f"no launch on {platform}")
+    declared = LaunchAttributes(
+        name=launch.name,
+        symbol=code.symbol,
+        image=code.image,
+        buffers=launch.buffers,
+        ranks=[p.rank for p in launch.kernel.params],
+        grid=grid,
+        grid_from=grid_from,
+        geometry=[n for pair in code.geometry for n in pair],
+        zero=_outputs_to_clear(launch, shapes),
+        grain=_grain(launch, shapes) if platform == "cpu" else 1,
+        max_unsplit_threads=_max_unsplit_threads(launch, shapes, code.cut) if platform == "cpu" else 1,
+        max_pieces_per_thread=code.cut.max_pieces_per_thread,
+        rows_per_piece=code.cut.rows_per_piece,
+        block=block,
+        max_blocks=code.max_blocks,
+        index_bits=index_bits,
+    )
+    return attributes_of(declared)
+
+
+@with_deep_stack
+def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[int, dict[str, Any]]:
+    """On the CPU: bytes of a buffer for copies of arrays (codegen/cpu/copies.py), and the attributes that go with it.
+
+    The buffer is a result after all others. 0 bytes: none is wanted.
+    """
+    shapes = [*operand_shapes, *launch.results]
+    code = _cpu_code_for(launch, shapes)
+    if not code.cut.copied or not all(is_static(n) for shape in (launch.grid, *shapes) for n in shape):
+        return 0, {}
+    if math.prod(launch.grid) // 2 < _grain(launch, shapes):  # never shared
+        return 0, {}
+    from jaxwarp.codegen.cpu import choose_copies
+
+    kernel = prepared(launch.kernel, launch.fma)
+    extents = _extents(launch, kernel, shapes)
+    sizes = [kernel.params[i].dtype.bytes * math.prod(extents[kernel.params[i]]) for i in range(len(kernel.params))]
+    found = choose_copies(
+        kernel,
+        code.cut.contended,
+        code.cut.summed,
+        extents,
+        [sizes[i] for i in code.cut.copied],
+        sum(sizes),
+        math.prod(launch.grid),
+        pool_size(),
+    )
+    if found is None:
+        return 0, {}
+    costs = found.alone, found.atomic, found.copy
+    declared = CopiesAttributes(found.count, len(shapes), code.cut.copied, costs)
+    return found.count * found.size, attributes_of(declared)
+
+
+def pool_size() -> int:
+    """How many threads XLA's pool on the CPU has here, at least."""
+    wanted = os.environ.get("PJRT_NPROC", "")
+    return int(wanted) if wanted.isdigit() and int(wanted) else len(os.sched_getaffinity(0))
+
+
+def _locate_grid(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> tuple[list[int], list[int]]:
+    """Numbers where they are known, else which axis of which buffer has the extent."""
+    grid: list[int] = []
+    grid_from: list[int] = []
+    for axis, dim in enumerate(launch.grid):
+        if is_static(dim):
+            grid.append(int(dim))
+            grid_from += (-1, -1)
+            continue
+        places = (
+            (b, a) for b, shape in enumerate(shapes) for a, n in enumerate(shape) if not is_static(n) and n == dim
+        )
+        place = next(places, None)
+        if place is None:
+            raise KernelValueError(
+                f"kernel {launch.name}: the symbolic launch extent {dim} of axis {axis} is no extent of an argument or "
+                f"an output; their shapes are {', '.join(map(format_shape, shapes))}",
+                hint="pass an array that has this extent, or give an output it with output_dims",
+            )
+        grid.append(-1)
+        grid_from += place
+    return grid, grid_from
+
+
+def index_bits_of(grid: Sequence[Dim], shapes: Sequence[tuple[Dim, ...]]) -> int:
+    """Whether 32 bits are enough for every index of a launch, else 64."""
+    sizes = [math.prod(shape) for shape in (tuple(grid), *shapes) if all(map(is_static, shape))]
+    is_small = len(sizes) == len(shapes) + 1 and max(sizes) < _INDEX32_LIMIT
+    return 32 if is_small else 64
+
+
+def _extents(launch: Launch, kernel: Kernel, shapes: Sequence[tuple[Dim, ...]]) -> dict[Param, tuple[Dim, ...]]:
+    """The extents of the parameters, given those of the buffers."""
+    return dict(zip(kernel.params, (shapes[buffer] for buffer in launch.buffers), strict=True))
+
+
+def _grain(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> int:
+    from jaxwarp.codegen.cpu import choose_grain
+
+    kernel = prepared(launch.kernel, launch.fma)
+    return choose_grain(kernel, _extents(launch, kernel, shapes))
+
+
+def _max_unsplit_threads(launch: Launch, shapes: Sequence[tuple[Dim, ...]], cut: Cut) -> int:
+    """By how many threads the launch is left whole, now that extents are known."""
+    if not cut.summed:
+        return cut.max_unsplit_threads
+    from jaxwarp.codegen.cpu import choose_cut
+
+    kernel = prepared(launch.kernel, launch.fma)
+    return choose_cut(kernel, cut.contended, cut.summed, False, _extents(launch, kernel, shapes))[0]
+
+
+def _outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> list[int]:
+    """The pure outputs of which some element may stay unwritten. `shapes` are those of the buffers."""
+    effects = analyze(prepared(launch.kernel, launch.fma))
+    known = _extents(launch, effects.kernel, shapes)
+    return [
+        index
+        for index, param in enumerate(effects.kernel.params)
+        if launch.roles[index] == OUTPUT and not effects.covers(param, launch.grid, known[param], known)
+    ]
+
+
+def _cpu_code_for(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> LaunchCode:
+    """The code for a launch on arrays of `shapes`, those of the buffers."""
+    from jaxwarp.codegen.cpu import is_beyond_caches
+
+    kernel = prepared(launch.kernel, launch.fma)
+    extents = _extents(launch, kernel, shapes)
+    known = all(is_static(n) for shape in extents.values() for n in shape)
+    sizes = {p: p.dtype.bytes * math.prod(shape) for p, shape in extents.items()} if known else None
+    order = succession(kernel, launch.grid, list(extents.values())) if launch.in_order else None
+    return _cpu_code(launch.kernel, launch.fma, sizes is not None and is_beyond_caches(kernel, sizes), order)
+
+
+def succession(kernel: Kernel, grid: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Succession | None:
+    """How the threads of a launch of a prepared kernel follow each other; `shapes` are those of its parameters."""
+    known = [tuple(int(n) if is_static(n) else None for n in shape) for shape in (grid, *shapes)]
+    return _succession(kernel, known[0], tuple(known[1:]))
+
+
+@functools.lru_cache(maxsize=_CODE_CACHE)
+def _succession(
+    kernel: Kernel, grid: tuple[int | None, ...], shapes: tuple[tuple[int | None, ...], ...]
+) -> Succession | None:
+    return succession_of(kernel, grid, dict(zip(kernel.params, shapes, strict=True)))
+
+
+@functools.lru_cache(maxsize=_CODE_CACHE)
+def _cpu_code(kernel: Kernel, fma: bool, is_large: bool, order: Succession | None) -> LaunchCode:
+    from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
+
+    code = compile_cpu(prepared(kernel, fma), is_large=is_large, succession=order)
+    image = pack_image(CPU, code.bitcode)
+    return LaunchCode(code.symbol, image, code.geometry, code.cut)
+
+
+@functools.lru_cache(maxsize=_CODE_CACHE)
+def _cuda_code(kernel: Kernel, fma: bool, block: int, index_bits: int, targets: Targets) -> LaunchCode:
+    from jaxwarp.codegen.cuda import compile_cuda, print_cuda
+
+    code = print_cuda(prepared(kernel, fma), index_bits=index_bits, block=block)
+    entries = compile_cuda(code, targets.cubins, ptx=targets.ptx)
+    payload = pack_cuda_payload([CudaEntry(*entry) for entry in entries])
+    return LaunchCode(code.symbol, pack_image(CUDA, payload), code.geometry, max_blocks=code.most_blocks)
+
+
+class Targets(NamedTuple):
+    """Architectures that an image has machine code for, and those that it has PTX for."""
+
+    cubins: tuple[int, ...]
+    ptx: tuple[int, ...]
+
+
+def _cuda_targets() -> Targets:
+    """Machine code for the devices present, or where there is none for the common ones; PTX for newer devices."""
+    from jaxwarp.codegen.cuda import default_archs, nvrtc
+
+    try:
+        devices = jax.local_devices(backend="cuda")
+    except RuntimeError:  # no CUDA here: the program is for export
+        cubins = default_archs()
+        return Targets(cubins, (min(cubins),))
+    present = sorted({int(d.compute_capability.replace(".", "")) for d in devices})
+    known = nvrtc.supported_architectures()
+    # A device newer than NVRTC compiles PTX itself.
+    older = [a for a in known if a <= present[0]]
+    return Targets(tuple(a for a in present if a in known), (max(older, default=present[0]),))

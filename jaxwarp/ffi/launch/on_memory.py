@@ -1,0 +1,107 @@
+"""Launches on real memory, at once: of the host, or of a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import threading
+from collections.abc import Sequence
+from ctypes import byref, c_uint64, c_void_p
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.analysis.succession import Succession
+from jaxwarp.codegen.abi import DEFAULT_BLOCK
+from jaxwarp.ffi.launch.lowering import index_bits_of, succession
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.memory.cuda_scope import CudaScope
+from jaxwarp.memory.driver import Driver, LaunchConfig
+from jaxwarp.memory.region import Region
+from jaxwarp.memory.scope import Scope, view_of
+from jaxwarp.passes.pipeline import prepared
+
+_MAX_BLOCKS = 2**31 - 1
+
+
+def launch_on(
+    scope: Scope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], options: dict[str, Any]
+) -> None:
+    """Runs a kernel in the memory of a scope, on dense regions, and NumPy values for what is passed by value."""
+    if isinstance(scope, CudaScope):
+        launch_cuda(scope, kernel, grid, operands, options)
+        return
+    from jaxwarp.codegen.cpu import launch  # LLVM is slow to import
+
+    made, code = cpu_code(kernel, options["fma"], grid, [o.shape for o in operands])
+    launch(code, made, grid, [view_of(o) if isinstance(o, Region) else np.asarray(o) for o in operands])
+
+
+def cpu_code(
+    kernel: Kernel, fma: bool, grid: Sequence[int], shapes: Sequence[Sequence[int | None]], in_order: bool = True
+) -> tuple[Kernel, Any]:
+    """The prepared kernel and its code, for launches outside of programs on arrays of these shapes.
+
+    `in_order`: see Launch.
+    """
+    made = prepared(kernel, fma)
+    return made, _cpu_code(made, succession(made, grid, shapes) if in_order else None)
+
+
+@functools.lru_cache(maxsize=256)
+def _cpu_code(made: Kernel, order: Succession | None) -> Any:
+    from jaxwarp.codegen.cpu import compile_cpu
+
+    # XLA may call the function from several threads at a time, and each may update an array that is not XLA's.
+    return compile_cpu(made, shared=True, succession=order)
+
+
+def launch_cuda(
+    scope: CudaScope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], options: dict[str, Any]
+) -> None:
+    """Queues a kernel on the stream of a call."""
+    shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
+    bits, block = index_bits_of(grid, shapes), options["block"] or DEFAULT_BLOCK
+    made = scope.ready()
+    code, binary = _cuda_code(kernel, options["fma"], block, bits, scope.architecture)
+    function = _load(made, binary, code.symbol)
+    number = ctypes.c_int32 if bits == 32 else ctypes.c_int64
+    extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
+    threads = math.prod(grid)
+    values: list[Any] = [c_uint64(address) for address in scope.addresses(operands)]
+    values += [number(n) for n in (*extents, threads)]
+    # An index plus the stride of the loop over the grid stays below the range of an index.
+    blocks = min(-(-threads // block), _MAX_BLOCKS, *([(2**31 - threads) // block] if bits == 32 else []))
+    config = LaunchConfig((blocks, 1, 1), (block, 1, 1), 0, scope.stream, None, 0)
+    parameters = (c_void_p * len(values))(*map(ctypes.addressof, values))
+    made.call("LaunchKernelEx", byref(config), function, parameters, None, what=f" of '{kernel.name}'")
+
+
+@functools.lru_cache(maxsize=256)
+def _cuda_code(kernel: Kernel, fma: bool, block: int, bits: int, architecture: int) -> tuple[Any, bytes]:
+    """The printed kernel, and machine code or PTX for an architecture."""
+    from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda
+
+    code = print_cuda(prepared(kernel, fma), index_bits=bits, block=block)
+    known = nvrtc.supported_architectures()
+    # A device newer than NVRTC compiles PTX itself.
+    older = max((a for a in known if a <= architecture), default=architecture)
+    exact = architecture in known
+    (entry,) = compile_cuda(code, (architecture,) if exact else (), ptx=() if exact else (older,))
+    return code, entry.code
+
+
+_kernels: dict[tuple[bytes, str], c_void_p] = {}  # libraries stay for the life of the process, as the handlers' do
+_kernels_lock = threading.Lock()
+
+
+def _load(made: Driver, binary: bytes, symbol: str) -> c_void_p:
+    with _kernels_lock:
+        kernel = _kernels.get((binary, symbol))
+        if kernel is None:
+            library, kernel = c_void_p(), c_void_p()
+            made.call("LibraryLoadData", byref(library), binary, None, None, 0, None, None, 0)
+            made.call("LibraryGetKernel", byref(kernel), library, symbol.encode(), what=f" of '{symbol}'")
+            _kernels[binary, symbol] = kernel
+        return kernel

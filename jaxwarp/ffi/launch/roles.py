@@ -1,0 +1,146 @@
+"""Which of a kernel's parameters are inputs, in-outs and outputs of a call, and which value each input gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.ffi.launch.arguments import Argument
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.types import Array
+
+
+def assign_roles(kernel: Any, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[Argument]:
+    """The kernel's arguments: inputs and in-outs first, the pure outputs last.
+
+    Raises:
+        KernelTypeError, KernelValueError: the number of outputs or the in-out names do not fit the kernel.
+    """
+    owner = getattr(kernel, "owner", "kernel")
+    where, names = f"{owner} {kernel.name}", [a.name for a in kernel.arguments]
+    in_outs = _in_out_names(where, in_out_argnames, names)
+    if not isinstance(num_outputs, (int, np.integer)) or isinstance(num_outputs, bool):
+        raise KernelTypeError(
+            f"{where}: num_outputs: expected an integer, got {num_outputs!r}",
+            hint="write how many arguments are outputs: num_outputs=1",
+        )
+    if not names:
+        raise KernelTypeError(f"{where} has no arguments", hint="a launch needs an output: an array argument")
+    low = max(1, len(in_outs))
+    if not low <= num_outputs <= len(names):
+        counting = " (in-out arguments count among the outputs)" if in_outs else ""
+        raise KernelValueError(
+            f"{where}: num_outputs: expected {low} to {len(names)}{counting}, got {num_outputs}",
+            hint="the outputs are the last arguments, which the kernel writes: count them",
+        )
+    first_output = len(names) - (num_outputs - len(in_outs))
+    arguments = []
+    for position, (name, annotation) in enumerate((a.name, a.annotation) for a in kernel.arguments):
+        role = OUTPUT if position >= first_output else IN_OUT if name in in_outs else INPUT
+        if role == OUTPUT and name in in_outs:
+            raise KernelValueError(
+                f"{where}: in-out argument '{name}' is among the last {len(names) - first_output} arguments, "
+                "which are the outputs",
+                hint="in-out arguments count in num_outputs, and come before the outputs",
+            )
+        argument = Argument(kernel.name, name, annotation, role, owner)
+        if role != INPUT and not argument.is_array:
+            raise KernelTypeError(
+                f"{argument.where} is an {role} argument: expected an array, got {annotation}",
+                hint=_array_hint(kernel, role, name),
+            )
+        arguments.append(argument)
+    return arguments
+
+
+def _in_out_names(where: str, given: Iterable[str] | None, names: Sequence[str]) -> set[str]:
+    listed = [given] if isinstance(given, str) else list(given or ())
+    for name in listed:
+        if name not in names:
+            raise KernelValueError(
+                f"{where}: in_out_argnames: no argument is named {name!r}; the arguments are {', '.join(names)}",
+                hint=did_you_mean(name, names) or f"write in_out_argnames=[{names[0]!r}], say",
+            )
+    if len(set(listed)) != len(listed):
+        raise KernelValueError(
+            f"{where}: in_out_argnames: a name is given twice: {', '.join(listed)}", hint="write each name once"
+        )
+    return set(listed)
+
+
+def bind_names(arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The inputs' values in order, from positional and keyword arguments."""
+    inputs = [a.name for a in arguments if a.role != OUTPUT]
+    where, listing = f"{arguments[0].owner} {arguments[0].kernel}", f"({', '.join(inputs)})" if inputs else ""
+    for name in kwargs:
+        if name not in inputs:
+            is_output = any(a.name == name for a in arguments)
+            problem = f"'{name}' is an output, not an input" if is_output else f"no input is named '{name}'"
+            hint = (
+                "leave it out: outputs are returned; output_dims says their shape, in_out_argnames which are updated"
+                if is_output
+                else did_you_mean(name, inputs) or "pass the inputs by position, or by these names"
+            )
+            raise KernelTypeError(f"{where}: {problem}; the inputs are {', '.join(inputs) or 'none'}", hint=hint)
+        if name in inputs[: len(args)]:
+            raise KernelTypeError(
+                f"{where}: input '{name}' is given twice, by position and by name",
+                hint=f"leave one of them out: the inputs are {', '.join(inputs)}",
+            )
+    if len(args) + len(kwargs) != len(inputs):
+        plural = "input" if len(inputs) == 1 else "inputs"
+        expected = f"{len(inputs)} {plural} {listing}".rstrip()
+        missing = [name for name in inputs[len(args) :] if name not in kwargs]
+        hint = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing" if missing else None
+        outputs = [a.name for a in arguments if a.role == OUTPUT]
+        if not missing and outputs:
+            hint = f"leave out {', '.join(outputs)}: outputs are returned; output_dims says their shape"
+        raise KernelTypeError(f"{where}: expected {expected}, got {len(args) + len(kwargs)}", hint=hint)
+    return [*args, *(kwargs[name] for name in inputs[len(args) :])]
+
+
+def _array_hint(kernel: Any, role: str, name: str) -> str:
+    """What to say where a number is to be an output: outputs are arrays, and the last arguments."""
+    if role == IN_OUT:
+        return f"leave {name!r} out of in_out_argnames: numbers are passed by value"
+    last = [isinstance(a.annotation, Array) for a in reversed(kernel.arguments)]
+    count = last.index(False)
+    if count:
+        return f"num_outputs={count} at most: the outputs are the last arguments, and arrays"
+    return "write results to an array: make it the last argument, an array[float]"
+
+
+def written_last(kernel: Kernel, arguments: Sequence[Argument]) -> int:
+    """How many of the last parameters the kernel writes to and does not read: as many outputs it may have."""
+    effects = [analyze(kernel)[p] for p in kernel.params]
+    written = [e.modifies and not e.loads and a.is_array for e, a in zip(effects, arguments, strict=True)]
+    return len(written) if all(written) else written[::-1].index(False)
+
+
+def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[Argument]) -> None:
+    """JAX arrays are values: a kernel may not write to an input that is not also an output."""
+    effects = analyze(kernel)
+    for param, argument in zip(kernel.params, arguments, strict=True):
+        if argument.role == INPUT and effects[param].modifies:
+            raise KernelTypeError(
+                f"{argument.where} is an input, but the kernel writes to it",
+                effects[param].first_write,
+                hint=_written_hint(kernel, arguments, argument),
+            )
+
+
+def _written_hint(kernel: Kernel, arguments: Sequence[Argument], argument: Argument) -> str:
+    """The options under which the kernel may write to an input."""
+    in_outs = [a.name for a in arguments if a.role == IN_OUT]
+    outputs = len([a for a in arguments if a.role == OUTPUT])
+    count, position = written_last(kernel, arguments), list(arguments).index(argument)
+    names = [a.name for a in arguments if a.name in (*in_outs, argument.name)]
+    update = f"num_outputs={outputs + len(names)}, in_out_argnames={names}"
+    if position < len(arguments) - count or in_outs:
+        return f"update it: {update}"
+    return f"make it an output: num_outputs={count}; or update what it holds: {update}"

@@ -1,0 +1,141 @@
+"""A recorded program: launches, copies and fills on buffers, and what it computes as a function of JAX values.
+
+The parameter of the primitive in graph.py. Buffers are numbered as the custom call has them: operands, then results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxwarp.ffi.launch.primitive import bind_launch
+from jaxwarp.ffi.launch.spec import Dim, Launch
+
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """A contiguous part of a buffer; `offset` counts elements. Whole buffers have the buffer's shape and offset 0."""
+
+    buffer: int
+    offset: int
+    shape: Shape
+    dtype: np.dtype
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class LaunchOp:
+    """A launch; the views of an in-out parameter as operand and as result are the same."""
+
+    launch: Launch
+    operands: tuple[View, ...]
+    results: tuple[View, ...]
+
+
+@dataclass(frozen=True)
+class CopyOp:
+    """Copies one view to another one of the same dtype and size, which does not overlap it."""
+
+    to: View
+    source: View
+
+
+@dataclass(frozen=True)
+class FillOp:
+    """Sets every element of a view to the scalar with these bytes; if there are 8, their halves are equal."""
+
+    to: View
+    scalar: bytes
+
+
+Op = LaunchOp | CopyOp | FillOp
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A buffer that the program is given to write to."""
+
+    shape: Shape
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, repr=False)
+class Recording:
+    """What a callable did when it was recorded.
+
+    Attributes:
+        name: of the callable.
+        operands: how many operands there are; their buffers come first.
+        results: of the buffers after them, those that are results.
+        scratch: the buffers after these.
+        aliases: pairs of an operand and the result that starts from it.
+        ops: in order.
+        has_side_effect: whether to run it even if no result is used.
+        graph_cache_max: how many CUDA graphs of it are kept on each device.
+    """
+
+    name: str
+    operands: int
+    results: tuple[Slot, ...]
+    scratch: tuple[Slot, ...]
+    aliases: tuple[tuple[int, int], ...]
+    ops: tuple[Op, ...]
+    has_side_effect: bool
+    graph_cache_max: int
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.operands, self.results, self.scratch, self.aliases, self.ops))
+
+    def __hash__(self) -> int:
+        return self._hash  # JAX asks often, and there may be thousands of operations
+
+    def __repr__(self) -> str:
+        """What stands in a printed jaxpr."""
+        return f"{self.name}[{len(self.ops)} operations]"
+
+
+def evaluate(recording: Recording, operands: Sequence[Any]) -> list[Any]:
+    """The results as JAX computes them: the same launches, each an operation of its own."""
+    values: dict[int, Any] = dict(enumerate(operands))
+    slots = (*recording.results, *recording.scratch)
+    for operand, result in recording.aliases:
+        values[recording.operands + result] = operands[operand]
+
+    def read(view: View) -> Any:
+        value = values[view.buffer]
+        if view.is_whole:
+            return value
+        size = math.prod(view.shape)
+        return jax.lax.slice(value.reshape(-1), (view.offset,), (view.offset + size,)).reshape(view.shape)
+
+    def write(view: View, part: Any) -> None:
+        if view.is_whole:
+            values[view.buffer] = part
+            return
+        slot = slots[view.buffer - recording.operands]
+        whole = values.get(view.buffer)
+        flat = jnp.zeros(math.prod(slot.shape), slot.dtype) if whole is None else whole.reshape(-1)
+        flat = jax.lax.dynamic_update_slice(flat, part.reshape(-1), (view.offset,))
+        values[view.buffer] = flat.reshape(slot.shape)
+
+    for op in recording.ops:
+        match op:
+            case LaunchOp():
+                results = bind_launch(op.launch, [read(v) for v in op.operands])
+                for view, result in zip(op.results, results, strict=True):
+                    write(view, result)
+            case CopyOp():
+                write(op.to, read(op.source).reshape(op.to.shape))
+            case FillOp():
+                write(op.to, jnp.full(op.to.shape, np.frombuffer(op.scalar, op.to.dtype)[0]))
+    return [values[recording.operands + i] for i in range(len(recording.results))]

@@ -1,0 +1,365 @@
+"""`jax_callable`: a Python function that launches several kernels, as a function of JAX values."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.core
+import jax.numpy as jnp
+
+from jaxwarp.boundary import boundary
+from jaxwarp.compat import is_tracing, is_x64_enabled
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.ffi.launch.arguments import (
+    Argument,
+    as_jax_value,
+    describe,
+    is_generic,
+    make_converter,
+    require_enabled,
+    resolve_element,
+)
+from jaxwarp.ffi.launch.checkify import raising
+from jaxwarp.ffi.launch.debug import debug_now
+from jaxwarp.ffi.launch.dims import ByName, freeze_dims, output_shape
+from jaxwarp.ffi.launch.jax_kernel import (
+    VMAP_METHODS,
+    CallOptions,
+    ModulePreloadMode,
+    require_preload_mode,
+    signature_token,
+)
+from jaxwarp.ffi.launch.roles import assign_roles, bind_names
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
+from jaxwarp.ffi.programs.capture import Recorder
+from jaxwarp.ffi.programs.python_call import Parameter, Static, bind_call, make_call, require_nothing
+from jaxwarp.ffi.programs.traced_array import ArrayHandle
+from jaxwarp.ffi.programs.tracing import Program, tracing
+from jaxwarp.frontend.text.annotations import resolve
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.fork_guard import require_jax
+from jaxwarp.types import Array
+
+_MAX_COMPILED = 256
+_DEFAULT_GRAPHS, _ALL_GRAPHS = 32, 2**62
+
+
+class GraphMode(enum.IntEnum):
+    """How the launches of a callable get into CUDA graphs.
+
+    The staged modes of Warp, which copy arrays to buffers with fixed addresses, are refused: graphs follow the arrays.
+    """
+
+    NONE = 0
+    JAX = 1
+    WARP = 2
+    WARP_STAGED = 3
+    WARP_STAGED_EX = 4
+
+
+@boundary
+def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
+    func: Callable[..., None],
+    num_outputs: int = 1,
+    graph_mode: GraphMode = GraphMode.JAX,
+    vmap_method: str | None = None,
+    output_dims: Any = None,
+    in_out_argnames: Iterable[str] | None = None,
+    stage_in_argnames: Iterable[str] | None = None,
+    stage_out_argnames: Iterable[str] | None = None,
+    graph_cache_max: int | None = _DEFAULT_GRAPHS,
+    module_preload_mode: Any = ModulePreloadMode.CURRENT_DEVICE,
+    has_side_effect: bool = False,
+) -> JaxCallable:
+    """Makes a function of JAX values of a Python function that launches kernels.
+
+    The function is annotated like a kernel and is traced: `launch`, `copy`, `zeros` and the like inside it become
+    launches and JAX operations, each array standing for its newest value. What comes out is an ordinary JAX function,
+    compiled as a whole, with all of JAX's transformations; XLA captures its launches into CUDA graphs.
+
+    Args:
+        func: inputs come first, outputs last; it returns nothing.
+        num_outputs: how many arguments are outputs; in-out arguments count among them.
+        graph_mode: `GraphMode.JAX`: as above. `GraphMode.WARP`: the whole function is one operation, which captures and
+            replays a CUDA graph of its own; functions of JAX cannot be applied to its arrays then. `GraphMode.NONE`:
+            the function runs in Python whenever the program does, on real memory, and may use the host; it has no
+            derivatives and cannot be exported.
+        vmap_method: as in `jax_kernel`, for each launch; with `GraphMode.NONE`, "sequential" and
+            "sequential_unrolled" make a call of XLA's per item, the others one for all. The results are the same.
+        output_dims: shape of the outputs, or a dictionary of shapes by name. Default: that of the first array argument.
+        in_out_argnames: inputs that the function updates. Their new values are the first outputs.
+        graph_cache_max: with `GraphMode.WARP`, how many graphs are kept on each device for every program the function
+            is compiled in: one for each set of buffers it has run with; None: all. No effect otherwise.
+        stage_in_argnames: array inputs that the staged modes of Warp would copy. Checked; no effect in these modes.
+        stage_out_argnames: the same, of outputs.
+        module_preload_mode: checked; no effect: code is compiled with the program that calls it.
+        has_side_effect: launch even if no output is used.
+
+    Returns:
+        A function of the inputs, which also takes `output_dims` and `vmap_method`. Python numbers are static: the
+        function may branch on them; JAX scalars are traced.
+
+    Raises:
+        KernelTypeError, KernelValueError: the options do not fit the function.
+    """
+    if not callable(func) or isinstance(func, Kernel):
+        hint = "use jax_kernel for a kernel" if isinstance(func, Kernel) else None
+        raise KernelTypeError(f"jax_callable: expected a Python function, got {func!r}", hint=hint)
+    graph_mode = _require_graph_mode(func, graph_mode)
+    graphs = _require_cache_max(func, graph_cache_max)
+    function = _Function(func)
+    arguments = assign_roles(function, num_outputs, in_out_argnames)
+    require_preload_mode(f"callable {function.name}", module_preload_mode)
+    _require_staged(function.name, "stage_in_argnames", stage_in_argnames, [a for a in arguments if a.role != OUTPUT])
+    _require_staged(function.name, "stage_out_argnames", stage_out_argnames, [a for a in arguments if a.role != INPUT])
+    defaults = CallOptions(None, freeze_dims(output_dims, f"callable {function.name}: output_dims"), vmap_method)
+    return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode, graphs)
+
+
+def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
+    name = getattr(func, "__name__", repr(func))
+    try:
+        mode = GraphMode(mode)
+    except ValueError:
+        listed = ", ".join(f"GraphMode.{m.name}" for m in GraphMode)
+        raise KernelValueError(
+            f"callable {name}: graph_mode: expected one of {listed}, got {mode!r}",
+            hint="leave it out: GraphMode.JAX suits most functions",
+        ) from None
+    if mode in (GraphMode.WARP_STAGED, GraphMode.WARP_STAGED_EX):
+        raise KernelValueError(
+            f"callable {name}: graph_mode: GraphMode.{mode.name} is not available",
+            hint="use GraphMode.WARP: its graphs take on the addresses of new arrays, and nothing is copied",
+        )
+    return mode
+
+
+def _require_staged(name: str, option: str, given: Iterable[str] | None, arguments: Sequence[Argument]) -> None:
+    """Names of array arguments on one side; what they would stage is staged in none of our modes."""
+    listed = [given] if isinstance(given, str) else list(given or ())
+    possible = [a.name for a in arguments if a.is_array]
+    for entry in listed:
+        if entry not in possible:
+            side, found = "input" if option == "stage_in_argnames" else "output", ", ".join(possible) or "none"
+            raise KernelValueError(
+                f"callable {name}: {option}: no array {side} is named {entry!r}; they are {found}",
+                hint="leave it out: nothing is staged in these modes",
+            )
+
+
+def _require_cache_max(func: Callable[..., None], graph_cache_max: Any) -> int:
+    if graph_cache_max is None:
+        return _ALL_GRAPHS
+    if isinstance(graph_cache_max, bool) or not isinstance(graph_cache_max, int) or graph_cache_max < 1:
+        name = getattr(func, "__name__", repr(func))
+        raise KernelValueError(
+            f"callable {name}: graph_cache_max: expected an integer of at least 1, got {graph_cache_max!r}",
+            hint=f"leave it out ({_DEFAULT_GRAPHS} graphs), or write None to keep all",
+        )
+    return min(graph_cache_max, _ALL_GRAPHS)
+
+
+class _Annotated(NamedTuple):
+    """An argument of the Python function."""
+
+    name: str
+    annotation: Any
+
+
+class _Function:
+    """What `assign_roles` asks of a kernel, of a Python function."""
+
+    owner = "callable"
+
+    def __init__(self, func: Callable[..., None]):
+        self.name = getattr(func, "__name__", "function")
+        self.arguments: list[_Annotated] = []
+        try:
+            signature = inspect.signature(func, eval_str=True)
+        except NameError as error:
+            raise KernelTypeError(
+                f"callable {self.name}: an annotation cannot be evaluated: {error}",
+                hint="define or import the name before the function is passed to jax_callable",
+            ) from error
+        for parameter in signature.parameters.values():
+            if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                raise KernelTypeError(
+                    f"callable {self.name}: argument {parameter.name} must be an ordinary one",
+                    hint="name the arguments one by one, without * and **",
+                )
+            if parameter.annotation is parameter.empty:
+                raise KernelTypeError(
+                    f"callable {self.name}: argument {parameter.name} has no annotation",
+                    hint=f"write {parameter.name}: float, or {parameter.name}: array[float]",
+                )
+            try:
+                pattern = resolve(parameter.annotation)
+            except KernelError as error:
+                error.message = f"callable {self.name}: argument {parameter.name}: {error.message}"
+                raise
+            self.arguments.append(_Annotated(parameter.name, pattern))
+
+
+class JaxCallable:
+    """A Python function that launches kernels, as a function of JAX values: see `jax_callable`."""
+
+    def __init__(
+        self,
+        func: Callable[..., None],
+        arguments: Sequence[Argument],
+        defaults: CallOptions,
+        has_side_effect: bool,
+        graph_mode: GraphMode,
+        graphs: int,
+    ):
+        self.func = func
+        self.__name__ = self.__qualname__ = getattr(func, "__name__", "function")
+        self.__doc__ = func.__doc__
+        self._arguments = arguments
+        self._inputs = [a for a in arguments if a.role != OUTPUT]
+        self._defaults = defaults
+        self._has_side_effect = has_side_effect
+        self._graph_mode = graph_mode
+        self._graphs = graphs  # how many to keep under GraphMode.WARP
+        self._compiled: dict[Any, Callable[..., list[Any]]] = {}
+        self._require_options(defaults)
+
+    def __repr__(self) -> str:
+        return f"<jax_callable {self.__name__}>"
+
+    @boundary
+    def __call__(self, *args: Any, output_dims: Any = None, vmap_method: str | None = None, **kwargs: Any) -> list[Any]:
+        """Runs the function on its inputs and returns its outputs as a list.
+
+        Raises:
+            CheckError: in debug mode, outside of JAX, a thread has failed a check.
+        """
+        values = bind_names(self._arguments, args, kwargs)
+        output_dims = freeze_dims(output_dims, f"callable {self.__name__}: output_dims")
+        options = CallOptions(None, output_dims, vmap_method).over(self._defaults)
+        self._require_options(options)
+        values = [as_jax_value(v) for v in values]
+        is_static = [_is_static(a, v) for a, v in zip(self._inputs, values, strict=True)]
+        dynamic = [v for v, static in zip(values, is_static, strict=True) if not static]
+        fixed = tuple(Static(v) for v, static in zip(values, is_static, strict=True) if static)
+        tokens = tuple(signature_token(v) for v in dynamic)
+        if None in tokens or not options.is_hashable or any(isinstance(v, jax.core.Tracer) for v in dynamic):
+            require_jax(f"callable {self.__name__}", is_traced=True)
+            return self._trace(values, options)
+        require_jax(f"callable {self.__name__}")
+        key = (tuple(is_static), fixed, tokens, options, is_x64_enabled(), debug_now())
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            if len(self._compiled) >= _MAX_COMPILED:
+                self._compiled.clear()
+            compiled = self._compiled[key] = self._compile(values, is_static, options)
+        is_checked = debug_now() is not None and not is_tracing()
+        return list((raising(compiled) if is_checked else compiled)(*dynamic))
+
+    def _compile(self, values: list[Any], is_static: list[bool], options: CallOptions) -> Callable[..., list[Any]]:
+        """A compiled function of the arguments that are not static."""
+        static = [v if s else None for v, s in zip(values, is_static, strict=True)]
+
+        def call(*dynamic: Any) -> list[Any]:
+            given = iter(dynamic)
+            return self._trace([v if s else next(given) for v, s in zip(static, is_static, strict=True)], options)
+
+        call.__name__ = call.__qualname__ = self.__name__
+        return jax.jit(call)
+
+    def _trace(self, values: Sequence[Any], options: CallOptions) -> list[Any]:
+        """Runs the Python function on handles; the outputs are what the handles stand for at its end."""
+        program = Program(self.__name__, options.vmap_method, self._has_side_effect)
+        if self._graph_mode == GraphMode.WARP:
+            program = Recorder(program, self._graphs)
+        bound = [self._input(program, a, v) for a, v in zip(self._inputs, values, strict=True)]
+        arrays = [b for b in bound if isinstance(b, ArrayHandle)]
+        outputs = [a for a in self._arguments if a.role == OUTPUT]
+        shapes = [self._output_shape(a, arrays, options.output_dims) for a in outputs]
+        if self._graph_mode == GraphMode.NONE:
+            return self._bind_call(bound, shapes, options)
+        bound += [
+            program.output(a.name, Array(a.element, a.ndim), shape) for a, shape in zip(outputs, shapes, strict=True)
+        ]
+        with tracing(program), jax.named_scope(self.__name__):
+            try:
+                returned = self.func(*bound)
+            except (AttributeError, TypeError, ValueError) as error:
+                clear = program.explain(error)
+                if clear is None:
+                    raise
+                raise clear from None
+        require_nothing(self.__name__, returned)
+        return program.results([b for a, b in zip(self._arguments, bound, strict=True) if a.role != INPUT])
+
+    def _bind_call(self, bound: Sequence[Any], shapes: Sequence[Any], options: CallOptions) -> list[Any]:
+        """The Python function itself as an operation of the program."""
+        parameters: list[Parameter] = []
+        operands: list[Any] = []
+        for argument, value in zip(self._inputs, bound, strict=True):
+            if _is_static(argument, value):
+                parameters.append(Parameter(argument.name, INPUT, argument.element, static=Static(value)))
+                continue
+            type_ = value.type if isinstance(value, ArrayHandle) else resolve_element(argument, describe(value))
+            operands.append(value.value if isinstance(value, ArrayHandle) else jnp.asarray(value))
+            parameters.append(Parameter(argument.name, argument.role, type_, operands[-1].shape))
+        for argument, shape in zip(self._arguments[len(self._inputs) :], shapes, strict=True):
+            type_ = Array(argument.element, argument.ndim)
+            parameters.append(Parameter(argument.name, OUTPUT, type_, shape))
+        call = make_call(self.func, self.__name__, parameters, options.vmap_method, self._has_side_effect)
+        return bind_call(call, operands)
+
+    def _input(self, program: Program, argument: Argument, value: Any) -> Any:
+        given = describe(value)
+        element = resolve_element(argument, given)
+        require_enabled(argument, element)
+        convert = make_converter(argument, element, given)
+        if not argument.is_array:
+            # A Python number stays one, so that the function may branch on it.
+            return value if _is_static(argument, value) else value if convert is None else convert(value)
+        array = jnp.asarray(value if convert is None else convert(value))
+        return program.array(argument.name, Array(element, argument.ndim), array, argument.role == IN_OUT)
+
+    def _output_shape(self, argument: Argument, arrays: Sequence[ArrayHandle], dims: Any) -> tuple[Any, ...]:
+        where = f"{argument.where}: output_dims"
+        if is_generic(argument.element):
+            raise KernelTypeError(
+                f"{argument.where} is an output and generic: expected a type with a dtype",
+                hint=f"write {argument.name}: array[float]",
+            )
+        require_enabled(argument, argument.element)
+        wanted = dict(dims.items).get(argument.name) if isinstance(dims, ByName) else dims
+        if wanted is None:
+            if not arrays:
+                raise KernelTypeError(
+                    f"{where}: there is no array input to take the shape from", hint="pass output_dims"
+                )
+            wanted = arrays[0].shape
+        return output_shape(argument.ndim, argument.element, wanted, where)
+
+    def _require_options(self, options: CallOptions) -> None:
+        where = f"callable {self.__name__}"
+        if options.vmap_method not in VMAP_METHODS:
+            expected = ", ".join(map(repr, VMAP_METHODS))
+            raise KernelValueError(
+                f"{where}: vmap_method: expected one of {expected}; got {options.vmap_method!r}",
+                hint=did_you_mean(options.vmap_method, VMAP_METHODS)
+                or "leave it out: None is one launch for the whole batch",
+            )
+        if isinstance(options.output_dims, ByName):
+            outputs = [a.name for a in self._arguments if a.role == OUTPUT]
+            for name, _ in options.output_dims.items:
+                if name not in outputs:
+                    raise KernelValueError(
+                        f"{where}: output_dims: no output is named {name!r}; the outputs are {', '.join(outputs)}",
+                        hint=did_you_mean(name, outputs)
+                        or f"write output_dims={{{next(iter(outputs), name)!r}: (n,)}}",
+                    )
+
+
+def _is_static(argument: Argument, value: Any) -> bool:
+    return not argument.is_array and isinstance(value, (bool, int, float))

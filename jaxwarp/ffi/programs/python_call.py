@@ -1,0 +1,308 @@
+"""`GraphMode.NONE`: a call of a Python function on real memory, as an operation of a JAX program, with its rules."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import secrets
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from jaxwarp import compat
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.callbacks import call_frame as xla
+from jaxwarp.ffi.callbacks.handler import Target
+from jaxwarp.ffi.launch.derivatives.rules import is_moving
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim
+from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.memory.region import Region, dense_region
+from jaxwarp.memory.scope import Scope
+from jaxwarp.types import Array, Element, element_scalar
+
+TARGET = "jaxwarp_python"
+
+
+class Static:
+    """A Python number, compared as a program that has it must: 1 is not True, 0.0 is not -0.0, NaN is NaN."""
+
+    def __init__(self, value: Any):
+        self.value = value
+        self._key = type(value), repr(value) if isinstance(value, float) else value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument of the function.
+
+    Attributes:
+        name: its name.
+        role: INPUT, IN_OUT or OUTPUT.
+        type: of an array, or of what is passed by value.
+        shape: in JAX, of one item of a batch.
+        static: a Python number that is part of the program.
+        is_batched: for each axis of the batch, whether the operand has it.
+    """
+
+    name: str
+    role: str
+    type: Array | Element
+    shape: tuple[Dim, ...] = ()
+    static: Static | None = None
+    is_batched: tuple[bool, ...] = ()
+
+
+class _Function:
+    """A function that is compared by identity: it may be a method of an object that has no hash."""
+
+    def __init__(self, call: Callable[..., None]):
+        self.call = call
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Function) and other.call is self.call
+
+    def __hash__(self) -> int:
+        return id(self.call)
+
+
+@dataclass(frozen=True)
+class PythonCall:
+    """What a call is, apart from its operands: all inputs that are not static, in order. Results: in-outs, outputs."""
+
+    func: _Function
+    name: str
+    parameters: tuple[Parameter, ...]
+    vmap_method: str | None
+    has_side_effect: bool
+    batch: tuple[int, ...] = ()
+
+    @property
+    def operands(self) -> list[Parameter]:
+        return [p for p in self.parameters if p.role != OUTPUT and p.static is None]
+
+    @property
+    def results(self) -> list[Parameter]:
+        return [p for p in self.parameters if p.role != INPUT]
+
+    @property
+    def aliases(self) -> dict[int, int]:
+        """Operand number to result number of the in-out arguments."""
+        numbers = {p.name: n for n, p in enumerate(self.results)}
+        return {n: numbers[p.name] for n, p in enumerate(self.operands) if p.role == IN_OUT}
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+call_p = Primitive(TARGET)
+call_p.multiple_results = True
+
+
+def make_call(
+    func: Callable[..., None],
+    name: str,
+    parameters: Sequence[Parameter],
+    vmap_method: str | None,
+    has_side_effect: bool,
+) -> PythonCall:
+    """A call of `func`, without a batch."""
+    return PythonCall(_Function(func), name, tuple(parameters), vmap_method, has_side_effect)
+
+
+def bind_call(call: PythonCall, operands: Sequence[Any]) -> list[Any]:
+    """Calls the function where the program runs."""
+    with jax.named_scope(call.name):
+        return list(call_p.bind(*compat.unify_varying(operands), call=call))
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(call: PythonCall) -> Callable[..., list[Any]]:
+    return compat.jit_primitive(lambda *operands: call_p.bind(*operands, call=call))
+
+
+def _call_impl(*operands: Any, call: PythonCall) -> list[Any]:
+    with jax.disable_jit(False):
+        return _compiled(call)(*operands)
+
+
+def _call_abstract(*operands: Any, call: PythonCall) -> tuple[list[Any], set[Any]]:
+    results = [compat.output_aval(operands, (*call.batch, *p.shape), _dtype(p)) for p in call.results]
+    return results, {compat.SIDE_EFFECT} if call.has_side_effect else set()
+
+
+def _dtype(parameter: Parameter) -> np.dtype:
+    type_ = parameter.type
+    return element_scalar(type_.dtype if isinstance(type_, Array) else type_).numpy
+
+
+# Calls by their key in a program. A program keeps its calls alive, so what is not found here is not this process's.
+_calls: weakref.WeakValueDictionary[str, _Kept] = weakref.WeakValueDictionary()
+_process, _numbers = secrets.token_hex(8), itertools.count(1)
+
+
+class _Kept:
+    """A call for as long as a compiled program lives that makes it."""
+
+    def __init__(self, call: PythonCall):
+        self.call = call
+        self.key = f"{_process}-{next(_numbers)}"
+        _calls[self.key] = self
+
+    def __call__(self, *_: Any) -> Any:
+        raise AssertionError("XLA keeps this object, and calls the function through its target")
+
+
+def _call_lower(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
+    call: PythonCall = params["call"]
+    if compat.is_for_export(ctx):
+        raise KernelValueError(
+            f"callable {call.name} has GraphMode.NONE and cannot be exported: its Python function lives in this"
+            " process",
+            hint="export it with GraphMode.JAX, which makes its launches part of the program",
+        )
+    _register()
+    kept = _Kept(call)
+    compat.keep_with_program(ctx, kept)
+    rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=call.aliases, has_side_effect=call.has_side_effect)
+    return rule(ctx, *operands, key=kept.key)
+
+
+def _call_batch(
+    operands: Sequence[Any], dims: Sequence[int | None], *, call: PythonCall
+) -> tuple[list[Any], list[int]]:
+    """One call of XLA's, in which the function is called for each item; what is not batched is not copied."""
+    size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
+    moved = [x if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(operands, dims, strict=True)]
+    if call.vmap_method in ("sequential", "sequential_unrolled"):
+        return _batch_sequential(moved, dims, call)
+    # An in-out argument's result differs from item to item, so each needs its own start.
+    changed, is_batched = [], {}
+    for parameter, x, d in zip(call.operands, moved, dims, strict=True):
+        repeat = d is None and (parameter.role == IN_OUT or call.vmap_method == "broadcast_all")
+        changed.append(jnp.broadcast_to(x, (size, *x.shape)) if repeat else x)
+        is_batched[parameter.name] = (d is not None or repeat, *parameter.is_batched)
+    parameters = tuple(
+        dataclasses.replace(p, is_batched=is_batched.get(p.name, (True, *p.is_batched))) for p in call.parameters
+    )
+    batched = dataclasses.replace(call, parameters=parameters, batch=(size, *call.batch))
+    results = bind_call(batched, changed)
+    return results, [0] * len(results)
+
+
+def _batch_sequential(
+    operands: Sequence[Any], dims: Sequence[int | None], call: PythonCall
+) -> tuple[list[Any], list[int]]:
+    batched = tuple(x for x, d in zip(operands, dims, strict=True) if d is not None)
+
+    def item(_: None, parts: tuple[Any, ...]) -> tuple[None, list[Any]]:
+        values = iter(parts)
+        return None, bind_call(call, [x if d is None else next(values) for x, d in zip(operands, dims, strict=True)])
+
+    _, results = jax.lax.scan(item, None, batched, unroll=call.vmap_method == "sequential_unrolled")
+    return results, [0] * len(results)
+
+
+def _refuse_derivative(call: PythonCall) -> KernelTypeError:
+    return KernelTypeError(
+        f"callable {call.name} has GraphMode.NONE and no derivative: what a Python function does with real memory is"
+        " not known",
+        hint="use GraphMode.JAX, whose launches have derivatives, or give the call a rule with jax.custom_vjp",
+    )
+
+
+def _call_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: PythonCall) -> tuple[list[Any], list[Any]]:
+    if any(is_moving(t) for t in tangents):
+        raise _refuse_derivative(call)
+    results = bind_call(call, primals)
+    return results, [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
+
+
+def _call_transpose(cotangents: Sequence[Any], *operands: Any, call: PythonCall) -> list[Any]:
+    del cotangents, operands
+    raise _refuse_derivative(call)
+
+
+def _run(frame: xla.CallFrame, scope: Scope) -> None:
+    """One execution: the function is called for each item of the batch."""
+    key = xla.attributes(frame.attrs)["key"]
+    kept = _calls.get(key)
+    if kept is None:
+        raise KernelValueError(
+            "this program calls a Python function of another process",
+            hint="programs with GraphMode.NONE cannot be stored; compile them where they run",
+        )
+    call = kept.call
+    scope.title = f"callable {call.name}"
+    given, made = _regions(frame.args, "operand"), _regions(frame.rets, "result")
+    whole: dict[str, Any] = {p.name: _operand(scope, p, r) for p, r in zip(call.operands, given, strict=True)}
+    for parameter, region in zip(call.results, made, strict=True):
+        whole[parameter.name] = region  # of an in-out argument the same memory as the operand
+        if parameter.role == OUTPUT:
+            scope.fill(region, np.zeros((), region.dtype))
+    for index in np.ndindex(*call.batch):
+        returned = call.func.call(*(_argument(scope, p, whole.get(p.name), index) for p in call.parameters))
+        require_nothing(call.name, returned)
+
+
+def require_nothing(name: str, returned: Any) -> None:
+    """The function writes to its outputs and returns nothing."""
+    if returned is not None:
+        raise KernelTypeError(
+            f"callable {name}: expected a function that returns nothing, it returned {type(returned).__name__}",
+            hint="write to the output arguments",
+        )
+
+
+def _regions(buffers: Any, kind: str) -> list[Region]:
+    return [dense_region(address, dtype, shape) for dtype, shape, address in xla.buffers(buffers, kind)]
+
+
+def _operand(scope: Scope, parameter: Parameter, region: Region) -> Any:
+    return region if isinstance(parameter.type, Array) else scope.read(region)
+
+
+def _argument(scope: Scope, parameter: Parameter, whole: Any, index: tuple[int, ...]) -> Any:
+    """What the function gets: an array, a number or a vector, of one item of the batch."""
+    if parameter.static is not None:
+        return parameter.static.value
+    own = tuple(i for i, is_batched in zip(index, parameter.is_batched, strict=True) if is_batched)
+    if not isinstance(parameter.type, Array):
+        return whole[own]
+    return LiveArray(scope, parameter.name, parameter.type, whole.part(own), parameter.role != INPUT)
+
+
+_target = Target(TARGET, "callable", _run, is_graph_compatible=False)
+_lock = threading.Lock()
+_is_registered = False
+
+
+def _register() -> None:
+    global _is_registered
+    with _lock:
+        if not _is_registered:
+            _target.register()
+            _is_registered = True
+
+
+call_p.def_impl(_call_impl)
+call_p.def_effectful_abstract_eval(_call_abstract)
+for _platform in ("cpu", "cuda"):
+    mlir.register_lowering(call_p, _call_lower, platform=_platform)
+batching.primitive_batchers[call_p] = _call_batch
+ad.primitive_jvps[call_p] = _call_jvp
+ad.primitive_transposes[call_p] = _call_transpose

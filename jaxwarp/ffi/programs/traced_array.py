@@ -1,0 +1,231 @@
+"""What a function under `jax_callable` gets for its arrays: a name for a JAX value that launches replace."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxwarp import compat
+from jaxwarp.boundary import boundaries
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.ffi.launch.arguments import Given, describe
+from jaxwarp.ffi.launch.spec import is_static
+from jaxwarp.memory.indexing import require_index
+from jaxwarp.memory.region import Region, dense_region
+from jaxwarp.memory.scope import inside_traced
+from jaxwarp.types import Array, Element, element_scalar, element_shape
+
+
+@boundaries
+class ArrayHandle:
+    """An array inside a `jax_callable`, with shape and type as in a kernel: components are not axes.
+
+    Its `value` is the JAX value it stands for now. A launch that writes to the array, `fill_` and `assign` give it a
+    new one; JAX arrays themselves never change. Functions of `jnp` are called with the value.
+    """
+
+    def __init__(self, name: str, type_: Array, value: jax.Array, is_writable: bool):
+        self.name = name
+        self.type = type_
+        self.is_writable = is_writable
+        self._value = value
+        self._made_in = compat.trace_state()
+
+    @property
+    def value(self) -> jax.Array:
+        """The JAX value: the array's shape followed by the component axes."""
+        return self._value
+
+    @property
+    def root(self) -> ArrayHandle:
+        """The array that this one is, or is a part of."""
+        return self
+
+    @property
+    def place(self) -> Region | None:
+        """Where its elements would be, were they of one byte, and the first of the root array at the address 1; None
+        where extents are symbolic."""
+        shape = self.full_shape
+        return dense_region(1, np.dtype(np.int8), shape) if all(map(is_static, shape)) else None
+
+    def replace(self, value: jax.Array) -> None:
+        """Lets the handle stand for a new value of the same shape and type."""
+        self.require_writable("written")
+        self._value = value
+
+    def require_writable(self, what: str) -> None:
+        """Inputs are values of the caller's. And JAX traces the body of a loop once, however often it runs."""
+        if self.root._made_in != compat.trace_state():
+            raise inside_traced(f"array '{self.root.name}'", what)
+        if not self.root.is_writable:
+            raise KernelTypeError(
+                f"array '{self.root.name}' is an input and cannot be {what}",
+                hint=f"name it in in_out_argnames=['{self.root.name}'], or write to a clone",
+            )
+
+    @property
+    def dtype(self) -> Element:
+        """The element type: a scalar, vector or matrix type."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes, without those of components."""
+        return self.type.ndim
+
+    @property
+    def full_shape(self) -> tuple[Any, ...]:
+        """The extents, with those of components."""
+        return tuple(self.value.shape)
+
+    def describe(self) -> Given:
+        """What a launch needs to know before it looks at the contents."""
+        return dataclasses.replace(describe(self.value), kind="handle", element=self.type.dtype)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The extents, without those of components."""
+        return self.full_shape[: self.ndim]
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def device(self) -> None:
+        """JAX places arrays."""
+        return None
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise KernelTypeError(
+                f"array '{self.name}' has no axes and no length", hint="it is one element: array.value"
+            )
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[ArrayHandle]:
+        return (self[i] for i in range(len(self)))
+
+    def __jax_array__(self) -> jax.Array:
+        return self.value
+
+    def _refuse_truth(self, *_: Any) -> NoReturn:
+        raise KernelTypeError(
+            f"array '{self.name}' cannot be compared, and is neither true nor false, while its function is traced",
+            hint="compute with array.value, or branch in a kernel",
+        )
+
+    # Python's own answers are about names, not about what the array holds.
+    __eq__ = __ne__ = __bool__ = _refuse_truth
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<array '{self.name}': {self.dtype}, shape {self.shape}>"
+
+    def __getitem__(self, index: Any) -> ArrayHandle:
+        """A part of the array, by integers and slices of its leading axes. Writing to it writes to the array."""
+        return _View(self, require_index(f"array '{self.name}'", self.shape, index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self[index].assign(value)
+
+    def assign(self, source: Any) -> ArrayHandle:
+        """Gives the array the contents of another one, or of a JAX or NumPy array, of the same shape and dtype."""
+        scalar = element_scalar(self.dtype)
+        if isinstance(source, np.ndarray):
+            source = source.copy()  # the original may change before the program is compiled
+        given = source if isinstance(source, ArrayHandle) else jnp.asarray(source)
+        found = given.describe() if isinstance(given, ArrayHandle) else describe(given)
+        if found.shape != self.full_shape or found.dtype != scalar.numpy:
+            raise KernelTypeError(
+                f"array '{self.name}': expected {scalar} of shape {self.full_shape}, got {found.dtype} of shape"
+                f" {found.shape}",
+                hint="convert the source, or assign to a part: array[:n].assign(source)",
+            )
+        self.store(given)
+        return self
+
+    def store(self, source: Any) -> None:
+        """Takes over the contents of another array or of a JAX value that fits."""
+        self.replace(source.value if isinstance(source, ArrayHandle) else source)
+
+    def fill_(self, value: Any) -> ArrayHandle:
+        """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
+        self.replace(filled(self.full_shape, self.dtype, value, f"array '{self.name}'"))
+        return self
+
+    def zero_(self) -> ArrayHandle:
+        """Sets every element to zero."""
+        return self.fill_(0)
+
+    def numpy(self) -> NoReturn:
+        """Refused: the function is traced, there are no numbers yet."""
+        raise KernelTypeError(
+            f"array '{self.name}' has no numbers while its function is traced",
+            hint="compute with jnp functions, or return it as an output",
+        )
+
+    __array__ = numpy
+    list = numpy
+
+
+@boundaries
+class _View(ArrayHandle):
+    """A part of another array, by basic indexing; reads and writes go to that array."""
+
+    def __init__(self, parent: ArrayHandle, index: tuple[Any, ...]):
+        self.parent = parent
+        self.index = index
+        ndim = parent.ndim - sum(not isinstance(i, slice) for i in index)
+        super().__init__(f"{parent.name}[...]", Array(parent.dtype, ndim), parent.value, parent.is_writable)
+
+    @property
+    def value(self) -> jax.Array:
+        return self.parent.value[self.index]
+
+    @property
+    def root(self) -> ArrayHandle:
+        return self.parent.root
+
+    @property
+    def place(self) -> Region | None:
+        whole = self.parent.place
+        return None if whole is None else whole.part(self.index)
+
+    def replace(self, value: jax.Array) -> None:
+        self.require_writable("written")
+        self.parent.replace(self.parent.value.at[self.index].set(value))
+
+
+def as_value_in_trees(kind: type[ArrayHandle]) -> None:
+    """Lets compiled functions of JAX (most of `jnp`, `jit`, `vmap`) take arrays of this kind: they get the value."""
+
+    def rebuilt(_: None, values: Any) -> Any:
+        return values[0]
+
+    jax.tree_util.register_pytree_node(kind, lambda array: ((array.value,), None), rebuilt)
+
+
+as_value_in_trees(ArrayHandle)
+as_value_in_trees(_View)
+
+
+def filled(shape: tuple[Any, ...], element: Element, value: Any, where: str) -> jax.Array:
+    """A JAX array of `shape`, component axes included, of one value."""
+    scalar, components = element_scalar(element), element_shape(element)
+    given = value.value if isinstance(value, ArrayHandle) else value
+    array = jnp.asarray(given)
+    if array.shape not in ((), components):
+        expected = "a number" if not components else f"a number or an array of shape {components}"
+        raise KernelTypeError(
+            f"{where}: expected {expected} to fill it with, got an array of shape {array.shape}",
+            hint="copy an array with assign(values)",
+        )
+    return jnp.broadcast_to(jax.lax.convert_element_type(array, scalar.numpy), shape)

@@ -1,0 +1,194 @@
+"""What a function under `jax_callable` may call: launch, copy, zeros and so on, while the function is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.sizes import require_sizes_fit
+from jaxwarp.boundary import located
+from jaxwarp.errors import KernelError, KernelTypeError
+from jaxwarp.ffi.launch.arguments import (
+    Argument,
+    Given,
+    as_jax_value,
+    describe,
+    make_converter,
+    require_enabled,
+    resolve_element,
+)
+from jaxwarp.ffi.launch.debug import debug_now, mode_of
+from jaxwarp.ffi.launch.dims import normalize_dims
+from jaxwarp.ffi.launch.primitive import bind_launch
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, fit_grid, intern_kernel
+from jaxwarp.ffi.programs.traced_array import ArrayHandle, filled
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.current import current
+from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.live_array import MemoryArray
+from jaxwarp.passes.checks.out_of_range import require_in_range
+from jaxwarp.types import Array
+
+
+@dataclass(frozen=True)
+class Program:
+    """The call that is being traced: its name, options that hold for all its launches, and what it does with arrays.
+
+    This one makes every launch an operation of JAX, as it comes.
+    """
+
+    name: str
+    vmap_method: str | None
+    has_side_effect: bool
+
+    def array(self, name: str, type_: Array, value: Any, is_writable: bool) -> ArrayHandle:
+        """An argument of the call."""
+        return ArrayHandle(name, type_, value, is_writable)
+
+    def output(self, name: str, type_: Array, shape: tuple[Any, ...]) -> ArrayHandle:
+        """An output, which starts as zeros. `shape` has the component axes."""
+        return self.filled(name, type_, shape, 0)
+
+    def filled(self, name: str, type_: Array, shape: tuple[Any, ...], value: Any) -> ArrayHandle:
+        """A new array of one value."""
+        return ArrayHandle(name, type_, filled(shape, type_.dtype, value, name), is_writable=True)
+
+    def clone(self, source: ArrayHandle) -> ArrayHandle:
+        """A new array with the contents of another one."""
+        return ArrayHandle(f"clone of {source.name}", source.type, source.value, is_writable=True)
+
+    def launch(self, launch: Launch, operands: Sequence[Any], written: Sequence[ArrayHandle]) -> None:
+        """Launches on arrays and JAX values; `written` are the arrays of the results."""
+        values = [o.value if isinstance(o, ArrayHandle) else o for o in operands]
+        # A NumPy array may change before the program is compiled.
+        results = bind_launch(launch, [v.copy() if isinstance(v, np.ndarray) else v for v in values])
+        for handle, result in zip(written, results, strict=True):
+            handle.replace(result)
+
+    def results(self, arrays: Sequence[ArrayHandle]) -> list[Any]:
+        """At the end: what these arrays hold."""
+        return [a.value for a in arrays]
+
+    def misuse(self) -> KernelTypeError:
+        """What to say where a function of JAX is called with an array of the program."""
+        return KernelTypeError(
+            "this operator, method or function of JAX does not take an array of a jax_callable",
+            hint="use the array's value: array.value",
+        )
+
+    def explain(self, error: Exception) -> KernelError | None:
+        """A clear error where JAX refuses an array of the program; None for any other error."""
+        if isinstance(error, KernelError) or not any(sign in str(error) for sign in _SIGNS_OF_MISUSE):
+            return None
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        clear = self.misuse()
+        if len(str(error)) < _SHORT:
+            clear.message += f": {error}"
+        return located(clear, None if traceback is None else traceback.tb_frame)
+
+
+# In messages of Python and JAX. A type of ours that stands for a dtype is what jnp.zeros_like finds.
+_SIGNS_OF_MISUSE = ("__jax_array__", "ArrayHandle", "'_View'", "RecordedArray", "as a data type")
+_SHORT = 100  # JAX's own messages about arrays are essays
+
+@contextmanager
+def tracing(program: Program) -> Iterator[None]:
+    """Launches in the `with` belong to `program`."""
+    token = current.set(program)
+    try:
+        yield
+    finally:
+        current.reset(token)
+
+
+def launch_traced(program: Program, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:
+    """Makes a launch an operation of a program."""
+    arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
+    _refuse_host_arrays(arguments, given)
+    values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
+    described = [v.describe() if isinstance(v, ArrayHandle) else describe(v) for v in values]
+    elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
+    for argument, element in zip(arguments, elements, strict=True):
+        require_enabled(argument, element)
+    converters = [make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True)]
+    types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
+    specialized = kernel.specialize(tuple(types))
+    ir, grid = fit_grid(specialized, normalize_dims(dim, f"kernel {kernel.name}: dim"))
+    require_sizes_fit(specialized, [d.shape for d in described])
+    require_in_range(specialized, grid, [d.shape for d in described], "dim=...")
+    roles = _roles(ir, grid, arguments, given, described)
+    operands = [
+        value if convert is None else convert(value.value if isinstance(value, ArrayHandle) else value)
+        for value, convert, role in zip(values, converters, roles, strict=True)
+        if role != OUTPUT
+    ]
+    shapes = tuple(tuple(d.shape or ()) for d, role in zip(described, roles, strict=True) if role != INPUT)
+    block = block_dim if block_dim is not None else kernel.options.get("block_dim")
+    fma = kernel.options.get("fma", True)
+    made = Launch(
+        intern_kernel(ir), grid, tuple(roles), shapes, program.vmap_method, block, fma, program.has_side_effect,
+        debug=debug_now(mode_of(kernel)),
+    )  # fmt: skip
+    program.launch(made, operands, [g for g, role in zip(given, roles, strict=True) if role != INPUT])
+
+
+def _refuse_host_arrays(arguments: Sequence[Argument], given: Sequence[Any]) -> None:
+    for argument, value in zip(arguments, given, strict=True):
+        if isinstance(value, MemoryArray) and value.scope is HOST:
+            raise KernelTypeError(
+                f"{argument.where} is an array outside of JAX, and the function is traced: it would be read once",
+                hint="pass it to the jax_callable as an argument: jaxwarp.to_jax(array)",
+            )
+
+
+def _roles(
+    ir: Any, grid: Sequence[Any], arguments: Sequence[Argument], given: Sequence[Any], described: Sequence[Given]
+) -> list[str]:
+    """Read only; written in full, so that what was there does not matter; or updated."""
+    effects = analyze(ir)
+    shapes = {param: value.shape or () for param, value in zip(ir.params, described, strict=True)}
+    roles = []
+    for param, argument, handle, value in zip(ir.params, arguments, given, described, strict=True):
+        if not effects[param].modifies:
+            roles.append(INPUT)
+            continue
+        if not isinstance(handle, ArrayHandle):
+            raise KernelTypeError(
+                f"{argument.where} is written by the kernel: expected an array of the program, got"
+                f" {type(handle).__name__}",
+                effects[param].first_write,
+                hint="make one with zeros(...), or pass an output",
+            )
+        handle.require_writable(f"written by kernel {argument.kernel}")
+        roles.append(OUTPUT if effects.covers(param, grid, value.shape or (), shapes) else IN_OUT)
+    for i, role in enumerate(roles):
+        for j, other in enumerate(given):
+            if i != j and role != INPUT and isinstance(other, ArrayHandle) and _share(given[i], other):
+                raise KernelTypeError(
+                    f"{arguments[i].where} and argument '{arguments[j].name}' are the same array, or parts of one that"
+                    " overlap, and the kernel writes to it",
+                    hint="pass a clone(...) as one of them",
+                )
+    return roles
+
+
+def _share(written: ArrayHandle, other: ArrayHandle) -> bool:
+    """Whether two arrays of a program are one, or parts of one that may have elements in common."""
+    if written.root is not other.root:
+        return False
+    place, other_place = written.place, other.place
+    return place is None or other_place is None or place.overlaps(other_place)
+
+
+def program_now() -> Program:
+    """The program that is being traced; `scope_now` has said that there is one."""
+    program = current.get()
+    assert isinstance(program, Program)
+    return program

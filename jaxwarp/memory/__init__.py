@@ -1,0 +1,1 @@
+"""What an array is in memory: regions, scopes that own them, exchange with other libraries."""

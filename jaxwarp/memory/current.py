@@ -1,0 +1,50 @@
+"""Where a launch, a copy or a new array happens that is asked for now: in a call, in a program, or outside of both."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.memory.fork_guard import in_callback
+from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.scope import Scope
+
+# A scope while a function runs on real memory; a program (ffi/programs/tracing.py) while one is traced; None outside.
+current: contextvars.ContextVar[object | None] = contextvars.ContextVar("jaxwarp_current", default=None)
+
+
+@contextmanager
+def executing(scope: Scope) -> Iterator[None]:
+    """What the `with` asks for happens at once, in the memory of a call that is running."""
+    token, waiting = current.set(scope), in_callback.set(True)
+    try:
+        yield
+    finally:
+        in_callback.reset(waiting)
+        current.reset(token)
+
+
+def scope_now() -> Scope | None:
+    """Where things happen at once: the call whose function is running on real memory, or the process, outside of all
+    calls. None: in a function of a `jax_callable` that is traced."""
+    found = current.get()
+    if found is None:
+        return HOST
+    return found if isinstance(found, Scope) else None
+
+
+def require_scope(name: str) -> Scope:
+    """The call whose function is running on real memory.
+
+    Raises:
+        KernelTypeError: none is.
+    """
+    scope = current.get()
+    if not isinstance(scope, Scope):
+        raise KernelTypeError(
+            f"{name} works inside a callback, or a function under jax_callable with GraphMode.NONE",
+            hint="call it in the function that you register or pass to jax_callable",
+        )
+    return scope

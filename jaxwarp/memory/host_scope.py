@@ -1,0 +1,138 @@
+"""The memory of the process, outside of all calls: a scope that never ends. See docs/design/0013."""
+
+from __future__ import annotations
+
+import contextvars
+from typing import Any, Protocol
+
+import jax
+import jax.core
+import numpy as np
+
+from jaxwarp import compat
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.memory.dlpack import import_tensor
+from jaxwarp.memory.libraries import library_of
+from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.memory.region import Region, array_region
+from jaxwarp.memory.scope import Scope
+from jaxwarp.memory.tensor_owner import Library, note_written
+
+_PLAIN = (np.ndarray, np.generic, int, float, list, tuple, LiveArray, type(None))
+
+
+class Recorder(Protocol):
+    """Who writes down what happens to arrays: an active `Tape`. It is told before it happens."""
+
+    def see(self, *arrays: Any) -> None:
+        """Arrays that a copy or new contents are about to touch: derivatives are added to their gradients."""
+        ...
+
+    def record_launch(self, checked: Any) -> None:
+        """A launch that has been checked."""
+        ...
+
+    def record_write(self, target: Region) -> None:
+        """A launch that is not to be recorded is about to write to `target`."""
+        ...
+
+    def record_result(self, target: Region) -> None:
+        """What a launch that is not to be recorded has left in `target`."""
+        ...
+
+    def record_copy(self, target: Region, source: Region) -> None:
+        """Contents of `source` are copied to `target`."""
+        ...
+
+    def record_constant(self, target: Region, values: np.ndarray) -> None:
+        """`target` gets values that depend on no array. They fit its shape, or its last axes."""
+        ...
+
+
+recording: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar("jaxwarp_tape", default=None)
+
+
+class HostScope(Scope):
+    """The process, outside of every call."""
+
+    def __init__(self) -> None:
+        super().__init__("process", 0)
+
+    def require_open(self, name: str) -> None:
+        """It does not end."""
+
+    def require_untraced(self, label: str, what: str) -> None:
+        """What is written while JAX traces would be written once, when that happens, however often the program runs."""
+        if compat.is_tracing():
+            raise KernelTypeError(
+                f"{label} cannot be {what} in a function that JAX traces: that runs once, when it is traced",
+                hint="launch with jax_kernel or jax_callable there; they take and return JAX arrays",
+            )
+
+    def find(self, value: Any) -> tuple[Region, bool] | None:
+        """Arrays of NumPy and JAX, and of what has NumPy's or DLPack's interface to the memory of the host."""
+        found = super().find(value)
+        if found is not None or isinstance(value, _PLAIN):
+            return found
+        if isinstance(value, jax.Array):
+            return (array_region(_values_of(value)), False) if value.ndim else None
+        library = library_of(value)
+        if library is not None:
+            require_unrecorded(library, value)
+            return library.region(value), True
+        if hasattr(value, "__array_interface__"):
+            array = np.asarray(value)
+            return array_region(array), bool(array.flags.writeable)
+        if hasattr(value, "__dlpack__"):
+            return import_tensor(value)
+        # What `__array__` makes may be a copy, and what is written to it lost.
+        return (array_region(np.asarray(value)), False) if hasattr(value, "__array__") else None
+
+    def fill(self, target: Region, value: np.ndarray) -> None:
+        tape = recording.get()
+        if tape is not None:
+            tape.record_constant(target, value.copy())
+        super().fill(target, value)
+        note_written([target])
+
+    def write(self, target: Region, values: np.ndarray) -> None:
+        tape = recording.get()
+        if tape is not None:
+            tape.record_constant(target, values.copy())
+        self.move(target, array_region(values))
+
+    def copy(self, target: Region, source: Region) -> None:
+        tape = recording.get()
+        if tape is not None:
+            tape.record_copy(target, source)
+        self.move(target, source)
+
+    def move(self, target: Region, source: Region) -> None:
+        super().copy(target, source)
+        note_written([target])
+
+
+def require_unrecorded(library: Library, tensor: Any) -> None:
+    """Launches on a tensor are unknown to its library, which would not differentiate them.
+
+    Raises:
+        KernelTypeError: the library records what is done with the tensor.
+    """
+    if library.is_recording(tensor):
+        raise KernelTypeError(
+            f"the tensor requires a gradient, and {library.name} knows nothing of launches and copies",
+            hint=f"pass jaxwarp.from_{library.module}(tensor), for a Tape, or tensor.detach()",
+        )
+
+
+def _values_of(value: jax.Array) -> np.ndarray:
+    """The contents of a JAX array: its memory, where there is one piece of it on the CPU."""
+    if isinstance(value, jax.core.Tracer):
+        raise KernelTypeError(
+            f"expected an array with numbers in it, got the traced value {value}",
+            hint="launch with jax_kernel or jax_callable in functions that JAX traces",
+        )
+    return np.asarray(value)
+
+
+HOST = HostScope()

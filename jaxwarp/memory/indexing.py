@@ -1,0 +1,40 @@
+"""Basic indices of arrays outside of kernels: integers and slices of the leading axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.core
+
+from jaxwarp.errors import KernelTypeError
+
+
+def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, ...]:
+    """Integers and slices of the leading axes, in range.
+
+    Raises:
+        KernelTypeError: `index` is something else.
+    """
+    given = index if isinstance(index, tuple) else (index,)
+    for part in given:
+        if isinstance(part, jax.core.Tracer):
+            raise KernelTypeError(
+                f"{where}: an index is a number when the function is traced, got the traced value {part}",
+                hint="use array.value[index], or index in a kernel",
+            )
+        if not isinstance(part, slice) and (isinstance(part, bool) or not hasattr(part, "__index__")):
+            raise KernelTypeError(
+                f"{where}: an index is an integer or a slice, got {part!r}",
+                hint="write a[1], a[1:3]; for other indices use array.value, or a kernel",
+            )
+    if len(given) > len(shape):
+        raise KernelTypeError(
+            f"{where} has {len(shape)} axes, got {len(given)} indices", hint=f"write at most {len(shape)}"
+        )
+    for part, extent in zip(given, shape, strict=False):
+        if not isinstance(part, slice) and not -extent <= part < extent:
+            raise KernelTypeError(
+                f"{where}: index {part} is out of range, the extent is {extent}",
+                hint=f"indices go from 0 to {extent - 1}",
+            )
+    return given

@@ -1,0 +1,19 @@
+"""Which libraries of tensors arrays outside of JAX know."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from jaxwarp.memory.tensor_owner import Library
+from jaxwarp.memory.torch import TORCH
+
+LIBRARIES: tuple[Library, ...] = (TORCH,)
+
+
+def library_of(value: Any) -> Library | None:
+    """The library whose tensor a value is."""
+    for library in LIBRARIES:
+        if library.module in sys.modules and library.is_tensor(value):
+            return library
+    return None

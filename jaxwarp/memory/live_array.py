@@ -1,0 +1,279 @@
+"""Arrays in XLA's memory, for a Python function that runs while the program does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.boundary import boundaries
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.memory.convert import as_element, as_values
+from jaxwarp.memory.dlpack import make_capsule
+from jaxwarp.memory.indexing import require_index
+from jaxwarp.memory.region import Region
+from jaxwarp.memory.scope import Scope
+from jaxwarp.types import Array, Element, element_shape
+
+
+@boundaries
+class MemoryArray:
+    """An array of a call, valid until the call ends. What is written to it is there at once.
+
+    On the CPU `np.asarray(array)` and `array.numpy()` are views of it, read-only where the array is. On CUDA
+    `array.numpy()` is a read-only copy, and `__cuda_array_interface__` is for array libraries of CUDA. DLPack is on
+    both.
+    """
+
+    def __init__(self, scope: Scope, name: str, region: Region, is_writable: bool):
+        self.scope, self.name, self.is_writable = scope, name, is_writable
+        self._region = region
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.name
+
+    @property
+    def region(self) -> Region:
+        """Where it is; an error once the call is over."""
+        self.scope.require_open(self.label)
+        return self._region
+
+    def require_scope(self, scope: Scope) -> None:
+        """Memory of another call may end at any time."""
+        self.scope.require_open(self.label)
+        if self.scope is not scope:
+            raise KernelTypeError(f"{self.label} belongs to another call", hint="pass np.array(...), which is a copy")
+
+    @property
+    def components(self) -> tuple[int, ...]:
+        """The axes of an element, which `shape` does not have."""
+        return ()
+
+    @property
+    def dtype(self) -> Any:
+        return self.region.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        region = self.region
+        return region.shape[: len(region.shape) - len(self.components)]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In bytes."""
+        return self.region.strides[: self.ndim]
+
+    @property
+    def is_contiguous(self) -> bool:
+        return self.region.is_dense
+
+    @property
+    def ptr(self) -> int:
+        """The address."""
+        return self.region.address
+
+    @property
+    def device(self) -> str:
+        """ "cpu", or "cuda:0" and so on."""
+        return "cpu" if self.scope.platform == "cpu" else f"cuda:{self.scope.device_ordinal}"
+
+    @property
+    def platform(self) -> str:
+        return self.scope.platform
+
+    def __repr__(self) -> str:
+        region = self._region
+        return f"<{self.label}: {region.dtype} of shape {region.shape} on {self.scope.platform}>"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise KernelTypeError(f"{self.label} has no axes and no length", hint="it is one element: array.numpy()")
+        return self.shape[0]
+
+    def _part(self, region: Region) -> MemoryArray:
+        return MemoryArray(self.scope, self.name, region, self.is_writable)
+
+    def __getitem__(self, index: Any) -> MemoryArray:
+        """A part of the array, by integers and slices of its leading axes. Writing to it writes to the array."""
+        return self._part(self.region.part(require_index(self.label, self.shape, index)))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self[index].assign(value)
+
+    def __iter__(self) -> Iterator[MemoryArray]:
+        return (self[i] for i in range(len(self)))
+
+    def require_writable(self, what: str) -> None:
+        """Inputs are values of the caller's."""
+        self.scope.require_open(self.label)
+        self.scope.require_untraced(self.label, what)
+        if not self.is_writable:
+            raise KernelTypeError(f"{self.label} is an input and cannot be {what}", hint=self._hint())
+
+    def _hint(self) -> str:
+        return "write to an output, or to a copy"
+
+    def assign(self, source: Any) -> MemoryArray:
+        """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype."""
+        self.require_writable("written")
+        target, given = self.region, self._source(source)
+        if given.shape != target.shape or given.dtype != target.dtype:
+            raise KernelTypeError(
+                f"{self.label}: expected {target.dtype} of shape {target.shape}, got {given.dtype} of shape"
+                f" {given.shape}",
+                hint="convert the source, or assign to a part: array[:n].assign(source)",
+            )
+        if isinstance(given, Region):
+            self.scope.copy(target, given)
+        else:
+            self.scope.write(target, given)
+        return self
+
+    def _source(self, source: Any) -> Region | np.ndarray:
+        if isinstance(source, MemoryArray):
+            source.require_scope(self.scope)
+            return source.region
+        found = self.scope.find(source) if self.scope.platform != "cpu" else None
+        return found[0] if found is not None else as_values(source, self.region.dtype, self.label)
+
+    def fill_(self, value: Any) -> MemoryArray:
+        """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
+        self.require_writable("written")
+        self.scope.fill(self.region, as_element(value, self.region.dtype, self.components, self.label))
+        return self
+
+    def zero_(self) -> MemoryArray:
+        """Sets every element to zero."""
+        return self.fill_(0)
+
+    def numpy(self) -> np.ndarray:
+        """As a NumPy array: a view on the CPU, a read-only copy from a GPU."""
+        return self.scope.numpy(self.label, self.region, self.is_writable)
+
+    def list(self) -> list[Any]:
+        """The elements as Python values, in order."""
+        return self.numpy().reshape(-1, *self.components).tolist()
+
+    def item(self) -> Any:
+        """The only element as a Python value."""
+        if self.size != 1:
+            raise KernelTypeError(
+                f"{self.label} has {self.size} elements, and is no single value",
+                hint="take one of them: array[0].item(), or all: array.numpy()",
+            )
+        return self.list()[0]
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype, copy=copy)
+
+    def _require_name(self, interface: str, instead: str) -> None:
+        """NumPy's interfaces have no names for bfloat16 and its like; NumPy itself then asks `__array__`."""
+        if self._region.dtype.isbuiltin != 1:
+            raise AttributeError(f"{self.label}: {interface} has no name for {self._region.dtype}; use {instead}")
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        self.scope.require_open(self.label)
+        if self.scope.platform != "cpu":
+            raise AttributeError(f"{self.label} is in the memory of a GPU, and has no __array_interface__")
+        self._require_name("__array_interface__", "np.asarray(array)")
+        region = self._region
+        # Not an address but the bytes themselves: who reads them then holds them, which is found out at the end.
+        memory = memoryview(self.scope.lease(self.label, region))
+        return {
+            "shape": region.shape,
+            "typestr": region.dtype.str,
+            "data": memory if self.is_writable else memory.toreadonly(),
+            "offset": region.address - region.span[0],
+            "strides": region.strides,
+            "version": 3,
+        }
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        region = self.region
+        if self.scope.platform == "cpu":
+            raise AttributeError(f"{self.label} is in the memory of the host, and has no __cuda_array_interface__")
+        self._require_name("__cuda_array_interface__", "DLPack")
+        return {
+            "shape": region.shape,
+            "typestr": region.dtype.str,
+            "data": (region.address, not self.is_writable),
+            "strides": None if region.is_dense else region.strides,
+            "version": 3,
+            # The interface has no 0: it calls the default stream 1.
+            "stream": self.scope.stream or 1,
+        }
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        return make_capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        self.scope.require_open(self.label)
+        return (1, 0) if self.scope.platform == "cpu" else (2, self.scope.device_ordinal)
+
+
+@boundaries
+class LiveArray(MemoryArray):
+    """An array of a function under `jax_callable` with `GraphMode.NONE`: as `ArrayHandle`, but with numbers in it."""
+
+    def __init__(self, scope: Scope, name: str, type_: Array, region: Region, is_writable: bool):
+        super().__init__(scope, name, region, is_writable)
+        self.type = type_
+
+    @property
+    def label(self) -> str:
+        return f"array '{self.name}'"
+
+    def require_scope(self, scope: Scope) -> None:
+        """Memory of another call may end at any time."""
+        self.scope.require_open(self.label)
+        if self.scope is not scope:
+            raise KernelTypeError(f"{self.label} belongs to another call", hint="pass np.array(...), which is a copy")
+
+    @property
+    def components(self) -> tuple[int, ...]:
+        return element_shape(self.type.dtype)
+
+    @property
+    def dtype(self) -> Element:
+        """The element type: a scalar, vector or matrix type."""
+        return self.type.dtype
+
+    def _part(self, region: Region) -> LiveArray:
+        ndim = len(region.shape) - len(self.components)
+        return LiveArray(self.scope, self.name, Array(self.type.dtype, ndim), region, self.is_writable)
+
+    def _hint(self) -> str:
+        return f"name it in in_out_argnames=['{self.name}'], or write to a clone"
+
+    @property
+    def value(self) -> Any:
+        """Refused: JAX is waiting for the function, and cannot compute for it."""
+        raise KernelTypeError(
+            f"{self.label} has no JAX value while its function runs on real memory",
+            hint="use .numpy() here, or GraphMode.JAX for functions of jnp",
+        )

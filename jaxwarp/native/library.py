@@ -1,0 +1,217 @@
+"""Finds, loads and registers the native handlers of a launch."""
+
+import atexit
+import ctypes
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+TARGET = "jaxwarp_launch"
+PROGRAM_TARGET = "jaxwarp_program"
+
+Loader = Callable[[bytes, str, str], int]
+"""Makes machine code of a CPU payload: (payload, digest, symbol) -> address of the function."""
+
+_LOADER_TYPE = ctypes.CFUNCTYPE(
+    ctypes.c_void_p,  # address of the function, or null
+    ctypes.c_void_p,  # payload
+    ctypes.c_int64,  # its size
+    ctypes.c_char_p,  # its digest, hexadecimal
+    ctypes.c_char_p,  # symbol
+    ctypes.c_void_p,  # where to put the text of an error
+    ctypes.c_int64,  # room there
+)
+
+_STAGES = {"cpu": ("instantiate", "execute"), "CUDA": ("instantiate", "initialize", "execute")}
+
+
+@functools.cache
+def load_library() -> ctypes.CDLL:
+    """The shared library, loaded once.
+
+    Raises:
+        ImportError: it has not been built, or does not fit this machine.
+    """
+    path = find_library()
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(f"jaxwarp's native library {path} cannot be loaded: {error}") from error
+    library.jaxwarp_set_loader.argtypes = [_LOADER_TYPE]
+    library.jaxwarp_set_loader.restype = None
+    library.jaxwarp_take_unused.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64]
+    library.jaxwarp_take_unused.restype = ctypes.c_int64
+    library.jaxwarp_counter.argtypes = [ctypes.c_char_p]
+    library.jaxwarp_counter.restype = ctypes.c_int64
+    library.jaxwarp_python_close.argtypes = [ctypes.c_int64]
+    library.jaxwarp_python_close.restype = ctypes.c_int
+    library.jaxwarp_python_api((ctypes.c_void_p * len(_PYTHON_API))(*map(_address, _PYTHON_API)))
+    atexit.register(_close, library)
+    return library
+
+
+_PYTHON_API = ("PyGILState_Check", "Py_DecRef", "Py_AddPendingCall", "PyCapsule_IsValid", "PyCapsule_GetPointer")
+"""`PythonApi` in python.h."""
+
+
+def _address(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+def _close(library: ctypes.CDLL) -> None:
+    """Python ends: what other libraries keep of ours no longer enters it, see python.h. Waits for who is inside."""
+    while not library.jaxwarp_python_close(100):  # in pieces, so that Ctrl-C is heard
+        pass
+
+
+def find_library() -> Path:
+    """Where the native library is; an ImportError that says how to build it where there is none.
+
+    `JAXWARP_LIBRARY` names another build of it, such as one with sanitizers.
+    """
+    if given := os.environ.get("JAXWARP_LIBRARY"):
+        return Path(given)
+    name = "libjaxwarp.dylib" if sys.platform == "darwin" else "libjaxwarp.so"
+    # A plain install and a build into the source tree have the library beside this file. An editable install has it in
+    # site-packages, a second portion of this package; that one is then the newer of the two, so it comes first.
+    here = Path(__file__).parent
+    portions = [Path(folder) for folder in sys.modules["jaxwarp.native"].__path__ if Path(folder) != here]
+    portions += [here, *(Path(entry) / "jaxwarp" / "native" for entry in sys.path if entry)]
+    for portion in portions:
+        if (portion / "lib" / name).is_file():
+            return portion / "lib" / name
+    raise ImportError(
+        f"jaxwarp's native library ({name}) is missing. Install the package (`pip install .` in the source tree), "
+        "or build the library into the source tree with `make native`."
+    )
+
+
+def counter(name: str) -> int:
+    """A number the native library keeps, for tests.
+
+    These are: instantiations, images_loaded, executions, live_states, shared_tensors; of CUDA graphs captures,
+    graph_updates, graph_launches, live_graphs.
+    """
+    value = load_library().jaxwarp_counter(name.encode())
+    if value < 0:
+        raise KeyError(name)
+    return value
+
+
+def take_unused() -> list[int]:
+    """Addresses of code that launches held and hold no more, once for each time the loader gave one out."""
+    addresses = (ctypes.c_void_p * 256)()
+    taken: list[int] = []
+    while count := load_library().jaxwarp_take_unused(addresses, len(addresses)):
+        taken += [address for address in addresses[:count] if address]
+    return taken
+
+
+@dataclass
+class _Given:
+    """What the loader was asked for, and how often that was given out and not yet put down."""
+
+    address: Future[int]
+    times: int = 0
+
+
+class LoadOnce:
+    """Calls the loader once per (digest, symbol), on whichever of XLA's threads asks first; `unloader` when code that
+    was given out is of use to nobody.
+
+    The others wait here, in Python, because a lock of Python's gives up the interpreter lock while it waits: were they
+    to wait in C++, a thread that holds the interpreter lock could keep the loading thread from ever getting it.
+    """
+
+    def __init__(self, loader: Loader, unloader: Callable[[int], None]):
+        self.loader, self.unloader = loader, unloader
+        self._lock = threading.Lock()
+        self._given: dict[tuple[str, str], _Given] = {}
+        self._keys: dict[int, tuple[str, str]] = {}
+
+    def __call__(self, payload: Callable[[], bytes], digest: str, symbol: str) -> int:
+        self.put_down(take_unused())
+        key = digest, symbol
+        with self._lock:
+            given = self._given.get(key)
+            is_mine = given is None
+            if given is None:
+                given = self._given[key] = _Given(Future())
+            given.times += 1
+        if is_mine:
+            try:
+                address = self.loader(payload(), digest, symbol)
+                with self._lock:
+                    self._keys[address] = key
+                given.address.set_result(address)
+            except BaseException as error:
+                # A later program may try again: the cause (a full disk, an interrupt) may be gone by then.
+                with self._lock:
+                    del self._given[key]
+                given.address.set_exception(error)
+        return given.address.result()
+
+    def put_down(self, addresses: Sequence[int]) -> None:
+        """Each was given out once, and is put down once."""
+        unused: list[int] = []
+        with self._lock:
+            for address in addresses:
+                key = self._keys.get(address)
+                if key is None:  # of another loader
+                    continue
+                self._given[key].times -= 1
+                if self._given[key].times == 0:
+                    del self._given[key], self._keys[address]
+                    unused.append(address)
+        for address in unused:
+            self.unloader(address)
+
+
+def _make_callback(load: LoadOnce) -> Any:
+    def callback(payload: int, size: int, digest: bytes, symbol: bytes, error: int, capacity: int) -> int | None:
+        try:
+            return load(lambda: ctypes.string_at(payload, size), digest.decode(), symbol.decode())
+        except BaseException as reason:  # nothing may escape into C++
+            text = f"{type(reason).__name__}: {reason}".encode()[: capacity - 1]
+            ctypes.memmove(error, text + b"\0", len(text) + 1)
+            return None
+
+    return _LOADER_TYPE(callback)
+
+
+_registration_lock = threading.Lock()
+_load: LoadOnce | None = None
+_callback: Any = None  # C++ holds its address, so it lives as long as the process
+
+
+def register(loader: Loader, unloader: Callable[[int], None]) -> None:
+    """Registers the handlers of `jaxwarp_launch` and `jaxwarp_program` with JAX, for the CPU and for CUDA.
+
+    A second call only replaces the two functions.
+
+    Args:
+        loader: makes machine code of a CPU payload. Its exceptions become the text of an XLA error.
+        unloader: takes an address that the loader gave.
+    """
+    global _load, _callback
+    library = load_library()
+    with _registration_lock:
+        if _load is not None:
+            _load.loader, _load.unloader = loader, unloader
+            return
+        _load = LoadOnce(loader, unloader)
+        _callback = _make_callback(_load)
+        library.jaxwarp_set_loader(_callback)
+        for platform, stages in _STAGES.items():
+            for target, prefix in ((TARGET, ""), (PROGRAM_TARGET, "program_")):
+                functions = {stage: getattr(library, f"jaxwarp_{platform.lower()}_{prefix}{stage}") for stage in stages}
+                handlers = {stage: jax.ffi.pycapsule(function) for stage, function in functions.items()}
+                jax.ffi.register_ffi_target(target, handlers, platform=platform)
