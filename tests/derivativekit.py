@@ -44,15 +44,15 @@ def feed(
     primals: Sequence[np.ndarray],
     moved: dict[int, np.ndarray],
     finals: Sequence[np.ndarray] = (),
-    records: Sequence[np.ndarray] = (),
+    residuals: Sequence[np.ndarray] = (),
 ) -> list[np.ndarray]:
     """Buffers of a derivative kernel: `moved` are tangents or cotangents, zero where none is given."""
     sources = {"primal": primals, "final": finals}
-    written = iter(records)
+    written = iter(residuals)
     return [
         np.array(
             next(written)
-            if s.kind == "record"
+            if s.kind == "residual"
             else sources[s.kind][s.index]
             if s.kind in sources
             else moved.get(s.index, np.zeros(primals[s.index].shape))
@@ -63,17 +63,17 @@ def feed(
 
 def record(derived: Derived, grid: tuple[int, ...], primals: Sequence[np.ndarray]) -> list[np.ndarray]:
     """What a derivative reads of the run that recorded it, as a launch makes it."""
-    recording = derived.recording
-    if recording is None:
+    residual_launch = derived.residual_launch
+    if residual_launch is None:
         return []
     made = []
-    for r in recording.records:
-        shape = recording.shape(r, grid, [b.shape for b in primals])
+    for r in residual_launch.residuals:
+        shape = residual_launch.shape(r, grid, [b.shape for b in primals])
         if not isinstance(shape, tuple):
             raise DifferentiationError("the turns of a loop are not known; a launch refuses this too")
         made.append(np.full(shape, np.nan))
-    buffers = [primals[i] for i in recording.params] + made
-    return run(recording.kernel, grid, buffers)[len(recording.params) :]
+    buffers = [primals[i] for i in residual_launch.params] + made
+    return run(residual_launch.kernel, grid, buffers)[len(residual_launch.params) :]
 
 
 def results(derived: Derived, buffers: Sequence[np.ndarray], kind: str) -> dict[int, np.ndarray]:
@@ -156,7 +156,7 @@ def check_adjoint_of_tangent(case: Case, with_grid: bool = False) -> None:
     buffers = feed(second, inner, incoming, (), record(second, case.grid, inner))
     found = results(second, run(second.kernel, case.grid, buffers), "cotangent")
     got = through(second, found, dict(zip(case.wanted, wanted, strict=True)), cotangents)
-    if second.recording is not None:
+    if second.residual_launch is not None:
         # The adjoint of the kernel itself is refused.
         tangents, _ = directions(case, 2)
         pushed = push(case, tangents)

@@ -19,7 +19,7 @@ from jaxwarp.types import int64
 from jaxwarp.vjp.calculus import Calculus
 from jaxwarp.vjp.reverse import checkpoints
 from jaxwarp.vjp.reverse.adjoint import adjoint
-from jaxwarp.vjp.reverse.checkpoint_slots import Layout, Places
+from jaxwarp.vjp.reverse.checkpoint_slots import CheckpointSlots, Layout
 
 FEW, MANY = checkpoints.LAYOUTS[8], checkpoints.LAYOUTS[None]
 SMALL = [Layout(0, 1, 0, 0), Layout(1, 1, 0, 2), Layout(1, 2, 1, 1), Layout(2, 4, 2, 3), Layout(2, 1, 3, 0)]
@@ -29,7 +29,7 @@ def sample_places(layout: Layout, asked: np.ndarray) -> np.ndarray:
     """For rows (number, last): the slot of `number`, its nearest state, the stride, by the code that kernels get."""
     rows, out = Param("rows", int64, (None, 2)), Param("out", int64, (None, 3))
     builder = Builder()
-    places = Places(Calculus(builder), layout)
+    places = CheckpointSlots(Calculus(builder), layout)
     i = builder.tid(0)
     number, last = (builder.load(rows, [i, builder.const(c, i.type)]) for c in (0, 1))
     stride = places.stride(last)

@@ -10,10 +10,10 @@ from typing import Any
 
 from jaxwarp.analysis import affine
 from jaxwarp.analysis.affine import Forms
-from jaxwarp.analysis.dependence import Order
+from jaxwarp.analysis.dependence import Dependence
 from jaxwarp.analysis.effects import analyze, told_apart
 from jaxwarp.analysis.guards import Guards
-from jaxwarp.analysis.indirect_indices import found_in_data
+from jaxwarp.analysis.indirect_indices import indirect_indices
 from jaxwarp.analysis.own_elements import StoredElements, ThreadIndices
 from jaxwarp.analysis.ranges import Ranges
 from jaxwarp.analysis.thread_values import Shapes
@@ -84,13 +84,13 @@ class Addresses:
                 most += max(coefficient * low, coefficient * high)
         return least, most
 
-    def is_found(self, index: Value) -> bool:
+    def is_indirect(self, index: Value) -> bool:
         """Is the index found in data, at a place that depends on the thread?"""
-        return index in self._found
+        return index in self._indirect
 
     @cached_property
-    def _found(self) -> set[Value]:
-        return found_in_data(self.kernel)
+    def _indirect(self) -> set[Value]:
+        return indirect_indices(self.kernel)
 
     @cached_property
     def ranges(self) -> Ranges:
@@ -110,8 +110,8 @@ class Addresses:
 
     def is_new_each_time(self, key: Key, loops: set[Op]) -> bool:
         """Is the address another one in each iteration of `loops`?"""
-        moving = [set(self.loops_of(position)) for position in key]
-        return all({loop} in moving for loop in loops)
+        varying = [set(self.loops_of(position)) for position in key]
+        return all({loop} in varying for loop in loops)
 
 
 def are_disjoint(a: Key, b: Key) -> bool:
@@ -160,16 +160,16 @@ class Ownership:
         if self.is_private(param):
             return True
         # Else the indices show whether threads share elements.
-        return self._is_found(param) and self.unstored(param) is None
+        return self._is_indirect(param) and self.unstored(param) is None
 
-    def _is_found(self, param: Param) -> bool:
+    def _is_indirect(self, param: Param) -> bool:
         """Are all elements of an array found in data?"""
         accesses = self.accesses.get(param, [])
-        return all(any(self.addresses.is_found(i) for i in op.indices) for op in accesses)
+        return all(any(self.addresses.is_indirect(i) for i in op.indices) for op in accesses)
 
     def unstored(self, param: Param) -> Access | None:
         """The first access, where elements are found in data, to one that the thread might not store to itself."""
-        accesses = self.accesses.get(param, []) if self._is_found(param) else []
+        accesses = self.accesses.get(param, []) if self._is_indirect(param) else []
         stores = [op for op in accesses if isinstance(op, Store)]
         others = [op for op in accesses if not isinstance(op, Store)]
         return next(
@@ -183,7 +183,7 @@ class Ownership:
 
     @cached_property
     def _stored(self) -> StoredElements:
-        return StoredElements(Order(self.addresses.kernel, self.addresses.grid), self._blocks)
+        return StoredElements(Dependence(self.addresses.kernel, self.addresses.grid), self._blocks)
 
     @cached_property
     def _guards(self) -> Guards:
@@ -282,7 +282,7 @@ def require_no_visible_race(kernel: Kernel, grid: Grid | None = None) -> None:
         writes = [op for op in ownership.accesses[param] if not isinstance(op, Load)]
         addresses = ownership.addresses
         indices = [index for op in (load, *writes) for index in op.indices]
-        if all(addresses.position(index)[0] == "form" and not addresses.is_found(index) for index in indices):
+        if all(addresses.position(index)[0] == "form" and not addresses.is_indirect(index) for index in indices):
             raise _race(param, load)
 
 
@@ -302,9 +302,9 @@ def _shared_loads(ownership: Ownership) -> Iterator[tuple[Param, Load]]:
             yield param, loads[0]
 
 
-def _race(param: Param, op: Access, is_found: bool = False) -> DifferentiationError:
+def _race(param: Param, op: Access, is_indirect: bool = False) -> DifferentiationError:
     hint = "read from an input and write to an output"
-    if is_found:
+    if is_indirect:
         hint += f"; or let the thread itself store to every element of {param.name} that it reads, also to the first"
     return DifferentiationError(
         f"the kernel reads {param.name} and writes it, and a thread may read what another one writes; "

@@ -9,8 +9,8 @@ not change; two accesses in different iterations of a loop have variables that d
 variables are between their bounds, and the difference of the indices must be at least 1, or at most -1.
 
 Indices are taken as whole numbers: one whose computation wraps is negative and outside every array, but for sums with
-factors beyond _MAX_FACTOR or variables of larger steps than _MAX_STEP, and loops that would have to make 2^20 turns in
-between.
+factors beyond _MAX_FACTOR or variables of larger steps than _MAX_STEP, and loops that would have to make 2^20
+iterations in between.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Sum:
         return Sum(0, {}).plus(self, factor)
 
 
-class Order:
+class Dependence:
     """The accesses of a kernel and what is known of their order, within one thread."""
 
     def __init__(self, kernel: Kernel, grid: Sequence[int | None]):
@@ -77,23 +77,23 @@ class Order:
         """Do the addresses differ in every single iteration of the loops around both?"""
         return self._differ(a, b, self._common(a, b), None)
 
-    def tells_turn(self, access: Access, loop: For | While) -> bool:
-        """Is the address another one in each turn of the loop, whatever else the loop does?
+    def tells_iteration(self, access: Access, loop: For | While) -> bool:
+        """Is the address another one in each iteration of the loop, whatever else the loop does?
 
         The loops outside of it are in the same iteration. So it is where an index moves with the loop's variable, and
         with nothing else that the loop changes.
         """
-        return any(self.index_tells_turn(index, loop) for index in access.indices)
+        return any(self.index_tells_iteration(index, loop) for index in access.indices)
 
-    def index_tells_turn(self, index: Value, loop: For | While) -> bool:
-        """`tells_turn`, of one index."""
+    def index_tells_iteration(self, index: Value, loop: For | While) -> bool:
+        """`tells_iteration`, of one index."""
         body = loop.body.params
         variables = {value for value in body if value in self.steps} | set(body[:1] if isinstance(loop, For) else ())
         inside = self._moving(index, loop)
         return len(inside) == 1 and inside[0] in variables
 
     def is_invariant(self, index: Value, loop: For | While) -> bool:
-        """Is the index the same in all turns of the loop, whose outer loops are in the same iteration?"""
+        """Is the index the same in all iterations of the loop, whose outer loops are in the same iteration?"""
         return not self._moving(index, loop)
 
     def _moving(self, index: Value, loop: Op) -> list[Value]:
@@ -157,7 +157,7 @@ class Order:
             self.sums[op.result] = found
 
     def _is_small(self, value: Value, factor: int) -> bool:
-        """Does factor * value not wrap between two turns of the loop that the value counts, if it does?"""
+        """Does factor * value not wrap between two iterations of the loop that the value counts, if it does?"""
         step = self.steps.get(value, None if value in self.uneven else 1)
         return abs(factor) == 1 or (step is not None and abs(factor * step) <= _MAX_STEP and abs(factor) <= _MAX_FACTOR)
 
@@ -239,26 +239,26 @@ class Order:
 
 
 class _Proof:
-    def __init__(self, order: Order, first: Access, second: Access, common: Sequence[Op], depth: int | None):
-        self.order = order
+    def __init__(self, dependence: Dependence, first: Access, second: Access, common: Sequence[Op], depth: int | None):
+        self.dependence = dependence
         self.same = set(common if depth is None else common[:depth])
-        self.moving = None if depth is None else common[depth]
+        self.varying = None if depth is None else common[depth]
         self.accesses = {_FIRST: first, _SECOND: second}
 
     def differ(self, a: Value, b: Value) -> bool:
-        gap = self.at(self.order.sum(b), _SECOND).plus(self.at(self.order.sum(a), _FIRST), -1)
+        gap = self.at(self.dependence.sum(b), _SECOND).plus(self.at(self.dependence.sum(a), _FIRST), -1)
         return self.is_positive(gap) or self.is_positive(gap.times(-1))
 
     def at(self, sum_: Sum, which: int) -> Sum:
         """A sum of values in the iteration of one of the accesses."""
         found = Sum(sum_.constant, {})
         for value, factor in sum_.terms.items():
-            home = self.order.home[value]
+            home = self.dependence.home[value]
             if self.same.issuperset(home):
                 found = found.plus(Sum(0, {(value, _BOTH): factor}))
-            elif which == _SECOND and home[-1] is self.moving and value in self.order.steps:
+            elif which == _SECOND and home[-1] is self.varying and value in self.dependence.steps:
                 # The variable of the first access, some iterations later.
-                later = {(value, _FIRST): factor, _DISTANCE: factor * self.order.steps[value]}
+                later = {(value, _FIRST): factor, _DISTANCE: factor * self.dependence.steps[value]}
                 found = found.plus(Sum(0, later))
             else:
                 found = found.plus(Sum(0, {(value, which): factor}))
@@ -278,24 +278,24 @@ class _Proof:
     def depth(self, atom: Atom) -> tuple[int, int]:
         if atom == _DISTANCE:
             return -1, 0
-        return len(self.order.home[atom[0]]), atom[0] in self.order.steps
+        return len(self.dependence.home[atom[0]]), atom[0] in self.dependence.steps
 
     def bound(self, atom: Atom, lower: bool) -> Sum | None:
         """What an atom is at least (or at most), by atoms further out."""
         if atom == _DISTANCE:
-            trips = self.order.forms.trips.get(self.moving) if isinstance(self.moving, For) else None
+            trips = self.dependence.forms.trips.get(self.varying) if isinstance(self.varying, For) else None
             return Sum(1, {}) if lower else None if trips is None else Sum(max(trips - 1, 1), {})
         value, which = atom
-        found = (self.order.lowest if lower else self.order.highest).get(value)
+        found = (self.dependence.lowest if lower else self.dependence.highest).get(value)
         if found is not None and not self._is_tested(value, which):
             return self.at(found, which)
-        form = self.order.forms[value]
+        form = self.dependence.forms[value]
         return None if form is None else Sum(form.range()[0 if lower else 1], {})
 
     def _is_tested(self, value: Value, which: int) -> bool:
         """The last test of a `while` may find its variable beyond what the condition says."""
         accesses = self.accesses.values() if which == _BOTH else [self.accesses[which]]
-        return any((access, self.order.home[value][-1]) in self.order.tests for access in accesses)
+        return any((access, self.dependence.home[value][-1]) in self.dependence.tests for access in accesses)
 
 
 def _narrows(source: Scalar, target: Scalar) -> bool:

@@ -10,7 +10,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, For, If, Load, Op, Tid, Value, While, walk
 
 
-def found_in_data(kernel: Kernel) -> set[Value]:
+def indirect_indices(kernel: Kernel) -> set[Value]:
     """The values that are, or are made of, elements which are loaded at an index that differs from thread to thread."""
     varying: set[Value] = set()
     found: set[Value] = set()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jaxwarp.analysis.dependence import Order, Sum
+from jaxwarp.analysis.dependence import Dependence, Sum
 from jaxwarp.analysis.thread_values import Shapes, ThreadValues
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Store, Value
@@ -30,7 +30,7 @@ _MOST_PAIRS = 256
 # Where these spread over more than so many times their count, they are sorted, if they are not too many for that.
 _SPREAD = 2
 _MOST_SORTED = 1 << 20
-# How many turns ago an element may have been stored.
+# How many iterations ago an element may have been stored.
 _MOST_LAG = 8
 
 
@@ -61,10 +61,10 @@ class ThreadIndices:
             return False
         # Constant indices that differ keep accesses apart, whatever the others are.
         kinds: dict[tuple[int, ...], list[int]] = {}
-        fixed, moving = [p for p in parts if not p.axes], [p for p in parts if p.axes]
+        fixed, varying = [p for p in parts if not p.axes], [p for p in parts if p.axes]
         for n in range(len(parts[0].codes)):
             kinds.setdefault(tuple(int(part.codes[n][0]) for part in fixed), []).append(n)
-        return all(_share_nothing(moving, wanted, alike) for alike in kinds.values())
+        return all(_share_nothing(varying, wanted, alike) for alike in kinds.values())
 
     def never_meet(self, a: Access, b: Access) -> bool:
         """Do the addresses provably differ, in every thread, whatever iterations of loops they are in?"""
@@ -182,41 +182,41 @@ class StoredElements:
     """Does a thread certainly store to an element that it reads, whenever it reads it?
 
     Args:
-        order: of the kernel.
+        dependence: of the kernel.
         blocks: the blocks around each access and each loop, the outermost first.
     """
 
-    def __init__(self, order: Order, blocks: Mapping[Op, tuple[Block, ...]]):
-        self.order = order
+    def __init__(self, dependence: Dependence, blocks: Mapping[Op, tuple[Block, ...]]):
+        self.dependence = dependence
         self.blocks = blocks
 
     def covers(self, stores: Sequence[Store], op: Access) -> bool:
-        """By a store some turns ago, or in a loop over as many elements; other turns than these are looked at too."""
-        read = [self.order.sum(index) for index in op.indices]
+        """By a store some iterations ago, or in a loop over as many elements; others than these are looked at too."""
+        read = [self.dependence.sum(index) for index in op.indices]
         return any(
             self._in_the_loop(stores, read, loop, variable) or self._in_another(stores, read, loop, variable)
-            for loop in self.order.loops[op]
+            for loop in self.dependence.loops[op]
             for variable in loop.blocks[-1].params
-            if variable in self.order.steps and loop.blocks[-1] in self.blocks[op]
+            if variable in self.dependence.steps and loop.blocks[-1] in self.blocks[op]
             if all(self._is_fixed(sum_, loop, variable) for sum_ in read)
         )
 
     def _is_fixed(self, sum_: Sum, loop: Op, variable: Value) -> bool:
         """Is the variable all that moves in the loop?"""
-        return all(value is variable or loop not in self.order.home[value] for value in sum_.terms)
+        return all(value is variable or loop not in self.dependence.home[value] for value in sum_.terms)
 
     def _in_the_loop(self, stores: Sequence[Store], read: Sequence[Sum], loop: Op, variable: Value) -> bool:
-        """Stored `lag` turns ago in the same loop, and before it what the first turns read."""
-        step = self.order.steps[variable]
-        first = (self.order.lowest if step > 0 else self.order.highest).get(variable)
+        """Stored `lag` iterations ago in the same loop, and before it what the first iterations read."""
+        step = self.dependence.steps[variable]
+        first = (self.dependence.lowest if step > 0 else self.dependence.highest).get(variable)
         body = loop.blocks[-1]
         for lag in range(1, _MOST_LAG):
             if any(self._stores(s, [_moved(r, variable, lag * step) for r in read]) for s in stores
                    if self.blocks[s][-1] is body):  # fmt: skip
                 outside = [s for s in stores if self.blocks[s][-1] in self.blocks[loop]]
                 return first is not None and all(
-                    any(self._stores(s, [_at(r, variable, first, turn * step) for r in read]) for s in outside)
-                    for turn in range(lag)
+                    any(self._stores(s, [_at(r, variable, first, iteration * step) for r in read]) for s in outside)
+                    for iteration in range(lag)
                 )
         return False
 
@@ -228,32 +228,32 @@ class StoredElements:
             if not isinstance(other, For) or self.blocks[store][-1] is not other.body or other is loop:
                 continue
             index = other.body.params[0]
-            if self.blocks[other][-1] not in self.blocks[loop] or index not in self.order.steps:
+            if self.blocks[other][-1] not in self.blocks[loop] or index not in self.dependence.steps:
                 continue
             if self._goes_over(store, read, variable, index):
                 return True
         return False
 
     def _goes_over(self, store: Store, read: Sequence[Sum], variable: Value, index: Value) -> bool:
-        order = self.order
-        if abs(order.steps[variable]) != 1 or abs(order.steps[index]) != 1:
+        dependence = self.dependence
+        if abs(dependence.steps[variable]) != 1 or abs(dependence.steps[index]) != 1:
             return False
         shifts: set[int] = set()
         for r, place in zip(read, store.indices, strict=True):
             factor = r.terms.get(variable, 0)
-            gap = r.plus(Sum(0, {variable: -factor, index: factor} if factor else {})).plus(order.sum(place), -1)
+            gap = r.plus(Sum(0, {variable: -factor, index: factor} if factor else {})).plus(dependence.sum(place), -1)
             if gap.terms or (gap.constant % factor if factor else gap.constant):
                 return False
             shifts |= {gap.constant // factor} if factor else set()
         if len(shifts) != 1:
             return False
         (shift,) = shifts
-        least = order.lowest[variable].plus(Sum(shift, {})).plus(order.lowest[index], -1)
-        most = order.highest[index].plus(order.highest[variable].plus(Sum(shift, {})), -1)
+        least = dependence.lowest[variable].plus(Sum(shift, {})).plus(dependence.lowest[index], -1)
+        most = dependence.highest[index].plus(dependence.highest[variable].plus(Sum(shift, {})), -1)
         return not least.terms and not most.terms and least.constant >= 0 and most.constant >= 0
 
     def _stores(self, store: Store, place: Sequence[Sum]) -> bool:
-        return all(self.order.sum(index) == p for index, p in zip(store.indices, place, strict=True))
+        return all(self.dependence.sum(index) == p for index, p in zip(store.indices, place, strict=True))
 
 
 def _moved(sum_: Sum, variable: Value, by: int) -> Sum:

@@ -1,7 +1,7 @@
 """Between which numbers the integers of a kernel are, on one launch: least <= v <= most.
 
 Arithmetic wraps: what may leave its type may be anything of its type, as may what nothing is known of. So a range holds
-for every value that the kernel can compute, and a loop makes at most as many turns as `turns` says.
+for every value that the kernel can compute, and a loop makes at most as many iterations as `trips` says.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ranges:
         self.grid = grid
         self.shapes = shapes or {}
         self._ranges: dict[Value, Range] = {}
-        self.turns: dict[For | While, int] = {}
+        self.trips: dict[For | While, int] = {}
         # Those that the condition bounds come first, then the widest.
         self.counters: dict[While, list[Counter]] = {}
         self._bounded: set[tuple[While, Counter]] = set()
@@ -106,7 +106,7 @@ class Ranges:
             if stride > 0
             else (start[1] - stop[0], (stop[0] + 1, start[1]))
         )
-        self.turns[op] = max(-(-span // abs(stride)), 0)
+        self.trips[op] = max(-(-span // abs(stride)), 0)
         if inside[0] <= inside[1]:
             self._ranges[op.body.params[0]] = inside
 
@@ -124,7 +124,7 @@ class Ranges:
                 bound = self._bound(test, tested, step)
                 if bound is None:
                     continue
-                # The last turn leaves it beyond the bound, by less than a step.
+                # The last iteration leaves it beyond the bound, by less than a step.
                 if step > 0:
                     ends = start[0], max(start[1], bound + step - 1)
                 else:
@@ -133,7 +133,7 @@ class Ranges:
                 if least <= ends[0] and ends[1] <= most:
                     span = bound - start[0] if step > 0 else start[1] - bound
                     count = max(-(-span // abs(step)), 0)
-                    self.turns[op] = min(count, self.turns.get(op, count))
+                    self.trips[op] = min(count, self.trips.get(op, count))
                     self._ranges[tested] = self._ranges[inside] = ends
                     self._bounded.add((op, counter))
 
@@ -141,13 +141,13 @@ class Ranges:
         return self._bound(test, op.condition.params[counter.position], counter.step) is not None
 
     def may_wrap(self, loop: While, counter: Counter) -> bool:
-        """Might a counter leave its type in as many turns as the loop makes? Then it does not tell them apart."""
-        turns = self.turns.get(loop)
-        if turns is None or (loop, counter) in self._bounded:
-            return turns is None
+        """Might a counter leave its type in as many iterations as the loop makes? Then it does not tell them apart."""
+        trips = self.trips.get(loop)
+        if trips is None or (loop, counter) in self._bounded:
+            return trips is None
         start = self[loop.inits[counter.position]]
         least, most = _all(loop.inits[counter.position].type)
-        return start[0] + min(counter.step, 0) * turns < least or start[1] + max(counter.step, 0) * turns > most
+        return start[0] + min(counter.step, 0) * trips < least or start[1] + max(counter.step, 0) * trips > most
 
     def _conjuncts(self, condition: Block) -> Iterator[Call]:
         """The comparisons that all hold where the condition does: of `a and b`, computed at once or b after a."""
@@ -194,7 +194,7 @@ class Ranges:
 
 @dataclass(frozen=True)
 class Counter:
-    """A carried integer of a `while` that grows by a constant in each turn."""
+    """A carried integer of a `while` that grows by a constant in each iteration."""
 
     position: int
     step: int

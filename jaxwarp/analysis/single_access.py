@@ -29,7 +29,7 @@ class _Visit:
         return any(other.sides.get(branch, side) != side for branch, side in self.sides.items())
 
 
-class Visits:
+class SingleAccess:
     """Which arrays of a kernel are visited at most once."""
 
     def __init__(self, kernel: Kernel, ownership: Ownership):

@@ -80,7 +80,7 @@ class _Watch:
         return decided or not seen.isdisjoint(self.next)
 
     def _deciding(self, values: Collection[Value], seen: set[Value] | None = None) -> Iterator[Op]:
-        """The operations in the loop that values are made of, also in turns before."""
+        """The operations in the loop that values are made of, also in iterations before."""
         seen = set() if seen is None else seen
         pending = list(values)
         while pending:

@@ -45,7 +45,7 @@ def lower(
     Args:
         names: of the arguments; the IR's parameters have them.
         types: concrete, one per argument.
-        max_unroll: loops of at most so many turns, known when lowering, are unrolled.
+        max_unroll: loops of at most so many iterations, known when lowering, are unrolled.
         joined: gets the types of variables where paths meet, by the place of the `if` or loop.
     """
     try:

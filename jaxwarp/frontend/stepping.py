@@ -1,6 +1,6 @@
 """A kernel's Python function run by Python, statement by statement, thread by thread.
 
-    for k in range(n):          for k in __jaxwarp__.turns(3):
+    for k in range(n):          for k in __jaxwarp__.iterations(3):
         v.x = x[k] * 2.0            v = __jaxwarp__.run(4)
 
 Control flow is Python's, on the user's lines, so debuggers step through it, and calls that the language does not have
@@ -113,7 +113,7 @@ class _Thread:
             test = self.frame.test(node.test)
         return test if isinstance(test, bool) else bool(self.machine.value(test))
 
-    def turns(self, number: int) -> Iterator[Any]:
+    def iterations(self, number: int) -> Iterator[Any]:
         """The numbers that a `for` goes through."""
         frame, node = self.frame, self.steps.nodes[number]
         self.join(number)
@@ -122,10 +122,10 @@ class _Thread:
             dtype = index_type(bounds)
             start, stop, step = (int(self.machine.value(frame.typed(b, dtype))) for b in bounds)
         name, is_unrolled = index_name(node), frame.loc(node) not in self.steps.joined
-        for turn in range(start, stop, step) if step else ():
+        for iteration in range(start, stop, step) if step else ():
             self.join(number)
             with frame.at(node):
-                index = frame.typed(turn, dtype) if is_unrolled else frame.builder.const(turn, dtype)
+                index = frame.typed(iteration, dtype) if is_unrolled else frame.builder.const(iteration, dtype)
             frame.variables[name] = index
             yield self.shown(index)
 
@@ -285,8 +285,8 @@ class _Writer:
         if isinstance(node, ast.While):
             made = ast.While(_on_line(self.call("test", number), node.lineno), body, [])
         else:
-            turns = _on_line(self.call("turns", number), node.lineno)
-            made = ast.For(ast.Name(getattr(node.target, "id", "_"), ast.Store()), turns, body, [])
+            iterations = _on_line(self.call("iterations", number), node.lineno)
+            made = ast.For(ast.Name(getattr(node.target, "id", "_"), ast.Store()), iterations, body, [])
         return [ast.copy_location(made, node), self.step("join", number, node)]
 
     def number(self, node: ast.stmt) -> int:

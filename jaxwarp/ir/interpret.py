@@ -3,7 +3,7 @@
 Plain NumPy. All threads run in lockstep, which is one of the orders a launch may have: a value is an array with one
 element per thread, and each region runs on the threads that enter it. Where several threads touch one element, they
 do it in thread order (row-major over the grid). Of an array that is only stored to, each element is left with the last
-store of the last thread that stores there, whatever statements and turns of loops these are.
+store of the last thread that stores there, whatever statements and iterations of loops these are.
 """
 
 from __future__ import annotations
@@ -223,9 +223,9 @@ class _Machine:
         element = self.element(op, op.param, op.indices, frame)
         args = [frame[v] for v in op.args]
         old = np.empty(len(frame.threads), memory.dtype)
-        turns = _occurrences(np.ravel_multi_index(element, memory.shape))
-        for turn in range(turns.max() + 1):
-            now = np.flatnonzero(turns == turn)
+        occurrence = _occurrences(np.ravel_multi_index(element, memory.shape))
+        for number in range(occurrence.max() + 1):
+            now = np.flatnonzero(occurrence == number)
             at = tuple(index[now] for index in element)
             old[now] = memory[at]
             memory[at] = atomic_result(op.kind, memory[at], [a[now] for a in args])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Size, Store, walk
 from jaxwarp.passes.simplify import simplify
-from jaxwarp.vjp.reverse.residuals import Recording
+from jaxwarp.vjp.reverse.residuals import ResidualLaunch
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Slot:
     Attributes:
         kind: "primal" (the parameter itself), "final" (what the kernel leaves in it), "tangent" or "cotangent" (its
             derivative, of the same shape, and dtype except that a cotangent that is only accumulated is float32 for
-            half precision), "record" (what loads of it have seen, in the order of the recording's).
+            half precision), "residual" (what loads of it have seen, in the order of the residual launch's).
         index: which parameter of the differentiated kernel it belongs to.
         reads: the launch needs a value on entry.
         writes: the launch leaves a value that is a result (or scratch, for primals).
@@ -35,12 +35,12 @@ class Derived:
     """A kernel made by `tangent` or `adjoint`; `slots` describes its parameters in order.
 
     Attributes:
-        recording: what has to be launched first, for the slots that are records.
+        residual_launch: what has to be launched first, for the slots that are residuals.
     """
 
     kernel: Kernel
     slots: tuple[Slot, ...]
-    recording: Recording | None = None
+    residual_launch: ResidualLaunch | None = None
 
 
 def without_idle(derived: Derived, kinds: Collection[str], others: Collection[int] = ()) -> Derived:
@@ -59,7 +59,7 @@ def without_idle(derived: Derived, kinds: Collection[str], others: Collection[in
     ]
     params, slots = tuple(p for p, _ in kept), tuple(s for _, s in kept)
     made = Kernel(kernel.name, kernel.grid_rank, params, kernel.body, kernel.locals)
-    return Derived(made, slots, derived.recording)
+    return Derived(made, slots, derived.residual_launch)
 
 
 def _is_idle(slot: Slot, kinds: Collection[str], others: Collection[int]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jaxwarp.analysis.addresses import Access, Addresses, ownership_of
-from jaxwarp.analysis.dependence import Order
+from jaxwarp.analysis.dependence import Dependence
 from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, For, Load, Op, Param, Store, While, walk
@@ -22,7 +22,7 @@ from jaxwarp.vjp.promote import promote_memory
 Grid = Sequence[int | None]
 
 
-class Contents:
+class LoadSources:
     """The loads of a kernel whose arrays are written too, by what they see.
 
     Attributes:
@@ -47,16 +47,16 @@ class Contents:
                     self.lost.add(load)
 
     @cached_property
-    def order(self) -> Order:
-        return Order(self.kernel, self.addresses.grid)
+    def dependence(self) -> Dependence:
+        return Dependence(self.kernel, self.addresses.grid)
 
     def _is_first(self, load: Load, param: Param) -> bool:
         suspects = _writes_before(self.kernel.body.ops, load, param, self.addresses)
-        return not any(self.order.may_precede(write, load) for write in suspects)
+        return not any(self.dependence.may_precede(write, load) for write in suspects)
 
     def _is_last(self, load: Load, writes: Sequence[Access]) -> bool:
         # Of other threads nothing is known.
-        return self.ownership.is_own(load.param) and not any(self.order.may_precede(load, w) for w in writes)
+        return self.ownership.is_own(load.param) and not any(self.dependence.may_precede(load, w) for w in writes)
 
 
 def loads_on_entry(kernel: Kernel, params: Collection[Param], grid: Grid | None = None) -> frozenset[Load]:
@@ -64,7 +64,7 @@ def loads_on_entry(kernel: Kernel, params: Collection[Param], grid: Grid | None 
     ops = list(walk(kernel.body))
     written = {op.param for op in ops if isinstance(op, (Store, Atomic))} & set(params)
     loads = [op for op in ops if isinstance(op, Load) and op.param in written]
-    return frozenset(loads) - Contents(kernel, grid, finals=False).lost if loads else frozenset()
+    return frozenset(loads) - LoadSources(kernel, grid, finals=False).lost if loads else frozenset()
 
 
 @dataclass(frozen=True)
@@ -86,34 +86,34 @@ def reads_of_finals(kernel: Kernel, grid: Grid | None = None) -> FinalReads:
     written = {op.param for op in ops if isinstance(op, (Store, Atomic))} - set(kernel.locals)
     if not any(isinstance(op, Load) and op.param in written for op in ops):
         return FinalReads()
-    promoted = Contents(promote_memory(simplify(kernel), grid), grid)
+    promoted = LoadSources(promote_memory(simplify(kernel), grid), grid)
     late = {op.param for op in promoted.final | promoted.lost}
     if not late & written:
         return FinalReads()
-    contents = Contents(kernel, grid)
+    sources = LoadSources(kernel, grid)
     used = used_values(kernel)
     returned = {op.param for op in ops if isinstance(op, Atomic) and op.result in used}
-    final = frozenset(op for op in contents.final if op.param in late - returned)
-    return FinalReads(final, frozenset(op.param for op in final) - {op.param for op in contents.lost})
+    final = frozenset(op for op in sources.final if op.param in late - returned)
+    return FinalReads(final, frozenset(op.param for op in final) - {op.param for op in sources.lost})
 
 
 def _writes_before(ops: Sequence[Op], load: Load, param: Param, addresses: Addresses) -> list[Access]:
     """The writes to a load's element that may come before it, as far as comparing addresses tells."""
-    order: list[tuple[Access, frozenset[Op]]] = []
+    placed: list[tuple[Access, frozenset[Op]]] = []
 
     def collect(ops: Sequence[Op], loops: frozenset[Op]) -> None:
         for op in ops:
             if isinstance(op, (Load, Store, Atomic)) and op.param is param:
-                order.append((op, loops))
+                placed.append((op, loops))
             for block in op.blocks:
                 # What stands later in a loop runs before what stands earlier, an iteration later.
                 collect(block.ops, loops | {op} if isinstance(op, (For, While)) else loops)
 
     collect(ops, frozenset())
-    at = next(n for n, (op, _) in enumerate(order) if op is load)
-    loops, key = order[at][1], addresses.key(load)
+    at = next(n for n, (op, _) in enumerate(placed) if op is load)
+    loops, key = placed[at][1], addresses.key(load)
     found: list[Access] = []
-    for other_at, (other, other_loops) in enumerate(order):
+    for other_at, (other, other_loops) in enumerate(placed):
         if isinstance(other, Load):
             continue
         shared, other_key = set(loops & other_loops), addresses.key(other)

@@ -55,18 +55,18 @@ class _Values(Rewriter):
 
     def _require_small(self, param: Param, accesses: Sequence[Op]) -> None:
         size = _size(param)
-        moving = [op for op in accesses if not all(i in self.constants for i in op.operands[: param.rank])]
-        limit = LIMIT if moving else CONSTANT_LIMIT
+        varying = [op for op in accesses if not all(i in self.constants for i in op.operands[: param.rank])]
+        limit = LIMIT if varying else CONSTANT_LIMIT
         if size <= limit:
             return
-        if moving:
+        if varying:
             what = f"of {LIMIT} numbers, or of {CONSTANT_LIMIT} that are accessed at constant indices only"
         else:
             what = f"of {CONSTANT_LIMIT} numbers"
         raise DifferentiationError(
             f"{param.name} is an array of {size} numbers of a thread; reverse derivatives, and grad in "
             f"a kernel, go through arrays {what}, at most",
-            (moving or list(accesses))[0].loc,
+            (varying or list(accesses))[0].loc,
             hint="use a smaller array; forward derivatives (jax.jvp, jax.jacfwd) have no limit",
         )
 

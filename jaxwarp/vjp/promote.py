@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxwarp.analysis.addresses import Key, are_disjoint, ownership_of
-from jaxwarp.analysis.dependence import Order
+from jaxwarp.analysis.dependence import Dependence
 from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder
@@ -46,7 +46,7 @@ class _Promotion:
         self.ownership = ownership_of(kernel, grid, shapes)
         self.addresses = self.ownership.addresses
         self.used = used_values(kernel)
-        self.order = Order(kernel, self.addresses.grid)
+        self.dependence = Dependence(kernel, self.addresses.grid)
         self.values: dict[Value, Value] = {}
         accesses: dict[Param, list[Op]] = {}
         for op in walk(kernel.body):
@@ -60,7 +60,7 @@ class _Promotion:
             return False
         keys = [self.addresses.key(op) for op in ops]  # pyright: ignore[reportArgumentType]
         pairs = [(i, j) for i in range(len(ops)) for j in range(i) if keys[i] != keys[j]]
-        return all(are_disjoint(keys[i], keys[j]) or self.order.differ_now(ops[i], ops[j]) for i, j in pairs)  # pyright: ignore[reportArgumentType]
+        return all(are_disjoint(keys[i], keys[j]) or self.dependence.differ_now(ops[i], ops[j]) for i, j in pairs)  # pyright: ignore[reportArgumentType]
 
     def _is_plain(self, op: Atomic) -> bool:
         """Whether it is nothing but `a[i] = a[i] + v` (which `a[i] += v` means), as no other thread is concerned."""

@@ -75,8 +75,8 @@ def hold_contest(
     if take_replays(kernel, grid).finals:
         return None  # where its functions store is not known before they have run
     collisions = Collisions(kernel, grid, shapes)
-    moving = Activity(kernel, [kernel.params[i] for i in wanted]).params
-    arrays = [p for p in collisions.stored_only() if p in moving and collisions.of(p)]
+    active = Activity(kernel, [kernel.params[i] for i in wanted]).params
+    arrays = [p for p in collisions.stored_only() if p in active and collisions.of(p)]
     if not arrays:
         return None
     require_no_visible_race(kernel, grid)

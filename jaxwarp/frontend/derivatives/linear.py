@@ -215,8 +215,8 @@ class _Detach(Rewriter):
 
     def op(self, op: ir.Op) -> None:
         if isinstance(op, ir.Load) and op.result.type.is_float and op.param not in self.own:
-            moving = ir.Value(op.result.type)
-            self.emit(rebuild(op, (moving,), op.operands))
-            self.emit(ir.Call(op.result, self.detach, (moving,), loc=op.loc))
+            active = ir.Value(op.result.type)
+            self.emit(rebuild(op, (active,), op.operands))
+            self.emit(ir.Call(op.result, self.detach, (active,), loc=op.loc))
             return
         self.copy(op)

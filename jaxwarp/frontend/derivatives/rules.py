@@ -340,7 +340,7 @@ class _Attaching:
             )
         builder, outer = self.frame.builder, self.frame.builder.loc
         builder.loc = error.loc
-        moving = [v for a in self.arguments.values() for v in _leaves(a) if v.type.is_float]
-        result = builder.call(refused(reason, str(error.loc)), leaf, *moving)
+        active = [v for a in self.arguments.values() for v in _leaves(a) if v.type.is_float]
+        result = builder.call(refused(reason, str(error.loc)), leaf, *active)
         builder.loc = outer
         return result

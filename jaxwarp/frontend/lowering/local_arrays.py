@@ -1,8 +1,8 @@
 """`zeros(shape, dtype)` in a kernel or function: an array that each thread has for itself.
 
 It is a `Kernel.locals` of the IR behind a view like any other, so indexing, slices, and passing it to functions are
-those of arguments. Each place in the program that makes one, in each turn of an unrolled loop and each inlined call,
-has an array of its own; where it runs again, the array is filled with zeros again.
+those of arguments. Each place in the program that makes one, in each iteration of an unrolled loop and each inlined
+call, has an array of its own; where it runs again, the array is filled with zeros again.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     not left by break or return                     For
     else                                            While, on the index and the flags
 
-Names that the body assigns, that had a value before, and that are read later (or in the next turn) are carried.
+Names that the body assigns, that had a value before, and that are read later (or in the next iteration) are carried.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Loop:
         if isinstance(node, ast.For):
             targets = assigned([node.target])
             names = [*names, *(n for n in targets if n not in names)]
-            self.live_in -= frozenset(targets) - self.live  # each turn sets the loop's variable
+            self.live_in -= frozenset(targets) - self.live  # each iteration sets the loop's variable
         # What a derivative rule attaches to has no name in the text.
         hidden = frozenset([ATTACHED]) & frame.variables.keys()
         self.live_in |= hidden
@@ -115,7 +115,7 @@ class _Loop:
         return [SHOWN.get(c.name, c.name) for c in self.carried for _ in c.leaves]
 
     def enter(self, carried: Sequence[Carried], leaves: Sequence[ir.Value]) -> None:
-        """Sets the variables to what they are at the start of a turn."""
+        """Sets the variables to what they are at the start of an iteration."""
         frame = self.frame
         frame.variables = dict(self.before)
         line = frame.loc(self.node).line
@@ -140,8 +140,8 @@ class _Loop:
         finally:
             frame.exit_live = outer
 
-    def turn(self, leaves: Sequence[ir.Value], index: ir.Value | None = None) -> list[ir.Value]:
-        """Lowers the body once; returns the leaves it hands to the next turn."""
+    def iteration(self, leaves: Sequence[ir.Value], index: ir.Value | None = None) -> list[ir.Value]:
+        """Lowers the body once; returns the leaves it hands to the next iteration."""
         frame = self.frame
         self.enter(self.carried, leaves)
         if index is not None:
@@ -231,7 +231,7 @@ def _while(frame: Frame, node: ast.While) -> None:
         return frame.typed(test)
 
     def body(*leaves: ir.Value) -> Sequence[ir.Value]:
-        return loop.turn(leaves)
+        return loop.iteration(leaves)
 
     loop.leave(frame.builder.while_(inits, condition, body, loop.names))
 
@@ -245,9 +245,9 @@ def _for(frame: Frame, node: ast.For) -> None:
     constants = [frame.known(b) for b in bounds]
     leaving = exits(node.body)
     if all(isinstance(c, int) for c in constants):
-        turns = range(*(int(c) for c in constants if c is not None)) if constants[-1] != 0 else range(0)
-        if _is_unrolled(frame, node, turns) and leaving == Exits(False, False, False):
-            _unroll(frame, node, turns, bounds)
+        iterations = range(*(int(c) for c in constants if c is not None)) if constants[-1] != 0 else range(0)
+        if _is_unrolled(frame, node, iterations) and leaving == Exits(False, False, False):
+            _unroll(frame, node, iterations, bounds)
             return
     loop = _Loop(frame, node, frame.live, leaving)
     dtype = index_type(bounds)
@@ -258,28 +258,28 @@ def _for(frame: Frame, node: ast.For) -> None:
         return
 
     def body(index: ir.Value, *leaves: ir.Value) -> Sequence[ir.Value]:
-        return loop.turn(leaves, index)
+        return loop.iteration(leaves, index)
 
     names = [loop.index_name, *loop.names]
     loop.leave(frame.builder.for_(start, stop, step, inits, body, names))
 
 
-def _is_unrolled(frame: Frame, node: ast.For, turns: range) -> bool:
-    """A loop of few turns, if that of all loops around does not make many; or one whose index has to be a constant."""
+def _is_unrolled(frame: Frame, node: ast.For, iterations: range) -> bool:
+    """A loop of few iterations, if those of all loops around do not make many; or whose index has to be a constant."""
     context = frame.context
-    if turns[context.max_unroll :]:  # len() of a range counts no further than an int64
+    if iterations[context.max_unroll :]:  # len() of a range counts no further than an int64
         return False
-    return len(turns) * context.unrolled <= max(_MOST_UNROLLED, context.max_unroll) or any(
+    return len(iterations) * context.unrolled <= max(_MOST_UNROLLED, context.max_unroll) or any(
         isinstance(inner, ast.Call) and getattr(inner.func, "attr", getattr(inner.func, "id", "")) == "static"
         for inner in ast.walk(node)
     )
 
 
-def _unroll(frame: Frame, node: ast.For, turns: range, bounds: Sequence[Any]) -> None:
+def _unroll(frame: Frame, node: ast.For, iterations: range, bounds: Sequence[Any]) -> None:
     dtype, name, context = index_type(bounds), index_name(node), frame.context
     live_in = frame.live | frame.liveness.before(node.body, frame.live)
-    around, context.unrolled = context.unrolled, context.unrolled * max(len(turns), 1)
-    for index in turns:
+    around, context.unrolled = context.unrolled, context.unrolled * max(len(iterations), 1)
+    for index in iterations:
         frame.variables[name] = frame.typed(index, dtype)
         execute(frame, node.body, live_in)
     context.unrolled = around
@@ -303,9 +303,9 @@ def _for_as_while(loop: _Loop, start: ir.Value, stop: ir.Value, step: ir.Value, 
     def body(counter: ir.Value, *leaves: ir.Value) -> Sequence[ir.Value]:
         index = counter
         if count is not None:
-            turn = frame.ops.cast_scalar(start.type, counter)
-            index = call("add", start, call("mul", turn, step))
-        results = loop.turn(leaves, index)
+            iteration = frame.ops.cast_scalar(start.type, counter)
+            index = call("add", start, call("mul", iteration, step))
+        results = loop.iteration(leaves, index)
         return [call("add", counter, step if by_one else 1), *results]
 
     results = frame.builder.while_([first, *inits], condition, body, [loop.index_name, *loop.names])

@@ -1,4 +1,4 @@
-"""One value from two: what a variable holds after the branches of a condition, or the turns of a loop.
+"""One value from two: what a variable holds after the branches of a condition, or the iterations of a loop.
 
 A value is taken apart into its scalars (*leaves*); literals among them become constants of the type they must have.
 Static parts (types, functions, array views) must be the same on every path.
@@ -137,7 +137,7 @@ def zeros_like(frame: Frame, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Carried:
-    """A variable that a loop hands from turn to turn: its value on entry, with literals typed."""
+    """A variable that a loop hands from iteration to iteration: its value on entry, with literals typed."""
 
     name: str
     entry: Any
@@ -151,7 +151,7 @@ class Carried:
         return cls(name, entry, leaves, rebuild)
 
     def collect(self, frame: Frame, value: Any) -> tuple[ir.Value, ...]:
-        """The leaves of the variable's value at the end of a turn.
+        """The leaves of the variable's value at the end of an iteration.
 
         Raises:
             MismatchError: its type is not that on entry.

@@ -1,4 +1,4 @@
-"""`range(...)`: its bounds, and how many turns it makes."""
+"""`range(...)`: its bounds, and how many iterations it makes."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ def index_type(bounds: Sequence[Any]) -> Scalar:
 
 
 def trip_count(frame: Frame, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:
-    """The number of turns, in an unsigned type, where the differences of the bounds cannot overflow."""
+    """The number of iterations, in an unsigned type, where the differences of the bounds cannot overflow."""
     call = frame.ops.call
     dtype = start.type
     unsigned: Scalar = getattr(types, f"uint{dtype.bits}")
     low, high, width = (frame.ops.cast_scalar(unsigned, v) for v in (start, stop, step))
 
-    def turns(a: ir.Value, b: ir.Value, by: ir.Value) -> ir.Value:
+    def iterations(a: ir.Value, b: ir.Value, by: ir.Value) -> ir.Value:
         return call("add", call("div", call("sub", call("sub", b, a), 1), by), 1)
 
-    upward = call("select", call("lt", start, stop), turns(low, high, width), 0)
+    upward = call("select", call("lt", start, stop), iterations(low, high, width), 0)
     if not dtype.is_signed:
         return call("select", call("gt", step, 0), upward, 0)
-    downward = call("select", call("gt", start, stop), turns(high, low, call("neg", width)), 0)
+    downward = call("select", call("gt", start, stop), iterations(high, low, call("neg", width)), 0)
     downward = call("select", call("lt", step, 0), downward, 0)
     return call("select", call("gt", step, 0), upward, downward)

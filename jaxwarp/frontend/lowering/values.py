@@ -4,7 +4,7 @@
     literals            Python bool, int, float: weak, they take the type of what they meet
     static values       tuples of any of these, types, functions, modules and other host objects, array views
 
-Only run-time values and literals can differ between the branches of a run-time condition or the turns of a loop.
+Only run-time values and literals can differ between the branches of a run-time condition or the iterations of a loop.
 """
 
 from __future__ import annotations

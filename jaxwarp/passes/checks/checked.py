@@ -33,7 +33,7 @@ class Debug:
 
     Attributes:
         checks: what is looked for; names that `config.checks` may have.
-        max_steps: the most turns of a loop, with the check "steps".
+        max_steps: the most iterations of a loop, with the check "steps".
         batched: so many leading axes of the grid were made by `vmap`.
         delivery: "error": the call fails (on the CPU); "value": the record of failures is one more result of the
             launch; "silent": nobody is told, but what fails is not done.

@@ -27,9 +27,9 @@ from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Para
 from jaxwarp.passes.checks.steering import Steering, landmarks
 from jaxwarp.passes.erase_rules import erase_rules
 
-# A launch of more threads, and a loop of more turns, is looked at in part.
+# A launch of more threads, and a loop of more iterations, is looked at in part.
 _MOST_THREADS = 1 << 14
-_MOST_TURNS = 64
+_MOST_ITERATIONS = 64
 # Operations computed for one launch, some microseconds each; numbers in one of them, and in all, 1 to 3 ns each.
 _MOST_STEPS = 4096
 _MOST_NUMBERS = 1 << 20
@@ -120,7 +120,7 @@ def _first(kernel: Kernel, grid: tuple[int, ...], shapes: tuple[_Shape, ...]) ->
 class _Known:
     """A value, and for which threads it is known.
 
-    The arrays broadcast. Their last axes are those of the grid; before them come the turns of loops.
+    The arrays broadcast. Their last axes are those of the grid; before them come the iterations of loops.
     """
 
     value: np.ndarray
@@ -138,7 +138,7 @@ class _Search:
         self.threads = [_sample(n, most, self.landmarks) for n, most in zip(grid, _shares(grid), strict=True)]
         self.everywhere = np.ones([1] * len(grid), np.bool_)
         self.values: dict[Value, _Known] = {}
-        self.loops = 0  # that are run in all their turns at once
+        self.loops = 0  # that are run in all their iterations at once
         self.steps, self.work = _MOST_STEPS, _MOST_WORK
 
     def run(self) -> None:
@@ -249,14 +249,14 @@ class _Search:
                     raise _FoundError(_Stray(op, axis, extent, *self.first(stray, known.value)))
 
     def first(self, where: np.ndarray, index: np.ndarray) -> tuple[tuple[int, ...], int]:
-        """The first thread, and its index in the first turn."""
-        turns = where.ndim - len(self.threads)
-        full = (*where.shape[:turns], *map(len, self.threads))
-        by_thread = np.broadcast_to(where, full).reshape(math.prod(full[:turns]), -1)
+        """The first thread, and its index in the first iteration."""
+        iterations = where.ndim - len(self.threads)
+        full = (*where.shape[:iterations], *map(len, self.threads))
+        by_thread = np.broadcast_to(where, full).reshape(math.prod(full[:iterations]), -1)
         thread = int(np.flatnonzero(by_thread.any(axis=0))[0])
-        turn = int(np.flatnonzero(by_thread[:, thread])[0])
-        at = (*np.unravel_index(turn, full[:turns]), *np.unravel_index(thread, full[turns:]))
-        place = tuple(int(points[i]) for points, i in zip(self.threads, at[turns:], strict=True))
+        iteration = int(np.flatnonzero(by_thread[:, thread])[0])
+        at = (*np.unravel_index(iteration, full[:iterations]), *np.unravel_index(thread, full[iterations:]))
+        place = tuple(int(points[i]) for points, i in zip(self.threads, at[iterations:], strict=True))
         return place, int(np.broadcast_to(index, full)[at])
 
     def either(self, test: np.ndarray, one: _Known | None, other: _Known | None) -> _Known | None:
@@ -298,34 +298,35 @@ class _Search:
         active = self.all(active, *(b.where for b in known))
         trips = trip_counts(start, stop, step)
         most = int(np.where(active, trips, 0).max())
-        run = self.turn_by_turn if self.steering.carries(op) else self.all_turns
-        run(op, active, _Turns(start, step, trips, most))
+        run = self.one_by_one if self.steering.carries(op) else self.all_iterations
+        run(op, active, _Iterations(start, step, trips, most))
 
-    def all_turns(self, op: For, active: np.ndarray, turns: _Turns) -> None:
-        """Turns that do not steer each other: along an axis of their own."""
-        if not 0 < turns.most < 1 << 62:
+    def all_iterations(self, op: For, active: np.ndarray, iterations: _Iterations) -> None:
+        """Iterations that do not steer each other: along an axis of their own."""
+        if not 0 < iterations.most < 1 << 62:
             return
-        numbers = _sample(turns.most, _MOST_TURNS, self.landmarks).reshape(-1, *[1] * (self.loops + len(self.threads)))
-        self.bind(op.body.params[0], _Known(turns.index(numbers), self.everywhere))
+        sample = _sample(iterations.most, _MOST_ITERATIONS, self.landmarks)
+        numbers = sample.reshape(-1, *[1] * (self.loops + len(self.threads)))
+        self.bind(op.body.params[0], _Known(iterations.index(numbers), self.everywhere))
         self.loops += 1
-        self.block(op.body, self.all(active, turns.trips > numbers))
+        self.block(op.body, self.all(active, iterations.trips > numbers))
         self.loops -= 1
 
-    def turn_by_turn(self, op: For, active: np.ndarray, turns: _Turns) -> None:
+    def one_by_one(self, op: For, active: np.ndarray, iterations: _Iterations) -> None:
         carried = [self.values.get(v) for v in op.inits]
-        for number in range(min(turns.most, _MOST_TURNS)):
-            running = self.all(active, turns.trips > number)
-            index = _Known(turns.index(np.full_like(self.everywhere, number, np.int64)), self.everywhere)
+        for number in range(min(iterations.most, _MOST_ITERATIONS)):
+            running = self.all(active, iterations.trips > number)
+            index = _Known(iterations.index(np.full_like(self.everywhere, number, np.int64)), self.everywhere)
             self.bind_all(op.body.params, [index, *carried])
             handed_on = self.block(op.body, running)
             carried = [self.either(running, new, old) for new, old in zip(handed_on, carried, strict=True)]
-        over = self.all(active, turns.trips <= _MOST_TURNS)
+        over = self.all(active, iterations.trips <= _MOST_ITERATIONS)
         self.bind_all(op.results, [self.limited(known, over) for known in carried])
 
     def while_(self, op: While, active: np.ndarray) -> None:
         carried = [self.values.get(v) for v in op.inits]
         running, over = active, np.zeros_like(active)
-        for _ in range(_MOST_TURNS):
+        for _ in range(_MOST_ITERATIONS):
             self.bind_all(op.condition.params, carried)
             (going,) = self.block(op.condition, running)
             if going is None:
@@ -341,7 +342,7 @@ class _Search:
 
 
 @dataclass(frozen=True)
-class _Turns:
+class _Iterations:
     """Those of a `for`: where each thread starts, by which steps, how many, and the most that one makes."""
 
     start: np.ndarray

@@ -33,7 +33,7 @@ class Steering:
         self.ops = reaching.union(op for v in self.values if (op := self._makers.get(v)) is not None)
 
     def carries(self, loop: For) -> bool:
-        """Do its turns hand something on that steers?"""
+        """Do its iterations hand something on that steers?"""
         return any(v in self.values for v in (*loop.results, *loop.body.params[1:]))
 
     def _sources(self, value: Value) -> Iterator[Value]:

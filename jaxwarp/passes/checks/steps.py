@@ -1,4 +1,4 @@
-"""Loops: one of too many turns is given up, so that every launch ends, and the thread says so.
+"""Loops: one of too many iterations is given up, so that every launch ends, and the thread says so.
 
     while c { ... }     ->     while carry(%n = 0) {
                                    %more = c
@@ -6,8 +6,8 @@
                                    %more and %n < limit, and now and then: record[GAVE_UP] == 0
                                } { ...; %n + 1 }
 
-A `for` that would have too many turns is not run. Loops that are known to be short have no test. When one thread has
-given up a loop the others need not run on either: they would each take as long.
+A `for` that would have too many iterations is not run. Loops that are known to be short have no test. When one thread
+has given up a loop the others need not run on either: they would each take as long.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from jaxwarp.ir.rewrite import Rewriter, rebuild
 from jaxwarp.passes.checks.reports import GAVE_UP, Reports
 from jaxwarp.types import float64, int32, int64
 
-# Turns between two looks at whether some thread has given up.
+# Iterations between two looks at whether some thread has given up.
 _SELDOM = 1024
 
 
 def check_steps(
     kernel: Kernel, reports: Reports, grid: Sequence[Any], shapes: Shapes, record: Param, own: int, limit: int
 ) -> Kernel:
-    """The kernel with loops of at most `limit` turns. `record` has `own` leading axes of the launch."""
+    """The kernel with loops of at most `limit` iterations. `record` has `own` leading axes of the launch."""
     return _CheckSteps(reports, Ranges(kernel, grid, shapes), record, own, limit).kernel(kernel)
 
 
@@ -43,7 +43,7 @@ class _CheckSteps(Rewriter):
         self.reports, self.ranges, self.record, self.own, self.limit = reports, ranges, record, own, limit
 
     def op(self, op: Op) -> None:
-        if not isinstance(op, For | While) or self.ranges.turns.get(op, self.limit + 1) <= self.limit:
+        if not isinstance(op, For | While) or self.ranges.trips.get(op, self.limit + 1) <= self.limit:
             self.copy(op)
         elif isinstance(op, For):
             self.for_(op)
@@ -59,8 +59,8 @@ class _CheckSteps(Rewriter):
         b.loc = op.loc
         start, stop, step = (b.call(ROWS["cast"], v, dtype=float64) for v in (op.start, op.stop, op.step))
         zero = b.const(0, op.step.type)
-        turns = b.call(ROWS["div"], b.call(ROWS["sub"], stop, start), step)
-        is_long = b.call(ROWS["gt"], turns, b.const(float(self.limit), float64))
+        iterations = b.call(ROWS["div"], b.call(ROWS["sub"], stop, start), step)
+        is_long = b.call(ROWS["gt"], iterations, b.const(float(self.limit), float64))
         is_long = b.call(ROWS["logical_and"], is_long, b.call(ROWS["ne"], op.step, zero))
         b.if_(is_long, self.report)
         step = b.call(ROWS["select"], is_long, zero, op.step)
@@ -71,7 +71,7 @@ class _CheckSteps(Rewriter):
         b = self.b
         b.loc = op.loc
         zero, one, limit = (b.const(n, int64) for n in (0, 1, self.limit))
-        tested, turned = Value(int64), Value(int64)
+        tested, done = Value(int64), Value(int64)
         self.scopes.append([])
         for inner in op.condition.ops:
             self.op(inner)
@@ -86,9 +86,9 @@ class _CheckSteps(Rewriter):
         for inner in op.body.ops:
             self.op(inner)
         b.loc = op.loc
-        after = b.call(ROWS["add"], turned, one)
+        after = b.call(ROWS["add"], done, one)
         results = (*self.all(op.body.results), after)
-        body = Block((*op.body.params, turned), tuple(self.scopes.pop()), results)
+        body = Block((*op.body.params, done), tuple(self.scopes.pop()), results)
         self.emit(While((*op.results, Value(int64)), (*op.inits, zero), condition, body, loc=op.loc))
 
     def at(self) -> tuple[Value, ...]:
@@ -99,10 +99,10 @@ class _CheckSteps(Rewriter):
         self.b.atomic("exch", self.record, self.at(), self.b.const(1, int64))
         return ()
 
-    def goes_on(self, turns: Value) -> Value:
+    def goes_on(self, iterations: Value) -> Value:
         """Whether no thread is known to have given up; asked now and then."""
         b = self.b
-        passed = b.call(ROWS["bit_and"], turns, b.const(_SELDOM - 1, int64))
+        passed = b.call(ROWS["bit_and"], iterations, b.const(_SELDOM - 1, int64))
         is_time = b.call(ROWS["eq"], passed, b.const(_SELDOM - 1, int64))
 
         def look() -> Sequence[Value]:

@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from jaxwarp.analysis.addresses import require_partitioned, require_pure_conditions
-from jaxwarp.analysis.single_access import Visits
+from jaxwarp.analysis.single_access import SingleAccess
 from jaxwarp.builtins.scalar_ops.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.kernel import Kernel
@@ -32,15 +32,15 @@ from jaxwarp.vjp.activity import Activity, read_inside, used_values
 from jaxwarp.vjp.calculus import partial_derivatives
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import require_locally_constant, require_plain_accumulation
-from jaxwarp.vjp.load_source import Contents
+from jaxwarp.vjp.load_source import LoadSources
 from jaxwarp.vjp.own_arrays import arrays_as_values
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.reverse.context import Cotangents, Environment, Reversal, cotangent_type
 from jaxwarp.vjp.reverse.hoist import hoist_loads
 from jaxwarp.vjp.reverse.loops import reverse_loop
-from jaxwarp.vjp.reverse.primal_liveness import Demand
-from jaxwarp.vjp.reverse.residuals import find_records, make_recording, turn_numbers
+from jaxwarp.vjp.reverse.primal_liveness import PrimalLiveness
+from jaxwarp.vjp.reverse.residuals import find_residuals, iteration_numbers, make_residual_launch
 from jaxwarp.vjp.unread import without_unread
 
 
@@ -61,8 +61,8 @@ def adjoint(
         grid: launch extents that the result may rely on, as far as they are known: they help to prove that threads
             do not share elements.
         sweep: whether the kernel is a reverse sweep, or was made from one: its own arrays are checkpoints, and there
-            are no records.
-        finals: whether what the kernel leaves in its arrays can be had. Else loads that see it are recorded.
+            are no residuals.
+        finals: whether what the kernel leaves in its arrays can be had. Else what loads of it see is kept.
         extents: of each parameter, those that the result may rely on, likewise.
         silent: positions of parameters that the kernel writes and whose cotangents are zero, as nobody uses what it
             leaves there: a slope that is infinite or NaN does not matter for them.
@@ -85,8 +85,8 @@ def adjoint(
     require_partitioned(kernel, grid, shapes)
     promoted = without_unread(promote_memory(kernel, grid, shapes), heard)
     kernel = simplify(hoist_loads(promoted, [kernel.params[i] for i in wanted]))
-    contents = Contents(kernel, grid, finals, shapes)
-    return Adjoint(kernel, wanted, contents, not sweep, [kernel.params[i] for i in silent]).build()
+    sources = LoadSources(kernel, grid, finals, shapes)
+    return Adjoint(kernel, wanted, sources, not sweep, [kernel.params[i] for i in silent]).build()
 
 
 class Adjoint(Reversal):
@@ -96,8 +96,8 @@ class Adjoint(Reversal):
         self,
         kernel: Kernel,
         wanted: Collection[int],
-        contents: Contents,
-        records: bool = True,
+        sources: LoadSources,
+        residuals: bool = True,
         silent: Collection[Param] = (),
     ):
         super().__init__(kernel, Activity(kernel, [kernel.params[i] for i in wanted]))
@@ -113,9 +113,9 @@ class Adjoint(Reversal):
             )
         self.used = used_values(kernel)
         self.read_inside = read_inside(kernel)
-        self.contents = contents
-        self.ownership = self.contents.ownership
-        self.visits = Visits(kernel, self.ownership)
+        self.sources = sources
+        self.ownership = self.sources.ownership
+        self.single_access = SingleAccess(kernel, self.ownership)
         self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
         self.cotangent_params = {
             p: Param(f"{p.name}_ct", p.dtype if p in self.written else cotangent_type(p.dtype), p.shape)
@@ -127,10 +127,10 @@ class Adjoint(Reversal):
         # What stands for an array where its final contents are read, and where a load cannot be done again.
         self.finals: dict[Param, Param] = {}
         self.lost: dict[Param, Param] = {}
-        # What is linear in the cotangents is not recorded: the launch that records does not have it.
+        # What is linear in the cotangents is not kept: the launch that keeps residuals does not have it.
         others = {*self.activity.params, *kernel.locals}
-        self.recordable = {op for op in self.contents.lost if op.param not in others} if records else set[Load]()
-        self.records = find_records(kernel, self.contents.order, self.contents.addresses, self.recordable)
+        self.residual_loads = {op for op in self.sources.lost if op.param not in others} if residuals else set[Load]()
+        self.residuals = find_residuals(kernel, self.sources.dependence, self.sources.addresses, self.residual_loads)
 
     def only_reads_cotangent(self, param: Param) -> bool:
         """Need the cotangent of an array that the kernel writes not be updated?
@@ -139,8 +139,8 @@ class Adjoint(Reversal):
         """
         if param in self.silent or self.kernel.params.index(param) in self.wanted:
             return False
-        stored_once = self.visits.only(param, Store) and self.visits.at_most_once(param)
-        return stored_once or self.visits.only(param, Atomic)
+        stored_once = self.single_access.only(param, Store) and self.single_access.at_most_once(param)
+        return stored_once or self.single_access.only(param, Atomic)
 
     def build(self) -> Derived:
         env: Environment = ChainMap()
@@ -159,28 +159,27 @@ class Adjoint(Reversal):
             if param in self.finals:
                 params.append(self.finals[param])
                 slots.append(Slot("final", i, True, False))
-        for record in self.records.values():
-            params.append(record.param)
-            slots.append(Slot("record", self.kernel.params.index(record.load.param), True, False))
+        for residual in self.residuals.values():
+            params.append(residual.param)
+            slots.append(Slot("residual", self.kernel.params.index(residual.load.param), True, False))
         body = self.builder.finish(f"{self.kernel.name}_vjp", self.kernel.grid_rank, params)
         derived = Kernel(body.name, body.grid_rank, body.params, body.body, tuple(self.locals))
         # What only silent results need is kept too, while any is written: A(p) needs p.
         is_whole = not self.silent & self.written & self.activity.params
         others = () if is_whole else range(len(self.kernel.params))
-        result = without_idle(Derived(derived, tuple(slots)), ("primal", "final", "record"), others)
+        result = without_idle(Derived(derived, tuple(slots)), ("primal", "final", "residual"), others)
         self.require_nothing_lost(result.kernel)
-        if not any(slot.kind == "record" for slot in result.slots):
+        if not any(slot.kind == "residual" for slot in result.slots):
             return result
-        return self.recorded(Derived(derived, tuple(slots)), result, others)
+        return self.with_residuals(Derived(derived, tuple(slots)), result, others)
 
-    def recorded(self, whole: Derived, result: Derived, others: Collection[int]) -> Derived:
-        """The result with the kernel that makes its records, and all parameters that this has: A(p) needs p."""
+    def with_residuals(self, whole: Derived, result: Derived, others: Collection[int]) -> Derived:
+        """The result with the kernel that makes its residuals, and all parameters that this has: A(p) needs p."""
         used = set(result.kernel.params)
-        records = [record for record in self.records.values() if record.param in used]
-        recording = make_recording(self.kernel, self.activity.params, records)
-        return without_idle(
-            replace(whole, recording=recording), ("primal", "final", "record"), {*recording.params, *others}
-        )
+        residuals = [residual for residual in self.residuals.values() if residual.param in used]
+        residual_launch = make_residual_launch(self.kernel, self.activity.params, residuals)
+        whole = replace(whole, residual_launch=residual_launch)
+        return without_idle(whole, ("primal", "final", "residual"), {*residual_launch.params, *others})
 
     def require_nothing_lost(self, result: Kernel) -> None:
         """Refuses a derivative that needs a value which was overwritten."""
@@ -196,7 +195,7 @@ class Adjoint(Reversal):
                 hint="differentiate forward: jax.jvp, jax.jacfwd",
             )
         hint = "carry the value in a local variable, or write to another output"
-        if load.param in {self.lost.get(op.param) for op in self.recordable}:
+        if load.param in {self.lost.get(op.param) for op in self.residual_loads}:
             hint = (
                 "let something count the turns of the while loops around it, up to a known end (`for` with `break`, "
                 "`while k < 100 and ...`): then what is read in each can be recorded"
@@ -229,11 +228,11 @@ class Adjoint(Reversal):
 
     def forward_op(self, op: Op, env: Environment) -> None:
         match op:
-            case Load() if op in self.records:
-                record = self.records[op]
-                numbers = turn_numbers(self.builder.call, self.builder.const, record, lambda v: env[v])
-                indices = [*(env[v] for v in record.of_axes(op.indices)), *numbers]
-                value = self.builder.load(record.param, indices, op.result.name)
+            case Load() if op in self.residuals:
+                residual = self.residuals[op]
+                numbers = iteration_numbers(self.builder.call, self.builder.const, residual, lambda v: env[v])
+                indices = [*(env[v] for v in residual.of_axes(op.indices)), *numbers]
+                value = self.builder.load(residual.param, indices, op.result.name)
                 env[op.result] = value
             case Const() | Tid() | Size() | Call() | Load():
                 operands = [env[v] for v in op.operands]
@@ -264,9 +263,9 @@ class Adjoint(Reversal):
 
     def source(self, op: Op) -> dict[Param, Param] | None:
         """Where the reverse sweep finds what a load saw, if that is not the array as it was on entry."""
-        if not isinstance(op, Load) or op not in self.contents.final | self.contents.lost:
+        if not isinstance(op, Load) or op not in self.sources.final | self.sources.lost:
             return None
-        param, is_final = op.param, op in self.contents.final
+        param, is_final = op.param, op in self.sources.final
         name = f"{param.name}_final" if is_final else param.name
         known = self.finals if is_final else self.lost
         return {param: known.setdefault(param, Param(name, param.dtype, param.shape))}
@@ -306,11 +305,11 @@ class Adjoint(Reversal):
         `cotangents` holds those of the block's results on entry, those of its parameters and of outer
         values at the end.
         """
-        outer, self.demand = self.demand, Demand(self.builder.here)
+        outer, self.primal_liveness = self.primal_liveness, PrimalLiveness(self.builder.here)
         for op in reversed(block.ops):
             self.builder.loc = op.loc
             self.reverse_op(op, env, cotangents)
-        self.demand = outer
+        self.primal_liveness = outer
 
     def reverse_op(self, op: Op, env: Environment, cotangents: Cotangents) -> None:
         match op:
@@ -371,7 +370,7 @@ class Adjoint(Reversal):
         """x*[i] += v*: without an atomic where no other thread can touch the element, = where no other load does."""
         target, indices = self.cotangent_params[op.param], [env[v] for v in op.indices]
         incoming = self.o.cast(incoming, target.dtype)
-        if op.param not in self.written and self.visits.at_most_once(op.param):
+        if op.param not in self.written and self.single_access.at_most_once(op.param):
             self.builder.store(target, indices, incoming)
         elif self.ownership.is_private(op.param):
             before = self.builder.load(target, indices)

@@ -60,7 +60,7 @@ class Layout:
         return (1 << self.coarse) + (1 << self.group) - 1 + self.levels
 
 
-class Places:
+class CheckpointSlots:
     """Emits the arithmetic; all values are int64."""
 
     def __init__(self, o: Calculus, layout: Layout):

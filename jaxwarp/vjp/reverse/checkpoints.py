@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from jaxwarp.ir.nodes import Block, For, Param, Value, While
 from jaxwarp.types import Scalar, int32, int64
-from jaxwarp.vjp.reverse.checkpoint_slots import Layout, Places
+from jaxwarp.vjp.reverse.checkpoint_slots import CheckpointSlots, Layout
 from jaxwarp.vjp.reverse.context import cotangent_type
 from jaxwarp.vjp.reverse.loop_steps import LoopSteps, Reversed, named
 
@@ -55,7 +55,7 @@ class Checkpointed:
         self.body = body
         self.needed = needed
         self.layout = choose_layout(v.type for v in needed)
-        self.places = Places(self.o, self.layout)
+        self.slots = CheckpointSlots(self.o, self.layout)
         # All iterations are one segment, if they are few.
         self.known = known if known is not None and known <= 2 * self.layout.segment else None
         segment, local = self.layout.segment if self.known is None else self.known, loop.context.local
@@ -71,7 +71,7 @@ class Checkpointed:
             return
         carried, inits = self.loop.carried, [self.loop.env[v] for v in self.loop.op.inits]
         if self.known is not None:
-            ends = self.turns(self.o.number(0, int64), self.o.number(self.known, int32), carried, inits)
+            ends = self.run_iterations(self.o.number(0, int64), self.o.number(self.known, int32), carried, inits)
         else:
             ends = self.run_first(carried, inits)
         for end, result in zip(ends, run.results, strict=True):
@@ -85,14 +85,14 @@ class Checkpointed:
         def segment(number: Value, *state: Value) -> State:
             self.save_start(number, self.kept(carried, state))
             steps = o.select(o.eq(number, last), length, self.layout.segment)
-            return self.turns(self.first(number), steps, carried, state)
+            return self.run_iterations(self.first(number), steps, carried, state)
 
         one = o.number(1, int64)
         return self.builder.for_(o.number(0, int64), o.add(last, one), one, inits, segment)
 
     def save_start(self, number: Value, state: State) -> None:
         """Keeps the state before a segment when the loop gets there."""
-        self.save(self.coarse, self.places.slot(number, self.places.stride(number)), state)
+        self.save(self.coarse, self.slots.slot(number, self.slots.stride(number)), state)
 
     def keep_while(self, run: While) -> None:
         """Its last carried value counts the iterations."""
@@ -119,7 +119,7 @@ class Checkpointed:
         zero, inits = o.number(0, int64), [self.loop.env[self.loop.op.inits[i]] for i in self.positions]
         if self.known is not None:
             if not is_kept:
-                self.turns(zero, o.number(self.known - 1, int32), self.needed, inits)
+                self.run_iterations(zero, o.number(self.known - 1, int32), self.needed, inits)
             return self.reverse_segment(zero, o.number(self.known, int32), starts)
         last, length = self.extent()
         if not is_kept:
@@ -131,8 +131,8 @@ class Checkpointed:
 
             def again() -> State:
                 # That of `last`, computed only here: LLVM would do it before the loop, also where it is for nothing.
-                stride = self.places.stride(o.max(last, number))
-                begin = self.places.nearest(number, stride)
+                stride = self.slots.stride(o.max(last, number))
+                begin = self.slots.nearest(number, stride)
                 length = self.layout.segment
                 if not is_kept:
                     begin, length = o.select(is_last, 0, begin), count
@@ -166,30 +166,30 @@ class Checkpointed:
         o = self.o
 
         def segment(number: Value, *state: Value) -> State:
-            slot, is_first = self.places.slot(number, stride), o.eq(number, begin)
+            slot, is_first = self.slots.slot(number, stride), o.eq(number, begin)
             there = zip(self.load(self.coarse, slot), state, strict=True)
             state = tuple(o.select(is_first, found, after) for found, after in there)
             self.save(self.coarse, slot, state)
             steps = o.select(o.eq(number, end), length, self.layout.segment)
-            return self.turns(self.first(number), steps, self.needed, state)
+            return self.run_iterations(self.first(number), steps, self.needed, state)
 
         nothing = [o.number(0, v.type) for v in self.needed]
         self.builder.for_(begin, o.add(end, 1), o.number(1, int64), nothing, segment)
 
-    def turns(self, begin: Value, steps: Value, carried: State, state: State) -> State:
+    def run_iterations(self, begin: Value, steps: Value, carried: State, state: State) -> State:
         """Runs `steps` iterations from `begin` on, all states kept: those before, and that after."""
         o = self.o
         zero, one = o.number(0, int32), o.number(1, int32)
         self.save(self.fine, zero, self.kept(carried, state))
 
-        def turn(at: Value, *state: Value) -> State:
+        def iteration(at: Value, *state: Value) -> State:
             number = o.add(begin, o.cast(at, int64))
             after = self.loop.step_forward(number, dict(zip(carried, state, strict=True)))
             results = [after[v] for v in carried]
             self.save(self.fine, o.add(at, 1), self.kept(carried, results))
             return results
 
-        return self.builder.for_(zero, steps, one, state, turn)
+        return self.builder.for_(zero, steps, one, state, iteration)
 
     def reverse_segment(self, begin: Value, length: Value, moved: Sequence[Value]) -> tuple[Value, ...]:
         """`length` iterations from `begin` on, whose states are all kept, the last first."""

@@ -13,7 +13,7 @@ from jaxwarp.ir.nodes import Block, Const, For, Op, Param, Value, While, walk
 from jaxwarp.types import Scalar, float32
 from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus
-from jaxwarp.vjp.reverse.primal_liveness import Demand
+from jaxwarp.vjp.reverse.primal_liveness import PrimalLiveness
 
 # What stands for the values of the differentiated kernel where code is being emitted.
 Environment = ChainMap[Value, Value]
@@ -41,7 +41,7 @@ class Reversal(ABC):
         self.activity = activity
         self.guarded: set[Value] = set()
         self.runs: ChainMap[Op, For | While] = ChainMap()
-        self.demand = Demand([])
+        self.primal_liveness = PrimalLiveness([])
         self.constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
         self.locals: list[Param] = list(kernel.locals)
 

@@ -1,11 +1,11 @@
-"""Loads that every turn of a loop does alike are done before it, once: then they take their cotangent once, too.
+"""Loads that every iteration of a loop does alike are done before it, once: then they take their cotangent once, too.
 
     for k in range(n): s += f(x[i], w[k])       ->      xi = x[i] if 0 < n else 0
                                                         for k in range(n): s += f(xi, w[k])
 
-In reverse each turn of the first loop adds to x*[i] in memory, beside what it adds to w*[k]; of the second one, a sum
-is carried. The load runs if the loop has a turn, as before: i may be an index of no element where it has none. Only
-arrays that the kernel does not write to are looked at, and loads that each turn reaches.
+In reverse each iteration of the first loop adds to x*[i] in memory, beside what it adds to w*[k]; of the second one, a
+sum is carried. The load runs if the loop has an iteration, as before: i may be an index of no element where it has
+none. Only arrays that the kernel does not write to are looked at, and loads that each iteration reaches.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Hoist(Rewriter):
         self.emit(rebuild(op, op.defined, operands, (body,)))
 
     def movable(self, body: Block) -> tuple[list[Op], list[Op]]:
-        """Loads that are the same in every turn, and the arithmetic that finds them, in program order."""
+        """Loads that are the same in every iteration, and the arithmetic that finds them, in program order."""
         varies, makers, loads = set(body.params), dict[Value, Op](), list[Op]()
         for op in body.ops:
             is_same = not any(v in varies for v in op.operands)
@@ -71,7 +71,7 @@ class _Hoist(Rewriter):
         return not any(v in varies for v in _read(guard))
 
     def guard(self, operands: Sequence[Value], loads: Sequence[Op]) -> None:
-        """Emits the loads, where a loop of these operands has a turn."""
+        """Emits the loads, where a loop of these operands has an iteration."""
         start, stop, step, *_ = operands
         zero = Value(step.type)
         self.emit(Const(zero, 0))

@@ -34,7 +34,7 @@ class LoopReversal(LoopSteps):
         starts = [before[i] or self.zero(self.carried[i]) for i in self.active]
         starts += [self.zero(v) for v in body.outer]
         ends = self.checkpointed(body, needed, starts) if needed else self.plain(body, self.trips(), starts)
-        # Zero where the loop made no turn, or none in which the value mattered.
+        # Zero where the loop made no iteration, or none in which the value mattered.
         self.context.guarded.update(ends)
         for i, end in zip(self.active, ends, strict=False):
             self.context.add(self.cotangents, self.op.inits[i], end)
@@ -43,12 +43,12 @@ class LoopReversal(LoopSteps):
 
     def checkpointed(self, body: Reversed, needed: list[Value], starts: list[Value]) -> tuple[Value, ...]:
         states, first = Checkpointed(self, body, needed, self.known_trips()), self.context.runs[self.op]
-        is_read = self.context.demand.reaches(first)
+        is_read = self.context.primal_liveness.reaches(first)
         is_kept = is_read or isinstance(first, While)  # which has to run first to be counted
         if is_kept:
             with self.builder.block() as ops:
                 states.keep(first)
-            self.context.demand.replace(first, ops)
+            self.context.primal_liveness.replace(first, ops)
         return states.reverse(starts, is_kept)
 
     def reversed_body(self, guarded: Collection[int]) -> Reversed:
@@ -95,8 +95,8 @@ class LoopReversal(LoopSteps):
     def is_single(self) -> bool:
         """Is the reversed body a product of the cotangent of one number with what does not depend on it?
 
-        Then one multiplication goes from turn to turn: what it multiplies is computed while the turn before waits.
-        All of one type: what a factor is in a narrower one may overflow where the product does not.
+        Then one multiplication goes from iteration to iteration: what it multiplies is computed while the iteration
+        before waits. All of one type: what a factor is in a narrower one may overflow where the product does not.
         """
         ops = list(walk(self.op.body))
         read = [v for op in ops for v in (*op.operands, *(v for block in op.blocks for v in block.results))]

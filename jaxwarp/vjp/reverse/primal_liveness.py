@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from jaxwarp.ir.nodes import Atomic, Op, Store, Value, walk
 
 
-class Demand:
+class PrimalLiveness:
     """Of a block being built: `ops` holds the first run, the reverse sweep is appended to it.
 
     An operation is asked for when all that comes after it has been reversed. Each is looked at once.

@@ -1,19 +1,19 @@
-"""What a reverse sweep could not have again is recorded, by one more launch of the kernel before it.
+"""What a reverse sweep could not have again is kept, by one more launch of the kernel before it.
 
     for k in range(n) {                           for k in range(n) {
       v = load a[i, k]                              v = load a[i, k]
-      store a[i, k], s * v              ->          store record[i, k], v
+      store a[i, k], s * v              ->          store residual[i, k], v
     }                                               store a[i, k], s * v }
 
-The reverse sweep reads the record where the kernel had read the array. For it the record is one more input, which
+The reverse sweep reads the residual where the kernel had read the array. For it the residual is one more input, which
 nobody writes: checkpoints, branches and loops need not know of it.
 
-Two runs of a load may share a place in its record if they see one value. The record has the axes of the array, since
-threads do not share elements, and one for each loop around the load in whose turns it may see one element change. How
-many turns these make at most has to be known of the launch. Loops that move an index take no axis of their own, so a
-sweep over a row records a row, however long, and the first load of LU factorisation in place an array like the matrix;
-nor do loops that do not write to the array. An axis of the array is left out if the others tell the threads apart, and
-its index does not move (`a[i, 0]`), or only with a loop of fewer turns than it has elements.
+Two runs of a load may share a place in its residual if they see one value. The residual has the axes of the array,
+since threads do not share elements, and one for each loop around the load in whose iterations it may see one element
+change. How many iterations these make at most has to be known of the launch. Loops that move an index take no axis of
+their own, so a sweep over a row keeps a row, however long, and the first load of LU factorisation in place an array
+like the matrix; nor do loops that do not write to the array. An axis of the array is left out if the others tell the
+threads apart, and its index does not move (`a[i, 0]`), or only with a loop of fewer iterations than it has elements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxwarp.analysis.addresses import Addresses
-from jaxwarp.analysis.dependence import Order
+from jaxwarp.analysis.dependence import Dependence
 from jaxwarp.analysis.effects import tell_apart
 from jaxwarp.analysis.ranges import Counter, Ranges
 from jaxwarp.builtins.scalar_ops import ROWS
@@ -34,12 +34,12 @@ from jaxwarp.types import Scalar, int64, uint64
 from jaxwarp.vjp.unread import without_unread
 
 # More is not what a loop makes but what is not known of one.
-_MOST_TURNS = 1 << 24
+_MOST_ITERATIONS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
-    """Which turn a loop is in: (index - start) / step; of a `while`, by a counter of it.
+class Iteration:
+    """Which iteration a loop is in: (index - start) / step; of a `while`, by a counter of it.
 
     Attributes:
         is_test: whether it is asked in the condition of a `while`, which is run once more.
@@ -54,80 +54,84 @@ class Turn:
     counter: Counter | None = None
 
     def most(self, ranges: Ranges) -> int | None:
-        """How many turns there are at most, None if that is not known, or the counter might not tell them apart."""
-        turns = ranges.turns.get(self.loop)
+        """How many there are at most, None if that is not known, or the counter might not tell them apart."""
+        iterations = ranges.trips.get(self.loop)
         if isinstance(self.loop, While) and self.counter is not None and ranges.may_wrap(self.loop, self.counter):
             return None
-        return None if turns is None or turns >= _MOST_TURNS else turns + self.is_test
+        return None if iterations is None or iterations >= _MOST_ITERATIONS else iterations + self.is_test
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class Residual:
     """Where the values of one load are kept.
 
     Attributes:
         load: the load.
-        axes: those of the array that the record has.
-        turns: of the loops that have an axis too, the outermost first.
-        param: the record: these axes, then one for each of these loops.
+        axes: those of the array that the residual has.
+        iterations: of the loops that have an axis too, the outermost first.
+        param: the residual: these axes, then one for each of these loops.
     """
 
     load: Load
     axes: tuple[int, ...]
-    turns: tuple[Turn, ...]
+    iterations: tuple[Iteration, ...]
     param: Param
 
     def of_axes(self, items: Sequence[Any]) -> list[Any]:
-        """Of what each axis of the array has (an extent, an index), what those of the record have."""
+        """Of what each axis of the array has (an extent, an index), what those of the residual have."""
         return [items[axis] for axis in self.axes]
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
-    """The kernel that writes records.
+class ResidualLaunch:
+    """The kernel that writes residuals.
 
     Attributes:
-        kernel: its parameters are some of the source's, then the records.
-        source: the kernel whose loads are recorded.
-        params: for each parameter of the kernel but the records, its position in the source.
+        kernel: its parameters are some of the source's, then the residuals.
+        source: the kernel whose loads are kept.
+        params: for each parameter of the kernel but the residuals, its position in the source.
         written: those positions whose arrays the kernel writes.
-        records: what is recorded.
+        residuals: what is kept.
     """
 
     kernel: Kernel
     source: Kernel
     params: tuple[int, ...]
     written: frozenset[int]
-    records: tuple[Record, ...]
+    residuals: tuple[Residual, ...]
 
-    def shape(self, record: Record, grid: Sequence[Any], given: Sequence[Sequence[Any]]) -> tuple[Any, ...] | Turn:
-        """Of the array of a record, on a launch whose parameters have the shapes `given`.
+    def shape(
+        self, residual: Residual, grid: Sequence[Any], given: Sequence[Sequence[Any]]
+    ) -> tuple[Any, ...] | Iteration:
+        """Of the array of a residual, on a launch whose parameters have the shapes `given`.
 
-        Or the loop of which it is not known how many turns it makes.
+        Or the loop of which it is not known how many iterations it makes.
         """
         ranges = Ranges(self.source, grid, dict(zip(self.source.params, given, strict=True)))
-        counts = [turn.most(ranges) for turn in record.turns]
-        unknown = [turn for turn, count in zip(record.turns, counts, strict=True) if count is None]
-        own = record.of_axes(given[self.source.params.index(record.load.param)])
+        counts = [iteration.most(ranges) for iteration in residual.iterations]
+        unknown = [iteration for iteration, count in zip(residual.iterations, counts, strict=True) if count is None]
+        own = residual.of_axes(given[self.source.params.index(residual.load.param)])
         return unknown[0] if unknown else (*own, *counts)
 
 
-def find_records(kernel: Kernel, order: Order, addresses: Addresses, loads: Collection[Load]) -> dict[Load, Record]:
-    """A record for each of the loads that can have one: a `while` around them needs a counter."""
+def find_residuals(
+    kernel: Kernel, dependence: Dependence, addresses: Addresses, loads: Collection[Load]
+) -> dict[Load, Residual]:
+    """A residual for each of the loads that can have one: a `while` around them needs a counter."""
     if not loads:
         return {}
-    finder = _Finder(kernel, order, addresses, loads)
+    finder = _Finder(kernel, dependence, addresses, loads)
     finder.block(kernel.body, ())
     return finder.found
 
 
 class _Finder:
-    def __init__(self, kernel: Kernel, order: Order, addresses: Addresses, loads: Collection[Load]):
-        self.order = order
+    def __init__(self, kernel: Kernel, dependence: Dependence, addresses: Addresses, loads: Collection[Load]):
+        self.dependence = dependence
         self.addresses = addresses
         self.loads = loads
         self.counters = Ranges(kernel, [None] * kernel.grid_rank).counters
-        self.found: dict[Load, Record] = {}
+        self.found: dict[Load, Residual] = {}
 
     def block(self, block: Block, around: tuple[tuple[For | While, Block], ...]) -> None:
         """`around` are the loops that the block is in, and which block of theirs."""
@@ -141,26 +145,26 @@ class _Finder:
         loops = [loop for loop, _ in around]
         axes = self.axes(op, loops)
         counted = self.counted(op, loops, axes)
-        turns = [_turn(loop, inner, self.counters) for loop, inner in around if loop in counted]
-        known = tuple(turn for turn in turns if turn is not None)
-        if len(known) == len(turns):
-            shape = (*(op.param.shape[axis] for axis in axes), *[None] * len(turns))
+        iterations = [_iteration(loop, inner, self.counters) for loop, inner in around if loop in counted]
+        known = tuple(iteration for iteration in iterations if iteration is not None)
+        if len(known) == len(iterations):
+            shape = (*(op.param.shape[axis] for axis in axes), *[None] * len(iterations))
             param = Param(f"{op.param.name}_record{len(self.found)}", op.param.dtype, shape)
-            self.found[op] = Record(op, axes, known, param)
+            self.found[op] = Residual(op, axes, known, param)
 
     def axes(self, op: Load, loops: Sequence[For | While]) -> tuple[int, ...]:
-        """Of the array, without those that the record can do without."""
+        """Of the array, without those that the residual can do without."""
         kept = tuple(range(op.param.rank))
         counted = self.counted(op, loops, kept)
         for axis in reversed(range(op.param.rank)):
             fewer = tuple(k for k in kept if k != axis)
             if not self.tells_threads(op, fewer):
                 continue
-            by_turns = self.counted(op, loops, fewer)
-            more = [loop for loop in by_turns if loop not in counted]
-            if not (fewer or by_turns) or not all(self.is_shorter(op, axis, loop) for loop in more):
+            by_iterations = self.counted(op, loops, fewer)
+            more = [loop for loop in by_iterations if loop not in counted]
+            if not (fewer or by_iterations) or not all(self.is_shorter(op, axis, loop) for loop in more):
                 continue
-            kept, counted = fewer, by_turns
+            kept, counted = fewer, by_iterations
         return kept
 
     def tells_threads(self, op: Load, axes: Sequence[int]) -> bool:
@@ -169,32 +173,32 @@ class _Finder:
         return tell_apart(self.addresses.forms, [axis for axis in found if axis is not None])
 
     def is_shorter(self, op: Load, axis: int, loop: For | While) -> bool:
-        """Has the loop at most as many turns as the axis has elements, and is it known how many?
+        """Has the loop at most as many iterations as the axis has elements, and is it known how many?
 
-        So it is if each turn certainly loads another one.
+        So it is if each iteration certainly loads another one.
         """
-        moves = self.order.index_tells_turn(op.indices[axis], loop)
-        return moves and loop in self.order.forms.trips and self.is_certain(op, loop.blocks[0])
+        moves = self.dependence.index_tells_iteration(op.indices[axis], loop)
+        return moves and loop in self.dependence.forms.trips and self.is_certain(op, loop.blocks[0])
 
     def is_certain(self, op: Load, block: Block) -> bool:
         return op in block.ops or any(
-            self.order.forms.trips.get(inner, 0) > 0 and self.is_certain(op, inner.body)
+            self.dependence.forms.trips.get(inner, 0) > 0 and self.is_certain(op, inner.body)
             for inner in block.ops
             if isinstance(inner, For)
         )
 
     def counted(self, op: Load, loops: Sequence[For | While], axes: Sequence[int]) -> list[For | While]:
-        """The loops that need an axis where the record has these axes of the array.
+        """The loops that need an axis where the residual has these axes of the array.
 
-        Two runs of the load that share a place differ first in the turn of one of the others. There an index that
+        Two runs of the load that share a place differ first in the iteration of one of the others. There an index that
         is kept moves, or nothing is written in between, and all that is left out is the same.
         """
         others = [index for axis, index in enumerate(op.indices) if axis not in axes]
         return [
             loop
             for loop in loops
-            if not any(self.order.index_tells_turn(op.indices[axis], loop) for axis in axes)
-            and (_writes(loop, op.param) or not all(self.order.is_invariant(index, loop) for index in others))
+            if not any(self.dependence.index_tells_iteration(op.indices[axis], loop) for axis in axes)
+            and (_writes(loop, op.param) or not all(self.dependence.is_invariant(index, loop) for index in others))
         ]
 
 
@@ -202,20 +206,21 @@ def _writes(loop: For | While, param: Param) -> bool:
     return any(isinstance(op, (Store, Atomic)) and op.param is param for block in loop.blocks for op in walk(block))
 
 
-def _turn(loop: For | While, block: Block, counters: Mapping[While, Sequence[Counter]]) -> Turn | None:
+def _iteration(loop: For | While, block: Block, counters: Mapping[While, Sequence[Counter]]) -> Iteration | None:
     if isinstance(loop, For):
-        return Turn(loop, loop.body.params[0], loop.start, loop.step)
+        return Iteration(loop, loop.body.params[0], loop.start, loop.step)
     if counters.get(loop):
         counter = counters[loop][0]
         is_test = block is loop.condition
-        return Turn(loop, block.params[counter.position], loop.inits[counter.position], counter.step, is_test, counter)
+        index, start = block.params[counter.position], loop.inits[counter.position]
+        return Iteration(loop, index, start, counter.step, is_test, counter)
     return None
 
 
-def turn_numbers(
-    call: Callable[..., Value], const: Callable[[int, Scalar], Value], record: Record, use: Callable[[Value], Value]
+def iteration_numbers(
+    call: Callable[..., Value], const: Callable[[int, Scalar], Value], residual: Residual, use: Callable[[Value], Value]
 ) -> list[Value]:
-    """Which turn each of a record's loops is in: indices, int64. `use` gives what stands for a value of the kernel."""
+    """Which iteration each of a residual's loops is in: indices, int64. `use` gives what stands for a value."""
 
     def wide(value: Value | int, dtype: Scalar) -> Value:
         if isinstance(value, int):
@@ -223,65 +228,65 @@ def turn_numbers(
         found = use(value)
         return found if found.type == dtype else call(ROWS["cast"], found, dtype=dtype)
 
-    def number(turn: Turn) -> Value:
-        if turn.index.type.bits < 64:
-            index, start, step = (wide(v, int64) for v in (turn.index, turn.start, turn.step))
+    def number(iteration: Iteration) -> Value:
+        if iteration.index.type.bits < 64:
+            index, start, step = (wide(v, int64) for v in (iteration.index, iteration.start, iteration.step))
             return call(ROWS["div"], call(ROWS["sub"], index, start), step)
         # Distances may be beyond int64: they are counted without a sign, from the lesser one.
-        index, start, step = (wide(v, uint64) for v in (turn.index, turn.start, turn.step))
+        index, start, step = (wide(v, uint64) for v in (iteration.index, iteration.start, iteration.step))
         up, down = call(ROWS["sub"], index, start), call(ROWS["sub"], start, index)
-        if not (turn.index.type.is_signed or isinstance(turn.step, int)):
+        if not (iteration.index.type.is_signed or isinstance(iteration.step, int)):
             return call(ROWS["cast"], call(ROWS["div"], up, step), dtype=int64)
-        is_down = call(ROWS["lt"], wide(turn.step, int64), const(0, int64))
+        is_down = call(ROWS["lt"], wide(iteration.step, int64), const(0, int64))
         distance = call(ROWS["select"], is_down, down, up)
         pace = call(ROWS["select"], is_down, call(ROWS["neg"], step), step)
         return call(ROWS["cast"], call(ROWS["div"], distance, pace), dtype=int64)
 
-    return [number(turn) for turn in record.turns]
+    return [number(iteration) for iteration in residual.iterations]
 
 
-def make_recording(kernel: Kernel, moving: Collection[Param], records: Sequence[Record]) -> Recording:
-    """The kernel that writes these records.
+def make_residual_launch(kernel: Kernel, active: Collection[Param], residuals: Sequence[Residual]) -> ResidualLaunch:
+    """The kernel that writes these residuals.
 
-    It is without writes to the arrays that are `moving`, in which the kernel is linear: what is recorded depends on
+    It is without writes to the arrays that are `active`, in which the kernel is linear: what is kept depends on
     none, so their loads vanish. One that does not is left, and shows that the kernel was not linear.
     """
-    arrays = tuple(r.param for r in records)
-    body = _Recorder(moving, {r.load: r for r in records}).block(kernel.body)
+    arrays = tuple(r.param for r in residuals)
+    body = _StoreResiduals(active, {r.load: r for r in residuals}).block(kernel.body)
     made = replace(kernel, name=f"{kernel.name}_record", params=(*kernel.params, *arrays), body=body)
     made = without_unread(made, arrays)
     ops = list(walk(made.body))
     written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
     used = written | {op.param for op in ops if isinstance(op, (Load, Size))}
     kept = tuple(i for i, p in enumerate(kernel.params) if p in used)
-    return Recording(
+    return ResidualLaunch(
         replace(made, params=(*(kernel.params[i] for i in kept), *arrays)),
         kernel,
         kept,
         frozenset(i for i in kept if kernel.params[i] in written),
-        tuple(records),
+        tuple(residuals),
     )
 
 
-class _Recorder(Rewriter):
-    """Adds stores to records, and leaves out writes to what moves."""
+class _StoreResiduals(Rewriter):
+    """Adds stores to residuals, and leaves out writes to what is active."""
 
-    def __init__(self, moving: Collection[Param], records: Mapping[Load, Record]):
+    def __init__(self, active: Collection[Param], residuals: Mapping[Load, Residual]):
         super().__init__()
-        self.moving = moving
-        self.records = records
+        self.active = active
+        self.residuals = residuals
 
     def op(self, op: Op) -> None:
-        if isinstance(op, (Store, Atomic)) and op.param in self.moving:
+        if isinstance(op, (Store, Atomic)) and op.param in self.active:
             if isinstance(op, Atomic):
                 self.emit(Load(op.result, op.param, self.all(op.indices), loc=op.loc))
             return
         self.copy(op)
-        record = self.records.get(op) if isinstance(op, Load) else None
-        if record is not None:
-            numbers = turn_numbers(self.call, self.const, record, self.value)
-            indices = (*self.all(record.of_axes(record.load.indices)), *numbers)
-            self.emit(Store(record.param, indices, self.value(record.load.result), loc=op.loc))
+        residual = self.residuals.get(op) if isinstance(op, Load) else None
+        if residual is not None:
+            numbers = iteration_numbers(self.call, self.const, residual, self.value)
+            indices = (*self.all(residual.of_axes(residual.load.indices)), *numbers)
+            self.emit(Store(residual.param, indices, self.value(residual.load.result), loc=op.loc))
 
     def const(self, value: int, dtype: Scalar) -> Value:
         result = Value(dtype)

@@ -13,7 +13,7 @@ from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, Op, walk
-from jaxwarp.vjp.reverse.residuals import Record, Recording, Turn
+from jaxwarp.vjp.reverse.residuals import Iteration, Residual, ResidualLaunch
 
 # Bytes of all records of a launch. A program that needs more would seldom run.
 LIMIT = 1 << 32
@@ -53,7 +53,7 @@ class Point:
         return jnp.zeros(self.shape(index), self.launch.kernel.params[index].dtype.numpy)
 
 
-def record_launch(bind: Bind, point: Point, recording: Recording) -> list[Any]:
+def record_launch(bind: Bind, point: Point, recording: ResidualLaunch) -> list[Any]:
     """The records of a launch, in their order."""
     launch = point.launch
     count = len(launch.kernel.params)
@@ -73,9 +73,10 @@ def record_launch(bind: Bind, point: Point, recording: Recording) -> list[Any]:
     factors = launch.factors
     if factors is not None:
         own = [factors[i] for i in recording.params]
-        of_records = [recording.source.params.index(record.load.param) for record in recording.records]
+        of_records = [recording.source.params.index(record.load.param) for record in recording.residuals]
         extra = [
-            (*r.of_axes(factors[i]), *[None] * len(r.turns)) for i, r in zip(of_records, recording.records, strict=True)
+            (*r.of_axes(factors[i]), *[None] * len(r.iterations))
+            for i, r in zip(of_records, recording.residuals, strict=True)
         ]
         factors = (*own, *extra)
     made = launch.replace(
@@ -91,12 +92,12 @@ def record_launch(bind: Bind, point: Point, recording: Recording) -> list[Any]:
     return bind(made, operands)[len(results) :]
 
 
-def _require_known(recording: Recording, launch: Launch, given: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+def _require_known(recording: ResidualLaunch, launch: Launch, given: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     shapes: list[tuple[Any, ...]] = []
     size = 0
-    for record in recording.records:
+    for record in recording.residuals:
         shape = recording.shape(record, launch.grid, given)
-        if isinstance(shape, Turn):
+        if isinstance(shape, Iteration):
             raise _unbounded(record, shape.loop)
         shapes.append(shape)
         if all(is_static(n) for n in shape):
@@ -106,7 +107,7 @@ def _require_known(recording: Recording, launch: Launch, given: Sequence[Sequenc
     return shapes
 
 
-def _unbounded(record: Record, loop: Op) -> DifferentiationError:
+def _unbounded(record: Residual, loop: Op) -> DifferentiationError:
     where = f" in line {loop.loc.line}" if loop.loc is not None else ""
     return DifferentiationError(
         f"{record.load.param.name} is read here after it may have been overwritten, in each turn of the loop{where}; "
@@ -117,7 +118,7 @@ def _unbounded(record: Record, loop: Op) -> DifferentiationError:
     )
 
 
-def _too_large(record: Record, size: int) -> DifferentiationError:
+def _too_large(record: Residual, size: int) -> DifferentiationError:
     return DifferentiationError(
         f"{record.load.param.name} is read here after it may have been overwritten, in each turn of the loops around "
         f"it; the reverse sweep needs the overwritten values, which are {size / 2**30:.1f} GiB or more",

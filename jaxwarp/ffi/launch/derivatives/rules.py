@@ -194,7 +194,7 @@ def _sweep(
     if not any(slot.kind == "cotangent" and slot.writes for slot in derived.slots):
         return {}
     launch = point.launch
-    records = [] if derived.recording is None else record_launch(bind, point, derived.recording)
+    records = [] if derived.residual_launch is None else record_launch(bind, point, derived.residual_launch)
     values: list[Any] = []
     roles: list[str] = []
     for slot in derived.slots:
@@ -207,7 +207,7 @@ def _sweep(
         if slot.kind == "final":
             raise _needs_final(launch.kernel, slot.index)
         roles.append(INPUT)
-        values.append(records.pop(0) if slot.kind == "record" else point.value(slot.index, slot.reads))
+        values.append(records.pop(0) if slot.kind == "residual" else point.value(slot.index, slot.reads))
     origin = TransposeOf(launch, derived.slots, tuple((i, point.shape(i)) for i in wanted))
     outcome = _bind_derived(bind, launch, derived, tuple(roles), values, origin)
     found = _results(derived.slots, tuple(roles), outcome, "cotangent")
