@@ -328,8 +328,8 @@ def refused(name):
 def test_what_is_not_coarsened(name):
     assert choice(refused("nothing")) is not None
     assert choice(refused(name)) is None
-    assert compile_cpu(refused(name), machine=AVX2).together == 1
-    assert compile_cpu(refused("nothing"), machine=AVX2).together == 6
+    assert compile_cpu(refused(name), machine=AVX2).cut.rows_per_piece == 1
+    assert compile_cpu(refused("nothing"), machine=AVX2).cut.rows_per_piece == 6
 
 
 def headers(text):
@@ -481,7 +481,7 @@ def whole_numbers(shape, dtype, seed):
 def test_gradients_of_products(wanted, dtype):
     """Rows and columns with and without a rest; arrays that are summed in the frame, and larger ones."""
     kernel = gradient(dtype=dtype, wanted=wanted)
-    assert compile_cpu(kernel, machine=AVX2).together >= 4
+    assert compile_cpu(kernel, machine=AVX2).cut.rows_per_piece >= 4
     for grid, depth in (((9, 37), 5), ((4, 64), 70), ((3, 40), 3), ((1, 5), 3), ((0, 8), 3), ((8, 0), 3), ((5, 33), 0)):
         for width in (None, 4, 16, 32):
             same_bits(kernel, grid, gradient_arrays(kernel, "a b", grid, depth), width)
@@ -491,7 +491,7 @@ def test_gradients_of_products(wanted, dtype):
 def test_gradients_of_other_products(kind):
     """Of `bT`, lanes add a row apart from each other: rows of threads there, too, add their sum."""
     kernel = gradient(kind)
-    assert compile_cpu(kernel, machine=AVX2).together == 4
+    assert compile_cpu(kernel, machine=AVX2).cut.rows_per_piece == 4
     for grid, depth in (((9, 37), 5), ((6, 70), 20)):
         same_bits(
             kernel,
@@ -505,7 +505,7 @@ def test_gradients_of_batches_of_products():
     """Rows of several items; items that share a factor."""
     for batched in ((True, True), (True, False), (False, True)):
         kernel = gradient(rank=3, batched=batched)
-        assert compile_cpu(kernel, machine=AVX2).together == 4
+        assert compile_cpu(kernel, machine=AVX2).cut.rows_per_piece == 4
         for grid in ((2, 7, 40), (3, 2, 33), (1, 4, 64), (2, 0, 8)):
             buffers = gradient_arrays(kernel, "a b", grid, 9, batched)
             same_bits(kernel, grid, buffers)
