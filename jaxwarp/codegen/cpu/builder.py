@@ -447,10 +447,3 @@ class VectorBuilder:
         odd = self.inst(f"or {i32} {bits}, {self.const(uint32, 1)}")
         bits = self.select(inexact, i32, odd, bits)
         return self.inst(f"bitcast {i32} {bits} to {f32}")
-
-
-def require_width(width: int) -> int:
-    """The width, if it is a power of two from 1 to 64."""
-    if width not in (1, 2, 4, 8, 16, 32, 64):
-        raise InternalError(f"vector width must be a power of two from 1 to 64, got {width}")
-    return width

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import Geometry
 from jaxwarp.codegen.cpu.accumulators import Accumulator, Accumulators
-from jaxwarp.codegen.cpu.builder import FunctionText, require_width
+from jaxwarp.codegen.cpu.builder import FunctionText
 from jaxwarp.codegen.cpu.coarse import Coarse
 from jaxwarp.codegen.cpu.element_sums import ElementSums
 from jaxwarp.codegen.cpu.emit import Emitter
@@ -42,6 +42,7 @@ from jaxwarp.codegen.cpu.succession import SIGNATURE, emit_in_order
 from jaxwarp.codegen.cpu.target import Machine
 from jaxwarp.codegen.cpu.uniformity import Strides
 from jaxwarp.codegen.cpu.versions import Interior
+from jaxwarp.codegen.cpu.width import require_width
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, walk
 

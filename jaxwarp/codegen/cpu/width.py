@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 
 from jaxwarp.analysis.own_bytes import own_bytes
-from jaxwarp.codegen.cpu.builder import require_width
 from jaxwarp.codegen.cpu.latency import wait_in_first_runs, wait_in_parts
 from jaxwarp.codegen.cpu.moves import moves_data
 from jaxwarp.codegen.cpu.pressure import busy_blocks, register_pressure
@@ -71,6 +70,13 @@ def choose_width(kernel: Kernel, machine: Machine | None = None, is_large: bool 
     while chosen > 1 and chosen * own_bytes(kernel) > STACK_BYTES:
         chosen //= 2
     return chosen
+
+
+def require_width(width: int) -> int:
+    """The width, if it is a power of two from 1 to 64."""
+    if width not in (1, 2, 4, 8, 16, 32, 64):
+        raise InternalError(f"vector width must be a power of two from 1 to 64, got {width}")
+    return width
 
 
 def _sums_in_loops(kernel: Kernel, strides: Strides) -> bool:
