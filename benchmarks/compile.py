@@ -51,9 +51,9 @@ def stages(made: Any) -> dict[str, float]:
     """Milliseconds of CPU time from a kernel's text to code in this process, by stage; and sizes."""
     from jaxwarp import config
     from jaxwarp.codegen.cpu import compile as cpu
-    from jaxwarp.codegen.cpu.function import emit_function
-    from jaxwarp.codegen.cpu.target import host
-    from jaxwarp.codegen.cpu.width import choose_width
+    from jaxwarp.codegen.cpu.control.function import emit_function
+    from jaxwarp.codegen.cpu.plan.target import host
+    from jaxwarp.codegen.cpu.plan.width import choose_width
     from jaxwarp.frontend.lower import lower
     from jaxwarp.ir.nodes import walk
     from jaxwarp.passes.pipeline import prepare

@@ -9,7 +9,7 @@ from kernels_strategy import same_values
 
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu import run_cpu
-from jaxwarp.codegen.cpu.target import Machine
+from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel

@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 
 from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.codegen.cpu.compile import compile_object
-from jaxwarp.codegen.cpu.target import Machine
+from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.ir.kernel import Kernel
 
 LINUX = "x86_64-unknown-linux-gnu"

@@ -7,7 +7,7 @@ import pytest
 from cpukit import Make, check, floats
 
 from jaxwarp.codegen.cpu import compile_cpu
-from jaxwarp.codegen.cpu.uniformity import find_strides
+from jaxwarp.codegen.cpu.analysis.uniformity import find_strides
 from jaxwarp.ir.nodes import Param
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes.pipeline import prepare

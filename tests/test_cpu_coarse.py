@@ -18,15 +18,15 @@ from kernels_strategy import Case, assert_same, kernels, random_case, same_value
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
-from jaxwarp.codegen.cpu import plan as launch_plan
-from jaxwarp.codegen.cpu.coarse import Coarse, choose_coarse
+from jaxwarp.codegen.cpu.analysis.plain import has_plain_loops
+from jaxwarp.codegen.cpu.analysis.uniformity import find_strides
 from jaxwarp.codegen.cpu.compile import compile_object
-from jaxwarp.codegen.cpu.loops import LOOP_HEADERS
-from jaxwarp.codegen.cpu.plain import has_plain_loops
+from jaxwarp.codegen.cpu.llvm.loops import LOOP_HEADERS
+from jaxwarp.codegen.cpu.plan import plan as launch_plan
+from jaxwarp.codegen.cpu.plan.coarsening import Coarse, choose_coarse
+from jaxwarp.codegen.cpu.plan.target import Machine
+from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.codegen.cpu.run import launch
-from jaxwarp.codegen.cpu.target import Machine
-from jaxwarp.codegen.cpu.uniformity import find_strides
-from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.nodes import Atomic, For, Load, walk
 from jaxwarp.ir.verify import verify

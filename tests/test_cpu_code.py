@@ -11,13 +11,13 @@ from cpukit import Make, check, floats
 
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu import choose_grain, compile_cpu, load_bitcode, run_cpu
-from jaxwarp.codegen.cpu.builder import VectorBuilder
+from jaxwarp.codegen.cpu.analysis.pressure import register_pressure
+from jaxwarp.codegen.cpu.analysis.streamed import streamed
 from jaxwarp.codegen.cpu.compile import _LIBM, _MEMORY, compile_object
-from jaxwarp.codegen.cpu.pressure import register_pressure
+from jaxwarp.codegen.cpu.llvm.vectors import VectorBuilder
+from jaxwarp.codegen.cpu.plan.target import Machine, host
+from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.codegen.cpu.run import launch
-from jaxwarp.codegen.cpu.streamed import streamed
-from jaxwarp.codegen.cpu.target import Machine, host
-from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.errors import CompileError, KernelError, KernelTypeError, KernelValueError
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, bool_, float16, float32, float64, int32

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from cpukit import Make, check, floats
 
-from jaxwarp.codegen.cpu import divergent, run_cpu
+from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.codegen.cpu.control import divergent
 from jaxwarp.types import bool_, float32, float64, int8, int32, int64, uint8, uint16, uint32
 
 SIZES = (1, 8, 21, 64, 77)

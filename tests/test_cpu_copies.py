@@ -20,7 +20,8 @@ from test_cpu_owned import MARK, columns_cut, mark_updates, numbers
 
 import jaxwarp as wp
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.codegen.cpu import choose_copies, compile_cpu, copies, launch, load_bitcode
+from jaxwarp.codegen.cpu import choose_copies, compile_cpu, launch, load_bitcode
+from jaxwarp.codegen.cpu.plan import copies
 from jaxwarp.ffi.launch import lowering
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.ir.interpret import interpret

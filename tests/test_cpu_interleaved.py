@@ -23,9 +23,9 @@ from kernels_strategy import same_values
 import jaxwarp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
 from jaxwarp.codegen.cpu.compile import compile_object
+from jaxwarp.codegen.cpu.plan.target import Machine
+from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.codegen.cpu.run import launch
-from jaxwarp.codegen.cpu.target import Machine
-from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import bool_, float16, float32, float64, int32, int64, uint32

@@ -11,8 +11,8 @@ from test_cpu_copies import copies_of
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import choose_cut, compile_cpu, launch
-from jaxwarp.codegen.cpu.builder import VectorBuilder
-from jaxwarp.codegen.cpu.lane_sums import sums_of_lanes
+from jaxwarp.codegen.cpu.accumulate.lane_sums import sums_of_lanes
+from jaxwarp.codegen.cpu.llvm.vectors import VectorBuilder
 from jaxwarp.ffi.launch import lowering
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import bool_, float32, float64, int32
@@ -120,7 +120,7 @@ def atomic_additions(code):
 @pytest.mark.parametrize("has_copies", [False, True])
 def test_without_atomics(has_copies, monkeypatch):
     """What is not atomic adds ten thousand here: all that a call does that is alone, or has copies."""
-    from jaxwarp.codegen.cpu import atomics
+    from jaxwarp.codegen.cpu.accumulate import atomics
 
     in_place = atomics.in_place
 

@@ -11,10 +11,10 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, launch
-from jaxwarp.codegen.cpu import width as widths
-from jaxwarp.codegen.cpu.moves import moves_data
-from jaxwarp.codegen.cpu.target import Machine, host
-from jaxwarp.codegen.cpu.width import choose_width, is_beyond_caches
+from jaxwarp.codegen.cpu.plan import width as widths
+from jaxwarp.codegen.cpu.plan.moves import moves_data
+from jaxwarp.codegen.cpu.plan.target import Machine, host
+from jaxwarp.codegen.cpu.plan.width import choose_width, is_beyond_caches
 from jaxwarp.passes.pipeline import prepare
 
 SSE, AVX2, AVX512 = (Machine("", "", features) for features in ("", "+avx2", "+avx2,+avx512f"))

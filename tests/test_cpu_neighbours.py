@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxwarp.codegen.cpu import compile_cpu, launch
-from jaxwarp.codegen.cpu.function import emit_function
-from jaxwarp.codegen.cpu.target import host
+from jaxwarp.codegen.cpu.control.function import emit_function
+from jaxwarp.codegen.cpu.plan.target import host
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import bfloat16, float32, float64, int32, int64
 

@@ -13,8 +13,9 @@ from cpukit import WIDTHS, Make, check, floats
 from hypothesis import strategies as st
 
 import jaxwarp as wp
-from jaxwarp.codegen.cpu import atomics, compile_cpu, launch, neighbour_sums, scalar_atomics
-from jaxwarp.codegen.cpu.neighbour_sums import NeighbourSum
+from jaxwarp.codegen.cpu import compile_cpu, launch
+from jaxwarp.codegen.cpu.accumulate import atomics, neighbour_sums, scalar_atomics
+from jaxwarp.codegen.cpu.accumulate.neighbour_sums import NeighbourSum
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.memory import scope
 from jaxwarp.passes.pipeline import prepare

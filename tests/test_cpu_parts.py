@@ -14,10 +14,10 @@ from kernels_strategy import DrawnPick, Pick, RandomPick, random_array, same_val
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
-from jaxwarp.codegen.cpu.straight import is_divisible, shares_work
-from jaxwarp.codegen.cpu.target import Machine
-from jaxwarp.codegen.cpu.uniformity import find_strides
-from jaxwarp.codegen.cpu.width import choose_width
+from jaxwarp.codegen.cpu.analysis.speculation import is_divisible, shares_work
+from jaxwarp.codegen.cpu.analysis.uniformity import find_strides
+from jaxwarp.codegen.cpu.plan.target import Machine
+from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Value, While, walk

@@ -27,9 +27,9 @@ from jaxwarp.codegen.abi import GRID, OWN_COPIES
 from jaxwarp.codegen.cpu import compile as cpu_compile
 from jaxwarp.codegen.cpu import compile_cpu, load_bitcode
 from jaxwarp.codegen.cpu.compile import _LIBM, _MEMORY, compile_object
+from jaxwarp.codegen.cpu.plan.target import Machine, host
+from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.codegen.cpu.run import _LAUNCH
-from jaxwarp.codegen.cpu.target import Machine, host
-from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.passes.pipeline import prepare
 

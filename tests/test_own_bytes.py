@@ -13,8 +13,8 @@ import pytest
 import jaxwarp as wp
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu import compile as compiler
-from jaxwarp.codegen.cpu import width
 from jaxwarp.codegen.cpu.compile import compile_cpu
+from jaxwarp.codegen.cpu.plan import width
 from jaxwarp.codegen.cuda.emit import LOCAL_BYTES, print_cuda
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.launch.primitive import bind_launch

@@ -9,9 +9,9 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu
+from jaxwarp.codegen.cpu.plan.target import Machine
+from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.codegen.cpu.run import launch
-from jaxwarp.codegen.cpu.target import Machine
-from jaxwarp.codegen.cpu.width import choose_width
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, For, Op, While, walk

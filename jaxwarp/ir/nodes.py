@@ -64,7 +64,7 @@ class Builtin:
         ref: the meaning, on NumPy arrays of equal shape (`ref(*args)`), result cast to the inferred type.
             A row whose meaning depends on the result type (casts) takes it as keyword `dtype`.
         cuda: C++ expression with {0}, {1}, ... for arguments: one text, or one per scalar type's short name.
-        llvm: emits the operation; `llvm(ops, result_type, arg_types, args)`, see `codegen/cpu/builder.py`.
+        llvm: emits the operation; `llvm(ops, result_type, arg_types, args)`, see `codegen/cpu/llvm/vectors.py`.
         partials: derivatives by each argument, as `partials(ops, out, *args)`; or a NoGradient with the reason.
         domain: per argument, the interval that tests draw from.
         ulp: accuracy against `ref` in units in the last place, per scalar type's short name ("*" for the rest).

@@ -1,4 +1,4 @@
-// Copies of arrays that a launch only adds to: pieces that have one each need no atomics. See jaxwarp/codegen/cpu/copies.py.
+// Copies of arrays that a launch only adds to: pieces that have one each need no atomics. See jaxwarp/codegen/cpu/plan/copies.py.
 #pragma once
 
 #include <vector>

@@ -140,7 +140,7 @@ def no_partials(*_: Any) -> Any:
     raise InternalError("partials of a typed row were asked without its types")
 
 
-# LLVM emission. Each function appends to `ops` (codegen/cpu/builder.py) and returns the operand's name.
+# LLVM emission. Each function appends to `ops` (codegen/cpu/llvm/vectors.py) and returns the operand's name.
 
 
 def binary(opcode: str, ops: Any, t: Scalar, a: str, b: str) -> str:

@@ -22,13 +22,13 @@ from jaxwarp.analysis.own_bytes import require_own_bytes
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.abi import Cut, Geometry
-from jaxwarp.codegen.cpu.function import emit_function
-from jaxwarp.codegen.cpu.grain import choose_cut
-from jaxwarp.codegen.cpu.loops import LOOP_HEADERS
-from jaxwarp.codegen.cpu.memory import HELPER_PREFIX
-from jaxwarp.codegen.cpu.plan import Plan
-from jaxwarp.codegen.cpu.target import Machine, host
-from jaxwarp.codegen.cpu.width import STACK_BYTES, choose_width
+from jaxwarp.codegen.cpu.access.memory import HELPER_PREFIX
+from jaxwarp.codegen.cpu.control.function import emit_function
+from jaxwarp.codegen.cpu.llvm.loops import LOOP_HEADERS
+from jaxwarp.codegen.cpu.plan.cost import choose_cut
+from jaxwarp.codegen.cpu.plan.plan import Plan
+from jaxwarp.codegen.cpu.plan.target import Machine, host
+from jaxwarp.codegen.cpu.plan.width import STACK_BYTES, choose_width
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.kernel import Kernel
@@ -49,7 +49,7 @@ _MANY_LOOPS = 128
 
 # Blocks that begin loops of the kernel's own: what such code computes anew in each turn LLVM has to move out. The rest
 # needs no more than its operations simplified, once, which takes a third of the time: measured, that code is as fast.
-# What does not change in the rows and columns of a launch is moved already, see invariants.py.
+# What does not change in the rows and columns of a launch is moved already, see hoisting.py.
 _LOOPED = LOOP_HEADERS
 
 # The functions of the C library that code may call: those of builtins, and those LLVM may make of their intrinsics.

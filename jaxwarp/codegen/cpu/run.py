@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxwarp.codegen.abi import GRID, OWN_COPIES
 from jaxwarp.codegen.cpu.compile import CpuCode, compile_cpu, load_bitcode
-from jaxwarp.codegen.cpu.target import Machine
+from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.kernel import Kernel
 

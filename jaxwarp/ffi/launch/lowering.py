@@ -66,7 +66,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
 
 @with_deep_stack
 def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]) -> tuple[int, dict[str, Any]]:
-    """On the CPU: bytes of a buffer for copies of arrays (codegen/cpu/copies.py), and the attributes that go with it.
+    """On the CPU: bytes of a buffer for copies of arrays (codegen/cpu/plan/copies.py), and what attributes go with it.
 
     The buffer is a result after all others. 0 bytes: none is wanted.
     """

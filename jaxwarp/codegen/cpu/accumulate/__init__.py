@@ -1,0 +1,1 @@
+"""Atomics, and the sums that stand for several of them."""

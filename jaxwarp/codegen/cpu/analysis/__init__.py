@@ -1,0 +1,1 @@
+"""What is known of a kernel: nothing here decides or writes code."""

@@ -1,0 +1,107 @@
+"""Loops whose turns wait for each other: how long a turn's values take to come, beside the work of computing them.
+
+A processor begins a turn's operations when their operands are there. If what goes from turn to turn takes 12 cycles and
+the operations of one register of lanes keep the units busy for 3, then four registers take as long as one.
+"""
+
+from __future__ import annotations
+
+from jaxwarp.codegen.cpu.analysis.pressure import innermost_loops
+from jaxwarp.codegen.cpu.analysis.speculation import is_divisible, keeps_straight, numbered
+from jaxwarp.codegen.cpu.analysis.uniformity import Strides
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Call, For, If, Param, Store, Value, While, walk
+
+# Cycles until a result is there, on AMD's and Intel's processors of the last years: 1 for what is not listed. Integers
+# share the names; only their products take as long.
+_LATENCIES = {
+    "add": 4, "sub": 4, "mul": 4, "fma": 4, "cast": 4, "floor": 4, "ceil": 4, "trunc": 4, "rint": 4,
+    "div": 13, "sqrt": 16, "rsqrt": 29, "neg": 0,
+}  # fmt: skip
+# Cycles for which the one unit that divides is busy with a register of float32, of float64.
+_DIVISIONS = {"div": (5, 7), "sqrt": (6, 9), "rsqrt": (11, 16)}
+_PARTS_OF_OTHERS = ("neg", "logical_and", "logical_not")  # of a fused product, of the mask
+# Operations a cycle.
+_RATE = 3
+# Two registers of lanes, the next best, wait if even the work of so many fits into a turn's latency.
+_REGISTERS = 2.9
+# Operations of a turn for which a processor that looks ahead some 250 of them sees four registers at once.
+_FEW = 60
+_TURNS = 8
+
+
+def wait_in_parts(kernel: Kernel, strides: Strides, bits: int) -> bool:
+    """Does a kernel spend its time in loops of values of `bits` that can be emitted in parts, and wait?"""
+    loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
+    found = [op for op in loops if isinstance(op, While) and not strides.has_uniform_trips(op)]
+    found = [op for op in found if strides.mask_bits(op.condition.params) == bits and is_divisible(op, strides)]
+    others = [op for op in loops if op not in found]
+    around = all(any(inner in found for block in op.blocks for inner in walk(block)) for op in others)
+    return bool(found) and around and not kernel.locals and all(waits(op, strides) for op in found)
+
+
+def wait_in_first_runs(kernel: Kernel, strides: Strides) -> bool:
+    """Does a reverse sweep wait in the first runs of loops that lanes leave one by one, which keep states?"""
+    own = frozenset(kernel.locals)
+    found = [op for op in innermost_loops(kernel) if isinstance(op, While) and not strides.has_uniform_trips(op)]
+    return bool(found) and all(keeps_straight(op, strides, own) and _keeping_waits(op, strides, own) for op in found)
+
+
+def _keeping_waits(loop: While, strides: Strides, own: frozenset[Param]) -> bool:
+    operations, busy = _work(loop, strides)
+    # A state is blended with what is there, and stored. Those before segments are seldom kept.
+    operations += 2 * sum(isinstance(op, Store) and op.param in own for op in loop.body.ops)
+    return operations <= _FEW and _latency(loop, strides) > _REGISTERS * max(operations / _RATE, busy)
+
+
+def waits(loop: While, strides: Strides) -> bool:
+    """Does a divisible loop, see `register_blocked.py`, run faster for four registers of lanes than for two?"""
+    operations, busy = _work(loop, strides)
+    return operations <= _FEW and _latency(loop, strides) > _REGISTERS * max(operations / _RATE, busy)
+
+
+def _work(loop: While, strides: Strides) -> tuple[int, int]:
+    """Operations of a turn for one register, and cycles that divisions take."""
+    calls = {number: op for op, number in numbered(loop).items() if not strides.is_uniform(op.result)}.values()
+    divisions = [op for op in calls if op.builtin.name in _DIVISIONS]
+    busy = sum(_DIVISIONS[op.builtin.name][op.result.type.bits == 64] for op in divisions)
+    chosen = sum(len(op.results) for block in loop.blocks for op in walk(block) if isinstance(op, If))
+    params = [p for p, r in zip(loop.condition.params, loop.results, strict=True) if r in strides.used]
+    # What is left with is chosen by the mask. Turns are counted once.
+    chosen += sum(not strides.is_scalar(p) for p in params) + any(strides.is_scalar(p) for p in params)
+    # The mask, and whether any lane is on.
+    return sum(op.builtin.name not in _PARTS_OF_OTHERS for op in calls) + chosen + 2, busy
+
+
+def _latency(loop: While, strides: Strides) -> float:
+    """Cycles from turn to turn."""
+    params = loop.condition.params
+    there = [0.0] * len(params)
+    mask, before = 0.0, 0.0
+    for turn in range(_TURNS):
+        if turn == _TURNS // 2:
+            before = max(there)
+        ready = dict(zip(params, there, strict=True))
+        _arrive(loop.condition, ready, strides)
+        mask = max(mask, *(ready.get(v, 0.0) for v in loop.condition.results)) + 1
+        ready |= dict(zip(loop.body.params, there, strict=True))
+        _arrive(loop.body, ready, strides)
+        coming = [ready.get(v, 0.0) for v in loop.body.results]  # what is from outside or a number is there
+        there = [
+            0.0 if strides.is_scalar(param) else max(came, mask) + 1 if result in strides.used else came
+            for param, came, result in zip(params, coming, loop.results, strict=True)
+        ]
+    return (max(there) - before) / (_TURNS - _TURNS // 2)
+
+
+def _arrive(block: Block, ready: dict[Value, float], strides: Strides) -> None:
+    for op in block.ops:
+        if isinstance(op, Call):
+            begin = max((ready.get(a, 0.0) for a in op.args), default=0.0)
+            known = op.result.type.is_float or op.builtin.name == "mul"
+            ready[op.result] = begin + (_LATENCIES.get(op.builtin.name, 1) if known else 1)
+        elif isinstance(op, If):
+            for inner in op.blocks:
+                _arrive(inner, ready, strides)
+            for result, *values in zip(op.results, *(b.results for b in op.blocks), strict=True):
+                ready[result] = 1 + max(ready.get(v, 0.0) for v in (op.condition, *values))

@@ -1,0 +1,117 @@
+"""Operations of a few instructions without effects, which may run for lanes that are off; loops made of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable
+
+from jaxwarp.codegen.cpu.analysis.uniformity import Strides
+from jaxwarp.ir.nodes import Block, Call, Const, If, Op, Param, Size, Store, Tid, Value, While, walk
+from jaxwarp.types import bool_
+
+# Rows of a few instructions. Blocks of few of them are computed by all lanes rather than branched around.
+# fmt: off
+_CHEAP_ROWS = frozenset((
+    "abs", "add", "bit_and", "bit_not", "bit_or", "bit_xor", "bitcast", "cast", "copysign", "eq", "fma", "ge", "gt",
+    "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not", "logical_or", "lt", "max", "min", "mul", "ne",
+    "neg", "select", "shl", "shr", "sign", "sub",
+))
+# fmt: on
+_CHEAP_BLOCK = 12
+# Operations of a loop that is long.
+_MANY = 150
+# Others without branches and calls, in types that fill registers.
+_STRAIGHT_ROWS = _CHEAP_ROWS | {"ceil", "div", "floor", "rint", "rsqrt", "sqrt", "trunc"}
+
+
+def is_cheap(block: Block) -> bool:
+    """Can all lanes compute the block faster than branch around it? Only pure operations qualify."""
+    return _left_of(_CHEAP_BLOCK, block) >= 0
+
+
+def _left_of(budget: int, block: Block) -> int:
+    """What a block's operations leave of a budget; counted no further than that."""
+    for op in block.ops:
+        match op:
+            case Const() | Size() | Tid():
+                pass
+            case Call():
+                budget -= 1 if op.builtin.name in _CHEAP_ROWS else _CHEAP_BLOCK + 1
+            case If():
+                budget = _left_of(_left_of(budget, op.then), op.orelse)
+            case _:
+                return -1
+        if budget < 0:
+            break
+    return budget
+
+
+def is_divisible(loop: While, strides: Strides) -> bool:
+    """Is the body of a few instructions an operation, and can it run unnoticed for lanes that are off?
+
+    No memory, no calls, no loops in it. Branches are those that all lanes compute both sides of. Not of long bodies:
+    they have parallel work enough, and LLVM would get several of them.
+    """
+    ops = list(itertools.islice((op for block in loop.blocks for op in walk(block)), _MANY + 1))
+    return len(ops) <= _MANY and all(_is_straight(op, strides) for op in ops)
+
+
+def _is_straight(op: Op, strides: Strides) -> bool:
+    match op:
+        case Const() | Size():
+            return True
+        case Call():
+            is_known = op.builtin.name in _STRAIGHT_ROWS and (op.builtin.name != "div" or op.result.type.is_float)
+            # Lanes of other types do not fill registers.
+            return is_known and all(v.type.bits >= 32 or v.type is bool_ for v in (op.result, *op.args))
+        case If():
+            # What all lanes decide alike is a branch.
+            differ = not strides.is_uniform(op.condition) and not any(strides.is_scalar(r) for r in op.results)
+            return differ and all(is_cheap(block) for block in op.blocks)
+        case _:
+            return False
+
+
+def keeps_straight(loop: While, strides: Strides, own: frozenset[Param]) -> bool:
+    """As above, but that states may be kept in arrays of the thread's `own`, at places that all lanes share."""
+    ops = (op for block in loop.blocks for op in walk(block))
+    return all(_is_keeping(op, strides, own) or _is_straight(op, strides) for op in ops)
+
+
+def _is_keeping(op: Op, strides: Strides, own: frozenset[Param]) -> bool:
+    match op:
+        case Store():
+            return op.param in own and strides.is_uniform(*op.indices)
+        case Call():
+            return strides.is_uniform(op.result)
+        case If():
+            return strides.is_uniform(op.condition) and not op.results
+        case _:
+            return False
+
+
+def shares_work(loop: While, strides: Strides) -> bool:
+    """Does a loop's body compute again what its condition computes?"""
+    calls = numbered(loop)
+    of = [
+        {calls[op] for op in walk(block) if isinstance(op, Call) and not strides.is_uniform(op.result)}
+        for block in loop.blocks
+    ]
+    return not of[0].isdisjoint(of[1])
+
+
+def numbered(loop: While) -> dict[Call, int]:
+    """The calls of a loop: the same number for those that compute the same of the same carried values."""
+    numbers: dict[Value, Hashable] = {}
+    known: dict[Hashable, int] = {}
+    for block in loop.blocks:
+        numbers |= {param: ("carried", i) for i, param in enumerate(block.params)}
+    found: dict[Call, int] = {}
+    for block in loop.blocks:
+        for op in walk(block):
+            if isinstance(op, Call):
+                key = (op.builtin.name, op.result.type, *(numbers.get(a, a) for a in op.args))
+                found[op] = numbers[op.result] = known.setdefault(key, len(known))
+            elif isinstance(op, Const):
+                numbers[op.result] = (str(op.value), op.result.type)
+    return found

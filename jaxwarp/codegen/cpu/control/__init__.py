@@ -1,0 +1,1 @@
+"""Blocks, branches, loops, and the function that they are in."""

@@ -1,0 +1,1 @@
+"""What the text of a function is made of."""

@@ -1,0 +1,98 @@
+"""Copies of arrays that a launch adds to at places that no piece of it has for itself, and when they are worth it.
+
+A gather's gradient is a scatter: an atomic for every thread, 5 ns, unless who runs is alone: 1.7 ns. A piece that has a
+copy of the array is alone with it. One piece adds to the array itself; every other one fills its copy with what changes
+nothing, adds to that, and at the end the copies are added to the array, in order. So sums of floats depend on how many
+pieces there are, but not on which one comes first; all else is exact.
+
+Copies take memory: no more than a quarter of what the launch has anyway, or 64 KiB each. They take time, too: each is
+filled, read and added. That is weighed here, in the units of cost.py, and again where the number of threads is known
+(Plan::Copies in native/launch.h): many threads with atomics may be faster than few pieces without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxwarp.analysis.effects import analyze
+from jaxwarp.codegen.cpu.plan.cost import price_of_thread, without_few
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Param, Value
+
+# Copies are at most this part of the bytes of all other buffers of the launch, or take so many bytes each: what a piece
+# adds to then stays in the second cache.
+_MEMORY, _SMALL = 4, 1 << 16
+# Of a byte of a copy that a piece fills and that is added: 0.1 ns, measured on copies of a megabyte.
+_BYTE = 3
+# Each begins on a line of its own.
+_LINE = 64
+_MOST_COPIES = 63
+_MOST = 1 << 62  # of any number here
+
+
+def arrays_to_copy(kernel: Kernel, loose: Collection[Atomic], used: Collection[Value]) -> frozenset[Param]:
+    """The arrays of `loose`, if each is added to and nothing else; none if one is not. `used`: values that are read."""
+    effects, params = analyze(kernel), frozenset(op.param for op in loose)
+    for param in params:
+        access = effects[param]
+        if access.loads or access.stores or any(op.kind != "add" or op.result in used for op in access.atomics):
+            return frozenset()
+    return params
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Copies that a launch gets.
+
+    Attributes:
+        count: how many.
+        size: bytes of one, of all arrays together.
+        alone: what the launch takes by itself, without atomics.
+        atomic: what it takes with them.
+        copy: what a copy adds to that.
+    """
+
+    count: int
+    size: int
+    alone: int
+    atomic: int
+    copy: int
+
+    def pays(self, threads: int) -> bool:
+        """Whether so many threads are faster with copies. The same as Plan::Copies::Pieces of the native library."""
+        time = self.alone // min(threads, self.count + 1) + self.copy
+        return threads > 1 and time < self.alone and time < self.atomic // threads
+
+
+def choose_copies(
+    kernel: Kernel,
+    loose: Collection[Atomic],
+    summed: Collection[Atomic],
+    extents: Mapping[Param, Sequence[Any]],
+    sizes: Sequence[int],
+    memory: int,
+    launched: int,
+    pool: int,
+) -> Copies | None:
+    """Copies for a launch; None where they do not pay, or would take too much memory.
+
+    Args:
+        kernel: the kernel.
+        loose: its atomics that need copies.
+        summed: those of them that do not where their arrays are of few elements.
+        extents: of its arrays.
+        sizes: bytes of each array that is copied.
+        memory: bytes of all buffers of the launch.
+        launched: how many threads the launch has.
+        pool: by how many threads of execution it may be run here.
+    """
+    size, loose = sum(-(-n // _LINE) * _LINE for n in sizes), without_few(loose, summed, extents)
+    fitting = pool - 1 if size <= _SMALL else memory // _MEMORY // size
+    count = min(pool - 1, fitting, _MOST_COPIES)
+    if size == 0 or count < 1 or not loose:
+        return None
+    atomic, alone = (min(int(launched * price), _MOST) for price in price_of_thread(kernel, loose, summed, extents))
+    found = Copies(count, size, alone, atomic, size * _BYTE)
+    return found if any(map(found.pays, range(2, pool + 1))) else None

@@ -1,0 +1,161 @@
+"""How many threads are worth another core: a guess at what a thread does, from its operations and the extents known.
+
+The unit is what a vector instruction or a load from a near cache takes for one of its lanes, about 0.04 ns. Loops count
+as often as they run where that follows from constants and extents, else 32 times. Memory further away is not counted:
+bodies that do nothing but load and store gain little from a second core.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from jaxwarp.codegen.cpu.plan.privatization import MOST_ELEMENTS
+from jaxwarp.deep import with_deep_stack
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Op, Param, Size, Tid, Value, While
+
+# About 20 microseconds. From twice as much on a second core helps, see Cut in native/cpu.cc: measured in programs
+# that launch again and again, where the pool's workers are awake, elementary functions and loops take two thirds of the
+# time from 100 microseconds on; at 20 to 40 they gain or lose a quarter, depending on how soon a worker comes.
+_GRAIN_OPERATIONS = 500_000
+_MIN_GRAIN, _MAX_GRAIN = 16, 65_536
+_GUESSED_TRIPS = 32
+_MOST = 1 << 62  # of any number here
+
+_SLOW = ("sqrt", "rsqrt", "div", "floordiv", "mod", "cbrt")
+_ELEMENTARY = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1",
+    "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
+)  # fmt: skip
+_PRICES = {**dict.fromkeys(_SLOW, 4), **dict.fromkeys(_ELEMENTARY, 16), "pow": 40}
+_ATOMIC_PRICE = 8  # where it cannot be avoided it is more
+# Of an atomic, and of a load and a store in its place, lane by lane: 5 and 1.7 ns where both were measured. Where lanes
+# are summed first it is a part of that.
+_ATOMIC_ALONE, _PLAIN_ALONE = 125, 42
+_SUMMED_PART = 0.25
+# For each thread of the pool. More than one, so that who is late leaves some of the work to others.
+_PIECES, _FEW_PIECES = 16, 2
+_SUMS = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "min": min, "max": max}
+
+
+@with_deep_stack
+def choose_grain(kernel: Kernel, extents: Mapping[Param, Sequence[Any]] | None = None) -> int:
+    """Threads of a prepared kernel that are half of what is worth another core.
+
+    Args:
+        kernel: the kernel.
+        extents: of its arrays; an entry that is no integer is unknown.
+    """
+    work = Work(extents or {}).block(kernel.body)
+    return max(_MIN_GRAIN, min(_MAX_GRAIN, int(_GRAIN_OPERATIONS / (1 + work))))
+
+
+def choose_cut(
+    kernel: Kernel,
+    loose: Collection[Atomic],
+    summed: Collection[Atomic],
+    is_divided: bool,
+    extents: Mapping[Param, Sequence[Any]] | None = None,
+) -> tuple[int, int]:
+    """By how many threads a launch is left whole, and into how many pieces it is cut for each thread at most.
+
+    A thread that is alone does without atomics: it may take less time than two that need them. Where pieces
+    need atomics at their borders only, they are few and large.
+
+    Args:
+        kernel: the kernel.
+        loose: atomics that only who is alone can do without.
+        summed: those of them that do without where their arrays are of few elements. Arrays of unknown extents may be.
+        is_divided: whether there are some that a piece can do without but for its borders.
+    """
+    atomic, plain = price_of_thread(kernel, without_few(loose, summed, extents or {}), summed, extents)
+    return max(1, int(atomic / plain)), _FEW_PIECES if is_divided else _PIECES
+
+
+@with_deep_stack
+def price_of_thread(
+    kernel: Kernel,
+    loose: Collection[Atomic],
+    summed: Collection[Atomic],
+    extents: Mapping[Param, Sequence[Any]] | None = None,
+) -> tuple[float, float]:
+    """What a thread takes where the loose atomics are atomic, and where they are loads and stores.
+
+    `summed`: those to which all lanes add one number.
+    """
+
+    def count(op: Op) -> float:
+        return (_SUMMED_PART if op in summed else 1) if op in loose else 0
+
+    atomics = Work(extents or {}, count).block(kernel.body)
+    work = Work(extents or {}).block(kernel.body)
+    return atomics * _ATOMIC_ALONE + work, max(atomics * _PLAIN_ALONE + work, 1)
+
+
+def without_few(
+    loose: Collection[Atomic], summed: Collection[Atomic], extents: Mapping[Param, Sequence[Any]]
+) -> frozenset[Atomic]:
+    """The loose atomics that are not of element_sums.py, where extents are as known."""
+
+    def is_few(op: Atomic) -> bool:
+        shape = extents.get(op.param, op.param.shape)
+        return not all(isinstance(n, int) for n in shape) or math.prod(shape) <= MOST_ELEMENTS
+
+    return frozenset(op for op in loose if op not in summed or not is_few(op))
+
+
+class Work:
+    """Sums what the operations of blocks cost, by `price` or as above, as often as they run."""
+
+    def __init__(self, extents: Mapping[Param, Sequence[Any]], price: Callable[[Op], float] | None = None):
+        self.extents = extents
+        self.price = price or price_of
+        self.known: dict[Value, int] = {}
+
+    def block(self, block: Block) -> float:
+        total = 0.0
+        for op in block.ops:
+            self.note(op)
+            total += self.price(op) + self.trips(op) * sum(self.block(inner) for inner in op.blocks)
+        return min(total, _MOST)
+
+    def note(self, op: Op) -> None:
+        """Whole numbers that follow from constants and extents."""
+        if isinstance(op, Const) and isinstance(op.value, int):
+            self.known[op.result] = int(op.value)
+        elif isinstance(op, Size):
+            shape = self.extents.get(op.param, op.param.shape)
+            if isinstance(shape[op.axis], int):
+                self.known[op.result] = shape[op.axis]
+        elif isinstance(op, Call) and op.result.type.is_int and all(a in self.known for a in op.args):
+            args = [self.known[a] for a in op.args]
+            if op.builtin.name in _SUMS:
+                value = _SUMS[op.builtin.name](*args)
+                if abs(value) < _MOST:
+                    self.known[op.result] = value
+            elif op.builtin.name == "cast":
+                self.known[op.result] = args[0]
+
+    def trips(self, op: Op) -> float:
+        """How often the blocks of an operation run."""
+        if isinstance(op, For):
+            start, stop, step = (self.known.get(v) for v in (op.start, op.stop, op.step))
+            if start is None or stop is None or not step:
+                return _GUESSED_TRIPS
+            return max(0, math.ceil((stop - start) / step))
+        return _GUESSED_TRIPS if isinstance(op, While) else 1
+
+
+def price_of(op: Op) -> float:
+    """What an operation takes, its blocks aside."""
+    if isinstance(op, (Const, Tid, Size)):
+        return 0
+    price = call_price(op) if isinstance(op, Call) else _ATOMIC_PRICE if isinstance(op, Atomic) else 1
+    return 2 * price if any(v.type.bits == 64 for v in (*op.defined, *op.operands)) else price
+
+
+def call_price(op: Call) -> int:
+    """What the operation costs on vectors, beside an addition."""
+    return _PRICES.get(op.builtin.name, 1)
