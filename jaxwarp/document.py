@@ -1,6 +1,8 @@
-"""Writes what is generated from tables: `docs/builtins.md`, `docs/config.md` and the type stub `jaxwarp/__init__.pyi`.
+"""Writes what is generated from tables and classes: `docs/builtins.md`, `docs/config.md`, the grammar of the IR in
+`docs/design/0001-ir.md`, and the type stub `jaxwarp/__init__.pyi`.
 
-Run `python -m jaxwarp.document` in a checkout after a change of a builtin, of a setting or of a public name.
+Run `python -m jaxwarp.document` in a checkout after a change of a builtin, a setting, an operation of the
+IR or a public name.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 
 from jaxwarp import config
@@ -19,12 +22,15 @@ from jaxwarp.builtins.language.short_names import MATRICES, VECTORS
 from jaxwarp.builtins.scalar_ops import FAMILIES, ROWS, NoGradient, ulp
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
-from jaxwarp.ir.nodes import Builtin
+from jaxwarp.ir import nodes
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Block, Builtin, Op, Param, Value
 from jaxwarp.types import SCALARS, Scalar, bool_, float32, float64
 
 PACKAGE = Path(__file__).parent
 REFERENCE = PACKAGE.parent / "docs" / "builtins.md"
 SETTINGS = PACKAGE.parent / "docs" / "config.md"
+IR_PAGE = PACKAGE.parent / "docs" / "design" / "0001-ir.md"
 STUB = PACKAGE / "__init__.pyi"
 
 _ORDER = ("Threads, arrays and compile time", "Arithmetic", "Comparison and logic", "Choosing and interpolating",
@@ -309,7 +315,36 @@ def settings() -> str:
     return "\n".join([_SETTINGS_PREFACE, *table, "", _SETTINGS_OF_WARP, *beside, ""])
 
 
-GENERATED = {REFERENCE: reference, SETTINGS: settings, STUB: stub}
+_FENCE = "```"
+
+
+def ir_page() -> str:
+    """The page of the IR, with the grammar that its classes have now between the first fences."""
+    before, _, after = IR_PAGE.read_text().split(_FENCE, 2)
+    return f"{before}{_FENCE}\n{grammar()}{_FENCE}{after}"
+
+
+def grammar() -> str:
+    """The IR's classes: their fields and what their docstrings say first. `X*` are any number, `X?` may be missing."""
+    classes = [c for c in vars(nodes).values() if isinstance(c, type) and issubclass(c, Op)]
+    made = [c for c in classes if c is not Op and not c.__name__.startswith("_")]
+    rows = [_production(c, c.__name__.lower() + " = ") for c in (Kernel, Param, Block, Value)]
+    rows += [_production(c, "op = " if c is made[0] else "   | ") for c in made]
+    return "\n".join(rows) + "\n"
+
+
+def _production(cls: type, start: str) -> str:
+    listed = ", ".join(f"{f.name}: {_of_grammar(str(f.type))}" for f in fields(cls) if f.name not in ("loc", "sizes"))
+    said = " ".join((cls.__doc__ or "").split("\n\n")[0].split())
+    return f"{start}{cls.__name__}({listed})\n" + textwrap.indent(textwrap.fill(said, 108), " " * 8)
+
+
+def _of_grammar(annotation: str) -> str:
+    many = re.sub(r"tuple\[([^,\]]*), \.\.\.\]", r"\1*", annotation)
+    return re.sub(r"^(\w+) \| None$", r"\1?", many).replace("int | None*", "int?*")
+
+
+GENERATED = {REFERENCE: reference, SETTINGS: settings, IR_PAGE: ir_page, STUB: stub}
 
 
 def main(arguments: list[str]) -> int:

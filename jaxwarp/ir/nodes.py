@@ -1,18 +1,6 @@
-"""The IR: all of it on one screen.
+"""The IR's values, blocks and ten operations; `ir/kernel.py` has the kernel around them.
 
-    kernel  = Kernel(name, grid_rank, params, body, locals)     locals: arrays of each thread's own, of static shape
-    param   = Param(name, dtype, shape)            a dense row-major array of scalars; None = extent known at run time
-    block   = Block(params, ops, results)          params: values bound on entry; results: values handed to the owner
-    op      = Const(result, value)
-            | Tid(result, axis)                    launch index along a grid axis, i32
-            | Size(result, param, axis)            extent of a parameter's axis, i32
-            | Call(result, builtin, args)          pure; the open table is in jaxwarp/builtins
-            | Load(result, param, indices)
-            | Store(param, indices, value)
-            | Atomic(result, kind, param, indices, args)    result: the old value
-            | If(results, condition, then, orelse)
-            | For(results, start, stop, step, inits, body)      Python range; body params: (index, *carried)
-            | While(results, inits, condition, body)            both blocks take the carried; condition yields one bool
+The grammar, on one screen, is in docs/design/0001-ir.md: `document.py` makes it of these classes.
 
 Values are scalars. A vector or matrix of the language is a bundle of values in the frontend; an array of them is a
 scalar array with component axes of static extent at the end (as in JAX), and a by-value argument is an array of rank 0,
@@ -43,7 +31,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Param:
-    """A buffer of the launch. `shape` has None for extents known at run time."""
+    """A dense row-major array of scalars; None in `shape` is an extent known at run time."""
 
     name: str
     dtype: Scalar
@@ -86,6 +74,8 @@ class Builtin:
 
 @dataclass(frozen=True, eq=False)
 class Block:
+    """`params` are bound on entry, `results` are handed to the owner."""
+
     params: tuple[Value, ...]
     ops: tuple[Op, ...]
     results: tuple[Value, ...]
@@ -136,23 +126,29 @@ class _OneResult(Op):
 
 @dataclass(frozen=True, eq=False)
 class Const(_OneResult):
+    """A literal."""
+
     value: bool | int | float
 
 
 @dataclass(frozen=True, eq=False)
 class Tid(_OneResult):
+    """The launch index along a grid axis, int32."""
+
     axis: int
 
 
 @dataclass(frozen=True, eq=False)
 class Size(_OneResult):
+    """The extent of a parameter's axis, int32."""
+
     param: Param
     axis: int
 
 
 @dataclass(frozen=True, eq=False)
 class Call(_OneResult):
-    """Pure arithmetic.
+    """Pure arithmetic: a row of the open table in builtins/scalar_ops.
 
     Attributes:
         fixed_rounding: what it rounds to is decided: it is neither contracted into an fma, nor folded into a constant
@@ -171,6 +167,8 @@ class Call(_OneResult):
 
 @dataclass(frozen=True, eq=False)
 class Load(_OneResult):
+    """An element of an array."""
+
     param: Param
     indices: tuple[Value, ...]
 
@@ -181,6 +179,8 @@ class Load(_OneResult):
 
 @dataclass(frozen=True, eq=False)
 class Store(Op):
+    """Writes an element."""
+
     param: Param
     indices: tuple[Value, ...]
     value: Value
@@ -192,10 +192,12 @@ class Store(Op):
 
 @dataclass(frozen=True, eq=False)
 class Atomic(_OneResult):
+    """Updates an element; the result is the old value. `args` is (value,), or (expected, new) for "cas"."""
+
     kind: str
     param: Param
     indices: tuple[Value, ...]
-    args: tuple[Value, ...]  # (value,), or (expected, new) for "cas"
+    args: tuple[Value, ...]
 
     @property
     def operands(self) -> tuple[Value, ...]:
@@ -204,6 +206,8 @@ class Atomic(_OneResult):
 
 @dataclass(frozen=True, eq=False)
 class If(Op):
+    """Both blocks have as many results."""
+
     results: tuple[Value, ...]
     condition: Value
     then: Block
@@ -224,10 +228,12 @@ class If(Op):
 
 @dataclass(frozen=True, eq=False)
 class For(Op):
+    """Python's range, fixed on entry; the body's params are (index, *carried). A step of zero: no iteration."""
+
     results: tuple[Value, ...]
     start: Value
     stop: Value
-    step: Value  # zero: the loop does not run
+    step: Value
     inits: tuple[Value, ...]
     body: Block
 
@@ -246,6 +252,8 @@ class For(Op):
 
 @dataclass(frozen=True, eq=False)
 class While(Op):
+    """Both blocks take the carried values; the condition's one result is a bool."""
+
     results: tuple[Value, ...]
     inits: tuple[Value, ...]
     condition: Block
