@@ -11,14 +11,13 @@ import jax
 import numpy as np
 
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.errors import KernelError, KernelTypeError
-from jaxwarp.ffi.launch.arguments import Argument, Given, describe, make_converter, resolve_element
+from jaxwarp.errors import KernelError, KernelTypeError, Loc
+from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, describe
+from jaxwarp.ffi.launch.bind import LaunchOptions, arguments_of, bind, make_converters, resolve_elements, specialize
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.dims import normalize_dims, require_block
-from jaxwarp.ffi.launch.spec import INPUT, fit_grid, intern_kernel
-from jaxwarp.ir.kernel import Kernel as KernelIR
+from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import as_element
 from jaxwarp.memory.host_scope import HOST
@@ -26,7 +25,7 @@ from jaxwarp.memory.live_array import LiveArray, MemoryArray
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import note_written
-from jaxwarp.passes.checks.out_of_range import require_in_range
+from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, as_dtype, element_scalar, element_shape
 
 
@@ -71,8 +70,11 @@ class Checked(NamedTuple):
 
     plan: Plan
     values: Sequence[_Given]
-    described: tuple[Given, ...]
-    options: dict[str, Any]
+
+    @property
+    def launch(self) -> Launch:
+        """What it is, apart from the values."""
+        return self.plan.launch
 
     def run_in(self, place: Callable[[Region], Region]) -> None:
         """The launch on other memory of the process."""
@@ -100,12 +102,10 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
     """
     values = [argument_given(scope, kernel, i, g) for i, g in enumerate(given)]
     extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
-    described = tuple(v.describe() for v in values)
-    plan = _plan(kernel, described, extents)
+    block = require_block(kernel.name, block_dim)
+    plan = _plan(kernel, tuple(v.describe() for v in values), extents, block, debug_now(mode_of(kernel)))
     _require_writable(scope, plan, values)
-    block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
-    options = {"fma": kernel.options.get("fma", True), "block": block, "debug": debug_now(mode_of(kernel))}
-    return Checked(plan, values, described, options)
+    return Checked(plan, values)
 
 
 def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> _Given:
@@ -124,7 +124,7 @@ def run_checked(scope: Scope, checked: Checked) -> None:
         CheckError: in debug mode, a thread has failed a check.
     """
     plan = checked.plan
-    if 0 in plan.grid:
+    if 0 in plan.launch.grid:
         return
     operands: list[Any] = []
     staged: list[tuple[Region, Region]] = []
@@ -138,7 +138,7 @@ def run_checked(scope: Scope, checked: Checked) -> None:
             operands.append(scope.make(region.dtype, region.shape))
             scope.move(operands[-1], region)
             staged += [(region, operands[-1])] if index in plan.written else []
-    failure = launch_in(scope, plan.kernel, plan.grid, operands, checked.options)
+    failure = launch_in(scope, plan.launch, operands)
     for region, temporary in staged:
         scope.move(region, temporary)
     note_written([checked.values[i].region for i in plan.written])
@@ -147,32 +147,44 @@ def run_checked(scope: Scope, checked: Checked) -> None:
 
 
 class Plan(NamedTuple):
-    """What every launch with one signature does. `written`: the place in the source where each is written first."""
+    """What every launch with one signature does.
 
-    kernel: KernelIR
-    grid: tuple[int, ...]
+    Attributes:
+        launch: its shapes are those of the arguments.
+        arguments: of the kernel.
+        shapes: of the arguments.
+        converters: what makes an operand of each value, or None.
+        written: the place in the source where each argument that the kernel writes is written first.
+    """
+
+    launch: Launch
     arguments: tuple[Argument, ...]
-    converters: tuple[Any, ...]
-    written: dict[int, Any]
+    shapes: tuple[tuple[int, ...], ...]
+    converters: tuple[Convert | None, ...]
+    written: dict[int, Loc | None]
 
 
 @functools.lru_cache(maxsize=512)
-def _plan(kernel: Kernel, described: tuple[Given, ...], extents: tuple[int, ...]) -> Plan:
-    arguments = tuple(Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments)
-    elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
+def _plan(
+    kernel: Kernel, described: tuple[Given, ...], extents: tuple[int, ...], block_dim: int | None, debug: Debug | None
+) -> Plan:
+    """`debug` is what `bind` finds; here it tells plans apart."""
+    del debug
+    arguments = arguments_of(kernel)
+    elements = resolve_elements(arguments, described)
     try:
-        converters = tuple(make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True))
+        converters = make_converters(arguments, elements, described)
     except KernelTypeError as error:
         error.hint = _result_hint(kernel, arguments, elements, described) or error.hint
         raise
-    types = tuple(Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True))
-    specialized = kernel.specialize(types)
-    ir, grid = fit_grid(specialized, extents)
-    require_sizes_fit(specialized, [d.shape for d in described])
-    require_in_range(specialized, grid, [d.shape for d in described], "dim=...")
-    effects = analyze(ir)
-    written = {i: effects[param].first_write for i, param in enumerate(ir.params) if effects[param].modifies}
-    return Plan(intern_kernel(ir), grid, arguments, converters, written)
+    specialized = specialize(kernel, arguments, elements)
+    given = [d.shape for d in described]
+    launch = bind(kernel, specialized, extents, given, LaunchOptions(block_dim=block_dim))
+    # What is passed by value has a type of known shape.
+    shapes = (shape or param.shape for shape, param in zip(given, launch.kernel.params, strict=True))
+    effects, params = analyze(launch.kernel), launch.kernel.params
+    written = {i: effects[params[i]].first_write for i in launch.result_params}
+    return Plan(launch, arguments, tuple(tuple(n for n in s if n is not None) for s in shapes), converters, written)
 
 
 def _result_hint(

@@ -13,7 +13,7 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.arrays.eager import Checked, check, run_checked
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.native_launch import code_of, run_like, shapes_of
+from jaxwarp.arrays.native_launch import code_of, run_like
 from jaxwarp.errors import KernelError
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
 from jaxwarp.kernel import Kernel
@@ -56,7 +56,7 @@ def launch_outside(kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: in
         if known is not None and known.run(views):
             return
     checked = check(HOST, kernel, dim, given, block_dim)
-    if key is None or 0 in checked.plan.grid:
+    if key is None or 0 in checked.launch.grid:
         run_checked(HOST, checked)
         return
     if len(_known) >= _MAX_KNOWN:
@@ -103,11 +103,11 @@ class _Known:
 
     def __init__(self, checked: Checked):
         plan = checked.plan
-        shapes = shapes_of(checked)
-        self._code = code_of(plan.kernel, checked.options["fma"], plan.grid, shapes)
+        launch = plan.launch
+        self._code = code_of(launch.kernel, launch.fma, launch.grid, plan.shapes)
         self._sizes = [
             math.prod(shape) * param.dtype.numpy.itemsize
-            for shape, param in zip(shapes, plan.kernel.params, strict=True)
+            for shape, param in zip(plan.shapes, launch.kernel.params, strict=True)
         ]
         self._converters = [
             None if argument.is_array else convert or (lambda value: value)

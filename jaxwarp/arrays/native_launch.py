@@ -68,13 +68,6 @@ class NativeCode:
 code_of = functools.lru_cache(maxsize=512)(NativeCode)
 
 
-def shapes_of(checked: Checked) -> Shapes:
-    """The shapes of the arguments of a launch."""
-    given = zip(checked.plan.kernel.params, checked.described, strict=True)
-    # What is passed by value has a type of known shape.
-    return tuple(tuple(n for n in (found.shape or param.shape) if n is not None) for param, found in given)
-
-
 def address_of(array: np.ndarray) -> int:
     """Where an array is. `array.ctypes` takes three times as long."""
     return array.__array_interface__["data"][0]
@@ -83,7 +76,7 @@ def address_of(array: np.ndarray) -> int:
 def run_like(checked: Checked, place: Callable[[Region], int]) -> bool:
     """Runs a launch with its arrays elsewhere, unless there is more to do: in debug mode, or where arrays have gaps."""
     plan, addresses, kept = checked.plan, [], []
-    if checked.options["debug"] is not None or 0 in plan.grid:
+    if checked.launch.debug is not None or 0 in checked.launch.grid:
         return False
     for argument, value, convert in zip(plan.arguments, checked.values, plan.converters, strict=True):
         region = value.region
@@ -97,7 +90,7 @@ def run_like(checked: Checked, place: Callable[[Region], int]) -> bool:
             kept.append(np.ascontiguousarray(value.value if convert is None else convert(value.value)))
             address = address_of(kept[-1])
         addresses.append(address)
-    code_of(plan.kernel, checked.options["fma"], plan.grid, shapes_of(checked)).run(addresses)
+    code_of(checked.launch.kernel, checked.launch.fma, checked.launch.grid, plan.shapes).run(addresses)
     note_written([checked.values[i].region for i in plan.written])
     return True
 

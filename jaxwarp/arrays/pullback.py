@@ -18,33 +18,11 @@ from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.ffi.launch.debug import failures_raised
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pulled
 from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch
-from jaxwarp.ir.kernel import Kernel as KernelIR
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.scope import view_of
-from jaxwarp.passes.checks.checked import Debug
-
-
-def with_roles(checked: Checked) -> Launch:
-    """The launch as an operation of JAX: read only, written in full, or updated."""
-    plan, options = checked.plan, checked.options
-    shapes = tuple(tuple(given.shape or ()) for given in checked.described)
-    return _with_roles(plan.kernel, plan.grid, shapes, options["fma"], options["debug"])
-
-
-@functools.lru_cache(maxsize=512)
-def _with_roles(
-    kernel: KernelIR, grid: tuple[int, ...], extents: tuple[tuple[int, ...], ...], fma: bool, debug: Debug | None
-) -> Launch:
-    effects, shapes = analyze(kernel), dict(zip(kernel.params, extents, strict=True))
-    roles = [
-        INPUT if not effects[p].modifies else OUTPUT if effects.covers(p, grid, shapes[p], shapes) else IN_OUT
-        for p in kernel.params
-    ]
-    results = tuple(shapes[p] for p, role in zip(kernel.params, roles, strict=True) if role != INPUT)
-    return Launch(kernel, grid, tuple(roles), results, fma=fma, debug=debug)
 
 
 @functools.lru_cache(maxsize=256)
@@ -85,10 +63,10 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
     """
     require_jax("launch with adjoint")
     checked = check(HOST, kernel, dim, given, None)
-    if 0 in checked.plan.grid:
+    launch, params = checked.launch, checked.launch.kernel.params
+    if 0 in launch.grid:
         return
-    launch, params = with_roles(checked), checked.plan.kernel.params
-    effects = analyze(checked.plan.kernel)
+    effects = analyze(launch.kernel)
     for i in launch.result_params:
         access = effects[params[i]]
         if launch.roles[i] == IN_OUT and (access.loads or any(a.kind not in ("add", "sub") for a in access.atomics)):

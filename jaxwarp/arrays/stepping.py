@@ -12,10 +12,11 @@ from jaxwarp import config
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.eager import argument_given
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.arguments import Argument, make_converter, resolve_element
+from jaxwarp.ffi.launch.arguments import Argument
+from jaxwarp.ffi.launch.bind import arguments_of, make_converters, resolve_elements
 from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.roles import bind_names
-from jaxwarp.ffi.launch.spec import INPUT, fit_grid
+from jaxwarp.ffi.launch.spec import fit_grid
 from jaxwarp.frontend.stepping import Steps
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.kernel import Kernel
@@ -27,12 +28,12 @@ def step_kernel(
     kernel: Kernel, source: Source, args: Sequence[Any], keywords: dict[str, Any], dim: Any, threads: Any
 ) -> None:
     """Runs a kernel in Python; see `Kernel.interpret`."""
-    arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
+    arguments = arguments_of(kernel)
     given = bind_names(arguments, args, keywords)
     values = [argument_given(HOST, kernel, i, g) for i, g in enumerate(given)]
     described = [v.describe() for v in values]
-    elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
-    converters = [make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True)]
+    elements = resolve_elements(arguments, described)
+    converters = make_converters(arguments, elements, described)
     types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
     limit = (kernel.options.get("module_options") or {}).get("max_unroll", config.max_unroll)
     steps = Steps(source, [a.name for a in arguments], types, limit)

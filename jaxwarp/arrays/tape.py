@@ -13,7 +13,7 @@ from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.eager import Checked
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.native_launch import run_like
-from jaxwarp.arrays.pullback import pull_back, with_roles
+from jaxwarp.arrays.pullback import pull_back
 from jaxwarp.arrays.shadow import Shadow, is_float
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -124,8 +124,8 @@ class Tape:
 
     def record_launch(self, checked: Checked) -> None:
         """A launch."""
-        plan = checked.plan
-        if 0 in plan.grid:
+        plan, launch = checked.plan, checked.launch
+        if 0 in launch.grid:
             return
         for argument, value in zip(plan.arguments, checked.values, strict=True):
             if value.region is not None and value.region.repeats and is_float(value.region.dtype):
@@ -134,8 +134,7 @@ class Tape:
                     " a tape is recording, which tells elements apart by their place",
                     hint="pass a copy that is contiguous",
                 )
-        launch = with_roles(checked)
-        effects = analyze(plan.kernel)
+        effects = analyze(launch.kernel)
         values = [
             value
             if value.region is not None
@@ -147,7 +146,7 @@ class Tape:
         )  # numbers are kept as they are now: a caller's array of one may change
         self.see(*(value.array for value in values))
         for i in launch.result_params:
-            access, region = effects[plan.kernel.params[i]], done.regions[i]
+            access, region = effects[launch.kernel.params[i]], done.regions[i]
             assert region is not None
             is_updated = launch.roles[i] == IN_OUT
             is_needed = bool(access.loads) or any(a.kind not in _SUMS for a in access.atomics)

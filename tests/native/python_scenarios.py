@@ -45,20 +45,19 @@ class Gpu(frames.Runtime):
         self.pending, self.failed = [], []
         original = on_memory.launch_cuda
 
-        def launch(scope, kernel, grid, operands, options):
-            self.pending.append((kernel, grid, operands, options))
-            original(scope, kernel, grid, operands, options)
+        def launch(scope, kernel, grid, operands, fma, block):
+            self.pending.append((kernel, grid, operands, fma, block))
+            original(scope, kernel, grid, operands, fma, block)
 
         on_memory.launch_cuda = launch
 
     def _launched(self, _, blocks, threads, parameters):
         """Runs the CPU's code of a kernel, on what the driver was given for it; all of it is checked."""
         try:
-            kernel, grid, operands, options = self.pending.pop()
+            kernel, grid, operands, fma, block = self.pending.pop()
             shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
-            block = options["block"] or 256
             bits = on_memory.index_bits_of(grid, shapes)
-            code, _ = on_memory._cuda_code(kernel, options["fma"], block, bits, 90)
+            code, _ = on_memory._cuda_code(kernel, fma, block, bits, 90)
             values = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
             number = c_int32 if bits == 32 else c_int64
             given = [cast(parameters[len(shapes) + i], POINTER(number))[0] for i in range(len(values) + 1)]
@@ -71,7 +70,7 @@ class Gpu(frames.Runtime):
                 size = int(np.prod(shape)) * param.dtype.numpy.itemsize
                 memory = (ctypes.c_char * size).from_address(address)
                 buffers.append(np.frombuffer(memory, param.dtype.numpy).reshape(shape))
-            run_cpu(on_memory.prepared(kernel, options["fma"]), grid, buffers)
+            run_cpu(on_memory.prepared(kernel, fma), grid, buffers)
         except BaseException:
             self.failed.append(traceback.format_exc())
 

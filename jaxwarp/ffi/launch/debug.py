@@ -169,26 +169,25 @@ def error_of(launch: Launch, record: np.ndarray) -> CheckError | None:
     return None if row is None else error_of_row(row, reported)
 
 
-def launch_in(
-    scope: Scope, kernel: KernelIR, grid: tuple[int, ...], operands: Sequence[Any], options: dict[str, Any]
-) -> CheckError | None:
-    """A launch in the memory of a call or of the process: the first failure, where `options` have it checked."""
-    debug, found = options["debug"], None
+def launch_in(scope: Scope, launch: Launch, operands: Sequence[Any]) -> CheckError | None:
+    """A launch in the memory of a call or of the process, on all its arguments: the first failure, in debug mode."""
+    found = None
     shapes = tuple(tuple(o.shape) for o in operands)
-    if debug is not None and scope.can_wait():
-        found = _checked(kernel, debug, options["fma"], grid, shapes)
+    if launch.debug is not None and scope.can_wait():
+        found = _checked(launch.kernel, launch.debug, launch.fma, launch.grid, shapes)
     if found is None:
-        launch_on(scope, kernel, grid, operands, options)
+        launch_on(scope, launch.kernel, launch.grid, operands, launch.fma, launch.block_dim)
         return None
     kind = np.dtype(np.int64)
     records = [scope.make(kind, (found.layout.size,)) for _ in range(1 + len(found.scans))]
     marks = [scope.make(kind, (*shapes[scan.array], scan.fields)) for scan in found.scans]
-    launch_on(scope, found.kernel, grid, [*operands, *marks, records[0]], options)
+    given = [*operands, *marks, records[0]]
+    launch_on(scope, found.kernel, launch.grid, given, launch.fma, launch.block_dim)
     for scan, marked, record in zip(found.scans, marks, records[1:], strict=True):
-        launch_on(scope, scan.kernel, marked.shape[:-1], [marked, record], options)
+        launch_on(scope, scan.kernel, marked.shape[:-1], [marked, record], launch.fma, launch.block_dim)
     rows = (first_row(scope.read(record).tolist(), found.layout.row) for record in records)
     row = next((row for row in rows if row is not None), None)
-    return None if row is None else error_of_row(row, Reported(kernel.name, found.reports, len(grid), 0))
+    return None if row is None else error_of_row(row, Reported(launch.name, found.reports, len(launch.grid), 0))
 
 
 def error_of_row(row: Sequence[int], reported: Reported) -> CheckError:

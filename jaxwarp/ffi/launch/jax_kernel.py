@@ -12,7 +12,6 @@ import jax
 import jax.core
 import numpy as np
 
-from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.boundary import boundary
 from jaxwarp.compat import ArrayImpl, is_tracing, is_x64_enabled
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
@@ -29,6 +28,7 @@ from jaxwarp.ffi.launch.arguments import (
     require_enabled,
     resolve_element,
 )
+from jaxwarp.ffi.launch.bind import LaunchOptions, bind, specialize
 from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode, require_no_failure
 from jaxwarp.ffi.launch.dims import (
     ByName,
@@ -42,11 +42,10 @@ from jaxwarp.ffi.launch.dims import (
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.launch.roles import assign_roles, bind_names, require_inputs_unchanged, written_last
 from jaxwarp.ffi.launch.sharding import Rule, fit_factors, parse_rule, require_splits
-from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
+from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch, is_static
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
-from jaxwarp.passes.checks.out_of_range import require_in_range
-from jaxwarp.types import Array, Element
+from jaxwarp.types import Element
 
 VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
@@ -194,7 +193,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     frozen = freeze_dims(launch_dims, f"{where}: launch_dims"), freeze_dims(output_dims, f"{where}: output_dims")
     defaults = CallOptions(*frozen, vmap_method)
     arguments = assign_roles(kernel, num_outputs, in_out_argnames)
-    block = require_block(kernel.name, kernel.options.get("block_dim") if block_dim is None else block_dim)
+    block = require_block(kernel.name, block_dim)
     if sharding_rule is not None and has_side_effect:
         raise KernelValueError(
             f"kernel {kernel.name}: sharding_rule and has_side_effect do not go together: XLA drops partitioned"
@@ -306,27 +305,16 @@ class JaxKernel:
         for argument, element in zip(self._arguments, elements, strict=True):
             require_enabled(argument, element)
         converters = tuple(map(make_converter, self._inputs, elements, given))
-        types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(self._arguments, elements, strict=True)]
-        kernel = self.kernel.specialize(tuple(types))
-        require_inputs_unchanged(kernel, self._arguments)
+        specialized = specialize(self.kernel, self._arguments, elements)
+        require_inputs_unchanged(specialized, self._arguments)
         extents = self._launch_extents(given, options)
-        fitted, grid = fit_grid(kernel, extents)
         results = self._result_shapes(given, elements, extents, options)
         outputs = len(self._arguments) - len(given)
         shapes = [*(value.shape for value in given), *results[len(results) - outputs :]]
-        require_sizes_fit(kernel, shapes)
-        require_in_range(kernel, grid, shapes, "launch_dims=...")
-        launch = Launch(
-            intern_kernel(fitted),
-            grid,
-            tuple(a.role for a in self._arguments),
-            results,
-            options.vmap_method,
-            self._block_dim,
-            self.kernel.options.get("fma", True),
-            self._has_side_effect,
-            debug=debug_now(self._mode),
+        how = LaunchOptions(
+            options.vmap_method, self._block_dim, self._has_side_effect, self._mode, "launch_dims=..."
         )
+        launch = bind(self.kernel, specialized, extents, shapes, how, [a.role for a in self._arguments])
         eager = tuple(map(eager_converter, self._inputs, elements, given, converters))
         return _Plan(self._with_rule(launch, given, elements), converters, eager)
 

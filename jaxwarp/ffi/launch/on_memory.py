@@ -26,15 +26,15 @@ _MAX_BLOCKS = 2**31 - 1
 
 
 def launch_on(
-    scope: Scope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], options: dict[str, Any]
+    scope: Scope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, block_dim: int | None
 ) -> None:
     """Runs a kernel in the memory of a scope, on dense regions, and NumPy values for what is passed by value."""
     if isinstance(scope, CudaScope):
-        launch_cuda(scope, kernel, grid, operands, options)
+        launch_cuda(scope, kernel, grid, operands, fma, block_dim or DEFAULT_BLOCK)
         return
     from jaxwarp.codegen.cpu import launch  # LLVM is slow to import
 
-    made, code = cpu_code(kernel, options["fma"], grid, [o.shape for o in operands])
+    made, code = cpu_code(kernel, fma, grid, [o.shape for o in operands])
     launch(code, made, grid, [view_of(o) if isinstance(o, Region) else np.asarray(o) for o in operands])
 
 
@@ -58,13 +58,13 @@ def _cpu_code(made: Kernel, order: Succession | None) -> Any:
 
 
 def launch_cuda(
-    scope: CudaScope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], options: dict[str, Any]
+    scope: CudaScope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, block: int
 ) -> None:
     """Queues a kernel on the stream of a call."""
     shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
-    bits, block = index_bits_of(grid, shapes), options["block"] or DEFAULT_BLOCK
+    bits = index_bits_of(grid, shapes)
     made = scope.ready()
-    code, binary = _cuda_code(kernel, options["fma"], block, bits, scope.architecture)
+    code, binary = _cuda_code(kernel, fma, block, bits, scope.architecture)
     function = _load(made, binary, code.symbol)
     number = ctypes.c_int32 if bits == 32 else ctypes.c_int64
     extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]

@@ -10,28 +10,23 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.boundary import located
 from jaxwarp.errors import KernelError, KernelTypeError
 from jaxwarp.ffi.launch.arguments import (
     Argument,
-    Given,
     as_jax_value,
     describe,
-    make_converter,
     require_enabled,
-    resolve_element,
 )
-from jaxwarp.ffi.launch.debug import debug_now, mode_of
+from jaxwarp.ffi.launch.bind import LaunchOptions, arguments_of, bind, make_converters, resolve_elements, specialize
 from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, fit_grid, intern_kernel
+from jaxwarp.ffi.launch.spec import OUTPUT, Launch
 from jaxwarp.ffi.programs.traced_array import ArrayHandle, filled
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import current
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import MemoryArray
-from jaxwarp.passes.checks.out_of_range import require_in_range
 from jaxwarp.types import Array
 
 
@@ -110,33 +105,24 @@ def tracing(program: Program) -> Iterator[None]:
 
 def launch_traced(program: Program, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:
     """Makes a launch an operation of a program."""
-    arguments = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
+    arguments = arguments_of(kernel)
     _refuse_host_arrays(arguments, given)
     values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
     described = [v.describe() if isinstance(v, ArrayHandle) else describe(v) for v in values]
-    elements = [resolve_element(a, d) for a, d in zip(arguments, described, strict=True)]
+    elements = resolve_elements(arguments, described)
     for argument, element in zip(arguments, elements, strict=True):
         require_enabled(argument, element)
-    converters = [make_converter(a, e, d) for a, e, d in zip(arguments, elements, described, strict=True)]
-    types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
-    specialized = kernel.specialize(tuple(types))
-    ir, grid = fit_grid(specialized, normalize_dims(dim, f"kernel {kernel.name}: dim"))
-    require_sizes_fit(specialized, [d.shape for d in described])
-    require_in_range(specialized, grid, [d.shape for d in described], "dim=...")
-    roles = _roles(ir, grid, arguments, given, described)
+    converters = make_converters(arguments, elements, described)
+    options = LaunchOptions(program.vmap_method, block_dim, program.has_side_effect)
+    extents, shapes = normalize_dims(dim, f"kernel {kernel.name}: dim"), [d.shape for d in described]
+    launch = bind(kernel, specialize(kernel, arguments, elements), extents, shapes, options)
+    written = _written(launch, arguments, given)
     operands = [
         value if convert is None else convert(value.value if isinstance(value, ArrayHandle) else value)
-        for value, convert, role in zip(values, converters, roles, strict=True)
+        for value, convert, role in zip(values, converters, launch.roles, strict=True)
         if role != OUTPUT
     ]
-    shapes = tuple(tuple(d.shape or ()) for d, role in zip(described, roles, strict=True) if role != INPUT)
-    block = block_dim if block_dim is not None else kernel.options.get("block_dim")
-    fma = kernel.options.get("fma", True)
-    made = Launch(
-        intern_kernel(ir), grid, tuple(roles), shapes, program.vmap_method, block, fma, program.has_side_effect,
-        debug=debug_now(mode_of(kernel)),
-    )  # fmt: skip
-    program.launch(made, operands, [g for g, role in zip(given, roles, strict=True) if role != INPUT])
+    program.launch(launch, operands, written)
 
 
 def _refuse_host_arrays(arguments: Sequence[Argument], given: Sequence[Any]) -> None:
@@ -148,35 +134,33 @@ def _refuse_host_arrays(arguments: Sequence[Argument], given: Sequence[Any]) -> 
             )
 
 
-def _roles(
-    ir: Any, grid: Sequence[Any], arguments: Sequence[Argument], given: Sequence[Any], described: Sequence[Given]
-) -> list[str]:
-    """Read only; written in full, so that what was there does not matter; or updated."""
-    effects = analyze(ir)
-    shapes = {param: value.shape or () for param, value in zip(ir.params, described, strict=True)}
-    roles = []
-    for param, argument, handle, value in zip(ir.params, arguments, given, described, strict=True):
-        if not effects[param].modifies:
-            roles.append(INPUT)
-            continue
+def _written(launch: Launch, arguments: Sequence[Argument], given: Sequence[Any]) -> list[ArrayHandle]:
+    """The arrays of the results.
+
+    Raises:
+        KernelTypeError: one is no array of the program, may not be written, or is given twice.
+    """
+    effects, params, written = analyze(launch.kernel), launch.kernel.params, []
+    for i in launch.result_params:
+        handle, argument = given[i], arguments[i]
         if not isinstance(handle, ArrayHandle):
             raise KernelTypeError(
                 f"{argument.where} is written by the kernel: expected an array of the program, got"
                 f" {type(handle).__name__}",
-                effects[param].first_write,
+                effects[params[i]].first_write,
                 hint="make one with zeros(...), or pass an output",
             )
         handle.require_writable(f"written by kernel {argument.kernel}")
-        roles.append(OUTPUT if effects.covers(param, grid, value.shape or (), shapes) else IN_OUT)
-    for i, role in enumerate(roles):
+        written.append(handle)
+    for i, handle in zip(launch.result_params, written, strict=True):
         for j, other in enumerate(given):
-            if i != j and role != INPUT and isinstance(other, ArrayHandle) and _share(given[i], other):
+            if i != j and isinstance(other, ArrayHandle) and _share(handle, other):
                 raise KernelTypeError(
                     f"{arguments[i].where} and argument '{arguments[j].name}' are the same array, or parts of one that"
                     " overlap, and the kernel writes to it",
                     hint="pass a clone(...) as one of them",
                 )
-    return roles
+    return written
 
 
 def _share(written: ArrayHandle, other: ArrayHandle) -> bool:

@@ -1,0 +1,113 @@
+"""From a kernel, what is known of its arguments and how many threads there are to a launch: the one way in.
+
+`jax_kernel`, `jax_callable`, `launch` on memory, callbacks and tapes come through here. What differs between them is
+how they learn the shapes, and whether roles are declared (`jax_kernel`) or found in the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxwarp.analysis.effects import Effects, analyze
+from jaxwarp.analysis.sizes import require_sizes_fit
+from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, make_converter, resolve_element
+from jaxwarp.ffi.launch.debug import debug_now, mode_of
+from jaxwarp.ffi.launch.dims import require_block
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel
+from jaxwarp.ir.kernel import Kernel as KernelIR
+from jaxwarp.ir.nodes import Param
+from jaxwarp.kernel import Kernel
+from jaxwarp.passes.checks.out_of_range import require_in_range
+from jaxwarp.types import Array, Element
+
+Shape = tuple[Dim, ...] | None
+"""Of an argument; None: it has none."""
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What a caller says of a launch apart from its arguments; None: what the kernel says, or the process."""
+
+    vmap_method: str | None = None
+    block_dim: int | None = None
+    has_side_effect: bool = False
+    mode: str | None = None
+    dim_name: str = "dim=..."
+
+
+def arguments_of(kernel: Kernel) -> tuple[Argument, ...]:
+    """The arguments of a kernel whose roles are found in it."""
+    return tuple(Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments)
+
+
+def resolve_elements(arguments: Sequence[Argument], given: Sequence[Given]) -> list[Element]:
+    """The element type of each argument."""
+    return [resolve_element(a, g) for a, g in zip(arguments, given, strict=True)]
+
+
+def make_converters(
+    arguments: Sequence[Argument], elements: Sequence[Element], given: Sequence[Given]
+) -> tuple[Convert | None, ...]:
+    """What makes an operand of each value; None: the value is one.
+
+    Raises:
+        KernelTypeError, KernelValueError: what is given does not fit.
+    """
+    return tuple(make_converter(a, e, g) for a, e, g in zip(arguments, elements, given, strict=True))
+
+
+def specialize(kernel: Kernel, arguments: Sequence[Argument], elements: Sequence[Element]) -> KernelIR:
+    """The kernel for arguments of these element types."""
+    return kernel.specialize([Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)])
+
+
+def bind(
+    kernel: Kernel,
+    specialized: KernelIR,
+    extents: Sequence[Dim],
+    shapes: Sequence[Shape],
+    options: LaunchOptions,
+    roles: Sequence[str] | None = None,
+) -> Launch:
+    """The launch of a kernel.
+
+    Args:
+        kernel: the kernel, for its options.
+        specialized: it, for the types of the arguments.
+        extents: of the launch.
+        shapes: of the arguments, component axes included.
+        options: what else the caller says.
+        roles: of the arguments; None: as the kernel uses them, where what it writes in full is an output.
+
+    Raises:
+        KernelTypeError, KernelValueError: too many elements for indices, or an index that is provably out of range.
+    """
+    fitted, grid = fit_grid(specialized, extents)
+    require_sizes_fit(specialized, shapes)
+    require_in_range(specialized, grid, shapes, options.dim_name)
+    found = tuple(roles_in(analyze(fitted), grid, shapes) if roles is None else roles)
+    block = kernel.options.get("block_dim") if options.block_dim is None else options.block_dim
+    return Launch(
+        intern_kernel(fitted),
+        grid,
+        found,
+        tuple(tuple(shape or ()) for shape, role in zip(shapes, found, strict=True) if role != INPUT),
+        options.vmap_method,
+        require_block(kernel.name, block),
+        kernel.options.get("fma", True),
+        options.has_side_effect,
+        debug=debug_now(mode_of(kernel) if options.mode is None else options.mode),
+    )
+
+
+def roles_in(effects: Effects, grid: Sequence[Dim], shapes: Sequence[Shape]) -> list[str]:
+    """What a kernel does with each argument: reads it, writes all of it whatever was there, or updates it."""
+    known = {param: tuple(shape or ()) for param, shape in zip(effects.kernel.params, shapes, strict=True)}
+
+    def role(param: Param) -> str:
+        if not effects[param].modifies:
+            return INPUT
+        return OUTPUT if effects.covers(param, grid, known[param], known) else IN_OUT
+
+    return [role(param) for param in known]
