@@ -1,12 +1,17 @@
 """What debug mode looks for beside indices: programs that are wrong, and programs that are right."""
 
+import collections
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.checkify import checkify
+from language import define
 
 import jaxwarp as wp
+from jaxwarp.analysis.intervals import Intervals
+from jaxwarp.passes.checks.checked import Debug, checked
 
 
 @pytest.fixture(autouse=True)
@@ -374,3 +379,20 @@ def test_the_first_failure_of_a_thread_is_told():
 
     text = said(twice, 2, [ints(0, 9), ints(1, 2)], [wp.zeros(2, dtype=int)])
     assert text == "thread (1,): index 9 of axis 0 of array x is out of range; its extent is 2"
+
+
+def test_work_on_values_of_branches_inside_each_other_is_bounded(monkeypatch):
+    """Each condition was assumed on both sides of all those after it."""
+    chain = "\n".join(f"    k = k + 1 if k < x[{j}] else k - x[{j}]" for j in range(20))
+    head = "@wp.kernel\ndef chain(x: wp.array[int], y: wp.array[int]):\n    i = wp.tid()\n    k = i\n"
+    counted = collections.Counter()
+    computed = Intervals._computed
+
+    def counting(self, *args):
+        counted["values"] += 1
+        return computed(self, *args)
+
+    monkeypatch.setattr(Intervals, "_computed", counting)
+    kernel = define(f"{head}{chain}\n    y[k] = i\n")["chain"].ir()
+    assert checked(kernel, Debug(("bounds",), 1000), (8,), [(20,), (8,)]) is not None
+    assert 20 < counted["values"] < 50_000

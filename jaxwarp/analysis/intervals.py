@@ -26,6 +26,8 @@ from jaxwarp.types import Scalar
 
 # Longer chains of operations are not looked through.
 _MOST_STEPS = 24
+# Nor are more values at one place: a value made by branches inside each other is looked at anew on each side.
+_MOST_WORK = 300
 # Conditions are not looked at for more threads, one by one.
 _MOST_THREADS = 1 << 20
 
@@ -54,6 +56,7 @@ class Intervals:
         self._facts: list[dict[Value, Range]] = [{}]
         self._known: list[dict[Value, Range]] = [{}]
         self._conditions: list[tuple[Value, bool]] = []
+        self._work = _MOST_WORK
 
     def is_within(self, value: Value, least: int, most: int) -> bool:
         """Is a value that is computed here between two numbers, for every thread that comes here?"""
@@ -73,12 +76,15 @@ class Intervals:
         return not outside.any()
 
     def __getitem__(self, value: Value) -> Range:
+        """Between which numbers a value is, at least."""
+        self._work = _MOST_WORK
         return self._range(value, _MOST_STEPS)
 
     @contextmanager
     def when(self, condition: Value, truth: bool) -> Iterator[None]:
         """In the `with`, a condition is true, or false."""
         self._enter()
+        self._work = _MOST_WORK
         self._conditions.append((condition, truth))
         self._assume(condition, truth)
         yield
@@ -89,6 +95,7 @@ class Intervals:
     def inside(self, loop: While) -> Iterator[None]:
         """In the `with`, the walk is in the body of a loop, whose condition held before it."""
         self._enter()
+        self._work = _MOST_WORK
         self._assume(loop.condition.results[0], True)
         found = [self[p] if p.type.is_int else None for p in loop.condition.params]
         self._leave()
@@ -113,7 +120,8 @@ class Intervals:
         found = self._known[-1].get(value)
         if found is None:
             found = self._ranges[value] if value.type.is_int else (0, 1)
-            if steps and value.type.is_int:
+            self._work -= 1
+            if steps and self._work > 0 and value.type.is_int:
                 found = _both(found, self._computed(value, steps - 1))
             for facts in self._facts:
                 found = _both(found, facts.get(value, found))
@@ -189,7 +197,7 @@ class Intervals:
 
     def _compare(self, name: str, a: Value, b: Value) -> None:
         """`a` is less than `b`, and so on: what that says of `a`."""
-        (low, high), (least, most) = self[b], _all(a.type)
+        (low, high), (least, most) = self._range(b, _MOST_STEPS), _all(a.type)
         match name:
             case "lt" | "le":
                 self._narrow(a, (least, high - (name == "lt")), _MOST_STEPS)
@@ -202,7 +210,7 @@ class Intervals:
 
     def _narrow(self, value: Value, limits: Range, steps: int) -> None:
         """A value is within limits: so are those that it is made of by adding constants."""
-        before = self[value]
+        before = self._range(value, _MOST_STEPS)
         self._facts[-1][value] = found = _both(before, limits)
         if found == before:
             return
@@ -210,7 +218,7 @@ class Intervals:
         op = self._made.get(value)
         if not steps or not isinstance(op, Call) or not all(a.type.is_int for a in op.args):
             return
-        args = [self[a] for a in op.args]
+        args = [self._range(a, _MOST_STEPS) for a in op.args]
         exact = _arithmetic(op.builtin.name, args)
         least, most = _all(value.type)
         if exact is None or exact[0] < least or exact[1] > most:
