@@ -687,6 +687,15 @@ def test_functions_of_jax_take_the_contents():
     assert jax.tree.leaves(wp.from_jax(first))[0] is first  # contents that never change are not copied
 
 
+@pytest.fixture
+def interrupts():
+    """Tests that a shell runs in the background are started with interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_ends_a_launch_between_its_pieces():
     """No piece is begun after it, and none runs when it is raised, since the arrays may be gone then."""
     begun, running = [], []
