@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import hostcuda
@@ -19,6 +19,7 @@ from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes.batch import batch
 from jaxwarp.passes.contract_fma import contract_fma
@@ -73,10 +74,15 @@ def test_simplify_comes_to_rest(case):
 @given(kernels(), st.data())
 def test_batch_is_a_loop_over_items(case, data):
     count = data.draw(st.integers(1, 3), label="items")
+    check_batch(case, count, lambda param: data.draw(st.integers(-1, param.rank), label=f"batch axis of {param.name}"))
+
+
+def check_batch(case: Case, count: int, choose: Callable[[Param], int]) -> None:
+    """`choose`: along which axis the items of a parameter are; -1: all have the same."""
     written = {p for p, access in analyze(case.kernel).access.items() if access.modifies}
     axes: list[int | None] = []
     for param in case.kernel.params:
-        axis = data.draw(st.integers(-1, param.rank), label=f"batch axis of {param.name}")
+        axis = choose(param)
         axes.append(max(axis, 0) if param in written else None if axis < 0 else axis)
     items = [Case(case.kernel, case.grid, case.shapes, case.seed + k) for k in range(count)]
     shared = items[0].buffers()

@@ -18,6 +18,7 @@ import colliding_strategy
 import hostcuda
 import numpy as np
 import programs
+import test_properties as properties
 import test_typed_programs as typed
 from cpukit import SHAPES
 from fuzz.campaign import Journal, Trial
@@ -54,6 +55,7 @@ class Job:
         buffers: makes the arguments.
         expected: what Python makes of them; None: nothing is known.
         in_order: whether the threads of CPU code follow each other where they meet.
+        case: for batches of launches.
     """
 
     source: str
@@ -66,6 +68,7 @@ class Job:
     cuda_threads: int | None = None
     expected: Buffers | None = None
     in_order: bool = False
+    case: Case | None = None
 
 
 def job_of(case: Case, pick: Pick, in_order: bool) -> Job:
@@ -73,7 +76,7 @@ def job_of(case: Case, pick: Pick, in_order: bool) -> Job:
     # Where threads meet, CUDA's are one for each element, so that they come in order.
     threads = None if in_order else pick.of((None, 1, 4, 12, 64))
     return Job(repr(case), case.kernel, prepared, case.grid, case.buffers, widths(pick), pick.of((32, 64)), threads,
-               in_order=in_order)  # fmt: skip
+               in_order=in_order, case=case)  # fmt: skip
 
 
 def widths(pick: Pick) -> tuple[int, int]:
@@ -176,6 +179,8 @@ def tried(job: Job, pick: Pick) -> str:
         require_same(job, job.expected, plain, "Python", exact=False)
     require_same(job, plain, interpreted(job, verify(prepare(job.kernel, fma=False))), "prepare")
     require_same(job, plain, in_debug_mode(job), "debug mode")
+    if job.case is not None:
+        properties.check_batch(job.case, pick.integer(1, 3), lambda param: pick.integer(-1, param.rank))
     contracted = interpreted(job, job.prepared)
     if job.expected is not None:
         require_same(job, plain, contracted, "contraction")  # small whole numbers, of which all arithmetic is exact

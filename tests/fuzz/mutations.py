@@ -244,13 +244,17 @@ def ours(whole: bytes) -> np.ndarray:
     """Where an exported program holds an image, with its header, or extents that only its launches have."""
     from fuzz.exported import EXTENT
 
+    from jaxwarp.ffi.launch import image
+
     places: list[int] = []
-    for mark, length in ((b"JAXWARP\0", 400), (EXTENT.to_bytes(8, "little"), 8)):
+    for mark in (image.MAGIC, EXTENT.to_bytes(8, "little")):
         at = whole.find(mark)
         while at >= 0:
-            places += range(at, at + length)
+            # The length of what follows the header of an image stands before its digest.
+            payload = int.from_bytes(whole[at + 16 : at + 24], "little") if mark == image.MAGIC else 0
+            places += range(at, at + (56 + payload if payload else 8))
             at = whole.find(mark, at + 1)
-    assert places
+    assert len(places) > 1000
     return np.array(places)
 
 
