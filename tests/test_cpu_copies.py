@@ -251,7 +251,7 @@ def test_sums_of_floats_depend_on_the_number_of_threads_only(pool):
         exact = buffers[2].astype(np.float64)
         np.add.at(exact, buffers[0], buffers[1].astype(np.float64))
         np.testing.assert_allclose(runs[0], exact, rtol=1e-4, atol=1e-4)
-        # In the order that docs/design/0004 gives: each piece by itself, then the copies one after the other.
+        # In the order that benchmarks/cpu_code.md gives: each piece by itself, then the copies one after the other.
         pieces, total = np.array_split(np.arange(5000), 1), buffers[2].copy()
         if threads == 1:
             np.add.at(total, buffers[0][pieces[0]], buffers[1][pieces[0]])
