@@ -18,10 +18,8 @@ from kernels_strategy import Case, assert_same, kernels, random_case, same_value
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
-from jaxwarp.codegen.cpu.analysis.plain import has_plain_loops
 from jaxwarp.codegen.cpu.analysis.uniformity import find_strides
 from jaxwarp.codegen.cpu.compile import compile_object
-from jaxwarp.codegen.cpu.llvm.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.plan import plan as launch_plan
 from jaxwarp.codegen.cpu.plan.coarsening import Coarse, choose_coarse
 from jaxwarp.codegen.cpu.plan.target import Machine
@@ -330,65 +328,6 @@ def test_what_is_not_coarsened(name):
     assert choice(refused(name)) is None
     assert compile_cpu(refused(name), machine=AVX2).cut.rows_per_piece == 1
     assert compile_cpu(refused("nothing"), machine=AVX2).cut.rows_per_piece == 6
-
-
-def headers(text):
-    """The names of the blocks that begin loops of the kernel's own, without their numbers."""
-    return set(re.findall(r"^((?:plain_)?(?:for|while))\d+:", text, flags=re.MULTILINE))
-
-
-@pytest.mark.parametrize("kind", PRODUCTS)
-def test_products_are_not_given_to_passes_over_loops(kind):
-    """Where lanes load side by side: of gathers and backwards those passes make better code."""
-    is_plain = kind in ("a b", "aT b", "a backwards")
-    for dtype in (float32, float64):
-        text = compile_cpu(product(kind, dtype), machine=AVX2).text
-        assert headers(text) == {"plain_for" if is_plain else "for"}
-        assert is_plain != any(line.startswith(LOOP_HEADERS) for line in text.splitlines())
-
-
-def looped(name):
-    """A kernel of a loop in which there is something for LLVM's passes over loops."""
-    m = Make()
-    a, b, c = m.array(None, None), m.array(None, None), m.array(None, None)
-    i, j, zero, one, half = m.tid(0), m.tid(1), m.i(0), m.i(1), m.f(0.5)
-    scale = m.load(a, [i, zero])
-
-    def turn(k, s):
-        added = m.op("mul", m.load(a, [i, k]), m.load(b, [k, j]))
-        match name:
-            case "a load that stays":
-                added = m.op("add", added, m.load(b, [i, j]))
-            case "work that stays":
-                added = m.op("add", added, m.op("sqrt", m.op("add", scale, half)))
-            case "a load that stays in a loop inside":
-                (added,) = m.for_(zero, k, one, [added], lambda _, t: [m.op("add", t, m.load(b, [k, j]))])
-            case "a store":
-                m.store(c, [i, j], added)
-        return [m.op("add", s, added)]
-
-    stop = m.i(37) if name == "a constant number of turns" else m.size(a, 1)
-    (s,) = m.for_(zero, stop, one, [m.f(0)], turn)
-    m.store(c, [i, j], s)
-    return m.kernel(2)  # as it is: the passes would move work
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["a load that stays", "work that stays", "a load that stays in a loop inside", "a store",
-     "a constant number of turns"],
-)  # fmt: skip
-def test_loops_with_work_for_passes_over_loops(name):
-    for kernel, is_plain in ((looped("nothing"), True), (looped(name), False)):
-        assert has_plain_loops(kernel, find_strides(kernel, 16)) == is_plain
-        if choice(kernel) is not None:
-            assert headers(compile_cpu(kernel, machine=AVX2).text) == {"plain_for" if is_plain else "for"}
-        same_bits(kernel, (7, 37), arrays(kernel, "a b", (7, 37), 37))
-
-
-def test_a_kernel_of_single_rows_is_given_to_passes_over_loops():
-    sums = matvec.ir()
-    assert "plain_" not in compile_cpu(prepare(sums), machine=AVX2).text
 
 
 # In JAX

@@ -143,7 +143,6 @@ class _Writer:
         self.invariants = Invariants()
         invariants = self.invariants if plan.width > 1 else None
         self.function = FunctionText(plan.machine.has_mask_registers, invariants, plan.has_stored_constants)
-        self.function.has_plain_loops = plan.has_plain_loops
         self.streaming = Streaming(self.frame, self.function, plan.streamed)
         self.strides = plan.strides
         self.accumulators = _accumulators(plan, self.lanes(plan.strides, None))

@@ -79,7 +79,6 @@ class FunctionText:
         self.constants: list[str] | None = [] if has_stored_constants else None
         self.libm: dict[str, None] = {}
         self.label = "entry"  # of the open basic block
-        self.has_plain_loops = False  # none in which LLVM's passes over loops would find work
         self._count = 0
 
     def name(self) -> str:
@@ -92,8 +91,7 @@ class FunctionText:
 
     def loop_labels(self, kind: str) -> tuple[str, str, str]:
         """Names for the header, the body and the end of a `for` or `while`; the header's tells LLVM's passes."""
-        header = "plain_" + kind if self.has_plain_loops else kind
-        return self.new_label(header), self.new_label("body"), self.new_label("done")
+        return self.new_label(kind), self.new_label("body"), self.new_label("done")
 
     def inst(self, text: str) -> str:
         """Appends `%new = text`; returns `%new`."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from jaxwarp.codegen.cpu.analysis.components import is_component
 from jaxwarp.codegen.cpu.analysis.interior import Interior, find_interior
 from jaxwarp.codegen.cpu.analysis.neighbours import Neighbours, find_neighbours
-from jaxwarp.codegen.cpu.analysis.plain import has_plain_loops
 from jaxwarp.codegen.cpu.analysis.streamed import streamed
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.plan.coarsening import Coarse, choose_coarse
@@ -40,7 +39,6 @@ class Plan:
         neighbours: additions that the body for full chunks makes together.
         interior: the version of the body for chunks inside of the domain.
         coarse: the body for several rows.
-        has_plain_loops: whether LLVM's passes would find no work in its loops.
         rest_width, rest_strides: lanes of the body for chunks of which some lanes are off, and its values.
         has_stored_constants: whether literals are read from memory.
     """
@@ -57,7 +55,6 @@ class Plan:
     neighbours: Sequence[Neighbours]
     interior: Interior | None
     coarse: Coarse | None
-    has_plain_loops: bool
     rest_width: int
     rest_strides: Strides
     has_stored_constants: bool
@@ -75,9 +72,7 @@ def make_plan(kernel: Kernel, width: int, machine: Machine, shared: bool, is_in_
     """
     if width == 1:
         strides = find_strides(kernel, width)
-        return Plan(
-            kernel, width, machine, strides, set(), (), set(), {}, None, (), None, None, False, width, strides, False
-        )
+        return Plan(kernel, width, machine, strides, set(), (), set(), {}, None, (), None, None, width, strides, False)
     if not shared:
         kernel = make_private(kernel)
     strides = find_strides(kernel, width)
@@ -110,7 +105,6 @@ def make_plan(kernel: Kernel, width: int, machine: Machine, shared: bool, is_in_
         neighbours=near,
         interior=interior,
         coarse=coarse,
-        has_plain_loops=coarse is not None and has_plain_loops(kernel, strides),
         rest_width=rest[0],
         rest_strides=rest[1],
         has_stored_constants=machine.vector_registers <= _FEW_REGISTERS and not has_loops,
