@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.builtins.scalar_ops.registry import NoGradient
@@ -14,6 +13,8 @@ from jaxwarp.ir.nodes import Call, Value
 from jaxwarp.types import Scalar
 
 Number = bool | int | float
+# By which a cotangent or tangent is multiplied; None is zero.
+Factor = Value | Number | None
 
 
 class Calculus:
@@ -58,7 +59,7 @@ class Calculus:
         """a + b, where None is zero."""
         return a if b is None else b if a is None else self.add(a, b)
 
-    def times(self, factor: Any, value: Value) -> Value | None:
+    def times(self, factor: Factor, value: Value) -> Value | None:
         """factor * value; None is zero. A factor known to be 0 gives zero even where `value` is not finite."""
         number = self.known(factor)
         if factor is None or number == 0:
@@ -72,7 +73,7 @@ class Calculus:
         return self.builder.call(GUARDED, incoming, factor)
 
 
-def partial_derivatives(o: Calculus, call: Call, out: Value, args: tuple[Value, ...]) -> tuple[Any, ...]:
+def partial_derivatives(o: Calculus, call: Call, out: Value, args: tuple[Value, ...]) -> tuple[Factor, ...]:
     """One factor per argument (None: no dependence). `out` and `args` are the call's values where the code goes.
 
     Raises:

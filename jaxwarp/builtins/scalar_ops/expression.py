@@ -159,8 +159,8 @@ def where(condition: Num, yes: Num | float, no: Num | float) -> Num:
     return Num(sample.ops, sample.type, sample.ops.inst(text))
 
 
-def seldom(condition: Num, name: str, formula: Callable[..., Num], operands: Sequence[Num], other: Num) -> Num:
-    """`formula` of the operands in the lanes where the condition holds, by a branch that is seldom taken, else `other`.
+def cold(condition: Num, name: str, formula: Callable[..., Num], operands: Sequence[Num], other: Num) -> Num:
+    """`formula` of the operands in the lanes where the condition holds, by a cold branch, else `other`.
 
     The name says which formula it is.
     """
@@ -169,7 +169,7 @@ def seldom(condition: Num, name: str, formula: Callable[..., Num], operands: Seq
         return formula(*(Num(ops, x.type, text) for x, text in zip(operands, texts, strict=True))).text
 
     ops = other.ops
-    text = ops.seldom(condition.text, other.type, name, [x.text for x in operands], emit, other.text)
+    text = ops.cold(condition.text, other.type, name, [x.text for x in operands], emit, other.text)
     return Num(ops, other.type, text)
 
 

@@ -12,12 +12,12 @@ from jaxwarp.builtins.scalar_ops.expression import (
     MANTISSA,
     Num,
     clamp,
+    cold,
     fma,
     nearest,
     nearest_power,
     polynomial,
     scale,
-    seldom,
     where,
 )
 from jaxwarp.builtins.scalar_ops.vector_math import INF, split, split_normal
@@ -38,7 +38,7 @@ def power(x: Num, y: Num) -> Num:
     r = fma(y, low, fma(y, high, -whole_n))
     value = fma(r, polynomial(table.EXP2[x.kind], r, is_stored=True), 1.0)
     value = (value.bits() + (shift << MANTISSA[x.kind])).floats()
-    return seldom(is_plain.equals(False), "power", _any_power, (x, y), value)
+    return cold(is_plain.equals(False), "power", _any_power, (x, y), value)
 
 
 def _any_power(x: Num, y: Num) -> Num:

@@ -17,7 +17,7 @@ from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.frontend.lowering.calls import bind, call, evaluate_arguments, execute_body
 from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
-from jaxwarp.frontend.lowering.values import Gradient, Host, Intrinsic, describe, is_literal
+from jaxwarp.frontend.lowering.values import Differentiable, Gradient, Host, Intrinsic, describe, is_literal
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import Kernel
@@ -42,7 +42,7 @@ def _is_builtin(host: Host) -> bool:
     return isinstance(host.value, Function)
 
 
-def _name(function: Any) -> str:
+def _name(function: Differentiable) -> str:
     match function:
         case Func():
             return function.name

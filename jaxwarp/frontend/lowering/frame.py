@@ -28,6 +28,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     host_constant,
     is_literal,
 )
+from jaxwarp.frontend.text.functions import Overload
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.refused import refusal
 from jaxwarp.frontend.text.source import Source
@@ -109,9 +110,9 @@ class Context:
     unrolled: int = 1
     tid: tuple[int, Loc] | None = None
     known: dict[ir.Value, bool | int | float] = field(default_factory=dict)
-    stack: list[Any] = field(default_factory=list)
+    stack: list[Overload] = field(default_factory=list)
     # Overloads whose derivative rule is being lowered.
-    ruled: list[Any] = field(default_factory=list)
+    ruled: list[Overload] = field(default_factory=list)
     # Arrays of each thread's own.
     locals: list[ir.Param] = field(default_factory=list)
     # Where the size of a parameter is asked for.

@@ -122,8 +122,12 @@ class Intrinsic:
 class Gradient:
     """`grad(f)`; `apply(frame, node, gradient, args, keywords)` lowers a call of it."""
 
-    function: Any
+    function: Differentiable
     apply: Callable[..., Any]
+
+
+# What has a gradient: a function of the language, a gradient of one, a builtin function (in a `Host`).
+Differentiable = Func | Gradient | Host
 
 
 def is_literal(value: Any) -> bool:

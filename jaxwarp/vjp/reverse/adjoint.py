@@ -16,7 +16,7 @@ cleared. Likewise x*[i] = v* where x[i] is loaded at most once.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from jaxwarp.analysis.addresses import require_partitioned, require_pure_conditions
@@ -25,10 +25,8 @@ from jaxwarp.builtins.scalar_ops.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
-from jaxwarp.ir.rewrite import rebuild
 from jaxwarp.passes.simplify import simplify
-from jaxwarp.types import int64
-from jaxwarp.vjp.activity import Activity, read_inside, used_values
+from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import partial_derivatives
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import require_locally_constant, require_plain_accumulation
@@ -36,11 +34,12 @@ from jaxwarp.vjp.load_source import LoadSources
 from jaxwarp.vjp.own_arrays import arrays_as_values
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.replay import take_replays
-from jaxwarp.vjp.reverse.context import Cotangents, Environment, Reversal, cotangent_type
+from jaxwarp.vjp.reverse.context import Cotangents, Environment, cotangent_type
+from jaxwarp.vjp.reverse.first_run import FirstRun
 from jaxwarp.vjp.reverse.hoist import hoist_loads
 from jaxwarp.vjp.reverse.loops import reverse_loop
 from jaxwarp.vjp.reverse.primal_liveness import PrimalLiveness
-from jaxwarp.vjp.reverse.residuals import find_residuals, iteration_numbers, make_residual_launch
+from jaxwarp.vjp.reverse.residuals import make_residual_launch
 from jaxwarp.vjp.unread import without_unread
 
 
@@ -89,7 +88,7 @@ def adjoint(
     return Adjoint(kernel, wanted, sources, not sweep, [kernel.params[i] for i in silent]).build()
 
 
-class Adjoint(Reversal):
+class Adjoint(FirstRun):
     """One construction of an adjoint."""
 
     def __init__(
@@ -100,7 +99,8 @@ class Adjoint(Reversal):
         residuals: bool = True,
         silent: Collection[Param] = (),
     ):
-        super().__init__(kernel, Activity(kernel, [kernel.params[i] for i in wanted]))
+        active = Activity(kernel, [kernel.params[i] for i in wanted])
+        super().__init__(kernel, active, sources, residuals)
         self.kernel = kernel
         self.wanted = frozenset(wanted)
         self.silent = frozenset(silent)
@@ -111,9 +111,6 @@ class Adjoint(Reversal):
                 "that derivative is not available here",
                 hint="make one of the two forward: jax.jacfwd(jax.grad(f)), jax.jvp",
             )
-        self.used = used_values(kernel)
-        self.read_inside = read_inside(kernel)
-        self.sources = sources
         self.ownership = self.sources.ownership
         self.single_access = SingleAccess(kernel, self.ownership)
         self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
@@ -124,13 +121,6 @@ class Adjoint(Reversal):
         }
         # Arrays whose cotangent is read and not changed.
         self.read_only = {p for p in self.written if p in self.cotangent_params and self.only_reads_cotangent(p)}
-        # What stands for an array where its final contents are read, and where a load cannot be done again.
-        self.finals: dict[Param, Param] = {}
-        self.lost: dict[Param, Param] = {}
-        # What is linear in the cotangents is not kept: the launch that keeps residuals does not have it.
-        others = {*self.activity.params, *kernel.locals}
-        self.residual_loads = {op for op in self.sources.lost if op.param not in others} if residuals else set[Load]()
-        self.residuals = find_residuals(kernel, self.sources.dependence, self.sources.addresses, self.residual_loads)
 
     def only_reads_cotangent(self, param: Param) -> bool:
         """Need the cotangent of an array that the kernel writes not be updated?
@@ -206,98 +196,6 @@ class Adjoint(Reversal):
             load.loc,
             hint=hint,
         )
-
-    # The first run: every operation but the writes, with values of its own each time.
-
-    def forward(self, block: Block, env: Environment) -> None:
-        """Emits the operations of a block; `env` gets what stands for its values."""
-        for op in block.ops:
-            self.builder.loc = op.loc
-            self.forward_op(op, env)
-
-    def forward_inside(self, block: Block, env: Environment) -> None:
-        """Emits the operations of a block that is going to be reversed, and what that needs of them.
-
-        A branch that only makes results of the block is not run: its own reverse does. Else the reverse of n branches,
-        each inside the one before, would begin with n * n / 2 of them.
-        """
-        for op in block.ops:
-            self.builder.loc = op.loc
-            if not isinstance(op, If) or not self.read_inside.isdisjoint(op.results):
-                self.forward_op(op, env)
-
-    def forward_op(self, op: Op, env: Environment) -> None:
-        match op:
-            case Load() if op in self.residuals:
-                residual = self.residuals[op]
-                numbers = iteration_numbers(self.builder.call, self.builder.const, residual, lambda v: env[v])
-                indices = [*(env[v] for v in residual.of_axes(op.indices)), *numbers]
-                value = self.builder.load(residual.param, indices, op.result.name)
-                env[op.result] = value
-            case Const() | Tid() | Size() | Call() | Load():
-                operands = [env[v] for v in op.operands]
-                self.builder.append(rebuild(op, self.fresh(op.defined, env), operands, params=self.source(op)))
-            case Store():
-                pass
-            case Atomic():
-                if op.result in self.used:
-                    raise DifferentiationError(
-                        f"the old value that atomic_{op.kind} on {op.param.name} returns is used; "
-                        "it depends on the order of threads, so the reverse sweep cannot have it again",
-                        op.loc,
-                        hint="choose places in a launch of its own, of integers, and differentiate another one",
-                    )
-            case If():
-                then, orelse = (self.replayed(b, env, {}) for b in op.blocks)
-                self.builder.append(If(self.fresh(op.results, env), env[op.condition], then, orelse, loc=op.loc))
-            case For():
-                start, stop, step, *inits = (env[v] for v in op.operands)
-                body = self.replayed(op.body, env, {})
-                run = For(self.fresh(op.results, env), start, stop, step, tuple(inits), body, loc=op.loc)
-                self.runs[op] = run
-                self.builder.append(run)
-            case While():
-                self.forward_while(op, env)
-            case _:
-                raise InternalError(f"the adjoint of {type(op).__name__} is not defined")
-
-    def source(self, op: Op) -> dict[Param, Param] | None:
-        """Where the reverse sweep finds what a load saw, if that is not the array as it was on entry."""
-        if not isinstance(op, Load) or op not in self.sources.final | self.sources.lost:
-            return None
-        param, is_final = op.param, op in self.sources.final
-        name = f"{param.name}_final" if is_final else param.name
-        known = self.finals if is_final else self.lost
-        return {param: known.setdefault(param, Param(name, param.dtype, param.shape))}
-
-    def forward_while(self, op: While, env: Environment) -> None:
-        """A `while` also counts its iterations, for the reverse sweep."""
-        zero = self.o.number(0, int64)
-        trips, counted, going = Value(int64, "trips"), Value(int64), Value(int64)
-        condition = self.replayed(op.condition, env, {}, extra=[going])
-        with self.builder.block() as ops:
-            child = env.new_child()
-            params = self.fresh(op.body.params, child)
-            self.forward(op.body, child)
-            after = self.o.add(counted, 1)
-            results = (*(child[v] for v in op.body.results), after)
-            body = Block((*params, counted), tuple(ops), results)
-        inits = (*(env[v] for v in op.inits), zero)
-        condition = Block(condition.params, condition.ops, condition.results)
-        self.runs[op] = While((*self.fresh(op.results, env), trips), inits, condition, body, loc=op.loc)
-        self.builder.append(self.runs[op])
-
-    def replayed(
-        self, block: Block, env: Environment, bound: Mapping[Value, Value], extra: Sequence[Value] = ()
-    ) -> Block:
-        """A copy of a block, run again; `bound` replaces some of its parameters by values in scope."""
-        child = env.new_child(dict(bound))
-        with self.builder.block() as ops:
-            params = self.fresh([p for p in block.params if p not in bound], child)
-            self.forward(block, child)
-            return Block((*params, *extra), tuple(ops), tuple(child[v] for v in block.results))
-
-    # The second run.
 
     def reverse(self, block: Block, env: Environment, cotangents: Cotangents) -> None:
         """Emits the reverse of a block that has been run in `env`.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Sequence
-from typing import Any
 
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Const, For, Op, Param, Value, While, walk
 from jaxwarp.types import Scalar, float32
 from jaxwarp.vjp.activity import Activity
-from jaxwarp.vjp.calculus import Calculus
+from jaxwarp.vjp.calculus import Calculus, Factor
 from jaxwarp.vjp.reverse.primal_liveness import PrimalLiveness
 
 # What stands for the values of the differentiated kernel where code is being emitted.
@@ -85,14 +84,14 @@ class Reversal(ABC):
         self.guarded.add(result)
         return result
 
-    def scaled(self, factor: Any, incoming: Value) -> Value | None:
+    def scaled(self, factor: Factor, incoming: Value) -> Value | None:
         """factor * incoming, which stays zero for a side that was not taken, whatever the factor is there."""
         if isinstance(factor, Value) and self.o.known(factor) is None:
             factor = self.o.cast(factor, incoming.type)
         product = self.o.times(factor, incoming)
         if incoming not in self.guarded or product is None:
             return product
-        if self.o.known(factor) is None:
+        if isinstance(factor, Value) and self.o.known(factor) is None:
             product = self.o.guarded(incoming, factor)
         self.guarded.add(product)
         return product

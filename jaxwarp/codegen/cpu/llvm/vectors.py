@@ -238,7 +238,7 @@ class VectorBuilder:
         function.open(after)
         return self.inst(f"phi {vector} [ {other}, %{before} ], [ {found}, %{end} ]")
 
-    def seldom(
+    def cold(
         self,
         condition: str,
         dtype: Scalar,
