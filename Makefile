@@ -1,7 +1,7 @@
 # PYTHON  the interpreter to build environments with, or, for the gpu targets, to run on
 # VENV    where the environment goes
 # JAX     a JAX version to hold the environment to (empty: the newest that fits)
-# TORCH   a PyTorch version to install, for tests/test_torch.py (empty: none, and they are skipped)
+# TORCH   a PyTorch version to install, for tests/arrays/test_torch.py (empty: none, and they are skipped)
 # NVRTC   12 to test with CUDA 12's compiler instead of CUDA 13's
 # TESTS   what pytest is told besides: files, -k ... (empty: all tests)
 PYTHON ?= python3

@@ -91,7 +91,7 @@ def stored(_: Path, seed: int, journal: Journal) -> Trial:
     import jax
 
     jax.config.update("jax_num_cpu_devices", 8)
-    import test_colliding_stores as colliding
+    from ffi import test_colliding_stores as colliding
 
     def trial(number: int) -> str:
         rng = np.random.default_rng([seed, number])

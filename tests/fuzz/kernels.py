@@ -19,8 +19,8 @@ import hostcuda
 import numpy as np
 import programs
 import test_properties as properties
-import test_typed_programs as typed
 from cpukit import SHAPES
+from frontend import test_typed_programs as typed
 from fuzz.campaign import Journal, Trial
 from kernels_strategy import Case, Maker, Pick, RandomPick, same_values
 from language import define, run_python

@@ -85,7 +85,7 @@ class Guarded:
 def cpu_runtime(folder: Path) -> Any:
     import ctypes
 
-    from test_native_cpu import NATIVE, Cpu
+    from native.test_native_cpu import NATIVE, Cpu
 
     class Idle(Cpu):
         """Whatever it is asked to load is the kernel that does nothing."""
@@ -111,7 +111,7 @@ def tried(action: Callable[[], None]) -> str:
 
 
 def launches(folder: Path) -> Mutant:
-    from test_native_cpu import attributes
+    from native.test_native_cpu import attributes
 
     cpu = cpu_runtime(folder)
     optional = {"alone": 1, "pieces": 16, "together": 1}
@@ -135,7 +135,7 @@ def launches(folder: Path) -> Mutant:
 def programs(folder: Path) -> Mutant:
     from native import graph_scenarios as graphs
     from native.frames import EXECUTE, INSTANTIATE
-    from test_native_cpu import attributes
+    from native.test_native_cpu import attributes
 
     cpu = cpu_runtime(folder)
     cpu.metadata("cpu_program_instantiate")

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-import test_graph_none
+from ffi import test_graph_none
+from ffi.test_graph_none import X, accumulate, average, none, scale
 from native import frames
-from test_graph_none import X, accumulate, average, none, scale
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu

@@ -2,7 +2,7 @@
 
 Each function is written once for float32 and float64 and takes the whole range: infinities, NaN, subnormal numbers and
 zeros of both signs. Coefficients are in coefficients.py. The schemes are those of fdlibm (log, expm1) and Cephes (tan,
-atan); Muller, "Elementary Functions", explains them. Errors are in the rows, and measured by tests/test_cpu_math.py.
+atan); Muller, "Elementary Functions", explains them. Errors are in the rows; tests/codegen/test_cpu_math.py has them.
 """
 
 from __future__ import annotations

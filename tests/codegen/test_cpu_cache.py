@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -154,7 +155,7 @@ print("done")
 
 def test_processes_that_compile_at_once(folder):
     """They write the same entries; each computes the right thing, and what is left is whole."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, Path(__file__).parents[:2]), *sys.path])}
     workers = [
         subprocess.Popen([sys.executable, "-c", PROCESS], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(3)

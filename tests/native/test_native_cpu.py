@@ -17,7 +17,7 @@ from native.frames import EXECUTE, INSTANTIATE, Refused, Runtime
 from jaxwarp.ffi.launch import image
 from jaxwarp.native import library
 
-NATIVE = Path(__file__).parent / "native"
+NATIVE = Path(__file__).parents[1] / "native"
 LOADER = ctypes.CFUNCTYPE(
     ctypes.c_void_p,
     *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64),
@@ -418,5 +418,5 @@ def test_views_beyond_their_buffers_are_refused(cpu, offset, extents):
 def test_inside_jax():
     """Splitting, concurrency, chains that would deadlock a waiting handler, errors: on XLA's own pool."""
     environment = os.environ | {"PJRT_NPROC": "4", "JAX_PLATFORMS": "cpu"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), environment.get("PYTHONPATH", "")])
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), environment.get("PYTHONPATH", "")])
     subprocess.run([sys.executable, NATIVE / "jax_launches.py"], env=environment, check=True, timeout=300)

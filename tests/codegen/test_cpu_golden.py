@@ -20,7 +20,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.vjp.reverse.adjoint import adjoint
 
-GOLDEN = Path(__file__).parent / "golden" / "llvm"
+GOLDEN = Path(__file__).parents[1] / "golden" / "llvm"
 DIGESTS = GOLDEN / "digests.txt"
 # Kept whole for the machine that has the same shape as most.
 WHOLE, MOST_LINES = "v3", 210

@@ -169,7 +169,7 @@ print("untouched")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protects pages as Linux does")
 def test_nothing_outside_an_array_is_touched():
     """The arrays lie next to pages that can neither be read nor written; a process of its own, since it may die."""
-    paths = [str(Path(jaxwarp.__file__).parent.parent), str(Path(__file__).parent), *sys.path]
+    paths = [str(Path(jaxwarp.__file__).parent.parent), *map(str, Path(__file__).parents[:2]), *sys.path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
         [sys.executable, "-c", PROTECTED], env=environment, capture_output=True, text=True, timeout=300, check=False

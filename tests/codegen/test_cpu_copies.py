@@ -616,5 +616,5 @@ assert "copies" in program.lower(*given).as_text()
 def test_pools_of_xla(count):
     """Several programs at a time, on fewer or more threads than the machine has."""
     environment = os.environ | {"PJRT_NPROC": str(count), "JAX_PLATFORMS": "cpu"}
-    paths = [str(folder) for folder in Path(__file__).parents[:2]]
+    paths = [str(folder) for folder in Path(__file__).parents[:3]]
     subprocess.run([sys.executable, "-c", POOLS, *paths], env=environment, check=True, timeout=300)

@@ -12,13 +12,13 @@ from native import cuda_scenarios, graph_scenarios
 
 from jaxwarp.native import library
 
-NATIVE = Path(__file__).parent / "native"
+NATIVE = Path(__file__).parents[1] / "native"
 
 
 def run(which, driver_folder, folder):
     """The outcome of each scenario, in a process of their own: the driver is found when it starts."""
     environment = os.environ | {"LD_LIBRARY_PATH": str(driver_folder)}
-    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parent)])
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parents[1])])
     command = [sys.executable, NATIVE / "cuda_scenarios.py", which, library.find_library(), folder]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from native import python_scenarios
 
 from jaxwarp.memory import driver
 
-NATIVE = Path(__file__).parent / "native"
+NATIVE = Path(__file__).parents[1] / "native"
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def outcomes(tmp_path_factory):
     subprocess.run([*command, "-o", folder / "libcuda.so.1"], check=True)
     paths = os.pathsep.join([str(folder), os.environ.get("LD_LIBRARY_PATH", "")]).rstrip(os.pathsep)
     environment = os.environ | {"LD_LIBRARY_PATH": paths, "JAX_PLATFORMS": "cpu"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parent)])
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parents[1])])
     command = [sys.executable, NATIVE / "python_scenarios.py", folder]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

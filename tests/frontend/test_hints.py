@@ -16,7 +16,7 @@ from language import define
 import jaxwarp as wp
 from jaxwarp.errors import KernelError
 
-FILE = Path(__file__).with_name("hints.txt")
+FILE = Path(__file__).parents[1] / "hints.txt"
 
 
 def read_kernels() -> dict[str, tuple[str, str, str, str]]:
@@ -248,7 +248,7 @@ def test_hint_of_a_call(name):
     define(COMMON + right)
 
 
-PAGE = (Path(__file__).parents[1] / "docs" / "errors.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
 
 
 def test_common_errors_on_the_page_are_said():

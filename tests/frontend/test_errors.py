@@ -16,7 +16,7 @@ import jaxwarp as wp
 from jaxwarp.errors import KernelError, KernelSyntaxError
 from jaxwarp.frontend.text.refused import REFUSED, UNAVAILABLE
 
-FILE = Path(__file__).with_name("errors.txt")
+FILE = Path(__file__).parents[1] / "errors.txt"
 
 
 def read_cases() -> dict[str, tuple[str, str]]:
