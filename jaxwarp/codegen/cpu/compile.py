@@ -96,7 +96,6 @@ def compile_cpu(
     machine: Machine | None = None,
     *,
     shared: bool = False,
-    is_large: bool = False,
     succession: Succession | None = None,
 ) -> CpuCode:
     """Code for a kernel that `passes.pipeline.prepare` has prepared.
@@ -108,14 +107,13 @@ def compile_cpu(
         machine: what to shape the code for, by default this machine. It runs on every other, more slowly perhaps.
         shared: whether others than this launch may update the same arrays while it runs; then all that is atomic in
             the kernel is atomic in the code.
-        is_large: whether the arrays of its launches do not fit the caches: code for that may be slower where they do.
         succession: how threads follow each other; None: in any order, at the same time.
 
     Raises:
         KernelValueError: the arrays of a thread's own are too large for a stack.
     """
     machine = machine or host()
-    lanes = choose_width(kernel, machine, is_large) if width is None else width
+    lanes = choose_width(kernel, machine) if width is None else width
     require_own_bytes(kernel, STACK_BYTES // lanes)
     code = emit_function(kernel, lanes, machine, shared, succession)
     bitcode = _assemble(code.text, kernel.name)

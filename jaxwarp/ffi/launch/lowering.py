@@ -170,14 +170,10 @@ def _outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> list
 
 def _cpu_code_for(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> LaunchCode:
     """The code for a launch on arrays of `shapes`, those of the buffers."""
-    from jaxwarp.codegen.cpu import is_beyond_caches
-
     kernel = prepared(launch.kernel, launch.fma)
     extents = _extents(launch, kernel, shapes)
-    known = all(is_static(n) for shape in extents.values() for n in shape)
-    sizes = {p: p.dtype.bytes * math.prod(shape) for p, shape in extents.items()} if known else None
     order = succession(kernel, launch.grid, list(extents.values())) if launch.in_order else None
-    return _cpu_code(launch.kernel, launch.fma, sizes is not None and is_beyond_caches(kernel, sizes), order)
+    return _cpu_code(launch.kernel, launch.fma, order)
 
 
 def succession(kernel: Kernel, grid: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Succession | None:
@@ -194,10 +190,10 @@ def _succession(
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
-def _cpu_code(kernel: Kernel, fma: bool, is_large: bool, order: Succession | None) -> LaunchCode:
+def _cpu_code(kernel: Kernel, fma: bool, order: Succession | None) -> LaunchCode:
     from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
 
-    code = compile_cpu(prepared(kernel, fma), is_large=is_large, succession=order)
+    code = compile_cpu(prepared(kernel, fma), succession=order)
     image = pack_image(CPU, code.bitcode)
     return LaunchCode(code.symbol, image, code.geometry, code.cut)
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Mapping
 
 from jaxwarp.analysis.own_bytes import own_bytes
 from jaxwarp.codegen.cpu.analysis.latency import wait_in_first_runs, wait_in_parts
 from jaxwarp.codegen.cpu.analysis.pressure import busy_blocks, register_pressure
-from jaxwarp.codegen.cpu.analysis.streamed import LINE, streamed
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides, find_strides
-from jaxwarp.codegen.cpu.plan.moves import moves_data
 from jaxwarp.codegen.cpu.plan.target import Machine, host
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ir.kernel import Kernel
@@ -28,7 +25,7 @@ STACK_BYTES = 3 << 19
 _LONG = 200
 
 
-def choose_width(kernel: Kernel, machine: Machine | None = None, is_large: bool = False) -> int:
+def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     """Lanes for a kernel: two registers a value, so that two operations are in flight.
 
     Four in loops and sums that hold next to nothing, which would wait for the latency of the few operations they have,
@@ -38,7 +35,6 @@ def choose_width(kernel: Kernel, machine: Machine | None = None, is_large: bool 
     and for long kernels: they have parallel work enough. Where loops sum over lanes, twice as much may be held: a sum
     takes as long for two registers as for one. Of kernels that keep states of loops in arrays of their own,
     the innermost loops count, and a few values may be in memory as well.
-    `is_large`: the arrays of its launches do not fit the caches. Then two where these are a line and data is moved.
 
     Fewer where the arrays of the threads' own would not fit the stack.
 
@@ -60,7 +56,6 @@ def choose_width(kernel: Kernel, machine: Machine | None = None, is_large: bool 
     held = max(register_pressure(kernel, strides), sum(c for p in kernel.params if (c := _components(p)) > 1))
     room = machine.vector_registers * (3 if kernel.locals else 2) // 2
     fits = len(results) <= _LONG and (1 if _sums_in_loops(kernel, strides) else 2) * held <= room
-    fits |= is_large and 2 * machine.vector_bits == 8 * LINE and moves_data(kernel)
     waits = any(isinstance(op, (For, While, Atomic)) for op in walk(kernel.body))
     is_light = 8 * held <= room and waits
     if len(results) <= _LONG and 4 * held <= 3 * room and not machine.has_mask_registers:
@@ -94,12 +89,3 @@ def _components(param: Param) -> int:
     """Elements per entry of an array of vectors or matrices: the product of the static extents at the end."""
     static = itertools.takewhile(lambda n: n is not None, reversed(param.shape))
     return math.prod(n or 0 for n in static) if None in param.shape else 1
-
-
-def is_beyond_caches(kernel: Kernel, sizes: Mapping[Param, int]) -> bool:
-    """Whether launches on arrays of these sizes in bytes want code for arrays that do not fit the caches.
-
-    They do where their results are streamed, see `streaming.py`.
-    """
-    total = sum(sizes.values()) + sum(sizes[param] for param in streamed(kernel))
-    return total > host().streaming_bytes and moves_data(kernel)
