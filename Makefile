@@ -19,18 +19,24 @@ REQUIRE_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'
   echo "jaxwarp needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
        "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 
-.PHONY: demo test lint pytest native sanitize fuzz test-gpu bench bench-debug bench-derivatives bench-gpu bench-launch bench-tape bench-compile bench-scaling bench-sizes clean
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-26s %s\n", $$1, $$2}'
 
-demo: $(VENV)/ready
+docs: $(VENV)/ready  ## write what is generated: the type stub, docs/builtins.md, docs/config.md, the IR's grammar
+	$(BIN)/python -m jaxwarp.document
+
+.PHONY: help docs demo test lint pytest native sanitize fuzz test-gpu bench bench-debug bench-derivatives bench-gpu bench-launch bench-tape bench-compile bench-scaling bench-sizes clean
+
+demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
 	$(BIN)/python examples/wind_tunnel.py
 
-test: lint pytest
+test: lint pytest  ## set up an environment, then lint and pytest
 
-pytest: $(VENV)/ready
+pytest: $(VENV)/ready  ## the tests alone; TESTS="-k name" for some
 	$(BIN)/python -m pytest -n 2 $(TESTS)
 
-lint: $(LINT)/ready
+lint: $(LINT)/ready  ## ruff and pyright, in an environment of their own
 	$(LINT)/bin/ruff check
 	$(LINT)/bin/pyright --pythonpath $(LINT)/bin/python
 
@@ -53,7 +59,7 @@ $(VENV)/ready: pyproject.toml CMakeLists.txt $(NATIVE)
 
 # The targets below install nothing and need no network: they build the library into the source tree with the tools at
 # hand and run on the JAX that PYTHON has.
-native: $(LIBRARY)
+native: $(LIBRARY)  ## build the native library into the source tree, installing nothing
 
 $(LIBRARY): CMakeLists.txt $(NATIVE)
 	@mkdir -p $(@D) build
@@ -67,7 +73,7 @@ $(LIBRARY): CMakeLists.txt $(NATIVE)
 	@touch $@
 
 # The library built with the sanitizers of addresses, undefined behaviour and threads runs its tests.
-sanitize:
+sanitize:  ## the native tests with the sanitizers of addresses, undefined behaviour and threads
 	PYTHONPATH=. $(PYTHON) tools/sanitize.py
 
 # Random kernels, random gradients and mutants, so many of each; what they find is kept in build/fuzz. A long run may be
@@ -78,42 +84,42 @@ GRADIENTS ?= 10000
 MUTANTS ?= 100000
 SEED ?= 0
 FIRST ?= 0
-fuzz: native
+fuzz: native  ## random kernels, gradients and mutants: KERNELS= GRADIENTS= MUTANTS= SEED= FIRST=
 	PYTHONPATH=.:tests $(PYTHON) tests/fuzz/run.py --kernels $(KERNELS) --gradients $(GRADIENTS) --mutants $(MUTANTS) \
 	  --seed $(SEED) --first $(FIRST)
 
-test-gpu: native
+test-gpu: native  ## the tests that need a GPU
 	PYTHONPATH=. $(PYTHON) -m pytest -m gpu
 
 # Needs a C++ compiler; compares with Numba and Warp where PYTHON has them. PLOT=docs/images/cpu.png draws the results.
-bench: native
+bench: native  ## CPU code beside C++, Numba and Warp, and derivatives
 	PYTHONPATH=. $(PYTHON) benchmarks/cpu.py $(if $(PLOT),--plot $(PLOT))
 	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
 
-bench-debug: native
+bench-debug: native  ## what debug mode costs
 	PYTHONPATH=. $(PYTHON) benchmarks/debug.py
 
-bench-derivatives: native
+bench-derivatives: native  ## derivatives beside their primals
 	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
 
-bench-gpu: native
+bench-gpu: native  ## GPU code
 	PYTHONPATH=. $(PYTHON) benchmarks/gpu.py
 
-bench-launch: native
+bench-launch: native  ## what a launch costs
 	PYTHONPATH=. $(PYTHON) benchmarks/launch.py
 
-bench-tape: native
+bench-tape: native  ## recording and reversing small launches
 	PYTHONPATH=. $(PYTHON) benchmarks/tape.py
 
-bench-sizes: native
+bench-sizes: native  ## a kernel over sizes
 	PYTHONPATH=. $(PYTHON) benchmarks/sizes.py
 
 # Devices of one process and, where there is mpirun (Open MPI), processes.
-bench-scaling: native
+bench-scaling: native  ## devices and processes
 	PYTHONPATH=. $(PYTHON) benchmarks/scaling.py --json benchmarks/results/scaling.json
 
-bench-compile: native
+bench-compile: native  ## the time to compile
 	PYTHONPATH=. $(PYTHON) benchmarks/compile.py
 
-clean:
+clean:  ## remove what was built
 	rm -rf build dist out $(dir $(LIBRARY))
