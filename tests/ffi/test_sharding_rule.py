@@ -304,7 +304,9 @@ def test_extents_that_the_devices_do_not_divide(mesh):
         y = jax.lax.with_sharding_constraint(y, NamedSharding(mesh, P("a")))
         return call(1.0, y, y)[0]
 
-    np.testing.assert_allclose(jax.jit(program)(x), np.sin(x) + x, rtol=1e-5)
+    # JAX 0.9.2 returns no array whose extents the devices do not divide.
+    compiled = jax.jit(program, out_shardings=NamedSharding(mesh, P()))
+    np.testing.assert_allclose(compiled(x), np.sin(x) + x, rtol=1e-5)
 
 
 @pytest.mark.release_mode("a call outside of jit does not use its sharding rule then")
