@@ -1,8 +1,8 @@
-"""Writes what is generated from tables and classes: `docs/builtins.md`, `docs/config.md`, the grammar of the IR in
-`docs/design/0001-ir.md`, and the type stub `jaxwarp/__init__.pyi`.
+"""Writes what is generated from tables and classes: `docs/builtins.md`, `docs/config.md`, `docs/modules.md`, the
+grammar of the IR in `docs/design/0001-ir.md`, and the type stub `jaxwarp/__init__.pyi`.
 
-Run `python -m jaxwarp.document` in a checkout after a change of a builtin, a setting, an operation of the
-IR or a public name.
+Run `python -m jaxwarp.document` in a checkout after a change of a builtin, a setting, an operation of the IR, a module
+or a public name.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from jaxwarp.types import SCALARS, Scalar, bool_, float32, float64
 PACKAGE = Path(__file__).parent
 REFERENCE = PACKAGE.parent / "docs" / "builtins.md"
 SETTINGS = PACKAGE.parent / "docs" / "config.md"
+MODULES = PACKAGE.parent / "docs" / "modules.md"
 IR_PAGE = PACKAGE.parent / "docs" / "design" / "0001-ir.md"
 STUB = PACKAGE / "__init__.pyi"
 
@@ -306,6 +307,14 @@ Programs written for Warp may assign to these. They are checked, and have no eff
 """
 
 
+_MAP_PREFACE = """\
+# Modules
+
+What each module holds, in its own words; [0018](design/0018-rooms.md) says how the folders depend on each other. This
+page is generated from the docstrings; `python -m jaxwarp.document` writes it.
+"""
+
+
 def settings() -> str:
     """The page of settings."""
     rows = [f"| `{name}` | {row.expected} | `{row.default!r}` | {row.doc} |" for name, row in config.SETTINGS.items()]
@@ -344,7 +353,28 @@ def _of_grammar(annotation: str) -> str:
     return re.sub(r"^(\w+) \| None$", r"\1?", many).replace("int | None*", "int?*")
 
 
-GENERATED = {REFERENCE: reference, SETTINGS: settings, IR_PAGE: ir_page, STUB: stub}
+def module_map() -> str:
+    """A table of the modules of each folder, with the first sentences of their docstrings."""
+    lines = [_MAP_PREFACE]
+    for folder in sorted({path.parent for path in PACKAGE.rglob("*.py")}):
+        said = _first_sentence(folder / "__init__.py")
+        rows = [
+            _cells(f"`{path.name}`", _first_sentence(path))
+            for path in sorted(folder.glob("*.py"))
+            if path.name != "__init__.py"
+        ]
+        if rows:
+            name = folder.relative_to(PACKAGE.parent).as_posix()
+            lines += [f"## {name}", "", said, "", "| module | holds |", "| --- | --- |", *rows, ""]
+    return "\n".join(lines)
+
+
+def _first_sentence(path: Path) -> str:
+    said = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[\w)`]\.) (?=[A-Z`])", said, maxsplit=1)[0] if len(said) > 130 else said
+
+
+GENERATED = {REFERENCE: reference, SETTINGS: settings, IR_PAGE: ir_page, MODULES: module_map, STUB: stub}
 
 
 def main(arguments: list[str]) -> int:

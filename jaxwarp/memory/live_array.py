@@ -1,4 +1,4 @@
-"""Arrays in XLA's memory, for a Python function that runs while the program does."""
+"""Arrays in memory that a scope owns: those of a running call, and the base of arrays outside of JAX."""
 
 from __future__ import annotations
 
@@ -247,12 +247,6 @@ class LiveArray(MemoryArray):
     @property
     def label(self) -> str:
         return f"array '{self.name}'"
-
-    def require_scope(self, scope: Scope) -> None:
-        """Memory of another call may end at any time."""
-        self.scope.require_open(self.label)
-        if self.scope is not scope:
-            raise KernelTypeError(f"{self.label} belongs to another call", hint="pass np.array(...), which is a copy")
 
     @property
     def components(self) -> tuple[int, ...]:

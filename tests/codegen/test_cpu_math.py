@@ -12,7 +12,9 @@ from builtin_cases import distance, specials
 from cpukit import Make
 
 from jaxwarp.builtins.scalar_ops import ROWS, ulp
+from jaxwarp.builtins.scalar_ops.elementary import ELEMENTARY
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
+from jaxwarp.codegen.cpu.plan import cost
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Scalar, float32, float64
@@ -21,6 +23,7 @@ FORMULAS = (
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2",
     "expm1", "log", "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",
 )  # fmt: skip
+INSTRUCTIONS = ("sqrt", "rsqrt")  # of the machine, or made of one
 COUNT = 3000
 TYPES = pytest.mark.parametrize("dtype", [float32, float64], ids=lambda t: t.short)
 
@@ -215,3 +218,10 @@ def test_huge_angles_between_others():
             got = np.zeros_like(x)
             run_cpu(function(name, float32, 1), (len(x),), [x, got], width)
             assert np.all(distance(got, ROWS[name].ref(x)) <= ulp(ROWS[name], float32))
+
+
+@pytest.mark.parametrize("row", ELEMENTARY, ids=lambda row: row.name)
+def test_elementary_functions_have_a_price_and_are_tested_here(row):
+    """One without a price counts as an addition where launches are divided among cores."""
+    assert row.name in cost._PRICES
+    assert row.name in FORMULAS or row.name in INSTRUCTIONS

@@ -1,6 +1,6 @@
 """The table of core rows: pure operations on scalars, each with its meaning and every backend's spelling.
 
-To add a builtin, add a row to a family's file: tests, documents and stubs follow from it.
+CONTRIBUTING.md says what to touch for one more.
 """
 
 from __future__ import annotations
