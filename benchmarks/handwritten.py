@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(256) saxpy_by_hand(
 }
 """
 
-# The same arithmetic as benchmarks/kernels.py, in the same order. One thread a cell, neighbours wrap around.
+# The same arithmetic as tests/kernels.py, in the same order. One thread a cell, neighbours wrap around.
 LBM = """
 extern "C" __global__ void __launch_bounds__(256) lbm_by_hand(
     const float* __restrict__ f, const float* __restrict__ omega, float* __restrict__ g, int ny, int nx, int n)

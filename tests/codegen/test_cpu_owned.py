@@ -16,8 +16,8 @@ import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.codegen.cpu.accumulate import atomics, neighbour_sums, scalar_atomics
 from jaxwarp.codegen.cpu.accumulate.neighbour_sums import NeighbourSum
+from jaxwarp.ffi.launch import native_launch
 from jaxwarp.ir.interpret import interpret
-from jaxwarp.memory import scope
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float32, float64, int32, int64
 
@@ -156,7 +156,7 @@ def test_launches_of_callbacks_stay_atomic():
     m.atomic("add", target, [m.op("add", i, m.i(1))], m.i(1))
     m.atomic("add", target, [i], m.i(1))
     m.atomic("add", private, [i], m.i(1))
-    _, code = scope.cpu_code(m.kernel(), True, (9,), ((9,), (9,)))
+    _, code = native_launch.cpu_code(m.kernel(), True, (9,), ((9,), (9,)))
     assert "own" not in code.text
     assert code.text.count("atomicrmw") == 6  # in both bodies
 

@@ -137,7 +137,7 @@ import numpy as np
 from jax import export
 import jaxwarp
 import jaxwarp.codegen.cpu.compile as made
-from jaxwarp.codegen.cpu.target import Machine
+from jaxwarp.codegen.cpu.plan.target import Machine
 triple, cpu, features = sys.argv[3:6]
 machine, seen = Machine(triple, cpu, features), []
 original = made.compile_object
