@@ -17,6 +17,7 @@ from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, describe
 from jaxwarp.ffi.launch.bind import LaunchOptions, arguments_of, bind, make_converters, resolve_elements, specialize
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.dims import normalize_dims, require_block
+from jaxwarp.ffi.launch.native_launch import address_of, code_of
 from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import as_element
@@ -144,6 +145,28 @@ def run_checked(scope: Scope, checked: Checked) -> None:
     note_written([checked.values[i].region for i in plan.written])
     if failure is not None:
         raise failure
+
+
+def run_like(checked: Checked, place: Callable[[Region], int]) -> bool:
+    """Runs a launch with its arrays elsewhere, unless there is more to do: in debug mode, or where arrays have gaps."""
+    plan, addresses, kept = checked.plan, [], []
+    if checked.launch.debug is not None or 0 in checked.launch.grid:
+        return False
+    for argument, value, convert in zip(plan.arguments, checked.values, plan.converters, strict=True):
+        region = value.region
+        if region is not None:
+            address = place(region)
+            if not region.is_dense or address % region.dtype.alignment:
+                return False
+        elif argument.is_array:
+            return False
+        else:
+            kept.append(np.ascontiguousarray(value.value if convert is None else convert(value.value)))
+            address = address_of(kept[-1])
+        addresses.append(address)
+    code_of(checked.launch.kernel, checked.launch.fma, checked.launch.grid, plan.shapes).run(addresses)
+    note_written([checked.values[i].region for i in plan.written])
+    return True
 
 
 class Plan(NamedTuple):

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.arrays.eager import Checked, check, run_checked
+from jaxwarp.arrays.eager import Checked, check, run_checked, run_like
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.native_launch import code_of, run_like
 from jaxwarp.errors import KernelError
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
+from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import HOST, recording
 from jaxwarp.memory.libraries import library_of

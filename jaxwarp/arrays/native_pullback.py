@@ -12,9 +12,9 @@ import jax
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.arrays.native_launch import address_of, code_of
 from jaxwarp.arrays.shadow import is_float
 from jaxwarp.ffi.launch.derivatives.zeros import Values, mark_p
+from jaxwarp.ffi.launch.native_launch import address_of, code_of
 from jaxwarp.ffi.launch.primitive import launch_p
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
 

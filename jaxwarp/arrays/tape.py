@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.arrays.eager import Checked
+from jaxwarp.arrays.eager import Checked, run_like
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.native_launch import run_like
 from jaxwarp.arrays.pullback import pull_back
 from jaxwarp.arrays.shadow import Shadow, is_float
 from jaxwarp.boundary import boundaries, located_call

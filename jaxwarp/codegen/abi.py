@@ -1,6 +1,6 @@
 """A launch as a handler gets it: code, buffers, geometry, and how it may be cut. The one declaration on this side.
 
-`LaunchAttributes` become those of the custom call; a handler decodes them to the `Plan` of ffi/native/launch.h. The
+`LaunchAttributes` become those of the custom call; a handler decodes them to the `Plan` of native/launch.h. The
 contract is docs/design/0002-launch-abi.md.
 """
 
@@ -52,7 +52,7 @@ class LaunchCode:
 
     Attributes:
         symbol: the function in the image.
-        image: as ffi/image.py packs it.
+        image: as ffi/launch/image.py packs it.
         geometry: the run-time integers that it gets.
         cut: on the CPU, how launches may be cut.
         max_blocks: on GPUs, how many blocks a launch has at most.

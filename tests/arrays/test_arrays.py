@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays import native_launch
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.ffi.launch import native_launch
 
 X = np.arange(6, dtype=np.float32)
 
@@ -713,3 +713,44 @@ def test_an_interrupt_ends_a_launch_between_its_pieces():
         native_launch._run_tiles(piece, (0, 0), tiles)
     assert 5 <= len(begun) < len(tiles)
     assert len(running) <= 1  # the piece of this thread, which the interrupt may have cut short
+
+
+@pytest.fixture
+def pieces(monkeypatch):
+    """How many pieces each launch was cut into that is divided among cores, of which there are three."""
+    found, real = [], native_launch._run_tiles
+    native_launch.code_of.cache_clear()
+    monkeypatch.setattr(native_launch, "_cores", lambda: 3)
+    monkeypatch.setattr(native_launch, "_run_tiles", lambda *a: (found.append(len(a[2])), real(*a)))
+    yield found
+    native_launch.code_of.cache_clear()
+
+
+@pytest.mark.parametrize("how", ["dense", "strided", "on a tape", "debug"])
+def test_large_launches_use_all_cores(pieces, how, monkeypatch):
+    n = 500_000
+    wide = np.arange(2 * n, dtype=np.float32).reshape(n, 2) % 1000
+    x, out = wp.array(wide[:, 1], dtype=float), wp.zeros(n)
+    if how == "strided":
+        x = wp.array(wide, dtype=float)[:, 1]
+        assert not x.is_contiguous
+    if how == "debug":
+        monkeypatch.setattr(wp.config, "mode", "debug")
+    if how == "on a tape":
+        with wp.Tape():
+            wp.launch(scale, n, [x, 3.0, out])
+    else:
+        wp.launch(scale, n, [x, 3.0, out])
+    assert pieces
+    assert pieces[0] > 3
+    np.testing.assert_array_equal(out.numpy(), wide[:, 1] * np.float32(3.0))
+
+
+def test_a_launch_in_a_call_of_xla_stays_in_its_thread(pieces):
+    def tripled(a: wp.array[float], out: wp.array[float]):
+        wp.launch(scale, a.shape, [a, 3.0, out])
+
+    x = jnp.arange(500_000, dtype=jnp.float32)
+    (got,) = wp.jax_callable(tripled, graph_mode=wp.GraphMode.NONE)(x)
+    np.testing.assert_array_equal(got, np.asarray(x) * np.float32(3.0))
+    assert not pieces

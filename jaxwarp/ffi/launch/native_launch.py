@@ -1,6 +1,6 @@
-"""Code of launches in the memory of the process that are alike: with it, a launch is a call with addresses.
+"""Launches on memory of the host: of those that are alike the code is kept, and a launch is a call with addresses.
 
-Large launches use all cores.
+Outside of all calls, large ones use all cores.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.eager import Checked
+from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import GRID, OWN_COPIES
-from jaxwarp.ffi.launch.on_memory import cpu_code
+from jaxwarp.ffi.launch.lowering import succession
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.memory.region import Region
-from jaxwarp.memory.tensor_owner import note_written
 from jaxwarp.native.ieee import ieee_arithmetic
+from jaxwarp.passes.pipeline import prepared
 
 Shapes = tuple[tuple[int, ...], ...]
 """Of the parameters of a kernel."""
@@ -53,14 +52,16 @@ class NativeCode:
         self._pointers = ctypes.c_void_p * max(1, count)
         grain = choose_grain(made, dict(zip(made.params, shapes, strict=True)))
         threads = _cores() if math.prod(grid) > max(2 * grain, code.cut.max_unsplit_threads) else 1
-        self._tiles = _cut(math.prod(grid[:-1]), grid[-1], grain, threads, code.cut.max_pieces_per_thread)
+        rows, columns = math.prod(grid[:-1]), grid[-1]
+        self._all = 0, rows, 0, columns
+        self._tiles = _cut(rows, columns, grain, threads, code.cut.max_pieces_per_thread)
         self.is_whole = len(self._tiles) == 1
 
-    def run(self, addresses: Sequence[int]) -> None:
-        """Runs it on arrays that are dense and aligned."""
+    def run(self, addresses: Sequence[int], is_divided: bool = True) -> None:
+        """Runs it on arrays that are dense and aligned; unless `is_divided`, in this thread."""
         pointers = self._pointers(*addresses)
-        if self.is_whole:
-            self._entry(ctypes.addressof(pointers), self._place, *self._tiles[0])
+        if self.is_whole or not is_divided:
+            self._entry(ctypes.addressof(pointers), self._place, *self._all)
         else:
             _run_tiles(self._entry, (ctypes.addressof(pointers), self._place), self._tiles)
 
@@ -68,31 +69,28 @@ class NativeCode:
 code_of = functools.lru_cache(maxsize=512)(NativeCode)
 
 
+def cpu_code(
+    kernel: Kernel, fma: bool, grid: Sequence[int], shapes: Sequence[Sequence[int | None]], in_order: bool = True
+) -> tuple[Kernel, Any]:
+    """The prepared kernel and its code, for launches outside of programs on arrays of these shapes.
+
+    `in_order`: see Launch.
+    """
+    made = prepared(kernel, fma)
+    return made, _cpu_code(made, succession(made, grid, shapes) if in_order else None)
+
+
+@functools.lru_cache(maxsize=256)
+def _cpu_code(made: Kernel, order: Succession | None) -> Any:
+    from jaxwarp.codegen.cpu import compile_cpu
+
+    # XLA may call the function from several threads at a time, and each may update an array that is not XLA's.
+    return compile_cpu(made, shared=True, succession=order)
+
+
 def address_of(array: np.ndarray) -> int:
     """Where an array is. `array.ctypes` takes three times as long."""
     return array.__array_interface__["data"][0]
-
-
-def run_like(checked: Checked, place: Callable[[Region], int]) -> bool:
-    """Runs a launch with its arrays elsewhere, unless there is more to do: in debug mode, or where arrays have gaps."""
-    plan, addresses, kept = checked.plan, [], []
-    if checked.launch.debug is not None or 0 in checked.launch.grid:
-        return False
-    for argument, value, convert in zip(plan.arguments, checked.values, plan.converters, strict=True):
-        region = value.region
-        if region is not None:
-            address = place(region)
-            if not region.is_dense or address % region.dtype.alignment:
-                return False
-        elif argument.is_array:
-            return False
-        else:
-            kept.append(np.ascontiguousarray(value.value if convert is None else convert(value.value)))
-            address = address_of(kept[-1])
-        addresses.append(address)
-    code_of(checked.launch.kernel, checked.launch.fma, checked.launch.grid, plan.shapes).run(addresses)
-    note_written([checked.values[i].region for i in plan.written])
-    return True
 
 
 def _cut(rows: int, columns: int, grain: int, threads: int, pieces: int) -> list[tuple[int, int, int, int]]:

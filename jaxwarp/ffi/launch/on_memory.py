@@ -1,4 +1,4 @@
-"""Launches on real memory, at once: of the host, or of a GPU."""
+"""Launches on real memory, at once: of the host (`native_launch.py`), or of a GPU."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import DEFAULT_BLOCK
-from jaxwarp.ffi.launch.lowering import index_bits_of, succession
+from jaxwarp.ffi.launch.lowering import index_bits_of
+from jaxwarp.ffi.launch.native_launch import address_of, code_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.memory.cuda_scope import CudaScope
 from jaxwarp.memory.driver import Driver, LaunchConfig
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region
-from jaxwarp.memory.scope import Scope, view_of
+from jaxwarp.memory.scope import Scope
 from jaxwarp.passes.pipeline import prepared
 
 _MAX_BLOCKS = 2**31 - 1
@@ -32,29 +33,10 @@ def launch_on(
     if isinstance(scope, CudaScope):
         launch_cuda(scope, kernel, grid, operands, fma, block_dim or DEFAULT_BLOCK)
         return
-    from jaxwarp.codegen.cpu import launch  # LLVM is slow to import
-
-    made, code = cpu_code(kernel, fma, grid, [o.shape for o in operands])
-    launch(code, made, grid, [view_of(o) if isinstance(o, Region) else np.asarray(o) for o in operands])
-
-
-def cpu_code(
-    kernel: Kernel, fma: bool, grid: Sequence[int], shapes: Sequence[Sequence[int | None]], in_order: bool = True
-) -> tuple[Kernel, Any]:
-    """The prepared kernel and its code, for launches outside of programs on arrays of these shapes.
-
-    `in_order`: see Launch.
-    """
-    made = prepared(kernel, fma)
-    return made, _cpu_code(made, succession(made, grid, shapes) if in_order else None)
-
-
-@functools.lru_cache(maxsize=256)
-def _cpu_code(made: Kernel, order: Succession | None) -> Any:
-    from jaxwarp.codegen.cpu import compile_cpu
-
-    # XLA may call the function from several threads at a time, and each may update an array that is not XLA's.
-    return compile_cpu(made, shared=True, succession=order)
+    code = code_of(kernel, fma, tuple(grid), tuple(tuple(o.shape) for o in operands))
+    places = [o if isinstance(o, Region) else np.ascontiguousarray(o) for o in operands]
+    # Of a call of XLA's, other threads are XLA's.
+    code.run([o.address if isinstance(o, Region) else address_of(o) for o in places], is_divided=scope is HOST)
 
 
 def launch_cuda(
