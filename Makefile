@@ -25,7 +25,7 @@ help:  ## this list
 docs: $(VENV)/ready  ## write what is generated: the type stub, docs/builtins.md, docs/config.md, the IR's grammar
 	$(BIN)/python -m jaxwarp.document
 
-.PHONY: help docs demo test lint pytest native sanitize fuzz test-gpu bench bench-debug bench-derivatives bench-gpu bench-launch bench-tape bench-compile bench-scaling bench-sizes clean
+.PHONY: help docs demo test lint pytest native sanitize fuzz test-gpu bench bench-debug bench-derivatives bench-gpu bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
@@ -107,6 +107,9 @@ bench-gpu: native  ## GPU code
 
 bench-launch: native  ## what a launch costs
 	PYTHONPATH=. $(PYTHON) benchmarks/launch.py
+
+bench-eager: native  ## large launches outside of JAX beside jitted calls
+	PYTHONPATH=. $(PYTHON) benchmarks/eager.py
 
 bench-tape: native  ## recording and reversing small launches
 	PYTHONPATH=. $(PYTHON) benchmarks/tape.py
