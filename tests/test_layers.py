@@ -15,6 +15,7 @@ import jaxwarp
 ROOT = Path(jaxwarp.__file__).parent
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 100
+MAX_MODULES = 20  # in a folder
 
 # A module may import from its own layer and from those before it; within one layer, cycles are excluded too.
 LAYERS = (
@@ -133,6 +134,14 @@ def test_the_compiler_loads_without_jax():
         f"for name in {heads!r}: importlib.import_module('jaxwarp.' + name)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_folders_are_small():
+    counts: dict[str, int] = {}
+    for path in MODULES.values():
+        folder = str(path.parent.relative_to(ROOT))
+        counts[folder] = counts.get(folder, 0) + 1
+    assert {folder: n for folder, n in counts.items() if n > MAX_MODULES} == {}
 
 
 def test_files_are_short():
