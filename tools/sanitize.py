@@ -91,7 +91,8 @@ def compilers_of_cuda() -> list[str]:
 
 
 def programs() -> list[tuple[str, list[str]]]:
-    tests = [str(path) for path in sorted((ROOT / "tests").glob("test_native_*.py"))]
+    tests = [str(path) for path in sorted((ROOT / "tests" / "native").glob("test_*.py"))]
+    assert tests, "pytest without files would run all tests"
     return [
         ("native tests", ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--capture=sys", *tests]),
         (f"{CALLS} calls", [str(ROOT / "tests" / "sanitize" / "concurrent_calls.py"), CALLS]),
