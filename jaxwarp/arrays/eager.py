@@ -14,9 +14,17 @@ from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
 from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, describe
-from jaxwarp.ffi.launch.bind import LaunchOptions, arguments_of, bind, make_converters, resolve_elements, specialize
+from jaxwarp.ffi.launch.bind import (
+    LaunchOptions,
+    arguments_of,
+    bind,
+    block_of,
+    make_converters,
+    resolve_elements,
+    specialize,
+)
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
-from jaxwarp.ffi.launch.dims import normalize_dims, require_block
+from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.native_launch import address_of, code_of
 from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.kernel import Kernel
@@ -103,7 +111,7 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
     """
     values = [argument_given(scope, kernel, i, g) for i, g in enumerate(given)]
     extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
-    block = require_block(kernel.name, block_dim)
+    block = block_of(kernel, block_dim)
     plan = _plan(kernel, tuple(v.describe() for v in values), extents, block, debug_now(mode_of(kernel)))
     _require_writable(scope, plan, values)
     return Checked(plan, values)

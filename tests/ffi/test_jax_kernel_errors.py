@@ -506,3 +506,23 @@ def test_sizes_that_do_not_fit_are_refused():
     large = np.broadcast_to(np.int8(0), (2, 2**30))
     with pytest.raises(KernelValueError, match="an array of 2147483648 elements does not fit"):
         wp.launch(sizes, dim=1, inputs=[large, np.zeros(1, np.int8)], outputs=[np.zeros(1, np.int32)])
+
+
+@wp.kernel(block_dim=2000)
+def in_large_blocks(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i]
+
+
+@pytest.mark.parametrize("way", ["jax_kernel", "launch", "launch in a jax_callable"])
+def test_block_dim_is_checked_on_every_way_in(way):
+    def copied(x: wp.array[float], y: wp.array[float]):
+        wp.launch(in_large_blocks, x.shape, [x], [y])
+
+    ways = {
+        "jax_kernel": lambda: jax_kernel(in_large_blocks),  # already when it is made
+        "launch": lambda: wp.launch(in_large_blocks, 3, [wp.zeros(3)], [wp.zeros(3)]),
+        "launch in a jax_callable": lambda: wp.jax_callable(copied)(jnp.zeros(3)),
+    }
+    with pytest.raises(KernelValueError, match=r"kernel in_large_blocks: block_dim: expected an integer .* got 2000"):
+        ways[way]()

@@ -27,7 +27,15 @@ Shape = tuple[Dim, ...] | None
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What a caller says of a launch apart from its arguments; None: what the kernel says, or the process."""
+    """What a caller says of a launch apart from its arguments.
+
+    Attributes:
+        vmap_method: see `Launch`.
+        block_dim: of `block_of`.
+        has_side_effect: see `Launch`.
+        mode: None: what the kernel says, or the process.
+        dim_name: what errors call the launch dimensions.
+    """
 
     vmap_method: str | None = None
     block_dim: int | None = None
@@ -87,18 +95,26 @@ def bind(
     require_sizes_fit(specialized, shapes)
     require_in_range(specialized, grid, shapes, options.dim_name)
     found = tuple(roles_in(analyze(fitted), grid, shapes) if roles is None else roles)
-    block = kernel.options.get("block_dim") if options.block_dim is None else options.block_dim
     return Launch(
         intern_kernel(fitted),
         grid,
         found,
         tuple(tuple(shape or ()) for shape, role in zip(shapes, found, strict=True) if role != INPUT),
         options.vmap_method,
-        require_block(kernel.name, block),
+        options.block_dim,
         kernel.options.get("fma", True),
         options.has_side_effect,
         debug=debug_now(mode_of(kernel) if options.mode is None else options.mode),
     )
+
+
+def block_of(kernel: Kernel, given: int | None) -> int | None:
+    """CUDA threads per block: those of the call, else those of the kernel.
+
+    Raises:
+        KernelValueError: there cannot be so many.
+    """
+    return require_block(kernel.name, kernel.options.get("block_dim") if given is None else given)
 
 
 def roles_in(effects: Effects, grid: Sequence[Dim], shapes: Sequence[Shape]) -> list[str]:

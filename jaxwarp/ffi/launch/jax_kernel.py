@@ -28,7 +28,7 @@ from jaxwarp.ffi.launch.arguments import (
     require_enabled,
     resolve_element,
 )
-from jaxwarp.ffi.launch.bind import LaunchOptions, bind, specialize
+from jaxwarp.ffi.launch.bind import LaunchOptions, bind, block_of, specialize
 from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode, require_no_failure
 from jaxwarp.ffi.launch.dims import (
     ByName,
@@ -36,7 +36,6 @@ from jaxwarp.ffi.launch.dims import (
     is_static_dims,
     normalize_dims,
     output_shape,
-    require_block,
     require_int32_extents,
 )
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
@@ -193,7 +192,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     frozen = freeze_dims(launch_dims, f"{where}: launch_dims"), freeze_dims(output_dims, f"{where}: output_dims")
     defaults = CallOptions(*frozen, vmap_method)
     arguments = assign_roles(kernel, num_outputs, in_out_argnames)
-    block = require_block(kernel.name, block_dim)
+    block = block_of(kernel, block_dim)
     if sharding_rule is not None and has_side_effect:
         raise KernelValueError(
             f"kernel {kernel.name}: sharding_rule and has_side_effect do not go together: XLA drops partitioned"
