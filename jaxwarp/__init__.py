@@ -93,6 +93,8 @@ from jaxwarp.memory.devices import set_device as set_device
 from jaxwarp.memory.devices import synchronize as synchronize
 from jaxwarp.memory.devices import synchronize_device as synchronize_device
 from jaxwarp.memory.devices import synchronize_stream as synchronize_stream
+from jaxwarp.types import Float as Float
+from jaxwarp.types import Int as Int
 from jaxwarp.types import bfloat16 as bfloat16
 from jaxwarp.types import float16 as float16
 from jaxwarp.types import float32 as float32
@@ -110,6 +112,7 @@ __version__ = "0.1.0"
 
 bool = types.bool_  # noqa: A001  (its name in kernels)
 vec, mat = types.vector, types.matrix
+Scalar, Function = types.Number, Func
 JaxModulePreloadMode, JaxCallableGraphMode = ModulePreloadMode, GraphMode
 
 # Builtin functions, constants and short type names come from their tables: jaxwarp.sin, jaxwarp.PI, jaxwarp.vec3.

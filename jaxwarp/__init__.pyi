@@ -117,6 +117,11 @@ class array(Generic[_T]):
     def __setitem__(self, index: Any, value: Any) -> None: ...
     def __len__(self) -> Any: ...
 
+# Warp's classes of types, which take what `Any` takes here.
+Int = Any
+Float = Any
+Scalar = Any
+
 class array1d(array[_T]): ...
 class array2d(array[_T]): ...
 class array3d(array[_T]): ...
@@ -196,6 +201,7 @@ class mat44d(_Value): ...
 __version__: str
 vec = types.vector
 mat = types.matrix
+Function = Func
 JaxModulePreloadMode = ModulePreloadMode
 JaxCallableGraphMode = GraphMode
 pi: float

@@ -211,6 +211,11 @@ class array(Generic[_T]):
     def __setitem__(self, index: Any, value: Any) -> None: ...
     def __len__(self) -> Any: ...
 
+# Warp's classes of types, which take what `Any` takes here.
+Int = Any
+Float = Any
+Scalar = Any
+
 class array1d(array[_T]): ...
 class array2d(array[_T]): ...
 class array3d(array[_T]): ...
@@ -228,6 +233,7 @@ class _Scalar:
 '''
 
 _SHOWN_AS_CLASSES = {"array", "array1d", "array2d", "array3d", "array4d", *(t.name for t in SCALARS if t is not bool_)}
+_SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar"}
 
 
 def stub() -> str:
@@ -265,7 +271,8 @@ def _single_assignments(node: ast.Assign) -> list[str]:
     target = node.targets[0]
     if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
         pairs = zip(target.elts, node.value.elts, strict=True)
-        return [f"{ast.unparse(t)} = {ast.unparse(v)}" for t, v in pairs]
+        texts = [(ast.unparse(t), ast.unparse(v)) for t, v in pairs]
+        return [f"{name} = {value}" for name, value in texts if name not in _SHOWN_AS_CLASSES]
     return [ast.unparse(node)]
 
 

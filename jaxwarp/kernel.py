@@ -53,7 +53,7 @@ class Kernel(ByName):
 
     Attributes:
         name: of the Python function.
-        key: its qualified name.
+        key: its qualified name, or that it was given.
         arguments: in order.
         options: the keyword arguments of `@kernel`.
     """
@@ -61,12 +61,32 @@ class Kernel(ByName):
     # Runs a kernel in Python on arrays and numbers: given by the module that knows arrays outside of JAX.
     step: ClassVar[Callable[[Kernel, Source, Sequence[Any], dict[str, Any], Any, Any], None]]
 
-    def __init__(self, source: Source, options: dict[str, Any]):
+    def __init__(
+        self,
+        func: Callable[..., Any] | Source,
+        key: str | None = None,
+        module: Any = None,
+        options: dict[str, Any] | None = None,
+    ):
+        """What `@kernel` does, where a program makes kernels: `Kernel(func=f, key="f_float32")`.
+
+        Args:
+            func: the Python function.
+            key: what `repr` shows. Default: its qualified name.
+            module: accepted, no effect.
+            options: as the keyword arguments of `@kernel`.
+
+        Raises:
+            KernelError, KernelTypeError: as `@kernel`.
+        """
+        del module
+        source = func if isinstance(func, Source) else read_source(func, "kernel", caller().f_locals)
+        _require_options("kernel", options or {}, _KERNEL_OPTIONS)
         self._source = source
         self.name = source.name
-        self.key = source.function.__qualname__
+        self.key = key or source.function.__qualname__
         self.func = source.function
-        self.options = options
+        self.options = options or {}
         self.__doc__ = source.function.__doc__
         self.__name__ = source.name
         self.__module__ = source.function.__module__
@@ -221,7 +241,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
     @boundary
     def decorate(function: Callable[..., Any]) -> Kernel:
-        return Kernel(read_source(function, "kernel", scope.f_locals), options)
+        return Kernel(read_source(function, "kernel", scope.f_locals), options=options)
 
     return decorate(function) if function is not None else decorate
 

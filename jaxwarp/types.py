@@ -32,6 +32,11 @@ class Scalar:
         return self.name
 
     @property
+    def __name__(self) -> str:
+        """As types of Python have one."""
+        return self.name
+
+    @property
     def is_float(self) -> builtins.bool:
         return self.kind == "float"
 
@@ -67,6 +72,11 @@ float64 = _scalar("float64", "float", 64, "f64")
 
 SCALARS = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
 SCALAR_BY_DTYPE = {s.numpy: s for s in SCALARS}
+# Warp's classes of types, for annotations. Unlike other type variables, one may mean several types in a signature.
+Int: Any = typing.TypeVar("Int", *(s for s in SCALARS if s.is_int))  # type: ignore[misc]
+Float: Any = typing.TypeVar("Float", *(s for s in SCALARS if s.is_float))  # type: ignore[misc]
+Number: Any = typing.TypeVar("Scalar", *(s for s in SCALARS if s is not bool_))  # type: ignore[misc]
+CLASSES = (Int, Float, Number)
 _PYTHON_TYPES = {builtins.bool: bool_, builtins.int: int32, builtins.float: float32}
 
 
@@ -132,7 +142,7 @@ class Array:
 
 
 def _name(t: Any) -> str:
-    return "Any" if t is Any else repr(t)
+    return "Any" if t is Any else t.__name__ if isinstance(t, typing.TypeVar) else repr(t)
 
 
 def _host_value(t: Vec | Mat, values: tuple[Any, ...]) -> np.ndarray:
@@ -202,12 +212,31 @@ def _extent(name: str, value: Any) -> Any:
 
 
 def _component(dtype: Any) -> Any:
-    scalar = as_dtype(dtype)
+    scalar = dtype if isinstance(dtype, typing.TypeVar) else as_dtype(dtype)
     if isinstance(scalar, (Vec, Mat)):
         raise KernelTypeError(
             f"components must be scalars, got {scalar}", hint="write float, int or another scalar type"
         )
     return scalar
+
+
+def opened(t: Any) -> Any:
+    """An element type of an annotation, with `Any` for its type variable."""
+    match t:
+        case typing.TypeVar():
+            return Any
+        case Vec(dtype=typing.TypeVar()):
+            return Vec(t.length, Any)
+        case Mat(dtype=typing.TypeVar()):
+            return Mat(t.rows, t.columns, Any)
+        case _:
+            return t
+
+
+def type_variable(t: Any) -> typing.TypeVar | None:
+    """That of an element type: of `T`, and of a vector or matrix of `T`."""
+    inner = t.dtype if isinstance(t, (Vec, Mat)) else t
+    return inner if isinstance(inner, typing.TypeVar) else None
 
 
 def element_scalar(t: Element) -> Scalar:

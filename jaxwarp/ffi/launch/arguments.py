@@ -6,7 +6,8 @@ import math
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,8 @@ from jaxwarp.types import (
     element_shape,
     float32,
     int32,
+    opened,
+    type_variable,
 )
 
 Convert = Callable[[Any], Any]
@@ -54,8 +57,23 @@ class Argument:
     def ndim(self) -> int:
         return self.annotation.ndim if self.is_array else 0
 
-    @property
+    @cached_property
     def element(self) -> Any:
+        """The type of an element, or of the value; `Any` where the annotation leaves it open."""
+        return opened(self._annotated)
+
+    @cached_property
+    def variable(self) -> TypeVar | None:
+        """The type variable in its annotation."""
+        return type_variable(self._annotated)
+
+    def meaning(self, element: Element) -> Element:
+        """What its type variable is, where its elements have this type; without one, the type."""
+        inside = self.variable is not None and isinstance(self.element, (Vec, Mat))
+        return element_scalar(element) if inside else element
+
+    @property
+    def _annotated(self) -> Any:
         return self.annotation.dtype if self.is_array else self.annotation
 
 

@@ -365,10 +365,10 @@ class JaxKernel:
         A generic output has the type of the first input with the same type variable, else of the first generic one.
         """
         inputs: list[Element] = [resolve_element(a, g) for a, g in zip(self._inputs, given, strict=True)]
-        generic = [(a.element, e) for a, e in zip(self._inputs, inputs, strict=True) if is_generic(a.element)]
+        generic = [(a, e) for a, e in zip(self._inputs, inputs, strict=True) if is_generic(a.element)]
         outputs: list[Element] = []
         for argument in self._arguments[len(inputs) :]:
-            like = [e for annotated, e in generic if annotated is argument.element] or [e for _, e in generic]
+            like = [a.meaning(e) for a, e in generic if a.variable is argument.variable] or [e for _, e in generic]
             if not is_generic(argument.element):
                 outputs.append(argument.element)
             elif like:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.host_values import Missing
-from jaxwarp.types import Array, Mat, Scalar, Vec, as_dtype
+from jaxwarp.types import CLASSES, Array, Mat, Scalar, Vec, as_dtype
 
 
 @boundaries
@@ -89,6 +89,8 @@ def resolve(annotation: Any) -> Any:
         return collections.abc.Callable
     if annotation is collections.abc.Callable:
         return annotation
+    if getattr(annotation, "pattern", None) is collections.abc.Callable:  # `Function`
+        return collections.abc.Callable
     if typing.get_origin(annotation) is tuple:
         return tuple(resolve(a) for a in typing.get_args(annotation))
     if isinstance(annotation, tuple):
@@ -122,7 +124,8 @@ def matches(pattern: Any, concrete: Any, bound: dict[Any, Any]) -> bool:
                 return bound[pattern] == concrete
             if pattern.__constraints__ and concrete not in [resolve(c) for c in pattern.__constraints__]:
                 return False
-            bound[pattern] = concrete
+            if pattern not in CLASSES:
+                bound[pattern] = concrete
             return True
         case Vec():
             return (

@@ -6,7 +6,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.source import Source
@@ -80,6 +80,9 @@ class Func(ByName):
     key: str
     module: str
     overloads: tuple[Overload, ...]
+
+    pattern: ClassVar[Any] = Callable
+    """What the class means as an annotation (`wp.Function`)."""
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
