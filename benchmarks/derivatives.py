@@ -28,8 +28,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC")
-TURNS = (16, 32, 100, 1000, 4000)
-WORK = 1 << 20  # turns of a loop in a launch
+ITERATIONS = (16, 32, 100, 1000, 4000)
+WORK = 1 << 20  # iterations of a loop in a launch
 SHARED = 10_000_000 // 4096 * 4096  # threads
 LEAST_SECONDS = 4e-3  # of one measurement
 
@@ -123,7 +123,7 @@ def make_cases() -> Iterator[Case]:
     yield case(kernels.polynomial, (1 << 17,))
     yield case(kernels.vectors, (1 << 16, 3))
     for kernel in (kernels.sines, kernels.logistic, kernels.pendulum, kernels.total):
-        for n in TURNS:
+        for n in ITERATIONS:
             yield case(kernel, (WORK // n // 64 * 64,), n, name=f"{kernel.name} {n}")
     for n in (16, 100):
         yield case(kernels.nested, (WORK // 4 // n // 64 * 64,), n, name=f"nested {n} x 4")

@@ -29,7 +29,7 @@ def vectors(x: wp.array[wp.vec3], y: wp.array[wp.vec3]):
 
 @wp.kernel
 def sines(x: wp.array[float], n: int, y: wp.array[float]):
-    """A carried value, one sine a turn."""
+    """A carried value, one sine an iteration."""
     i = wp.tid()
     v = x[i]
     h = 1.0 / float(n)
@@ -40,7 +40,7 @@ def sines(x: wp.array[float], n: int, y: wp.array[float]):
 
 @wp.kernel
 def logistic(x: wp.array[float], n: int, y: wp.array[float]):
-    """A carried value, three multiplications a turn."""
+    """A carried value, three multiplications an iteration."""
     i = wp.tid()
     v = x[i]
     h = 1.0 / float(n)
@@ -98,7 +98,7 @@ def newton(x: wp.array[float], y: wp.array[float]):
 
 @wp.kernel
 def roots(x: wp.array[float], y: wp.array[float]):
-    """A while loop of few turns in one of equal ones: what it costs to begin and end is most of it."""
+    """A while loop of few iterations in one of equal ones: what it costs to begin and end is most of it."""
     i = wp.tid()
     s = x[i]
     for _ in range(20):

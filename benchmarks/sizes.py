@@ -6,8 +6,8 @@ Three bodies: next to nothing (scale), elementary functions, and a loop over 256
 cores from a few threads on. Beside C++ with OpenMP, Numba (with fastmath; both also on one thread, which is what a
 careful programmer would choose for small arrays), and plain jax.numpy, on the same arrays, interleaved, in a process
 for each number of threads bound to so many CPUs. Every contender runs many times within one call from Python, ours and
-jax.numpy in a fori_loop in jax.jit, with another factor in each turn so that nothing is moved out of the loop. Figures
-are microseconds of wall time (CPU time at one thread) and the median ratio to the fastest of the C++ and Numba.
+jax.numpy in a fori_loop in jax.jit, with another factor in each iteration so that nothing is moved out of the loop.
+Figures are microseconds of wall time (CPU time at one thread) and the median ratio to the fastest of the C++ and Numba.
 Writes results/sizes.json.
 """
 
@@ -124,10 +124,10 @@ class Buffers:
         import jax.numpy as jnp
 
         def loop(times: Any, out: Any, *arrays: Any) -> Any:
-            def turn(k: Any, _: Any) -> Any:
+            def iteration(k: Any, _: Any) -> Any:
                 return call(jnp.float32(1) + jnp.float32(1e-9) * k.astype(jnp.float32), *arrays)
 
-            return jax.lax.fori_loop(0, times, turn, out)
+            return jax.lax.fori_loop(0, times, iteration, out)
 
         jit = jax.jit(loop, donate_argnums=1, keep_unused=True)
         program = jit.lower(jnp.int32(1), self.result, *self.inputs).compile()

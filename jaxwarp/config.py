@@ -92,12 +92,12 @@ SETTINGS = {
     "max_steps": Setting(
         10_000_000,
         (range(1, 2**62),),
-        "With the check `steps`: a loop of more turns, in one thread, is a failure and is given up.",
+        "With the check `steps`: a loop of more iterations, in one thread, is a failure and is given up.",
     ),
     "max_unroll": Setting(
         16,
         (range(_MANY),),
-        "Loops of at most so many turns, known when a kernel is lowered, are unrolled. Per kernel:"
+        "Loops of at most so many iterations, known when a kernel is lowered, are unrolled. Per kernel:"
         ' `@kernel(module_options={"max_unroll": n})`.',
     ),
     "verbose": Setting(

@@ -245,7 +245,7 @@ class Maker:
         self.floats[-1] += rest
 
     def far_bounds(self) -> list[Value]:
-        """Of any integer type, at its ends, for a few turns; the step may be known at run time only."""
+        """Of any integer type, at its ends, for a few iterations; the step may be known at run time only."""
         dtype = self.pick.of(INTEGERS)
         limits = np.iinfo(dtype.numpy)
         low, high = int(limits.min), int(limits.max)

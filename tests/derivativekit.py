@@ -70,7 +70,7 @@ def record(derived: Derived, grid: tuple[int, ...], primals: Sequence[np.ndarray
     for r in residual_launch.residuals:
         shape = residual_launch.shape(r, grid, [b.shape for b in primals])
         if not isinstance(shape, tuple):
-            raise DifferentiationError("the turns of a loop are not known; a launch refuses this too")
+            raise DifferentiationError("the iterations of a loop are not known; a launch refuses this too")
         made.append(np.full(shape, np.nan))
     buffers = [primals[i] for i in residual_launch.params] + made
     return run(residual_launch.kernel, grid, buffers)[len(residual_launch.params) :]

@@ -1,6 +1,6 @@
 """Programs that leave things alive when they end, in every combination: each ends with status 0.
 
-    python tests/exits.py 300        # so many of them
+python tests/exits.py 300        # so many of them
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ case("lu", lu, lu_reference, (SQUARES,), in_out_argnames=["a"], launch_dims=2)
 
 @wp.kernel
 def cholesky(a: wp.array3d[F]):
-    """Right-looking: every element is updated in each turn of the outer loop."""
+    """Right-looking: every element is updated in each iteration of the outer loop."""
     t = wp.tid()
     n = a.shape[1]
     for k in range(n):
@@ -153,23 +153,23 @@ case("until", until, until_reference, (np.array([1.3, 0.7]), np.array([[1.1] * 6
 
 @wp.kernel
 def tested(a: wp.array2d[F]):
-    """The condition reads what the body overwrites; one test more than turns."""
+    """The condition reads what the body overwrites; one test more than iterations."""
     i = wp.tid()
-    turn = 9
-    while turn >= 3 and a[i, turn % 2] * a[i, 1] < F(2.0):
+    iteration = 9
+    while iteration >= 3 and a[i, iteration % 2] * a[i, 1] < F(2.0):
         for k in range(1, 3):
             a[i, k] = a[i, k - 1] * a[i, k] + F(0.3)
         a[i, 0] = a[i, 2] * a[i, 1] + F(0.1)
-        turn -= 2
+        iteration -= 2
 
 
 def tested_reference(a: Any) -> Any:
-    for turn in (9, 7, 5, 3):
+    for iteration in (9, 7, 5, 3):
         new = a
         for k in range(1, 3):
             new = new.at[:, k].set(new[:, k - 1] * new[:, k] + 0.3)
         new = new.at[:, 0].set(new[:, 2] * new[:, 1] + 0.1)
-        a = jnp.where((a[:, turn % 2] * a[:, 1] < 2.0)[:, None], new, a)
+        a = jnp.where((a[:, iteration % 2] * a[:, 1] < 2.0)[:, None], new, a)
     return [a]
 
 

@@ -147,7 +147,7 @@ def test_program_runs(small_run):
     np.testing.assert_array_equal(shown == render.SOLID, body)
     middle = (render.LEVELS - 1) // 2
     above, below = shown[:32][~body[:32]].astype(int), shown[32:][~body[32:]].astype(int)
-    # The upper shear layer turns clockwise, the lower one counter-clockwise.
+    # The upper shear layer iterations clockwise, the lower one counter-clockwise.
     assert above.min() < middle - 50
     assert below.max() > middle + 50
 

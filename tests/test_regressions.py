@@ -69,7 +69,7 @@ def test_a_constant_that_names_a_loops_step_is_used_after_the_loop():
 
 @wp.kernel
 def replaced(count: wp.array[int], a: wp.array2d[int], b: wp.array[int]):
-    """What a turn has read is carried, and overwritten: adjacent elements, and such with gaps."""
+    """What an iteration has read is carried, and overwritten: adjacent elements, and such with gaps."""
     i = wp.tid()
     v = 1
     w = 2

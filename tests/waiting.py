@@ -20,14 +20,14 @@ def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
 
 
 def least_ratio(ours: Callable[[], float], theirs: Callable[[], float], limit: float) -> float:
-    """What the first takes of the second's time, each at its fastest in short turns.
+    """What the first takes of the second's time, each at its fastest in short iterations.
 
-    Where other programs run, most of the turns are slow; so there are up to 100, fewer once the limit is kept.
+    Where other programs run, most of the iterations are slow; so there are up to 100, fewer once the limit is kept.
     """
     best = [float("inf")] * 2
-    for turn in range(100):
+    for iteration in range(100):
         best = [min(best[0], ours()), min(best[1], theirs())]
-        if turn >= 5 and best[0] < limit * best[1]:
+        if iteration >= 5 and best[0] < limit * best[1]:
             break
         time.sleep(0.02)
     return best[0] / best[1]

@@ -129,9 +129,7 @@ class Ownership:
         sized: whether what is known of the arrays' extents counts in the comparison of addresses, too.
     """
 
-    def __init__(
-        self, kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None, *, sized: bool = False
-    ):
+    def __init__(self, kernel: Kernel, grid: Grid | None = None, shapes: Shapes | None = None, *, sized: bool = False):
         self.addresses = Addresses(kernel, grid, shapes if sized else None)
         self.shapes = shapes
         self.locals = frozenset(kernel.locals)

@@ -125,6 +125,7 @@ class Scope:
             return array_region(value), bool(value.flags.writeable)
         return None
 
+
 def view_of(region: Region) -> np.ndarray:
     """The memory of the host itself."""
     return region.view(bytes_of(region))

@@ -1,20 +1,20 @@
 """From Python text to machine code: every step, in order, and the functions that take a kernel along.
 
-    text            frontend.text.read_source       found, proved to be the function's, its constants kept
-                    frontend.text.signature         the parameters
-    IR              frontend.lower                  for the types of one call; inlines functions, unrolls; verified
-    launch          passes.flatten, passes.batch    two axes as one; one axis more for vmap
-                    ffi: analysis.shardable         how it may be cut between devices
-    fix_rounding    passes.simplify
-                    passes.contract_fma             what everything rounds to is decided
-    derivative      vjp.forward, vjp.reverse        of that, so that it rounds alike; its kernel starts at `launch`
-    debug mode      passes.checks.checked           tests before what can fail; its kernel too
-    prepare         fix_rounding
-                    passes.erase_rules              rules written by hand have served
-                    passes.widen_half
-                    passes.simplify
-    machine code    analysis.collisions             which threads follow one another
-                    codegen.cpu, codegen.cuda       text; LLVM or NVRTC
+text            frontend.text.read_source       found, proved to be the function's, its constants kept
+                frontend.text.signature         the parameters
+IR              frontend.lower                  for the types of one call; inlines functions, unrolls; verified
+launch          passes.flatten, passes.batch    two axes as one; one axis more for vmap
+                ffi: analysis.shardable         how it may be cut between devices
+fix_rounding    passes.simplify
+                passes.contract_fma             what everything rounds to is decided
+derivative      vjp.forward, vjp.reverse        of that, so that it rounds alike; its kernel starts at `launch`
+debug mode      passes.checks.checked           tests before what can fail; its kernel too
+prepare         fix_rounding
+                passes.erase_rules              rules written by hand have served
+                passes.widen_half
+                passes.simplify
+machine code    analysis.collisions             which threads follow one another
+                codegen.cpu, codegen.cuda       text; LLVM or NVRTC
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def uncounted(w: wp.array[F], a: wp.array2d[F]):
 def test_turns_that_are_not_known_are_refused():
     for kernel, extra, hint in (
         (counted, (3,), "let the loop end at a constant, an extent of an array or min(n, constant)"),
-        (uncounted, (), "let something count the turns of the while loops around it"),
+        (uncounted, (), "let something count the iterations of the while loops around it"),
     ):
         call = wp.jax_kernel(kernel, in_out_argnames=["a"], launch_dims=2)
         with pytest.raises(DifferentiationError, match="a is read here after it may have been overwritten") as error:
@@ -124,19 +124,19 @@ def test_records_that_are_too_large_are_refused(monkeypatch):
 @wp.kernel
 def byte_counted(x: wp.array[F], places: wp.array2d[int], a: wp.array2d[F]):
     i = wp.tid()
-    turns = wp.uint8(250)
+    iterations = wp.uint8(250)
     left = wp.int8(-120)
     k = 0
     while k < 20:
         a[i, places[i, k]] = wp.sin(x[i] * a[i, places[i, k]]) + F(0.5) * a[i, places[i, k + 1]]
-        turns += wp.uint8(1)
+        iterations += wp.uint8(1)
         left -= wp.int8(1)
         k += 1
-    a[i, 0] += F(turns) + F(left)
+    a[i, 0] += F(iterations) + F(left)
 
 
 def test_counters_that_wrap_do_not_tell_turns_apart():
-    """Turn numbers were taken from the first counter: what was recorded went to places before the record."""
+    """Iteration numbers were taken from the first counter: what was recorded went to places before the record."""
     places = np.random.default_rng(3).integers(0, 4, (3, 21)).astype(np.int32)
     x, a = np.array([0.5, -1.2, 0.9]), np.linspace(-1.0, 1.0, 12).reshape(3, 4)
     call = wp.jax_kernel(byte_counted, in_out_argnames=["a"], launch_dims=3)

@@ -53,7 +53,7 @@ def recurrence(x: wp.array[F], offsets: wp.array[int], y: wp.array[F]):
 
 @wp.kernel
 def backward(x: wp.array[F], offsets: wp.array[int], y: wp.array[F]):
-    """By absolute places, two turns ago, what starts it stored afterwards as well as before."""
+    """By absolute places, two iterations ago, what starts it stored afterwards as well as before."""
     i = wp.tid()
     last = offsets[i + 1] - 1
     y[last] = x[last]

@@ -24,8 +24,8 @@ def lock(locks: wp.array[int], total: wp.array[float], x: wp.array[float]):
 @wp.kernel
 def lock_of_a_bin(locks: wp.array[int], total: wp.array[float], x: wp.array[float]):
     i = wp.tid()
-    for turn in range(2):
-        place = (i + turn) % 3
+    for iteration in range(2):
+        place = (i + iteration) % 3
         while True:
             if wp.atomic_exch(locks, place, 1) == 0:
                 break

@@ -252,10 +252,10 @@ def test_gradients_are_shared_with_an_optimiser_that_clears_them():
     with tape:
         wp.launch(squares, (5, 2), [array, total])
     optimisers = [torch.optim.Adam([v], lr=0.1) for v in (x, expected)]
-    for turn in range(4):
-        optimisers[0].zero_grad(set_to_none=turn % 2 == 0)
+    for iteration in range(4):
+        optimisers[0].zero_grad(set_to_none=iteration % 2 == 0)
         optimisers[1].zero_grad()
-        if turn == 3:  # PyTorch adds to the same gradient
+        if iteration == 3:  # PyTorch adds to the same gradient
             (3.0 * x).sum().backward()
             (3.0 * expected).sum().backward()
         total.grad.zero_()
@@ -282,12 +282,12 @@ def test_gradients_of_arrays_are_those_of_tensors():
     tape = wp.Tape()
     with tape:
         wp.launch(squares, (3, 2), [array, total])
-    for turn in (1, 2):
+    for iteration in (1, 2):
         optimiser.zero_grad()
         assert tensor.grad is None
         tape.backward(total)
         optimiser.step()  # x - 0.25 * 2 x
-        np.testing.assert_allclose(array.numpy(), np.arange(6.0).reshape(3, 2) * 0.5**turn)
+        np.testing.assert_allclose(array.numpy(), np.arange(6.0).reshape(3, 2) * 0.5**iteration)
     assert not wp.to_torch(array, requires_grad=False).requires_grad
     with pytest.raises(KernelTypeError, match="to_torch: requires_grad: expected an element type of floats"):
         wp.to_torch(wp.zeros(2, dtype=int), requires_grad=True)
@@ -344,11 +344,11 @@ def test_functions_with_derivatives(function):
     """PyTorch adds what `backward` returns, once."""
     x = torch.arange(3.0, requires_grad=True)
     weights = torch.tensor([1.0, 2.0, 3.0])
-    for turn in (1, 2):
+    for iteration in (1, 2):
         y = function(x)
         assert y.tolist() == [0, 2, 4]
         (y * weights).sum().backward()
-        assert x.grad.tolist() == [2.0 * turn, 4.0 * turn, 6.0 * turn]
+        assert x.grad.tolist() == [2.0 * iteration, 4.0 * iteration, 6.0 * iteration]
     y = function(x * x)
     y.sum().backward()  # an adjoint whose elements are in one place
     assert x.grad.tolist() == [4.0, 8.0 + 4.0, 12.0 + 8.0]

@@ -18,7 +18,7 @@ import pytest
 import jaxwarp as wp
 
 THREADS, TURNS = 1500, 70
-Sides = np.ndarray  # by thread and turn: 0 not there, 1, 2
+Sides = np.ndarray  # by thread and iteration: 0 not there, 1, 2
 Reference = Callable[[Any, Sides], Any]
 
 
@@ -135,8 +135,8 @@ def recorded(F: Any):
     return kernel, reference, {"w": (THREADS, 2)}
 
 
-def turns(F: Any):
-    """How often a loop turns, and what it is kept of it."""
+def iterations(F: Any):
+    """How often a loop iterations, and what it is kept of it."""
 
     @wp.kernel
     def kernel(
@@ -251,7 +251,7 @@ def selected(F: Any):
     return kernel, None, {"product": THREADS}
 
 
-MADE = [plain, also_stored, also_in_a_slope, recorded, turns, own_array, accumulated, with_a_rule, selected]
+MADE = [plain, also_stored, also_in_a_slope, recorded, iterations, own_array, accumulated, with_a_rule, selected]
 
 
 def launched(make: Any, F: Any) -> tuple[Any, Any]:
@@ -289,7 +289,7 @@ def test_derivatives_take_the_sides_of_the_primal(make, F):
         np.testing.assert_allclose(found, expected, rtol=2e-4 if wp.float32 == F else 1e-9)
 
 
-@pytest.mark.parametrize("make", [recorded, turns, also_in_a_slope])
+@pytest.mark.parametrize("make", [recorded, iterations, also_in_a_slope])
 def test_second_derivatives_take_them_too(make):
     call, reference = launched(make, wp.float32)
     *given, x = operands(wp.float32, make is also_in_a_slope)

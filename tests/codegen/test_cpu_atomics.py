@@ -34,7 +34,7 @@ def _cases():
 
 @pytest.mark.parametrize(("dtype", "kind"), list(_cases()))
 def test_atomics(dtype, kind):
-    """Under a mask and without, at a few elements and at one; a thread's turn comes in thread order."""
+    """Under a mask and without, at a few elements and at one; a thread's iteration comes in thread order."""
     m = Make()
     flag, where = m.array(None, dtype=bool_), m.array(None, dtype=int32)
     x, y = m.array(None, dtype=dtype), m.array(None, dtype=dtype)

@@ -124,7 +124,7 @@ def product(kind="a b", dtype=float32, rank=2, in_out=False, batched=(True, True
     names = {"i": i, "j": j, "I": m.op("sub", last[0], i), "J": m.op("sub", last[1], j)}
     extent = m.size(a, (lead if batched[0] else 0) + PRODUCTS[kind][0].index("k"))
 
-    def turn(k, total):
+    def iteration(k, total):
         known = names | {"k": k}
         x, y = (
             m.load(p, [*outer, *(known[n] for n in which)] if has else [known[n] for n in which])
@@ -133,7 +133,7 @@ def product(kind="a b", dtype=float32, rank=2, in_out=False, batched=(True, True
         return [m.op("add", total, m.op("mul", x, y))]
 
     first = m.load(c, [*outer, i, j]) if in_out else m.const(0, dtype)
-    (total,) = m.for_(m.i(0), extent, m.i(1), [first], turn)
+    (total,) = m.for_(m.i(0), extent, m.i(1), [first], iteration)
     m.store(c, [*outer, i, j], total)
     return prepare(m.kernel(rank))
 
@@ -289,11 +289,11 @@ def test_what_every_row_loads_for_itself_is_left_alone():
     image, weights, out = m.array(None, None), m.array(None), m.array(None, None)
     i, j = m.tid(0), m.tid(1)
 
-    def turn(k, total):
+    def iteration(k, total):
         x = m.load(image, [m.op("add", i, k), j])
         return [m.op("add", total, m.op("mul", m.load(weights, [k]), x))]
 
-    (total,) = m.for_(m.i(0), m.size(weights, 0), m.i(1), [m.f(0)], turn)
+    (total,) = m.for_(m.i(0), m.size(weights, 0), m.i(1), [m.f(0)], iteration)
     m.store(out, [i, j], total)
     assert choice(prepare(m.kernel(2))) is None
 
@@ -304,14 +304,14 @@ def refused(name):
     a, b, c, total = m.array(None, None), m.array(None, None), m.array(None, None), m.array(dtype=int32)
     i, j, zero, one = m.tid(0), m.tid(1), m.i(0), m.i(1)
 
-    def turn(k, s):
+    def iteration(k, s):
         if name == "a branch that rows take differently":
             added = m.if_(m.op("lt", k, i), lambda: [m.load(b, [k, j])], lambda: [m.f(0)])[0]
             return [m.op("add", s, added)]
         return [m.op("add", s, m.op("mul", m.load(a, [i, k]), m.load(b, [k, j])))]
 
     stop = {"rows of different lengths": i, "lanes of different lengths": j}.get(name, m.size(a, 1))
-    (s,) = m.for_(zero, stop, one, [m.f(0)], turn)
+    (s,) = m.for_(zero, stop, one, [m.f(0)], iteration)
     if name == "an atomic":
         m.atomic("add", total, [], one)
     m.store(c, [zero if name == "one element for all rows" else i, j], s)

@@ -443,7 +443,8 @@ def test_grain_follows_the_work_of_a_thread():
 
 
 def grain_of_squares(count):
-    """A loop so many times as an extent that is squared again and again, in loops of as many turns in each other."""
+    """A loop so many times as an extent that is squared again and again, in loops of as many iterations in each
+    other."""
     m = Make()
     x = m.array(None)
     n = m.size(x, 0)

@@ -274,7 +274,7 @@ def test_counters_that_are_read_after_a_loop_that_lanes_leave(dtype, counted, mo
     is no counter: a step that changes, a difference the other way round, a counter that stops for some lanes.
 
     The floats of the loop say how wide its mask is: 32 bits here, 64 in the second run. Counts of 32 bits are added to
-    those of 64 every 2^31 turns, or, so that it is seen, every 4 turns or in each.
+    those of 64 every 2^31 iterations, or, so that it is seen, every 4 iterations or in each.
     """
     monkeypatch.setattr(divergent, "COUNTED_BITS", counted)
     for real in (float32, float64):
@@ -304,12 +304,12 @@ def test_counters_that_are_read_after_a_loop_that_lanes_leave(dtype, counted, mo
 
 
 def test_counts_are_added_before_they_wrap():
-    """A lane that takes part in every turn has counted 2**COUNTED_BITS by then; 2**32 was added as 0."""
+    """A lane that takes part in every iteration has counted 2**COUNTED_BITS by then; 2**32 was added as 0."""
     assert divergent.COUNTED_BITS < 32
 
 
 def test_long_counts_of_nested_loops_begin_at_zero(monkeypatch):
-    """They are in memory, which the loop before, the same one in the turn before, has used."""
+    """They are in memory, which the loop before, the same one in the iteration before, has used."""
     monkeypatch.setattr(divergent, "COUNTED_BITS", 1)
     m = Make()
     x, out = m.array(None), m.array(None, dtype=int64)
@@ -317,12 +317,12 @@ def test_long_counts_of_nested_loops_begin_at_zero(monkeypatch):
 
     def outer(j, total):
         start = m.op("add", m.load(x, [i]), m.cast(j, float32))
-        _, turns = m.while_(
+        _, iterations = m.while_(
             [start, m.i(0, int64)],
             lambda v, n: m.op("gt", v, m.f(0.0)),
             lambda v, n: [m.op("sub", v, m.f(1.0)), m.op("add", n, m.i(1, int64))],
         )
-        return [m.op("add", m.op("mul", total, m.i(100, int64)), turns)]
+        return [m.op("add", m.op("mul", total, m.i(100, int64)), iterations)]
 
     (total,) = m.for_(m.i(0), m.i(4), m.i(1), [m.i(0, int64)], outer)
     m.store(out, [i], total)

@@ -574,10 +574,10 @@ def test_subnormal_numbers_under_xla(threads):
 def test_the_price_decides():
     """Many threads with atomics are faster than two pieces; an array much larger than the launch is no gain."""
     kernel = prepare(scatter(float32))
-    loose = compile_cpu(kernel).cut.contended
+    contended = compile_cpu(kernel).cut.contended
 
     def choose(size, memory, threads, pool):
-        return choose_copies(kernel, loose, (), {}, [size], memory, threads, pool)
+        return choose_copies(kernel, contended, (), {}, [size], memory, threads, pool)
 
     assert choose(4 * N, 16 * N, N, 2).count == 1
     assert choose(4 * N, 16 * N - 64, N, 2) is None

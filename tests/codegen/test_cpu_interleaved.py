@@ -181,9 +181,15 @@ def test_nothing_outside_an_array_is_touched():
 @pytest.mark.parametrize("kind", ["v3", "v4", "arm"])
 @pytest.mark.parametrize("size", [3, 4, 6, 9])
 def test_what_was_stored_is_read_again(size, kind):
-    """Stored where only the data says that it is the same entry: in one block, in the turns of a loop, in a branch."""
+    """Stored where only the data says that it is the same entry: in one block, in the iterations of a loop, in a
+    branch."""
     m = Make()
-    a, same, out, turns = m.array(None, size), m.array(None, dtype=int32), m.array(None, size), m.array(dtype=int32)
+    a, same, out, iterations = (
+        m.array(None, size),
+        m.array(None, dtype=int32),
+        m.array(None, size),
+        m.array(dtype=int32),
+    )
     i = m.tid(0)
     entry, every = m.load(same, [i]), [m.i(c) for c in range(size)]
 
@@ -196,9 +202,9 @@ def test_what_was_stored_is_read_again(size, kind):
     rotate()
     rotate()
     first = m.load(a, [i, every[0]])
-    m.for_(m.i(0), m.load(turns, []), m.i(1), [], rotate)
+    m.for_(m.i(0), m.load(iterations, []), m.i(1), [], rotate)
     m.store(out, [i, every[1]], m.op("sub", first, m.load(a, [i, every[0]])))
-    m.if_(m.op("lt", m.load(turns, []), m.i(3)), rotate)
+    m.if_(m.op("lt", m.load(iterations, []), m.i(3)), rotate)
     for c in every[2:]:
         m.store(out, [i, c], m.load(a, [i, c]))
     numbers = np.arange(33, dtype=np.int32)

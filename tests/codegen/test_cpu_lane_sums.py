@@ -30,7 +30,7 @@ def sums_kernel(places, masked=False, extents=((None,), (None, 3)), dtypes=(floa
     i = m.tid(0)
     value = m.load(x, [i])
 
-    def turn(k):
+    def iteration(k):
         for number, place in enumerate(places):
             target = targets[place is not None]
             index = [k] if place is None else [k, m.i(place)]
@@ -39,7 +39,7 @@ def sums_kernel(places, masked=False, extents=((None,), (None, 3)), dtypes=(floa
         return []
 
     def loop():
-        m.for_(m.i(0), m.load(count, []), m.i(1), [], turn)
+        m.for_(m.i(0), m.load(count, []), m.i(1), [], iteration)
         return []
 
     if masked:
@@ -80,7 +80,7 @@ def test_few_elements_beside_many(sizes):
 
 
 def test_infinities_and_zeros_of_lanes_that_are_off():
-    """They are not added: not a NaN, and no 0 that would turn -0 into 0."""
+    """They are not added: not a NaN, and no 0 that would iteration -0 into 0."""
     kernel = sums_kernel((None, 0, 1), True)
     flags, x, y, z, count = sums_buffers(40, ((70,), (70, 3)))
     x[~flags] = np.inf

@@ -178,7 +178,7 @@ def test_a_periodic_stencil(marked, grid, by_remainder):
 
 @pytest.mark.parametrize("grid", [(3, 12, 20), (1, 12, 20)], ids=str)
 def test_items_of_a_batch(marked, grid):
-    """Threads of other items stray to elements of their own item."""
+    """Threads of other items wrap to elements of their own item."""
     m = Make()
     target = m.array(None, None, None, dtype=int32)
     b, i, j = m.tid(0), m.tid(1), m.tid(2)

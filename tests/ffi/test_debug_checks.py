@@ -219,7 +219,7 @@ def ranged(n: wp.array[int], y: wp.array[int]):
 
 def test_loops_end():
     wp.config.max_steps = 1000
-    text = ": a loop of more than 1000 turns"
+    text = ": a loop of more than 1000 iterations"
     y = wp.zeros(16, dtype=int)
     assert text in said(locked, 16, [wp.zeros(1, dtype=int)], [y])
     y = wp.zeros(3, dtype=int)
@@ -237,7 +237,7 @@ def test_other_threads_do_not_wait_for_long_either():
     wp.config.max_steps = 100_000
     n = 1_000_000
     y = wp.zeros(n, dtype=int)
-    assert "turns" in said(counted, n, [np.full(n, -1, np.int32)], [y])
+    assert "iterations" in said(counted, n, [np.full(n, -1, np.int32)], [y])
     assert np.median(y.numpy()) < 2048
 
 

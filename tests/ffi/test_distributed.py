@@ -138,7 +138,7 @@ def test_the_inside_does_not_wait_for_the_neighbours():
     ]
     waiting = [n for n in launches if "collective-permute" in reads(graph, n)]
     free = [n for n in launches if n not in waiting]
-    # Two steps a turn: the second depends on the first, so only the first step's inside is free of everything.
+    # Two steps an iteration: the second depends on the first, so only the first step's inside is free of everything.
     assert len(launches) == 4
     assert len(free) == 1
     assert "stream_inside" in line_of(program, free[0])

@@ -51,7 +51,7 @@ def accumulate(a: wp.array[float], total: wp.array[float]):
 
 
 @wp.kernel
-def turn(v: wp.array[wp.vec2], by: wp.mat22, out: wp.array[wp.vec2]):
+def iteration(v: wp.array[wp.vec2], by: wp.mat22, out: wp.array[wp.vec2]):
     i = wp.tid()
     out[i] = by * v[i]
 
@@ -120,7 +120,7 @@ def scalars(a: wp.array[float], n: int, s: float, m: wp.mat22, out: wp.array[wp.
     wide = wp.zeros(3, wp.vec2)
     if n == 2:
         wide.fill_(3)
-    wp.launch(turn, 3, [wide, m], [out])
+    wp.launch(iteration, 3, [wide, m], [out])
     row = wp.empty(6)
     wp.launch(scale, 6, [a, s], [row])
     wp.launch(scale, 6, [row, row[1]], [wp.zeros(6)])

@@ -54,15 +54,15 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kernel", "by_jax", "dtypes"), CASES, ids=["single", "double"])
-@pytest.mark.parametrize("turns", [0, 1, 7])
-def test_gradients_have_the_types_of_what_they_belong_to(kernel, by_jax, dtypes, turns):
+@pytest.mark.parametrize("iterations", [0, 1, 7])
+def test_gradients_have_the_types_of_what_they_belong_to(kernel, by_jax, dtypes, iterations):
     with jax.enable_x64(True):
         # Numbers that half precision has.
         numbers = np.array([[0.25, 0.5, 0.75], [0.5, 0.625, 0.875], [0.5, 0.25, 0.375]])
         given = tuple(jnp.asarray(x, d) for x, d in zip(numbers, dtypes, strict=True))
         call = wp.jax_kernel(kernel)
-        found = jax.grad(lambda *x: call(*x, turns)[0].sum(), (0, 1, 2))(*given)
-        expected = jax.grad(lambda *x: by_jax(*x, turns).sum(), (0, 1, 2))(*map(jnp.asarray, numbers))
+        found = jax.grad(lambda *x: call(*x, iterations)[0].sum(), (0, 1, 2))(*given)
+        expected = jax.grad(lambda *x: by_jax(*x, iterations).sum(), (0, 1, 2))(*map(jnp.asarray, numbers))
         assert [g.dtype for g in found] == [np.dtype(d) for d in dtypes]
         for g, e, dtype in zip(found, expected, dtypes, strict=True):
             np.testing.assert_allclose(np.asarray(g, float), e, rtol=2e-3 if dtype is np.float16 else 1e-5)

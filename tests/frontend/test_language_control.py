@@ -60,9 +60,9 @@ def ranges(n: int, s: int, out: wp.array[int]):
 
 @pytest.mark.parametrize(("n", "s"), [(5, 1), (4, 3), (4, -2), (0, 1), (-3, 2)])
 def test_ranges(n, s):
-    def digits(turns, base, f=lambda k: k):
+    def digits(iterations, base, f=lambda k: k):
         total = 0
-        for k in turns:
+        for k in iterations:
             total = total * base + f(k)
         return total
 
@@ -71,7 +71,7 @@ def test_ranges(n, s):
     np.testing.assert_array_equal(outputs(ranges, 1, n, s, np.zeros(5)), expected)
 
 
-def test_a_step_of_zero_runs_no_turn():
+def test_a_step_of_zero_runs_no_iteration():
     source = """
 @wp.kernel
 def k(step: int, out: wp.array[int]):

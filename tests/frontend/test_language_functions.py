@@ -159,7 +159,7 @@ for function in (wp.sin, wp.cos):
     LOOP_KERNELS.append(in_a_loop)
 
 
-def test_kernels_defined_in_a_loop_keep_the_values_of_their_turn():
+def test_kernels_defined_in_a_loop_keep_the_values_of_their_iteration():
     assert [outputs(k, 1, [9.0])[0] for k in LOOP_KERNELS] == [0.0, 1.0]
 
 

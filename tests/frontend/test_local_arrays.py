@@ -130,7 +130,7 @@ def test_every_kind_of_number(dtype):
     np.testing.assert_array_equal(got, np.where(np.arange(7) > 1, x, 0))
 
 
-def test_an_array_made_in_a_loop_is_new_in_each_turn():
+def test_an_array_made_in_a_loop_is_new_in_each_iteration():
     @wp.kernel
     def k(out: wp.array[int]):
         i = wp.tid()
@@ -321,14 +321,14 @@ def test_derivatives_against_jax():
         return wp.jax_kernel(histogram)(x, at)[0].sum()
 
     def theirs(x):
-        def turn(h, t, x, at):
+        def iteration(h, t, x, at):
             j = at[t]
             h = h.at[j].add(x * t)
             return h.at[(j + 1) % 4].set(jnp.sin(h[j]) + x * h[(j + 1) % 4])
 
         def one(x, at):
             steps = jnp.arange(len(at))
-            h, _ = jax.lax.scan(lambda h, t: (turn(h, t, x, at), None), jnp.zeros(4), steps)
+            h, _ = jax.lax.scan(lambda h, t: (iteration(h, t, x, at), None), jnp.zeros(4), steps)
             return (h * h).sum()
 
         with jax.numpy_dtype_promotion("standard"):

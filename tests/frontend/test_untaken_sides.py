@@ -110,7 +110,7 @@ def test_arc_functions_at_and_beyond_their_ends(modes):
 
 
 @wp.kernel
-def made_before_an_if(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out: wp.array[F]):
+def made_before_an_if(x: wp.array[F], y: wp.array[F], iterations: wp.array[int], out: wp.array[F]):
     i = wp.tid()
     u = wp.log(x[i]) * y[i]
     if x[i] > 0.0:
@@ -120,28 +120,28 @@ def made_before_an_if(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out:
 
 
 @wp.kernel
-def made_before_a_loop(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out: wp.array[F]):
+def made_before_a_loop(x: wp.array[F], y: wp.array[F], iterations: wp.array[int], out: wp.array[F]):
     i = wp.tid()
     u = wp.log(x[i]) * wp.sqrt(x[i])
     s = y[i]
-    for _ in range(turns[i]):
+    for _ in range(iterations[i]):
         s = s * F(0.9) + F(0.01) * u * s
     out[i] = s * y[i]
 
 
 @wp.kernel
-def made_by_a_loop(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out: wp.array[F]):
+def made_by_a_loop(x: wp.array[F], y: wp.array[F], iterations: wp.array[int], out: wp.array[F]):
     i = wp.tid()
     s = x[i]
     for _ in range(20):
         s = wp.sqrt(s) + F(0.1)
     out[i] = y[i]
-    if turns[i] > 0:
+    if iterations[i] > 0:
         out[i] = wp.log(s) * y[i]
 
 
 @wp.kernel
-def chosen_in_a_loop(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out: wp.array[F]):
+def chosen_in_a_loop(x: wp.array[F], y: wp.array[F], iterations: wp.array[int], out: wp.array[F]):
     i = wp.tid()
     s = y[i]
     for _ in range(35):
@@ -157,11 +157,11 @@ def chosen_in_a_loop(x: wp.array[F], y: wp.array[F], turns: wp.array[int], out: 
 @pytest.mark.parametrize("kernel", [made_before_an_if, made_before_a_loop, made_by_a_loop, chosen_in_a_loop])
 def test_what_is_not_used_does_not_make_gradients_nan(kernel):
     """Half of x is negative, where nothing that is used depends on it; forward mode says what is right."""
-    turns = jnp.array([0, 0, 3, 40], jnp.int32)
+    iterations = jnp.array([0, 0, 3, 40], jnp.int32)
     z = jnp.array([-0.5, -1.0, 0.5, 1.5, 0.7, 0.6, 0.5, 0.4])
 
     def f(z):
-        return jnp.sum(jnp.sin(wp.jax_kernel(kernel)(z[:4], z[4:], turns)[0]))
+        return jnp.sum(jnp.sin(wp.jax_kernel(kernel)(z[:4], z[4:], iterations)[0]))
 
     forward = jax.jacfwd(f)(z)
     assert np.isfinite(forward).all()

@@ -1,8 +1,8 @@
 """Random kernels: the interpreter, CPU code at two widths and CUDA text run on the host have one answer.
 
-    random     IR of every construct and type, whose results are fully determined
-    colliding  the same with arrays that threads store to at any place: the last one wins
-    language   programs in the kernel language on vectors, matrices and numbers, which Python itself can run
+random     IR of every construct and type, whose results are fully determined
+colliding  the same with arrays that threads store to at any place: the last one wins
+language   programs in the kernel language on vectors, matrices and numbers, which Python itself can run
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def trials(make: Callable[[Pick], Job]) -> Callable[[Path, int, Journal], Trial]
         def prepare_from(number: int) -> None:
             ready.clear()
             for n in range(number, (number // TOGETHER + 1) * TOGETHER):
-                # What fails here fails again in its turn.
+                # What fails here fails again in its iteration.
                 attempt(lambda n=n: ready.update({n: made(n)}))
             for bits in (32, 64):
                 attempt(lambda bits=bits: hostcuda.prepare_host(

@@ -80,7 +80,7 @@ def nested_loops(inner: str) -> str:
 def test_loops_inside_each_other_are_unrolled_while_that_is_little():
     kernel = define(nested_loops("float(p * q + r)"))["k"]
     kinds = [type(op) for op in walk(kernel.ir().body)]
-    assert kinds.count(For) == 256  # the innermost, for each turn of the others
+    assert kinds.count(For) == 256  # the innermost, for each iteration of the others
     (got,) = jax_kernel(kernel)(np.ones(2, np.float32))
     np.testing.assert_array_equal(got, 16 * 120.0**2 + 256 * 120.0)
 

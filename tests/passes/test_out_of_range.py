@@ -72,7 +72,7 @@ def test_every_stray_access_that_threads_and_extents_decide_is_refused(data):
     source, kernel, grid, shapes = drawn(data, False)
     expected, got = raised(kernel, grid, shapes, 0), told(kernel, grid, *shapes)
     assert (got is None) == (expected is None), f"{source}\n{grid} {shapes}: {got}; {expected}"
-    if "for " not in source and "while " not in source:  # of a loop all turns are looked at together
+    if "for " not in source and "while " not in source:  # of a loop all iterations are looked at together
         assert got == expected, f"{source}\n{grid} {shapes}"
 
 
@@ -195,7 +195,7 @@ def component(v: wp.array[wp.vec3], y: wp.array[float]):
 
 
 @wp.kernel
-def last_turn(x: wp.array2d[float], y: wp.array[float]):
+def last_iteration(x: wp.array2d[float], y: wp.array[float]):
     i = wp.tid()
     total = 0.0
     for k in range(x.shape[1]):
@@ -213,7 +213,7 @@ def last_turn(x: wp.array2d[float], y: wp.array[float]):
         (fifth, 2, [(5,), (1,)], ((1,), 1, 0, "y", 1)),
         (own, 2, [(5,), (2,)], ((0,), 4, 0, "kept", 4)),
         (component, 4, [(1, 3), (4,)], ((3,), 3, 1, "v", 3)),
-        (last_turn, 2, [(2, 9000), (2,)], ((0,), 9000, 1, "x", 9000)),
+        (last_iteration, 2, [(2, 9000), (2,)], ((0,), 9000, 1, "x", 9000)),
         # Large launches: the last thread of many, and one in the middle, where an array ends.
         (wide, 10**9, [(10**9,), (10**9 - 1,)], ((999999999,), 999999999, 0, "y", 999999999)),
         (wide, 10**9, [(10**9,), (10**6,)], ((1000000,), 1000000, 0, "y", 1000000)),

@@ -92,7 +92,7 @@ def test_every_state_is_there(layout):
 
 @pytest.mark.parametrize("trips", [4096, 5000, 32768, 100_000])
 def test_many_segments(trips):
-    """What is promised of loops of many turns."""
+    """What is promised of loops of many iterations."""
     runs = Walk(FEW, trips).play()
     assert runs <= bound(FEW, trips) * trips
     assert bound(FEW, trips) <= 3 + 0.5 * math.ceil(math.log2(trips / 4096))
@@ -212,11 +212,11 @@ def test_runs_are_counted(kernel, monkeypatch):
     assert taken == sum(max(0, Walk(layout, n).play() - (kernel is ragged)) for n in trips)
 
 
-@pytest.mark.parametrize("turns", [5, 700])
-def test_the_first_run_keeps_states(turns, monkeypatch):
+@pytest.mark.parametrize("iterations", [5, 700])
+def test_the_first_run_keeps_states(iterations, monkeypatch):
     """It is not run anew for them, if what the loop leaves is used."""
-    taken = count_sines(monkeypatch, squared, [np.array([0.7]), np.full((), turns, np.int32), np.zeros(1)])
-    assert taken == Walk(FEW, turns).play()
+    taken = count_sines(monkeypatch, squared, [np.array([0.7]), np.full((), iterations, np.int32), np.zeros(1)])
+    assert taken == Walk(FEW, iterations).play()
 
 
 def test_few_known_iterations_are_run_once(monkeypatch):
@@ -229,11 +229,11 @@ def test_linear_loops_keep_nothing():
     assert sum(isinstance(op, For | While) for op in walk(kernel.body)) == 1
 
 
-@pytest.mark.parametrize("turns", [1, 2, 31, 32, 33, 64, 511, 512, 513, 1024, 1025, 4097, 20000])
-def test_any_number_of_turns(turns):
+@pytest.mark.parametrize("iterations", [1, 2, 31, 32, 33, 64, 511, 512, 513, 1024, 1025, 4097, 20000])
+def test_any_number_of_iterations(iterations):
     with jax.enable_x64(True):
         x = jnp.linspace(0.5, 2.0, 37)
-        call = lambda x: wp.jax_kernel(pendulum)(x, turns)[0]  # noqa: E731
+        call = lambda x: wp.jax_kernel(pendulum)(x, iterations)[0]  # noqa: E731
         slope = jax.jvp(call, (x,), (jnp.ones(37),))[1]
         np.testing.assert_allclose(jax.grad(lambda x: call(x).sum())(x), slope, rtol=1e-9, atol=1e-11)
 
@@ -241,7 +241,7 @@ def test_any_number_of_turns(turns):
 @pytest.mark.parametrize("kernel", [until, ragged], ids=lambda k: k.name)
 @pytest.mark.parametrize("threads", [1, 7, 16, 61])
 def test_threads_that_end_apart(kernel, threads):
-    """Numbers of turns from 0 up, mixed within a vector; vectors with lanes off; all short, all long."""
+    """Numbers of iterations from 0 up, mixed within a vector; vectors with lanes off; all short, all long."""
     rng = np.random.default_rng(threads)
     with jax.enable_x64(True):
         for highest in (3, 40, 700, 3000):

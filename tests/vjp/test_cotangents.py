@@ -107,7 +107,7 @@ def perhaps_overwritten(x: Array, y: Array):
 
 
 @wp.kernel
-def overwritten_in_turn(x: Array, n: int, y: Array):
+def overwritten_in_iteration(x: Array, n: int, y: Array):
     i = wp.tid()
     v = x[i]
     for _ in range(n):
@@ -185,7 +185,7 @@ AGAIN = {
     "overwritten": (overwritten, 1, N),
     "perhaps_overwritten": (perhaps_overwritten, 1, N),
     "read_back": (read_back, 1, N),
-    "overwritten_in_turn": (overwritten_in_turn, (1, 3), N),
+    "overwritten_in_iteration": (overwritten_in_iteration, (1, 3), N),
     "overwritten_in_a_while": (overwritten_in_a_while, 1, N),
     "overlapping": (overlapping, 1, (N, 4)),
     "sides_that_overlap": (sides_that_overlap, 1, (N, 4)),
@@ -291,7 +291,7 @@ def test_what_several_threads_store_is_taken_by_the_last_of_them_which_only_read
 
 
 @wp.kernel
-def read_in_turn(x: Array, n: int, y: Array):
+def read_in_iteration(x: Array, n: int, y: Array):
     i = wp.tid()
     v = wp.float64(0.0)
     for k in range(n):
@@ -333,7 +333,7 @@ def rows_read_twice(x: Table, y: Array):
 def test_what_is_read_several_times_gets_the_sum():
     table = np.random.default_rng(2).uniform(0.3, 0.9, (N, 4))
     for kernel, x, more in (
-        (read_in_turn, X, (4,)),
+        (read_in_iteration, X, (4,)),
         (read_by_neighbours, np.linspace(0.3, 1.2, 2 * N + 1), ()),
         (read_in_a_condition, table, ()),
         (rows_read_twice, table, ()),

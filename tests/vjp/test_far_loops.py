@@ -1,4 +1,5 @@
-"""Reverse sweeps over loops at the ends of integer types: they make the turns that the loop made, and record each."""
+"""Reverse sweeps over loops at the ends of integer types: they make the iterations that the loop made, and record
+each."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def double_precision():
 
 
 def ranges(dtype):
-    """Start, stop, step: few turns, far apart."""
+    """Start, stop, step: few iterations, far apart."""
     limits = np.iinfo(dtype.numpy)
     low, high = int(limits.min), int(limits.max)
     found = [
@@ -36,7 +37,7 @@ def ranges(dtype):
     return found
 
 
-def turns(start, stop, step):
+def iterations(start, stop, step):
     return len(range(start, stop, step)) if step else 0
 
 
@@ -60,7 +61,7 @@ def test_what_a_loop_carries(dtype):
     expected = []
     for case in cases:
         s, slope = 0.5, 1.0
-        for _ in range(turns(*case)):
+        for _ in range(iterations(*case)):
             s, slope = s * s + 0.1, slope * 2 * s
         expected.append(slope)
     call = wp.jax_kernel(carrying(dtype))
@@ -86,10 +87,10 @@ def overwriting(dtype, start, stop, step):
 
 @pytest.mark.parametrize("dtype", [wp.int64, wp.uint64, wp.int32, wp.uint8], ids=str)
 def test_records_of_what_is_overwritten(dtype):
-    """The interpreter raises where a turn is recorded outside of the record."""
+    """The interpreter raises where an iteration is recorded outside of the record."""
     rng = np.random.default_rng(0)
     for case in ranges(dtype):
-        if case[2]:  # of others the number of turns is not known
+        if case[2]:  # of others the number of iterations is not known
             kernel = overwriting(dtype, *case).ir()
             buffers = [rng.normal(size=(2, 3)) * 0.3, rng.normal(size=(2, 3)) * 0.3, np.zeros(2)]
             check_adjoint_of_tangent(Case("", kernel, (2,), buffers, (0, 1), (1, 2)))

@@ -1,4 +1,4 @@
-"""Loads that every turn of a loop does alike: their cotangents are summed, and added once."""
+"""Loads that every iteration of a loop does alike: their cotangents are summed, and added once."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def pairs(x: wp.array[F], n: int, y: wp.array[F]):
 
 @wp.kernel
 def with_step(x: wp.array[F], start: int, stop: int, step: int, y: wp.array[F]):
-    """The index is one of the array where the loop has a turn."""
+    """The index is one of the array where the loop has an iteration."""
     i = wp.tid()
     s = x[i]
     for j in range(start, stop, step):
@@ -74,7 +74,7 @@ def overwritten(x: wp.array[F], n: int, y: wp.array[F]):
 
 @wp.kernel
 def overwritten_meanwhile(x: wp.array2d[F], n: int, y: wp.array2d[F]):
-    """What is read is another thing from the third turn on."""
+    """What is read is another thing from the third iteration on."""
     i = wp.tid()
     s = F(0.0)
     for j in range(n):
@@ -84,7 +84,7 @@ def overwritten_meanwhile(x: wp.array2d[F], n: int, y: wp.array2d[F]):
 
 
 @wp.kernel
-def by_turns(x: wp.array[F], index: wp.array[int], n: int, y: wp.array[F]):
+def by_iterations(x: wp.array[F], index: wp.array[int], n: int, y: wp.array[F]):
     """The index comes from memory: it is not moved, nor what it finds."""
     i = wp.tid()
     s = F(0.0)
@@ -112,7 +112,7 @@ CASES += [
     Case(f"meanwhile{n}", overwritten_meanwhile.specialize(), (4,), [some(4, 6), np.int32(n), some(4, 6, seed=2)],
          (0, 2), (2,)) for n in (2, 5)
 ]  # fmt: skip
-CASES += [case(by_turns, some(6), [1, 1, 3, 0], n) for n in (0, 4)]
+CASES += [case(by_iterations, some(6), [1, 1, 3, 0], n) for n in (0, 4)]
 
 
 @pytest.mark.parametrize("checked", CASES, ids=lambda c: f"{c.name}-{[int(b) for b in c.buffers if b.shape == ()]}")
@@ -131,7 +131,7 @@ def sums(kernel, wanted=(0,)):
 
 def test_what_is_the_same_in_every_turn_is_added_to_once():
     assert sums(pairs) == (1, 1)  # x[j], x[i]
-    assert sums(by_turns) == (2, 0)
+    assert sums(by_iterations) == (2, 0)
 
 
 def test_a_loop_without_a_turn_adds_nothing():

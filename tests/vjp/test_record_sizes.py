@@ -33,7 +33,7 @@ def case(reference: Callable[[Any, Any], Any], *shapes: tuple[int, ...]) -> Call
     return add
 
 
-def turns(step: Callable[[Any, Any, int, int], Any], outer: int, inner: int) -> Callable[[Any, Any], Any]:
+def iterations(step: Callable[[Any, Any, int, int], Any], outer: int, inner: int) -> Callable[[Any, Any], Any]:
     def reference(x: Any, a: Any) -> Any:
         for s in range(outer):
             for k in range(inner):
@@ -43,7 +43,7 @@ def turns(step: Callable[[Any, Any, int, int], Any], outer: int, inner: int) -> 
     return reference
 
 
-@case(turns(lambda x, a, s, k: a.at[:, (s + k) % 2].set(jnp.sin(a[:, 0] * x) + 0.5 * a[:, 2]), 3, 20), (2, 3, 20))
+@case(iterations(lambda x, a, s, k: a.at[:, (s + k) % 2].set(jnp.sin(a[:, 0] * x) + 0.5 * a[:, 2]), 3, 20), (2, 3, 20))
 @wp.kernel
 def at_a_constant(x: wp.array[F], n: int, a: wp.array2d[F]):
     i = wp.tid()
@@ -52,10 +52,10 @@ def at_a_constant(x: wp.array[F], n: int, a: wp.array2d[F]):
             a[i, (s + k) % 2] = wp.sin(a[i, 0] * x[i]) + F(0.5) * a[i, 2]
 
 
-@case(turns(lambda x, a, s, k: a.at[:, 3 - k % 2].set(jnp.sin(a[:, 3] * x)), 1, 5), (2, 5), (2, 6))
+@case(iterations(lambda x, a, s, k: a.at[:, 3 - k % 2].set(jnp.sin(a[:, 3] * x)), 1, 5), (2, 5), (2, 6))
 @wp.kernel
 def at_an_argument(x: wp.array[F], n: int, a: wp.array2d[F]):
-    """The condition reads it once more than there are turns."""
+    """The condition reads it once more than there are iterations."""
     i = wp.tid()
     k = 5
     while k > 0 and a[i, n] * a[i, n] < F(9.0):
@@ -97,9 +97,13 @@ def on_the_diagonal(x: wp.array[F], n: int, a: wp.array2d[F]):
         a[i, (i + s) % 2] = wp.sin(a[i, i] * x[i])
 
 
-@case(turns(lambda x, a, s, k: a.at[:, k].set(jnp.sin(a[:, k] * x * a[:, 39 - 2 * k])), 3, 18), (2, 3, 18), (2, 3, 18))
+@case(
+    iterations(lambda x, a, s, k: a.at[:, k].set(jnp.sin(a[:, k] * x * a[:, 39 - 2 * k])), 3, 18),
+    (2, 3, 18),
+    (2, 3, 18),
+)
 @wp.kernel
-def of_few_turns(x: wp.array[F], n: int, a: wp.array2d[F]):
+def of_few_iterations(x: wp.array[F], n: int, a: wp.array2d[F]):
     """The loop takes fewer elements than the axis has."""
     i = wp.tid()
     for _ in range(wp.min(n, 3)):
@@ -107,10 +111,10 @@ def of_few_turns(x: wp.array[F], n: int, a: wp.array2d[F]):
             a[i, k] = wp.sin(a[i, k] * x[i] * a[i, 39 - 2 * k])
 
 
-@case(turns(lambda x, a, s, k: a.at[:, k].set(jnp.sin(a[:, k] * x)) if k < 3 else a, 3, 50), (2, 40, 3))
+@case(iterations(lambda x, a, s, k: a.at[:, k].set(jnp.sin(a[:, k] * x)) if k < 3 else a, 3, 50), (2, 40, 3))
 @wp.kernel
-def of_turns_that_do_not_come(x: wp.array[F], n: int, a: wp.array2d[F]):
-    """The loop has more turns than the axis elements."""
+def of_iterations_that_do_not_come(x: wp.array[F], n: int, a: wp.array2d[F]):
+    """The loop has more iterations than the axis elements."""
     i = wp.tid()
     for _ in range(wp.min(n, 3)):
         for k in range(50):

@@ -47,9 +47,9 @@ _SIMPLIFICATION = 1
 # over loops are left out. A loop takes this much bitcode, at least.
 _MANY_LOOPS = 128
 
-# Blocks that begin loops of the kernel's own: what such code computes anew in each turn LLVM has to move out. The rest
-# needs no more than its operations simplified, once, which takes a third of the time: measured, that code is as fast.
-# What does not change in the rows and columns of a launch is moved already, see hoisting.py.
+# Blocks that begin loops of the kernel's own: what such code computes anew in each iteration LLVM has to move out. The
+# rest needs no more than its operations simplified, once, which takes a third of the time: measured, that code is as
+# fast. What does not change in the rows and columns of a launch is moved already, see hoisting.py.
 _LOOPED = LOOP_HEADERS
 
 # The functions of the C library that code may call: those of builtins, and those LLVM may make of their intrinsics.
@@ -128,9 +128,9 @@ def _cut(kernel: Kernel, plan: Plan, succession: Succession | None) -> Cut:
         unsplit, pieces = choose_cut(kernel, (), (), False)
         is_apart = succession is None or succession.apart is not None
         return Cut(unsplit if is_apart else NEVER_SPLIT, pieces, rows)
-    unsplit, pieces = choose_cut(kernel, exclusive.loose, exclusive.summed, exclusive.is_divided)
+    unsplit, pieces = choose_cut(kernel, exclusive.contended, exclusive.summed, exclusive.is_divided)
     copied = tuple(i for i, param in enumerate(kernel.params) if param in exclusive.copied)
-    return Cut(unsplit, pieces, rows, exclusive.loose, exclusive.summed, copied)
+    return Cut(unsplit, pieces, rows, exclusive.contended, exclusive.summed, copied)
 
 
 def _assemble(text: str, name: str) -> bytes:

@@ -310,9 +310,7 @@ class JaxKernel:
         results = self._result_shapes(given, elements, extents, options)
         outputs = len(self._arguments) - len(given)
         shapes = [*(value.shape for value in given), *results[len(results) - outputs :]]
-        how = LaunchOptions(
-            options.vmap_method, self._block_dim, self._has_side_effect, self._mode, "launch_dims=..."
-        )
+        how = LaunchOptions(options.vmap_method, self._block_dim, self._has_side_effect, self._mode, "launch_dims=...")
         launch = bind(self.kernel, specialized, extents, shapes, how, [a.role for a in self._arguments])
         eager = tuple(map(eager_converter, self._inputs, elements, given, converters))
         return _Plan(self._with_rule(launch, given, elements), converters, eager)

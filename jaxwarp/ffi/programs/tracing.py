@@ -101,6 +101,7 @@ class Program:
 _SIGNS_OF_MISUSE = ("__jax_array__", "ArrayHandle", "'_View'", "RecordedArray", "as a data type")
 _SHORT = 100  # JAX's own messages about arrays are essays
 
+
 @contextmanager
 def tracing(program: Program) -> Iterator[None]:
     """Launches in the `with` belong to `program`."""

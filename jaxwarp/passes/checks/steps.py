@@ -51,7 +51,7 @@ class _CheckSteps(Rewriter):
             self.while_(op)
 
     def report(self) -> Sequence[Value]:
-        self.reports.emit(self.b, f"a loop of more than {self.limit} turns", (), self.b.loc)
+        self.reports.emit(self.b, f"a loop of more than {self.limit} iterations", (), self.b.loc)
         return ()
 
     def for_(self, op: For) -> None:

@@ -75,14 +75,14 @@ def adjoint(
             "the adjoint of a kernel with a func_replay is made of its tangent: it needs what the launch leaves"
         )
     kernel = replayed.kernel
-    heard = [p for i, p in enumerate(kernel.params) if i not in silent]
-    kernel = without_unread(kernel, heard)
+    used = [p for i, p in enumerate(kernel.params) if i not in silent]
+    kernel = without_unread(kernel, used)
     if kernel.locals and not sweep:
         kernel = simplify(arrays_as_values(kernel))
     require_pure_conditions(kernel)
     shapes = dict(zip(kernel.params, extents or (), strict=extents is not None))
     require_partitioned(kernel, grid, shapes)
-    promoted = without_unread(promote_memory(kernel, grid, shapes), heard)
+    promoted = without_unread(promote_memory(kernel, grid, shapes), used)
     kernel = simplify(hoist_loads(promoted, [kernel.params[i] for i in wanted]))
     sources = LoadSources(kernel, grid, finals, shapes)
     return Adjoint(kernel, wanted, sources, not sweep, [kernel.params[i] for i in silent]).build()
@@ -187,8 +187,8 @@ class Adjoint(FirstRun):
         hint = "carry the value in a local variable, or write to another output"
         if load.param in {self.lost.get(op.param) for op in self.residual_loads}:
             hint = (
-                "let something count the turns of the while loops around it, up to a known end (`for` with `break`, "
-                "`while k < 100 and ...`): then what is read in each can be recorded"
+                "let something count the iterations of the while loops around it, up to a known end (`for` with "
+                "`break`, `while k < 100 and ...`): then what is read in each can be recorded"
             )
         raise DifferentiationError(
             f"{load.param.name} is read here after it may have been overwritten, at an address that changes in a loop "

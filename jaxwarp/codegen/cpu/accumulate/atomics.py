@@ -135,7 +135,7 @@ class AtomicEmitter:
         pointers = [element_pointer(lanes, locate(lanes, op.param, op.indices)) for op in ops]
         updates = list(zip(ops, pointers, totals, strict=True))
         rectangle = self.accumulators.rectangle
-        if rectangle is None or not all(op.param in rectangle.territories for op in ops):
+        if rectangle is None or not all(op.param in rectangle.keys for op in ops):
             for op, pointer, total in updates:
                 atomic(one, op.kind, dtype, pointer, [total])
             return
@@ -157,7 +157,7 @@ class AtomicEmitter:
     def update_lanes(self, op: Atomic, place: Place, keep: bool) -> str:
         """The atomics of all lanes, or what does for them. Returns the vector of old values, if it is to be kept."""
         lanes, function, rectangle = self.lanes, self.function, self.accumulators.rectangle
-        if rectangle is None or op.param not in rectangle.territories or op.kind == "cas":
+        if rectangle is None or op.param not in rectangle.keys or op.kind == "cas":
             return _each_lane(lanes, op, place, keep)
         is_own = rectangle.owns(lanes, op)
         is_adjacent = place.is_strided(1) or place.is_strided(-1)

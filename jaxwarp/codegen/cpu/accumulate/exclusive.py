@@ -7,7 +7,7 @@ Whether that is so is known at run time:
 * a rectangle that is the whole launch is alone, whatever the indices;
 * where all updates of an array have an index that follows a thread index within bounds that never fall
   (index_bounds.py), the threads before the rectangle reach up to an element, those after it reach down to one, and what
-  lies between is its, but for what threads may stray to (where indices wrap), and what lies beyond that.
+  lies between is its, but for what threads may wrap to (where indices wrap), and what lies beyond that.
 
 Two pairs of limits, for the rows and for the columns, are computed once a rectangle; each update compares its index
 with them. Leading axes by whose thread index all updates are told apart (those of a batch) divide the rows into parts
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jaxwarp.codegen.cpu.analysis.index_bounds import LIMIT, PartOf, Term, Terms, Turn
+from jaxwarp.codegen.cpu.analysis.index_bounds import LIMIT, PartOf, Rotation, Term, Terms
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.plan.exclusive import Exclusive, Key
 from jaxwarp.ir.kernel import Kernel
@@ -54,14 +54,14 @@ class Rectangle:
         self.constants = exclusive.bounds.constants
         self.inst = lanes.function.inst
         self.lane_axis = kernel.grid_rank - 1
-        self.territories = exclusive.territories
+        self.keys = exclusive.keys
         self.copied = exclusive.copied
         self.limits: dict[Key, Limits] = {}
         # Limits that hold in one part of the rows each: the parts of the rows before and after the rectangle.
         self.in_parts: dict[Key, tuple[Limits, str, str]] = {}
-        # Where threads of the same part may stray to.
-        self.strays: dict[Key, Limits] = {}
-        self.parts_of_turns: dict[PartOf, str] = {}
+        # Where threads of the same part may wrap to.
+        self.wrapped: dict[Key, Limits] = {}
+        self.parts_of_rotations: dict[PartOf, str] = {}
         self.whole_rows = self.whole_columns = ""
 
     def begin(self, emit: Callable[[Block], None]) -> None:
@@ -69,7 +69,7 @@ class Rectangle:
         rows, columns = self.product(0, self.lane_axis), self.product(self.lane_axis, self.lane_axis + 1)
         self.whole_rows = self.is_whole("row", rows)
         self.whole_columns = self.is_whole("col", columns)
-        keys = [key for t in self.territories.values() for key in (t.rows, t.columns) if key is not None]
+        keys = [key for t in self.keys.values() for key in (t.rows, t.columns) if key is not None]
         values = {v for key in keys for v in key.values}
         emit(Block((), tuple(self.constants.needed(values)), ()))
         for key in keys:
@@ -129,21 +129,21 @@ class Rectangle:
         is_first = self.inst(f"icmp eq i64 %{which}_begin, 0")
         is_last = self.inst(f"icmp eq i64 %{which}_end, {extent}")
         limits = Limits(self.select(is_first, -_FAR, low), self.select(is_last, _FAR, high))
-        if key.strays:
-            strays = self.beyond_strays(key, self.select(is_first, 0, before), after)
+        if key.wrapped:
+            wrapped = self.beyond_wrapped(key, self.select(is_first, 0, before), after)
             if key.axis in (0, self.lane_axis):
-                return self.within(limits, strays, self.negate(self.both(is_first, is_last)))
-            self.strays[key] = strays
+                return self.within(limits, wrapped, self.negate(self.both(is_first, is_last)))
+            self.wrapped[key] = wrapped
         return limits
 
-    def beyond_strays(self, key: Key, begin: str, end: str) -> Limits:
-        """Anybody may stray there. What is left is on one side: that with the middle of what the threads go to."""
+    def beyond_wrapped(self, key: Key, begin: str, end: str) -> Limits:
+        """Any thread may wrap to there. What is left is on one side: that with the middle of what the threads go to."""
         if key.axis not in (0, self.lane_axis):
             begin, end = "0", self.product(key.axis, key.axis + 1)
         ends = self.bound(key.lower, begin, "smin"), self.bound(key.upper, end, "smax")
         middle = self.inst(f"ashr i64 {self.inst('add i64 {}, {}'.format(*ends))}, 1")
         low, high = str(-_FAR), str(_FAR)
-        for first, last in key.strays:
+        for first, last in key.wrapped:
             least, most = self.bound((first,), "0", "smin"), self.bound((last,), "0", "smax")
             is_below = self.inst(f"icmp slt i64 {most}, {middle}")
             low = self.extreme("smax", low, self.select(is_below, most, -_FAR))
@@ -175,8 +175,8 @@ class Rectangle:
         return self.inst(f"sext i32 {self.lanes.scalar(value)} to i64")
 
     def part_of(self, wanted: PartOf) -> str:
-        if wanted not in self.parts_of_turns:
-            shift, modulus = self.ends_of(wanted.turn)
+        if wanted not in self.parts_of_rotations:
+            shift, modulus = self.ends_of(wanted.rotation)
             positive = self.extreme("smax", modulus, "1")
             rest = self.inst(f"srem i64 {shift}, {positive}")
             is_up = self.inst(f"icmp sle i64 {self.inst(f'shl i64 {rest}, 1')}, {positive}")
@@ -186,13 +186,13 @@ class Rectangle:
                 "first": self.select(is_up, 0, rest),
                 "last": self.inst(f"sub i64 {self.select(is_up, rest, positive)}, 1"),
             }
-            self.parts_of_turns.update((PartOf(wanted.turn, name), number) for name, number in ends.items())
-        return self.parts_of_turns[wanted]
+            self.parts_of_rotations.update((PartOf(wanted.rotation, name), number) for name, number in ends.items())
+        return self.parts_of_rotations[wanted]
 
-    def ends_of(self, turn: Turn) -> tuple[str, str]:
+    def ends_of(self, rotation: Rotation) -> tuple[str, str]:
         """How far it moves, and its modulus."""
-        shift = self.bound((Term(0, turn.shift, turn.shift_constant),), "0", "smax")
-        return shift, self.bound((Term(0, turn.modulus, turn.modulus_constant),), "0", "smax")
+        shift = self.bound((Term(0, rotation.shift, rotation.shift_constant),), "0", "smax")
+        return shift, self.bound((Term(0, rotation.modulus, rotation.modulus_constant),), "0", "smax")
 
     def nothing_wraps(self, key: Key) -> str:
         extent = self.product(key.axis, key.axis + 1)
@@ -200,9 +200,9 @@ class Rectangle:
         for value in sorted(key.values, key=self.constants.number):
             distance = self.inst(f"add i64 {self.wide(value)}, {LIMIT}")
             holds = self.both(holds, self.inst(f"icmp ule i64 {distance}, {2 * LIMIT}"))
-        for turn in sorted(key.turns, key=repr):
+        for rotation in sorted(key.rotations, key=repr):
             # Each thread goes around once at most, from where it is or further up.
-            shift, modulus = self.ends_of(turn)
+            shift, modulus = self.ends_of(rotation)
             holds = self.both(holds, self.inst(f"icmp sge i64 {shift}, 0"))
             holds = self.both(holds, self.inst(f"icmp sle i64 {extent}, {modulus}"))
         return holds
@@ -214,15 +214,15 @@ class Rectangle:
             is_before, is_after = (self.inst(f"icmp eq i64 {part}, {x}") for x in parts)
             low, high = self.select(is_before, limits.low, -_FAR), self.select(is_after, limits.high, _FAR)
             self.limits[key] = Limits(low, high)
-            if key in self.strays:
+            if key in self.wrapped:
                 shared = self.inst(f"or i1 {is_before}, {is_after}")
-                self.limits[key] = self.within(self.limits[key], self.strays[key], shared)
+                self.limits[key] = self.within(self.limits[key], self.wrapped[key], shared)
 
     def owns(self, lanes: Lanes, op: Atomic) -> str:
         """Whether no other rectangle touches the elements of all lanes that are on: an i1."""
-        territory = self.territories[op.param]
+        keys = self.keys[op.param]
         conditions = []
-        for key, whole in ((territory.rows, self.whole_rows), (territory.columns, self.whole_columns)):
+        for key, whole in ((keys.rows, self.whole_rows), (keys.columns, self.whole_columns)):
             inside = whole if key is None else self.inside(lanes, op.indices[key.position], self.limits[key])
             conditions.append(inside)
         is_own = self.both(*conditions)

@@ -28,11 +28,11 @@ from jaxwarp.types import Scalar, int32
 LIMIT = 1 << 29
 # Of one bound.
 _MOST_TERMS = 8
-# By how much a turn moves threads. Rectangles are larger where it matters.
+# By how much a rotation moves threads. Rectangles are larger where it matters.
 _MOST_SHIFT = 64
 
 
-class Turn(NamedTuple):
+class Rotation(NamedTuple):
     """The remainder of t + shift by `modulus` (a value and a constant each): how far it moves t, and who leaves."""
 
     shift: Value | None
@@ -42,9 +42,9 @@ class Turn(NamedTuple):
 
 
 class PartOf(NamedTuple):
-    """A number of a turn, the same for all threads: "by" (d above), "first" or "last" of where those go that leave."""
+    """A number of a rotation, the same for all threads: "by" (d above), "first" or "last" of where they wrap to."""
 
-    turn: Turn
+    rotation: Rotation
     name: str
 
 
@@ -58,45 +58,45 @@ class Term(NamedTuple):
 
 Terms = tuple[Term, ...]
 # From a number to a number, neither of which moves with the thread.
-Strays = tuple[tuple[Term, Term], ...]
+Wrapped = tuple[tuple[Term, Term], ...]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """min(lower) <= index <= max(upper), or the index is one of the strays, if nothing wraps in 32 bits.
+    """min(lower) <= index <= max(upper), or the index is in a wrapped range, if nothing wraps in 32 bits.
 
     Attributes:
         lower, upper: the bounds.
         scale: nothing wraps if the thread index times this is at most LIMIT,
         values: and so are these, either way.
-        strays: where else some threads may be.
+        wrapped: where else some threads may be.
     """
 
     lower: Terms
     upper: Terms
     scale: int = 0
     values: frozenset[Value] = frozenset()
-    strays: Strays = ()
+    wrapped: Wrapped = ()
 
     @property
-    def as_stray(self) -> tuple[Term, Term] | None:
+    def as_wrapped(self) -> tuple[Term, Term] | None:
         """The bounds, if they are two that do not move with the thread."""
         ends = (*self.lower, *self.upper)
-        is_fixed = len(ends) == 2 and not any(t.scale for t in ends) and not self.strays
+        is_fixed = len(ends) == 2 and not any(t.scale for t in ends) and not self.wrapped
         return (ends[0], ends[1]) if is_fixed else None
 
     @property
     def together(self) -> Bounds:
-        """Without strays: they are between the bounds."""
-        if not self.strays:
+        """Without wrapped ranges: they are between the bounds."""
+        if not self.wrapped:
             return self
-        lower, upper = ((*ts, *(s[k] for s in self.strays)) for k, ts in enumerate((self.lower, self.upper)))
+        lower, upper = ((*ts, *(s[k] for s in self.wrapped)) for k, ts in enumerate((self.lower, self.upper)))
         return Bounds(lower, upper, self.scale, self.values)
 
     @property
-    def turns(self) -> frozenset[Turn]:
-        ends = (*self.lower, *self.upper, *(t for stray in self.strays for t in stray))
-        return frozenset(t.value.turn for t in ends if isinstance(t.value, PartOf))
+    def rotations(self) -> frozenset[Rotation]:
+        ends = (*self.lower, *self.upper, *(t for ends in self.wrapped for t in ends))
+        return frozenset(t.value.rotation for t in ends if isinstance(t.value, PartOf))
 
     @property
     def is_near(self) -> bool:
@@ -106,12 +106,12 @@ class Bounds:
     @property
     def is_thread(self) -> bool:
         """Is it the thread index itself?"""
-        return self.lower == self.upper == (Term(1, None, 0),) and not self.strays
+        return self.lower == self.upper == (Term(1, None, 0),) and not self.wrapped
 
     @property
     def is_known(self) -> bool:
         """Are the bounds numbers that are known here?"""
-        return not self.strays and all(t.scale == 0 and t.value is None for t in (*self.lower, *self.upper))
+        return not self.wrapped and all(t.scale == 0 and t.value is None for t in (*self.lower, *self.upper))
 
     @property
     def number(self) -> int | None:
@@ -169,7 +169,7 @@ class IndexBounds:
         if name in ("add", "sub") and (found := _moved(x, y, name) or (_moved(y, x, name) if name == "add" else None)):
             return found
         if name == "mod":
-            return _turned(x, y) if self._is_short(x, y) else None
+            return _rotated(x, y) if self._is_short(x, y) else None
         x, y = x.together, y.together
         match name:
             case "add":
@@ -186,7 +186,7 @@ class IndexBounds:
                 return None
 
     def _is_short(self, x: Bounds, y: Bounds) -> bool:
-        """Is the shift of a turn a small number, or the modulus and a small number?
+        """Is the shift of a rotation a small number, or the modulus and a small number?
 
         By one that may be any, nobody may have elements for himself: then it is better known that threads share them.
         """
@@ -209,12 +209,12 @@ class IndexBounds:
         if x.is_near or y.is_near:
             # What does not move with the thread is where some threads go instead.
             (x, more), (y, others) = _apart(x, y), _apart(y, x)
-            strays = tuple(dict.fromkeys((*x.strays, *y.strays, *more, *others)))
+            wrapped = tuple(dict.fromkeys((*x.wrapped, *y.wrapped, *more, *others)))
             lower, upper = (
                 tuple(t for b, alone in ((x, more), (y, others)) if not alone for t in terms(b))
                 for terms in (_lower, _upper)
             )
-            return _bounds(lower, upper, x, y, strays)
+            return _bounds(lower, upper, x, y, wrapped)
         x, y = x.together, y.together
         return _bounds((*x.lower, *y.lower), (*x.upper, *y.upper), x, y)
 
@@ -227,52 +227,52 @@ def _upper(x: Bounds) -> Terms:
     return x.upper
 
 
-def _apart(x: Bounds, other: Bounds) -> tuple[Bounds, Strays]:
+def _apart(x: Bounds, other: Bounds) -> tuple[Bounds, Wrapped]:
     """The bounds, or what they are where only the other ones follow the thread."""
-    stray = x.as_stray
-    return (x, (stray,)) if stray is not None and other.is_near else (x, ())
+    ends = x.as_wrapped
+    return (x, (ends,)) if ends is not None and other.is_near else (x, ())
 
 
 def _moved(x: Bounds, y: Bounds, name: str) -> Bounds | None:
-    """x + y or x - y where x has strays and y does not move with the thread."""
-    by = y.as_stray
-    if not x.strays or by is None or (name == "sub" and not y.is_known):
+    """x + y or x - y where x has wrapped ranges and y does not move with the thread."""
+    by = y.as_wrapped
+    if not x.wrapped or by is None or (name == "sub" and not y.is_known):
         return None
     low, high = by if name == "add" else (Term(0, None, -by[1].constant), Term(0, None, -by[0].constant))
-    strays: list[tuple[Term, Term]] = []
-    for first, last in x.strays:
+    wrapped: list[tuple[Term, Term]] = []
+    for first, last in x.wrapped:
         ends = _sums((first,), (low,)), _sums((last,), (high,))
         if ends[0] is None or ends[1] is None:
             return None
-        strays.append((ends[0][0], ends[1][0]))
-    return _bounds(_sums(x.lower, (low,)), _sums(x.upper, (high,)), x, y, tuple(strays))
+        wrapped.append((ends[0][0], ends[1][0]))
+    return _bounds(_sums(x.lower, (low,)), _sums(x.upper, (high,)), x, y, tuple(wrapped))
 
 
-def _turned(x: Bounds, y: Bounds) -> Bounds | None:
+def _rotated(x: Bounds, y: Bounds) -> Bounds | None:
     """(t + shift) % modulus."""
-    modulus = y.as_stray
-    if x.strays or modulus is None or y.lower != y.upper or x.lower != x.upper or len(x.lower) != 1:
+    modulus = y.as_wrapped
+    if x.wrapped or modulus is None or y.lower != y.upper or x.lower != x.upper or len(x.lower) != 1:
         return None
     ((scale, shift, constant),) = x.lower
     value = modulus[0].value
     if scale != 1 or isinstance(shift, PartOf) or isinstance(value, PartOf):
         return None
-    turn = Turn(shift, constant, value, modulus[0].constant)
-    by, first, last = (PartOf(turn, name) for name in ("by", "first", "last"))
+    rotation = Rotation(shift, constant, value, modulus[0].constant)
+    by, first, last = (PartOf(rotation, name) for name in ("by", "first", "last"))
     term = (Term(1, by, 0),)
     return _bounds(term, term, x, y, ((Term(0, first, 0), Term(0, last, 0)),))
 
 
 def _bounds(
-    lower: Iterable[Term] | None, upper: Iterable[Term] | None, x: Bounds, y: Bounds, strays: Strays = ()
+    lower: Iterable[Term] | None, upper: Iterable[Term] | None, x: Bounds, y: Bounds, wrapped: Wrapped = ()
 ) -> Bounds | None:
     if lower is None or upper is None:
         return None
     least, greatest = extreme(lower, min), extreme(upper, max)
-    if max(len(least), len(greatest), len(strays)) > _MOST_TERMS:
+    if max(len(least), len(greatest), len(wrapped)) > _MOST_TERMS:
         return None
     return Bounds(least, greatest, max(t.scale for t in (*least, *greatest, Term(max(x.scale, y.scale), None, 0))),
-                  x.values | y.values, strays)  # fmt: skip
+                  x.values | y.values, wrapped)  # fmt: skip
 
 
 def extreme(terms: Iterable[Term], which: Callable[[int, int], int]) -> Terms:

@@ -1,13 +1,15 @@
-"""Loops whose turns wait for each other: how long a turn's values take to come, beside the work of computing them.
+"""Loops whose iterations wait for each other: how long an iteration's values take to come, beside the work of computing
+them.
 
-A processor begins a turn's operations when their operands are there. If what goes from turn to turn takes 12 cycles and
-the operations of one register of lanes keep the units busy for 3, then four registers take as long as one.
+A processor begins an iteration's operations when their operands are there. If what goes from iteration to iteration
+takes 12 cycles and the operations of one register of lanes keep the units busy for 3, then four registers take as long
+as one.
 """
 
 from __future__ import annotations
 
 from jaxwarp.codegen.cpu.analysis.pressure import innermost_loops
-from jaxwarp.codegen.cpu.analysis.speculation import is_divisible, keeps_straight, numbered
+from jaxwarp.codegen.cpu.analysis.speculation import is_speculatable, keeps_straight, numbered
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Call, For, If, Param, Store, Value, While, walk
@@ -23,9 +25,9 @@ _DIVISIONS = {"div": (5, 7), "sqrt": (6, 9), "rsqrt": (11, 16)}
 _PARTS_OF_OTHERS = ("neg", "logical_and", "logical_not")  # of a fused product, of the mask
 # Operations a cycle.
 _RATE = 3
-# Two registers of lanes, the next best, wait if even the work of so many fits into a turn's latency.
+# Two registers of lanes, the next best, wait if even the work of so many fits into an iteration's latency.
 _REGISTERS = 2.9
-# Operations of a turn for which a processor that looks ahead some 250 of them sees four registers at once.
+# Operations of an iteration for which a processor that looks ahead some 250 of them sees four registers at once.
 _FEW = 60
 _TURNS = 8
 
@@ -34,7 +36,7 @@ def wait_in_parts(kernel: Kernel, strides: Strides, bits: int) -> bool:
     """Does a kernel spend its time in loops of values of `bits` that can be emitted in parts, and wait?"""
     loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
     found = [op for op in loops if isinstance(op, While) and not strides.has_uniform_trips(op)]
-    found = [op for op in found if strides.mask_bits(op.condition.params) == bits and is_divisible(op, strides)]
+    found = [op for op in found if strides.mask_bits(op.condition.params) == bits and is_speculatable(op, strides)]
     others = [op for op in loops if op not in found]
     around = all(any(inner in found for block in op.blocks for inner in walk(block)) for op in others)
     return bool(found) and around and not kernel.locals and all(waits(op, strides) for op in found)
@@ -61,25 +63,25 @@ def waits(loop: While, strides: Strides) -> bool:
 
 
 def _work(loop: While, strides: Strides) -> tuple[int, int]:
-    """Operations of a turn for one register, and cycles that divisions take."""
+    """Operations of an iteration for one register, and cycles that divisions take."""
     calls = {number: op for op, number in numbered(loop).items() if not strides.is_uniform(op.result)}.values()
     divisions = [op for op in calls if op.builtin.name in _DIVISIONS]
     busy = sum(_DIVISIONS[op.builtin.name][op.result.type.bits == 64] for op in divisions)
     chosen = sum(len(op.results) for block in loop.blocks for op in walk(block) if isinstance(op, If))
     params = [p for p, r in zip(loop.condition.params, loop.results, strict=True) if r in strides.used]
-    # What is left with is chosen by the mask. Turns are counted once.
+    # What is left with is chosen by the mask. Iterations are counted once.
     chosen += sum(not strides.is_scalar(p) for p in params) + any(strides.is_scalar(p) for p in params)
     # The mask, and whether any lane is on.
     return sum(op.builtin.name not in _PARTS_OF_OTHERS for op in calls) + chosen + 2, busy
 
 
 def _latency(loop: While, strides: Strides) -> float:
-    """Cycles from turn to turn."""
+    """Cycles from iteration to iteration."""
     params = loop.condition.params
     there = [0.0] * len(params)
     mask, before = 0.0, 0.0
-    for turn in range(_TURNS):
-        if turn == _TURNS // 2:
+    for iteration in range(_TURNS):
+        if iteration == _TURNS // 2:
             before = max(there)
         ready = dict(zip(params, there, strict=True))
         _arrive(loop.condition, ready, strides)

@@ -46,7 +46,7 @@ def _left_of(budget: int, block: Block) -> int:
     return budget
 
 
-def is_divisible(loop: While, strides: Strides) -> bool:
+def is_speculatable(loop: While, strides: Strides) -> bool:
     """Is the body of a few instructions an operation, and can it run unnoticed for lanes that are off?
 
     No memory, no calls, no loops in it. Branches are those that all lanes compute both sides of. Not of long bodies:

@@ -12,7 +12,7 @@ from jaxwarp.ir.nodes import Block, Call, Const, For, Value, While
 from jaxwarp.types import Scalar, bool_
 
 _BOTH = ("logical_and", "bit_and")
-# After 2 to this power turns, counts of 32 bits are added to those of 64. A lane that took part in all of them has
+# After 2 to this power iterations, counts of 32 bits are added to those of 64. A lane that took part in all of them has
 # counted as many, so that 2**32 would be 0.
 COUNTED_BITS = 31
 
@@ -81,19 +81,19 @@ class RunningLanes:
         return self.narrow(self.next)
 
     def can_count(self, dtype: Scalar) -> bool:
-        """Are turns counted in the mask's integers cheaper than a choice between values of `dtype`?"""
+        """Are iterations counted in the mask's integers cheaper than a choice between values of `dtype`?"""
         return self.is_wide and dtype.is_int
 
-    def count(self, turns: str) -> str:
-        """In the loop's body: how many turns each lane has begun. A mask that is on is -1."""
-        return self.inst(f"sub {self.type} {turns}, {self.next}")
+    def count(self, iterations: str) -> str:
+        """In the loop's body: how many iterations each lane has begun. A mask that is on is -1."""
+        return self.inst(f"sub {self.type} {iterations}, {self.next}")
 
-    def after(self, turns: tuple[str, int], dtype: Scalar, start: str, step: str, is_down: bool) -> str:
-        """start + turns * step, or start - turns * step, of vectors of `dtype`, which wraps as the sums did.
+    def after(self, iterations: tuple[str, int], dtype: Scalar, start: str, step: str, is_down: bool) -> str:
+        """start + iterations * step, or start - iterations * step, of vectors of `dtype`, which wraps as the sums did.
 
-        `turns` and their bits, at least as many as those of `dtype`.
+        `iterations` and their bits, at least as many as those of `dtype`.
         """
-        many, (count, bits) = self.lanes.many, turns
+        many, (count, bits) = self.lanes.many, iterations
         vector = many.type(dtype)
         if dtype.bits < bits:
             count = self.inst(f"trunc {many.wide(f'i{bits}')} {count} to {vector}")
@@ -108,7 +108,8 @@ class RunningLanes:
 
 
 class LongCounts:
-    """Counts of turns in 64 bits, for masks of 32: those of 32 are added to them before they wrap, which is seldom.
+    """Counts of iterations in 64 bits, for masks of 32: those of 32 are added to them before they wrap, which is
+    seldom.
 
     They are in the function's frame, by volatile accesses: LLVM would carry them along.
 
@@ -130,15 +131,16 @@ class LongCounts:
         """At the head of the loop."""
         self.begun = loop.phi("i32", "0")
 
-    def turn(self, turns: Sequence[str]) -> tuple[str, list[str]]:
-        """At the end of a turn, of which `turns` are the counts of 32 bits: what goes to the next turn."""
+    def iteration(self, iterations: Sequence[str]) -> tuple[str, list[str]]:
+        """At the end of an iteration, of which `iterations` are the counts of 32 bits: what goes to the next
+        iteration."""
         function, inst = self.function, self.function.inst
         begun = inst(f"add i32 {self.begun}, 1")
         low = inst(f"and i32 {begun}, {(1 << COUNTED_BITS) - 1}")
         before, full, after = function.label, function.new_label("full"), function.new_label("counted")
         function.line(f"br i1 {inst(f'icmp eq i32 {low}, 0')}, label %{full}, label %{after}, !prof !3")
         function.open(full)
-        for running, cell, count in zip(self.runnings, self.cells, turns, strict=True):
+        for running, cell, count in zip(self.runnings, self.cells, iterations, strict=True):
             total = self.total(running, cell, count)
             function.line(f"store volatile {self.type(running)} {total}, ptr {cell}, align {FRAME_ALIGN}")
         function.line(f"br label %{after}")
@@ -146,12 +148,14 @@ class LongCounts:
         arms = f"[ zeroinitializer, %{full} ]"
         return begun, [
             inst(f"phi {running.type} [ {count}, %{before} ], {arms}")
-            for running, count in zip(self.runnings, turns, strict=True)
+            for running, count in zip(self.runnings, iterations, strict=True)
         ]
 
-    def totals(self, turns: Sequence[str]) -> list[str]:
+    def totals(self, iterations: Sequence[str]) -> list[str]:
         """After the loop, which left these counts of 32 bits."""
-        return [self.total(r, cell, count) for r, cell, count in zip(self.runnings, self.cells, turns, strict=True)]
+        return [
+            self.total(r, cell, count) for r, cell, count in zip(self.runnings, self.cells, iterations, strict=True)
+        ]
 
     def total(self, running: RunningLanes, cell: str, count: str) -> str:
         inst, wide = self.function.inst, self.type(running)
@@ -160,7 +164,8 @@ class LongCounts:
 
 
 def constant_step(loop: While, at: int) -> tuple[Value, bool] | None:
-    """What every turn adds to a carried value, or subtracts from it (True), if it is the same in all turns."""
+    """What every iteration adds to a carried value, or subtracts from it (True), if it is the same in all
+    iterations."""
     before = (loop.body.params[at], loop.condition.params[at])
     makers = {value: op for block in loop.blocks for op in block.ops for value in op.defined}
     op = makers.get(loop.body.results[at])

@@ -52,7 +52,7 @@ from jaxwarp.ir.nodes import Atomic, walk
 _ATTRIBUTES = (
     "attributes #0 = {{ nounwind{debug} }}\nattributes #1 = {{ nobuiltin nounwind willreturn memory(none) }}\n"
     "attributes #2 = {{ nounwind willreturn }}\n"
-    "attributes #3 = {{ noinline cold nounwind willreturn memory(none){seldom} }}\n"
+    "attributes #3 = {{ noinline cold nounwind willreturn memory(none){cold} }}\n"
 )
 _ALIGNED = " alignstack=64"
 
@@ -90,7 +90,7 @@ def emit_function(
         name, linkage = f"{symbol}.part", "internal "
         geometry, wrapper = emit_in_order(writer.frame, symbol, name, succession)
     function, streaming = writer.function, writer.streaming.prologue()
-    debug, seldom = (" noinline optnone", " optnone") if width == 1 else (_ALIGNED, "")
+    debug, cold = (" noinline optnone", " optnone") if width == 1 else (_ALIGNED, "")
     lines = [
         *function.declarations,
         *(function.constants or ()),
@@ -104,7 +104,7 @@ def emit_function(
         *writer.lines(),
         "}",
         *wrapper,
-        _ATTRIBUTES.format(debug=debug, seldom=seldom),
+        _ATTRIBUTES.format(debug=debug, cold=cold),
         # Chunks are long already, and rows and chunks longer still: LLVM need not unroll them.
         "!0 = !{}",
         "!1 = distinct !{!1, !2}",
@@ -253,7 +253,7 @@ class _Writer:
     def full_chunks(self, outer: list[str]) -> str:
         """The chunks with all lanes on, in a loop that tests at its end only; returns the first column after them.
 
-        One jump a turn: with two, sums along a row, and what else does next to nothing, took a tenth longer.
+        One jump an iteration: with two, sums along a row, and what else does next to nothing, took a tenth longer.
         """
         last = self.frame.last_chunk
         return self.chunk_loop("", self.width, last, lambda column: self.body(outer, column, self.strides))

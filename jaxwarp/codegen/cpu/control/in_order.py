@@ -111,8 +111,8 @@ class _Writer:
             ends = self.total([self.size(loop.start), self.size(loop.stop)])
             sizes.append(self.product(self.size(loop.coefficient), ends))
             span = self.absolute(self.value(loop.stop.plus(loop.start, -1)))
-            turns = self.larger(self.inst(f"fsub double {span}, {_literal(1)}"), _literal(0))
-            spread = self.total([spread, self.product(self.absolute(self.value(loop.coefficient)), turns)])
+            iterations = self.larger(self.inst(f"fsub double {span}, {_literal(1)}"), _literal(0))
+            spread = self.total([spread, self.product(self.absolute(self.value(loop.coefficient)), iterations)])
         fits = [self.is_less(self.total([*sizes, self.size(c)]), _literal(_LIMIT)) for c in question.constants]
         weights = {axis: self.absolute(self.value(c)) for axis, c in question.axes}
         return self.all([*fits, *(self.is_larger(axis, weights, steps, spread) for axis in weights)])

@@ -14,7 +14,7 @@ from jaxwarp.codegen.cpu.control.divergent import (
     kept_values,
     leave,
 )
-from jaxwarp.codegen.cpu.control.register_blocked import PartedLoop, part_width
+from jaxwarp.codegen.cpu.control.register_blocked import RegisterBlockedLoop, blocked_width
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.loops import Loop, range_distance, trip_count
 from jaxwarp.codegen.cpu.llvm.vectors import scalar_type
@@ -151,8 +151,8 @@ class LoopEmitter:
     def while_(self, op: While) -> None:
         if self.strides.has_uniform_trips(op):
             self.uniform_while(op)
-        elif width := part_width(op, self.lanes):
-            PartedLoop(self.lanes, op, width, self.within, self.done).emit()
+        elif width := blocked_width(op, self.lanes):
+            RegisterBlockedLoop(self.lanes, op, width, self.within, self.done).emit()
         else:
             self.varying_while(op)
 
@@ -180,7 +180,7 @@ class LoopEmitter:
         """The lanes that are on are those that were, and whose condition holds.
 
         What all running lanes test alike stays a scalar: where it fails, all of them leave. What a lane left with of
-        a value that changes by the same step in every turn follows from the number of its turns.
+        a value that changes by the same step in every iteration follows from the number of its iterations.
         """
         lanes, function, many = self.lanes, self.function, self.lanes.many
         params = op.condition.params
@@ -195,7 +195,7 @@ class LoopEmitter:
         running.enter(loop)
         carried = [loop.phi(self.lanes.held_type(p), i) for p, i in zip(params, inits, strict=True)]
         kept = {i: loop.phi(many.type(params[i].type), init) for i, init in keeps.items()}
-        turns = loop.phi(running.type, "zeroinitializer") if steps else ""
+        iterations = loop.phi(running.type, "zeroinitializer") if steps else ""
         if long:
             long.enter(loop)
         with lanes.region(running.on()):
@@ -212,13 +212,13 @@ class LoopEmitter:
                 self.lanes.bind_alike(op.body.params, params)
                 self.block(op.body)
                 nexts, next_kept = leave(self.lanes, op, params, carried, kept, live)
-                counts = [running.count(turns)] if steps else []
+                counts = [running.count(iterations)] if steps else []
         if long:
-            begun, counts = long.turn(counts)
+            begun, counts = long.iteration(counts)
             counts.append(begun)
         loop.close([running.next, *nexts, *next_kept, *counts])
         function.open(after)
-        counted = (long.totals([turns])[0], 64) if long else (turns, running.bits)
+        counted = (long.totals([iterations])[0], 64) if long else (iterations, running.bits)
         for i, (step, is_down) in steps.items():
             dtype = params[i].type
             kept[i] = running.after(counted, dtype, starts[i], lanes.spread(dtype, lanes.scalar(step)), is_down)

@@ -9,9 +9,9 @@ The parts lie in one block, at the end of which is asked whether any lane goes o
     early   test, test, ... any lane?    body, test; body, test; ... any lane?
     late                                 test, body; test, body; ... any lane?
 
-Late, the last turn is of no lane. That is for loops whose test computes what the body computes again (the squares of an
-escape time): early they would be computed twice. In both a body runs for parts whose lanes are off: nobody may notice,
-see `straight.is_divisible`.
+Late, the last iteration is of no lane. That is for loops whose test computes what the body computes again (the squares
+of an escape time): early they would be computed twice. In both a body runs for parts whose lanes are off: nobody may
+notice, see `straight.is_speculatable`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from jaxwarp.codegen.cpu.analysis.speculation import is_divisible, shares_work
+from jaxwarp.codegen.cpu.analysis.speculation import is_speculatable, shares_work
 from jaxwarp.codegen.cpu.control.divergent import RunningLanes, conjuncts, constant_step, kept_values, leave
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.loops import Loop
@@ -31,7 +31,7 @@ from jaxwarp.types import bool_
 _LEAST_PARTS = 4
 
 
-def part_width(loop: While, lanes: Lanes) -> int:
+def blocked_width(loop: While, lanes: Lanes) -> int:
     """How many lanes a part of a loop has, as many as fill a register; 0 if it is not emitted in parts.
 
     Where there are two registers of lanes, LLVM's order is as good. Machines with mask registers have twice as many
@@ -40,7 +40,7 @@ def part_width(loop: While, lanes: Lanes) -> int:
     machine = lanes.frame.machine
     width = machine.vector_bits // lanes.strides.mask_bits(loop.condition.params)
     few = machine.has_mask_registers or lanes.width < _LEAST_PARTS * width
-    return 0 if few or not is_divisible(loop, lanes.strides) else width
+    return 0 if few or not is_speculatable(loop, lanes.strides) else width
 
 
 @dataclass
@@ -50,9 +50,9 @@ class _Part:
     Attributes:
         first: the number of the first.
         emit: writes an operation for them.
-        values: what is carried from turn to turn.
+        values: what is carried from iteration to iteration.
         kept: addresses of what lanes left with of values that all running lanes share, by position.
-        turns: address of how many turns its lanes began, if that is counted.
+        iterations: address of how many iterations its lanes began, if that is counted.
     """
 
     first: int
@@ -61,14 +61,14 @@ class _Part:
     running: RunningLanes
     values: list[str] = field(default_factory=list[str])
     kept: dict[int, str] = field(default_factory=dict[int, str])
-    turns: str = ""
+    iterations: str = ""
 
 
 # A block that a loop is left from, and the parts' values there.
 _Exit = tuple[str, list[list[str]]]
 
 
-class PartedLoop:
+class RegisterBlockedLoop:
     """A divisible loop under construction, in parts of `width` lanes.
 
     Args:
@@ -113,7 +113,7 @@ class PartedLoop:
         for k, part in enumerate(self.parts):
             part.values = [values[k] for values in inits]
             part.kept = {i: self.cell(self.type(i), pieces[k]) for i, pieces in kept.items()}
-            part.turns = self.cell(part.running.type, "zeroinitializer") if steps else ""
+            part.iterations = self.cell(part.running.type, "zeroinitializer") if steps else ""
         exits = self.late() if shares_work(op, self.strides) else self.early()
         self.bind_results(exits)
         self.bind_counted(steps, starts)
@@ -157,7 +157,7 @@ class PartedLoop:
         self.shared(self.op.body)
         for part in self.parts:
             self.test(part)
-            self.turn(part)
+            self.iterate(part)
         close(self.any(), after)
         return [*exits, self.exit(after)]
 
@@ -184,7 +184,7 @@ class PartedLoop:
                     self.bind(param, [part.lanes.scalar(result) for part in self.parts])
             self.shared(op.condition)
             for part in self.parts:
-                self.turn(part)
+                self.iterate(part)
                 part.lanes.bind_all(self.params, part.values)
                 self.test(part)
         close(self.any(), after)
@@ -210,7 +210,7 @@ class PartedLoop:
     def begin(self, header: str) -> Callable[[str, str], None]:
         """Opens the loop's block. Returns what ends it, given whether to go on and the label of the block after it.
 
-        Bools of each lane go from turn to turn as integers, as masks do: LLVM packs them.
+        Bools of each lane go from iteration to iteration as integers, as masks do: LLVM packs them.
         """
         inits = [
             [p.running.widen(x) if self.is_mask(v) else x for x, v in zip(p.values, self.params, strict=True)]
@@ -236,7 +236,7 @@ class PartedLoop:
         return close
 
     def nexts(self) -> list[str]:
-        """What goes to the next turn, in the order of the phis."""
+        """What goes to the next iteration, in the order of the phis."""
         nexts: list[str] = []
         for part in self.parts:
             running = part.running
@@ -275,11 +275,11 @@ class PartedLoop:
         part.running.keep([part.lanes.vector(v) for v in varying])
         part.running.carried = part.running.next
 
-    def turn(self, part: _Part) -> None:
+    def iterate(self, part: _Part) -> None:
         """The body of a part, for the lanes that passed the test.
 
         What it only leaves with is in memory: of registers there are few, and where LLVM spills what goes from turn to
-        turn, a turn takes that longer.
+        iteration, an iteration takes that longer.
         """
         live = part.running.live()
         self.own(part, self.op.body)
@@ -287,9 +287,9 @@ class PartedLoop:
         part.values, nexts = leave(part.lanes, self.op, self.params, part.values, kept, live)
         for i, value in zip(kept, nexts, strict=True):
             self.put(self.type(i), value, part.kept[i])
-        if part.turns:
-            turns = self.fetch(part.running.type, part.turns)
-            self.put(part.running.type, part.running.count(turns), part.turns)
+        if part.iterations:
+            iterations = self.fetch(part.running.type, part.iterations)
+            self.put(part.running.type, part.running.count(iterations), part.iterations)
 
     def any(self) -> str:
         """Whether a lane of any part goes on."""
@@ -343,15 +343,15 @@ class PartedLoop:
                 self.lanes.bind(result, many.joined(scalar_type(result.type), found[i]))
 
     def bind_counted(self, steps: Mapping[int, tuple[Value, bool]], starts: Mapping[int, str]) -> None:
-        """What changed by the same step in every turn, from the number of turns."""
+        """What changed by the same step in every iteration, from the number of iterations."""
         if not steps:
             return
-        pieces = [self.fetch(part.running.type, part.turns) for part in self.parts]
-        turns = self.lanes.many.joined(f"i{self.whole.bits}", pieces)
+        pieces = [self.fetch(part.running.type, part.iterations) for part in self.parts]
+        iterations = self.lanes.many.joined(f"i{self.whole.bits}", pieces)
         for i, (step, is_down) in steps.items():
             dtype = self.params[i].type
             by = self.lanes.spread(dtype, self.parts[0].lanes.scalar(step))
-            counted = turns, self.whole.bits
+            counted = iterations, self.whole.bits
             self.lanes.bind(self.op.results[i], self.whole.after(counted, dtype, starts[i], by, is_down))
 
 

@@ -28,7 +28,7 @@ LIBM_ATTRIBUTES = "#1"
 _REGISTER_BITS = 256
 
 FRAME_ALIGN = 16  # of memory in the function's frame
-_SELDOM_BITS = 256  # of the vectors of functions that are seldom called
+_COLD_BITS = 256  # of the vectors of functions that are seldom called
 
 
 def scalar_type(dtype: Scalar) -> str:
@@ -217,7 +217,7 @@ class VectorBuilder:
     def libm_where(self, condition: str, name: str, dtype: Scalar, operands: Sequence[str], other: str) -> str:
         """`libm` in the lanes where the condition holds, `other` in the rest: a branch that is seldom taken."""
         function, type_ = self.function, scalar_type(dtype)
-        before, slow, after = function.label, function.new_label("seldom"), function.new_label("mostly")
+        before, slow, after = function.label, function.new_label("cold"), function.new_label("hot")
         vector = self.type(dtype)
         function.line(f"br i1 {self.any(condition, dtype.bits)}, label %{slow}, label %{after}")
         function.open(slow)
@@ -253,11 +253,11 @@ class VectorBuilder:
         """
         function, vector = self.function, self.type(dtype)
         # As wide as a register: half as much code where the vectors are two, and one function for both bodies.
-        part = VectorBuilder(min(self.width, _SELDOM_BITS // dtype.bits), function)
+        part = VectorBuilder(min(self.width, _COLD_BITS // dtype.bits), function)
         symbol = f"{name}.{part._suffix(dtype)}"
         if symbol not in function.helpers:
             function.helpers[symbol] = part._helper(symbol, part.type(dtype), len(operands), formula)
-        before, slow, after = function.label, function.new_label("seldom"), function.new_label("mostly")
+        before, slow, after = function.label, function.new_label("cold"), function.new_label("hot")
         function.line(f"br i1 {self.any(condition, dtype.bits)}, label %{slow}, label %{after}, !prof !3")
         function.open(slow)
         found: list[str] = []

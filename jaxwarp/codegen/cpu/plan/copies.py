@@ -32,9 +32,9 @@ _MOST_COPIES = 63
 _MOST = 1 << 62  # of any number here
 
 
-def arrays_to_copy(kernel: Kernel, loose: Collection[Atomic], used: Collection[Value]) -> frozenset[Param]:
-    """The arrays of `loose`, if each is added to and nothing else; none if one is not. `used`: values that are read."""
-    effects, params = analyze(kernel), frozenset(op.param for op in loose)
+def arrays_to_copy(kernel: Kernel, contended: Collection[Atomic], used: Collection[Value]) -> frozenset[Param]:
+    """The arrays of `contended`, if all of them are only added to; else none. `used`: values that are read."""
+    effects, params = analyze(kernel), frozenset(op.param for op in contended)
     for param in params:
         access = effects[param]
         if access.loads or access.stores or any(op.kind != "add" or op.result in used for op in access.atomics):
@@ -68,7 +68,7 @@ class Copies:
 
 def choose_copies(
     kernel: Kernel,
-    loose: Collection[Atomic],
+    contended: Collection[Atomic],
     summed: Collection[Atomic],
     extents: Mapping[Param, Sequence[Any]],
     sizes: Sequence[int],
@@ -80,7 +80,7 @@ def choose_copies(
 
     Args:
         kernel: the kernel.
-        loose: its atomics that need copies.
+        contended: its atomics that need copies.
         summed: those of them that do not where their arrays are of few elements.
         extents: of its arrays.
         sizes: bytes of each array that is copied.
@@ -88,11 +88,11 @@ def choose_copies(
         launched: how many threads the launch has.
         pool: by how many threads of execution it may be run here.
     """
-    size, loose = sum(-(-n // _LINE) * _LINE for n in sizes), without_few(loose, summed, extents)
+    size, contended = sum(-(-n // _LINE) * _LINE for n in sizes), without_few(contended, summed, extents)
     fitting = pool - 1 if size <= _SMALL else memory // _MEMORY // size
     count = min(pool - 1, fitting, _MOST_COPIES)
-    if size == 0 or count < 1 or not loose:
+    if size == 0 or count < 1 or not contended:
         return None
-    atomic, alone = (min(int(launched * price), _MOST) for price in price_of_thread(kernel, loose, summed, extents))
+    atomic, alone = (min(int(launched * price), _MOST) for price in price_of_thread(kernel, contended, summed, extents))
     found = Copies(count, size, alone, atomic, size * _BYTE)
     return found if any(map(found.pays, range(2, pool + 1))) else None

@@ -54,7 +54,7 @@ def choose_grain(kernel: Kernel, extents: Mapping[Param, Sequence[Any]] | None =
 
 def choose_cut(
     kernel: Kernel,
-    loose: Collection[Atomic],
+    contended: Collection[Atomic],
     summed: Collection[Atomic],
     is_divided: bool,
     extents: Mapping[Param, Sequence[Any]] | None = None,
@@ -66,28 +66,28 @@ def choose_cut(
 
     Args:
         kernel: the kernel.
-        loose: atomics that only who is alone can do without.
+        contended: atomics that only who is alone can do without.
         summed: those of them that do without where their arrays are of few elements. Arrays of unknown extents may be.
         is_divided: whether there are some that a piece can do without but for its borders.
     """
-    atomic, plain = price_of_thread(kernel, without_few(loose, summed, extents or {}), summed, extents)
+    atomic, plain = price_of_thread(kernel, without_few(contended, summed, extents or {}), summed, extents)
     return max(1, int(atomic / plain)), _FEW_PIECES if is_divided else _PIECES
 
 
 @with_deep_stack
 def price_of_thread(
     kernel: Kernel,
-    loose: Collection[Atomic],
+    contended: Collection[Atomic],
     summed: Collection[Atomic],
     extents: Mapping[Param, Sequence[Any]] | None = None,
 ) -> tuple[float, float]:
-    """What a thread takes where the loose atomics are atomic, and where they are loads and stores.
+    """What a thread takes where the contended atomics are atomic, and where they are loads and stores.
 
     `summed`: those to which all lanes add one number.
     """
 
     def count(op: Op) -> float:
-        return (_SUMMED_PART if op in summed else 1) if op in loose else 0
+        return (_SUMMED_PART if op in summed else 1) if op in contended else 0
 
     atomics = Work(extents or {}, count).block(kernel.body)
     work = Work(extents or {}).block(kernel.body)
@@ -95,15 +95,15 @@ def price_of_thread(
 
 
 def without_few(
-    loose: Collection[Atomic], summed: Collection[Atomic], extents: Mapping[Param, Sequence[Any]]
+    contended: Collection[Atomic], summed: Collection[Atomic], extents: Mapping[Param, Sequence[Any]]
 ) -> frozenset[Atomic]:
-    """The loose atomics that are not of element_sums.py, where extents are as known."""
+    """The contended atomics that are not of element_sums.py, where extents are as known."""
 
     def is_few(op: Atomic) -> bool:
         shape = extents.get(op.param, op.param.shape)
         return not all(isinstance(n, int) for n in shape) or math.prod(shape) <= MOST_ELEMENTS
 
-    return frozenset(op for op in loose if op not in summed or not is_few(op))
+    return frozenset(op for op in contended if op not in summed or not is_few(op))
 
 
 class Work:

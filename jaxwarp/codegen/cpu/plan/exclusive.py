@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.codegen.cpu.analysis.index_bounds import IndexBounds, Strays, Terms, Turn, extreme
+from jaxwarp.codegen.cpu.analysis.index_bounds import IndexBounds, Rotation, Terms, Wrapped, extreme
 from jaxwarp.codegen.cpu.plan.copies import arrays_to_copy
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, Value, walk
 from jaxwarp.types import bool_
 
 # Two selections each, for each rectangle.
-_MOST_STRAYS = 8
+_MOST_WRAPPED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Key:
         axis: the grid axis that it follows.
         position: which index of the array it is.
         lower, upper: bounds of it in all updates.
-        scale, values, strays, turns: as in `Bounds`.
+        scale, values, wrapped, rotations: as in `Bounds`.
     """
 
     axis: int
@@ -33,12 +33,12 @@ class Key:
     upper: Terms
     scale: int
     values: frozenset[Value]
-    strays: Strays
-    turns: frozenset[Turn]
+    wrapped: Wrapped
+    rotations: frozenset[Rotation]
 
 
 @dataclass(frozen=True)
-class Territory:
+class ExclusiveKeys:
     """What is known of the updates of an array: by rows, by columns, or neither."""
 
     rows: Key | None
@@ -51,16 +51,16 @@ class Exclusive:
 
     Attributes:
         bounds: of the kernel's indices.
-        territories: what is known of these arrays.
-        loose: the atomics whose elements are no rectangle's own where a launch is cut: by rows, if it has any.
+        keys: what is known of these arrays.
+        contended: the atomics whose elements are no rectangle's own where a launch is cut: by rows, if it has any.
         summed: those of them that are atomic only where their arrays have many elements, see element_sums.py.
-        copied: the arrays of the loose ones, if copies of all of these would do.
+        copied: the arrays of the contended ones, if copies of all of these would do.
         is_divided: whether there are atomics that a rectangle can do without but for the rows at its borders.
     """
 
     bounds: IndexBounds
-    territories: Mapping[Param, Territory]
-    loose: frozenset[Atomic]
+    keys: Mapping[Param, ExclusiveKeys]
+    contended: frozenset[Atomic]
     summed: frozenset[Atomic]
     copied: frozenset[Param]
     is_divided: bool
@@ -79,18 +79,18 @@ def find_exclusive(
     """
     atomics = [op for op in walk(kernel.body) if isinstance(op, Atomic)]
     bounds = IndexBounds(kernel) if atomics else None
-    territories = find_territories(kernel, bounds, gathered) if bounds is not None else {}
-    if bounds is None or not territories:
+    keys = find_keys(kernel, bounds, gathered) if bounds is not None else {}
+    if bounds is None or not keys:
         return None
-    known = {op: t for op in atomics if op not in gathered and (t := territories.get(op.param)) is not None}
+    known = {op: t for op in atomics if op not in gathered and (t := keys.get(op.param)) is not None}
     is_cut_by_rows = kernel.grid_rank > 1
-    loose = frozenset(op for op, t in known.items() if (t.rows if is_cut_by_rows else t.columns) is None)
+    contended = frozenset(op for op, t in known.items() if (t.rows if is_cut_by_rows else t.columns) is None)
     is_divided = any(t.rows is not None for op, t in known.items() if op not in summed)
-    copied = arrays_to_copy(kernel, loose, used)
-    return Exclusive(bounds, territories, loose, loose.intersection(summed), copied, is_divided)
+    copied = arrays_to_copy(kernel, contended, used)
+    return Exclusive(bounds, keys, contended, contended.intersection(summed), copied, is_divided)
 
 
-def find_territories(kernel: Kernel, bounds: IndexBounds, gathered: Collection[Atomic]) -> dict[Param, Territory]:
+def find_keys(kernel: Kernel, bounds: IndexBounds, gathered: Collection[Atomic]) -> dict[Param, ExclusiveKeys]:
     """For each array with atomics that can be done without, apart from those that are gathered anyway."""
     effects, found = analyze(kernel), {}
     for param in kernel.params:
@@ -105,7 +105,7 @@ def find_territories(kernel: Kernel, bounds: IndexBounds, gathered: Collection[A
         if not access.stores:
             rows = _row_key(kernel, access.atomics, bounds)
             columns = _key(access.atomics, kernel.grid_rank - 1, bounds)
-        found[param] = Territory(rows, columns)
+        found[param] = ExclusiveKeys(rows, columns)
     return found
 
 
@@ -131,12 +131,12 @@ def _key(ops: Sequence[Atomic], axis: int, bounds: IndexBounds) -> Key | None:
     for position in range(ops[0].param.rank):
         found = [b for op in ops if (b := bounds.of(op.indices[position], axis)) is not None]
         if len(found) == len(ops) and any(b.scale for b in found):
-            # An index that is the same for the whole launch is where all threads stray to, if others follow theirs.
-            near = [b for b in found if b.as_stray is None]
-            fixed = [stray for b in found if near and (stray := b.as_stray) is not None]
+            # An index that is the same for the whole launch is where all threads wrap to, if others follow theirs.
+            near = [b for b in found if b.as_wrapped is None]
+            fixed = [ends for b in found if near and (ends := b.as_wrapped) is not None]
             near = near or found
-            strays = tuple(dict.fromkeys((*fixed, *(stray for b in near for stray in b.strays))))
-            if len(strays) > _MOST_STRAYS:
+            wrapped = tuple(dict.fromkeys((*fixed, *(ends for b in near for ends in b.wrapped))))
+            if len(wrapped) > _MOST_WRAPPED:
                 continue
             return Key(
                 axis,
@@ -145,7 +145,7 @@ def _key(ops: Sequence[Atomic], axis: int, bounds: IndexBounds) -> Key | None:
                 extreme((t for b in near for t in b.upper), max),
                 max(b.scale for b in found),
                 frozenset[Value]().union(*(b.values for b in found)),
-                strays,
-                frozenset[Turn]().union(*(b.turns for b in found)),
+                wrapped,
+                frozenset[Rotation]().union(*(b.rotations for b in found)),
             )
     return None

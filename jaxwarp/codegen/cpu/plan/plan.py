@@ -85,7 +85,7 @@ def make_plan(kernel: Kernel, width: int, machine: Machine, shared: bool, is_in_
     near: Sequence[Neighbours] = ()
     if exclusive is not None:
         inside = strides if interior is None else interior.strides
-        near = find_neighbours(kernel, inside, width, exclusive.territories)
+        near = find_neighbours(kernel, inside, width, exclusive.keys)
     # Where threads follow each other, rows do, too; and what runs alone may be a part of the launch.
     can_join = interior is None and not is_in_order and not rows and not near
     coarse = _rows_together(kernel, strides, width, machine, exclusive) if can_join else None

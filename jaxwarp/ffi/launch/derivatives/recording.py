@@ -110,8 +110,9 @@ def _require_known(recording: ResidualLaunch, launch: Launch, given: Sequence[Se
 def _unbounded(record: Residual, loop: Op) -> DifferentiationError:
     where = f" in line {loop.loc.line}" if loop.loc is not None else ""
     return DifferentiationError(
-        f"{record.load.param.name} is read here after it may have been overwritten, in each turn of the loop{where}; "
-        "the reverse sweep would need all that was read, and it is not known how many turns there are at most",
+        f"{record.load.param.name} is read here after it may have been overwritten, in each iteration of the "
+        f"loop{where}; the reverse sweep would need all that was read, and it is not known how many iterations there "
+        "are at most",
         record.load.loc,
         hint="let the loop end at a constant, an extent of an array or min(n, constant); or carry the value in a local "
         "variable",
@@ -120,10 +121,10 @@ def _unbounded(record: Residual, loop: Op) -> DifferentiationError:
 
 def _too_large(record: Residual, size: int) -> DifferentiationError:
     return DifferentiationError(
-        f"{record.load.param.name} is read here after it may have been overwritten, in each turn of the loops around "
-        f"it; the reverse sweep needs the overwritten values, which are {size / 2**30:.1f} GiB or more",
+        f"{record.load.param.name} is read here after it may have been overwritten, in each iteration of the loops "
+        f"around it; the reverse sweep needs the overwritten values, which are {size / 2**30:.1f} GiB or more",
         record.load.loc,
-        hint="launch once for each turn of the outer loop, or carry the value in a local variable",
+        hint="launch once for each iteration of the outer loop, or carry the value in a local variable",
     )
 
 

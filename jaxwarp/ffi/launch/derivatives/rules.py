@@ -19,7 +19,7 @@ from jaxwarp.errors import DifferentiationError
 from jaxwarp.ffi.launch.derivatives.contests import meeting_factor, with_winners
 from jaxwarp.ffi.launch.derivatives.recording import Point, record_launch
 from jaxwarp.ffi.launch.derivatives.second_order import NotKeptError, is_reverse, transpose_reverse
-from jaxwarp.ffi.launch.derivatives.used_results import heard_part
+from jaxwarp.ffi.launch.derivatives.used_results import used_part
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, TransposeOf, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, walk
@@ -157,7 +157,7 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
         found = _transpose_of_reverse(bind, launch, incoming, given)
     elif incoming:
         # What nobody uses has no part in it: a cotangent of zeros would make NaN of an infinite slope.
-        part, kept = heard_part(launch, tuple(incoming))
+        part, kept = used_part(launch, tuple(incoming))
         places = {i: n for n, i in enumerate(kept)}
         own = {places[i]: x for i, x in given.items() if i in places}
         made = _transpose(bind, part, {places[i]: c for i, c in incoming.items()}, own)

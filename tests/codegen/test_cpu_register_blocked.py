@@ -14,7 +14,7 @@ from kernels_strategy import DrawnPick, Pick, RandomPick, random_array, same_val
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
-from jaxwarp.codegen.cpu.analysis.speculation import is_divisible, shares_work
+from jaxwarp.codegen.cpu.analysis.speculation import is_speculatable, shares_work
 from jaxwarp.codegen.cpu.analysis.uniformity import find_strides
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.codegen.cpu.plan.width import choose_width
@@ -106,7 +106,7 @@ class Body:
 
 
 def random_loop(pick: Pick) -> Kernel:
-    """A loop of at most nine turns, whose results, those that are read, go to arrays of their own."""
+    """A loop of at most nine iterations, whose results, those that are read, go to arrays of their own."""
     m = Make()
     sources = [m.array(None, dtype=dtype) for dtype in TYPES]
     bounds, limit = m.array(None, dtype=int32), m.array(dtype=int32)
@@ -135,13 +135,13 @@ def random_loop(pick: Pick) -> Kernel:
             ends[0] = m.op("logical_and", ends[0], end)
         return ends[0]
 
-    def turn(*carried):
+    def iteration(*carried):
         body = Body(m, pick, [*before.values, *carried, *([shared_work(carried)] if late else [])])
         body.grow(pick.integer(1, 8))
         return [m.op("add", carried[0], step), *(body.any_of(t) for t in types)]
 
     def run():
-        return m.while_(inits, condition, turn)
+        return m.while_(inits, condition, iteration)
 
     results = run() if pick.chance(60) else m.if_(before.any_of(bool_), run, lambda: inits)
     outs = [m.array(None, dtype=v.type) for v in results]
@@ -345,7 +345,7 @@ def test_what_is_not_divided():
         m.store(x, [i], v)
         kernel = prepare(m.kernel())
         (loop,) = loops(kernel)
-        assert not is_divisible(loop, find_strides(kernel, 8)), name
+        assert not is_speculatable(loop, find_strides(kernel, 8)), name
         assert divided(compile_cpu(kernel, 32, AVX2).text) == 0, name
 
 
@@ -364,13 +364,13 @@ def test_escape_time_of_four_registers_spills_next_to_nothing(real, lanes):
     code = cpushapes.main_body(escape(real), cpushapes.MACHINES["v3"])
     assert code.width == lanes
     loop = [(label, block) for label, block in code.blocks if label.startswith(("while", "body"))]
-    turn = [entry for _, block in loop for entry in block]
-    names = [name for name, _ in turn]
+    iteration = [entry for _, block in loop for entry in block]
+    names = [name for name, _ in iteration]
     assert sum(n.startswith(("vfmadd", "vfmsub", "vfnmadd", "vfnmsub")) for n in names) == 12
     assert sum(n.startswith(("vtest", "vptest", "vmovmsk", "vpmovmsk")) for n in names) == 1
-    assert not any("xmm" in operands for _, operands in turn)
-    on_stack = sum("(%rsp)" in operands or "(%rbp)" in operands for _, operands in turn)
-    assert on_stack <= 16  # as a whole it is 40; to count turns 8, the point's own number 4
+    assert not any("xmm" in operands for _, operands in iteration)
+    on_stack = sum("(%rsp)" in operands or "(%rbp)" in operands for _, operands in iteration)
+    assert on_stack <= 16  # as a whole it is 40; to count iterations 8, the point's own number 4
     assert len(names) <= 75
 
 
@@ -398,7 +398,7 @@ def test_two_registers_where_there_is_work_enough():
         y[i] = a
 
     kernel = prepare(divisor.specialize())
-    assert is_divisible(loops(kernel)[0], find_strides(kernel, 8))
+    assert is_speculatable(loops(kernel)[0], find_strides(kernel, 8))
     assert choose_width(kernel, AVX2) == 16
 
 

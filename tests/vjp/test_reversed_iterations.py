@@ -1,4 +1,5 @@
-"""What a reversed turn of a loop costs and gives: one division, one product from turn to turn, states of all lanes."""
+"""What a reversed iteration of a loop costs and gives: one division, one product from iteration to iteration, states of
+all lanes."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def bisection(x: wp.array[float], y: wp.array[float]):
 
 @wp.kernel
 def roots(x: wp.array[float], y: wp.array[float]):
-    """A loop that lanes leave in one of equal turns."""
+    """A loop that lanes leave in one of equal iterations."""
     i = wp.tid()
     s = x[i]
     for _ in range(5):
@@ -79,7 +80,7 @@ def roots(x: wp.array[float], y: wp.array[float]):
 
 @wp.kernel
 def decay(x: wp.array[float], stop: wp.array[float], y: wp.array[float]):
-    """Turns from none to hundreds."""
+    """Iterations from none to hundreds."""
     i = wp.tid()
     v = x[i]
     while v > stop[i]:
@@ -92,7 +93,7 @@ def reverse(kernel: wp.Kernel) -> Kernel:
 
 
 def last_loop(kernel: Kernel) -> list[Op]:
-    """The reversed turns."""
+    """The reversed iterations."""
     *_, loop = (op for op in walk(kernel.body) if isinstance(op, For | While))
     return list(walk(loop.body))
 
@@ -101,12 +102,13 @@ def made_by(ops: list[Op]) -> list[str]:
     return [op.builtin.name for op in ops if isinstance(op, Call)]
 
 
-def test_one_division_a_turn():
+def test_one_division_per_iteration():
     assert made_by(last_loop(reverse(newton))).count("div") == 1
 
 
-def test_one_product_from_turn_to_turn():
-    """What goes from turn to turn is multiplied once, by what is there before; the sum for `a` is one operation."""
+def test_one_product_from_iteration_to_iteration():
+    """What goes from iteration to iteration is multiplied once, by what is there before; the sum for `a` is one
+    operation."""
     kernel = reverse(newton)
     *_, loop = (op for op in walk(kernel.body) if isinstance(op, For))
     carried, total = loop.body.params[1:]
@@ -181,22 +183,22 @@ def test_quotients_of_half_precision_divide_twice():
 
 
 @wp.kernel
-def clipped(x: wp.array[float], turns: wp.array[int], y: wp.array[float]):
+def clipped(x: wp.array[float], iterations: wp.array[int], y: wp.array[float]):
     i = wp.tid()
     v = x[i]
     k = 0
-    while k < turns[i]:
+    while k < iterations[i]:
         v = wp.max(v - 1.0, 0.0)
         k += 1
     y[i] = wp.sqrt(v)
 
 
 @wp.kernel
-def chosen(x: wp.array[float], turns: wp.array[int], y: wp.array[float]):
+def chosen(x: wp.array[float], iterations: wp.array[int], y: wp.array[float]):
     i = wp.tid()
     v = x[i]
     k = 0
-    while k < turns[i]:
+    while k < iterations[i]:
         k += 1
         if v > 0.0:  # noqa: SIM108, a branch is what is tested
             v = v - 1.0
@@ -208,34 +210,34 @@ def chosen(x: wp.array[float], turns: wp.array[int], y: wp.array[float]):
 @pytest.mark.parametrize("kernel", [clipped, chosen], ids=lambda k: k.name)
 def test_an_infinite_cotangent_does_not_pass_a_side_that_was_not_taken(kernel):
     """At zero the square root is infinitely steep; what has been cut off has nothing to do with that."""
-    x, turns = jnp.array([0.5, -2.0, 5.0, 4.0]), jnp.array([2, 3, 1, 0], jnp.int32)
-    gradient = jax.grad(lambda x: wp.jax_kernel(kernel)(x, turns)[0].sum())(x)
+    x, iterations = jnp.array([0.5, -2.0, 5.0, 4.0]), jnp.array([2, 3, 1, 0], jnp.int32)
+    gradient = jax.grad(lambda x: wp.jax_kernel(kernel)(x, iterations)[0].sum())(x)
     np.testing.assert_allclose(gradient, [0.0, 0.0, 0.25, 0.25])
 
 
 @pytest.mark.parametrize("carried", [float32, float64], ids=str)
 def test_a_turn_of_several_types(carried):
-    """The factor that the turns share is of the other type; this was refused."""
+    """The factor that the iterations share is of the other type; this was refused."""
     other = float64 if carried is float32 else float32
 
     @wp.kernel
-    def powers(x: wp.array[carried], w: wp.array[other], turns: wp.array[int], y: wp.array[carried]):
+    def powers(x: wp.array[carried], w: wp.array[other], iterations: wp.array[int], y: wp.array[carried]):
         i = wp.tid()
         v = x[i]
         f = w[i]
-        for _ in range(turns[i]):
+        for _ in range(iterations[i]):
             v = carried(other(v) * f)
         y[i] = v
 
-    turns = np.array([0, 1, 2, 5, 9, 3, 17, 4, 1], np.int32)
+    iterations = np.array([0, 1, 2, 5, 9, 3, 17, 4, 1], np.int32)
     x, w = np.linspace(0.5, 1.5, 9).astype(carried.numpy), np.linspace(1.2, 0.8, 9).astype(other.numpy)
     with jax.enable_x64(True):
         run = wp.jax_kernel(powers)
-        by_x, by_w = jax.grad(lambda x, w: run(x, w, turns)[0].sum(), argnums=(0, 1))(x, w)
+        by_x, by_w = jax.grad(lambda x, w: run(x, w, iterations)[0].sum(), argnums=(0, 1))(x, w)
     assert (by_x.dtype, by_w.dtype) == (carried.numpy, other.numpy)
     start, factor = x.astype(np.float64), w.astype(np.float64)
-    np.testing.assert_allclose(by_x, factor**turns, rtol=1e-5)
-    np.testing.assert_allclose(by_w, start * turns * factor ** np.maximum(turns - 1, 0), rtol=1e-5)
+    np.testing.assert_allclose(by_x, factor**iterations, rtol=1e-5)
+    np.testing.assert_allclose(by_w, start * iterations * factor ** np.maximum(iterations - 1, 0), rtol=1e-5)
 
 
 def test_the_fewer_values_the_longer_the_segments():
@@ -248,14 +250,15 @@ def test_the_fewer_values_the_longer_the_segments():
 
 @pytest.mark.parametrize("kernel", [newton, bisection, roots, decay, squares], ids=lambda k: k.name)
 def test_lanes_that_leave_apart_at_all_widths(kernel):
-    """Machine code of reverse sweeps beside the interpreter, bit for bit: no turn, many, all lanes alike, one long."""
+    """Machine code of reverse sweeps beside the interpreter, bit for bit: no iteration, many, all lanes alike, one
+    long."""
     rng, made = np.random.default_rng(3), adjoint(fix_rounding(kernel.ir()), [0])
     prepared = prepare(made.kernel)
     codes = {width: compile_cpu(prepared, width) for width in (1, 2, 8, 16, 32)}
     for threads, alike in ((1, False), (77, False), (77, True)):
         x = rng.uniform(0.5, 2.0, threads).astype(np.float32)
         if kernel is newton:
-            x[::5] = 1.0  # no turn
+            x[::5] = 1.0  # no iteration
         stop = rng.choice([3.0, 0.5, 0.06], threads).astype(np.float32)
         stop[0] = 0.015
         primals = [x, stop, np.zeros_like(x)] if kernel is decay else [x, np.zeros_like(x)]
@@ -273,7 +276,7 @@ def test_lanes_that_leave_apart_at_all_widths(kernel):
 
 
 def test_first_runs_that_wait_have_four_registers():
-    """Two hide less of the latency than the plain loop's four; not where a reversed turn holds many values."""
+    """Two hide less of the latency than the plain loop's four; not where a reversed iteration holds many values."""
     assert [choose_width(reverse(k), AVX2) for k in (newton, bisection, roots)] == [32, 32, 32]
     assert choose_width(reverse(squares), AVX2) == 16
     assert choose_width(reverse(newton), Machine("", "", "+avx2,+avx512f")) == 32  # two of its registers
