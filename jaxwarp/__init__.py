@@ -69,6 +69,7 @@ from jaxwarp.frontend.text.annotations import array3d as array3d
 from jaxwarp.frontend.text.annotations import array4d as array4d
 from jaxwarp.frontend.text.functions import Func as Func
 from jaxwarp.frontend.text.refused import missing as _missing
+from jaxwarp.host.names import NAMES as _HOST_NAMES
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import func as func
 from jaxwarp.kernel import func_grad as func_grad
@@ -117,4 +118,4 @@ JaxModulePreloadMode, JaxCallableGraphMode = ModulePreloadMode, GraphMode
 
 # Builtin functions, constants and short type names come from their tables: jaxwarp.sin, jaxwarp.PI, jaxwarp.vec3.
 # Names that are not there: `_missing` says so.
-globals().update(_FUNCTIONS | _INTRINSICS | _CONSTANTS | _VECTORS | _MATRICES | {"__getattr__": _missing})
+globals().update(_FUNCTIONS | _INTRINSICS | _CONSTANTS | _VECTORS | _MATRICES | _HOST_NAMES | {"__getattr__": _missing})

@@ -53,6 +53,15 @@ from jaxwarp.ffi.programs.jax_callable import GraphMode as GraphMode
 from jaxwarp.ffi.programs.jax_callable import jax_callable as jax_callable
 from jaxwarp.frontend.lowering.adjoints import adjoint as adjoint
 from jaxwarp.frontend.text.functions import Func as Func
+from jaxwarp.host.events import Event as Event
+from jaxwarp.host.events import ScopedTimer as ScopedTimer
+from jaxwarp.host.events import get_event_elapsed_time as get_event_elapsed_time
+from jaxwarp.host.events import record_event as record_event
+from jaxwarp.host.events import synchronize_event as synchronize_event
+from jaxwarp.host.events import wait_event as wait_event
+from jaxwarp.host.idle import can_access as can_access
+from jaxwarp.host.options import get_module_options as get_module_options
+from jaxwarp.host.options import set_module_options as set_module_options
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import func as func
 from jaxwarp.kernel import func_grad as func_grad
@@ -226,6 +235,137 @@ LN10: float
 PHI: float
 INF: float
 NAN: float
+LOG_DEBUG: int
+LOG_INFO: int
+LOG_WARNING: int
+LOG_ERROR: int
+
+def load_module(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: kernels are compiled when they are first launched, and found again by their text and types."""
+
+def force_load(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: kernels are compiled when they are first launched, and found again by their text and types."""
+
+def clear_kernel_cache(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: kernels are compiled when they are first launched, and found again by their text and types."""
+
+def clear_lto_cache(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: kernels are compiled when they are first launched, and found again by their text and types."""
+
+def clear_jax_callable_graph_cache(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: XLA keeps the graphs of its programs."""
+
+def is_mempool_supported(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+
+def is_mempool_enabled(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+
+def set_mempool_enabled(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+
+def get_mempool_release_threshold(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+
+def set_mempool_release_threshold(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+
+def get_mempool_used_mem_current(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+
+def get_mempool_used_mem_high(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+
+class ScopedMempool:
+    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *args: Any) -> None: ...
+
+def is_mempool_access_supported(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: there are no arrays on GPUs outside of JAX."""
+
+def is_mempool_access_enabled(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: there are no arrays on GPUs outside of JAX."""
+
+def set_mempool_access_enabled(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: there are no arrays on GPUs outside of JAX."""
+
+class ScopedMempoolAccess:
+    """Does nothing: there are no arrays on GPUs outside of JAX."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *args: Any) -> None: ...
+
+def is_peer_access_supported(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: there are no arrays on GPUs outside of JAX."""
+
+def is_peer_access_enabled(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: there are no arrays on GPUs outside of JAX."""
+
+def set_peer_access_enabled(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: there are no arrays on GPUs outside of JAX."""
+
+class ScopedPeerAccess:
+    """Does nothing: there are no arrays on GPUs outside of JAX."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *args: Any) -> None: ...
+
+def cuda_profiler_start(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: `jax.profiler.trace` profiles programs."""
+
+def cuda_profiler_stop(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: `jax.profiler.trace` profiles programs."""
+
+class ScopedCudaProfiler:
+    """Does nothing: `jax.profiler.trace` profiles programs."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *args: Any) -> None: ...
+
+def get_logger(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: nothing is logged."""
+
+def set_logger(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: nothing is logged."""
+
+class Logger:
+    """Does nothing: nothing is logged."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *args: Any) -> None: ...
+
+class ScopedLogger:
+    """Does nothing: nothing is logged."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *args: Any) -> None: ...
+
+class ScopedLogLevel:
+    """Does nothing: nothing is logged."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *args: Any) -> None: ...
+
+def get_cuda_driver_version(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: CUDA is JAX's; `jax.devices()` lists its devices."""
+
+def get_cuda_toolkit_version(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: CUDA is JAX's; `jax.devices()` lists its devices."""
+
+def get_cuda_supported_archs(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: CUDA is JAX's; `jax.devices()` lists its devices."""
+
+def is_cubql_available(*args: Any, **keywords: Any) -> Any:
+    """Does nothing: there are no meshes."""
 
 def tid() -> Any:
     """`tid() -> int | tuple[int, ...]`

@@ -1,5 +1,6 @@
 """Writes what is generated from tables and classes: `docs/builtins.md`, `docs/config.md`, `docs/modules.md`, the
-grammar of the IR in `docs/design/0001-ir.md`, and the type stub `jaxwarp/__init__.pyi`.
+grammar of the IR in `docs/design/0001-ir.md`, the tables of `docs/from_warp.md`, and the type stub
+`jaxwarp/__init__.pyi`.
 
 Run `python -m jaxwarp.document` in a checkout after a change of a builtin, a setting, an operation of the IR, a module
 or a public name.
@@ -14,6 +15,7 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from jaxwarp import config
 from jaxwarp.builtins.language.constants import CONSTANTS
@@ -22,6 +24,11 @@ from jaxwarp.builtins.language.short_names import MATRICES, VECTORS
 from jaxwarp.builtins.scalar_ops import FAMILIES, ROWS, NoGradient, ulp
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
+from jaxwarp.frontend.text.host_names import HOST_NAMES
+from jaxwarp.frontend.text.refused import FAMILIES as MISSING_FAMILIES
+from jaxwarp.frontend.text.refused import UNAVAILABLE
+from jaxwarp.host import idle
+from jaxwarp.host.names import EXPORTS
 from jaxwarp.ir import nodes
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Builtin, Op, Param, Value
@@ -32,6 +39,7 @@ REFERENCE = PACKAGE.parent / "docs" / "builtins.md"
 SETTINGS = PACKAGE.parent / "docs" / "config.md"
 MODULES = PACKAGE.parent / "docs" / "modules.md"
 IR_PAGE = PACKAGE.parent / "docs" / "design" / "0001-ir.md"
+FROM_WARP = PACKAGE.parent / "docs" / "from_warp.md"
 STUB = PACKAGE / "__init__.pyi"
 
 _ORDER = ("Threads, arrays and compile time", "Arithmetic", "Comparison and logic", "Choosing and interpolating",
@@ -239,13 +247,16 @@ _SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar"}
 def stub() -> str:
     """The type stub of the package."""
     imports, assignments = _public_statements((PACKAGE / "__init__.py").read_text())
-    parts = [_STUB_HEAD, "".join(f"{line}\n" for line in imports), _STUB_CLASSES]
+    imports += [f"from {m.__name__} import {n} as {n}" for m, names in EXPORTS.items() for n in names]
+    parts = [_STUB_HEAD, "".join(f"{line}\n" for line in sorted(imports)), _STUB_CLASSES]
     scalars = [t.name for t in SCALARS if t is not bool_]
     parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]
     parts += [*(f"class {name}(_Value): ...\n" for name in [*VECTORS, *MATRICES]), "\n"]
     parts += [f"{line}\n" for line in assignments]
     parts += [f"{name}: float\n" for name in CONSTANTS]
+    parts += [f"{name}: int\n" for name in idle.LEVELS]
     parts += ["\n"]
+    parts += [_stub_idle(name, value) for name, value in idle.IDLE.items()]
     for name, signature, doc in _callables():
         parts.append(_stub_function(name, signature, doc))
     return "".join(parts).rstrip("\n") + "\n"
@@ -294,6 +305,14 @@ def _stub_function(name: str, signature: str, doc: str) -> str:
     return f'def {name}({parameters}) -> Any:\n    """`{signature}`\n\n    {_wrapped(quoted)}\n    """\n\n'
 
 
+def _stub_idle(name: str, value: Any) -> str:
+    if isinstance(value, type):
+        rest = "def __init__(self, *args: Any, **keywords: Any) -> None: ...\n"
+        rest += "    def __enter__(self) -> Any: ...\n    def __exit__(self, *args: Any) -> None: ...\n"
+        return f'class {name}:\n    """{value.__doc__}"""\n\n    {rest}\n'
+    return f'def {name}(*args: Any, **keywords: Any) -> Any:\n    """{value.__doc__}"""\n\n'
+
+
 def _wrapped(text: str) -> str:
     return "\n    ".join(textwrap.wrap(text, 112))
 
@@ -329,6 +348,45 @@ def settings() -> str:
     table = ["| setting | values | default | meaning |", "| --- | --- | --- | --- |", *rows]
     beside = ["| setting | values | default |", "| --- | --- | --- |", *idle]
     return "\n".join([_SETTINGS_PREFACE, *table, "", _SETTINGS_OF_WARP, *beside, ""])
+
+
+_TABLE_START, _TABLE_END = "<!-- {}: made by python -m jaxwarp.document -->\n", "<!-- end -->"
+
+
+def from_warp() -> str:
+    """The page for those who come from Warp, with the tables of names that do nothing and of names that are missing."""
+    text = FROM_WARP.read_text()
+    for title, made in (("idle", idle_table()), ("missing", missing_table())):
+        start = _TABLE_START.format(title)
+        before, rest = text.split(start)
+        text = before + start + made + rest[rest.index(_TABLE_END) :]
+    return text
+
+
+def idle_table() -> str:
+    """Names that do nothing, with one reason together."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name, row in idle.ROWS.items():
+        reasons.setdefault((row.why, _shown(row.gives)), []).append(f"`{name}`")
+    rows = [_cells(", ".join(names), f"`{gives}`", why) for (why, gives), names in reasons.items()]
+    return "\n".join(["| name | gives | because |", "| --- | --- | --- |", *rows, ""])
+
+
+def _shown(gives: Any) -> str:
+    return repr(list(gives) if isinstance(gives, tuple) else gives)
+
+
+def missing_table() -> str:
+    """Names of Warp that are missing, those with one alternative together; families of names end in `*`."""
+    import jaxwarp
+
+    known = {**UNAVAILABLE, **{f"{start}*": hint for start, hint in MISSING_FAMILIES.items()}, **HOST_NAMES}
+    alternatives: dict[str, list[str]] = {}
+    for name, hint in known.items():
+        if not any(there == name or (name[-1] == "*" and there.startswith(name[:-1])) for there in dir(jaxwarp)):
+            alternatives.setdefault(hint, []).append(f"`{name}`")
+    rows = [_cells(", ".join(sorted(names)), hint) for hint, names in alternatives.items()]
+    return "\n".join(["| name | what to do instead |", "| --- | --- |", *sorted(rows), ""])
 
 
 _FENCE = "```"
@@ -381,7 +439,9 @@ def _first_sentence(path: Path) -> str:
     return re.split(r"(?<=[\w)`]\.) (?=[A-Z`])", said, maxsplit=1)[0] if len(said) > 130 else said
 
 
-GENERATED = {REFERENCE: reference, SETTINGS: settings, IR_PAGE: ir_page, MODULES: module_map, STUB: stub}
+GENERATED = {
+    REFERENCE: reference, SETTINGS: settings, IR_PAGE: ir_page, MODULES: module_map, FROM_WARP: from_warp, STUB: stub,
+}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

@@ -30,6 +30,9 @@ _KERNEL_OPTIONS = (
 _FUNC_OPTIONS = ("name", "module")
 _TARGETS = ("ir", "cuda", "cpu")
 
+MODULE_OPTIONS: dict[str, dict[str, Any]] = {}
+"""Of `set_module_options`: by the name of the Python module that kernels are made in."""
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -90,6 +93,7 @@ class Kernel(ByName):
         self.__doc__ = source.function.__doc__
         self.__name__ = source.name
         self.__module__ = source.function.__module__
+        self.options = {"fma": bool(self.module_option("fuse_fp", True)), **options}
         self.arguments = tuple(Argument(p.name, p.pattern) for p in read_parameters(source, "kernel"))
         self._specialized: dict[tuple[Any, ...], KernelIR] = {}
         self._lock = threading.Lock()
@@ -102,6 +106,11 @@ class Kernel(ByName):
             f"{self.name} is a kernel and cannot be called directly",
             hint=f"wrap it for JAX: jax_kernel({self.name})(...)",
         )
+
+    def module_option(self, name: str, default: Any = None) -> Any:
+        """An option that holds for the kernel: of `@kernel(module_options={...})`, else of its module."""
+        found = (self.options.get("module_options") or {}).get(name)
+        return MODULE_OPTIONS.get(self.__module__, {}).get(name, default) if found is None else found
 
     @property
     def is_generic(self) -> bool:
@@ -124,7 +133,7 @@ class Kernel(ByName):
         with self._lock:
             found = self._specialized.get(key)
         if found is None:
-            limit = (self.options.get("module_options") or {}).get("max_unroll", config.max_unroll)
+            limit = self.module_option("max_unroll", config.max_unroll)
             lowered = lower(self._source, [a.name for a in self.arguments], key, limit)
             with self._lock:
                 found = self._specialized.setdefault(key, lowered)

@@ -21,6 +21,7 @@ PAGES = [
     "docs/sharding.md",
     "docs/debugging.md",
     "docs/errors.md",
+    "docs/from_warp.md",
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^\s*print\(.*\)  # (.*)$")

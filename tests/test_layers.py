@@ -31,6 +31,7 @@ LAYERS = (
     ("memory",),
     ("ffi",),
     ("arrays",),
+    ("host",),
 )
 # Of the modules at the bottom these know each other; `vjp` and `codegen` do not.
 NEIGHBOURS = {

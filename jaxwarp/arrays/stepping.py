@@ -35,7 +35,7 @@ def step_kernel(
     elements = resolve_elements(arguments, described)
     converters = make_converters(arguments, elements, described)
     types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
-    limit = (kernel.options.get("module_options") or {}).get("max_unroll", config.max_unroll)
+    limit = kernel.module_option("max_unroll", config.max_unroll)
     steps = Steps(source, [a.name for a in arguments], types, limit)
     _require_writable(steps, arguments, values)
     buffers = [_buffer(v, convert) for v, convert in zip(values, converters, strict=True)]

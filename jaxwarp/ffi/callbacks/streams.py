@@ -40,15 +40,15 @@ class Stream:
 def ScopedStream(stream: Stream | None) -> Iterator[Stream | None]:  # noqa: N802 - the name users know from Warp
     """In a function that XLA calls: launches, copies and fills in the `with` go to `stream`.
 
-    If that is not the stream of the call, each waits for the work of the other.
+    If that is not the stream of the call, each waits for the work of the other. With None nothing changes, anywhere.
 
     Raises:
         KernelTypeError, KernelValueError: no function is being called, or the stream is of another device.
     """
-    scope = require_scope("ScopedStream")
     if stream is None:
         yield None
         return
+    scope = require_scope("ScopedStream")
     if not isinstance(stream, Stream):
         raise KernelTypeError(f"ScopedStream: expected a Stream, got {stream!r}", hint="write Stream(device), or None")
     if not isinstance(scope, CudaScope):

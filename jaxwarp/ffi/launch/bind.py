@@ -114,7 +114,12 @@ def block_of(kernel: Kernel, given: int | None) -> int | None:
     Raises:
         KernelValueError: there cannot be so many.
     """
-    return require_block(kernel.name, kernel.options.get("block_dim") if given is None else given)
+    return require_block(kernel.name, _own_block(kernel) if given is None else given)
+
+
+def _own_block(kernel: Kernel) -> int | None:
+    own = kernel.options.get("block_dim")
+    return kernel.module_option("block_dim") if own is None else own
 
 
 def roles_in(effects: Effects, grid: Sequence[Dim], shapes: Sequence[Shape]) -> list[str]:

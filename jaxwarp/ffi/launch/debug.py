@@ -59,8 +59,8 @@ def require_mode(where: str, mode: Any) -> str | None:
 
 
 def mode_of(kernel: Kernel) -> str | None:
-    """The mode that a kernel was made with: `@kernel(module_options={"mode": "debug"})`."""
-    return (kernel.options.get("module_options") or {}).get("mode")
+    """The mode of a kernel: of `@kernel(module_options={"mode": "debug"})`, or of its module."""
+    return kernel.module_option("mode")
 
 
 def record_shape(launch: Launch) -> tuple[Dim, ...]:

@@ -6,6 +6,7 @@ import ast
 import sys
 
 from jaxwarp.errors import KernelSyntaxError
+from jaxwarp.frontend.text.host_names import on_the_host
 
 _COMPREHENSION = "write a for loop over range(...)"
 _FUNCTION = "define it outside of the kernel as a @func and call it"
@@ -70,7 +71,7 @@ _VECTORS = "write it with vectors and matrices, as a @func"
 _ELSEWHERE = "compute it outside of the kernel, and pass the result as an argument"
 
 # The same, of families of functions by how their names begin.
-_FAMILIES = {
+FAMILIES = {
     "quat": _VECTORS,
     "transform": _VECTORS,
     "spatial": _VECTORS,
@@ -97,14 +98,17 @@ def of_warp(name: str) -> str | None:
     """What to do instead of a function of Warp that is not there, by its name; None if Warp has none like it."""
     if name in UNAVAILABLE:
         return UNAVAILABLE[name]
-    return next((hint for start, hint in _FAMILIES.items() if name == start or name.startswith(start)), None)
+    families = (hint for start, hint in FAMILIES.items() if name == start or name.startswith(start))
+    return next(families, None) or on_the_host(name)
 
 
 def missing(name: str) -> object:
     """`jaxwarp.name`, where there is no such name: what to do about those of Warp."""
     hint = of_warp(name)
-    text = f"module 'jaxwarp' has no attribute {name!r}" + (f": {hint}" if hint else "")
-    raise AttributeError(text, name=name, obj=sys.modules["jaxwarp"])
+    if hint is None:
+        raise AttributeError(f"module 'jaxwarp' has no attribute {name!r}", name=name, obj=sys.modules["jaxwarp"])
+    # Without a name Python proposes no other one; with an object it does not add the name.
+    raise AttributeError(f"wp.{name} is not there yet; {hint}", obj=sys.modules["jaxwarp"])
 
 
 def refusal(node: ast.AST) -> KernelSyntaxError:

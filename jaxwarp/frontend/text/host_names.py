@@ -1,0 +1,134 @@
+"""Names that programs written for Warp use outside of kernels and that are not here, and what to do instead.
+
+Rows are only read for names that do not exist: one that is added needs no change here.
+"""
+
+from __future__ import annotations
+
+_OUTSIDE = "compute it outside of the kernel, and pass the result as an argument"
+_PROCESSES = "share memory between processes with multiprocessing.shared_memory, and array(values, copy=False)"
+_MEMORY = "memory is NumPy's outside of JAX and XLA's inside: JAX's XLA_PYTHON_CLIENT_ALLOCATOR chooses its allocator"
+_BUILD = "kernels are compiled when they are first launched, and their code is kept; kernel.source() shows it"
+_EXPORT = "write a jitted function with jax.export: kernels are part of it"
+_GRAPHICS = "draw outside: array.numpy() is what matplotlib, USD or OpenGL take"
+_PADDLE = "share Paddle's tensors by DLPack: from_dlpack(tensor), paddle.utils.dlpack.from_dlpack(array)"
+_FABRIC = "copy Fabric's data to an array: array(data, dtype=...)"
+_ADDRESS = "kernels know no addresses: pass the array, or the index of an element"
+_DENSE = "use jnp.linalg outside of the kernel, or write the loops as a @func"
+_TYPING = "annotate with a type: vec3, mat33, array[float], or Any"
+_ERROR = "catch jaxwarp.KernelError: every error of a kernel is one"
+
+# Name, or how names begin (with *) -> what to do instead.
+HOST_NAMES: dict[str, str] = {
+    "Allocator": _MEMORY,
+    "CudaManagedAllocator": _MEMORY,
+    "MemoryKind": _MEMORY,
+    "ScopedAllocator": _MEMORY,
+    "ScopedMemoryTracker": _MEMORY,
+    "print_memory_report": _MEMORY,
+    "get_device_allocator": _MEMORY,
+    "set_device_allocator": _MEMORY,
+    "set_cuda_allocator": _MEMORY,
+    "Bvh*": _OUTSIDE,
+    "HashGrid*": "sort points by cell outside: jnp.argsort, or utils.radix_sort_pairs, and search their cells' ranges",
+    "Mesh*": _OUTSIDE,
+    "Volume*": "pass the grid as an array, and interpolate in a @func",
+    "Texture*": "pass the image as an array, and interpolate in a @func",
+    "GLTextureResource": _GRAPHICS,
+    "RegisteredGLBuffer": _GRAPHICS,
+    "render": _GRAPHICS,
+    "fem": "it is a library written with Warp; its kernels' language is this one",
+    "sparse": "use jax.experimental.sparse, or pass rows, columns and values as arrays",
+    "optim": "use optax on the JAX arrays, with jax.grad of a jax_kernel",
+    "autograd": "use jax.test_util.check_grads on a jax_kernel",
+    "geometry": _OUTSIDE,
+    "Graph": "a captured graph is what capture_end returns",
+    "CaptureMode": "captures here have one mode",
+    "capture_save": _EXPORT,
+    "capture_load*": _EXPORT,
+    "ScopedCapture": "launch again, or put the launches into a jax_callable",
+    "capture_*": "launch again, or put the launches into a jax_callable",
+    "is_conditional_graph_supported": "use Python's if and while, or jax.lax.cond and while_loop",
+    "map": "write a kernel, or use jnp on the JAX array",
+    "utils": "use the functions of NumPy or jnp",
+    "unot": "write not x",
+    "capture_debug_dot_print": "print(graph) lists what was captured",
+    "DeterministicMode": "results on the CPU are the same in every run; docs/promises.md says what holds",
+    "WarpDeterminismError": _ERROR,
+    "WarpCodegen*": _ERROR,
+    "Module": "options of a module are set with set_module_options(...)",
+    "ModuleBuildOptions": _BUILD,
+    "get_module": "options of a module are read with get_module_options()",
+    "compile_aot_module": _EXPORT,
+    "load_aot_module": _EXPORT,
+    "build_experimental": _BUILD,
+    "get_cpu_kernel_cache_key": _BUILD,
+    "get_cuda_kernel_properties": "kernel.resources(arch=...) lists registers and memory of the compiled kernel",
+    "get_cuda_max_cluster_dim": _BUILD,
+    "get_suggested_block_size": "the default block_dim suits most kernels; measure others",
+    "func_native": "write it in the kernel language as a @func",
+    "launch_tiled": "launch one thread for each element: threads of a block share nothing here",
+    "map_cuda_device": "JAX numbers the devices: jax.devices('cuda')",
+    "unmap_cuda_device": "JAX numbers the devices: jax.devices('cuda')",
+    "event_from_ipc_handle": _PROCESSES,
+    "from_ipc_handle": _PROCESSES,
+    "from_ptr": "array(ptr=...) is not there either: wrap the memory in a NumPy array, array(values, copy=False)",
+    "from_paddle": _PADDLE,
+    "to_paddle": _PADDLE,
+    "device_from_paddle": _PADDLE,
+    "device_to_paddle": _PADDLE,
+    "dtype_from_paddle": _PADDLE,
+    "dtype_to_paddle": _PADDLE,
+    "stream_from_paddle": _PADDLE,
+    "fabricarray*": _FABRIC,
+    "indexedfabricarray*": _FABRIC,
+    "FabricArray": _FABRIC,
+    "IndexedFabricArray": _FABRIC,
+    "print_diagnostics": "print(jax.devices(), jax.__version__, jaxwarp.__version__)",
+    "timing_*": "measure with ScopedTimer, or jax.profiler.trace",
+    "TIMING_*": "measure with ScopedTimer, or jax.profiler.trace",
+    "TimingResult": "measure with ScopedTimer, or jax.profiler.trace",
+    "set_stream": "XLA chooses the stream; in a callback on CUDA use ScopedStream(Stream(...))",
+    "get_stream": "the CPU has no streams; in a callback on CUDA use ctx.stream",
+    "wait_stream": "launches outside of JAX have ended when they return; XLA orders those in programs",
+    "address": _ADDRESS,
+    "address_of": _ADDRESS,
+    "ref": _ADDRESS,
+    "indexref": _ADDRESS,
+    "load": "read the element: a[i]",
+    "store": "write the element: a[i] = x",
+    "array_store": "write the element: a[i] = x",
+    "index": "write the element: a[i]",
+    "view": "write a part of the array: a[i]",
+    "dense_*": _DENSE,
+    "bit_count": "write popc(x)",
+    "block_dim": "threads do not know their block; kernels run on the CPU, too",
+    "velocity_at_point": "write it with vectors: cross(omega, p) + v",
+    "erfinv": "use jax.scipy.special.erfinv outside of the kernel",
+    "erfcinv": "use jax.scipy.special.ndtri outside of the kernel",
+    "div_approx": "write a / b",
+    "inverse_approx": "write inverse(m)",
+    "closest_point_edge_edge": "write it with vectors, as a @func",
+    "intersect_tri_tri": "write it with vectors, as a @func",
+    "lower_bound": "write the binary search as a @func",
+    "indexedarray*": "pass the indices as an array, and write a[indices[i]]",
+    "fixedarray": "make an array of the thread's own in the kernel: zeros(shape=(n,), dtype=...)",
+    "Function": "functions for kernels are made by @func",
+    "Launch": "call launch again: what it needs is kept",
+    "over": "threads do not work on tiles here; write the loop over elements",
+    "untile": "threads do not work on tiles here; write the loop over elements",
+    "Tile*": "threads do not work on tiles here; write the loop over elements",
+    **dict.fromkeys(
+        ("Array", "Capacity", "Cols", "DType", "DTypeFloat", "DTypeScalar", "DeviceLike", "Float", "Int", "Length",
+         "Matrix", "NDim", "Quaternion", "Rows", "Scalar", "Shape", "Transformation", "Vector", "handle"),
+        _TYPING,
+    ),
+}  # fmt: skip
+
+
+def on_the_host(name: str) -> str | None:
+    """What to do instead of a name of Warp's that is not there; None: it is none that programs use."""
+    if name in HOST_NAMES:
+        return HOST_NAMES[name]
+    starts = (row for row in HOST_NAMES if row.endswith("*") and name.startswith(row[:-1]))
+    return next((HOST_NAMES[row] for row in starts), None)

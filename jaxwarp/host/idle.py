@@ -1,0 +1,109 @@
+"""Names of Warp that have no meaning here: they exist, and do nothing. docs/from_warp.md lists them.
+
+A function takes whatever it is called with and gives what its row says; a class of the name `Scoped...` is a context
+manager whose `with` changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxwarp.memory.devices import get_device
+
+
+class Idle(NamedTuple):
+    """A name that does nothing.
+
+    Attributes:
+        why: why there is nothing to do.
+        gives: what a call of it gives.
+    """
+
+    why: str
+    gives: Any = None
+
+
+_COMPILED = "kernels are compiled when they are first launched, and found again by their text and types"
+_POOL = "outside of JAX memory is NumPy's, and in programs XLA's"
+_PEER = "there are no arrays on GPUs outside of JAX"
+_LOG = "nothing is logged"
+_TOOLKIT = "CUDA is JAX's; `jax.devices()` lists its devices"
+
+# What does nothing at all. Those that check their arguments are functions below.
+ROWS: dict[str, Idle] = {
+    "load_module": Idle(_COMPILED),
+    "force_load": Idle(_COMPILED),
+    "clear_kernel_cache": Idle(_COMPILED),
+    "clear_lto_cache": Idle(_COMPILED),
+    "clear_jax_callable_graph_cache": Idle("XLA keeps the graphs of its programs"),
+    "is_mempool_supported": Idle(_POOL, False),
+    "is_mempool_enabled": Idle(_POOL, False),
+    "set_mempool_enabled": Idle(_POOL),
+    "get_mempool_release_threshold": Idle(_POOL, 0),
+    "set_mempool_release_threshold": Idle(_POOL),
+    "get_mempool_used_mem_current": Idle(_POOL, 0),
+    "get_mempool_used_mem_high": Idle(_POOL, 0),
+    "ScopedMempool": Idle(_POOL),
+    "is_mempool_access_supported": Idle(_PEER, False),
+    "is_mempool_access_enabled": Idle(_PEER, False),
+    "set_mempool_access_enabled": Idle(_PEER),
+    "ScopedMempoolAccess": Idle(_PEER),
+    "is_peer_access_supported": Idle(_PEER, False),
+    "is_peer_access_enabled": Idle(_PEER, False),
+    "set_peer_access_enabled": Idle(_PEER),
+    "ScopedPeerAccess": Idle(_PEER),
+    "cuda_profiler_start": Idle("`jax.profiler.trace` profiles programs"),
+    "cuda_profiler_stop": Idle("`jax.profiler.trace` profiles programs"),
+    "ScopedCudaProfiler": Idle("`jax.profiler.trace` profiles programs"),
+    "get_logger": Idle(_LOG),
+    "set_logger": Idle(_LOG),
+    "Logger": Idle(_LOG),
+    "ScopedLogger": Idle(_LOG),
+    "ScopedLogLevel": Idle(_LOG),
+    "get_cuda_driver_version": Idle(_TOOLKIT),
+    "get_cuda_toolkit_version": Idle(_TOOLKIT),
+    "get_cuda_supported_archs": Idle(_TOOLKIT, ()),
+    "is_cubql_available": Idle("there are no meshes", False),
+}
+
+# The levels of Warp's log, for `config.log_level`.
+LEVELS = {"LOG_DEBUG": 10, "LOG_INFO": 20, "LOG_WARNING": 30, "LOG_ERROR": 40}
+
+
+class _Nothing:
+    """A context manager that changes nothing."""
+
+    def __init__(self, *_: Any, **__: Any):
+        pass
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
+def can_access(target_device: Any, peer_device: Any) -> bool:
+    """Whether kernels on the first device can use arrays of the second: outside of JAX there is the CPU alone.
+
+    Raises:
+        KernelTypeError, KernelValueError: arrays outside of JAX cannot be on one of them.
+    """
+    return get_device(target_device) == get_device(peer_device)
+
+
+def _made(name: str, row: Idle) -> Any:
+    doc = f"Does nothing: {row.why}."
+    if name[0].isupper():
+        return type(name, (_Nothing,), {"__doc__": doc, "__module__": __name__})
+
+    def idle(*_: Any, **__: Any) -> Any:
+        return list(row.gives) if isinstance(row.gives, tuple) else row.gives
+
+    idle.__name__ = idle.__qualname__ = name
+    idle.__doc__ = doc
+    return idle
+
+
+IDLE: dict[str, Callable[..., Any]] = {name: _made(name, row) for name, row in ROWS.items()}

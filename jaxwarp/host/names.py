@@ -1,0 +1,17 @@
+"""The public names of this folder, as the package exports them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxwarp.host import events, idle, options
+
+# By module, for the type stub.
+EXPORTS: dict[Any, tuple[str, ...]] = {
+    events: ("Event", "ScopedTimer", "get_event_elapsed_time", "record_event", "synchronize_event", "wait_event"),
+    idle: ("can_access",),
+    options: ("get_module_options", "set_module_options"),
+}
+
+NAMES: dict[str, Any] = {name: getattr(module, name) for module, names in EXPORTS.items() for name in names}
+NAMES |= idle.IDLE | idle.LEVELS

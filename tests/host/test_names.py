@@ -1,0 +1,180 @@
+"""Names of Warp: those that do nothing, and those that are missing and say so."""
+
+import ast
+import contextlib
+import importlib.util
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.frontend.text.refused import of_warp
+from jaxwarp.host.idle import IDLE, ROWS
+from jaxwarp.kernel import MODULE_OPTIONS
+
+
+def names_of_warp() -> set[str]:
+    """The public names of the Warp that is installed: of its type stub, which lists all."""
+    found = importlib.util.find_spec("warp")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("warp-lang is not installed")
+    stub = Path(found.submodule_search_locations[0]) / "__init__.pyi"
+    if not stub.exists():
+        pytest.skip("the package warp that is installed is not Warp")
+    names: set[str] = set()
+    for node in ast.parse(stub.read_text()).body:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                names |= {alias.asname for alias in node.names if alias.asname}
+            case ast.FunctionDef() | ast.ClassDef():
+                names.add(node.name)
+            case ast.AnnAssign(target=ast.Name() as target):
+                names.add(target.id)
+            case _:
+                pass
+    assert len(names) > 400
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_every_name_of_warp_is_there_or_says_what_to_do():
+    silent = {name for name in names_of_warp() if not hasattr(wp, name) and of_warp(name) is None}
+    assert silent == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["Mesh", "tile_load", "HashGrid", "from_paddle", "timing_begin", "optim", "dense_gemm"]
+)
+def test_a_missing_name_says_what_to_do(name):
+    with pytest.raises(AttributeError, match=rf"^wp\.{name} is not there yet; .{{10}}") as caught:
+        getattr(wp, name)
+    assert caught.value.name is None, "Python would propose another name"
+
+
+def test_a_missing_name_in_a_kernel():
+    @wp.kernel
+    def k(x: wp.array[float]):
+        x[wp.tid()] = wp.erfinv(0.5)  # pyright: ignore[reportAttributeAccessIssue]
+
+    with pytest.raises(wp.KernelError) as caught:
+        k.ir()
+    assert "erfinv is not available" in caught.value.message
+    assert caught.value.hint == "use jax.scipy.special.erfinv outside of the kernel"
+
+
+def test_idle_names_take_what_warp_takes():
+    assert wp.load_module(device="cpu", recursive=True) is None
+    assert wp.is_mempool_enabled("cpu") is False
+    assert wp.get_mempool_used_mem_high("cpu") == 0
+    assert wp.get_cuda_supported_archs() == []
+    with wp.ScopedMempool("cpu", enable=True), wp.ScopedLogLevel(wp.LOG_WARNING):
+        wp.config.log_level = wp.LOG_INFO  # pyright: ignore[reportAttributeAccessIssue]
+    assert wp.can_access("cpu", "cpu")
+    with pytest.raises(wp.KernelError, match="cannot be used yet"):
+        wp.can_access("cpu", "cuda:0")
+
+
+def test_idle_names_are_warps():
+    assert names_of_warp() >= set(ROWS)
+    assert all(getattr(wp, name) is value and value.__doc__ for name, value in IDLE.items())
+
+
+@pytest.fixture
+def own_options():
+    yield
+    MODULE_OPTIONS.pop(__name__, None)
+
+
+def test_module_options_reach_kernels(own_options):
+    wp.set_module_options({"max_unroll": 3, "fast_math": True, "fuse_fp": False})
+
+    @wp.kernel
+    def k(x: wp.array[float]):
+        s = 0.0
+        for j in range(5):
+            s += x[j]
+        x[wp.tid()] = s
+
+    @wp.kernel(module_options={"max_unroll": 8})
+    def unrolled(x: wp.array[float]):
+        s = 0.0
+        for j in range(5):
+            s += x[j]
+        x[wp.tid()] = s
+
+    assert "for" in str(k.ir())
+    assert "for" not in str(unrolled.ir())
+    assert k.options["fma"] is False
+    found = wp.get_module_options()
+    assert (found["max_unroll"], found["fast_math"], found["mode"]) == (3, True, wp.config.mode)
+
+
+def test_module_options_of_debug_mode(own_options):
+    @wp.kernel
+    def k(x: wp.array[float], n: int):
+        x[wp.tid() + n] = 1.0
+
+    wp.set_module_options({"mode": "debug"}, module=__name__)
+    with pytest.raises(wp.CheckError, match="k"):
+        wp.launch(k, 4, [wp.zeros(4), 1])
+
+
+def test_module_options_that_are_wrong():
+    with pytest.raises(wp.KernelError, match="there is no option 'max_unrol'"):
+        wp.set_module_options({"max_unrol": 3})
+    with pytest.raises(wp.KernelError, match=r"config\.mode: expected 'release' or 'debug', got 'fast'"):
+        wp.set_module_options({"mode": "fast"})
+    with pytest.raises(wp.KernelError, match="expected a module"):
+        wp.get_module_options("no.such.module")
+    assert __name__ not in MODULE_OPTIONS
+
+
+def test_events_measure_the_time_between():
+    start, end = wp.Event(enable_timing=True), wp.Event("cpu", enable_timing=True)
+    wp.record_event(start)
+    np.linalg.inv(np.random.default_rng(0).random((100, 100)))
+    assert wp.record_event(end) is end
+    wp.wait_event(end)
+    wp.synchronize_event(end)
+    assert end.is_complete
+    assert wp.get_event_elapsed_time(start, end) == (end.time - start.time) / 1e6 > 0.0
+    assert wp.get_event_elapsed_time(end, start) < 0.0
+
+
+def test_events_that_are_wrong():
+    with pytest.raises(wp.KernelError, match="keeps no time"):
+        wp.get_event_elapsed_time(wp.record_event(), wp.record_event())
+    with pytest.raises(wp.KernelError, match="has not been recorded"):
+        wp.get_event_elapsed_time(wp.Event(enable_timing=True), wp.Event(enable_timing=True))
+    with pytest.raises(wp.KernelError, match="expected an Event, got 3"):
+        wp.wait_event(3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(wp.KernelError, match="cannot be used yet"):
+        wp.Event("cuda:0")
+    with wp.ScopedStream(None) as stream:
+        assert stream is None
+
+
+def test_timers_print_and_keep_times():
+    times: dict[str, list[float]] = {}
+    with contextlib.redirect_stdout(io.StringIO()) as printed, wp.ScopedTimer("outer", dict=times) as outer:
+        with wp.ScopedTimer("inner", dict=times) as inner:
+            inner.extra_msg = "of two"
+        with wp.ScopedTimer("off", active=False, dict=times):
+            pass
+        with wp.ScopedTimer("silent", print=False, dict=times, use_nvtx=True):
+            pass
+    first, second = printed.getvalue().splitlines()
+    assert first == f"    inner took {inner.elapsed:.2f} ms of two"
+    assert second == f"outer took {outer.elapsed:.2f} ms"
+    assert times == {"outer": [outer.elapsed], "inner": [inner.elapsed], "off": [], "silent": times["silent"]}
+    assert len(times["silent"]) == 1
+    assert outer.elapsed > inner.elapsed > 0.0
+    with pytest.raises(wp.KernelError, match="has no option colour"):
+        wp.ScopedTimer("x", colour="red")
+
+
+def test_a_detailed_timer_prints_a_profile():
+    with contextlib.redirect_stdout(io.StringIO()) as printed, wp.ScopedTimer("x", detailed=True):
+        sorted([3, 1, 2])
+    assert "function calls" in printed.getvalue()
