@@ -93,7 +93,7 @@ class Kernel(ByName):
         self.__doc__ = source.function.__doc__
         self.__name__ = source.name
         self.__module__ = source.function.__module__
-        self.options = {"fma": bool(self.module_option("fuse_fp", True)), **options}
+        self.options = {"fma": bool(self.module_option("fuse_fp", True)), **self.options}
         self.arguments = tuple(Argument(p.name, p.pattern) for p in read_parameters(source, "kernel"))
         self._specialized: dict[tuple[Any, ...], KernelIR] = {}
         self._lock = threading.Lock()
