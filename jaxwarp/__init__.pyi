@@ -3,7 +3,7 @@
 # ruff: noqa
 # pyright: reportSelfClsParameterName=false
 
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from jaxwarp import config as config
 from jaxwarp import errors as errors
@@ -130,6 +130,8 @@ class array(Generic[_T]):
 Int = Any
 Float = Any
 Scalar = Any
+# An argument that a function advances has the type that it names.
+ref = Annotated[_T, "advanced"]
 
 class array1d(array[_T]): ...
 class array2d(array[_T]): ...

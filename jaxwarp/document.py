@@ -175,7 +175,7 @@ _STUB_HEAD = '''\
 # ruff: noqa
 # pyright: reportSelfClsParameterName=false
 
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 '''
 
@@ -223,6 +223,8 @@ class array(Generic[_T]):
 Int = Any
 Float = Any
 Scalar = Any
+# An argument that a function advances has the type that it names.
+ref = Annotated[_T, "advanced"]
 
 class array1d(array[_T]): ...
 class array2d(array[_T]): ...
@@ -241,7 +243,7 @@ class _Scalar:
 '''
 
 _SHOWN_AS_CLASSES = {"array", "array1d", "array2d", "array3d", "array4d", *(t.name for t in SCALARS if t is not bool_)}
-_SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar"}
+_SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar", "ref"}
 
 
 def stub() -> str:

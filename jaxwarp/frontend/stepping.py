@@ -27,6 +27,7 @@ from jaxwarp.frontend.lowering.frame import Context, Frame
 from jaxwarp.frontend.lowering.loops import index_name
 from jaxwarp.frontend.lowering.merge import MismatchError, typed
 from jaxwarp.frontend.lowering.ranges import index_type, range_bounds
+from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.values import Host, View, capture, is_literal
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.liveness import Liveness, assigned
@@ -101,7 +102,7 @@ class _Thread:
         node = self.steps.nodes[number]
         self.frame.perform(node, self.steps.live)
         variables = self.frame.variables
-        shown = tuple(self.shown(variables[name]) for name in _stored(node) if name in variables)
+        shown = tuple(self.shown(variables[name]) for name in _stored(node, self.steps.source) if name in variables)
         return shown[0] if len(shown) == 1 else shown
 
     def test(self, number: int) -> bool:
@@ -194,15 +195,10 @@ def _adopted(frame: Frame, value: Any, dtype: Any) -> Any:
         return value
 
 
-def _stored(node: ast.stmt) -> list[str]:
-    """Variables that a simple statement sets, wholly or in part."""
-    match node:
-        case ast.Assign():
-            return assigned(node.targets)
-        case ast.AugAssign() | ast.AnnAssign():
-            return assigned([node.target])
-        case _:
-            return []
+def _stored(node: ast.stmt, source: Source) -> list[str]:
+    """Variables that a simple statement sets or advances, wholly or in part."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", ast.Pass())]
+    return list(dict.fromkeys((*assigned(targets), *advanced(source, [node]))))
 
 
 _Node = TypeVar("_Node", bound=ast.stmt | ast.expr)
@@ -263,8 +259,9 @@ class _Writer:
 
     def simple(self, node: ast.stmt) -> ast.stmt:
         number = self.number(node)
-        names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in _stored(node) if n in self.own_names]
-        if not names or len(names) != len(_stored(node)):
+        stored = _stored(node, self.source)
+        names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in stored if n in self.own_names]
+        if not names or len(names) != len(stored):
             return _on_line(ast.Expr(self.call("run", number)), node.lineno)
         target = names[0] if len(names) == 1 else ast.Tuple(names, ast.Store())
         return _on_line(ast.Assign([target], self.call("run", number)), node.lineno)

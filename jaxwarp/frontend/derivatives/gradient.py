@@ -63,6 +63,7 @@ def _apply(frame: Frame, node: ast.Call, gradient: Gradient, args: list[Any], ke
             hint=f"write grad({name})(x), x being its arguments",
         )
     if isinstance(function, Func):
+        _require_no_reference(function)
         # Literals take the types of the parameters before they become what is differentiated by.
         overload, variables = bind(frame, function, args, keywords)
         names = [*[p.name for p in overload.parameters][: len(args)], *keywords]
@@ -79,6 +80,14 @@ def _apply(frame: Frame, node: ast.Call, gradient: Gradient, args: list[Any], ke
         pairs = list(zip(given, inner, strict=True))
     gradients = _gradients(frame, name, tuple(ops), result, [(frame.typed(v), s) for v, s in pairs])
     return gradients[0] if len(gradients) == 1 else gradients
+
+
+def _require_no_reference(function: Func) -> None:
+    for parameter in (p for overload in function.overloads for p in overload.references):
+        raise KernelTypeError(
+            f"grad({function.name}): {function.name} advances its argument {parameter.name}",
+            hint="call it without grad, and give the number it makes to a function that has a gradient",
+        )
 
 
 def _stand_in(name: str, value: Any) -> Any:

@@ -64,6 +64,12 @@ def register(decorator: str, func: Func, rule: Overload) -> None:
             hint=f"it must take the arguments of {expected}{what}",
         )
     rules = fitting[0].rules
+    if fitting[0].references:
+        raise KernelTypeError(
+            f"@{decorator}({func.name}): {func.name} advances its argument {fitting[0].references[0].name}",
+            loc,
+            hint="return the new value instead, and assign it where the function is called",
+        )
     if rules.is_used:
         raise KernelTypeError(
             f"@{decorator}({func.name}): kernels that call {func.name} without this rule have been made already",

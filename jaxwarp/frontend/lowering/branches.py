@@ -18,6 +18,7 @@ from typing import Any
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.frame import EXITS, RESULT, RETURN, SHOWN, Frame, statement
 from jaxwarp.frontend.lowering.merge import Merged, MismatchError, type_hint, type_text, unify, zeros_like
+from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.values import Undefined, type_of
 from jaxwarp.frontend.text.liveness import always_exits, assigned
 from jaxwarp.ir import nodes as ir
@@ -71,7 +72,8 @@ def _conditional(
     if not rest or not (then_ends or else_ends):
         split(frame, test, node.body, node.orelse, after)
         if frame.context.joined is not None:
-            types = {name: type_of(frame.variables.get(name)) for name in assigned([node])}
+            written = [*assigned([node]), *advanced(frame.source, [node], frame.variables)]
+            types = {name: type_of(frame.variables.get(name)) for name in written}
             frame.context.joined[frame.loc(node)] = {name: found for name, found in types.items() if found is not None}
         return False
     then = node.body if then_ends else [*node.body, *rest]
@@ -189,7 +191,7 @@ class _Join:
 
     def _mismatch(self, name: str, a: Any, b: Any) -> Merged:
         frame = self.frame
-        for side, other in enumerate((b, a) if name != RESULT else ()):
+        for side, other in enumerate((b, a) if name != RESULT and name not in frame.kept else ()):
             # After `return` nothing reads the variable, so its type on that path does not matter.
             if self.sides[side].get(RETURN) is True or (side == 0 and self.exited[0] and not frame.exit_live):
                 filler = zeros_like(frame, other)

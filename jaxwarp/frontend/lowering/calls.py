@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.expressions import shape_tuple
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, expression, wrapped
+from jaxwarp.frontend.lowering.references import give_back, passed, reference_keys, require_distinct, value_of
 from jaxwarp.frontend.lowering.values import (
     Gradient,
     Host,
@@ -40,7 +42,7 @@ def _call(frame: Frame, node: ast.Call) -> Any:
     callee = frame.evaluate(node.func)
     if isinstance(callee, Intrinsic):
         return frame.apply(callee, node)
-    args, keywords = evaluate_arguments(frame, node)
+    args, keywords = evaluate_arguments(frame, node, reference_keys(callee))
     return call(frame, node, callee, args, keywords)
 
 
@@ -64,11 +66,15 @@ def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: d
             )
 
 
-def evaluate_arguments(frame: Frame, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+def evaluate_arguments(
+    frame: Frame, node: ast.Call, references: Collection[int | str] = ()
+) -> tuple[list[Any], dict[str, Any]]:
+    """The values of a call's arguments; a `Passed` for those in `references`, which are positions and keywords."""
     args: list[Any] = []
     for argument in node.args:
         if not isinstance(argument, ast.Starred):
-            args.append(_argument(frame, argument))
+            evaluate = passed if len(args) in references else _argument
+            args.append(evaluate(frame, argument))
             continue
         value = shape_tuple(frame, frame.evaluate(argument.value))
         if not isinstance(value, tuple):
@@ -83,7 +89,8 @@ def evaluate_arguments(frame: Frame, node: ast.Call) -> tuple[list[Any], dict[st
         if keyword.arg is None:
             with frame.at(keyword.value):
                 raise KernelSyntaxError("** is not part of the kernel language", hint="name the arguments one by one")
-        keywords[keyword.arg] = _argument(frame, keyword.value)
+        evaluate = passed if keyword.arg in references else _argument
+        keywords[keyword.arg] = evaluate(frame, keyword.value)
     return args, keywords
 
 
@@ -173,8 +180,17 @@ def _not_callable(value: Any) -> Exception:
 
 def inline(frame: Frame, node: ast.Call, func: Func, args: list[Any], keywords: dict[str, Any]) -> Any:
     """The body of the overload that fits, in place of the call."""
-    overload, variables = bind(frame, func, args, keywords)
-    return execute_body(frame, node, func, overload, variables)
+    overload, variables = bind(
+        frame, func, [value_of(frame, a) for a in args], {k: value_of(frame, v) for k, v in keywords.items()}
+    )
+    if not overload.references:
+        return execute_body(frame, node, func, overload, variables)
+    given = dict(zip((p.name for p in overload.parameters), args, strict=False)) | keywords
+    require_distinct(frame, overload, given)
+    before = dict(variables)
+    result = execute_body(frame, node, func, overload, variables)
+    give_back(frame, overload, given, before, variables)
+    return result
 
 
 def bind(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]) -> tuple[Overload, dict[str, Any]]:
@@ -184,7 +200,10 @@ def bind(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]) ->
 
 
 def execute_body(frame: Frame, node: ast.Call, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
-    """Appends the code of an overload, with its derivative rules; `variables` are its parameters' values."""
+    """Appends the code of an overload, with its derivative rules; `variables` are its parameters' values.
+
+    Those of references are in the end what the function leaves there.
+    """
     rules = overload.rules
     rules.is_used = True
     # In its own rule, a function is its code.
@@ -203,11 +222,13 @@ def plain_body(frame: Frame, node: ast.Call, func: Func, overload: Overload, var
             hint="write it as a loop",
         )
     inner = Frame(frame.context, overload.source, variables, frame.loc(node), overload.returns)
+    inner.kept = inner.exit_live = frozenset(p.name for p in overload.references)
     stack.append(overload)
     try:
         execute(inner, overload.source.tree.body, frozenset())
     finally:
         stack.pop()
+    variables.update({name: inner.variables[name] for name in inner.kept})
     return _result(inner, func)
 
 

@@ -14,7 +14,7 @@ from jaxwarp.frontend.lowering.components import component_element, extract, nam
 from jaxwarp.frontend.lowering.frame import Frame, expression, unreachable
 from jaxwarp.frontend.lowering.memory import element_type
 from jaxwarp.frontend.lowering.merge import MismatchError, same, type_hint, type_text, unify
-from jaxwarp.frontend.lowering.short_circuit import is_cheap, joined_condition
+from jaxwarp.frontend.lowering.short_circuit import append, aside, branch, joined_condition
 from jaxwarp.frontend.lowering.values import Element, Host, Shape, View, describe, is_literal
 from jaxwarp.frontend.lowering.views import Slice, extent, index_view, shape_item, shape_of
 from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
@@ -152,13 +152,11 @@ def _if_expression(frame: Frame, node: ast.IfExp) -> Any:
     test = frame.test(node.test)
     if isinstance(test, bool):
         return frame.evaluate(node.body if test else node.orelse)
-    with frame.builder.block() as then:
-        a = frame.evaluate(node.body)
-    with frame.builder.block() as orelse:
-        b = frame.evaluate(node.orelse)
-    if same(a, b):
-        for op in (*then, *orelse):
-            frame.builder.append(op)
+    then = aside(frame, lambda: frame.evaluate(node.body))
+    orelse = aside(frame, lambda: frame.evaluate(node.orelse))
+    a, b = then.value, orelse.value
+    if same(a, b) and not (then.advanced or orelse.advanced):
+        append(frame, (*then.ops, *orelse.ops))
         return a
     try:
         merged = unify(frame, a, b)
@@ -167,15 +165,11 @@ def _if_expression(frame: Frame, node: ast.IfExp) -> Any:
             f"the sides of a conditional expression are {type_text(a)} and {type_text(b)}",
             hint=type_hint(a, b, "convert one of them"),
         ) from None
-    if is_cheap(then) and is_cheap(orelse):
-        for op in (*then, *orelse):
-            frame.builder.append(op)
+    if then.is_cheap and orelse.is_cheap:
+        append(frame, (*then.ops, *orelse.ops))
         pairs = zip(merged.left, merged.right, strict=True)
         return merged.rebuild([frame.ops.call("select", test, x, y) for x, y in pairs])
-    results = tuple(ir.Value(v.type) for v in merged.left)
-    blocks = (ir.Block((), tuple(then), merged.left), ir.Block((), tuple(orelse), merged.right))
-    frame.builder.append(ir.If(results, test, *blocks, loc=frame.builder.loc))
-    return merged.rebuild(results)
+    return branch(frame, test, then, orelse, merged)
 
 
 # Subscripts and attributes

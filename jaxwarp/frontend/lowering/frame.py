@@ -154,6 +154,7 @@ class Frame:
         # Variables that had a literal before the loop being lowered, and so its default type in it.
         self.literal_starts: dict[str, Any] = {}
         self.exit_live: frozenset[str] = frozenset()  # names read after a break or continue of the innermost loop
+        self.kept: frozenset[str] = frozenset()  # names that the caller reads in the end: references
 
     @property
     def is_kernel(self) -> bool:

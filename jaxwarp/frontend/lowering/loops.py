@@ -30,6 +30,7 @@ from jaxwarp.frontend.lowering.frame import (
 )
 from jaxwarp.frontend.lowering.merge import Carried, MismatchError, type_hint, type_text, zeros_like
 from jaxwarp.frontend.lowering.ranges import index_type, range_bounds, trip_count
+from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.short_circuit import joined_condition
 from jaxwarp.frontend.lowering.values import Undefined, is_literal, type_of
 from jaxwarp.frontend.text.liveness import Exits, assigned, exits
@@ -58,7 +59,8 @@ class _Loop:
             # A path to the end of the body may skip an assignment: uses after it count as well.
             self.live_in |= frozenset(n for s in node.body for n in frame.liveness.uses(s))
         # The roots of targets that are no variables are modules: `wp.adjoint[x] += ...`.
-        names = [n for n in assigned(node.body) if n in frame.variables or n in frame.source.locals]
+        written = [*assigned(node.body), *advanced(frame.source, node.body, frame.variables)]
+        names = [n for n in dict.fromkeys(written) if n in frame.variables or n in frame.source.locals]
         if isinstance(node, ast.For):
             targets = assigned([node.target])
             names = [*names, *(n for n in targets if n not in names)]
@@ -134,7 +136,7 @@ class _Loop:
     @contextmanager
     def exit_live(self) -> Iterator[None]:
         frame, outer = self.frame, self.frame.exit_live
-        frame.exit_live = self.live_in if self.exits.breaks or self.exits.continues else frozenset()
+        frame.exit_live = frame.kept | (self.live_in if self.exits.breaks or self.exits.continues else frozenset())
         try:
             yield
         finally:
@@ -152,7 +154,18 @@ class _Loop:
         with self.exit_live():
             execute(frame, self.node.body, self.live_in)
         frame.literal_starts = outer
+        self._require_carried()
         return [leaf for c in self.carried for leaf in self._collect(c)]
+
+    def _require_carried(self) -> None:
+        """What a function has advanced is known to be assigned, unless nobody could tell which function is called."""
+        known = {*self.assigned, self.index_name}
+        for name in self.before.keys() - known:
+            if self.frame.variables[name] is not self.before[name] and not name.startswith("$"):
+                raise KernelTypeError(
+                    f"{name} is advanced in this loop by a function that has no fixed name",
+                    hint="call the function by its own name, not by that of a variable set in the loop",
+                )
 
     def _collect(self, carried: Carried) -> tuple[ir.Value, ...]:
         frame, name = self.frame, carried.name
@@ -216,6 +229,8 @@ def _while(frame: Frame, node: ast.While) -> None:
         raise KernelSyntaxError("else of a loop is not part of the kernel language", hint="set a flag before break")
     if isinstance(node.test, ast.Constant) and not node.test.value:
         return
+    if advanced(frame.source, [node.test], frame.variables):
+        node = _tested_inside(node)
     loop = _Loop(frame, node, frame.live, exits(node.body))
     if isinstance(node.test, ast.Constant) and not (loop.exits.breaks or loop.exits.returns):
         raise KernelSyntaxError("this loop never ends", hint="leave it with break or return")
@@ -234,6 +249,14 @@ def _while(frame: Frame, node: ast.While) -> None:
         return loop.iteration(leaves)
 
     loop.leave(frame.builder.while_(inits, condition, body, loop.names))
+
+
+def _tested_inside(node: ast.While) -> ast.While:
+    """`while True: if not test: break; ...`: what the test does to variables lasts."""
+    test = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
+    leave = ast.copy_location(ast.If(test, [ast.copy_location(ast.Break(), node.test)], []), node.test)
+    always = ast.copy_location(ast.Constant(True), node.test)
+    return ast.copy_location(ast.While(always, [leave, *node.body], []), node)
 
 
 @statement(ast.For)

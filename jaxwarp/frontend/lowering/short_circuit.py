@@ -1,11 +1,13 @@
-"""`and`, `or`: the right side is not evaluated where the left one decides, unless nobody could tell."""
+"""`and`, `or`, `a if c else b`: a side is not evaluated where the condition decides, unless nobody could tell."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.merge import Merged, unify
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import bool_
 
@@ -13,9 +15,46 @@ from jaxwarp.types import bool_
 _CHEAP = 16
 
 
-def is_cheap(ops: Sequence[ir.Op]) -> bool:
-    """Few operations, without loads, effects or control flow: computing them needlessly does no harm."""
-    return len(ops) <= _CHEAP and all(isinstance(op, (ir.Const, ir.Call, ir.Tid, ir.Size)) for op in ops)
+@dataclass(frozen=True, eq=False)
+class Side:
+    """What is evaluated on one side of a condition: a value, its operations, the variables that these advance."""
+
+    value: Any
+    ops: list[ir.Op]
+    advanced: dict[str, Any]
+
+    @property
+    def is_cheap(self) -> bool:
+        """Few operations, without loads, effects or control flow: computing them needlessly does no harm."""
+        pure = all(isinstance(op, (ir.Const, ir.Call, ir.Tid, ir.Size)) for op in self.ops)
+        return len(self.ops) <= _CHEAP and pure and not self.advanced
+
+
+def aside(frame: Frame, evaluate: Callable[[], Any]) -> Side:
+    """Evaluates without appending; the variables stay as they are."""
+    before = frame.variables
+    frame.variables = dict(before)
+    with frame.builder.block() as ops:
+        value = evaluate()
+    after, frame.variables = frame.variables, before
+    return Side(value, ops, {n: v for n, v in after.items() if v is not before.get(n)})
+
+
+def branch(frame: Frame, test: ir.Value, then: Side, orelse: Side, values: Merged) -> Any:
+    """The value of the side that the condition chooses; variables are then as that side leaves them."""
+    names = list(dict.fromkeys((*then.advanced, *orelse.advanced)))
+    pairs = [(then.advanced.get(n, frame.variables[n]), orelse.advanced.get(n, frame.variables[n])) for n in names]
+    merged = [values, *(unify(frame, a, b) for a, b in pairs)]
+    results = tuple(ir.Value(v.type) for m in merged for v in m.left)
+    blocks = (
+        ir.Block((), tuple(then.ops), tuple(v for m in merged for v in m.left)),
+        ir.Block((), tuple(orelse.ops), tuple(v for m in merged for v in m.right)),
+    )
+    frame.builder.append(ir.If(results, test, *blocks, loc=frame.builder.loc))
+    remaining = iter(results)
+    value, *variables = [m.rebuild([next(remaining) for _ in m.left]) for m in merged]
+    frame.variables = frame.variables | dict(zip(names, variables, strict=True))
+    return value
 
 
 def joined_condition(
@@ -25,18 +64,24 @@ def joined_condition(
     decided = kind == "or"
     if isinstance(first, bool):
         return first if first is decided else second()
-    with frame.builder.block() as ops:
-        value = second()
-        right = frame.typed(value)
-    if is_cheap(ops):
-        if value is (not decided):
+    known: list[bool | ir.Value] = []
+
+    def evaluate() -> ir.Value:
+        known.append(second())
+        return frame.typed(known[0])
+
+    side = aside(frame, evaluate)
+    if side.is_cheap:
+        if known[0] is (not decided):
             return first
-        for op in ops:
-            frame.builder.append(op)
-        return frame.ops.call(f"logical_{kind}", first, right)
-    constant = frame.builder.const(decided, bool_)
-    result = ir.Value(bool_)
-    taken, other = ir.Block((), tuple(ops), (right,)), ir.Block((), (), (constant,))
-    then, orelse = (other, taken) if decided else (taken, other)
-    frame.builder.append(ir.If((result,), first, then, orelse, loc=frame.builder.loc))
-    return result
+        append(frame, side.ops)
+        return frame.ops.call(f"logical_{kind}", first, side.value)
+    other = Side(frame.builder.const(decided, bool_), [], {})
+    sides = (other, side) if decided else (side, other)
+    return branch(frame, first, *sides, unify(frame, sides[0].value, sides[1].value))
+
+
+def append(frame: Frame, ops: Sequence[ir.Op]) -> None:
+    """Appends operations that were set aside."""
+    for op in ops:
+        frame.builder.append(op)

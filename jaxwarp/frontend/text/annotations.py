@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections.abc
 import typing
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from jaxwarp.boundary import boundaries
@@ -70,6 +71,30 @@ array = ArrayAnnotation("array", None)
 array1d, array2d, array3d, array4d = (ArrayAnnotation(f"array{n}d", n) for n in (1, 2, 3, 4))
 
 
+@dataclass(frozen=True)
+class Reference:
+    """`ref[float]`: an argument of a `@func` that is a variable of its caller's. `type` is an annotation."""
+
+    type: Any
+
+
+@boundaries
+class ReferenceAnnotation:
+    """`ref`: what a `@func` assigns to an argument annotated `ref[float]` is what the variable passed to it then holds.
+
+    Variables, their components, and elements of arrays can be passed.
+    """
+
+    def __getitem__(self, dtype: Any) -> Reference:
+        return Reference(dtype)
+
+    def __repr__(self) -> str:
+        return "ref"
+
+
+ref = ReferenceAnnotation()
+
+
 def _dtype(annotation: Any) -> Any:
     """An element type; unlike `as_dtype` it keeps a TypeVar, whose name matters to a signature."""
     return annotation if isinstance(annotation, TypeVar) else as_dtype(annotation)
@@ -85,6 +110,8 @@ def resolve(annotation: Any) -> Any:
         raise KernelTypeError(f"{annotation!r} needs an element type", hint=f"{annotation!r}[float]")
     if isinstance(annotation, (Array, TypeVar)):
         return annotation
+    if isinstance(annotation, Reference | ReferenceAnnotation):
+        raise KernelTypeError("ref[...] is for arguments of a @func", hint="name the type itself")
     if annotation is typing.Callable or typing.get_origin(annotation) is collections.abc.Callable:
         return collections.abc.Callable
     if annotation is collections.abc.Callable:

@@ -36,12 +36,16 @@ class ByName:
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """`pattern` is what `annotations.resolve` made of the annotation, `typing.Any` where there is none."""
+    """`pattern` is what `annotations.resolve` made of the annotation, `typing.Any` where there is none.
+
+    What the function assigns to a reference is what its caller's variable holds then.
+    """
 
     name: str
     pattern: Any
     default: Any = Missing
     keyword_only: bool = False
+    is_reference: bool = False
 
 
 @dataclass(eq=False)
@@ -62,10 +66,15 @@ class Overload:
     returns: Any = Missing
     rules: Rules = field(default_factory=Rules)
 
+    @property
+    def references(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if p.is_reference)
+
     def signature(self) -> str:
         from jaxwarp.frontend.text.annotations import pattern_text
 
-        parts = [f"{p.name}: {pattern_text(p.pattern)}" for p in self.parameters]
+        patterns = [(p, pattern_text(p.pattern)) for p in self.parameters]
+        parts = [f"{p.name}: ref[{text}]" if p.is_reference else f"{p.name}: {text}" for p, text in patterns]
         return f"{self.source.name}({', '.join(parts)})"
 
 

@@ -8,7 +8,7 @@ import typing
 from typing import Any
 
 from jaxwarp.errors import KernelError, KernelSyntaxError, KernelTypeError
-from jaxwarp.frontend.text.annotations import resolve
+from jaxwarp.frontend.text.annotations import Reference, resolve
 from jaxwarp.frontend.text.constants import evaluate_host
 from jaxwarp.frontend.text.functions import Parameter
 from jaxwarp.frontend.text.host_values import Missing, frozen
@@ -63,9 +63,13 @@ def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what
                 hint=f"write {name}: float, or {name}: array[float]",
             )
         pattern: Any = Any
+        is_reference = False
     else:
         try:
-            pattern = resolve(_annotation(source, node, parameter.annotation))
+            annotation = _annotation(source, node, parameter.annotation)
+            is_reference = isinstance(annotation, Reference)
+            pattern = resolve(annotation.type if isinstance(annotation, Reference) else annotation)
+            _require_variable(is_reference, default, what)
         except KernelError as error:
             error.loc = error.loc or loc
             error.message = f"{source.name}: argument {name}: {error.message}"
@@ -76,7 +80,16 @@ def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what
                 loc,
                 hint="name its parts as arguments of their own; tuples and functions are for a @func",
             )
-    return Parameter(name, pattern, default, parameter.kind is inspect.Parameter.KEYWORD_ONLY)
+    return Parameter(name, pattern, default, parameter.kind is inspect.Parameter.KEYWORD_ONLY, is_reference)
+
+
+def _require_variable(is_reference: bool, default: Any, what: str) -> None:
+    if is_reference and what == "kernel":
+        raise KernelTypeError(
+            "an argument of a kernel cannot be a ref[...]", hint="take an array of one element, and write to it"
+        )
+    if is_reference and default is not Missing:
+        raise KernelTypeError("a ref[...] has no default value", hint="leave it out: a variable is passed")
 
 
 def _is_kernel_argument(pattern: Any) -> bool:
