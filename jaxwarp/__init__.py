@@ -45,8 +45,7 @@ from jaxwarp.arrays.tensors import to_torch as to_torch
 from jaxwarp.builtins.language.constants import CONSTANTS as _CONSTANTS
 from jaxwarp.builtins.language.constants import constant as constant
 from jaxwarp.builtins.language.functions import FUNCTIONS as _FUNCTIONS
-from jaxwarp.builtins.language.short_names import MATRICES as _MATRICES
-from jaxwarp.builtins.language.short_names import VECTORS as _VECTORS
+from jaxwarp.builtins.language.short_names import AGGREGATES as _AGGREGATES
 from jaxwarp.errors import CheckError as CheckError
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
@@ -119,4 +118,4 @@ JaxModulePreloadMode, JaxCallableGraphMode = ModulePreloadMode, GraphMode
 
 # Builtin functions, constants and short type names come from their tables: jaxwarp.sin, jaxwarp.PI, jaxwarp.vec3.
 # Names that are not there: `_missing` says so.
-globals().update(_FUNCTIONS | _INTRINSICS | _CONSTANTS | _VECTORS | _MATRICES | _HOST_NAMES | {"__getattr__": _missing})
+globals().update(_FUNCTIONS | _INTRINSICS | _CONSTANTS | _AGGREGATES | _HOST_NAMES | {"__getattr__": _missing})

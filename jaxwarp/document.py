@@ -20,7 +20,7 @@ from typing import Any
 from jaxwarp import config
 from jaxwarp.builtins.language.constants import CONSTANTS
 from jaxwarp.builtins.language.functions import FUNCTIONS
-from jaxwarp.builtins.language.short_names import MATRICES, VECTORS
+from jaxwarp.builtins.language.short_names import AGGREGATES
 from jaxwarp.builtins.scalar_ops import FAMILIES, ROWS, NoGradient, ulp
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
@@ -66,16 +66,17 @@ _OPERATORS = """\
 
 | operator | on | meaning |
 | --- | --- | --- |
-| `a + b`, `a - b` | numbers; vectors or matrices of one type | integers wrap |
-| `a * b` | numbers; a vector or matrix and a number | per component |
+| `a + b`, `a - b` | numbers; vectors, matrices, quaternions or transforms of one type | integers wrap |
+| `a * b` | numbers; one of the others and a number | per component |
+| `a * b` | quaternions; transforms | the product: the motion b, and then a |
 | `a * b`, `a @ b` | matrices; a matrix and a vector | the product; a vector on the left is a row |
-| `a / b` | numbers; a vector or matrix and a number | of integers toward zero, as in C++; by zero gives 0 |
+| `a / b` | numbers; one of the others and a number | of integers toward zero, as in C++; by zero gives 0 |
 | `a // b` | numbers | floor(a / b); of integers by zero gives 0 |
 | `a % b` | numbers; vectors of one type | the sign of a, as C++ `%` and fmod; by zero gives 0 |
 | `a ** b` | floats | a power; exponents 2, 3 and 4 in the text are products |
-| `-a`, `+a` | numbers, vectors, matrices | |
+| `-a`, `+a` | numbers and the others | |
 | `a < b`, `<=`, `>`, `>=` | numbers | false where one is NaN |
-| `a == b`, `!=` | numbers, bools; vectors or matrices of one type | of all components |
+| `a == b`, `!=` | numbers, bools; others of one type | of all components |
 | `a & b`, `\\|`, `^`, `~a` | integers, bools | |
 | `a << n`, `a >> n` | integers of one type | 0 (-1 for `>>` of a negative) beyond the width |
 | `a and b`, `or`, `not a` | bools, numbers | `and` and `or` evaluate the right side if needed only |
@@ -183,9 +184,9 @@ _STUB_CLASSES = '''
 _T = TypeVar("_T")
 
 class _Value:
-    """A vector or matrix in a kernel; on the host, calling its type makes a NumPy array."""
+    """A vector, matrix, quaternion or transform in a kernel; on the host, calling its type makes a NumPy array."""
 
-    def __init__(self, *components: Any) -> None: ...
+    def __init__(self, *components: Any, **named: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
     def __setattr__(self, name: str, value: Any) -> None: ...
     def __getitem__(self, index: Any) -> Any: ...
@@ -253,7 +254,7 @@ def stub() -> str:
     parts = [_STUB_HEAD, "".join(f"{line}\n" for line in sorted(imports)), _STUB_CLASSES]
     scalars = [t.name for t in SCALARS if t is not bool_]
     parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]
-    parts += [*(f"class {name}(_Value): ...\n" for name in [*VECTORS, *MATRICES]), "\n"]
+    parts += [*(f"class {name}(_Value): ...\n" for name in AGGREGATES), "\n"]
     parts += [f"{line}\n" for line in assignments]
     parts += [f"{name}: float\n" for name in CONSTANTS]
     parts += [f"{name}: int\n" for name in idle.LEVELS]

@@ -1,17 +1,20 @@
-"""The types of the kernel language: scalars, vectors, matrices, arrays. Compared by structure, immutable."""
+"""The types of the kernel language: scalars, vectors, matrices, quaternions, transforms, arrays. Compared by structure,
+immutable."""
 
 from __future__ import annotations
 
 import builtins
+import math
 import typing
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError
+from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, transform_product
 
 
 @dataclass(frozen=True)
@@ -80,32 +83,114 @@ CLASSES = (Int, Float, Number)
 _PYTHON_TYPES = {builtins.bool: bool_, builtins.int: int32, builtins.float: float32}
 
 
+class Aggregate:
+    """What is made of components of one scalar type: a vector, a matrix, a quaternion, a transform.
+
+    Calling it makes a NumPy array on the host.
+    """
+
+    dtype: Any  # Scalar, or typing.Any in a generic signature
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        """What makes it of its kind: each may be `typing.Any` in a generic signature."""
+        raise NotImplementedError
+
+    def with_dtype(self, dtype: Any) -> Aggregate:
+        """The same of another scalar type."""
+        return replace(self, dtype=dtype)  # type: ignore[type-var]
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """What has a name: `v.x`, `t.p`."""
+        return {}
+
+    @property
+    def forms(self) -> tuple[tuple[Any, ...], ...]:
+        """What it can be made of but components: the types of the arguments."""
+        return ()
+
+    @property
+    def keywords(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the arguments of its constructors."""
+        return ()
+
+    def arguments(self, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments of a constructor, by position.
+
+        Raises:
+            KernelTypeError: a name is unknown, given twice, or missing.
+        """
+        if not named:
+            return values
+        for names in self.keywords:
+            rest = names[len(values) :]
+            missing = [n for n in rest if n not in named]
+            if set(named) <= set(rest) and missing == list(rest[len(rest) - len(missing) :]):
+                return (*values, *(named[n] for n in rest if n in named))
+        raise KernelTypeError(
+            f"{self}: cannot be made of {len(values)} values and {', '.join(named)}",
+            hint=" or ".join(f"write {self}({', '.join(f'{n}=...' for n in names)})" for names in self.keywords)
+            or "pass the values by position",
+        )
+
+    @boundary
+    def __call__(self, *values: Any, **named: Any) -> np.ndarray:
+        return _host_value(self, self.arguments(values, named))
+
+
+class Part(NamedTuple):
+    """A part of an aggregate that has a name: its type and its first component."""
+
+    dtype: Any
+    start: int
+
+    @property
+    def size(self) -> int:
+        return 1 if isinstance(self.dtype, Scalar) else self.dtype.size
+
+
+_AXES = ("x", "y", "z", "w")
+
+
 @dataclass(frozen=True)
-class Vec:
-    """A vector of `length` components. Calling it makes a NumPy array on the host."""
+class Vec(Aggregate):
+    """A vector of `length` components."""
 
     length: int
-    dtype: Any  # Scalar, or typing.Any in a generic signature
+    dtype: Any
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self.length,)
 
     @property
-    def size(self) -> int:
-        return self.length
+    def parameters(self) -> tuple[Any, ...]:
+        return (self.length, self.dtype)
 
-    @boundary
-    def __call__(self, *values: Any) -> np.ndarray:
-        return _host_value(self, values)
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {name: Part(self.dtype, k) for k, name in enumerate(_AXES[: self.length])}
+
+    @property
+    def forms(self) -> tuple[tuple[Any, ...], ...]:
+        return ((Vec(3, self.dtype),) * 2,) if self.length == 6 else ()
 
     def __repr__(self) -> str:
         return f"vec{_name(self.length)}[{_name(self.dtype)}]"
 
 
 @dataclass(frozen=True)
-class Mat:
-    """A row-major matrix. Calling it makes a NumPy array on the host."""
+class Mat(Aggregate):
+    """A row-major matrix."""
 
     rows: int
     columns: int
@@ -116,18 +201,80 @@ class Mat:
         return (self.rows, self.columns)
 
     @property
-    def size(self) -> int:
-        return self.rows * self.columns
-
-    @boundary
-    def __call__(self, *values: Any) -> np.ndarray:
-        return _host_value(self, values)
+    def parameters(self) -> tuple[Any, ...]:
+        return (self.rows, self.columns, self.dtype)
 
     def __repr__(self) -> str:
         return f"mat{_name(self.rows)}x{_name(self.columns)}[{_name(self.dtype)}]"
 
 
-Element = Scalar | Vec | Mat
+@dataclass(frozen=True)
+class Quat(Aggregate):
+    """A quaternion x i + y j + z k + w; its components in this order."""
+
+    dtype: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (4,)
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        return (self.dtype,)
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {name: Part(self.dtype, k) for k, name in enumerate(_AXES)}
+
+    @property
+    def forms(self) -> tuple[tuple[Any, ...], ...]:
+        return ((Vec(3, self.dtype), self.dtype),)
+
+    @property
+    def keywords(self) -> tuple[tuple[str, ...], ...]:
+        return (_AXES, ("ijk", "real"))
+
+    def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return quat_product(a, b)
+
+    def __repr__(self) -> str:
+        return f"quat[{_name(self.dtype)}]"
+
+
+@dataclass(frozen=True)
+class Transform(Aggregate):
+    """A rigid motion: a translation `p` and after it in memory a unit quaternion `q`."""
+
+    dtype: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (7,)
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        return (self.dtype,)
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {"p": Part(Vec(3, self.dtype), 0), "q": Part(Quat(self.dtype), 3)}
+
+    @property
+    def forms(self) -> tuple[tuple[Any, ...], ...]:
+        return ((Vec(3, self.dtype), Quat(self.dtype)), (Vec(3, self.dtype),))
+
+    @property
+    def keywords(self) -> tuple[tuple[str, ...], ...]:
+        return (("p", "q"),)
+
+    def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return transform_product(a, b)
+
+    def __repr__(self) -> str:
+        return f"transform[{_name(self.dtype)}]"
+
+
+Element = Scalar | Aggregate
 
 
 @dataclass(frozen=True)
@@ -145,24 +292,31 @@ def _name(t: Any) -> str:
     return "Any" if t is Any else t.__name__ if isinstance(t, typing.TypeVar) else repr(t)
 
 
-def _host_value(t: Vec | Mat, values: tuple[Any, ...]) -> np.ndarray:
+def _host_value(t: Aggregate, values: tuple[Any, ...]) -> np.ndarray:
     if not isinstance(t.dtype, Scalar):
         raise KernelTypeError(
             f"{t} is generic and has no values; use a type with a dtype, like vec3 or mat33",
             hint="write vec3(...), or types.vector(length=3, dtype=float)(...)",
         )
+    made = np.empty(t.shape, t.dtype.numpy)
+    made[...] = _host_components(t, values).reshape(t.shape)
+    return made if isinstance(t, (Vec, Mat)) else HostValue.of(t, made)
+
+
+def _host_components(t: Aggregate, values: tuple[Any, ...]) -> np.ndarray:
     if len(values) == 0:
-        return np.zeros(t.shape, t.dtype.numpy)
-    if len(values) == 1:
-        flat = np.asarray(values[0], t.dtype.numpy)
-        return np.full(t.shape, flat) if flat.ndim == 0 else flat.reshape(t.shape).copy()
-    flat = np.asarray(values, t.dtype.numpy)
+        return np.array((0.0, 0.0, 0.0, *IDENTITY_ROTATION) if isinstance(t, Transform) else (0,) * t.size)
+    if len(values) == 1 and np.ndim(values[0]) == 0:
+        return np.full(t.size, values[0])
+    flat = np.concatenate([np.ravel(np.asarray(v, t.dtype.numpy)) for v in values])
+    if isinstance(t, Transform) and len(values) == 1 and flat.size == 3:
+        flat = np.append(flat, IDENTITY_ROTATION)
     if flat.size != t.size:
         raise KernelTypeError(
             f"{t}: expected 0, 1 or {t.size} components, got {flat.size}",
             hint=f"pass one value for all components, or {t.size} values",
         )
-    return flat.reshape(t.shape)
+    return flat
 
 
 def as_dtype(t: Any) -> Any:
@@ -171,7 +325,7 @@ def as_dtype(t: Any) -> Any:
     Raises:
         KernelTypeError: `t` is not a scalar, vector or matrix type.
     """
-    if t is Any or isinstance(t, (Scalar, Vec, Mat)):
+    if t is Any or isinstance(t, (Scalar, Aggregate)):
         return t
     if isinstance(t, type) and t in _PYTHON_TYPES:
         return _PYTHON_TYPES[t]
@@ -203,6 +357,25 @@ def matrix(shape: tuple[int, int], dtype: Any) -> Mat:
     return Mat(_extent("rows", rows), _extent("columns", columns), _component(dtype))
 
 
+@boundary
+def quaternion(dtype: Any) -> Quat:
+    """The type of quaternions of float type `dtype`."""
+    return Quat(_float_component("quaternion", dtype))
+
+
+@boundary
+def transformation(dtype: Any) -> Transform:
+    """The type of transforms, a translation and a rotation, of float type `dtype`."""
+    return Transform(_float_component("transformation", dtype))
+
+
+def _float_component(name: str, dtype: Any) -> Any:
+    scalar = _component(dtype)
+    if isinstance(scalar, Scalar) and not scalar.is_float:
+        raise KernelTypeError(f"{name}: components must be floats, got {scalar}", hint="write float, or float64")
+    return scalar
+
+
 def _extent(name: str, value: Any) -> Any:
     if value is Any:
         return value
@@ -213,7 +386,7 @@ def _extent(name: str, value: Any) -> Any:
 
 def _component(dtype: Any) -> Any:
     scalar = dtype if isinstance(dtype, typing.TypeVar) else as_dtype(dtype)
-    if isinstance(scalar, (Vec, Mat)):
+    if isinstance(scalar, Aggregate):
         raise KernelTypeError(
             f"components must be scalars, got {scalar}", hint="write float, int or another scalar type"
         )
@@ -225,17 +398,15 @@ def opened(t: Any) -> Any:
     match t:
         case typing.TypeVar():
             return Any
-        case Vec(dtype=typing.TypeVar()):
-            return Vec(t.length, Any)
-        case Mat(dtype=typing.TypeVar()):
-            return Mat(t.rows, t.columns, Any)
+        case Aggregate(dtype=typing.TypeVar()):
+            return t.with_dtype(Any)
         case _:
             return t
 
 
 def type_variable(t: Any) -> typing.TypeVar | None:
     """That of an element type: of `T`, and of a vector or matrix of `T`."""
-    inner = t.dtype if isinstance(t, (Vec, Mat)) else t
+    inner = t.dtype if isinstance(t, Aggregate) else t
     return inner if isinstance(inner, typing.TypeVar) else None
 
 

@@ -19,7 +19,7 @@ MAX_MODULES = 20  # in a folder
 
 # A module may import from its own layer and from those before it; within one layer, cycles are excluded too.
 LAYERS = (
-    ("errors", "types", "boundary", "config", "deep", "compat"),
+    ("errors", "quaternions", "types", "boundary", "config", "deep", "compat"),
     ("ir",),
     ("builtins",),
     ("analysis",),
@@ -37,12 +37,17 @@ LAYERS = (
 NEIGHBOURS = {
     ("types", "boundary"),
     ("types", "errors"),
+    ("types", "quaternions"),
+    ("quaternions", "errors"),
     ("boundary", "errors"),
     ("config", "boundary"),
     ("config", "errors"),
     ("compat", "boundary"),
 }
-WITHOUT_JAX = ("errors", "types", "deep", "ir", "builtins", "analysis", "passes", "vjp", "codegen", "frontend")
+WITHOUT_JAX = (
+    *("errors", "quaternions", "types", "deep", "ir", "builtins", "analysis", "passes", "vjp", "codegen"),
+    "frontend",
+)
 
 
 def modules() -> dict[str, Path]:

@@ -20,9 +20,9 @@ from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk
 from jaxwarp.ir.verify import verify
-from jaxwarp.types import Array, Mat, Scalar, Vec, element_scalar, element_shape
+from jaxwarp.types import Aggregate, Array, Scalar, element_scalar, element_shape
 
-ArgumentType = Scalar | Vec | Mat | Array
+ArgumentType = Scalar | Aggregate | Array
 
 # Blocks inside each other. Derivatives and machine code of 1000 take 20 s; Python itself parses about as many `elif`.
 _MOST_NESTED = 2000

@@ -49,12 +49,7 @@ def _cross(ops: Ops, a: Operand, b: Operand) -> Bundle:
     x, y = require_vec("cross", a, b)
     if x.type.size != 3:
         raise KernelTypeError(f"cross: expected vectors of 3 components, got {x.type}")
-    (a0, a1, a2), (b0, b1, b2) = x.values, y.values
-
-    def minor(p: Value, q: Value, r: Value, s: Value) -> Value:
-        return ops.call("sub", ops.call("mul", p, q), ops.call("mul", r, s))
-
-    return Bundle(x.type, (minor(a1, b2, a2, b1), minor(a2, b0, a0, b2), minor(a0, b1, a1, b0)))
+    return Bundle(x.type, algebra.cross(ops, x.values, y.values))
 
 
 @_vectors.add("length(v: Vec) -> Float", _norm, ulp=4)
@@ -157,7 +152,7 @@ def _skew(ops: Ops, v: Operand) -> Bundle:
 
 
 def _same_bundles(name: str, a: Operand, b: Operand) -> tuple[Bundle, Bundle]:
-    if isinstance(a, Bundle) and isinstance(b, Bundle) and a.type == b.type:
+    if isinstance(a, Bundle) and isinstance(b, Bundle) and a.type == b.type and isinstance(a.type, Vec | Mat):
         return a, b
     raise KernelTypeError(f"{name}: expected vectors or matrices of one type, got {describe(a)} and {describe(b)}")
 

@@ -1,8 +1,9 @@
 """The typing rules of the language, and its operators, as operations appended to a builder.
 
-Operands are `ir.Value` (a scalar), `Bundle` (a vector or matrix), and Python's bool, int and float (literals). Nothing
-is converted between types that a program wrote down; literals are weak: an int takes any number type that holds it, a
-float any float type. Alone they are int32, float32 and bool. Errors carry no location: the frontend adds it.
+Operands are `ir.Value` (a scalar), `Bundle` (a vector, matrix, quaternion or transform), and Python's bool, int and
+float (literals). Nothing is converted between types that a program wrote down; literals are weak: an int takes any
+number type that holds it, a float any float type. Alone they are int32, float32 and bool. Errors carry no location: the
+frontend adds it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from jaxwarp.builtins.scalar_ops.registry import require_equal
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Builtin, Value
-from jaxwarp.types import Mat, Scalar, Vec, bool_, float32, float64, int32, int64, uint32, uint64
+from jaxwarp.quaternions import IDENTITY_ROTATION
+from jaxwarp.types import Aggregate, Mat, Scalar, Vec, bool_, float32, float64, int32, int64, uint32, uint64
 
 
 def _takes_only_floats(builtin: Builtin) -> bool:
@@ -89,14 +91,14 @@ class Ops:
             )
         return self._constant(value, dtype)
 
-    def materialize(self, a: Operand, dtype: Scalar | Vec | Mat | None = None) -> Value | Bundle:
+    def materialize(self, a: Operand, dtype: Scalar | Aggregate | None = None) -> Value | Bundle:
         """The value of a literal, of `dtype` or of its own type; a value must have that type already."""
         if isinstance(a, (Value, Bundle)):
             if dtype is not None and a.type != dtype:
                 raise KernelTypeError(f"expected {dtype}, got {a.type}", hint=_conversion_hint(dtype))
             return a
         self._require_operands("value", a)
-        if isinstance(dtype, (Vec, Mat)):
+        if isinstance(dtype, Aggregate):
             raise KernelTypeError(f"expected {dtype}, got the constant {a}", hint=f"write {dtype}({a})")
         return self.adopt(a, dtype or literal_type(a))
 
@@ -107,9 +109,9 @@ class Ops:
             raise KernelTypeError(f"expected a scalar, got {value.type}", hint="take a component: v[0]")
         return value
 
-    def cast(self, dtype: Scalar | Vec | Mat, a: Operand) -> Value | Bundle:
+    def cast(self, dtype: Scalar | Aggregate, a: Operand) -> Value | Bundle:
         """`dtype(a)` in a kernel: an explicit conversion."""
-        if isinstance(dtype, (Vec, Mat)):
+        if isinstance(dtype, Aggregate):
             return self.construct(dtype, (a,))
         return self.cast_scalar(dtype, a)
 
@@ -197,7 +199,7 @@ class Ops:
 
     # Vectors and matrices
 
-    def construct(self, dtype: Vec | Mat, args: Sequence[Operand]) -> Bundle:
+    def construct(self, dtype: Aggregate, args: Sequence[Operand]) -> Bundle:
         """`vec3(x, y, z)`, `mat22(s)` and the like."""
         if not isinstance(dtype.dtype, Scalar) or not all(isinstance(n, int) for n in dtype.shape):
             raise KernelTypeError(
@@ -205,10 +207,8 @@ class Ops:
                 hint="write types.vector(length=3, dtype=float), say",
             )
         self._require_operands(repr(dtype), *args)
-        if len(args) == 1 and isinstance(args[0], Bundle):
-            return self._convert_bundle(dtype, args[0])
         if any(isinstance(a, Bundle) for a in args):
-            raise _bundle_of_bundles(dtype)
+            return self._from_parts(dtype, args)
         if len(args) not in (0, 1, dtype.size):
             counts = "0 or 1 components" if dtype.size == 1 else f"0, 1 or {dtype.size} components"
             raise KernelTypeError(
@@ -218,7 +218,7 @@ class Ops:
         values = [self._component(dtype, a) for a in args or (0,) if not isinstance(a, Bundle)]
         return Bundle(dtype, tuple(values * dtype.size if len(values) == 1 else values))
 
-    def _component(self, dtype: Vec | Mat, a: Value | Literal) -> Value:
+    def _component(self, dtype: Aggregate, a: Value | Literal) -> Value:
         if isinstance(a, Value):
             if a.type != dtype.dtype:
                 raise KernelTypeError(
@@ -229,16 +229,22 @@ class Ops:
             return self._constant(bool(a), bool_)
         return self._adopt_for(repr(dtype), a, dtype.dtype)
 
-    def _convert_bundle(self, dtype: Vec | Mat, a: Bundle) -> Bundle:
-        if a.type.shape != dtype.shape:
-            if isinstance(dtype, Mat) and isinstance(a.type, Vec):
-                raise _bundle_of_bundles(dtype)
-            raise KernelTypeError(
-                f"{dtype}: expected a value of its shape, got {a.type}", hint="pass the components one by one"
-            )
-        return self.map(lambda v: self.cast_scalar(dtype.dtype, v), a)
+    def _from_parts(self, dtype: Aggregate, args: Sequence[Operand]) -> Bundle:
+        """A conversion of one value, or the parts that the type is made of: a quaternion of a vector and a number."""
+        first = args[0]
+        if len(args) == 1 and isinstance(first, Bundle) and first.type.with_dtype(dtype.dtype) == dtype:
+            return self.map(lambda v: self.cast_scalar(dtype.dtype, v), first)
+        for form in dtype.forms:
+            if len(form) == len(args) and all(map(_fits, args, form)):
+                return self._joined(dtype, args)
+        raise _misfit(dtype, args)
 
-    def bundle(self, dtype: Vec | Mat, values: Sequence[Operand]) -> Bundle:
+    def _joined(self, dtype: Aggregate, parts: Sequence[Operand]) -> Bundle:
+        values: list[Operand] = [v for p in parts for v in (p.values if isinstance(p, Bundle) else (p,))]
+        values += IDENTITY_ROTATION[: dtype.size - len(values)]  # a transform of a translation alone
+        return Bundle(dtype, tuple(self._component(dtype, v) for v in values if not isinstance(v, Bundle)))
+
+    def bundle(self, dtype: Aggregate, values: Sequence[Operand]) -> Bundle:
         """A bundle of components computed by this class."""
         return Bundle(dtype, tuple(self.scalar(v, dtype.dtype) for v in values))
 
@@ -246,8 +252,7 @@ class Ops:
         """`fn` of corresponding components; the type of the results may differ from that of the operands."""
         values = tuple(fn(*components) for components in zip(*(a.values for a in args), strict=True))
         dtype = values[0].type
-        like = args[0].type
-        return Bundle(Vec(like.length, dtype) if isinstance(like, Vec) else Mat(like.rows, like.columns, dtype), values)
+        return Bundle(args[0].type.with_dtype(dtype), values)
 
     def componentwise(self, name: str, *args: Operand) -> Value | Bundle:
         """A row applied to scalars, or to the components of vectors or matrices of one type."""
@@ -258,6 +263,11 @@ class Ops:
         if len(bundles) != len(args) or any(b.type != bundles[0].type for b in bundles):
             listed = ", ".join(describe(a) for a in args)
             raise KernelTypeError(f"{name}: expected operands of one type, got {listed}", hint="convert one of them")
+        if not isinstance(bundles[0].type, Vec | Mat):
+            raise KernelTypeError(
+                f"{name}: expected numbers, vectors or matrices, got {bundles[0].type}",
+                hint="take components: those of a quaternion are q.x, q.y, q.z, q.w",
+            )
         return self.map(lambda *values: self.call(name, *values), *bundles)
 
     def select(self, condition: Operand, a: Operand, b: Operand, name: str = "select") -> Value | Bundle:
@@ -369,7 +379,7 @@ def _wider_hint(value: int, dtype: Scalar) -> str:
     return f"write {fitting[0]}({value})" if fitting else "no integer type holds it: choose a smaller number"
 
 
-def _conversion_hint(dtype: Scalar | Vec | Mat) -> str:
+def _conversion_hint(dtype: Scalar | Aggregate) -> str:
     return f"convert with {dtype}(...)" if isinstance(dtype, Scalar) else f"a value of type {dtype} is needed here"
 
 
@@ -382,9 +392,28 @@ def _require_float_power(a: Operand, b: Operand) -> None:
             )
 
 
-def _bundle_of_bundles(dtype: Vec | Mat) -> KernelTypeError:
-    if isinstance(dtype, Vec):
-        return KernelTypeError(f"{dtype}: components must be scalars")
+def _fits(a: Operand, dtype: Any) -> bool:
+    if isinstance(a, LITERALS):
+        return isinstance(dtype, Scalar)
+    return a.type == dtype
+
+
+def _misfit(dtype: Aggregate, args: Sequence[Operand]) -> KernelTypeError:
+    """The error for values, with vectors or others among them, that `dtype` cannot be made of."""
+    given = " and ".join(describe(a) for a in args)
+    if isinstance(dtype, Mat) and all(isinstance(a, Bundle) and isinstance(a.type, Vec) for a in args):
+        return _bundle_of_bundles(dtype)
+    if dtype.forms:
+        listed = " or ".join(" and ".join(repr(part) for part in form) for form in dtype.forms)
+        return KernelTypeError(f"{dtype}: cannot be made of {given}", hint=f"pass its components, or {listed}")
+    if len(args) == 1:
+        return KernelTypeError(
+            f"{dtype}: expected a value of its shape, got {given}", hint="pass the components one by one"
+        )
+    return KernelTypeError(f"{dtype}: components must be scalars")
+
+
+def _bundle_of_bundles(dtype: Aggregate) -> KernelTypeError:
     return KernelTypeError(
         f"{dtype}: a matrix cannot be made of vectors this way: it is not clear whether they are rows or columns",
         hint="use matrix_from_rows(...) or matrix_from_cols(...)",

@@ -1,4 +1,5 @@
-"""The run-time values of the language above the IR's scalars: vectors and matrices as bundles of them."""
+"""The run-time values of the language above the IR's scalars: vectors, matrices, quaternions and transforms as bundles
+of them."""
 
 from __future__ import annotations
 
@@ -6,16 +7,16 @@ from dataclasses import dataclass
 
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Value
-from jaxwarp.types import Mat, Scalar, Vec
+from jaxwarp.types import Aggregate, Scalar
 
 Literal = bool | int | float
 
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A vector or matrix: its components, row by row."""
+    """A vector, matrix, quaternion or transform: its components; those of a matrix row by row."""
 
-    type: Vec | Mat
+    type: Aggregate
     values: tuple[Value, ...]
 
     def __post_init__(self) -> None:
@@ -52,7 +53,7 @@ def describe(a: object) -> str:
             return repr(a.type)
         case bool() | int() | float():
             return f"the constant {a}"
-        case Scalar() | Vec() | Mat():
+        case Scalar() | Aggregate():
             return f"the type {a!r}"
         case _:
             return f"a {type(a).__name__}"

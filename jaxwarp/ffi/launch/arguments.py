@@ -16,8 +16,10 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.dims import format_shape, require_int32_extents, shape_text
+from jaxwarp.quaternions import HostValue
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
+    Aggregate,
     Array,
     Element,
     Mat,
@@ -69,7 +71,7 @@ class Argument:
 
     def meaning(self, element: Element) -> Element:
         """What its type variable is, where its elements have this type; without one, the type."""
-        inside = self.variable is not None and isinstance(self.element, (Vec, Mat))
+        inside = self.variable is not None and isinstance(self.element, Aggregate)
         return element_scalar(element) if inside else element
 
     @property
@@ -103,6 +105,8 @@ def describe(value: Any) -> Given:
     if isinstance(value, (np.ndarray, np.generic)):
         # JAX holds 64-bit NumPy data in 32 bits unless it is told otherwise.
         dtype = jax.dtypes.canonicalize_dtype(value.dtype) if value.dtype.kind in "biufc" else value.dtype
+        if isinstance(value, HostValue):
+            return Given("ndarray", value.shape, dtype, element=value.type)
         return Given(type(value).__name__, value.shape, dtype, is_host=value.ndim == 0)
     if isinstance(value, (bool, int, float)):
         return Given(type(value).__name__, (), np.dtype(type(value)), is_host=True)
@@ -149,9 +153,11 @@ def resolve_element(argument: Argument, given: Given) -> Element:
             rows = components[0] if rows is Any and fits else rows
             columns = components[1] if columns is Any and fits else columns
             return Mat(rows, columns, _resolve_scalar(argument, dtype, given))
+        case Aggregate(dtype=dtype):
+            return element.with_dtype(_resolve_scalar(argument, dtype, given))
         case _:
             scalar = _resolve_scalar(argument, element, given)
-            if argument.is_array and given.element is not None and element_shape(given.element) == components:
+            if given.element is not None and element_shape(given.element) == components:
                 return given.element
             if argument.is_array or not components:
                 return scalar
@@ -177,10 +183,8 @@ def is_generic(element: Any) -> bool:
     match element:
         case Scalar():
             return False
-        case Vec(length=length, dtype=dtype):
-            return length is Any or dtype is Any
-        case Mat(rows=rows, columns=columns, dtype=dtype):
-            return Any in (rows, columns, dtype)
+        case Aggregate():
+            return Any in element.parameters
         case _:
             return True
 
@@ -196,6 +200,8 @@ def fill_generic(element: Any, like: Element) -> Element:
             rows = like.rows if rows is Any and isinstance(like, Mat) else rows
             columns = like.columns if columns is Any and isinstance(like, Mat) else columns
             return Mat(rows, columns, scalar if dtype is Any else dtype)
+        case Aggregate(dtype=dtype):
+            return element.with_dtype(scalar if dtype is Any else dtype)
         case _:
             return like
 

@@ -31,7 +31,7 @@ from jaxwarp.frontend.text.functions import Func, Overload, Parameter
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.refused import UNAVAILABLE
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Mat, Scalar, Vec, element_scalar
+from jaxwarp.types import Aggregate, Scalar, element_scalar
 
 # Keyword arguments of builtin functions that decide the type of the result: they must be constants.
 _STATIC_KEYWORDS = ("n", "length", "shape")
@@ -49,7 +49,7 @@ def _call(frame: Frame, node: ast.Call) -> Any:
 def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
     """Calls what is no intrinsic with evaluated arguments."""
     match callee:
-        case Scalar() | Vec() | Mat():
+        case Scalar() | Aggregate():
             return construct(frame, callee, args, keywords)
         case Func():
             return inline(frame, node, callee, args, keywords)
@@ -105,12 +105,14 @@ def _argument(frame: Frame, node: ast.expr) -> Any:
     return value
 
 
-def construct(frame: Frame, dtype: Scalar | Vec | Mat, args: list[Any], keywords: dict[str, Any]) -> Any:
+def construct(frame: Frame, dtype: Scalar | Aggregate, args: list[Any], keywords: dict[str, Any]) -> Any:
     """`float32(x)`, `vec3(x, y, z)`."""
-    if keywords:
+    if keywords and isinstance(dtype, Scalar):
         raise KernelTypeError(
             f"{dtype!r}: takes no keyword arguments, got {', '.join(keywords)}", hint="pass the values by position"
         )
+    if not isinstance(dtype, Scalar):
+        args = list(dtype.arguments(tuple(args), keywords))
     for value in args:
         if not is_dynamic(value):
             raise KernelTypeError(
@@ -132,7 +134,7 @@ def construct(frame: Frame, dtype: Scalar | Vec | Mat, args: list[Any], keywords
 def _builtin(frame: Frame, function: Function, args: list[Any], keywords: dict[str, Any]) -> Any:
     named = [(f"argument {k + 1}", a) for k, a in enumerate(args)] + [(f"{k}", v) for k, v in keywords.items()]
     for what, value in named:
-        if not (is_dynamic(value) or isinstance(value, (Scalar, Vec, Mat, tuple))):
+        if not (is_dynamic(value) or isinstance(value, (Scalar, Aggregate, tuple))):
             raise KernelTypeError(
                 f"{function.name}: {what} is {describe(value)}", hint=f"the signature is {function.signature}"
             )
@@ -323,7 +325,7 @@ def _misfit(overload: Overload, parameter: Parameter, value: Any) -> KernelTypeE
     expected = pattern_text(parameter.pattern)
     scalar = isinstance(parameter.pattern, Scalar) and (isinstance(value, ir.Value) or is_literal(value))
     hint = f"convert with {expected}(...)" if scalar else None
-    if isinstance(parameter.pattern, (Vec, Mat)) and isinstance(value, Bundle):
+    if isinstance(parameter.pattern, Aggregate) and isinstance(value, Bundle):
         same_shape = value.type.shape == parameter.pattern.shape and parameter.pattern.dtype is not Any
         hint = f"its components are {element_scalar(value.type)!r}" if same_shape else None
     return KernelTypeError(

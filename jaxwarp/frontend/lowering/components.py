@@ -1,4 +1,4 @@
-"""Components of vectors and matrices, by constant or run-time index."""
+"""Components of vectors and matrices, by constant or run-time index, and parts that have a name: `v.x`, `t.p`."""
 
 from __future__ import annotations
 
@@ -11,25 +11,23 @@ from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import element_type
 from jaxwarp.frontend.lowering.values import Element, describe
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Mat, Scalar, Vec
-
-NAMES = "xyzw"
+from jaxwarp.types import Aggregate, Mat, Part, Scalar, Vec
 
 
-def named_index(dtype: Scalar | Vec | Mat, name: str) -> int | None:
-    """The index that `.x`, `.y`, `.z`, `.w` mean; None for other names."""
-    if not isinstance(dtype, Vec) or len(name) != 1 or name not in NAMES:
+def named_part(dtype: Any, name: str) -> int | Part | None:
+    """What `.x` or `.p` mean: the index of a component, or some of them together; None for other names."""
+    if not isinstance(dtype, Aggregate):
         return None
-    index = NAMES.index(name)
-    if index >= dtype.length:
+    part = dtype.parts.get(name)
+    if part is None and isinstance(dtype, Vec) and len(name) == 1 and name in "xyzw":
         raise KernelTypeError(
             f"{dtype} has {dtype.length} components, there is no .{name}",
-            hint=f"its components are {', '.join(NAMES[: dtype.length])}",
+            hint=f"its components are {', '.join(dtype.parts)}",
         )
-    return index
+    return part if part is None or isinstance(part.dtype, Aggregate) else part.start
 
 
-def position(frame: Frame, index: Any, count: int, dtype: Vec | Mat) -> int | ir.Value:
+def position(frame: Frame, index: Any, count: int, dtype: Aggregate) -> int | ir.Value:
     """A component index: a constant is checked, and counts from the end if negative."""
     known = frame.known(index)
     if known is None:
@@ -47,7 +45,7 @@ def position(frame: Frame, index: Any, count: int, dtype: Vec | Mat) -> int | ir
     return known % count
 
 
-def positions(frame: Frame, dtype: Scalar | Vec | Mat, indices: Sequence[Any]) -> tuple[int | ir.Value, ...]:
+def positions(frame: Frame, dtype: Scalar | Aggregate, indices: Sequence[Any]) -> tuple[int | ir.Value, ...]:
     """Component indices of a type."""
     if isinstance(dtype, Scalar):
         raise KernelTypeError(f"{dtype!r} has no components", hint="leave the index out")
@@ -62,17 +60,24 @@ def positions(frame: Frame, dtype: Scalar | Vec | Mat, indices: Sequence[Any]) -
 
 
 def component_element(frame: Frame, element: Element, indices: Sequence[Any]) -> Element:
-    """A component, or a row, of an array element in memory."""
+    """A component, a row, or a part with a name, of an array element in memory."""
+    start = element.part.start if element.part else 0
+    if indices and isinstance(indices[0], Part):
+        part = indices[0]
+        return Element(element.view, element.component, Part(part.dtype, start + part.start))
     chosen = positions(frame, element_type(element), indices)
-    values = tuple(frame.index(i, "an index") for i in chosen)
+    values = [frame.index(frame.ops.binary("add", i, start) if start else i, "an index") for i in chosen]
     return Element(element.view, (*element.component, *values))
 
 
 def extract(frame: Frame, value: Bundle, indices: Sequence[Any]) -> ir.Value | Bundle:
     """`v[i]`, `m[i, j]`, `m[i]`."""
     dtype = value.type
+    if isinstance(indices[0], Part):
+        part = indices[0]
+        return Bundle(part.dtype, value.values[part.start : part.start + part.size])
     chosen = positions(frame, dtype, indices)
-    if isinstance(dtype, Vec):
+    if not isinstance(dtype, Mat):
         return _pick(frame, chosen[0], value.values)
     rows = [Bundle(Vec(dtype.columns, dtype.dtype), row) for row in value.rows]
     row = _pick(frame, chosen[0], rows)
@@ -80,8 +85,12 @@ def extract(frame: Frame, value: Bundle, indices: Sequence[Any]) -> ir.Value | B
 
 
 def insert(frame: Frame, value: Bundle, indices: Sequence[Any], part: Any) -> Bundle:
-    """The bundle with one component, or one row, replaced."""
+    """The bundle with one component, one row, or one part with a name, replaced."""
     dtype = value.type
+    if isinstance(indices[0], Part):
+        place = indices[0]
+        new = _fitting(frame, part, place.dtype, dtype)
+        return Bundle(dtype, (*value.values[: place.start], *new.values, *value.values[place.start + place.size :]))
     chosen = positions(frame, dtype, indices)
     if isinstance(dtype, Mat) and len(chosen) == 1:
         row = _fitting(frame, part, Vec(dtype.columns, dtype.dtype), dtype)
@@ -90,12 +99,13 @@ def insert(frame: Frame, value: Bundle, indices: Sequence[Any], part: Any) -> Bu
     return _replace(frame, value, chosen, lambda _: new)
 
 
-def _fitting(frame: Frame, part: Any, dtype: Scalar | Vec, whole: Vec | Mat) -> Any:
+def _fitting(frame: Frame, part: Any, dtype: Scalar | Aggregate, whole: Aggregate) -> Any:
     try:
         return frame.typed(part, dtype)
     except KernelTypeError as error:
+        what = "component" if isinstance(dtype, Scalar) else "row" if isinstance(whole, Mat) else "part"
         raise KernelTypeError(
-            f"a {'row' if isinstance(dtype, Vec) else 'component'} of {whole!r} is {dtype!r}, got {describe(part)}",
+            f"a {what} of {whole!r} is {dtype!r}, got {describe(part)}",
             hint=error.hint,
         ) from None
 
@@ -126,7 +136,7 @@ def _replace(frame: Frame, value: Bundle, chosen: Sequence[int | ir.Value], new:
     width = dtype.shape[-1]
     for n, old in enumerate(value.values):
         row, column = divmod(n, width)
-        where = (column,) if isinstance(dtype, Vec) else (row, column)
+        where = (row, column) if isinstance(dtype, Mat) else (column,)
         conditions = [holds(a, i, where[a]) for a, i in enumerate(chosen)]
         if any(c is False for c in conditions):
             values.append(old)

@@ -10,7 +10,7 @@ from typing import Any
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.frontend.lowering.adjoints import adjoint, refused_adjoint
-from jaxwarp.frontend.lowering.components import component_element, extract, named_index
+from jaxwarp.frontend.lowering.components import component_element, extract, named_part
 from jaxwarp.frontend.lowering.frame import Frame, expression, unreachable
 from jaxwarp.frontend.lowering.memory import element_type
 from jaxwarp.frontend.lowering.merge import MismatchError, same, type_hint, type_text, unify
@@ -20,7 +20,7 @@ from jaxwarp.frontend.lowering.views import Slice, extent, index_view, shape_ite
 from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import SizeUse
-from jaxwarp.types import Mat, Vec
+from jaxwarp.types import Aggregate, Quat, Transform, Vec
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul", ast.Div: "div", ast.FloorDiv: "floordiv",
@@ -257,12 +257,12 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
             return size[name]() if name in size else None
         case Element():
             dtype = element_type(base)
-            index = named_index(dtype, name)
-            return component_element(frame, base, [index]) if index is not None else _type_attribute(dtype, name)
+            part = named_part(dtype, name)
+            return component_element(frame, base, [part]) if part is not None else _type_attribute(dtype, name)
         case Bundle():
-            index = named_index(base.type, name)
-            return extract(frame, base, [index]) if index is not None else _type_attribute(base.type, name)
-        case Vec() | Mat():
+            part = named_part(base.type, name)
+            return extract(frame, base, [part]) if part is not None else _type_attribute(base.type, name)
+        case Aggregate():
             return _type_attribute(base, name)
         case _:
             return None
@@ -270,7 +270,7 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
 
 def _type_attribute(dtype: Any, name: str) -> Any:
     names = {"dtype": "dtype", "shape": "shape", "length": "length", "rows": "rows", "columns": "columns"}
-    return getattr(dtype, names[name], None) if name in names and isinstance(dtype, (Vec, Mat)) else None
+    return getattr(dtype, names[name], None) if name in names and isinstance(dtype, Aggregate) else None
 
 
 def _product(frame: Frame, view: View) -> Any:
@@ -287,6 +287,9 @@ def _attribute_hint(base: Any) -> str | None:
         return "arrays have shape, ndim, size and dtype"
     if isinstance(base, Bundle) and isinstance(base.type, Vec):
         return "vectors have the components x, y, z, w and dtype, length, shape; several make a vector: vec2(v.x, v.y)"
+    if isinstance(base, Bundle) and isinstance(base.type, Quat | Transform):
+        listed = ", ".join(base.type.parts)
+        return f"quaternions have x, y, z, w, transforms p and q: here {listed}; and dtype, shape"
     if isinstance(base, Bundle):
         return "matrices have components m[i, j], and dtype, shape; functions are called: transpose(m)"
     return "numbers have no attributes; functions are called: sin(x)"

@@ -35,7 +35,7 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import SizeUse
-from jaxwarp.types import Mat, Scalar, Vec, element_scalar, int32, int64
+from jaxwarp.types import Aggregate, Scalar, element_scalar, int32, int64
 
 # Variables with names that Python cannot have: they go through branches and loops like any other.
 BREAK, CONTINUE, RETURN, RESULT = "$break", "$continue", "$return", "$result"
@@ -313,7 +313,7 @@ def _value_hint(value: Any) -> str:
     match value:
         case View():
             return f"kernels compute with elements: {value.param.name}[{', '.join('ijkl'[: value.ndim])}]"
-        case Scalar() | Vec() | Mat():
+        case Scalar() | Aggregate():
             return "call the type to make a value of it: float(x), vec3(x, y, z)"
         case Host(value=ModuleType() as module):
             return f"name something of it: {module.__name__}.PI, say"

@@ -30,7 +30,7 @@ from jaxwarp.frontend.lowering.views import extent, index_view
 from jaxwarp.frontend.text.constants import STATIC, evaluate_host, static_key
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.host_values import Missing, frozen
-from jaxwarp.types import Mat, Scalar, Vec, bool_, element_scalar, matrix, vector
+from jaxwarp.types import Aggregate, Scalar, bool_, element_scalar, matrix, quaternion, transformation, vector
 
 INTRINSICS: dict[str, Intrinsic] = {}
 
@@ -95,7 +95,7 @@ def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
         known = frame.known(value)
         if known is not None:
             constants[name] = known
-        elif isinstance(value, (Scalar, Vec, Mat, Func)):
+        elif isinstance(value, (Scalar, Aggregate, Func)):
             constants[name] = value
         elif isinstance(value, Host):
             constants[name] = value.value
@@ -149,7 +149,7 @@ def _len(frame: Frame, node: ast.Call) -> Any:
             return len(value)
         case Bundle():
             return value.type.shape[0]
-        case Vec() | Mat():
+        case Aggregate():
             return value.shape[0]
         case _:
             raise KernelTypeError(
@@ -277,4 +277,4 @@ PYTHON_OBJECTS.update(
 )
 STATIC.append(INTRINSICS["static"])
 PYTHON_OBJECTS.update({len: INTRINSICS["len"], type: INTRINSICS["type"]})
-PYTHON_OBJECTS.update({vector: _type_maker("vector"), matrix: _type_maker("matrix")})
+PYTHON_OBJECTS.update({make: _type_maker(make.__name__) for make in (vector, matrix, quaternion, transformation)})

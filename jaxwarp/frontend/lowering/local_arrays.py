@@ -19,7 +19,7 @@ from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.values import Intrinsic, View, describe, is_literal
 from jaxwarp.frontend.lowering.views import whole
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Mat, Scalar, Vec, element_scalar, element_shape, float32, int32
+from jaxwarp.types import Aggregate, Scalar, element_scalar, element_shape, float32, int32
 
 # Of all arrays of a kernel together, as the program makes them: they lie on the stack of a thread, and on the CPU one
 # thread runs up to 64 of the launch.
@@ -39,7 +39,7 @@ def _zeros(frame: Frame, node: ast.Call) -> View:
         )
     given |= keywords
     dtype = given.get("dtype", float32)
-    if not isinstance(dtype, Scalar | Vec | Mat):
+    if not isinstance(dtype, Scalar | Aggregate):
         raise KernelTypeError(
             f"zeros: dtype must be a scalar, vector or matrix type, got {describe(dtype)}",
             hint="write zeros(shape=8, dtype=float)",

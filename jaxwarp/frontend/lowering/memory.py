@@ -11,12 +11,14 @@ from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.values import Element
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
-from jaxwarp.types import Mat, Scalar, Vec, element_scalar, int32
+from jaxwarp.types import Aggregate, Mat, Scalar, Vec, element_scalar, int32
 
 
-def element_type(element: Element) -> Scalar | Vec | Mat:
+def element_type(element: Element) -> Scalar | Aggregate:
     """The type of an element, or of the component or row of it that `element` names."""
     dtype, depth = element.view.dtype, len(element.component)
+    if element.part and depth == 0:
+        return element.part.dtype
     if depth == 0:
         return dtype
     if isinstance(dtype, Mat) and depth == 1:
@@ -28,6 +30,10 @@ def addresses(builder: Builder, element: Element) -> Iterator[tuple[ir.Value, ..
     """The indices of each scalar of an element, in row-major order."""
     fixed = (*(a.index for a in element.view.axes if a.index is not None), *element.component)
     extents = [n or 0 for n in element.view.param.shape[len(fixed) :]]
+    if element.part and not element.component:
+        part = element.part
+        yield from ((*fixed, builder.const(k, int32)) for k in range(part.start, part.start + part.size))
+        return
     for component in itertools.product(*(range(n) for n in extents)):
         yield (*fixed, *(builder.const(k, int32) for k in component))
 

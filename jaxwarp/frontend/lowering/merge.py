@@ -15,7 +15,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.values import Axis, View, describe, is_dynamic, is_literal, type_of
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Mat, Scalar, Vec, bool_, float32
+from jaxwarp.types import Aggregate, Scalar, bool_, float32
 
 Rebuild = Callable[[Sequence[ir.Value]], Any]
 
@@ -34,7 +34,7 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, Bundle) and isinstance(b, Bundle):
         return a.type == b.type and all(x is y for x, y in zip(a.values, b.values, strict=True))
-    if isinstance(a, (Scalar, Vec, Mat)):
+    if isinstance(a, (Scalar, Aggregate)):
         return a == b
     return False
 

@@ -12,14 +12,14 @@ from typing import Any
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.adjoints import names_adjoint, refused_adjoint
-from jaxwarp.frontend.lowering.components import component_element, extract, insert, named_index
+from jaxwarp.frontend.lowering.components import component_element, extract, insert, named_part
 from jaxwarp.frontend.lowering.expressions import indices_of
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import addresses, element_type, load_element, store_element, update
 from jaxwarp.frontend.lowering.values import Element, View, describe
 from jaxwarp.frontend.lowering.views import index_view
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Mat, Scalar, Vec, bool_, element_scalar
+from jaxwarp.types import Aggregate, Scalar, bool_, element_scalar
 
 # Operators whose augmented assignment to an array element is atomic, as in Warp.
 ATOMIC_OPERATORS = {"add": "add", "sub": "add", "bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
@@ -71,7 +71,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Part:
-    """A component or row of a vector or matrix variable."""
+    """A component, row or named part of a vector, matrix, quaternion or transform variable."""
 
     parent: Name | Part
     indices: tuple[Any, ...]
@@ -121,7 +121,7 @@ def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
 
 
 def _hint(base: Any) -> str:
-    if isinstance(base, (Vec, Mat)):
+    if isinstance(base, Aggregate):
         return "call the type to make a value of it: v = vec3(), v = types.vector(length=5, dtype=float)()"
     return "assign to elements of arrays, and to components of vectors and matrices"
 
@@ -134,13 +134,13 @@ def _attribute(frame: Frame, parent: Target, name: str) -> Target:
             hint="the caller decides the shape: launch_dims and output_dims of a jax_kernel",
         )
     if isinstance(base, Element):
-        index = named_index(element_type(base), name)
-        if index is not None:
-            return Place(component_element(frame, base, [index]))
+        part = named_part(element_type(base), name)
+        if part is not None:
+            return Place(component_element(frame, base, [part]))
     if isinstance(base, Bundle) and not isinstance(parent, Place):
-        index = named_index(base.type, name)
-        if index is not None:
-            return Part(parent, (index,))
+        part = named_part(base.type, name)
+        if part is not None:
+            return Part(parent, (part,))
     raise KernelTypeError(
         f"{describe(base)} has no attribute {name} that could be assigned to",
         hint="assign to variables, to elements of arrays, and to components: v.x = 1.0, v[0] = 1.0",
@@ -157,7 +157,7 @@ def stored_value(frame: Frame, element: Element, value: Any) -> Any:
     try:
         return frame.typed(value, dtype)
     except (KernelTypeError, KernelValueError) as error:
-        what = "holds" if not element.component else "has components"
+        what = "holds" if not (element.component or element.part) else "has components"
         is_component = isinstance(dtype, Scalar) and isinstance(value, Bundle)
         hint = "store one of its components" if is_component else error.hint
         raise KernelTypeError(f"{name} {what} {dtype!r}, got {describe(value)}", hint=hint) from None

@@ -1,6 +1,6 @@
 """What an expression of the kernel language can be while a kernel is being lowered.
 
-    run-time values     ir.Value (a scalar), Bundle (a vector or matrix)
+    run-time values     ir.Value (a scalar), Bundle (a vector, matrix, quaternion or transform)
     literals            Python bool, int, float: weak, they take the type of what they meet
     static values       tuples of any of these, types, functions, modules and other host objects, array views
 
@@ -23,7 +23,8 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import SCALAR_BY_DTYPE, Array, Mat, Scalar, Vec, bool_, float32, int32
+from jaxwarp.quaternions import HostValue
+from jaxwarp.types import SCALAR_BY_DTYPE, Aggregate, Array, Mat, Part, Scalar, Vec, bool_, float32, int32
 
 # Python's own functions that have a meaning in kernels, filled where those are defined.
 PYTHON_OBJECTS: dict[Any, Any] = {}
@@ -45,7 +46,7 @@ class View:
     """An array parameter, or a part of one: one entry per array axis."""
 
     param: ir.Param
-    dtype: Scalar | Vec | Mat
+    dtype: Scalar | Aggregate
     axes: tuple[Axis, ...]
 
     @property
@@ -64,10 +65,12 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Element:
-    """One element of an array, not loaded yet; with `component` set, one component or row of it."""
+    """One element of an array, not loaded yet; with `component` set, one component or row of it; with `part`, some
+    components of it."""
 
     view: View
     component: tuple[Any, ...] = ()
+    part: Part | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +166,7 @@ def describe(value: Any) -> str:
             return f"a tuple of {len(value)}"
         case Shape():
             return "a shape"
-        case Scalar() | Vec() | Mat():
+        case Scalar() | Aggregate():
             return f"the type {value!r}"
         case type() if issubclass(value, NoValue):
             return "nothing (the function returns no value)"
@@ -194,7 +197,7 @@ def capture(value: Any) -> Any:
         return value
     if isinstance(value, (types.BuiltinFunctionType, types.FunctionType, type)):
         value = PYTHON_OBJECTS.get(value, value)
-    if isinstance(value, (Scalar, Vec, Mat, Intrinsic, Func)):
+    if isinstance(value, (Scalar, Aggregate, Intrinsic, Func)):
         return value
     if isinstance(value, type) and value in PYTHON_TYPES:
         return PYTHON_TYPES[value]
@@ -203,12 +206,14 @@ def capture(value: Any) -> Any:
     return Host(value)
 
 
-def host_constant(value: Any) -> tuple[Scalar | Vec | Mat, np.ndarray] | None:
+def host_constant(value: Any) -> tuple[Scalar | Aggregate, np.ndarray] | None:
     """The type and components of a NumPy scalar or small array; None if it is no value of the language."""
     if not isinstance(value, (np.generic, np.ndarray)) or value.dtype not in SCALAR_BY_DTYPE:
         return None
     scalar = SCALAR_BY_DTYPE[value.dtype]
     array = np.asarray(value)
+    if isinstance(value, HostValue) and value.type is not None:
+        return value.type, array
     match array.shape:
         case ():
             return scalar, array

@@ -9,7 +9,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.values import Axis, Element, View, describe
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Mat, Scalar, Vec, int32
+from jaxwarp.types import Aggregate, Scalar, int32
 
 
 class Slice:
@@ -20,7 +20,7 @@ class Slice:
         self.stop = stop
 
 
-def whole(param: ir.Param, dtype: Scalar | Vec | Mat, ndim: int) -> View:
+def whole(param: ir.Param, dtype: Scalar | Aggregate, ndim: int) -> View:
     """An array parameter as a view of itself."""
     return View(param, dtype, tuple(Axis() for _ in range(ndim)))
 

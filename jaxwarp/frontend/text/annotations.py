@@ -1,6 +1,6 @@
 """Annotations of kernels and functions: `float`, `vec3`, `array[float]`, `array(dtype=vec3, ndim=2)`, `Any`.
 
-A resolved annotation, a *pattern*, is a Scalar, Vec, Mat or Array (whose parts may be `Any` or a TypeVar), `Any`,
+A resolved annotation, a *pattern*, is a Scalar, Aggregate or Array (whose parts may be `Any` or a TypeVar), `Any`,
 a TypeVar, `Callable`, or a tuple of patterns. A concrete type matches a pattern if they agree where the pattern is
 not `Any`; a TypeVar means the same type everywhere in a signature.
 """
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.host_values import Missing
-from jaxwarp.types import CLASSES, Array, Mat, Scalar, Vec, as_dtype
+from jaxwarp.types import CLASSES, Aggregate, Array, Scalar, as_dtype
 
 
 @boundaries
@@ -129,10 +129,8 @@ def is_generic(pattern: Any) -> bool:
     match pattern:
         case Scalar():
             return False
-        case Vec():
-            return pattern.length is Any or is_generic(pattern.dtype)
-        case Mat():
-            return pattern.rows is Any or pattern.columns is Any or is_generic(pattern.dtype)
+        case Aggregate():
+            return any(not isinstance(p, int) and is_generic(p) for p in pattern.parameters)
         case Array():
             return is_generic(pattern.dtype)
         case tuple():
@@ -154,18 +152,9 @@ def matches(pattern: Any, concrete: Any, bound: dict[Any, Any]) -> bool:
             if pattern not in CLASSES:
                 bound[pattern] = concrete
             return True
-        case Vec():
-            return (
-                isinstance(concrete, Vec)
-                and matches(pattern.length, concrete.length, bound)
-                and matches(pattern.dtype, concrete.dtype, bound)
-            )
-        case Mat():
-            return (
-                isinstance(concrete, Mat)
-                and matches(pattern.rows, concrete.rows, bound)
-                and matches(pattern.columns, concrete.columns, bound)
-                and matches(pattern.dtype, concrete.dtype, bound)
+        case Aggregate():
+            return type(concrete) is type(pattern) and all(
+                matches(p, c, bound) for p, c in zip(pattern.parameters, concrete.parameters, strict=True)
             )
         case Array():
             same_rank = isinstance(concrete, Array) and pattern.ndim == concrete.ndim
