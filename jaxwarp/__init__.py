@@ -32,6 +32,7 @@ from jaxwarp.arrays.interop import from_jax as from_jax
 from jaxwarp.arrays.interop import from_numpy as from_numpy
 from jaxwarp.arrays.interop import to_dlpack as to_dlpack
 from jaxwarp.arrays.interop import to_jax as to_jax
+from jaxwarp.arrays.launch import Launch as Launch
 from jaxwarp.arrays.launch import launch as launch
 from jaxwarp.arrays.tape import Tape as Tape
 from jaxwarp.arrays.tensors import device_from_torch as device_from_torch

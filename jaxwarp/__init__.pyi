@@ -27,6 +27,7 @@ from jaxwarp.arrays.interop import from_jax as from_jax
 from jaxwarp.arrays.interop import from_numpy as from_numpy
 from jaxwarp.arrays.interop import to_dlpack as to_dlpack
 from jaxwarp.arrays.interop import to_jax as to_jax
+from jaxwarp.arrays.launch import Launch as Launch
 from jaxwarp.arrays.launch import launch as launch
 from jaxwarp.arrays.tape import Tape as Tape
 from jaxwarp.arrays.tensors import device_from_torch as device_from_torch
@@ -53,6 +54,14 @@ from jaxwarp.ffi.programs.jax_callable import GraphMode as GraphMode
 from jaxwarp.ffi.programs.jax_callable import jax_callable as jax_callable
 from jaxwarp.frontend.lowering.adjoints import adjoint as adjoint
 from jaxwarp.frontend.text.functions import Func as Func
+from jaxwarp.host.capture import Graph as Graph
+from jaxwarp.host.capture import ScopedCapture as ScopedCapture
+from jaxwarp.host.capture import capture_begin as capture_begin
+from jaxwarp.host.capture import capture_end as capture_end
+from jaxwarp.host.capture import capture_if as capture_if
+from jaxwarp.host.capture import capture_launch as capture_launch
+from jaxwarp.host.capture import capture_while as capture_while
+from jaxwarp.host.capture import is_conditional_graph_supported as is_conditional_graph_supported
 from jaxwarp.host.events import Event as Event
 from jaxwarp.host.events import ScopedTimer as ScopedTimer
 from jaxwarp.host.events import get_event_elapsed_time as get_event_elapsed_time

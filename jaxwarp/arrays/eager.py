@@ -29,7 +29,7 @@ from jaxwarp.ffi.launch.native_launch import address_of, code_of
 from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import as_element
-from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.host_scope import HOST, capturing
 from jaxwarp.memory.live_array import LiveArray, MemoryArray
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope
@@ -296,7 +296,7 @@ def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> Liv
     scalar, components = element_scalar(element), element_shape(element)
     pattern = as_element(value, scalar.numpy, components, name)
     region = scope.make(scalar.numpy, (*extents, *components))
-    if pattern.tobytes().strip(b"\0"):
+    if pattern.tobytes().strip(b"\0") or capturing.get() is not None:
         scope.fill(region, pattern)
     return _array(scope, name, Array(element, len(extents)), region)
 

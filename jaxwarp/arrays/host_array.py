@@ -16,11 +16,11 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.convert import cast_values
 from jaxwarp.memory.devices import CPU, Device, require_cpu
 from jaxwarp.memory.dlpack import make_capsule
-from jaxwarp.memory.host_scope import HOST, recording
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region
-from jaxwarp.memory.scope import Scope
+from jaxwarp.memory.scope import Scope, view_of
 from jaxwarp.memory.tensor_owner import Owner, owned
 from jaxwarp.types import Array, Element, Scalar, as_dtype, element_scalar, element_shape, matrix, vector
 
@@ -100,17 +100,13 @@ class HostArray(LiveArray):
 
     def assign(self, source: Any) -> HostArray:
         """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype."""
-        tape = recording.get()
-        if tape is not None:
-            tape.see(self, source)
+        HOST.see(self, source)
         super().assign(source)
         return self
 
     def fill_(self, value: Any) -> HostArray:
         """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
-        tape = recording.get()
-        if tape is not None:
-            tape.see(self)
+        HOST.see(self)
         super().fill_(value)
         return self
 
@@ -138,7 +134,7 @@ class HostArray(LiveArray):
         """The same memory in another shape; one extent may be -1. The array must be contiguous."""
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         region = self._dense("reshaped")
-        array = region.view(self.scope.lease(self.label, region))
+        array = view_of(region)
         try:
             found = array.reshape(*given, *self.components)
         except (TypeError, ValueError):

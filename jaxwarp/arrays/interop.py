@@ -124,6 +124,8 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
         dtype = data.dtype
     found = None if isinstance(data, (list, tuple)) else HOST.find(data)
     if isinstance(data, HostArray):
+        if copy:
+            HOST.require_settled(f"{name}(...): data")
         found = data.region, data.is_writable
     if found is None:
         values, is_writable = _as_numpy(name, data), True

@@ -8,7 +8,7 @@ from typing import Any
 from jaxwarp.arrays.eager import launch_now
 from jaxwarp.arrays.launch_cache import launch_outside
 from jaxwarp.arrays.pullback import reverse_launch
-from jaxwarp.boundary import located_call
+from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
 from jaxwarp.kernel import Kernel
@@ -32,7 +32,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     record_cmd: bool = False,
     max_blocks: int = 0,
     block_dim: int | None = None,
-) -> None:
+) -> Launch | None:
     """Launches a kernel.
 
     Outside of JAX, in a callback, and under `GraphMode.NONE` it runs at once, on arrays of jaxwarp and NumPy, in place.
@@ -49,7 +49,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         stream: accepted, no effect.
         adjoint: run the adjoint of the kernel, not the kernel.
         record_tape: whether an active `Tape` records the launch.
-        record_cmd: not there: must be False.
+        record_cmd: nothing is launched: gives a `Launch`, which can be launched often, also with other arguments.
         max_blocks: accepted, no effect.
         block_dim: CUDA threads per block.
 
@@ -60,8 +60,6 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     del stream, max_blocks
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
-    if record_cmd:
-        raise KernelValueError("launch: record_cmd is not there", hint="call launch again: what it needs is kept")
     given = [*_as_list(inputs), *_as_list(outputs)]
     if len(given) != len(kernel.arguments):
         count, listed = len(kernel.arguments), ", ".join(a.name for a in kernel.arguments)
@@ -69,20 +67,103 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
             f"kernel {kernel.name}: expected {count} arguments ({listed}), got {len(given)}",
             hint="launch takes all of them, the arrays that are written too: inputs=[...], outputs=[...]",
         )
-    scope = scope_now()
+    adjoints = None
     if adjoint or adj_inputs or adj_outputs:
         _require_host("launch with adjoint")
-        if adjoint:
-            reverse_launch(kernel, dim, given, _adjoints(kernel, given, inputs, adj_inputs, adj_outputs))
-            return
-    if scope is not None:
-        if scope is HOST:
-            require_cpu(device, "launch")
-            launch_outside(kernel, dim, given, block_dim, record_tape)
+        adjoints = _adjoints(kernel, given, inputs, adj_inputs, adj_outputs) if adjoint else None
+    if scope_now() is HOST:
+        require_cpu(device, "launch")
+    command = Launch(kernel, dim, given, adjoints, block_dim, record_tape)
+    if record_cmd:
+        return command
+    command.run()
+    return None
+
+
+@boundaries
+class Launch:
+    """A launch that is kept, to be made often: `launch(..., record_cmd=True)` gives it.
+
+    Attributes:
+        kernel: what is launched.
+        dim: threads along each axis.
+        params: the arguments, in order.
+    """
+
+    def __init__(
+        self, kernel: Kernel, dim: Any, params: list[Any], adjoints: list[Any] | None, block_dim: Any, is_recorded: bool
+    ):
+        self.kernel, self.dim, self.params = kernel, dim, params
+        self._adjoints, self._block_dim, self._is_recorded = adjoints, block_dim, is_recorded
+
+    def __repr__(self) -> str:
+        return f"Launch({self.kernel.name}, dim={self.dim})"
+
+    def run(self) -> None:
+        """The launch itself."""
+        kernel, dim, given = self.kernel, self.dim, list(self.params)
+        scope = scope_now()
+        if self._adjoints is not None:
+            adjoints = list(self._adjoints)
+            if not HOST.defers(f"adjoint of {kernel.name}", lambda: reverse_launch(kernel, dim, given, adjoints)):
+                reverse_launch(kernel, dim, given, adjoints)
+        elif scope is HOST:
+            launch_outside(kernel, dim, given, self._block_dim, self._is_recorded)
+        elif scope is not None:
+            launch_now(scope, kernel, dim, given, self._block_dim)
         else:
-            launch_now(scope, kernel, dim, given, block_dim)
-        return
-    launch_traced(program_now(), kernel, dim, given, block_dim)
+            launch_traced(program_now(), kernel, dim, given, self._block_dim)
+
+    def launch(self, stream: Any = None) -> None:
+        """Launches it.
+
+        Raises:
+            KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+        """
+        del stream
+        self.run()
+
+    def set_dim(self, dim: Any) -> None:
+        """Sets the threads along each axis."""
+        self.dim = dim
+
+    def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """Sets an argument by its number, from 0; with `adjoint` what holds its derivative.
+
+        Raises:
+            KernelValueError: there is no such argument, or the launch is of no adjoint.
+        """
+        if not isinstance(index, int) or not 0 <= index < len(self.params):
+            raise KernelValueError(
+                f"{self!r}: there is no argument {index!r}", hint=f"write a number from 0 to {len(self.params) - 1}"
+            )
+        if adjoint and self._adjoints is None:
+            raise KernelValueError(f"{self!r} is of no adjoint", hint="make it by launch(..., adjoint=True)")
+        (self._adjoints if adjoint and self._adjoints is not None else self.params)[index] = value
+
+    def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
+        """Sets an argument by its name; as `set_param_at_index`.
+
+        Raises:
+            KernelValueError: there is no such argument, or the launch is of no adjoint.
+        """
+        names = [argument.name for argument in self.kernel.arguments]
+        if name not in names:
+            raise KernelValueError(f"{self!r}: there is no argument {name!r}", hint=f"there are {', '.join(names)}")
+        self.set_param_at_index(names.index(name), value, adjoint)
+
+    def set_params(self, values: Sequence[Any]) -> None:
+        """Sets all arguments.
+
+        Raises:
+            KernelValueError: there are more or fewer.
+        """
+        if len(values) != len(self.params):
+            raise KernelValueError(
+                f"{self!r}: expected {len(self.params)} arguments, got {len(values)}",
+                hint=f"pass {', '.join(argument.name for argument in self.kernel.arguments)}",
+            )
+        self.params = list(values)
 
 
 def _adjoints(kernel: Kernel, given: Sequence[Any], inputs: Any, adj_inputs: Any, adj_outputs: Any) -> list[Any]:

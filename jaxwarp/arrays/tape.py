@@ -18,7 +18,7 @@ from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch
 from jaxwarp.memory.fork_guard import require_jax
-from jaxwarp.memory.host_scope import HOST, recording
+from jaxwarp.memory.host_scope import HOST, capturing, recording
 from jaxwarp.memory.region import Region, Spans
 from jaxwarp.memory.scope import view_of
 from jaxwarp.memory.tensor_owner import note_written
@@ -107,6 +107,11 @@ class Tape:
             )
         if self._ops:
             raise KernelValueError("Tape: it has recorded already", hint="call reset(), or make a new one")
+        if capturing.get() is not None:
+            raise KernelValueError(
+                "Tape: a capture is being made, which keeps launches and does not run them",
+                hint="launch the capture in the with of the tape: capture_launch(graph)",
+            )
         self._token = recording.set(self)
         return self
 
@@ -225,6 +230,7 @@ class Tape:
             DifferentiationError: a derivative that cannot be had, with the line of the kernel.
         """
         require_jax("Tape.backward")
+        HOST.require_settled("Tape.backward")
         HOST.require_untraced("a tape", "run backward")
         if recording.get() is self:
             raise KernelValueError("Tape.backward: the tape is still recording", hint="call it after the with")

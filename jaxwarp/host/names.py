@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxwarp.host import events, idle, options
+from jaxwarp.host import capture, events, idle, options
 
 # By module, for the type stub.
 EXPORTS: dict[Any, tuple[str, ...]] = {
+    capture: ("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_if", "capture_launch", "capture_while",
+              "is_conditional_graph_supported"),
     events: ("Event", "ScopedTimer", "get_event_elapsed_time", "record_event", "synchronize_event", "wait_event"),
     idle: ("can_access",),
     options: ("get_module_options", "set_module_options"),
-}
+}  # fmt: skip
 
 NAMES: dict[str, Any] = {name: getattr(module, name) for module, names in EXPORTS.items() for name in names}
 NAMES |= idle.IDLE | idle.LEVELS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -10,13 +11,14 @@ import jax.core
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.dlpack import import_tensor
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region, array_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import Library, note_written
+from jaxwarp.types import SCALAR_BY_DTYPE
 
 _PLAIN = (np.ndarray, np.generic, int, float, list, tuple, LiveArray, type(None))
 
@@ -50,6 +52,30 @@ class Recorder(Protocol):
 
 
 recording: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar("jaxwarp_tape", default=None)
+
+
+class Capturer(Protocol):
+    """Who keeps what is asked for, to be done whenever the capture is launched: it does not happen now."""
+
+    def add(self, what: str, run: Callable[[], object]) -> None:
+        """`run` does it; `what` names it, or is empty where it belongs to what follows."""
+        ...
+
+
+capturing: contextvars.ContextVar[Capturer | None] = contextvars.ContextVar("jaxwarp_capture", default=None)
+
+
+def require_settled(what: str) -> None:
+    """What reads arrays cannot be captured: it happens in Python, once.
+
+    Raises:
+        KernelValueError: a capture is being made.
+    """
+    if capturing.get() is not None:
+        raise KernelValueError(
+            f"{what}: contents cannot be read while a capture is made: nothing that it records has happened yet",
+            hint="read them after capture_launch(graph), outside of the with",
+        )
 
 
 class HostScope(Scope):
@@ -88,7 +114,49 @@ class HostScope(Scope):
         # What `__array__` makes may be a copy, and what is written to it lost.
         return (array_region(np.asarray(value)), False) if hasattr(value, "__array__") else None
 
+    def require_settled(self, what: str) -> None:
+        require_settled(what)
+
+    def defers(self, what: str, run: Callable[[], object]) -> bool:
+        """Whether a capture has taken it, which runs it when it is launched."""
+        capture = capturing.get()
+        if capture is None:
+            return False
+        capture.add(what, run)
+        return True
+
+    def see(self, *arrays: Any) -> None:
+        """Arrays that are about to be written or copied, for a tape; called before it happens."""
+        if not self.defers("", lambda: self.see(*arrays)) and (tape := recording.get()) is not None:
+            tape.see(*arrays)
+
+    def change(self, what: str, run: Callable[[], object], reads: Sequence[Region], writes: Sequence[Region]) -> None:
+        """Changes `writes` by a function of the host that looks at `reads`, and has no derivative.
+
+        Raises:
+            KernelTypeError: a tape would have to have one.
+        """
+        if self.defers(what, lambda: self.change(what, run, reads, writes)):
+            return
+        tape = recording.get()
+        if tape is not None:
+            if all(any(SCALAR_BY_DTYPE[r.dtype].is_float for r in regions) for regions in (reads, writes)):
+                raise KernelTypeError(
+                    f"{what}: a tape is recording, and it has no derivative",
+                    hint="call it outside of the tape, or write it as a kernel",
+                )
+            for region in writes:
+                tape.record_write(region)
+        run()
+        note_written(writes)
+        if tape is not None:
+            for region in writes:
+                tape.record_result(region)
+
     def fill(self, target: Region, value: np.ndarray) -> None:
+        kept = value.copy() if capturing.get() is not None else value
+        if self.defers("fill", lambda: self.fill(target, kept)):
+            return
         tape = recording.get()
         if tape is not None:
             tape.record_constant(target, value.copy())
@@ -96,12 +164,17 @@ class HostScope(Scope):
         note_written([target])
 
     def write(self, target: Region, values: np.ndarray) -> None:
+        kept = values.copy() if capturing.get() is not None else values
+        if self.defers("assign", lambda: self.write(target, kept)):
+            return
         tape = recording.get()
         if tape is not None:
             tape.record_constant(target, values.copy())
         self.move(target, array_region(values))
 
     def copy(self, target: Region, source: Region) -> None:
+        if self.defers("copy", lambda: self.copy(target, source)):
+            return
         tape = recording.get()
         if tape is not None:
             tape.record_copy(target, source)

@@ -198,6 +198,7 @@ class MemoryArray:
         if self.scope.platform != "cpu":
             raise AttributeError(f"{self.label} is in the memory of a GPU, and has no __array_interface__")
         self._require_name("__array_interface__", "np.asarray(array)")
+        self.scope.require_settled(self.label)
         region = self._region
         # Not an address but the bytes themselves: who reads them then holds them, which is found out at the end.
         memory = memoryview(self.scope.lease(self.label, region))

@@ -54,6 +54,9 @@ class Scope:
         if self._made_in != compat.trace_state():
             raise inside_traced(label, what)
 
+    def require_settled(self, what: str) -> None:
+        """What is to be read has happened."""
+
     def can_wait(self) -> bool:
         """Whether the host may wait for what it launches."""
         return True
@@ -89,6 +92,7 @@ class Scope:
 
     def numpy(self, name: str, region: Region, is_writable: bool) -> np.ndarray:
         """The region as a NumPy array: a view, where the host can see the memory."""
+        self.require_settled(name)
         array = region.view(self.lease(name, region))
         array.flags.writeable = is_writable
         return array

@@ -1,0 +1,268 @@
+"""Captures: launches, copies and fills of arrays outside of JAX that are kept, and happen whenever that is asked for.
+
+While a capture is made nothing happens. What cannot be kept is refused: reading contents in Python, tapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Token
+from typing import Any, NamedTuple
+
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import boundaries, located_call
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.memory.current import scope_now
+from jaxwarp.memory.devices import require_cpu
+from jaxwarp.memory.host_scope import HOST, capturing, recording
+from jaxwarp.types import int32
+
+
+class _Step(NamedTuple):
+    what: str
+    run: Callable[[], object]
+
+
+class Graph:
+    """What a capture has kept, in order. `capture_launch(graph)` does it."""
+
+    def __init__(self) -> None:
+        self._steps: list[_Step] = []
+        self._token: Token[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"Graph({', '.join(filter(None, (step.what for step in self._steps)))})"
+
+    def add(self, what: str, run: Callable[[], object]) -> None:
+        """Keeps something to be done; `what` names it."""
+        self._steps.append(_Step(what, run))
+
+    def run(self) -> None:
+        """Does all of it, or keeps it in the capture that is being made."""
+        for step in self._steps:
+            if not HOST.defers(*step):
+                step.run()
+
+    def begin(self) -> None:
+        """From now on things are kept here, and do not happen."""
+        self._token = capturing.set(self)
+
+    def end(self) -> None:
+        """Things happen again, or are kept where they were before."""
+        assert self._token is not None
+        capturing.reset(self._token)
+        self._token = None
+
+
+def _require_outside(what: str) -> None:
+    if scope_now() is not HOST:
+        raise KernelTypeError(
+            f"{what} is for launches outside of JAX", hint="in programs XLA captures what can be: write a jax_callable"
+        )
+    HOST.require_untraced("a capture", "used")
+
+
+def _graph(what: str, graph: Any) -> Graph:
+    if not isinstance(graph, Graph):
+        raise KernelTypeError(
+            f"{what}: expected a graph, got {graph!r}", hint="capture one: with ScopedCapture() as capture: ..."
+        )
+    return graph
+
+
+_OPTIONS = ("stream", "force_module_load", "external", "apic", "capture_mode")
+
+
+def _require_options(what: str, options: dict[str, Any]) -> None:
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        raise KernelTypeError(
+            f"{what} has no option {', '.join(unknown)}", hint=f"its options are {', '.join(_OPTIONS)}"
+        )
+    if options.get("external"):
+        raise KernelValueError(f"{what}: external captures are CUDA's", hint="leave external out")
+
+
+@located_call
+def capture_begin(device: Any = None, **options: Any) -> None:
+    """Begins a capture: until `capture_end()` launches, copies and fills are kept, and do not happen.
+
+    Args:
+        device: the CPU.
+        options: of Warp's, without effect: `stream`, `force_module_load`, `apic`, `capture_mode`.
+
+    Raises:
+        KernelTypeError, KernelValueError: another capture is being made, or a tape records; another device.
+    """
+    _require_outside("capture_begin")
+    require_cpu(device, "capture_begin")
+    _require_options("capture_begin", options)
+    if capturing.get() is not None:
+        raise KernelValueError("capture_begin: another capture is being made", hint="end it first: capture_end()")
+    if recording.get() is not None:
+        raise KernelValueError(
+            "capture_begin: a tape is recording, and nothing that is captured has happened",
+            hint="capture first, and launch the capture in the with of the tape",
+        )
+    Graph().begin()
+
+
+@located_call
+def capture_end(device: Any = None, stream: Any = None) -> Graph:
+    """Ends the capture, and gives what it has kept.
+
+    Raises:
+        KernelTypeError, KernelValueError: no capture is being made; another device.
+    """
+    del stream
+    require_cpu(device, "capture_end")
+    graph = capturing.get()
+    if not isinstance(graph, Graph):
+        raise KernelValueError("capture_end: no capture is being made", hint="begin one: capture_begin()")
+    graph.end()
+    return graph
+
+
+@located_call
+def capture_launch(graph: Graph, stream: Any = None) -> None:
+    """Does what a capture has kept, in order, with the arrays as they are now. A tape records it.
+
+    Raises:
+        KernelTypeError: it is no graph.
+    """
+    del stream
+    _require_outside("capture_launch")
+    _graph("capture_launch", graph).run()
+
+
+Body = Callable[..., Any] | Graph
+
+
+def _captured(what: str, body: Any, arguments: dict[str, Any]) -> Graph:
+    """A body as a graph, while a capture is made."""
+    if isinstance(body, Graph):
+        return body
+    if not callable(body):
+        raise KernelTypeError(f"{what}: expected a function or a graph, got {body!r}", hint="pass a function")
+    made = Graph()
+    made.begin()
+    try:
+        body(**arguments)
+    finally:
+        made.end()
+    return made
+
+
+def _run(what: str, body: Any, arguments: dict[str, Any]) -> None:
+    if isinstance(body, Graph):
+        body.run()
+    elif callable(body):
+        body(**arguments)
+    else:
+        raise KernelTypeError(f"{what}: expected a function or a graph, got {body!r}", hint="pass a function")
+
+
+def _condition(what: str, condition: Any) -> HostArray:
+    if not isinstance(condition, HostArray) or condition.dtype is not int32 or condition.size != 1:
+        raise KernelTypeError(
+            f"{what}: condition: expected an array of one int32, got {condition!r}",
+            hint="make it with zeros(1, dtype=int)",
+        )
+    return condition
+
+
+@located_call
+def capture_if(
+    condition: HostArray,
+    on_true: Body | None = None,
+    on_false: Body | None = None,
+    stream: Any = None,
+    **arguments: Any,
+) -> None:
+    """Calls one of two functions, or launches one of two graphs; in a capture it is decided when that is launched.
+
+    Args:
+        condition: an array of one int32.
+        on_true: what to do where it is not zero.
+        on_false: what to do where it is.
+        stream: no effect.
+        arguments: of the functions.
+
+    Raises:
+        KernelTypeError: the condition is no such array, or a body neither a function nor a graph.
+    """
+    del stream
+    _require_outside("capture_if")
+    flag = _condition("capture_if", condition)
+    if capturing.get() is None:
+        body = on_true if flag.list()[0] else on_false
+        if body is not None:
+            _run("capture_if", body, arguments)
+        return
+    graphs = [None if body is None else _captured("capture_if", body, arguments) for body in (on_false, on_true)]
+
+    def decide() -> None:
+        graph = graphs[bool(flag.list()[0])]
+        if graph is not None:
+            graph.run()
+
+    HOST.defers("if", decide)
+
+
+@located_call
+def capture_while(condition: HostArray, while_body: Body, stream: Any = None, **arguments: Any) -> None:
+    """Calls a function, or launches a graph, as long as a condition holds; in a capture, when that is launched.
+
+    Args:
+        condition: an array of one int32, which the body sets to zero in the end.
+        while_body: the function or graph.
+        stream: no effect.
+        arguments: of the function.
+
+    Raises:
+        KernelTypeError: the condition is no such array, or the body neither a function nor a graph.
+    """
+    del stream
+    _require_outside("capture_while")
+    flag = _condition("capture_while", condition)
+    if capturing.get() is None:
+        while flag.list()[0]:
+            _run("capture_while", while_body, arguments)
+        return
+    graph = _captured("capture_while", while_body, arguments)
+
+    def repeat() -> None:
+        while flag.list()[0]:
+            graph.run()
+
+    HOST.defers("while", repeat)
+
+
+def is_conditional_graph_supported() -> bool:
+    """Whether `capture_if` and `capture_while` can be captured: they can."""
+    return True
+
+
+@boundaries
+class ScopedCapture:
+    """`with ScopedCapture() as capture:` captures what is launched in the `with`; then `capture_launch(capture.graph)`.
+
+    Args and errors are those of `capture_begin`.
+
+    Attributes:
+        graph: what was captured, after the `with`.
+    """
+
+    def __init__(self, device: Any = None, stream: Any = None, **options: Any):
+        self._device, self._options = device, {"stream": stream, **options}
+        self.active = False
+        self.graph: Graph | None = None
+
+    def __enter__(self) -> ScopedCapture:
+        capture_begin(self._device, **self._options)
+        self.active = True
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.active = False
+        self.graph = capture_end(self._device)
