@@ -2,13 +2,13 @@
 # VENV    where the environment goes
 # JAX     a JAX version to hold the environment to (empty: the newest that fits)
 # TORCH   a PyTorch version to install, for tests/arrays/test_torch.py (empty: none, and they are skipped)
-# NVRTC   12 to test with CUDA 12's compiler instead of CUDA 13's
+# NVRTC   the version of NVRTC to test with: 12, with CUDA 12's cuda-python, or one like 13.0 (empty: the newest)
 # TESTS   what pytest is told besides: files, -k ... (empty: all tests)
 PYTHON ?= python3
 VENV ?= .venv
 JAX ?=
 TORCH ?=
-NVRTC ?= 13
+NVRTC ?=
 TESTS ?=
 
 NATIVE := $(wildcard jaxwarp/native/*.cc jaxwarp/native/*.h) jaxwarp/native/exports.map
@@ -53,7 +53,8 @@ $(VENV)/ready: pyproject.toml CMakeLists.txt $(NATIVE)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[test]' $(if $(JAX),jax==$(JAX) jaxlib==$(JAX))
 	$(if $(filter 12,$(NVRTC)),$(BIN)/python -m pip uninstall --quiet --yes nvidia-cuda-nvrtc)
-	$(if $(filter 12,$(NVRTC)),$(BIN)/python -m pip install --quiet nvidia-cuda-nvrtc-cu12)
+	$(if $(filter 12,$(NVRTC)),$(BIN)/python -m pip install --quiet nvidia-cuda-nvrtc-cu12 'cuda-python<13')
+	$(if $(filter 13.%,$(NVRTC)),$(BIN)/python -m pip install --quiet 'nvidia-cuda-nvrtc==$(NVRTC).*')
 	$(if $(TORCH),$(BIN)/python -m pip install --quiet torch==$(TORCH) || echo "No torch $(TORCH): its tests are skipped.")
 	touch $@
 

@@ -7,14 +7,13 @@ import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from ctypes import byref, c_int, c_uint64, c_void_p
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxwarp.errors import KernelValueError
-from jaxwarp.memory.driver import DEVICE_MEMORY, Copy2D, CudaError, Driver, driver
+from jaxwarp.memory.driver import CudaError, Driver, driver
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.strided import copies, fills
@@ -43,16 +42,17 @@ class CudaScope(Scope):
         super().__init__(what, device_ordinal)
         self.stream = stream
         self._driver: Driver | None = None
-        self._device = self.architecture = 0
+        self._device: Any = None
+        self.architecture = 0
         self._allocated: list[tuple[int, int | None]] = []  # address, stream
         self._used: list[Any] = []  # arrays of other libraries, which queued work may still read
 
     def ready(self) -> Driver:
         if self._driver is None:
-            made, context = driver(), c_void_p()
-            self._device = made.device(self.device_ordinal)
+            made = driver()
+            self._device = made.call("DeviceGet", self.device_ordinal)
             self.architecture = made.architecture(self._device)
-            made.call("DevicePrimaryCtxRetain", byref(context), self._device)
+            context = made.call("DevicePrimaryCtxRetain", self._device)
             try:
                 made.call("CtxPushCurrent", context)
             except CudaError:
@@ -67,7 +67,7 @@ class CudaScope(Scope):
             return
         errors: list[CudaError] = []
         steps: list[tuple[Any, ...]] = [("MemFreeAsync", address, stream) for address, stream in self._allocated]
-        steps += [("CtxPopCurrent", byref(c_void_p())), ("DevicePrimaryCtxRelease", self._device)]
+        steps += [("CtxPopCurrent",), ("DevicePrimaryCtxRelease", self._device)]
         for step in steps:
             try:
                 self._driver.call(*step)
@@ -94,9 +94,9 @@ class CudaScope(Scope):
             self.stream = previous
 
     def _is_capturing(self) -> bool:
-        status = c_int()
-        self.ready().call("StreamIsCapturing", self.stream, byref(status))
-        return status.value != 0
+        made = self.ready()
+        status = made.call("StreamIsCapturing", self.stream)
+        return status != made.types.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
     def can_wait(self) -> bool:
         """Not while XLA captures the call into a graph."""
@@ -122,10 +122,10 @@ class CudaScope(Scope):
     def _allocate(self, nbytes: int) -> int:
         if self._is_capturing():
             raise _refuse_capture("no arrays can be made")
-        address, size = c_uint64(), _padded(nbytes)
-        self.ready().call("MemAllocAsync", byref(address), size, self.stream, what=f" of {size} bytes")
-        self._allocated.append((address.value, self.stream))
-        return address.value
+        size = _padded(nbytes)
+        address = int(self.ready().call("MemAllocAsync", size, self.stream, what=f" of {size} bytes"))
+        self._allocated.append((address, self.stream))
+        return address
 
     def make(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
         nbytes = math.prod(shape) * dtype.itemsize
@@ -187,12 +187,13 @@ class CudaScope(Scope):
             if part.height == 1:
                 self.ready().call("MemcpyDtoDAsync", part.target, part.source, part.width, self.stream)
                 continue
-            described = Copy2D(
-                source_memory_type=DEVICE_MEMORY, source_address=part.source, source_pitch=part.source_pitch,
-                target_memory_type=DEVICE_MEMORY, target_address=part.target, target_pitch=part.target_pitch,
-                width=part.width, height=part.height,
-            )  # fmt: skip
-            self.ready().call("Memcpy2DAsync", byref(described), self.stream)
+            types = self.ready().types
+            described = types.CUDA_MEMCPY2D()
+            described.srcMemoryType = described.dstMemoryType = types.CUmemorytype.CU_MEMORYTYPE_DEVICE
+            described.srcDevice, described.srcPitch = part.source, part.source_pitch
+            described.dstDevice, described.dstPitch = part.target, part.target_pitch
+            described.WidthInBytes, described.Height = part.width, part.height
+            self.ready().call("Memcpy2DAsync", described, self.stream)
 
     def find(self, value: Any) -> tuple[Region, bool] | None:
         """An array of another library for CUDA."""
@@ -216,9 +217,9 @@ class CudaScope(Scope):
         values = {i: np.asarray(o) for i, o in enumerate(operands) if not isinstance(o, Region)}
         places: dict[int, int] = {}
         if values and self._is_capturing():
-            places = {i: _slots.find(self._device, value) for i, value in values.items()}
+            places = {i: _slots.find(self.device_ordinal, value) for i, value in values.items()}
         elif values:
-            _slots.prepare(self.ready(), self._device)
+            _slots.prepare(self.ready(), self.device_ordinal)
             at = self._allocate(sum(_padded(v.nbytes) for v in values.values()))
             for i, value in values.items():
                 places[i] = at
@@ -241,9 +242,8 @@ class _Slots:
         """Makes the room, while nothing is captured; a program runs once before XLA captures it."""
         with self._lock:
             if device not in self._free:
-                address = c_uint64()
-                made.call("MemAlloc", byref(address), _SLOTS_BYTES)
-                self._free[device] = address.value, address.value + _SLOTS_BYTES
+                address = int(made.call("MemAlloc", _SLOTS_BYTES))
+                self._free[device] = address, address + _SLOTS_BYTES
 
     def find(self, device: int, value: np.ndarray) -> int:
         """The place of a value."""

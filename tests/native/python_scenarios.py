@@ -22,6 +22,7 @@ from native import frames
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS
 from jaxwarp.ffi.callbacks import callback
 from jaxwarp.ffi.launch import on_memory
 from jaxwarp.ffi.programs import python_call
@@ -63,7 +64,7 @@ class Gpu(frames.Runtime):
             given = [cast(parameters[len(shapes) + i], POINTER(number))[0] for i in range(len(values) + 1)]
             total = int(np.prod(grid))
             assert given == [*values, total], (given, values, total)
-            assert (blocks, threads) == (-(-total // block), block)
+            assert (blocks, threads) == (min(-(-total // block), code.most_blocks), block)
             buffers = []
             for i, (shape, param) in enumerate(zip(shapes, kernel.params, strict=True)):
                 address = cast(parameters[i], POINTER(c_uint64))[0]
@@ -169,6 +170,23 @@ def launches(gpu):
     assert first == expected, first
     assert second == [line for line in expected if not line.startswith(("load", "kernel", "room"))], second
     np.testing.assert_array_equal(out, 2.5 * X)
+
+
+@wp.kernel
+def add_up(x: wp.array[float], total: wp.array[float]):
+    wp.atomic_add(total, 0, x[wp.tid()])
+
+
+def sums_have_their_blocks_go_round(gpu):
+    """A block of a sum adds once at its end: there are no more of them than a GPU needs."""
+    ones, total = np.ones(64 * MOST_BLOCKS + 1, np.float32), np.zeros(1, np.float32)
+
+    def program(inputs, outputs, attrs, ctx):
+        wp.launch(add_up, ones.size, inputs=inputs, outputs=outputs, block_dim=64)
+
+    lines = gpu.run(program, [ones], [total])
+    assert [line for line in lines if f"grid {MOST_BLOCKS} block 64" in line], lines
+    assert total == ones.size
 
 
 def programs_have_the_results_of_graph_mode_jax(gpu):
@@ -555,8 +573,8 @@ def while_xla_captures(gpu):
         text = gpu.refusal(func)
         assert f"KernelValueError: XLA captures this call into a CUDA graph, in which {what}\n" in text
         assert "graph_compatible=False" in text
-    while cuda_scope._slots._free[100][0] < cuda_scope._slots._free[100][1]:
-        cuda_scope._slots.find(100, np.array([len(cuda_scope._slots._places), -1]))
+    while cuda_scope._slots._free[0][0] < cuda_scope._slots._free[0][1]:
+        cuda_scope._slots.find(0, np.array([len(cuda_scope._slots._places), -1]))
     one_more = lambda i, o, a, c: wp.launch(scale, 6, [i[0], 5.0], o)  # noqa: E731
     assert "in which more values are passed to kernels than there is room for" in gpu.refusal(one_more, [X], [out])
     assert places.items() <= cuda_scope._slots._places.items()
@@ -576,6 +594,7 @@ def use_after_the_call(gpu):
 
 SCENARIOS = [
     launches,
+    sums_have_their_blocks_go_round,
     programs_have_the_results_of_graph_mode_jax,
     no_temporary_outlives_a_call,
     values_by_value,

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -37,14 +38,20 @@ def test_driver_calls(scenario, outcomes):
 
 
 def test_without_a_driver(monkeypatch):
-    def nothing(name):
-        raise OSError(f"{name}: cannot open shared object file")
+    def not_found(*_):
+        raise RuntimeError("libcuda.so.1:\n cannot open shared object file")
 
-    monkeypatch.setattr(driver.ctypes, "CDLL", nothing)
-    with pytest.raises(
-        driver.CudaError, match=r"there is no CUDA driver on this machine \(libcuda\.so\.1: cannot open"
-    ):
+    fake = types.SimpleNamespace(cuInit=not_found)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", fake)
+    with pytest.raises(driver.CudaError, match=r"there is no CUDA driver here \(libcuda\.so\.1: cannot open"):
         driver.Driver()
-    monkeypatch.setattr(driver.ctypes, "CDLL", lambda name: object())
-    with pytest.raises(driver.CudaError, match="the CUDA driver is older than CUDA 12"):
+    fake.cuInit = lambda flags: (0,)
+    fake.cuLibraryLoadData = not_found
+    with pytest.raises(driver.CudaError, match="the CUDA driver has no cuLibraryLoadData; CUDA 12"):
+        driver.Driver().call("LibraryLoadData", b"")
+
+
+def test_without_cuda_python(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
+    with pytest.raises(driver.CudaError, match=r"called through cuda-python, which is not there .* jaxwarp\[cuda13\]"):
         driver.Driver()

@@ -1,32 +1,23 @@
-"""NVRTC, NVIDIA's run-time compiler, through ctypes: finds the library, compiles text to cubin or PTX.
-
-It needs no GPU and no driver. ctypes rather than cuda-bindings: eleven functions, the same in CUDA 12 and 13, and no
-pairing of a binding's version with a library's.
-"""
+"""NVRTC, NVIDIA's run-time compiler, through cuda-python: compiles text to cubin or PTX. It needs no GPU, no driver."""
 
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
+import importlib
 import importlib.util
-import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from jaxwarp.errors import CompileError, InternalError
 
 _MISSING = (
-    "compiling for CUDA needs NVRTC, and no libnvrtc was found: install it with `pip install jaxwarp[cuda13]` or "
-    "`pip install jaxwarp[cuda12]` (or the package nvidia-cuda-nvrtc or nvidia-cuda-nvrtc-cu12 alone), or set "
-    "CUDA_HOME to a CUDA toolkit"
+    "compiling for CUDA needs cuda-python and NVRTC ({}): install them with `pip install jaxwarp[cuda13]` or "
+    "`pip install jaxwarp[cuda12]` (or the packages cuda-python and nvidia-cuda-nvrtc, or nvidia-cuda-nvrtc-cu12), or "
+    "set CUDA_HOME to a CUDA toolkit"
 )
-_SUCCESS = 0
-_COMPILATION = 6
-# Where the wheels of each CUDA major version put the library, below site-packages/nvidia.
-_WHEELS = {13: "cu13/lib", 12: "cuda_nvrtc/lib"}
 
 
 @dataclass(frozen=True)
@@ -44,21 +35,21 @@ class NvrtcError(Exception):
 def available() -> bool:
     """Whether NVRTC can be loaded here."""
     try:
-        _library()
+        version()
     except CompileError:
         return False
     return True
 
 
+@cache
 def version() -> tuple[int, int]:
     """NVRTC's version, as (13, 0).
 
     Raises:
         CompileError: there is no NVRTC.
     """
-    major, minor = ctypes.c_int(), ctypes.c_int()
-    _check(_library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)), "nvrtcVersion")
-    return major.value, minor.value
+    major, minor = _call("nvrtcVersion")
+    return int(major), int(minor)
 
 
 @cache
@@ -68,12 +59,8 @@ def supported_architectures() -> tuple[int, ...]:
     Raises:
         CompileError: there is no NVRTC.
     """
-    library = _library()
-    count = ctypes.c_int()
-    _check(library.nvrtcGetNumSupportedArchs(ctypes.byref(count)), "nvrtcGetNumSupportedArchs")
-    found = (ctypes.c_int * count.value)()
-    _check(library.nvrtcGetSupportedArchs(found), "nvrtcGetSupportedArchs")
-    return tuple(found)
+    (found,) = _call("nvrtcGetSupportedArchs")
+    return tuple(int(arch) for arch in found)
 
 
 def compile_source(source: str, name: str, options: Sequence[str], ptx: bool) -> Compiled:
@@ -89,71 +76,62 @@ def compile_source(source: str, name: str, options: Sequence[str], ptx: bool) ->
         NvrtcError: the text does not compile, with the log.
         CompileError: there is no NVRTC.
     """
-    library = _library()
-    program = ctypes.c_void_p()
-    created = library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None)
-    _check(created, "nvrtcCreateProgram")
+    (program,) = _call("nvrtcCreateProgram", source.encode(), name.encode(), 0, None, None)
     try:
-        arguments = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
-        status = library.nvrtcCompileProgram(program, len(options), arguments)
+        nvrtc = _bindings()
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
         log = _output(program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
-        if status == _COMPILATION:
+        if status == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
             raise NvrtcError(log)
         _check(status, "nvrtcCompileProgram", log)
         return Compiled(_output(program, "PTX" if ptx else "CUBIN"), log)
     finally:
-        library.nvrtcDestroyProgram(ctypes.byref(program))
+        _call("nvrtcDestroyProgram", program)
 
 
-def _output(program: ctypes.c_void_p, what: str) -> bytes:
-    size = ctypes.c_size_t()
-    _check(getattr(_library(), f"nvrtcGet{what}Size")(program, ctypes.byref(size)), f"nvrtcGet{what}Size")
-    buffer = ctypes.create_string_buffer(size.value)
-    _check(getattr(_library(), f"nvrtcGet{what}")(program, buffer), f"nvrtcGet{what}")
-    return buffer.raw
+def _output(program: Any, what: str) -> bytes:
+    (size,) = _call(f"nvrtcGet{what}Size", program)
+    buffer = bytearray(size)
+    _call(f"nvrtcGet{what}", program, buffer)
+    return bytes(buffer)
 
 
-def _check(status: int, function: str, log: str = "") -> None:
-    if status != _SUCCESS:
-        text = _library().nvrtcGetErrorString(status).decode()
-        raise InternalError(f"{function} failed: {text}" + (f"\n{log}" if log else ""))
+def _call(function: str, *arguments: Any) -> tuple[Any, ...]:
+    status, *results = getattr(_bindings(), function)(*arguments)
+    _check(status, function)
+    return tuple(results)
+
+
+def _check(status: Any, function: str, log: str = "") -> None:
+    nvrtc = _bindings()
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        _, text = nvrtc.nvrtcGetErrorString(status)
+        raise InternalError(f"{function} failed: {text.decode()}" + (f"\n{log}" if log else ""))
 
 
 @cache
-def _library() -> ctypes.CDLL:
-    """The first libnvrtc that loads, which stays for the life of the process."""
-    for path in _candidates():
-        try:
-            library = ctypes.CDLL(path)
-        except OSError:
-            continue
-        library.nvrtcGetErrorString.restype = ctypes.c_char_p
-        return library
-    raise CompileError(_MISSING)
+def _bindings() -> Any:
+    """cuda-python's module, with NVRTC loaded, which stays for the life of the process.
+
+    Raises:
+        CompileError: one of them is not there.
+    """
+    try:
+        nvrtc = importlib.import_module("cuda.bindings.nvrtc")
+        _prefer_that_of_jax()
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:  # of pathfinder: the library was not found
+        raise CompileError(_MISSING.format(" ".join(str(error).split()) or type(error).__name__)) from None
+    return nvrtc
 
 
-def _candidates() -> Iterator[str]:
-    """Wheels, a CUDA toolkit, the loader's path; in this order, so that the version is the environment's own."""
-    majors = [13, 12]
-    if importlib.util.find_spec("jax_cuda12_plugin") is not None:
-        # A driver of CUDA 12 need not accept what a compiler of CUDA 13 makes.
-        majors.reverse()
-    packages = importlib.util.find_spec("nvidia")
-    for major in majors:
-        for root in (packages.submodule_search_locations or ()) if packages is not None else ():
-            yield from _libraries_in(Path(root) / _WHEELS[major])
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if variable in os.environ:
-            yield from _libraries_in(Path(os.environ[variable]) / "lib64")
-    yield from _libraries_in(Path("/usr/local/cuda/lib64"))
-    yield from (f"libnvrtc.so.{major}" for major in majors)
-    found = ctypes.util.find_library("nvrtc")
-    if found is not None:
-        yield found
+def _prefer_that_of_jax() -> None:
+    """Loads NVRTC 12 where JAX is for CUDA 12, also where 13 is installed, which cuda-python would look for first.
 
-
-def _libraries_in(folder: Path) -> list[str]:
-    """Files like libnvrtc.so.12, newest first; not libnvrtc-builtins, nor the variant libnvrtc.alt."""
-    if not folder.is_dir():
-        return []
-    return sorted((str(p) for p in folder.iterdir() if re.fullmatch(r"libnvrtc\.so\.\d+", p.name)), reverse=True)
+    A driver of CUDA 12 need not accept what a compiler of CUDA 13 makes.
+    """
+    packages = importlib.util.find_spec("nvidia") if importlib.util.find_spec("jax_cuda12_plugin") else None
+    for root in (packages.submodule_search_locations or ()) if packages is not None else ():
+        found = Path(root) / "cuda_nvrtc" / "lib" / "libnvrtc.so.12"
+        if found.exists():
+            ctypes.CDLL(str(found))

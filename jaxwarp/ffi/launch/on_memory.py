@@ -7,7 +7,6 @@ import functools
 import math
 import threading
 from collections.abc import Sequence
-from ctypes import byref, c_uint64, c_void_p
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,11 @@ from jaxwarp.ffi.launch.lowering import index_bits_of
 from jaxwarp.ffi.launch.native_launch import address_of, code_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.memory.cuda_scope import CudaScope
-from jaxwarp.memory.driver import Driver, LaunchConfig
+from jaxwarp.memory.driver import Driver
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.passes.pipeline import prepared
-
-_MAX_BLOCKS = 2**31 - 1
 
 
 def launch_on(
@@ -51,13 +48,16 @@ def launch_cuda(
     number = ctypes.c_int32 if bits == 32 else ctypes.c_int64
     extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
     threads = math.prod(grid)
-    values: list[Any] = [c_uint64(address) for address in scope.addresses(operands)]
-    values += [number(n) for n in (*extents, threads)]
+    addresses, numbers = scope.addresses(operands), [*extents, threads]
     # An index plus the stride of the loop over the grid stays below the range of an index.
-    blocks = min(-(-threads // block), _MAX_BLOCKS, *([(2**31 - threads) // block] if bits == 32 else []))
-    config = LaunchConfig((blocks, 1, 1), (block, 1, 1), 0, scope.stream, None, 0)
-    parameters = (c_void_p * len(values))(*map(ctypes.addressof, values))
-    made.call("LaunchKernelEx", byref(config), function, parameters, None, what=f" of '{kernel.name}'")
+    blocks = min(-(-threads // block), code.most_blocks, *([(2**31 - threads) // block] if bits == 32 else []))
+    config = made.types.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = block, 1, 1
+    config.hStream = scope.stream
+    types = (ctypes.c_void_p,) * len(addresses) + (number,) * len(numbers)
+    parameters = (*addresses, *numbers), types
+    made.call("LaunchKernelEx", config, function, parameters, 0, what=f" of '{kernel.name}'")
 
 
 @functools.lru_cache(maxsize=256)
@@ -74,16 +74,15 @@ def _cuda_code(kernel: Kernel, fma: bool, block: int, bits: int, architecture: i
     return code, entry.code
 
 
-_kernels: dict[tuple[bytes, str], c_void_p] = {}  # libraries stay for the life of the process, as the handlers' do
+_kernels: dict[tuple[bytes, str], int] = {}  # libraries stay for the life of the process, as the handlers' do
 _kernels_lock = threading.Lock()
 
 
-def _load(made: Driver, binary: bytes, symbol: str) -> c_void_p:
+def _load(made: Driver, binary: bytes, symbol: str) -> int:
     with _kernels_lock:
         kernel = _kernels.get((binary, symbol))
         if kernel is None:
-            library, kernel = c_void_p(), c_void_p()
-            made.call("LibraryLoadData", byref(library), binary, None, None, 0, None, None, 0)
-            made.call("LibraryGetKernel", byref(kernel), library, symbol.encode(), what=f" of '{symbol}'")
+            library = made.call("LibraryLoadData", binary, [], [], 0, [], [], 0)
+            kernel = int(made.call("LibraryGetKernel", library, symbol.encode(), what=f" of '{symbol}'"))
             _kernels[binary, symbol] = kernel
         return kernel
