@@ -13,6 +13,7 @@ jax_saxpy = wp.jax_kernel(saxpy)
 from jaxwarp import config as config
 from jaxwarp import errors as errors
 from jaxwarp import types as types
+from jaxwarp import utils as utils
 from jaxwarp.arrays.create import clone as clone
 from jaxwarp.arrays.create import copy as copy
 from jaxwarp.arrays.create import empty as empty

@@ -90,6 +90,10 @@ class KernelValueError(KernelError, ValueError):
     """A value that cannot be used: a shape, a count, an option."""
 
 
+class ArrayError(KernelError, RuntimeError):
+    """Arrays that do not fit a function of `jaxwarp.utils`: their types, sizes or layout."""
+
+
 class OutOfRangeError(KernelError, IndexError):
     """An index outside its array: certain before the launch, or met by the interpreter."""
 

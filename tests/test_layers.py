@@ -32,6 +32,7 @@ LAYERS = (
     ("ffi",),
     ("arrays",),
     ("host",),
+    ("utils",),
 )
 # Of the modules at the bottom these know each other; `vjp` and `codegen` do not.
 NEIGHBOURS = {

@@ -1,0 +1,103 @@
+"""What the functions of `jaxwarp.utils` ask of their arrays."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.builtins.language.short_names import AGGREGATES
+from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
+from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.scope import view_of
+from jaxwarp.types import Element, Scalar, element_scalar, element_shape
+
+
+def require_array(what: str, name: str, value: Any, is_written: bool = False) -> HostArray:
+    """An array outside of JAX.
+
+    Raises:
+        KernelTypeError: it is none, or `is_written` and it cannot be.
+    """
+    if not isinstance(value, HostArray):
+        raise KernelTypeError(
+            f"{what}: {name}: expected an array outside of JAX, got {type(value).__name__}",
+            hint="make one with array(data); in programs use jnp",
+        )
+    HOST.require_untraced(value.label, f"used by {what}")
+    if is_written:
+        value.require_writable(f"written by {what}")
+    return value
+
+
+def require_count(what: str, name: str, value: Any) -> int:
+    """A number of elements.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is none.
+    """
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = None
+    if count is None or isinstance(value, bool):
+        raise KernelTypeError(f"{what}: {name} must be an integer, got {value!r}")
+    if count < 0:
+        raise KernelValueError(f"{what}: {name} must be non-negative, got {count}")
+    return count
+
+
+def require_same_type(what: str, names: tuple[str, str], one: HostArray, other: HostArray) -> None:
+    """Two arrays of one element type.
+
+    Raises:
+        ArrayError: they are of two.
+    """
+    if one.dtype != other.dtype:
+        first, second = names
+        raise ArrayError(
+            f"{what}: {first} and {second} data types do not match ({short(one.dtype)} vs {short(other.dtype)})"
+        )
+
+
+def require_scalars(what: str, array: HostArray, accepted: tuple[Scalar, ...]) -> None:
+    """An array of scalars or vectors of these types.
+
+    Raises:
+        ArrayError: it is of another.
+    """
+    if element_scalar(array.dtype) not in accepted or len(element_shape(array.dtype)) > 1:
+        raise ArrayError(f"{what}: Unsupported data type: {short(array.dtype)}")
+
+
+def require_row(what: str, name: str, array: HostArray) -> None:
+    """An array whose elements have an order: with one axis, or contiguous.
+
+    Raises:
+        ArrayError: it is neither.
+    """
+    if not array.is_contiguous and array.ndim != 1:
+        raise ArrayError(f"{what}: {name} array must be contiguous or one-dimensional")
+
+
+_SHORT = {element: name for name, element in AGGREGATES.items()}
+
+
+def short(element: Element) -> str:
+    """An element type by its short name, where it has one: float32, vec3h."""
+    return _SHORT.get(element, str(element))
+
+
+def elements(array: HostArray) -> np.ndarray:
+    """The elements in order, as a view where there is one: the first axis is theirs, components follow."""
+    return view_of(array.region).reshape(array.size, *element_shape(array.dtype))
+
+
+def put(array: HostArray, values: np.ndarray) -> None:
+    """Sets the first elements, in order; the array is contiguous or has one axis."""
+    view = view_of(array.region)
+    if array.ndim != 1:
+        view = view.reshape(array.size, *element_shape(array.dtype))
+    view[: len(values)] = values

@@ -1,0 +1,274 @@
+"""Sums along an array, sorts, and runs of equal values, of arrays outside of JAX: by NumPy."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.boundary import located_call
+from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
+from jaxwarp.host.checks import (
+    elements,
+    put,
+    require_array,
+    require_count,
+    require_row,
+    require_same_type,
+    require_scalars,
+    short,
+)
+from jaxwarp.memory.host_scope import HOST, require_settled
+from jaxwarp.types import float32, float64, int32, int64, uint32, uint64
+
+_SCANNED = (int32, int64, float32, float64)
+_KEYS = (int32, uint32, float32, int64, uint64, float64)
+_MOST = 2**31 - 1
+
+
+@located_call
+def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
+    """Writes to each element of `out_array` the sum of the elements of `in_array` up to it.
+
+    Args:
+        in_array: n elements of int32, int64, float32 or float64, or vectors of them.
+        out_array: n elements of that type; it may be `in_array`.
+        inclusive: whether the element itself is part of its sum.
+
+    Raises:
+        ArrayError: the arrays differ in size or type, are of another type, or have several axes and gaps.
+        KernelTypeError: one is no array outside of JAX, or a tape records floats.
+    """
+    what = "array_scan"
+    source, target = require_array(what, "in_array", in_array), require_array(what, "out_array", out_array, True)
+    if source.size != target.size:
+        raise ArrayError(f"{what}: In and out array storage sizes do not match ({source.size} vs {target.size})")
+    require_same_type(f"{what}: In and out array", ("in", "out"), source, target)
+    require_scalars(what, source, _SCANNED)
+    require_row(what, "in", source)
+    require_row(what, "out", target)
+
+    def scan() -> None:
+        values = elements(source)
+        sums = np.cumsum(values, axis=0, dtype=values.dtype)
+        put(target, sums if inclusive else np.concatenate([np.zeros_like(sums[:1]), sums[:-1]]))
+
+    HOST.change(what, scan, [source.region], [target.region])
+
+
+def _ordered(keys: np.ndarray) -> np.ndarray:
+    """Unsigned numbers in the order of the keys: of integers the sign bit is turned, of negative floats all bits are.
+
+    Source: M. Herf, "Radix Tricks", 2001.
+    """
+    unsigned = np.dtype(f"u{keys.dtype.itemsize}")
+    bits, sign = keys.view(unsigned), unsigned.type(1 << (8 * keys.dtype.itemsize - 1))
+    match keys.dtype.kind:
+        case "f":
+            return np.where(bits & sign, ~bits, bits | sign)
+        case "i":
+            return bits ^ sign
+        case _:
+            return bits
+
+
+@located_call
+def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end_bit: int | None = None) -> None:
+    """Sorts the first `count` keys, and moves the values with them. Values of equal keys keep their order.
+
+    Args:
+        keys: int32, uint32, float32, int64, uint64 or float64, contiguous. Negative zero comes before zero.
+        values: of 4 or 8 bytes, contiguous.
+        count: how many pairs there are. Warp needs arrays of twice as many elements; here there may be fewer.
+        begin_bit: the lowest bit of the keys that matters.
+        end_bit: the bit above the highest one that matters; None: all above `begin_bit` do.
+
+    Raises:
+        ArrayError: the arrays are too small, of another type, or have gaps; the bits are not the key's.
+        KernelTypeError, KernelValueError: `count` is no number of elements, or a tape records floats.
+    """
+    what = "radix_sort_pairs"
+    key_array, value_array = require_array(what, "keys", keys, True), require_array(what, "values", values, True)
+    number = require_count(what, "count", count)
+    if number == 0:
+        return
+    _require_room(what, key_array, value_array, number)
+    types = f"{short(key_array.dtype)}, {short(value_array.dtype)}"
+    value_type = value_array.region.dtype
+    size = value_type.itemsize * int(np.prod(value_array.components))
+    if key_array.dtype not in _KEYS or size not in (4, 8):
+        raise ArrayError(f"{what}: Unsupported keys and values data types: {types}")
+    for name, array in (("keys", key_array), ("values", value_array)):
+        if not array.is_contiguous:
+            raise ArrayError(
+                f"{what}() requires a contiguous {name} array, got non-contiguous {name} with data types: {types}"
+            )
+    width = 8 * key_array.region.dtype.itemsize
+    end = width if end_bit is None else end_bit
+    if not (isinstance(begin_bit, int) and isinstance(end, int) and 0 <= begin_bit <= end <= width):
+        raise ArrayError(f"{what}: Invalid radix sort bit range [{begin_bit}, {end}) for {width}-bit keys")
+
+    def sort() -> None:
+        found = elements(key_array)[:number].copy()
+        ordered = _ordered(found)
+        mask = ordered.dtype.type(((1 << end) - 1) >> begin_bit << begin_bit)
+        order = np.argsort(ordered & mask, kind="stable")
+        put(value_array, elements(value_array)[:number][order])
+        put(key_array, found[order])
+
+    regions = [key_array.region, value_array.region]
+    HOST.change(what, sort, regions, regions)
+
+
+def _require_room(what: str, keys: Any, values: Any, count: int) -> None:
+    if keys.size < count or values.size < count:
+        raise ArrayError(f"{what}: {count} pairs, but keys have {keys.size} elements and values {values.size}")
+    if keys.region.overlaps(values.region):
+        raise ArrayError(f"{what}: keys and values share memory")
+
+
+@located_call
+def segmented_sort_pairs(
+    keys: Any, values: Any, count: int, segment_start_indices: Any, segment_end_indices: Any = None
+) -> None:
+    """Sorts keys within each segment, and moves the values with them. Values of equal keys keep their order.
+
+    Args:
+        keys: int32 or float32, contiguous.
+        values: int32, contiguous.
+        count: how many pairs there are.
+        segment_start_indices: n integers, where each segment starts; without ends, n - 1 segments end where the next
+            starts.
+        segment_end_indices: n integers, where each ends. Segments must not overlap.
+
+    Raises:
+        ArrayError: the arrays are too small, of another type or shape, or have gaps.
+        KernelTypeError, KernelValueError: `count` is no number of elements, a segment is not within them or overlaps
+            another, or a tape records floats.
+    """
+    what = "segmented_sort_pairs"
+    key_array, value_array = require_array(what, "keys", keys, True), require_array(what, "values", values, True)
+    number = require_count(what, "count", count)
+    if number > _MOST:
+        raise KernelValueError(f"{what}: count must not exceed {_MOST}, got {number}")
+    starts = require_array(what, "segment_start_indices", segment_start_indices)
+    ends = None if segment_end_indices is None else require_array(what, "segment_end_indices", segment_end_indices)
+    if number == 0:
+        return
+    _require_room(what, key_array, value_array, number)
+    named = {"keys": key_array, "values": value_array, "segment_start_indices": starts, "segment_end_indices": ends}
+    _require_segments(what, named)
+
+    def sort() -> None:
+        ranges = _ranges(what, elements(starts), None if ends is None else elements(ends), number)
+        for start, end in ranges:
+            found = elements(key_array)[start:end]
+            order = np.argsort(_ordered(found), kind="stable")
+            found[:] = found[order]
+            moved = elements(value_array)[start:end]
+            moved[:] = moved[order]
+
+    regions = [key_array.region, value_array.region]
+    HOST.change(what, sort, [*regions, starts.region], regions)
+
+
+def _require_segments(what: str, named: dict[str, Any]) -> None:
+    keys, values = named["keys"], named["values"]
+    if keys.dtype not in (int32, float32) or values.dtype != int32:
+        raise ArrayError(f"{what}: Unsupported data type: {short(keys.dtype)}")
+    for name, array in named.items():
+        if array is None:
+            continue
+        if not array.is_contiguous:
+            raise ArrayError(f"{what}() requires a contiguous {name} array")
+        if name.startswith("segment"):
+            if array.dtype != int32:
+                raise ArrayError(f"{what}: {name} array must be of type int32")
+            if array.ndim != 1:
+                raise ArrayError(f"{what}: {name} must be one-dimensional")
+            if array.region.overlaps(keys.region) or array.region.overlaps(values.region):
+                raise ArrayError(f"{what}: {name} shares memory with keys or values")
+    starts, ends = named["segment_start_indices"], named["segment_end_indices"]
+    if ends is not None and starts.size != ends.size:
+        raise ArrayError(
+            f"{what}: segment_start_indices and segment_end_indices must have the same size"
+            f" ({starts.size} vs {ends.size})"
+        )
+
+
+def _ranges(what: str, starts: np.ndarray, ends: np.ndarray | None, count: int) -> list[tuple[int, int]]:
+    """The segments, all of them within the elements and apart."""
+    if ends is None:
+        starts, ends = starts[:-1], starts[1:]
+    wrong = np.flatnonzero((starts < 0) | (ends < starts) | (ends > count))
+    if wrong.size:
+        i = int(wrong[0])
+        raise KernelValueError(
+            f"{what}: Invalid segment range at index {i}: from {starts[i]} to {ends[i]}, of {count} elements"
+        )
+    ranges = sorted((int(s), int(e)) for s, e in zip(starts, ends, strict=True) if s < e)
+    for (_, end), (start, _) in itertools.pairwise(ranges):
+        if start < end:
+            raise KernelValueError(f"{what}: segments overlap: one ends at {end}, another starts at {start}")
+    return ranges
+
+
+@located_call
+def runlength_encode(
+    values: Any, run_values: Any, run_lengths: Any, run_count: Any = None, value_count: int | None = None
+) -> Any:
+    """Finds runs of equal values: writes the value of each and how many there are.
+
+    Args:
+        values: n elements of int32, int64, uint32 or uint64.
+        run_values: at least `value_count` elements of that type.
+        run_lengths: at least as many int32.
+        run_count: an array of one int32 for the number of runs; None: it is returned.
+        value_count: how many values there are; None: all.
+
+    Returns:
+        The number of runs, or `run_count`.
+
+    Raises:
+        ArrayError: the arrays are too small or of another type.
+        KernelTypeError, KernelValueError: `value_count` is no number of elements; without `run_count` in a capture.
+    """
+    what = "runlength_encode"
+    source, found = require_array(what, "values", values), require_array(what, "run_values", run_values, True)
+    lengths = require_array(what, "run_lengths", run_lengths, True)
+    number = None if run_count is None else require_array(what, "run_count", run_count, True)
+    if isinstance(value_count, int) and value_count < 0:
+        raise ArrayError(f"{what}: value_count must be non-negative, got {value_count}")
+    count = source.size if value_count is None else require_count(what, "value_count", value_count)
+    if count > source.size:
+        raise ArrayError(f"{what}: value_count is {count}, but there are {source.size} values")
+    if found.size < count or lengths.size < count:
+        raise ArrayError(f"{what}: Output array storage sizes must be at least equal to value_count ({count})")
+    require_same_type(what, ("values", "run_values"), source, found)
+    for name, array in (("run_lengths", lengths), ("run_count", number)):
+        if array is not None and array.dtype != int32:
+            raise ArrayError(f"{what}: {name} array must be of type int32")
+    if source.dtype not in (int32, int64, uint32, uint64):
+        raise ArrayError(f"{what}: Unsupported data type: {short(source.dtype)}")
+    if number is not None and number.size < 1:
+        raise KernelTypeError(f"{what}: run_count: expected an array of one int32, got one without elements")
+    for name, array in (("values", source), ("run_values", found), ("run_lengths", lengths)):
+        require_row(what, name, array)
+    if number is None:
+        require_settled(f"{what}: the number of runs")
+    runs = 0
+
+    def encode() -> None:
+        nonlocal runs
+        given = elements(source)[:count].copy()
+        starts = np.flatnonzero(np.concatenate([np.ones(min(count, 1), bool), given[1:] != given[:-1]]))
+        runs = len(starts)
+        put(found, given[starts])
+        put(lengths, np.diff(starts, append=count).astype(np.int32))
+        if number is not None:
+            put(number, np.array([runs], np.int32))
+
+    written = [a.region for a in (found, lengths, number) if a is not None]
+    HOST.change(what, encode, [source.region], written)
+    return runs if number is None else number
