@@ -82,7 +82,7 @@ def require_row(what: str, name: str, array: HostArray) -> None:
         raise ArrayError(f"{what}: {name} array must be contiguous or one-dimensional")
 
 
-_SHORT = {element: name for name, element in AGGREGATES.items()}
+_SHORT: dict[Any, str] = {element: name for name, element in AGGREGATES.items()}
 
 
 def short(element: Element) -> str:
