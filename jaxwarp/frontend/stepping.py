@@ -23,11 +23,12 @@ import numpy as np
 from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.frontend.lower import argument_value, lower, parameter
+from jaxwarp.frontend.lowering.for_loops import range_variable
 from jaxwarp.frontend.lowering.frame import Context, Frame
-from jaxwarp.frontend.lowering.loops import index_name
 from jaxwarp.frontend.lowering.merge import MismatchError, typed
-from jaxwarp.frontend.lowering.ranges import index_type, range_bounds
+from jaxwarp.frontend.lowering.ranges import Elements, index_type, iterated, pick
 from jaxwarp.frontend.lowering.references import advanced
+from jaxwarp.frontend.lowering.statements import assign
 from jaxwarp.frontend.lowering.values import Host, View, capture, is_literal
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.liveness import Liveness, assigned
@@ -35,6 +36,7 @@ from jaxwarp.frontend.text.source import Missing, Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import LaneMachine
+from jaxwarp.types import int32
 
 _NAME = "__jaxwarp__"
 
@@ -119,16 +121,31 @@ class _Thread:
         frame, node = self.frame, self.steps.nodes[number]
         self.join(number)
         with frame.at(node):
-            bounds = range_bounds(frame, node)
-            dtype = index_type(bounds)
-            start, stop, step = (int(self.machine.value(frame.typed(b, dtype))) for b in bounds)
-        name, is_unrolled = index_name(node), frame.loc(node) not in self.steps.joined
-        for iteration in range(start, stop, step) if step else ():
+            found = iterated(frame, node, node.iter)
+        if isinstance(found, Elements):
+            yield from self._elements(node, number, found.values)
+            return
+        with frame.at(node):
+            dtype, name = index_type(found.bounds), range_variable(node)
+            start, stop, step = (int(self.machine.value(frame.typed(b, dtype))) for b in found.bounds)
+        is_unrolled = frame.loc(node) not in self.steps.joined
+        numbers = range(start, stop, step) if step else range(0)
+        for iteration in numbers[::-1] if found.is_reversed else numbers:
             self.join(number)
             with frame.at(node):
                 index = frame.typed(iteration, dtype) if is_unrolled else frame.builder.const(iteration, dtype)
             frame.variables[name] = index
             yield self.shown(index)
+
+    def _elements(self, node: ast.For, number: int, values: Sequence[Any]) -> Iterator[Any]:
+        frame = self.frame
+        is_unrolled = frame.loc(node) not in self.steps.joined
+        for k, element in enumerate(values):
+            self.join(number)
+            with frame.at(node):
+                value = element if is_unrolled else pick(frame, values, frame.builder.const(k, int32))
+                assign(frame, node.target, value)
+            yield self.shown(value)
 
     def join(self, number: int) -> None:
         """Where paths meet: literals take the type that the variable has there."""
@@ -283,7 +300,7 @@ class _Writer:
             made = ast.While(_on_line(self.call("test", number), node.lineno), body, [])
         else:
             iterations = _on_line(self.call("iterations", number), node.lineno)
-            made = ast.For(ast.Name(getattr(node.target, "id", "_"), ast.Store()), iterations, body, [])
+            made = ast.For(copy.deepcopy(node.target), iterations, body, [])
         return [ast.copy_location(made, node), self.step("join", number, node)]
 
     def number(self, node: ast.stmt) -> int:

@@ -1,21 +1,18 @@
-"""`for` over `range`, and `while`.
+"""What all loops share: which variables they carry, and what these are in an iteration and afterwards.
 
-    constant trip count, small, not left early      unrolled; the variable is a constant in each copy
-    not left by break or return                     For
-    else                                            While, on the index and the flags
-
-Names that the body assigns, that had a value before, and that are read later (or in the next iteration) are carried.
+Names that the body assigns, that had a value before, and that are read later (or in the next iteration) are carried. So
+are those without a value before that are read after the loop, if it makes an iteration and every path sets them.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from jaxwarp.errors import InternalError, KernelSyntaxError, KernelTypeError
+from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import (
     ATTACHED,
@@ -26,29 +23,30 @@ from jaxwarp.frontend.lowering.frame import (
     SHOWN,
     Frame,
     start_hint,
-    statement,
 )
 from jaxwarp.frontend.lowering.merge import Carried, MismatchError, type_hint, type_text, zeros_like
-from jaxwarp.frontend.lowering.ranges import index_type, range_bounds, trip_count
 from jaxwarp.frontend.lowering.references import advanced
-from jaxwarp.frontend.lowering.short_circuit import joined_condition
 from jaxwarp.frontend.lowering.values import Undefined, is_literal, type_of
-from jaxwarp.frontend.text.liveness import Exits, assigned, exits
+from jaxwarp.frontend.text.liveness import Exits, assigned, surely_set
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import int32
+from jaxwarp.types import Scalar, int32
 
-# How often a statement may be there because loops inside each other are unrolled. Of 4096 products LLVM takes a minute.
-_MOST_UNROLLED = 1024
+_NONE = Undefined("")
 
 
 @dataclass(eq=False)
-class _Loop:
+class Loop:
     """What the kinds of loops share."""
 
     frame: Frame
     node: ast.For | ast.While
     live: frozenset[str]
     exits: Exits
+    # Sets the variables of a `for` from the index of an iteration.
+    bind: Callable[[ir.Value], None] | None = None
+    # It makes an iteration, whatever the data are.
+    runs: bool = False
+    index_type: Scalar = int32
 
     def __post_init__(self) -> None:
         frame, node = self.frame, self.node
@@ -71,6 +69,8 @@ class _Loop:
         self.assigned = [*names, *hidden]
         self.before = dict(frame.variables)
         self.carried: list[Carried] = []
+        # What the last iteration sets first: the values at its end.
+        self.set_inside: list[Carried] = []
 
     def carry(self) -> list[ir.Value]:
         """Decides what is carried; the leaves of its values on entry."""
@@ -99,8 +99,8 @@ class _Loop:
         frame = self.frame
         self.enter([], [])
         with frame.builder.block():
-            if self.index_name:
-                frame.variables[self.index_name] = frame.builder.const(0, int32)
+            if self.bind is not None:
+                self.bind(frame.builder.const(0, self.index_type))
             with self.exit_live():
                 execute(frame, self.node.body, self.live_in)
             result = frame.typed(frame.variables.get(RESULT))
@@ -109,7 +109,8 @@ class _Loop:
 
     @property
     def index_name(self) -> str:
-        return index_name(self.node) if isinstance(self.node, ast.For) else ""
+        """For printers."""
+        return getattr(self.node.target, "id", "") if isinstance(self.node, ast.For) else ""
 
     @property
     def names(self) -> list[str]:
@@ -146,8 +147,8 @@ class _Loop:
         """Lowers the body once; returns the leaves it hands to the next iteration."""
         frame = self.frame
         self.enter(self.carried, leaves)
-        if index is not None:
-            frame.variables[self.index_name] = index
+        if index is not None and self.bind is not None:
+            self.bind(index)
         outer = frame.literal_starts
         starts = {c.name: self.before.get(c.name) for c in self.carried}
         frame.literal_starts = outer | {name: value for name, value in starts.items() if is_literal(value)}
@@ -155,7 +156,25 @@ class _Loop:
             execute(frame, self.node.body, self.live_in)
         frame.literal_starts = outer
         self._require_carried()
+        for name in self._first_set():
+            self.set_inside.append(Carried.of(frame, name, frame.variables[name]))
         return [leaf for c in self.carried for leaf in self._collect(c)]
+
+    def _first_set(self) -> list[str]:
+        """Names without a value before the loop that have one after it."""
+        new = [n for n in self.assigned if n in self.live and isinstance(self.before.get(n, _NONE), Undefined)]
+        if not (new and self.runs):
+            return []
+        node = self.node
+        start = assigned([node.target]) if isinstance(node, ast.For) else []
+        found = surely_set(node.body, frozenset(start))
+        ways = [found.breaks]
+        if not isinstance(node.test if isinstance(node, ast.While) else None, ast.Constant):
+            ways += [found.end, found.continues]
+        values = self.frame.variables
+        return [
+            n for n in new if all(w is None or n in w for w in ways) and not isinstance(values.get(n, _NONE), Undefined)
+        ]
 
     def _require_carried(self) -> None:
         """What a function has advanced is known to be assigned, unless nobody could tell which function is called."""
@@ -190,8 +209,9 @@ class _Loop:
         return hint or type_hint(carried.entry, value, repair)
 
     def leave(self, leaves: Sequence[ir.Value]) -> None:
-        """Sets the variables to what they are after the loop."""
+        """Sets the variables to what they are after the loop, whose operation was the last one."""
         frame, line = self.frame, self.frame.loc(self.node).line
+        inside = self._hand_on()
         frame.variables = dict(self.before)
         for name in self.assigned:
             frame.variables[name] = Undefined(
@@ -202,6 +222,30 @@ class _Loop:
             value = c.rebuild([next(remaining) for _ in c.leaves])
             if c.name != BREAK:
                 frame.variables[c.name] = value
+        remaining = iter(inside)
+        for c in self.set_inside:
+            frame.variables[c.name] = c.rebuild([next(remaining) for _ in c.leaves])
+        if frame.context.joined is not None:
+            frame.context.joined[frame.loc(self.node)] |= {c.name: type_of(c.entry) for c in self.set_inside}
+
+    def _hand_on(self) -> tuple[ir.Value, ...]:
+        """Makes the loop carry what the last iteration sets first; its values after the loop."""
+        values = tuple(leaf for c in self.set_inside for leaf in c.leaves)
+        if not values:
+            return ()
+        builder = self.frame.builder
+        op = builder.here.pop()
+        names = [c.name for c in self.set_inside for _ in c.leaves]
+        fresh = lambda: tuple(ir.Value(v.type, n) for v, n in zip(values, names, strict=True))  # noqa: E731
+        inits, results = tuple(builder.const(0, v.type) for v in values), fresh()
+        assert isinstance(op, ir.For | ir.While)
+        body = ir.Block((*op.body.params, *fresh()), op.body.ops, (*op.body.results, *values))
+        changes: dict[str, Any] = {"body": body, "inits": (*op.inits, *inits), "results": (*op.results, *results)}
+        if isinstance(op, ir.While):
+            test = op.condition
+            changes["condition"] = ir.Block((*test.params, *fresh()), test.ops, test.results)
+        builder.append(replace(op, **changes))
+        return results
 
     def stopped(self, leaves: Sequence[ir.Value]) -> ir.Value | None:
         """Whether break or return has ended the loop; None if it has neither."""
@@ -213,123 +257,3 @@ class _Loop:
         if not flags:
             return None
         return flags[0] if len(flags) == 1 else frame.ops.call("logical_or", *flags)
-
-
-def index_name(node: ast.For) -> str:
-    if not isinstance(node.target, ast.Name):
-        raise KernelSyntaxError(
-            "a for loop over range(...) has one variable", hint="for i in range(n):, and compute the other one from i"
-        )
-    return node.target.id
-
-
-@statement(ast.While)
-def _while(frame: Frame, node: ast.While) -> None:
-    if node.orelse:
-        raise KernelSyntaxError("else of a loop is not part of the kernel language", hint="set a flag before break")
-    if isinstance(node.test, ast.Constant) and not node.test.value:
-        return
-    if advanced(frame.source, [node.test], frame.variables):
-        node = _tested_inside(node)
-    loop = _Loop(frame, node, frame.live, exits(node.body))
-    if isinstance(node.test, ast.Constant) and not (loop.exits.breaks or loop.exits.returns):
-        raise KernelSyntaxError("this loop never ends", hint="leave it with break or return")
-    inits = loop.carry()
-
-    def evaluate_test() -> bool | ir.Value:
-        return frame.test(node.test)
-
-    def condition(*leaves: ir.Value) -> ir.Value:
-        stopped = loop.stopped(leaves)
-        going = None if stopped is None else frame.ops.call("logical_not", stopped)
-        test = joined_condition(frame, True if going is None else going, evaluate_test, "and")
-        return frame.typed(test)
-
-    def body(*leaves: ir.Value) -> Sequence[ir.Value]:
-        return loop.iteration(leaves)
-
-    loop.leave(frame.builder.while_(inits, condition, body, loop.names))
-
-
-def _tested_inside(node: ast.While) -> ast.While:
-    """`while True: if not test: break; ...`: what the test does to variables lasts."""
-    test = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
-    leave = ast.copy_location(ast.If(test, [ast.copy_location(ast.Break(), node.test)], []), node.test)
-    always = ast.copy_location(ast.Constant(True), node.test)
-    return ast.copy_location(ast.While(always, [leave, *node.body], []), node)
-
-
-@statement(ast.For)
-def _for(frame: Frame, node: ast.For) -> None:
-    if node.orelse:
-        raise KernelSyntaxError("else of a loop is not part of the kernel language", hint="set a flag before break")
-    index_name(node)
-    bounds = range_bounds(frame, node)
-    constants = [frame.known(b) for b in bounds]
-    leaving = exits(node.body)
-    if all(isinstance(c, int) for c in constants):
-        iterations = range(*(int(c) for c in constants if c is not None)) if constants[-1] != 0 else range(0)
-        if _is_unrolled(frame, node, iterations) and leaving == Exits(False, False, False):
-            _unroll(frame, node, iterations, bounds)
-            return
-    loop = _Loop(frame, node, frame.live, leaving)
-    dtype = index_type(bounds)
-    start, stop, step = (frame.typed(b, dtype) for b in bounds)
-    inits = loop.carry()
-    if leaving.breaks or leaving.returns:
-        _for_as_while(loop, start, stop, step, inits)
-        return
-
-    def body(index: ir.Value, *leaves: ir.Value) -> Sequence[ir.Value]:
-        return loop.iteration(leaves, index)
-
-    names = [loop.index_name, *loop.names]
-    loop.leave(frame.builder.for_(start, stop, step, inits, body, names))
-
-
-def _is_unrolled(frame: Frame, node: ast.For, iterations: range) -> bool:
-    """A loop of few iterations, if those of all loops around do not make many; or whose index has to be a constant."""
-    context = frame.context
-    if iterations[context.max_unroll :]:  # len() of a range counts no further than an int64
-        return False
-    return len(iterations) * context.unrolled <= max(_MOST_UNROLLED, context.max_unroll) or any(
-        isinstance(inner, ast.Call) and getattr(inner.func, "attr", getattr(inner.func, "id", "")) == "static"
-        for inner in ast.walk(node)
-    )
-
-
-def _unroll(frame: Frame, node: ast.For, iterations: range, bounds: Sequence[Any]) -> None:
-    dtype, name, context = index_type(bounds), index_name(node), frame.context
-    live_in = frame.live | frame.liveness.before(node.body, frame.live)
-    around, context.unrolled = context.unrolled, context.unrolled * max(len(iterations), 1)
-    for index in iterations:
-        frame.variables[name] = frame.typed(index, dtype)
-        execute(frame, node.body, live_in)
-    context.unrolled = around
-
-
-def _for_as_while(loop: _Loop, start: ir.Value, stop: ir.Value, step: ir.Value, inits: list[ir.Value]) -> None:
-    """A `for` that may be left: carries a counter, and tests it and the flags."""
-    frame, call = loop.frame, loop.frame.ops.call
-    direction = frame.known(step)
-    by_one = direction in (1, -1)
-    # With steps of one the index itself counts: it never passes `stop`, so it cannot overflow.
-    count = None if by_one else trip_count(frame, start, stop, step)
-    first = start if count is None else frame.builder.const(0, count.type)
-
-    def condition(counter: ir.Value, *leaves: ir.Value) -> ir.Value:
-        bound, comparison = (stop, "lt" if direction == 1 else "gt") if count is None else (count, "lt")
-        more = call(comparison, counter, bound)
-        stopped = loop.stopped(leaves)
-        return more if stopped is None else call("logical_and", more, call("logical_not", stopped))
-
-    def body(counter: ir.Value, *leaves: ir.Value) -> Sequence[ir.Value]:
-        index = counter
-        if count is not None:
-            iteration = frame.ops.cast_scalar(start.type, counter)
-            index = call("add", start, call("mul", iteration, step))
-        results = loop.iteration(leaves, index)
-        return [call("add", counter, step if by_one else 1), *results]
-
-    results = frame.builder.while_([first, *inits], condition, body, [loop.index_name, *loop.names])
-    loop.leave(results[1:])

@@ -56,7 +56,7 @@ def _overwritten(node: ast.stmt) -> frozenset[str]:
 def _plain_names(target: ast.expr) -> list[str]:
     if isinstance(target, ast.Name):
         return [target.id]
-    if isinstance(target, ast.Tuple):
+    if isinstance(target, (ast.Tuple, ast.List)):
         return [name for element in target.elts for name in _plain_names(element)]
     return []
 
@@ -108,3 +108,45 @@ def exits(statements: Sequence[ast.stmt]) -> Exits:
         else:
             pending.extend(ast.iter_child_nodes(node))
     return Exits(breaks, continues, returns)
+
+
+Names = frozenset[str] | None
+"""Names that have been set wherever a place is reached; None where it never is."""
+
+
+@dataclass(frozen=True)
+class SurelySet:
+    """Names that have a value at the end of a block, at each `break` of its loop, and at each `continue`."""
+
+    end: Names
+    breaks: Names
+    continues: Names
+
+
+def surely_set(statements: Sequence[ast.stmt], before: Names = frozenset()) -> SurelySet:
+    """What a block sets on every path. Of a loop in it that may make no iteration, nothing."""
+    end, breaks, continues = before, None, None
+    for node in statements:
+        if end is None:
+            break
+        match node:
+            case ast.Break():
+                end, breaks = None, _both(breaks, end)
+            case ast.Continue():
+                end, continues = None, _both(continues, end)
+            case ast.Return():
+                end = None
+            case ast.If():
+                sides = surely_set(node.body, end), surely_set(node.orelse, end)
+                end = _both(sides[0].end, sides[1].end)
+                breaks = _both(breaks, _both(sides[0].breaks, sides[1].breaks))
+                continues = _both(continues, _both(sides[0].continues, sides[1].continues))
+            case ast.While(test=ast.Constant(value=value)) if value:
+                end = surely_set(node.body, end).breaks
+            case _:
+                end |= _overwritten(node)
+    return SurelySet(end, breaks, continues)
+
+
+def _both(a: Names, b: Names) -> Names:
+    return b if a is None else a if b is None else a & b
