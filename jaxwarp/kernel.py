@@ -20,7 +20,7 @@ from jaxwarp.frontend.text.signature import read_parameters, read_return
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.passes.pipeline import prepare
-from jaxwarp.types import Array, as_dtype
+from jaxwarp.types import Absent, Array, as_dtype
 
 # Warp's keyword arguments. Only `module_options={"max_unroll": n}` has a meaning here; the others are accepted.
 _KERNEL_OPTIONS = (
@@ -124,7 +124,8 @@ class Kernel(ByName):
         not called): the leading axes of a launch, which may have more.
 
         Args:
-            types: one per argument: Scalar, Vec, Mat or Array. None for the annotations, if none is generic.
+            types: one per argument: Scalar, Vec, Mat, Array, or Absent (None is given for an array). None for the
+                annotations, if none is generic.
 
         Raises:
             KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
@@ -153,9 +154,10 @@ class Kernel(ByName):
                 f"{self.name}: expected {len(self.arguments)} types, got {len(types)}",
                 hint=f"pass one type for each of {', '.join(a.name for a in self.arguments)}",
             )
-        concrete = tuple(t if isinstance(t, Array) else as_dtype(t) for t in types)
+        concrete = tuple(t if isinstance(t, Array | Absent) else as_dtype(t) for t in types)
         bound: dict[Any, Any] = {}
-        for argument, dtype in zip(self.arguments, concrete, strict=True):
+        for argument, found in zip(self.arguments, concrete, strict=True):
+            dtype = found.array if isinstance(found, Absent) else found
             if is_generic(dtype):
                 raise KernelTypeError(
                     f"{self.name}: argument {argument.name}: {pattern_text(dtype)} is generic",

@@ -287,6 +287,22 @@ class Array:
     def __repr__(self) -> str:
         return f"array[{_name(self.dtype)}, {self.ndim}]"
 
+    def __or__(self, other: Any) -> Array:
+        """`array[float] | None`: None may be given for any array."""
+        return self if other is None else NotImplemented
+
+    __ror__ = __or__
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What an array argument has in place of a type where None is given for it. The operand is an empty array."""
+
+    array: Array
+
+    def __repr__(self) -> str:
+        return "None"
+
 
 def _name(t: Any) -> str:
     return "Any" if t is Any else t.__name__ if isinstance(t, typing.TypeVar) else repr(t)

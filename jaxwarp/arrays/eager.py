@@ -13,7 +13,7 @@ import numpy as np
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
-from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, describe
+from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, describe, with_absent
 from jaxwarp.ffi.launch.bind import (
     LaunchOptions,
     arguments_of,
@@ -202,13 +202,14 @@ def _plan(
     """`debug` is what `bind` finds; here it tells plans apart."""
     del debug
     arguments = arguments_of(kernel)
+    described = with_absent(arguments, described)
     elements = resolve_elements(arguments, described)
     try:
         converters = make_converters(arguments, elements, described)
     except KernelTypeError as error:
         error.hint = _result_hint(kernel, arguments, elements, described) or error.hint
         raise
-    specialized = specialize(kernel, arguments, elements)
+    specialized = specialize(kernel, arguments, elements, described)
     given = [d.shape for d in described]
     launch = bind(kernel, specialized, extents, given, LaunchOptions(block_dim=block_dim))
     # What is passed by value has a type of known shape.

@@ -12,8 +12,8 @@ from jaxwarp import config
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.eager import argument_given
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.arguments import Argument
-from jaxwarp.ffi.launch.bind import arguments_of, make_converters, resolve_elements
+from jaxwarp.ffi.launch.arguments import Argument, with_absent
+from jaxwarp.ffi.launch.bind import arguments_of, make_converters, resolve_elements, types_of
 from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.roles import bind_names
 from jaxwarp.ffi.launch.spec import fit_grid
@@ -31,10 +31,10 @@ def step_kernel(
     arguments = arguments_of(kernel)
     given = bind_names(arguments, args, keywords)
     values = [argument_given(HOST, kernel, i, g) for i, g in enumerate(given)]
-    described = [v.describe() for v in values]
+    described = with_absent(arguments, [v.describe() for v in values])
     elements = resolve_elements(arguments, described)
     converters = make_converters(arguments, elements, described)
-    types = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
+    types = types_of(arguments, elements, described)
     limit = kernel.module_option("max_unroll", config.max_unroll)
     steps = Steps(source, [a.name for a in arguments], types, limit)
     _require_writable(steps, arguments, values)

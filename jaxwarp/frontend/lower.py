@@ -13,16 +13,16 @@ from jaxwarp.frontend.lowering import calls, for_loops, intrinsics, local_arrays
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import Context, Frame
 from jaxwarp.frontend.lowering.memory import load_element
-from jaxwarp.frontend.lowering.values import Element
+from jaxwarp.frontend.lowering.values import Element, NoArray
 from jaxwarp.frontend.lowering.views import whole
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk
 from jaxwarp.ir.verify import verify
-from jaxwarp.types import Aggregate, Array, Scalar, element_scalar, element_shape
+from jaxwarp.types import Absent, Aggregate, Array, Scalar, element_scalar, element_shape
 
-ArgumentType = Scalar | Aggregate | Array
+ArgumentType = Scalar | Aggregate | Array | Absent
 
 # Blocks inside each other. Derivatives and machine code of 1000 take 20 s; Python itself parses about as many `elif`.
 _MOST_NESTED = 2000
@@ -100,6 +100,7 @@ def _require_shallow(kernel: Kernel) -> None:
 
 def parameter(name: str, dtype: ArgumentType) -> ir.Param:
     """The buffer of an argument: array axes, then component axes."""
+    dtype = dtype.array if isinstance(dtype, Absent) else dtype
     if isinstance(dtype, Array):
         shape: tuple[int | None, ...] = (None,) * dtype.ndim
         return ir.Param(name, element_scalar(dtype.dtype), shape + element_shape(dtype.dtype))
@@ -108,6 +109,8 @@ def parameter(name: str, dtype: ArgumentType) -> ir.Param:
 
 def argument_value(frame: Frame, param: ir.Param, dtype: ArgumentType) -> Any:
     """The variable that the function sees; by-value arguments are read once, at the start."""
+    if isinstance(dtype, Absent):
+        return NoArray(dtype.array, param.name)
     if isinstance(dtype, Array):
         return whole(param, dtype.dtype, dtype.ndim)
     return load_element(frame.builder, Element(whole(param, dtype, 0)))

@@ -29,7 +29,7 @@ from jaxwarp.frontend.lowering.merge import MismatchError, typed
 from jaxwarp.frontend.lowering.ranges import Elements, index_type, iterated, pick
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.statements import assign
-from jaxwarp.frontend.lowering.values import Host, View, capture, is_literal
+from jaxwarp.frontend.lowering.values import Host, NoArray, View, capture, is_literal
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.liveness import Liveness, assigned
 from jaxwarp.frontend.text.source import Missing, Source
@@ -170,6 +170,8 @@ class _Thread:
                 return tuple(map(self.shown, value))
             case Host():
                 return value.value
+            case NoArray():
+                return None
             case _:
                 return value
 

@@ -122,9 +122,9 @@ CALLS = {
         "kernel axpy: argument 'x': expected float32 of shape (?,), got list",
     ),
     "None": (
-        lambda: call(1.0, X, None),
+        lambda: call(None, X, X),
         TYPE,
-        "kernel axpy: argument 'y': expected float32 of shape (?,), got NoneType",
+        "kernel axpy: argument 's': expected float32 of shape (), got NoneType",
     ),
     "string": (lambda: call("1", X, X), TYPE, "kernel axpy: argument 's': expected float32 of shape (), got str"),
     "complex scalar": (

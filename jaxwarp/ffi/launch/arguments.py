@@ -84,7 +84,8 @@ class Given:
     """What is known of a value that was passed: enough to decide everything but the value itself.
 
     `shape` and `dtype` are None for what is no array; `is_weak`: JAX lets the dtype adapt; `is_host`: a scalar or a
-    sequence of Python or NumPy, whose value is known here; `element`: the element type of an array that has one.
+    sequence of Python or NumPy, whose value is known here; `element`: the element type of an array that has one;
+    `is_absent`: None is given for an array, and the rest is what an empty one has.
     """
 
     kind: str
@@ -93,6 +94,7 @@ class Given:
     is_weak: bool = False
     is_host: bool = False
     element: Element | None = None
+    is_absent: bool = False
 
     def __str__(self) -> str:
         if self.dtype is None or self.kind in ("bool", "int", "float", "list", "tuple"):
@@ -118,6 +120,21 @@ def describe(value: Any) -> Given:
         aval = jax.typeof(value)
         return Given(type(value).__name__, aval.shape, aval.dtype, is_weak=bool(getattr(aval, "weak_type", False)))
     return Given(type(value).__name__)
+
+
+def with_absent(arguments: Sequence[Argument], given: Sequence[Given]) -> tuple[Given, ...]:
+    """What is given, where None for an array is an empty one that is marked."""
+    return tuple(
+        _absent(a) if g.kind == "NoneType" and a.is_array else g for a, g in zip(arguments, given, strict=True)
+    )
+
+
+def _absent(argument: Argument) -> Given:
+    annotated = argument.element
+    scalar = annotated if isinstance(annotated, Scalar) else getattr(annotated, "dtype", float32)
+    scalar = scalar if isinstance(scalar, Scalar) else float32
+    components = tuple(n if isinstance(n, int) else 1 for n in getattr(annotated, "shape", ()))
+    return Given("NoneType", (0,) * argument.ndim + components, scalar.numpy, is_absent=True)
 
 
 def as_jax_value(value: Any) -> Any:
@@ -215,6 +232,8 @@ def make_converter(argument: Argument, element: Element, given: Given) -> Conver
     if not argument.is_array and given.is_host and given.dtype is not None:
         return _host_converter(argument, element)
     scalar, components = element_scalar(element), element_shape(element)
+    if given.is_absent:
+        return lambda _: np.zeros(given.shape or (), scalar.numpy)
     expected = f"{argument.where}: expected {scalar} of shape {shape_text(argument.ndim, components)}"
     if given.dtype is None or given.shape is None or (given.is_host and argument.is_array):
         raise KernelTypeError(f"{expected}, got {given}", hint=_other_kind(argument, scalar, given))
@@ -247,8 +266,6 @@ def _other_kind(argument: Argument, scalar: Scalar, given: Given) -> str:
         return f"make an array of it: jax.numpy.asarray({name}, '{scalar}')"
     if given.kind in ("int", "float", "bool"):
         return f"make an array of it: jax.numpy.full(shape, {name}, '{scalar}')"
-    if given.kind == "NoneType":
-        return f"arguments cannot be left out: pass an array, jax.numpy.zeros(shape, '{scalar}')"
     return "pass arrays one by one, each as an argument of its own"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jaxwarp.analysis.effects import Effects, analyze
 from jaxwarp.analysis.sizes import require_sizes_fit
@@ -19,7 +20,7 @@ from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import Param
 from jaxwarp.kernel import Kernel
 from jaxwarp.passes.checks.out_of_range import require_in_range
-from jaxwarp.types import Array, Element
+from jaxwarp.types import Absent, Array, Element
 
 Shape = tuple[Dim, ...] | None
 """Of an argument; None: it has none."""
@@ -65,9 +66,20 @@ def make_converters(
     return tuple(make_converter(a, e, g) for a, e, g in zip(arguments, elements, given, strict=True))
 
 
-def specialize(kernel: Kernel, arguments: Sequence[Argument], elements: Sequence[Element]) -> KernelIR:
-    """The kernel for arguments of these element types."""
-    return kernel.specialize([Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)])
+def types_of(arguments: Sequence[Argument], elements: Sequence[Element], given: Sequence[Given]) -> list[Any]:
+    """The types of arguments of these element types. Of those that are outputs nothing is given."""
+    types: list[Any] = [Array(e, a.ndim) if a.is_array else e for a, e in zip(arguments, elements, strict=True)]
+    for i, found in enumerate(given):
+        if found.is_absent:
+            types[i] = Absent(types[i])
+    return types
+
+
+def specialize(
+    kernel: Kernel, arguments: Sequence[Argument], elements: Sequence[Element], given: Sequence[Given]
+) -> KernelIR:
+    """The kernel for what is given."""
+    return kernel.specialize(types_of(arguments, elements, given))
 
 
 def bind(

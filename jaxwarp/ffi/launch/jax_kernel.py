@@ -27,6 +27,7 @@ from jaxwarp.ffi.launch.arguments import (
     make_converter,
     require_enabled,
     resolve_element,
+    with_absent,
 )
 from jaxwarp.ffi.launch.bind import LaunchOptions, bind, block_of, specialize
 from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode, require_no_failure
@@ -299,12 +300,12 @@ class JaxKernel:
     def _make_plan(self, args: Sequence[Any], options: CallOptions) -> _Plan:
         """Everything that does not depend on the values of the arguments; all checks of a call are below here."""
         self._require_options(options)
-        given = [describe(value) for value in args]
+        given = with_absent(self._inputs, [describe(value) for value in args])
         elements = self._resolve_elements(given)
         for argument, element in zip(self._arguments, elements, strict=True):
             require_enabled(argument, element)
         converters = tuple(map(make_converter, self._inputs, elements, given))
-        specialized = specialize(self.kernel, self._arguments, elements)
+        specialized = specialize(self.kernel, self._arguments, elements, given)
         require_inputs_unchanged(specialized, self._arguments)
         extents = self._launch_extents(given, options)
         results = self._result_shapes(given, elements, extents, options)
@@ -382,7 +383,7 @@ class JaxKernel:
         if options.launch_dims is not None:
             return normalize_dims(options.launch_dims, f"kernel {self.__name__}: launch_dims")
         for argument, value in zip(self._inputs, given, strict=True):
-            if argument.is_array and value.shape is not None:
+            if argument.is_array and value.shape is not None and not value.is_absent:
                 return tuple(value.shape[: argument.ndim])
         raise KernelTypeError(
             f"kernel {self.__name__} has no array input to take the launch dimensions from",

@@ -17,6 +17,7 @@ from jaxwarp.ffi.launch.arguments import (
     as_jax_value,
     describe,
     require_enabled,
+    with_absent,
 )
 from jaxwarp.ffi.launch.bind import (
     LaunchOptions,
@@ -118,13 +119,14 @@ def launch_traced(program: Program, kernel: Kernel, dim: Any, given: Sequence[An
     _refuse_host_arrays(arguments, given)
     values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
     described = [v.describe() if isinstance(v, ArrayHandle) else describe(v) for v in values]
+    described = with_absent(arguments, described)
     elements = resolve_elements(arguments, described)
     for argument, element in zip(arguments, elements, strict=True):
         require_enabled(argument, element)
     converters = make_converters(arguments, elements, described)
     options = LaunchOptions(program.vmap_method, block_of(kernel, block_dim), program.has_side_effect)
     extents, shapes = normalize_dims(dim, f"kernel {kernel.name}: dim"), [d.shape for d in described]
-    launch = bind(kernel, specialize(kernel, arguments, elements), extents, shapes, options)
+    launch = bind(kernel, specialize(kernel, arguments, elements, described), extents, shapes, options)
     written = _written(launch, arguments, given)
     operands = [
         value if convert is None else convert(value.value if isinstance(value, ArrayHandle) else value)

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.values import Host, describe, is_literal, type_of
+from jaxwarp.frontend.lowering.values import Host, NoArray, describe, is_literal, type_of
 from jaxwarp.frontend.text.annotations import matches, pattern_text
-from jaxwarp.types import Scalar, bool_, float32, int32
+from jaxwarp.types import Array, Scalar, bool_, float32, int32
 
 
 def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
@@ -26,6 +26,8 @@ def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
             return None
         costs = [cost(p, v, bound) for p, v in zip(pattern, value, strict=True)]
         return None if None in costs else sum(c for c in costs if c is not None)
+    if isinstance(value, NoArray):
+        return 0 if isinstance(pattern, Array) and (value.type is None or matches(pattern, value.type, bound)) else None
     dtype = type_of(value)
     if dtype is None:
         return None

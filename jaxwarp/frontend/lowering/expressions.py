@@ -11,16 +11,16 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.frontend.lowering.adjoints import adjoint, refused_adjoint
 from jaxwarp.frontend.lowering.components import component_element, extract, named_part
-from jaxwarp.frontend.lowering.frame import Frame, expression, unreachable
+from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression, unreachable
 from jaxwarp.frontend.lowering.memory import element_type
 from jaxwarp.frontend.lowering.merge import MismatchError, same, type_hint, type_text, unify
 from jaxwarp.frontend.lowering.short_circuit import append, aside, branch, joined_condition
-from jaxwarp.frontend.lowering.values import Element, Host, Shape, View, describe, is_literal
+from jaxwarp.frontend.lowering.values import Element, Host, NoArray, Shape, View, describe, is_literal
 from jaxwarp.frontend.lowering.views import Slice, extent, index_view, shape_item, shape_of
 from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import SizeUse
-from jaxwarp.types import Aggregate, Quat, Transform, Vec
+from jaxwarp.types import Aggregate, Array, Quat, Transform, Vec
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul", ast.Div: "div", ast.FloorDiv: "floordiv",
@@ -37,8 +37,8 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
 }  # fmt: skip
 _REFUSED_COMPARISONS = {
-    ast.Is: ("is", "compare numbers with ==; arguments are never None"),
-    ast.IsNot: ("is not", "compare numbers with !=; arguments are never None"),
+    ast.Is: ("is", "compare numbers with ==; `is` is for arrays: a is None"),
+    ast.IsNot: ("is not", "compare numbers with !=; `is not` is for arrays: a is not None"),
     ast.In: ("in", "compare with each element"), ast.NotIn: ("not in", "compare with each element"),
 }  # fmt: skip
 
@@ -52,7 +52,6 @@ def symbol(operator: str) -> str:
 
 _LITERAL_HINTS = {
     "text": "kernels compute with numbers; what is found by a name outside goes into static(...)",
-    "None": "arguments are always there: pass a number that says whether to use them",
     "a complex number": "use a vector of two components",
     "...": "write the numbers",
 }
@@ -63,7 +62,9 @@ def _constant(_frame: Frame, node: ast.Constant) -> Any:
     value = node.value
     if isinstance(value, (bool, int, float)):
         return value
-    kind = {str: "text", bytes: "text", type(None): "None", complex: "a complex number", type(...): "..."}[type(value)]
+    if value is None:
+        return NoArray()
+    kind = {str: "text", bytes: "text", complex: "a complex number", type(...): "..."}[type(value)]
     hint = _LITERAL_HINTS[kind]
     raise KernelSyntaxError(f"{kind} is not part of the kernel language", hint=hint)
 
@@ -116,12 +117,25 @@ def folded(frame: Frame, name: str, operands: Sequence[Any], apply: Callable[...
 @expression(ast.Compare)
 def _compare(frame: Frame, node: ast.Compare) -> Any:
     """`a < b < c` is `a < b and b < c`, with b evaluated once."""
+    is_none = _test_of_none(frame, node)
+    if is_none is not None:
+        return is_none
     for operator in node.ops:
         if type(operator) in _REFUSED_COMPARISONS:
             text, hint = _REFUSED_COMPARISONS[type(operator)]
             raise KernelSyntaxError(f"the operator {text} is not part of the kernel language", hint=hint)
     left = frame.value(node.left, "a comparison")
     return _chain(frame, left, list(zip(node.ops, node.comparators, strict=True)))
+
+
+def _test_of_none(frame: Frame, node: ast.Compare) -> bool | None:
+    """`a is None`, `a is not None`: known, whatever `a` is. None: it is another comparison."""
+    match node:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot() as operator], comparators=[ast.Constant(value=None)]):
+            is_none = isinstance(frame.evaluate(node.left), NoArray)
+            return is_none is isinstance(operator, ast.Is)
+        case _:
+            return None
 
 
 def _chain(frame: Frame, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> Any:
@@ -197,6 +211,8 @@ def indices_of(frame: Frame, node: ast.expr) -> list[Any]:
 @expression(ast.Subscript)
 def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     base = frame.place(node.value)
+    if isinstance(base, NoArray):
+        raise no_array(base)
     indices = indices_of(frame, node.slice)
     if isinstance(base, View):
         return index_view(frame, base, indices)
@@ -251,6 +267,9 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
 
 def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
     match base:
+        case NoArray(type=Array() as kind):
+            sizes = {"shape": (0,) * kind.ndim, "ndim": kind.ndim, "dtype": kind.dtype, "size": 0}
+            return sizes.get(name)
         case View():
             size = {"shape": lambda: Shape(base), "ndim": lambda: base.ndim, "dtype": lambda: base.dtype}
             size["size"] = lambda: _product(frame, base)
@@ -310,6 +329,12 @@ def _host_attribute(frame: Frame, host: Any, name: str) -> Any:
         listed = "docs/builtins.md lists what there is" if is_ours else "define it before the kernel"
         raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host)) or listed) from None
     return frame.adopt(value)
+
+
+def no_array(value: NoArray) -> KernelValueError:
+    """The error where an element is needed of an array for which None is given."""
+    name = value.name or "the array"
+    return KernelValueError(f"{name} is None: it has no elements", hint=absent_hint(value))
 
 
 def shape_tuple(frame: Frame, value: Any) -> Any:

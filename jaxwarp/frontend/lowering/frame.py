@@ -21,6 +21,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     Element,
     Host,
     Intrinsic,
+    NoArray,
     Undefined,
     View,
     capture,
@@ -300,10 +301,12 @@ class Frame:
         known = self.known(value)
         if known is not None:
             return bool(known)
+        if isinstance(value, View | NoArray):
+            return isinstance(value, View)
         if not isinstance(value, (ir.Value, Bundle)):
             raise KernelTypeError(
                 f"a condition must be a bool or a number, got {describe(value)}",
-                hint="arguments are always there: test a number, such as len(a) > 0 or a flag that is passed",
+                hint="test a number, such as a flag that is passed; an array is true where one is given",
             )
         return self.ops.condition(value)
 
@@ -313,6 +316,8 @@ def _value_hint(value: Any) -> str:
     match value:
         case View():
             return f"kernels compute with elements: {value.param.name}[{', '.join('ijkl'[: value.ndim])}]"
+        case NoArray():
+            return absent_hint(value)
         case Scalar() | Aggregate():
             return "call the type to make a value of it: float(x), vec3(x, y, z)"
         case Host(value=ModuleType() as module):
@@ -323,6 +328,13 @@ def _value_hint(value: Any) -> str:
             return "take an element of it: t[0]"
         case _:
             return "call it, and compute with what it returns"
+
+
+def absent_hint(value: NoArray) -> str:
+    """What to do where an array is needed, and there is none."""
+    if not value.name:
+        return "None stands for an array that is not given: write a number"
+    return f"pass an array, or ask first whether there is one: if {value.name}:"
 
 
 def start_hint(name: str, start: Any, value: Any) -> str | None:

@@ -11,6 +11,7 @@ from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.adjoints import add_to_adjoint, names_adjoint
+from jaxwarp.frontend.lowering.expressions import no_array
 from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.memory import element_type
 from jaxwarp.frontend.lowering.targets import atomic, stored_value
@@ -19,6 +20,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     Element,
     Host,
     Intrinsic,
+    NoArray,
     NoValue,
     Shape,
     View,
@@ -30,7 +32,7 @@ from jaxwarp.frontend.lowering.views import extent, index_view
 from jaxwarp.frontend.text.constants import STATIC, evaluate_host, static_key
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.host_values import Missing, frozen
-from jaxwarp.types import Aggregate, Scalar, bool_, element_scalar, matrix, quaternion, transformation, vector
+from jaxwarp.types import Aggregate, Array, Scalar, bool_, element_scalar, matrix, quaternion, transformation, vector
 
 INTRINSICS: dict[str, Intrinsic] = {}
 
@@ -143,6 +145,8 @@ def _len(frame: Frame, node: ast.Call) -> Any:
     match value:
         case View():
             return extent(frame, value, value.free[0])
+        case NoArray(type=Array()):
+            return 0
         case Shape():
             return value.view.ndim
         case tuple():
@@ -239,6 +243,8 @@ def _atomic_arguments(frame: Frame, node: ast.Call, name: str, operands: tuple[s
             hint=f"the signature is {_signature(name)}",
         )
     array = frame.place(nodes[0])
+    if isinstance(array, NoArray):
+        raise no_array(array)
     if not isinstance(array, View):
         with frame.at(nodes[0]):
             raise KernelTypeError(

@@ -13,7 +13,7 @@ from typing import Any
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.values import Axis, View, describe, is_dynamic, is_literal, type_of
+from jaxwarp.frontend.lowering.values import Axis, NoArray, View, describe, is_dynamic, is_literal, type_of
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, bool_, float32
 
@@ -36,6 +36,8 @@ def same(a: Any, b: Any) -> bool:
         return a.type == b.type and all(x is y for x, y in zip(a.values, b.values, strict=True))
     if isinstance(a, (Scalar, Aggregate)):
         return a == b
+    if isinstance(a, NoArray) and isinstance(b, NoArray):
+        return a.type == b.type
     return False
 
 

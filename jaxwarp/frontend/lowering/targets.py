@@ -13,10 +13,10 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.adjoints import names_adjoint, refused_adjoint
 from jaxwarp.frontend.lowering.components import component_element, extract, insert, named_part
-from jaxwarp.frontend.lowering.expressions import indices_of
+from jaxwarp.frontend.lowering.expressions import indices_of, no_array
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import addresses, element_type, load_element, store_element, update
-from jaxwarp.frontend.lowering.values import Element, View, describe
+from jaxwarp.frontend.lowering.values import Element, NoArray, View, describe
 from jaxwarp.frontend.lowering.views import index_view
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, bool_, element_scalar
@@ -108,6 +108,8 @@ def target(frame: Frame, node: ast.expr) -> Target:
 
 def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
     base = parent.peek(frame)
+    if isinstance(base, NoArray):
+        raise no_array(base)
     indices = indices_of(frame, node.slice)
     if isinstance(base, View):
         return Place(index_view(frame, base, indices))

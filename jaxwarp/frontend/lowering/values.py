@@ -64,6 +64,14 @@ class View:
 
 
 @dataclass(frozen=True, eq=False)
+class NoArray:
+    """None in place of an array of a type (None: of any), which a parameter of this name was to be."""
+
+    type: Array | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class Element:
     """One element of an array, not loaded yet; with `component` set, one component or row of it; with `part`, some
     components of it."""
@@ -156,9 +164,7 @@ def describe(value: Any) -> str:
     match value:
         case bool() | int() | float():
             return f"the constant {value}"
-        case ir.Value() | Bundle():
-            return repr(value.type)
-        case View():
+        case ir.Value() | Bundle() | View():
             return repr(value.type)
         case Element():
             return repr(value.view.dtype)
@@ -174,6 +180,8 @@ def describe(value: Any) -> str:
             return f"the gradient of {describe(value.function)}"
         case Func() | Intrinsic():
             return f"the function {value.name}"
+        case NoArray():
+            return "None"
         case Host(value=types.ModuleType() as module):
             return f"the module {module.__name__}"
         case Host(value=Function() as function):
@@ -195,6 +203,8 @@ def capture(value: Any) -> Any:
         return Host(value)
     if isinstance(value, (bool, int, float)):
         return value
+    if value is None:
+        return NoArray()
     if isinstance(value, (types.BuiltinFunctionType, types.FunctionType, type)):
         value = PYTHON_OBJECTS.get(value, value)
     if isinstance(value, (Scalar, Aggregate, Intrinsic, Func)):

@@ -8,6 +8,7 @@ not `Any`; a TypeVar means the same type everywhere in a signature.
 from __future__ import annotations
 
 import collections.abc
+import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -116,6 +117,10 @@ def resolve(annotation: Any) -> Any:
         return collections.abc.Callable
     if annotation is collections.abc.Callable:
         return annotation
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        parts = [a for a in typing.get_args(annotation) if a is not type(None)]
+        if len(parts) == 1:
+            return resolve(parts[0])
     if getattr(annotation, "pattern", None) is collections.abc.Callable:  # `Function`
         return collections.abc.Callable
     if typing.get_origin(annotation) is tuple:
