@@ -9,9 +9,10 @@ from typing import Any
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend.derivatives import gradient
-from jaxwarp.frontend.lowering import calls, for_loops, intrinsics, local_arrays, statements
+from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import Context, Frame
+from jaxwarp.frontend.lowering.loops import statements as loops
 from jaxwarp.frontend.lowering.memory import load_element
 from jaxwarp.frontend.lowering.values import Element, NoArray
 from jaxwarp.frontend.lowering.views import whole
@@ -28,7 +29,7 @@ ArgumentType = Scalar | Aggregate | Array | Absent
 _MOST_NESTED = 2000
 
 # Importing these registers the functions that lower each kind of syntax node.
-_LOWERING = (statements, for_loops, calls, intrinsics, local_arrays, gradient)
+_LOWERING = (statements, loops, calls, intrinsics, local_arrays, gradient)
 
 
 def lower(

@@ -23,10 +23,10 @@ import numpy as np
 from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.frontend.lower import argument_value, lower, parameter
-from jaxwarp.frontend.lowering.for_loops import range_variable
 from jaxwarp.frontend.lowering.frame import Context, Frame
+from jaxwarp.frontend.lowering.loops.ranges import Elements, index_type, iterated, pick
+from jaxwarp.frontend.lowering.loops.statements import range_variable
 from jaxwarp.frontend.lowering.merge import MismatchError, typed
-from jaxwarp.frontend.lowering.ranges import Elements, index_type, iterated, pick
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.statements import assign
 from jaxwarp.frontend.lowering.values import Host, NoArray, View, capture, is_literal

@@ -18,9 +18,9 @@ import numpy as np
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import CONTINUE, Frame, statement
-from jaxwarp.frontend.lowering.loops import Loop
+from jaxwarp.frontend.lowering.loops.loop import Loop
+from jaxwarp.frontend.lowering.loops.ranges import Elements, Range, index_type, iterated, pick, trip_count
 from jaxwarp.frontend.lowering.merge import MismatchError
-from jaxwarp.frontend.lowering.ranges import Elements, Range, index_type, iterated, pick, trip_count
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.short_circuit import joined_condition
 from jaxwarp.frontend.lowering.statements import assign

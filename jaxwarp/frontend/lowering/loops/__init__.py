@@ -1,0 +1,1 @@
+"""Loops: what all kinds share, what they go over, and their statements."""
