@@ -10,7 +10,7 @@ import numpy as np
 from jaxwarp.arrays.create import copy
 from jaxwarp.arrays.host_array import HostArray, new_array
 from jaxwarp.arrays.launch import launch
-from jaxwarp.boundary import located_call
+from jaxwarp.boundary import boundary
 from jaxwarp.errors import ArrayError, KernelValueError, OutOfRangeError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
@@ -30,7 +30,7 @@ _SUMMED = (float32, float64)
 _tid = INTRINSICS["tid"]
 
 
-@located_call
+@boundary
 def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis: int | None = None) -> Any:
     """The sum of the elements of an array, or those along an axis.
 
@@ -55,7 +55,7 @@ def array_sum(values: Any, out: Any = None, value_count: int | None = None, axis
     return _reduced(what, (given,), given.dtype, out, value_count, axis, lambda x: x)
 
 
-@located_call
+@boundary
 def array_inner(a: Any, b: Any, out: Any = None, count: int | None = None, axis: int | None = None) -> Any:
     """The inner product of two arrays: the sum of the products of their elements, of vectors of all components.
 
@@ -138,7 +138,7 @@ def _cast(source: array[Any], target: array[Any]):  # pyright: ignore[reportInva
     target[i] = target.dtype(source[i])
 
 
-@located_call
+@boundary
 def array_cast(in_array: Any, out_array: Any, count: int | None = None) -> None:
     """Converts the elements of an array to the type of another one. A tape records it.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.boundary import located_call
+from jaxwarp.boundary import boundary
 from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
 from jaxwarp.host.checks import (
     elements,
@@ -27,7 +27,7 @@ _KEYS = (int32, uint32, float32, int64, uint64, float64)
 _MOST = 2**31 - 1
 
 
-@located_call
+@boundary
 def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
     """Writes to each element of `out_array` the sum of the elements of `in_array` up to it.
 
@@ -73,7 +73,7 @@ def _ordered(keys: np.ndarray) -> np.ndarray:
             return bits
 
 
-@located_call
+@boundary
 def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end_bit: int | None = None) -> None:
     """Sorts the first `count` keys, and moves the values with them. Values of equal keys keep their order.
 
@@ -128,7 +128,7 @@ def _require_room(what: str, keys: Any, values: Any, count: int) -> None:
         raise ArrayError(f"{what}: keys and values share memory")
 
 
-@located_call
+@boundary
 def segmented_sort_pairs(
     keys: Any, values: Any, count: int, segment_start_indices: Any, segment_end_indices: Any = None
 ) -> None:
@@ -214,7 +214,7 @@ def _ranges(what: str, starts: np.ndarray, ends: np.ndarray | None, count: int) 
     return ranges
 
 
-@located_call
+@boundary
 def runlength_encode(
     values: Any, run_values: Any, run_lengths: Any, run_count: Any = None, value_count: int | None = None
 ) -> Any:

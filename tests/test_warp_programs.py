@@ -1,0 +1,69 @@
+"""Warp's own example programs, from its wheel where it is installed: they run with no change but the import, with its
+results.
+
+Those left out need what is not here: meshes, tiles, hash grids, volumes, `fem`, `optim`, allocators, CUDA streams.
+`core/example_work_queue` writes behind the end of its buffer, which ends Warp's process on the CPU.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from warp_program import PROGRAMS, for_package, source_of
+
+PROGRAM = Path(__file__).with_name("warp_program.py")
+ROOT = PROGRAM.parents[1]
+
+# What a program waits for.
+MISSING = {
+    "core/example_fluid": "comparisons of a float with a constant of integers",
+    "core/example_graph_capture": "random numbers and noise",
+    "core/example_raymarch": "quaternions",
+    "benchmarks/benchmark_launches": "structs",
+}
+
+
+def results(name: str, package: str, folder: Path) -> dict[str, np.ndarray]:
+    """What a program computes in a process of its own."""
+    out = folder / f"{package}_{name.replace('/', '_')}.npz"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, str(PROGRAM), name, package, str(out)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    with np.load(out) as found:
+        return dict(found)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_computes_what_it_does_on_warp(name, tmp_path, request):
+    if source_of(name) is None:
+        pytest.skip("warp-lang, or this program of it, is not installed")
+    if "torch" in name:
+        pytest.importorskip("torch")
+    if name in MISSING:
+        request.applymarker(pytest.mark.xfail(reason=f"needs {MISSING[name]}", strict=False))
+    found = results(name, "jaxwarp", tmp_path)
+    expected = results(name, "warp", tmp_path)
+    tolerance = PROGRAMS[name][1]
+    assert found.keys() == expected.keys()
+    for key, values in found.items():
+        assert values.size
+        assert values.shape == expected[key].shape
+        if tolerance:
+            scale = np.abs(expected[key]).max()
+            np.testing.assert_allclose(values, expected[key], rtol=tolerance, atol=tolerance * scale)
+        else:
+            np.testing.assert_array_equal(values, expected[key])
+
+
+def test_only_imports_change():
+    name = "core/example_wave"
+    text = source_of(name)
+    if text is None:
+        pytest.skip("warp-lang is not installed")
+    pairs = zip(text.splitlines(), for_package(text, "jaxwarp").splitlines(), strict=True)
+    changed = [(before, after) for before, after in pairs if before != after]
+    assert changed == [("import warp as wp", "import jaxwarp as wp"), ("import warp.render", "import jaxwarp.render")]

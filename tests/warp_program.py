@@ -1,0 +1,127 @@
+"""Runs one of Warp's example programs, on Warp or here, and keeps what it computes: `warp_program.py NAME PACKAGE OUT`.
+
+The programs are read from the wheel of Warp that is installed. For jaxwarp nothing in them changes but the imports:
+`import warp` becomes `import jaxwarp`, and what is no part of the language (the renderer, helpers of Warp's tests) is
+an empty module. Their `Example`s are made and stepped as their last lines do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Results = dict[str, Any]
+
+
+def example(steps: int, *names: str, method: str = "step", **options: Any) -> Callable[[Any], Results]:
+    """Makes the `Example` of a program, steps it, and gives its arrays of these names."""
+
+    def run(program: Any) -> Results:
+        with program.wp.ScopedDevice("cpu"):
+            made = program.Example(**options)
+            for _ in range(steps):
+                getattr(made, method)()
+        found = {name: getattr(made, name) for name in names}
+        return {n: v.detach().numpy() if hasattr(v, "detach") else v.numpy() for n, v in found.items()}
+
+    return run
+
+
+def printed(call: Callable[[Any], object]) -> Callable[[Any], Results]:
+    """Gives the numbers that a program prints."""
+
+    def run(program: Any) -> Results:
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            call(program)
+        numbers = re.findall(r"(?<![\w.])-?\d+\.?\d*(?:e[-+]?\d+)?", text.getvalue())
+        assert numbers
+        return {"printed": np.array([float(n) for n in numbers])}
+
+    return run
+
+
+def cloth(program: Any) -> Results:
+    """A square of 8 by 8 particles with springs between neighbours, one corner of it held."""
+    side = 8
+    points = np.array([(x, 0.0, y) for y in range(side) for x in range(side)], np.float32)
+    pairs = [(i, i + 1) for i in range(side * side) if (i + 1) % side]
+    pairs += [(i, i + side) for i in range(side * (side - 1))]
+    count = len(pairs)
+    weights = np.ones(side * side, np.float32)
+    weights[0] = 0.0
+    made = types.SimpleNamespace(
+        positions=points, inv_masses=weights, num_particles=side * side, num_springs=count,
+        spring_indices=np.array(pairs, np.int32).flatten(), spring_lengths=np.full(count, 0.9, np.float32),
+        spring_stiffness=np.full(count, 100.0, np.float32), spring_damping=np.full(count, 0.5, np.float32),
+    )  # fmt: skip
+    return {"positions": np.array(program.WpIntegrator(made, "cpu").simulate(1.0 / 60.0, 32))}
+
+
+def launches(program: Any) -> Results:
+    """It measures; what it says is that all kinds of arguments can be launched."""
+    return {"devices": np.array([str(device) for device in program.devices])}
+
+
+# Program -> what to do with it, and the relative error that is allowed of its results.
+PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
+    "core/example_fluid": (example(2, "rho0", "u0"), 1e-3),
+    "core/example_graph_capture": (example(2, "pixel_values"), 1e-4),
+    "core/example_wave": (example(2, "sim_verts", stage_path=None), 1e-4),
+    "core/example_raymarch": (example(1, "pixels", method="render", height=64, width=128), 1e-3),
+    "core/example_spin_lock": (printed(lambda program: program.test_spinlock("cpu")), 0.0),
+    "core/example_torch": (example(5, "xy", headless=True), 1e-4),
+    "interop/example_jax_callable": (printed(lambda program: program.main()), 0.0),
+    "interop/example_jax_kernel": (printed(lambda program: program.main()), 1e-6),
+    "benchmarks/benchmark_cloth_warp": (cloth, 1e-4),
+    "benchmarks/benchmark_jax_ffi_graph": (printed(lambda p: p.example1(p.JaxCallableGraphMode.JAX)), 0.0),
+    "benchmarks/benchmark_launches": (launches, 0.0),
+}
+
+
+def source_of(name: str) -> str | None:
+    """The text of a program, from the wheel of Warp that is installed; None: there is none."""
+    found = importlib.util.find_spec("warp")
+    folders = found.submodule_search_locations if found is not None else None
+    path = Path(folders[0]) / "examples" / f"{name}.py" if folders else None
+    return path.read_text() if path is not None and path.exists() else None
+
+
+def for_package(text: str, package: str) -> str:
+    """The program with its imports of a package, and without the loops at its end that only measure."""
+    text = text.replace("num_launches = 100000", "num_launches = 10").split("\n# run all\n")[0]
+    text = text.replace("from warp.tests.unittest_utils import *", "import numpy as np")
+    if package == "warp":
+        return text
+    text = re.sub(r"^(\s*)import warp as wp$", rf"\1import {package} as wp", text, flags=re.MULTILINE)
+    return re.sub(r"^(\s*)(import|from) warp\b", rf"\1\2 {package}", text, flags=re.MULTILINE)
+
+
+def main(name: str, package: str, out: str) -> None:
+    """Runs the program, and writes its results."""
+    if package != "warp":
+        sys.modules[f"{package}.render"] = types.ModuleType(f"{package}.render")
+    text = source_of(name)
+    assert text is not None
+    path = Path(out).with_suffix(".py")
+    path.write_text(for_package(text, package))
+    spec = importlib.util.spec_from_file_location(path.stem.replace(".", "_"), path)
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = program
+    importlib.import_module(package).config.log_level = 30  # of the warnings: Warp prints what it compiles
+    spec.loader.exec_module(program)
+    np.savez(out, **PROGRAMS[name][0](program))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
