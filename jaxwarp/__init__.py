@@ -70,7 +70,6 @@ from jaxwarp.frontend.text.annotations import array3d as array3d
 from jaxwarp.frontend.text.annotations import array4d as array4d
 from jaxwarp.frontend.text.annotations import ref as ref
 from jaxwarp.frontend.text.functions import Func as Func
-from jaxwarp.frontend.text.refused import missing as _missing
 from jaxwarp.host.names import NAMES as _HOST_NAMES
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import func as func
@@ -79,6 +78,8 @@ from jaxwarp.kernel import func_replay as func_replay
 from jaxwarp.kernel import init as init
 from jaxwarp.kernel import kernel as kernel
 from jaxwarp.kernel import overload as overload
+from jaxwarp.library.names import find as _find
+from jaxwarp.library.names import listed as _listed
 from jaxwarp.memory.devices import Device as Device
 from jaxwarp.memory.devices import ScopedDevice as ScopedDevice
 from jaxwarp.memory.devices import device_from_jax as device_from_jax
@@ -119,5 +120,6 @@ Scalar, Function = types.Number, Func
 JaxModulePreloadMode, JaxCallableGraphMode = ModulePreloadMode, GraphMode
 
 # Builtin functions, constants and short type names come from their tables: jaxwarp.sin, jaxwarp.PI, jaxwarp.vec3.
-# Names that are not there: `_missing` says so.
-globals().update(_FUNCTIONS | _INTRINSICS | _CONSTANTS | _AGGREGATES | _HOST_NAMES | {"__getattr__": _missing})
+# Functions of the library are read when they are named; `_find` says what is not there.
+globals().update(_FUNCTIONS | _INTRINSICS | _CONSTANTS | _AGGREGATES | _HOST_NAMES)
+globals().update({"__getattr__": _find, "__dir__": _listed})

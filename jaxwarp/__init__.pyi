@@ -206,6 +206,7 @@ class vec4i(_Value): ...
 class vec4ui(_Value): ...
 class vec4l(_Value): ...
 class vec4ul(_Value): ...
+class PRNGKey(_Value): ...
 class mat22(_Value): ...
 class mat22h(_Value): ...
 class mat22f(_Value): ...
@@ -1057,4 +1058,105 @@ def ddot(a: Any, b: Any) -> Any:
     """`ddot(a: Mat, b: Mat) -> Scalar`
 
     The sum of the products of corresponding components.
+    """
+
+def rand_init(*args: Any, **keywords: Any) -> Any:
+    """`rand_init(...)`
+
+    The state of a random number generator, of a seed or of a key of JAX; `offset` is the number of its stream.
+    Overloads: rand_init(seed: int) -> uint32, rand_init(seed: int, offset: int) -> uint32, rand_init(key: vec2ui,
+    offset: int = 0) -> vec4ui.
+    """
+
+def randi(*args: Any, **keywords: Any) -> Any:
+    """`randi(...)`
+
+    A random int; from low to high - 1, if these are given. Overloads: randi(state: ref[State]) -> int, randi(state:
+    ref[State], low: int, high: int) -> int.
+    """
+
+def randu(*args: Any, **keywords: Any) -> Any:
+    """`randu(...)`
+
+    A random uint32; from low to high - 1, if these are given. Overloads: randu(state: ref[State]) -> uint32,
+    randu(state: ref[State], low: uint32, high: uint32) -> uint32.
+    """
+
+def randf(*args: Any, **keywords: Any) -> Any:
+    """`randf(...)`
+
+    A random float, 0 <= x < 1, a multiple of 2**-24; between low and high, if these are given. Overloads:
+    randf(state: ref[State]) -> float, randf(state: ref[State], low: float, high: float) -> float.
+    """
+
+def randn(state: Any) -> Any:
+    """`randn(state: ref[State]) -> float`
+
+    A random float of the normal distribution of mean 0 and variance 1, by Box and Muller's method.
+    """
+
+def poisson(state: Any, lam: Any) -> Any:
+    """`poisson(state: ref[State], lam: float) -> uint32`
+
+    A random number of the Poisson distribution of mean lam; 0 where lam is not above 0.
+    """
+
+def sample_cdf(state: Any, cdf: Any) -> Any:
+    """`sample_cdf(state: ref[State], cdf: array[float]) -> int`
+
+    A random index of a distribution, given by its cumulative sums: the first that are not below a random number.
+    """
+
+def sample_triangle(state: Any) -> Any:
+    """`sample_triangle(state: ref[State]) -> vec2`
+
+    A random point of a triangle: its first two barycentric coordinates.
+    """
+
+def sample_unit_ring(state: Any) -> Any:
+    """`sample_unit_ring(state: ref[State]) -> vec2`
+
+    A random point of the unit circle.
+    """
+
+def sample_unit_disk(state: Any) -> Any:
+    """`sample_unit_disk(state: ref[State]) -> vec2`
+
+    A random point of the disk of radius 1.
+    """
+
+def sample_unit_sphere_surface(state: Any) -> Any:
+    """`sample_unit_sphere_surface(state: ref[State]) -> vec3`
+
+    A random point of the unit sphere.
+    """
+
+def sample_unit_sphere(state: Any) -> Any:
+    """`sample_unit_sphere(state: ref[State]) -> vec3`
+
+    A random point of the ball of radius 1.
+    """
+
+def sample_unit_hemisphere_surface(state: Any) -> Any:
+    """`sample_unit_hemisphere_surface(state: ref[State]) -> vec3`
+
+    A random point of the half of the unit sphere where z is not negative.
+    """
+
+def sample_unit_hemisphere(state: Any) -> Any:
+    """`sample_unit_hemisphere(state: ref[State]) -> vec3`
+
+    A random point of the half of the ball of radius 1 where z is not negative.
+    """
+
+def sample_unit_square(state: Any) -> Any:
+    """`sample_unit_square(state: ref[State]) -> vec2`
+
+    A random point of the square of side 1 around 0.
+    """
+
+def sample_unit_cube(state: Any) -> Any:
+    """`sample_unit_cube(state: ref[State]) -> vec3`
+
+    A random point of the cube of side 1 around 0.
     """

@@ -32,6 +32,7 @@ from jaxwarp.host.names import EXPORTS
 from jaxwarp.ir import nodes
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Builtin, Op, Param, Value
+from jaxwarp.library.names import LIBRARY, find, signatures
 from jaxwarp.types import SCALARS, Scalar, bool_, float32, float64
 
 PACKAGE = Path(__file__).parent
@@ -91,6 +92,7 @@ def reference() -> str:
         sections.append(
             f"## {group}\n\n| function | gives | accuracy |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
         )
+    sections += [_library_section(module) for module in LIBRARY]
     sections.append(_constant_section())
     sections.append(_row_section())
     return "\n".join(sections)
@@ -112,6 +114,25 @@ def _function_lines(group: str) -> list[str]:
             accuracy = _accuracy(row) if row is not None and row.domain else _ulps(function.ulp, function.ulp)
             lines.append(_cells(f"`{function.signature}`", function.doc, accuracy))
     return lines
+
+
+_SECTIONS = {
+    "random": (
+        "Random numbers",
+        "[random.md](random.md) has more. A `State` is a variable of type uint32 (of a seed) or vec4ui (of a key of "
+        "JAX), which each call advances.",
+    ),
+}
+
+
+def _library_section(module: str) -> str:
+    title, said = _SECTIONS[module]
+    rows = [_cells("<br>".join(f"`{s}`" for s in signatures(n)), _said(n)) for n in LIBRARY[module]]
+    return f"## {title}\n\n{said}\n\n| function | gives |\n| --- | --- |\n" + "\n".join(rows) + "\n"
+
+
+def _said(name: str) -> str:
+    return " ".join(find(name).__doc__.split())
 
 
 def _ulps(single: float, double: float) -> str:
@@ -295,6 +316,10 @@ def _callables() -> Iterable[tuple[str, str, str]]:
         yield name, intrinsic.signature or f"{name}(...)", intrinsic.doc
     for name, function in FUNCTIONS.items():
         yield name, function.signature, function.doc
+    for name in (n for names in LIBRARY.values() for n in names):
+        several = signatures(name)
+        shown = several[0] if len(several) == 1 else f"{name}(...)"
+        yield name, shown, _said(name) if len(several) == 1 else f"{_said(name)} Overloads: {', '.join(several)}."
 
 
 def _stub_function(name: str, signature: str, doc: str) -> str:

@@ -18,6 +18,7 @@ PAGES = [
     "docs/jax_callable.md",
     "docs/callbacks.md",
     "docs/arrays.md",
+    "docs/random.md",
     "docs/sharding.md",
     "docs/debugging.md",
     "docs/errors.md",

@@ -128,7 +128,7 @@ CALLS = {
                         "pass its parts: x.real.astype('float32'), x.imag.astype('float32')",
                         "f(x.astype(complex).real.astype('float32'), 2.0)"),
     "a random key": ("f(jax.random.key(0), 2.0)", "got key<fry>",
-                     "a kernel can have its bits: jax.random.key_data(x), for array[wp.uint32]",
+                     "annotate the argument wp.PRNGKey, or pass its bits: jax.random.key_data(x), for array[wp.uint32]",
                      "wp.jax_kernel(bits)(jax.random.key_data(jax.random.key(0)))"),
     "text": ("f(x, 'a')", "got str", "pass a number, or a scalar of JAX", "f(x, 2.0)"),
     "a tree": ("f({'x': x}, 2.0)", "got dict", "pass arrays one by one, each as an argument of its own", "f(x, 2.0)"),

@@ -12,6 +12,8 @@ _SUFFIXES: dict[str, Scalar] = {
 _FLOATS = {suffix: _SUFFIXES[suffix] for suffix in ("", "h", "f", "d")}
 
 VECTORS: dict[str, Vec] = {f"vec{n}{suffix}": Vec(n, scalar) for n in (2, 3, 4) for suffix, scalar in _SUFFIXES.items()}
+# A key of JAX: the two words of a raw one.
+VECTORS["PRNGKey"] = Vec(2, types.uint32)
 MATRICES: dict[str, Mat] = {f"mat{n}{n}{suffix}": Mat(n, n, t) for n in (2, 3, 4) for suffix, t in _FLOATS.items()}
 MOTIONS: dict[str, Aggregate] = {
     **{f"quat{suffix}": Quat(t) for suffix, t in _FLOATS.items()},

@@ -16,6 +16,7 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.dims import format_shape, require_int32_extents, shape_text
+from jaxwarp.ffi.launch.spec import INPUT
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
@@ -32,9 +33,14 @@ from jaxwarp.types import (
     int32,
     opened,
     type_variable,
+    uint32,
 )
 
 Convert = Callable[[Any], Any]
+
+KEY = Vec(2, uint32)
+"""What a key of JAX is in a kernel: the words of a raw one."""
+_KEY = "key"  # the kind of a typed one
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,25 @@ class Given:
         if self.dtype is None or self.kind in ("bool", "int", "float", "list", "tuple"):
             return self.kind
         return f"{self.dtype} of shape {format_shape(self.shape or ())}"
+
+
+def describe_for(argument: Argument, value: Any) -> Given:
+    """What is known of a value that is passed: `describe`, but that of a key of JAX is what it consists of, if the
+    argument is one.
+
+    Raises:
+        KernelTypeError: the key is none of Threefry's.
+    """
+    given = describe(value)
+    if not _is_key(given.dtype) or argument.role != INPUT or argument.element != KEY or given.shape is None:
+        return given
+    data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(given.shape, given.dtype))
+    if data.shape[len(given.shape) :] != element_shape(KEY):
+        raise KernelTypeError(
+            f"{argument.where}: expected a key of the generator threefry2x32, got {given}",
+            hint='make it with jax.random.key(seed, impl="threefry2x32")',
+        )
+    return Given(_KEY, data.shape, data.dtype)
 
 
 def describe(value: Any) -> Given:
@@ -229,6 +254,10 @@ def make_converter(argument: Argument, element: Element, given: Given) -> Conver
     Raises:
         KernelTypeError, KernelValueError: what is given does not fit.
     """
+    if given.kind == _KEY:
+        require_int32_extents(given.shape or (), argument.where)
+        _require_key_rank(argument, given)
+        return jax.random.key_data
     if not argument.is_array and given.is_host and given.dtype is not None:
         return _host_converter(argument, element)
     scalar, components = element_scalar(element), element_shape(element)
@@ -253,11 +282,20 @@ def make_converter(argument: Argument, element: Element, given: Given) -> Conver
     return None if given.dtype == scalar.numpy else lambda value: jax.lax.convert_element_type(value, scalar.numpy)
 
 
+def _require_key_rank(argument: Argument, given: Given) -> None:
+    """Raises unless there are as many axes of keys as the argument has."""
+    shape = (given.shape or ())[:-1]
+    if len(shape) != argument.ndim:
+        what = "one key" if not argument.is_array else f"keys of shape {shape_text(argument.ndim, ())}"
+        hint = _shaping(argument, (), Given(_KEY, shape, given.dtype)) if argument.is_array else "map with jax.vmap"
+        raise KernelTypeError(f"{argument.where}: expected {what}, got keys of shape {format_shape(shape)}", hint=hint)
+
+
 def _other_kind(argument: Argument, scalar: Scalar, given: Given) -> str:
     """What to pass instead of what is no array or number of the language."""
     name = argument.name
     if _is_key(given.dtype):
-        return f"a kernel can have its bits: jax.random.key_data({name}), for array[wp.uint32]"
+        return f"annotate the argument wp.PRNGKey, or pass its bits: jax.random.key_data({name}), for array[wp.uint32]"
     if given.dtype is not None and given.kind not in ("list", "tuple", "int", "float", "bool"):
         return _conversion(argument, scalar, given)
     if not argument.is_array:

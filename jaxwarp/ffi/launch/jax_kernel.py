@@ -20,7 +20,7 @@ from jaxwarp.ffi.launch.arguments import (
     Convert,
     Given,
     as_jax_value,
-    describe,
+    describe_for,
     eager_converter,
     fill_generic,
     is_generic,
@@ -300,7 +300,8 @@ class JaxKernel:
     def _make_plan(self, args: Sequence[Any], options: CallOptions) -> _Plan:
         """Everything that does not depend on the values of the arguments; all checks of a call are below here."""
         self._require_options(options)
-        given = with_absent(self._inputs, [describe(value) for value in args])
+        described = [describe_for(argument, value) for argument, value in zip(self._inputs, args, strict=True)]
+        given = with_absent(self._inputs, described)
         elements = self._resolve_elements(given)
         for argument, element in zip(self._arguments, elements, strict=True):
             require_enabled(argument, element)
@@ -430,4 +431,6 @@ def signature_token(value: Any) -> Any:
         aval: Any = value.aval
         if all(map(is_static, getattr(aval, "shape", (None,)))):
             return aval.shape, aval.dtype, aval.weak_type
+    if isinstance(value, jax.Array):  # keys
+        return value.shape, value.dtype, False
     return None

@@ -18,6 +18,7 @@ from jaxwarp.ffi.launch.arguments import (
     Argument,
     as_jax_value,
     describe,
+    describe_for,
     is_generic,
     make_converter,
     require_enabled,
@@ -314,7 +315,7 @@ class JaxCallable:
         return bind_call(call, operands)
 
     def _input(self, program: Program, argument: Argument, value: Any) -> Any:
-        given = describe(value)
+        given = describe_for(argument, value)
         element = resolve_element(argument, given)
         require_enabled(argument, element)
         convert = make_converter(argument, element, given)

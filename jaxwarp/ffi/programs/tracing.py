@@ -15,7 +15,7 @@ from jaxwarp.errors import KernelError, KernelTypeError
 from jaxwarp.ffi.launch.arguments import (
     Argument,
     as_jax_value,
-    describe,
+    describe_for,
     require_enabled,
     with_absent,
 )
@@ -118,7 +118,8 @@ def launch_traced(program: Program, kernel: Kernel, dim: Any, given: Sequence[An
     arguments = arguments_of(kernel)
     _refuse_host_arrays(arguments, given)
     values = [g if isinstance(g, ArrayHandle) else as_jax_value(g) for g in given]
-    described = [v.describe() if isinstance(v, ArrayHandle) else describe(v) for v in values]
+    pairs = zip(arguments, values, strict=True)
+    described = [v.describe() if isinstance(v, ArrayHandle) else describe_for(a, v) for a, v in pairs]
     described = with_absent(arguments, described)
     elements = resolve_elements(arguments, described)
     for argument, element in zip(arguments, elements, strict=True):

@@ -1,0 +1,53 @@
+"""Which module of the library has which public function. Importing jaxwarp imports none of them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from typing import Any
+
+from jaxwarp.frontend.text.refused import missing
+
+LIBRARY = {
+    "random": (
+        *("rand_init", "randi", "randu", "randf", "randn", "poisson", "sample_cdf", "sample_triangle"),
+        *("sample_unit_ring", "sample_unit_disk", "sample_unit_sphere_surface", "sample_unit_sphere"),
+        *("sample_unit_hemisphere_surface", "sample_unit_hemisphere", "sample_unit_square", "sample_unit_cube"),
+    ),
+}
+_MODULE_OF = {name: module for module, names in LIBRARY.items() for name in names}
+
+
+def find(name: str) -> Any:
+    """`jaxwarp.name`, where the package has no such name yet: a function of the library.
+
+    Raises:
+        AttributeError: there is none, with what to do instead if Warp has one.
+    """
+    if name not in _MODULE_OF:
+        return missing(name)
+    value = getattr(importlib.import_module(f"jaxwarp.library.{_MODULE_OF[name]}"), name)
+    setattr(sys.modules["jaxwarp"], name, value)
+    return value
+
+
+def listed() -> list[str]:
+    """`dir(jaxwarp)`: with the functions that have not been read yet."""
+    return sorted({*vars(sys.modules["jaxwarp"]), *_MODULE_OF})
+
+
+def signatures(name: str) -> list[str]:
+    """How a function of the library is called, as it is written, an entry for each overload."""
+    return [_signature(overload.source.tree) for overload in find(name).overloads]
+
+
+def _signature(tree: ast.FunctionDef) -> str:
+    arguments, defaults = tree.args.args, [ast.unparse(d) for d in tree.args.defaults]
+    values = [""] * (len(arguments) - len(defaults)) + [f" = {d}" for d in defaults]
+    listed = [f"{a.arg}: {_text(a.annotation)}{value}" for a, value in zip(arguments, values, strict=True)]
+    return f"{tree.name}({', '.join(listed)}) -> {_text(tree.returns)}"
+
+
+def _text(annotation: ast.expr | None) -> str:
+    return ast.unparse(annotation).replace("wp.", "") if annotation is not None else "Any"
