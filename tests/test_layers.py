@@ -26,6 +26,7 @@ LAYERS = (
     ("passes",),
     ("vjp", "codegen"),
     ("frontend",),
+    ("cuda_options",),
     ("kernel",),
     ("native",),
     ("memory",),

@@ -13,7 +13,7 @@ from jaxwarp.kernel import MODULE_OPTIONS
 
 # Those with a meaning here, and the setting that holds where a module says nothing.
 _MEANT = {"mode": "mode", "max_unroll": "max_unroll"}
-# Those of Warp's that are accepted. `block_dim` is that of `launch`.
+# Those of Warp's that are accepted; those about CUDA code are read by `Kernel.cuda_options`.
 _IDLE = {
     "block_dim": 256, "enable_backward": True, "fast_math": False, "lineinfo": False, "cuda_output": None,
     "enable_mathdx_gemm": None, "enable_mathdx_solver": None, "enable_mathdx_fft": None, "optimization_level": None,
@@ -27,7 +27,8 @@ def set_module_options(options: dict[str, Any], module: Any = None) -> None:
     """Sets options of the kernels of a module.
 
     `max_unroll` and `mode` are those of `jaxwarp.config`, for these kernels; `block_dim` is that of `launch`, and
-    `fuse_fp=False` keeps products and sums from being contracted in kernels that are made afterwards. Warp's other
+    `fuse_fp=False` keeps products and sums from being contracted in kernels that are made afterwards. `fast_math`,
+    `lineinfo`, `optimization_level` and `default_grid_stride` are about CUDA code (docs/language.md). Warp's other
     options have no effect. An option of a kernel itself, `@kernel(module_options={...})`, goes before these.
 
     Args:
