@@ -96,6 +96,8 @@ from jaxwarp.memory.devices import set_device as set_device
 from jaxwarp.memory.devices import synchronize as synchronize
 from jaxwarp.memory.devices import synchronize_device as synchronize_device
 from jaxwarp.memory.devices import synchronize_stream as synchronize_stream
+from jaxwarp.modules import Module as Module
+from jaxwarp.modules import get_module as get_module
 
 _T = TypeVar("_T")
 

@@ -9,9 +9,7 @@ from typing import Any, ClassVar
 from typing import overload as _typing_overload
 
 from jaxwarp import config
-from jaxwarp.boundary import boundaries, boundary, caller, warn
-from jaxwarp.codegen.abi import CudaOptions
-from jaxwarp.cuda_options import cuda_options
+from jaxwarp.boundary import boundaries, boundary, caller
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.derivatives.rules import register
 from jaxwarp.frontend.lower import lower
@@ -21,19 +19,17 @@ from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.frontend.text.signature import read_parameters, read_return
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
+from jaxwarp.modules import MODULE_OPTIONS, Module
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Absent, Array, as_dtype
 
-# Warp's keyword arguments. `enable_backward`, `module` and `name` have no meaning here, `cluster_dim` no effect.
+# Warp's keyword arguments. Only `module_options={"max_unroll": n}` has a meaning here; the others are accepted.
 _KERNEL_OPTIONS = (
     "enable_backward", "module", "module_options", "launch_bounds", "cluster_dim", "grid_stride", "max_registers",
     "fast_math", "optimization_level", "block_dim", "name",
 )  # fmt: skip
-_FUNC_OPTIONS = ("name", "module")
+_FUNC_OPTIONS = ("name", "module", "inline")
 _TARGETS = ("ir", "cuda", "cpu")
-
-MODULE_OPTIONS: dict[str, dict[str, Any]] = {}
-"""Of `set_module_options`: by the name of the Python module that kernels are made in."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +57,7 @@ class Kernel(ByName):
         key: its qualified name, or that it was given.
         arguments: in order.
         options: the keyword arguments of `@kernel`.
+        module: whose options hold for it.
     """
 
     # Runs a kernel in Python on arrays and numbers: given by the module that knows arrays outside of JAX.
@@ -78,13 +75,12 @@ class Kernel(ByName):
         Args:
             func: the Python function.
             key: what `repr` shows. Default: its qualified name.
-            module: accepted, no effect.
+            module: a `Module`, or the name of one, whose options hold for the kernel. Default: the Python module.
             options: as the keyword arguments of `@kernel`.
 
         Raises:
             KernelError, KernelTypeError: as `@kernel`.
         """
-        del module
         source = func if isinstance(func, Source) else read_source(func, "kernel", caller().f_locals)
         _require_options("kernel", options or {}, _KERNEL_OPTIONS)
         self._source = source
@@ -92,11 +88,10 @@ class Kernel(ByName):
         self.key = key or source.function.__qualname__
         self.func = source.function
         self.options = options or {}
-        if self.options.get("cluster_dim") is not None:
-            warn(f"kernel {source.name}: cluster_dim has no effect: launches have no clusters of blocks")
         self.__doc__ = source.function.__doc__
         self.__name__ = source.name
         self.__module__ = source.function.__module__
+        self.module = self._module_of(options.get("module") if module is None and options else module)
         self.options = {"fma": bool(self.module_option("fuse_fp", True)), **self.options}
         self.arguments = tuple(Argument(p.name, p.pattern) for p in read_parameters(source, "kernel"))
         self._specialized: dict[tuple[Any, ...], KernelIR] = {}
@@ -111,24 +106,18 @@ class Kernel(ByName):
             hint=f"wrap it for JAX: jax_kernel({self.name})(...)",
         )
 
+    def _module_of(self, given: Any) -> Module:
+        if isinstance(given, Module):
+            return given
+        if given == "unique":
+            return Module(f"{self.__module__}.{self.key}")
+        return Module(given if isinstance(given, str) else self.__module__)
+
     def module_option(self, name: str, default: Any = None) -> Any:
         """An option that holds for the kernel: of `@kernel(module_options={...})`, else of its module."""
-        found = (self.options.get("module_options") or {}).get(name)
-        return MODULE_OPTIONS.get(self.__module__, {}).get(name, default) if found is None else found
-
-    def cuda_options(self, block_dim: int | None = None) -> CudaOptions:
-        """What holds for its CUDA code: of the call, of `@kernel`, of its module, of `jaxwarp.config`, in this order.
-
-        Raises:
-            KernelValueError: an option has a value that cannot be, or `launch_bounds` is less than `block_dim`.
-        """
-        return cuda_options(self.name, self._cuda_option, block_dim)
-
-    def _cuda_option(self, name: str) -> Any:
-        if (own := self.options.get(name)) is not None:
-            return own
-        name = {"grid_stride": "default_grid_stride"}.get(name, name)
-        return getattr(config, name, None) if (found := self.module_option(name)) is None else found
+        own = self.options.get("module_options") or {}
+        given = (own, MODULE_OPTIONS.get(self.module.name, {}), MODULE_OPTIONS.get(self.__module__, {}))
+        return next((options[name] for options in given if options.get(name) is not None), default)
 
     @property
     def is_generic(self) -> bool:
@@ -220,17 +209,14 @@ class Kernel(ByName):
             )
         if target == "ir":
             return str(self.specialize(types))
-        kernel = self._prepared(types)
+        kernel = prepare(self.specialize(types))
         if target == "cuda":
             from jaxwarp.codegen.cuda import print_cuda
 
-            return print_cuda(kernel, options=self.cuda_options()).source
+            return print_cuda(kernel).source
         from jaxwarp.codegen.cpu import compile_cpu
 
         return compile_cpu(kernel).text
-
-    def _prepared(self, types: Sequence[Any] | None) -> KernelIR:
-        return prepare(self.specialize(types), fma=self.options["fma"])
 
     def ptx(self, arch: int | str = 80, types: Sequence[Any] | None = None) -> str:
         """The PTX that NVRTC makes for an architecture, 90 or "sm_90". Needs no GPU.
@@ -239,9 +225,9 @@ class Kernel(ByName):
             KernelValueError: NVRTC does not know the architecture.
             CompileError: there is no NVRTC.
         """
-        from jaxwarp.codegen.cuda import print_cuda, ptx
+        from jaxwarp.codegen.cuda import ptx
 
-        return ptx(print_cuda(self._prepared(types), options=self.cuda_options()), arch)
+        return ptx(prepare(self.specialize(types)), arch)
 
     def resources(self, arch: int | str = 80, types: Sequence[Any] | None = None) -> Any:
         """Registers, spills, stack and shared memory of the machine code for an architecture. Needs no GPU.
@@ -249,9 +235,9 @@ class Kernel(ByName):
         Raises:
             KernelValueError, CompileError: as `ptx`.
         """
-        from jaxwarp.codegen.cuda import print_cuda, resources
+        from jaxwarp.codegen.cuda import resources
 
-        return resources(print_cuda(self._prepared(types), options=self.cuda_options()), arch)
+        return resources(prepare(self.specialize(types)), arch)
 
 
 @_typing_overload
@@ -289,6 +275,11 @@ def func(function: Any = None, /, **options: Any) -> Any:
     Several of one name in one scope are overloads, chosen by the types of the arguments.
     """
     _require_options("func", options, _FUNC_OPTIONS)
+    if not isinstance(options.get("inline", True), bool | None):
+        raise KernelTypeError(
+            f"@func: inline must be a bool, got {options['inline']!r}",
+            hint="leave it out: functions are always inlined",
+        )
     scope = caller()
 
     @boundary

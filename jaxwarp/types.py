@@ -92,6 +92,11 @@ class Aggregate:
     dtype: Any  # Scalar, or typing.Any in a generic signature
 
     @property
+    def __name__(self) -> str:
+        """As types of Python have one."""
+        return repr(self)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         raise NotImplementedError
 

@@ -26,7 +26,7 @@ LAYERS = (
     ("passes",),
     ("vjp", "codegen"),
     ("frontend",),
-    ("cuda_options",),
+    ("modules",),
     ("kernel",),
     ("native",),
     ("memory",),

@@ -9,17 +9,7 @@ from typing import Any
 from jaxwarp import config
 from jaxwarp.boundary import boundary, caller
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.kernel import MODULE_OPTIONS
-
-# Those with a meaning here, and the setting that holds where a module says nothing.
-_MEANT = {"mode": "mode", "max_unroll": "max_unroll"}
-# Those of Warp's that are accepted; those about CUDA code are read by `Kernel.cuda_options`.
-_IDLE = {
-    "block_dim": 256, "enable_backward": True, "fast_math": False, "lineinfo": False, "cuda_output": None,
-    "enable_mathdx_gemm": None, "enable_mathdx_solver": None, "enable_mathdx_fft": None, "optimization_level": None,
-    "cpu_compiler_flags": None, "deterministic": 0, "deterministic_max_records": 0, "compile_time_trace": False,
-    "strip_hash": False, "extra_build_options": None, "default_grid_stride": None, "fuse_fp": True,
-}  # fmt: skip
+from jaxwarp.modules import IDLE, MEANT, MODULE_OPTIONS, Module
 
 
 @boundary
@@ -27,8 +17,7 @@ def set_module_options(options: dict[str, Any], module: Any = None) -> None:
     """Sets options of the kernels of a module.
 
     `max_unroll` and `mode` are those of `jaxwarp.config`, for these kernels; `block_dim` is that of `launch`, and
-    `fuse_fp=False` keeps products and sums from being contracted in kernels that are made afterwards. `fast_math`,
-    `lineinfo`, `optimization_level` and `default_grid_stride` are about CUDA code (docs/language.md). Warp's other
+    `fuse_fp=False` keeps products and sums from being contracted in kernels that are made afterwards. Warp's other
     options have no effect. An option of a kernel itself, `@kernel(module_options={...})`, goes before these.
 
     Args:
@@ -43,13 +32,13 @@ def set_module_options(options: dict[str, Any], module: Any = None) -> None:
     if not isinstance(options, dict):
         raise KernelTypeError(f"set_module_options: expected a dict, got {options!r}", hint='write {"max_unroll": 8}')
     for option, value in options.items():
-        if option not in _MEANT and option not in _IDLE:
+        if option not in MEANT and option not in IDLE:
             raise KernelTypeError(
                 f"set_module_options: there is no option {option!r}",
-                hint=f"the options are {', '.join([*_MEANT, *_IDLE])}",
+                hint=f"the options are {', '.join([*MEANT, *IDLE])}",
             )
-        if option in _MEANT:
-            config.require(_MEANT[option], value)
+        if option in MEANT:
+            config.require(MEANT[option], value)
     MODULE_OPTIONS.setdefault(name, {}).update(options)
 
 
@@ -63,8 +52,9 @@ def get_module_options(module: Any = None) -> dict[str, Any]:
     Raises:
         KernelTypeError: the module is none.
     """
-    settings = {option: getattr(config, setting) for option, setting in _MEANT.items()}
-    return {**settings, **_IDLE, **MODULE_OPTIONS.get(_name_of(module), {})}
+    name = _name_of(module)
+    settings = {option: getattr(config, setting) for option, setting in MEANT.items()}
+    return {**settings, **IDLE, **MODULE_OPTIONS.get(name, {})}
 
 
 def _name_of(module: Any) -> str:
@@ -72,6 +62,8 @@ def _name_of(module: Any) -> str:
         return str(caller(2).f_globals.get("__name__"))
     if isinstance(module, types.ModuleType):
         return module.__name__
+    if isinstance(module, Module):
+        return module.name
     if isinstance(module, str) and (module in sys.modules or module in MODULE_OPTIONS):
         return module
     raise KernelTypeError(

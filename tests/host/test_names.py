@@ -12,7 +12,7 @@ import pytest
 import jaxwarp as wp
 from jaxwarp.frontend.text.refused import of_warp
 from jaxwarp.host.idle import IDLE, ROWS
-from jaxwarp.kernel import MODULE_OPTIONS
+from jaxwarp.modules import MODULE_OPTIONS
 
 
 def names_of_warp() -> set[str]:

@@ -17,7 +17,6 @@ order), and so are half precision (every partial sum would be rounded) and bools
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable
@@ -34,8 +33,6 @@ from jaxwarp.ir.nodes import Atomic, Const, Load, Param, Store, Value, walk
 from jaxwarp.types import Scalar, bool_
 
 SHARED_ELEMENTS = 256
-# Of the 48 KiB that every block may have; the rest is for sums over blocks.
-_SHARED_BYTES = 40 * 1024
 # Variables for whole-launch sums; more would crowd out the registers.
 _MOST_VARIABLES = 16
 # Blocks launched for a kernel that reduces: enough to fill a device, so few that what each does at its end is little.
@@ -58,10 +55,9 @@ class Plan:
 
     @property
     def shared(self) -> list[Param]:
-        """The arrays that get a copy in shared memory, if they are small enough: as many as there is room for."""
+        """The arrays that get a copy in shared memory, if they are small enough."""
         found = dict.fromkeys(op.param for op in self.warps if not _is_large(op.param))
-        room = itertools.accumulate(SHARED_ELEMENTS * param.dtype.bytes for param in found)
-        return [param for param, used in zip(found, room, strict=True) if used <= _SHARED_BYTES]
+        return list(found)
 
     @property
     def is_empty(self) -> bool:

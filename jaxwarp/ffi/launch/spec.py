@@ -16,7 +16,6 @@ import numpy as np
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.shardable import Factors, Split, Whole, find_splits
-from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
@@ -84,7 +83,7 @@ class Launch:
         roles: INPUT, IN_OUT or OUTPUT for each parameter.
         results: shapes of the results.
         vmap_method: how `vmap` maps the launch; None: as one launch with a grid axis more.
-        cuda: what decides about its CUDA code besides the kernel.
+        block_dim: CUDA threads per block; None: chosen by the code generator.
         fma: whether products and sums may be contracted.
         has_side_effect: whether the launch is kept when its results are not used.
         origin: for derivatives, what the launch was made from; see `second_order.py`.
@@ -99,7 +98,7 @@ class Launch:
     roles: tuple[str, ...]
     results: tuple[tuple[Dim, ...], ...]
     vmap_method: str | None = None
-    cuda: CudaOptions = NO_CUDA_OPTIONS
+    block_dim: int | None = None
     fma: bool = True
     has_side_effect: bool = False
     origin: TangentOf | TransposeOf | BatchOf | None = None

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.values import Host, NoArray, describe, is_literal, type_of
-from jaxwarp.frontend.text.annotations import matches, pattern_text
+from jaxwarp.frontend.text.annotations import elements_of, matches, pattern_text
 from jaxwarp.types import Array, Scalar, bool_, float32, int32
 
 
@@ -22,9 +22,10 @@ def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
     if pattern is collections.abc.Callable:
         return 0 if callable(value.value if isinstance(value, Host) else value) else None
     if isinstance(pattern, tuple):
-        if not isinstance(value, tuple) or len(value) != len(pattern):
+        patterns = elements_of(pattern, len(value)) if isinstance(value, tuple) else None
+        if patterns is None:
             return None
-        costs = [cost(p, v, bound) for p, v in zip(pattern, value, strict=True)]
+        costs = [cost(p, v, bound) for p, v in zip(patterns, value, strict=True)]
         return None if None in costs else sum(c for c in costs if c is not None)
     if isinstance(value, NoArray):
         return 0 if isinstance(pattern, Array) and (value.type is None or matches(pattern, value.type, bound)) else None
@@ -62,7 +63,8 @@ def converted(frame: Frame, value: Any, pattern: Any, what: str) -> Any:
 def typed_as(frame: Frame, value: Any, pattern: Any) -> Any:
     """A value that fits, with literals in the annotated type."""
     if isinstance(pattern, tuple):
-        return tuple(typed_as(frame, v, p) for v, p in zip(value, pattern, strict=True))
+        patterns = elements_of(pattern, len(value)) or ()
+        return tuple(typed_as(frame, v, p) for v, p in zip(value, patterns, strict=True))
     if not (is_literal(value) and isinstance(pattern, Scalar)):
         return value
     try:

@@ -21,6 +21,7 @@ from jaxwarp.frontend.lowering.values import (
     Host,
     Intrinsic,
     NoValue,
+    Prototype,
     describe,
     is_dynamic,
     is_literal,
@@ -49,6 +50,8 @@ def _call(frame: Frame, node: ast.Call) -> Any:
 def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
     """Calls what is no intrinsic with evaluated arguments."""
     match callee:
+        case Prototype():
+            return construct(frame, callee.type, args, keywords)
         case Scalar() | Aggregate():
             return construct(frame, callee, args, keywords)
         case Func():

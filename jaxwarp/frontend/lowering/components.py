@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import element_type
-from jaxwarp.frontend.lowering.values import Element, describe
+from jaxwarp.frontend.lowering.values import Element, Slice, describe
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Mat, Part, Scalar, Vec
 
@@ -97,6 +98,63 @@ def insert(frame: Frame, value: Bundle, indices: Sequence[Any], part: Any) -> Bu
         return _replace(frame, value, chosen, lambda column: row.values[column])
     new = _fitting(frame, part, dtype.dtype, dtype)
     return _replace(frame, value, chosen, lambda _: new)
+
+
+def known_slice(frame: Frame, index: Slice, what: str) -> slice:
+    """A slice whose bounds are known before the kernel runs.
+
+    Raises:
+        KernelTypeError: they are not.
+    """
+    bounds = [frame.known(b) if b is not None else None for b in (index.start, index.stop, index.step)]
+    for given, known in zip((index.start, index.stop, index.step), bounds, strict=True):
+        if given is not None and (not isinstance(known, int) or isinstance(known, bool)):
+            raise KernelTypeError(
+                f"the bounds of a slice of {what} must be constant integers, got {describe(given)}",
+                hint="how many components there are is part of the type: write numbers, or loop over the components",
+            )
+    if bounds[2] == 0:
+        raise KernelValueError("the step of a slice must not be zero", hint="leave it out")
+    return slice(*bounds)
+
+
+def sectioned(
+    frame: Frame, dtype: Scalar | Aggregate, indices: Sequence[Any]
+) -> tuple[Aggregate, list[tuple[Any, ...]]]:
+    """The type of `v[1:3]`, `m[0:2, 1]`, `m[:, ::-1]`, and the indices of its components, in order."""
+    if isinstance(dtype, Scalar) or len(indices) > len(dtype.shape):
+        positions(frame, dtype, indices)  # says what is wrong
+    assert isinstance(dtype, Aggregate)
+    axes: list[Sequence[Any]] = []
+    shape: list[int] = []
+    left_out = [Slice(None, None)] * (len(dtype.shape) - len(indices))
+    for count, index in zip(dtype.shape, [*indices, *left_out], strict=True):
+        if not isinstance(index, Slice):
+            axes.append((position(frame, index, count, dtype),))
+            continue
+        axes.append(range(count)[known_slice(frame, index, repr(dtype))])
+        shape.append(len(axes[-1]))
+    if 0 in shape:
+        raise KernelValueError(f"a slice of {dtype!r} has no components", hint="leave the slice out")
+    made = Vec(shape[0], dtype.dtype) if len(shape) == 1 else Mat(shape[0], shape[1], dtype.dtype)
+    return made, list(itertools.product(*axes))
+
+
+def section(frame: Frame, value: Bundle, indices: Sequence[Any]) -> Bundle:
+    """The components in a slice, as a vector or matrix."""
+    dtype, chosen = sectioned(frame, value.type, indices)
+    return Bundle(dtype, tuple(extract(frame, value, where) for where in chosen))  # type: ignore[misc]
+
+
+def section_values(frame: Frame, dtype: Aggregate, value: Any) -> Sequence[ir.Value]:
+    """The components of what is assigned to a slice of this type; a number is assigned to all of them."""
+    if not isinstance(value, Bundle):
+        return (_fitting(frame, value, dtype.dtype, dtype),) * dtype.size
+    if value.type.shape != dtype.shape or value.dtype != dtype.dtype:
+        raise KernelTypeError(
+            f"the slice has the type {dtype!r}, got {describe(value)}", hint=f"assign a {dtype!r}, or a {dtype.dtype!r}"
+        )
+    return value.values
 
 
 def _fitting(frame: Frame, part: Any, dtype: Scalar | Aggregate, whole: Aggregate) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,17 +11,18 @@ from typing import Any
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.frontend.lowering.adjoints import adjoint, refused_adjoint
-from jaxwarp.frontend.lowering.components import component_element, extract, named_part
+from jaxwarp.frontend.lowering.components import component_element, extract, known_slice, named_part, section
 from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression, unreachable
-from jaxwarp.frontend.lowering.memory import element_type
+from jaxwarp.frontend.lowering.memory import element_type, load_element
 from jaxwarp.frontend.lowering.merge import MismatchError, same, type_hint, type_text, unify
 from jaxwarp.frontend.lowering.short_circuit import append, aside, branch, joined_condition
-from jaxwarp.frontend.lowering.values import Element, Host, NoArray, Shape, View, describe, is_literal
-from jaxwarp.frontend.lowering.views import Slice, extent, index_view, shape_item, shape_of
+from jaxwarp.frontend.lowering.values import Element, Host, NoArray, Prototype, Shape, Slice, View, describe, is_literal
+from jaxwarp.frontend.lowering.views import extent, index_view, shape_item, shape_of
+from jaxwarp.frontend.text.constants import attribute_chain
 from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import SizeUse
-from jaxwarp.types import Aggregate, Array, Quat, Transform, Vec
+from jaxwarp.types import Aggregate, Array, Quat, Scalar, Transform, Vec
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul", ast.Div: "div", ast.FloorDiv: "floordiv",
@@ -117,32 +119,55 @@ def folded(frame: Frame, name: str, operands: Sequence[Any], apply: Callable[...
 @expression(ast.Compare)
 def _compare(frame: Frame, node: ast.Compare) -> Any:
     """`a < b < c` is `a < b and b < c`, with b evaluated once."""
-    is_none = _test_of_none(frame, node)
-    if is_none is not None:
-        return is_none
+    known = _identity(frame, node)
+    if known is not None:
+        return known
     for operator in node.ops:
         if type(operator) in _REFUSED_COMPARISONS:
             text, hint = _REFUSED_COMPARISONS[type(operator)]
             raise KernelSyntaxError(f"the operator {text} is not part of the kernel language", hint=hint)
-    left = frame.value(node.left, "a comparison")
+    left = _comparand(frame, node.left)
     return _chain(frame, left, list(zip(node.ops, node.comparators, strict=True)))
 
 
-def _test_of_none(frame: Frame, node: ast.Compare) -> bool | None:
-    """`a is None`, `a is not None`: known, whatever `a` is. None: it is another comparison."""
+def _identity(frame: Frame, node: ast.Compare) -> bool | None:
+    """`a is None`, `type(x) is not float`: known when the kernel is lowered. None: it is another comparison."""
     match node:
-        case ast.Compare(ops=[ast.Is() | ast.IsNot() as operator], comparators=[ast.Constant(value=None)]):
-            is_none = isinstance(frame.evaluate(node.left), NoArray)
-            return is_none is isinstance(operator, ast.Is)
+        case ast.Compare(ops=[ast.Is() | ast.IsNot() as operator], comparators=[comparator]):
+            left, right = frame.evaluate(node.left), frame.evaluate(comparator)
+            is_type = isinstance(left, Scalar | Aggregate) and isinstance(right, Scalar | Aggregate)
+            if not is_type and not isinstance(right, NoArray):
+                return None
+            return (left == right if is_type else isinstance(left, NoArray)) is isinstance(operator, ast.Is)
         case _:
             return None
 
 
+def _comparand(frame: Frame, node: ast.expr) -> Any:
+    """What is compared: a value, or a type."""
+    value = frame.evaluate(node)
+    return value if isinstance(value, Scalar | Aggregate) else frame.as_value(value, node, "a comparison")
+
+
+def _same_type(left: Any, right: Any, name: str) -> bool:
+    """`type(x) == float32`: known when the kernel is lowered."""
+    left, right = (v.type if isinstance(v, Prototype) else v for v in (left, right))
+    if name not in ("eq", "ne") or not all(isinstance(v, Scalar | Aggregate) for v in (left, right)):
+        raise KernelTypeError(
+            f"{name}: cannot compare {describe(left)} and {describe(right)}",
+            hint="types are compared with == and != to types: type(x) == float",
+        )
+    return (left == right) is (name == "eq")
+
+
 def _chain(frame: Frame, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> Any:
     (operator, node), *others = rest
-    right = frame.value(node, "a comparison")
+    right = _comparand(frame, node)
     name = _COMPARISONS[type(operator)]
-    test = folded(frame, name, (left, right), lambda a, b: frame.ops.compare(name, a, b))
+    if isinstance(left, Scalar | Aggregate) or isinstance(right, Scalar | Aggregate):
+        test: Any = _same_type(left, right, name)
+    else:
+        test = folded(frame, name, (left, right), lambda a, b: frame.ops.compare(name, a, b))
     if not others:
         return test
     return joined_condition(frame, frame.condition(test), lambda: frame.condition(_chain(frame, right, others)), "and")
@@ -198,13 +223,7 @@ def indices_of(frame: Frame, node: ast.expr) -> list[Any]:
             value = frame.evaluate(n)
             indices.extend(value if isinstance(value, tuple) else [value])
             continue
-        with frame.at(n):
-            if n.step is not None:
-                raise KernelSyntaxError(
-                    "a slice with a step is not part of the kernel language", hint="multiply the index by the step"
-                )
-        start, stop = (None if b is None else frame.value(b, "a slice") for b in (n.lower, n.upper))
-        indices.append(Slice(start, stop))
+        indices.append(Slice(*(None if b is None else frame.value(b, "a slice") for b in (n.lower, n.upper, n.step))))
     return indices
 
 
@@ -216,15 +235,19 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     indices = indices_of(frame, node.slice)
     if isinstance(base, View):
         return index_view(frame, base, indices)
-    if any(isinstance(i, Slice) for i in indices):
-        raise KernelSyntaxError(
-            f"{describe(base)} has no slices",
-            hint="slices are for arrays: a[start:stop]; name components one by one: vec2(v[1], v[2])",
-        )
+    is_part = any(isinstance(i, Slice) for i in indices)
+    if isinstance(base, Element) and is_part:
+        base = load_element(frame.builder, base)
     if isinstance(base, Element):
         return component_element(frame, base, indices)
     if isinstance(base, Bundle):
-        return extract(frame, base, indices)
+        return section(frame, base, indices) if is_part else extract(frame, base, indices)
+    if is_part and isinstance(base, tuple) and len(indices) == 1:
+        return base[known_slice(frame, indices[0], "a tuple")]
+    if is_part:
+        raise KernelTypeError(
+            f"{describe(base)} has no slices", hint="slices are for arrays, vectors, matrices and tuples"
+        )
     if isinstance(base, Shape) and len(indices) == 1:
         return shape_item(frame, base.view, indices[0])
     if isinstance(base, tuple) and len(indices) == 1:
@@ -257,6 +280,9 @@ def _tuple_item(frame: Frame, base: tuple[Any, ...], index: Any) -> Any:
 @expression(ast.Attribute)
 def _attribute(frame: Frame, node: ast.Attribute) -> Any:
     base = frame.place(node.value)
+    if is_literal(base):
+        member = attribute_chain(frame.source, node.value)  # of an enumeration, which stands for its value
+        base = Host(member) if isinstance(member, enum.Enum) else base
     found = _value_attribute(frame, base, node.attr)
     if found is not None:
         return found

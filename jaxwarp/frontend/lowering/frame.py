@@ -269,7 +269,10 @@ class Frame:
 
     def value(self, node: ast.expr, what: str) -> Any:
         """Evaluates to a scalar, vector, matrix or literal."""
-        value = self.evaluate(node)
+        return self.as_value(self.evaluate(node), node, what)
+
+    def as_value(self, value: Any, node: ast.expr, what: str) -> Any:
+        """What an expression has given, which must be a scalar, vector, matrix or literal."""
         if not (isinstance(value, (ir.Value, Bundle)) or is_literal(value)):
             with self.at(node):
                 raise KernelTypeError(f"{what}: expected a value, got {describe(value)}", hint=_value_hint(value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.adjoints import add_to_adjoint, names_adjoint
+from jaxwarp.frontend.lowering.calls import call, evaluate_arguments
 from jaxwarp.frontend.lowering.expressions import no_array
 from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.memory import element_type
@@ -22,6 +24,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     Intrinsic,
     NoArray,
     NoValue,
+    Prototype,
     Shape,
     View,
     describe,
@@ -29,9 +32,11 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     type_of,
 )
 from jaxwarp.frontend.lowering.views import extent, index_view
+from jaxwarp.frontend.text.annotations import is_generic
 from jaxwarp.frontend.text.constants import STATIC, evaluate_host, static_key
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.host_values import Missing, frozen
+from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Array, Scalar, bool_, element_scalar, matrix, quaternion, transformation, vector
 
 INTRINSICS: dict[str, Intrinsic] = {}
@@ -99,6 +104,10 @@ def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
             constants[name] = known
         elif isinstance(value, (Scalar, Aggregate, Func)):
             constants[name] = value
+        elif isinstance(value, Prototype):
+            constants[name] = value.type
+        elif isinstance(value, tuple):
+            constants[name] = tuple(_Unknown(name) if (k := frame.known(v)) is None else k for v in value)
         elif isinstance(value, Host):
             constants[name] = value.value
         else:
@@ -116,6 +125,16 @@ def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
     return found
 
 
+class _Unknown:
+    """An element of a tuple that is known only when the kernel runs: the tuple's length is known before."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<run-time value in {self.name}>"
+
+
 def _static_value(frame: Frame, argument: ast.expr, constants: dict[str, Any]) -> Any:
     """That of the kernel's definition or, where it depends on local names, the first one for these values."""
     known, key = frame.source.statics, static_key(argument, constants)
@@ -129,10 +148,31 @@ def _static_value(frame: Frame, argument: ast.expr, constants: dict[str, Any]) -
 
 
 def _type_maker(name: str) -> Intrinsic:
-    """`types.vector(length=5, dtype=float)` in a kernel gives the type, as it does in Python."""
+    """`types.vector(length=5, dtype=float)` in a kernel gives zeros of the type, which can be called as the type is;
+    with components, `types.vector(1.0, 2.0)`, it is the function of that name."""
+
+    def lower(frame: Frame, node: ast.Call) -> Any:
+        keywords = {k.arg for k in node.keywords}
+        python = (len(node.args) == 2 and not keywords) or (len(node.args) == 1 and keywords == {"dtype"})
+        python = python and _is_static(frame, node.args[0])
+        if node.args and not python:
+            return call(frame, node, Host(FUNCTIONS[name]), *evaluate_arguments(frame, node))
+        dtype = _evaluate_static(frame, node, name)
+        if not isinstance(dtype, Aggregate) or is_generic(dtype):
+            return dtype
+        return Prototype(dtype, frame.ops.construct(dtype, ()).values)
+
     made = Intrinsic(name)
-    lowers(made)(lambda frame, node: _evaluate_static(frame, node, name))
+    lowers(made)(lower)
     return made
+
+
+def _is_static(frame: Frame, node: ast.expr) -> bool:
+    """A literal, or a name from outside of the kernel: what the type itself is made of."""
+    roots = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+    return not any(isinstance(frame.variables.get(name), (ir.Value, Bundle)) for name in roots) and not any(
+        isinstance(n, ast.Constant) and isinstance(n.value, float) for n in ast.walk(node)
+    )
 
 
 @_intrinsic("len", "len(x: Array | Vec | Mat | tuple) -> int", "The extent of the first axis.")
@@ -277,7 +317,8 @@ _atomic("and", "and", "replaces an element by its bitwise and with `value`")
 _atomic("or", "or", "replaces an element by its bitwise or with `value`")
 _atomic("xor", "xor", "replaces an element by its bitwise exclusive or with `value`")
 
-# Python's own functions that have a meaning in kernels.
+# Python's own functions that have a meaning in kernels, and those of `math` that are called as ours.
+PYTHON_OBJECTS.update({getattr(math, name): FUNCTIONS[name] for name in dir(math) if name in FUNCTIONS})
 PYTHON_OBJECTS.update(
     {getattr(builtins, name): FUNCTIONS[name] for name in ("min", "max", "abs", "round", "pow") if name in FUNCTIONS}
 )

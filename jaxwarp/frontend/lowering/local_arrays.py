@@ -16,7 +16,7 @@ from typing import Any
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.calls import evaluate_arguments
 from jaxwarp.frontend.lowering.frame import Frame, lowers
-from jaxwarp.frontend.lowering.values import Intrinsic, View, describe, is_literal
+from jaxwarp.frontend.lowering.values import Intrinsic, Prototype, View, describe, is_literal
 from jaxwarp.frontend.lowering.views import whole
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, element_scalar, element_shape, float32, int32
@@ -39,6 +39,7 @@ def _zeros(frame: Frame, node: ast.Call) -> View:
         )
     given |= keywords
     dtype = given.get("dtype", float32)
+    dtype = dtype.type if isinstance(dtype, Prototype) else dtype
     if not isinstance(dtype, Scalar | Aggregate):
         raise KernelTypeError(
             f"zeros: dtype must be a scalar, vector or matrix type, got {describe(dtype)}",

@@ -11,7 +11,7 @@ from jaxwarp.frontend.lowering.binding import converted
 from jaxwarp.frontend.lowering.expressions import OPERATORS, symbol
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, start_hint, statement, unreachable
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, lower_tid
-from jaxwarp.frontend.lowering.targets import Name, Place, accumulate, target
+from jaxwarp.frontend.lowering.targets import Name, Place, Section, accumulate, target
 from jaxwarp.frontend.lowering.values import NoValue, Shape, describe
 from jaxwarp.frontend.lowering.views import shape_of
 from jaxwarp.frontend.text import annotations
@@ -105,6 +105,8 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
         frame.lookup(where.name)
     value = frame.value(node.value, f"{symbol(operator)}=")
     if isinstance(where, Place) and accumulate(frame, where.element(), operator, value):
+        return
+    if isinstance(where, Section) and where.accumulate(frame, operator, value):
         return
     try:
         result = frame.ops.binary(operator, where.get(frame), value)

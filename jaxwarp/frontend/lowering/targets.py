@@ -12,11 +12,19 @@ from typing import Any
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.adjoints import names_adjoint, refused_adjoint
-from jaxwarp.frontend.lowering.components import component_element, extract, insert, named_part
+from jaxwarp.frontend.lowering.components import (
+    component_element,
+    extract,
+    insert,
+    named_part,
+    section,
+    section_values,
+    sectioned,
+)
 from jaxwarp.frontend.lowering.expressions import indices_of, no_array
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import addresses, element_type, load_element, store_element, update
-from jaxwarp.frontend.lowering.values import Element, NoArray, View, describe
+from jaxwarp.frontend.lowering.values import Element, NoArray, Slice, View, describe
 from jaxwarp.frontend.lowering.views import index_view
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, bool_, element_scalar
@@ -86,7 +94,45 @@ class Part:
         self.parent.set(frame, insert(frame, self.parent.get(frame), self.indices, value))
 
 
-Target = Name | Place | Part
+@dataclass(frozen=True)
+class Section:
+    """A slice of the components of a variable, of a part of one, or of an array element."""
+
+    parent: Name | Part | Place
+    indices: tuple[Any, ...]
+
+    def peek(self, frame: Frame) -> Any:
+        return self.get(frame)
+
+    def get(self, frame: Frame) -> Any:
+        return section(frame, self.parent.get(frame), self.indices)
+
+    def set(self, frame: Frame, value: Any) -> None:
+        if isinstance(self.parent, Place):
+            for element, new in self._elements(frame, value):
+                store_element(frame.builder, element, new)
+            return
+        whole = self.parent.get(frame)
+        dtype, chosen = sectioned(frame, whole.type, self.indices)
+        for where, new in zip(chosen, section_values(frame, dtype, value), strict=True):
+            whole = insert(frame, whole, where, new)
+        self.parent.set(frame, whole)
+
+    def accumulate(self, frame: Frame, operator: str, value: Any) -> bool:
+        """As `accumulate`, of each component."""
+        if not isinstance(self.parent, Place):
+            return False
+        return all(accumulate(frame, element, operator, new) for element, new in self._elements(frame, value))
+
+    def _elements(self, frame: Frame, value: Any) -> list[tuple[Element, ir.Value]]:
+        assert isinstance(self.parent, Place)
+        element = self.parent.element()
+        dtype, chosen = sectioned(frame, element_type(element), self.indices)
+        places = [component_element(frame, element, where) for where in chosen]
+        return list(zip(places, section_values(frame, dtype, value), strict=True))
+
+
+Target = Name | Place | Part | Section
 
 
 def target(frame: Frame, node: ast.expr) -> Target:
@@ -113,9 +159,13 @@ def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
     indices = indices_of(frame, node.slice)
     if isinstance(base, View):
         return Place(index_view(frame, base, indices))
+    if any(isinstance(i, Slice) for i in indices) and isinstance(base, Element | Bundle):
+        if isinstance(parent, Section):
+            raise KernelTypeError("a slice of a slice cannot be assigned to", hint="write one slice")
+        return Section(parent, tuple(indices))
     if isinstance(base, Element):
         return Place(component_element(frame, base, indices))
-    if isinstance(base, Bundle) and not isinstance(parent, Place):
+    if isinstance(base, Bundle) and isinstance(parent, Name | Part):
         return Part(parent, tuple(indices))
     if isinstance(base, tuple):
         raise KernelTypeError("the elements of a tuple cannot be assigned to", hint="use a vector, or a new tuple")
@@ -124,7 +174,7 @@ def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
 
 def _hint(base: Any) -> str:
     if isinstance(base, Aggregate):
-        return "call the type to make a value of it: v = vec3(), v = types.vector(length=5, dtype=float)()"
+        return "call the type to make a value of it: v = vec3(), v = types.vector(length=5, dtype=float)"
     return "assign to elements of arrays, and to components of vectors and matrices"
 
 
@@ -139,7 +189,7 @@ def _attribute(frame: Frame, parent: Target, name: str) -> Target:
         part = named_part(element_type(base), name)
         if part is not None:
             return Place(component_element(frame, base, [part]))
-    if isinstance(base, Bundle) and not isinstance(parent, Place):
+    if isinstance(base, Bundle) and isinstance(parent, Name | Part):
         part = named_part(base.type, name)
         if part is not None:
             return Part(parent, (part,))

@@ -89,6 +89,19 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
+class Slice:
+    """`start:stop:step` in an index, evaluated; None where left out."""
+
+    start: Any
+    stop: Any
+    step: Any = None
+
+
+class Prototype(Bundle):
+    """The zeros of a type that was made in the kernel, `types.vector(length=5, dtype=float)`; can be called as it."""
+
+
+@dataclass(frozen=True, eq=False)
 class Host:
     """Any other Python object that a kernel's text can name: a module, a class, an instance."""
 

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.values import Axis, Element, View, describe
+from jaxwarp.frontend.lowering.values import Axis, Element, Slice, View, describe
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, int32
-
-
-class Slice:
-    """`start:stop` in an index, evaluated; None where left out."""
-
-    def __init__(self, start: Any, stop: Any):
-        self.start = start
-        self.stop = stop
 
 
 def whole(param: ir.Param, dtype: Scalar | Aggregate, ndim: int) -> View:
@@ -101,6 +93,8 @@ def _offset(frame: Frame, axis: Axis, position: ir.Value) -> ir.Value:
 
 def _sliced(frame: Frame, view: View, axis: int, index: Slice) -> Axis:
     """`start:stop` along an axis, clamped to it as in Python; a run-time bound below 0 is taken as 0."""
+    if index.step is not None and frame.known(index.step) != 1:
+        raise KernelSyntaxError("slices of arrays have no step", hint="multiply the index by the step")
     if index.start is None and index.stop is None:
         return view.axes[axis]
     size = extent(frame, view, axis)

@@ -124,10 +124,17 @@ def resolve(annotation: Any) -> Any:
     if getattr(annotation, "pattern", None) is collections.abc.Callable:  # `Function`
         return collections.abc.Callable
     if typing.get_origin(annotation) is tuple:
-        return tuple(resolve(a) for a in typing.get_args(annotation))
+        return tuple(a if a is Ellipsis else resolve(a) for a in typing.get_args(annotation))
     if isinstance(annotation, tuple):
         return tuple(resolve(a) for a in annotation)
     return as_dtype(annotation)
+
+
+def elements_of(pattern: tuple[Any, ...], count: int) -> tuple[Any, ...] | None:
+    """The patterns of a tuple's elements, where it has so many; `tuple[int, ...]` is one for all. None: it does not."""
+    if pattern[1:] == (Ellipsis,):
+        return pattern[:1] * count
+    return pattern if len(pattern) == count else None
 
 
 def is_generic(pattern: Any) -> bool:
@@ -176,6 +183,8 @@ def pattern_text(pattern: Any) -> str:
         return "Callable"
     if isinstance(pattern, TypeVar):
         return pattern.__name__
+    if pattern is Ellipsis:
+        return "..."
     if isinstance(pattern, tuple):
         return f"tuple[{', '.join(pattern_text(p) for p in pattern)}]"
     if isinstance(pattern, Array):

@@ -1,0 +1,59 @@
+"""Modules of kernels: names for options that several kernels share. A kernel belongs to the Python module it is in."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import MutableMapping
+from typing import Any
+
+from jaxwarp import config
+from jaxwarp.boundary import boundary
+
+# Those with a meaning here, and the setting that holds where a module says nothing.
+MEANT = {"mode": "mode", "max_unroll": "max_unroll"}
+# Those of Warp's that are accepted. `block_dim` is that of `launch`.
+IDLE = {
+    "block_dim": 256, "enable_backward": True, "fast_math": False, "lineinfo": False, "cuda_output": None,
+    "enable_mathdx_gemm": None, "enable_mathdx_solver": None, "enable_mathdx_fft": None, "optimization_level": None,
+    "cpu_compiler_flags": None, "deterministic": 0, "deterministic_max_records": 0, "compile_time_trace": False,
+    "strip_hash": False, "extra_build_options": None, "default_grid_stride": None, "fuse_fp": True,
+}  # fmt: skip
+# What programs have set, by the name of a module.
+MODULE_OPTIONS: dict[str, dict[str, Any]] = {}
+
+
+class Module:
+    """A name for the options of kernels: `@kernel(module=Module("mine"))`. Nothing is compiled or loaded by modules.
+
+    Attributes:
+        name: of a Python module, or another one.
+    """
+
+    def __init__(self, name: str, loader: Any = None):
+        """A module of this name: those of one name are one. `loader` is accepted, no effect."""
+        del loader
+        self.name = name
+
+    @property
+    def options(self) -> MutableMapping[str, Any]:
+        """The options of its kernels; those that are set hold for kernels specialised afterwards."""
+        settings = {option: getattr(config, setting) for option, setting in MEANT.items()}
+        return ChainMap(MODULE_OPTIONS.setdefault(self.name, {}), {**settings, **IDLE})
+
+    def load(self, device: Any = None, block_dim: Any = None) -> None:
+        """Does nothing: a kernel is compiled when it is first launched."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Module) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"<jaxwarp module {self.name}>"
+
+
+@boundary
+def get_module(name: str) -> Module:
+    """The module of a name."""
+    return Module(name)
