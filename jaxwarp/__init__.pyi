@@ -939,7 +939,7 @@ def matrix_from_cols(*columns: Any) -> Any:
 def dot(a: Any, b: Any) -> Any:
     """`dot(a: Vec, b: Vec) -> Scalar`
 
-    The sum of the products of components.
+    The sum of the products of components; of quaternions too, as length, length_sq and normalize.
     """
 
 def cross(a: Any, b: Any) -> Any:
@@ -987,7 +987,7 @@ def norm_pseudo_huber(v: Any, delta: Any = 1.0) -> Any:
 def normalize(v: Any) -> Any:
     """`normalize(v: Vec) -> Vec`
 
-    The vector of length 1 in the direction of v; zero for the zero vector.
+    The vector of length 1 in the direction of v; zero for the zero vector, no rotation for the zero quaternion.
     """
 
 def smooth_normalize(v: Any, delta: Any = 1.0) -> Any:
@@ -1060,6 +1060,268 @@ def ddot(a: Any, b: Any) -> Any:
     """`ddot(a: Mat, b: Mat) -> Scalar`
 
     The sum of the products of corresponding components.
+    """
+
+def quaternion(x: Any, y: Any, z: Any, w: Any, dtype: Any = ...) -> Any:
+    """`quaternion(x: Float, y: Float, z: Float, w: Float, dtype: type = ...) -> Quat`
+
+    A quaternion of its components; of a vector and w; of another one, converted; or zeros, of type dtype.
+    """
+
+def quat_identity(dtype: Any = float32) -> Any:
+    """`quat_identity(dtype: type = float32) -> Quat`
+
+    No rotation: 0, 0, 0, 1.
+    """
+
+def quat_from_axis_angle(axis: Any, angle: Any) -> Any:
+    """`quat_from_axis_angle(axis: Vec3, angle: Float) -> Quat`
+
+    The rotation by an angle in radians about a unit axis.
+    """
+
+def quat_to_axis_angle(quat: Any) -> Any:
+    """`quat_to_axis_angle(quat: Quat) -> tuple[Vec3, Float]`
+
+    The axis and the angle, 0 to pi, of a rotation; with two variables more, they are assigned to. Without rotation
+    the axis is zero; there neither has a derivative, and 0 is given. Half a turn has two axes; derivatives are
+    those towards w > 0.
+    """
+
+def quat_from_matrix(mat: Any) -> Any:
+    """`quat_from_matrix(mat: Mat33) -> Quat`
+
+    The rotation of a rotation matrix, or of the upper left part of a matrix of 4 rows. The sign is that of w >= 0
+    where the trace is not negative, else that of a positive largest component.
+    """
+
+def quat_inverse(quat: Any) -> Any:
+    """`quat_inverse(quat: Quat) -> Quat`
+
+    The conjugate, which is the inverse of a unit quaternion.
+    """
+
+def quat_rotate(quat: Any, vec: Any) -> Any:
+    """`quat_rotate(quat: Quat, vec: Vec3) -> Vec3`
+
+    The vector turned by a unit quaternion.
+    """
+
+def quat_rotate_inv(quat: Any, vec: Any) -> Any:
+    """`quat_rotate_inv(quat: Quat, vec: Vec3) -> Vec3`
+
+    The vector turned by the inverse of a unit quaternion.
+    """
+
+def quat_slerp(a: Any, b: Any, t: Any) -> Any:
+    """`quat_slerp(a: Quat, b: Quat, t: Float) -> Quat`
+
+    The rotation at the fraction t of the way from a to b, the shorter way, at constant speed. It has its
+    derivatives where a and b are equal, too; where they are half a turn apart there are two ways, and one is taken.
+    """
+
+def quat_to_matrix(quat: Any) -> Any:
+    """`quat_to_matrix(quat: Quat) -> Mat33`
+
+    The rotation matrix of a unit quaternion.
+    """
+
+def quat_rpy(roll: Any, pitch: Any, yaw: Any) -> Any:
+    """`quat_rpy(roll: Float, pitch: Float, yaw: Float) -> Quat`
+
+    The rotation by roll about x, then pitch about y, then yaw about z, the axes being fixed.
+    """
+
+def quat_to_rpy(q: Any) -> Any:
+    """`quat_to_rpy(q: Quat) -> Vec3`
+
+    Roll, pitch and yaw of a unit quaternion: the inverse of quat_rpy. Where pitch is half of pi, roll and yaw are
+    not unique; derivatives there are not to be used.
+    """
+
+def quat_twist(axis: Any, q: Any) -> Any:
+    """`quat_twist(axis: Vec3, q: Quat) -> Quat`
+
+    The part of a rotation that is about a unit axis; what is left is about an axis perpendicular to it. Of half a
+    turn about a perpendicular axis there is none: the identity is given.
+    """
+
+def quat_twist_angle(axis: Any, q: Any) -> Any:
+    """`quat_twist_angle(axis: Vec3, q: Quat) -> Float`
+
+    The angle of quat_twist without its sign, 0 to pi where w >= 0. The derivative at 0 is that towards positive
+    angles.
+    """
+
+def quat_twist_angle_signed(axis: Any, q: Any) -> Any:
+    """`quat_twist_angle_signed(axis: Vec3, q: Quat) -> Float`
+
+    The angle of quat_twist, -pi to pi where w >= 0, positive counter-clockwise about the axis.
+    """
+
+def quat_from_euler(e: Any, i: Any, j: Any, k: Any) -> Any:
+    """`quat_from_euler(e: Vec3, i: int, j: int, k: int) -> Quat`
+
+    The rotation by e[i] about axis i, then e[j] about j, then e[k] about k; axes are fixed, and 0, 1 or 2.
+    """
+
+def quat_to_euler(q: Any, i: Any, j: Any, k: Any) -> Any:
+    """`quat_to_euler(q: Quat, i: int, j: int, k: int) -> Vec3`
+
+    The angles about fixed axes, by axis: the inverse of quat_from_euler where i, j and k differ. Where i is k, the
+    third angle is in the place of the axis that is not named. In gimbal lock the first angle is 0, and derivatives
+    are not to be used. (Bernardes and Viollet, Quaternion to Euler angles conversion, 2022.)
+    """
+
+def transformation(p: Any, q: Any, dtype: Any = ...) -> Any:
+    """`transformation(p: Vec3, q: Quat, dtype: type = ...) -> Transform`
+
+    A transform of a translation and a rotation (none if it is left out), of 7 components, of another one,
+    converted; or zeros, of type dtype.
+    """
+
+def transform_identity(dtype: Any = float32) -> Any:
+    """`transform_identity(dtype: type = float32) -> Transform`
+
+    No motion: the translation 0, the rotation 0, 0, 0, 1.
+    """
+
+def transform_get_translation(xform: Any) -> Any:
+    """`transform_get_translation(xform: Transform) -> Vec3`
+
+    The translation: xform.p.
+    """
+
+def transform_get_rotation(xform: Any) -> Any:
+    """`transform_get_rotation(xform: Transform) -> Quat`
+
+    The rotation: xform.q.
+    """
+
+def transform_set_translation(xform: Any, p: Any) -> Any:
+    """`transform_set_translation(xform: Transform, p: Vec3) -> None`
+
+    Assigns to xform.p.
+    """
+
+def transform_set_rotation(xform: Any, q: Any) -> Any:
+    """`transform_set_rotation(xform: Transform, q: Quat) -> None`
+
+    Assigns to xform.q.
+    """
+
+def transform_set_translation_copy(xform: Any, p: Any) -> Any:
+    """`transform_set_translation_copy(xform: Transform, p: Vec3) -> Transform`
+
+    The transform with another translation.
+    """
+
+def transform_set_rotation_copy(xform: Any, q: Any) -> Any:
+    """`transform_set_rotation_copy(xform: Transform, q: Quat) -> Transform`
+
+    The transform with another rotation.
+    """
+
+def transform_multiply(a: Any, b: Any) -> Any:
+    """`transform_multiply(a: Transform, b: Transform) -> Transform`
+
+    The motion b, and then a: a * b.
+    """
+
+def transform_point(xform: Any, point: Any) -> Any:
+    """`transform_point(xform: Transform, point: Vec3) -> Vec3`
+
+    The point turned and then moved; a matrix of 4 rows is applied to the point and 1.
+    """
+
+def transform_vector(xform: Any, vec: Any) -> Any:
+    """`transform_vector(xform: Transform, vec: Vec3) -> Vec3`
+
+    The vector turned; a matrix of 4 rows is applied to the vector and 0.
+    """
+
+def transform_inverse(xform: Any) -> Any:
+    """`transform_inverse(xform: Transform) -> Transform`
+
+    The motion back; the rotation must be a unit quaternion.
+    """
+
+def transform_from_matrix(mat: Any) -> Any:
+    """`transform_from_matrix(mat: Mat44) -> Transform`
+
+    The translation in the last column, and the rotation of the upper left part.
+    """
+
+def transform_to_matrix(xform: Any) -> Any:
+    """`transform_to_matrix(xform: Transform) -> Mat44`
+
+    The matrix that moves points, with the translation in its last column.
+    """
+
+def transform_compose(position: Any, rotation: Any, scale: Any) -> Any:
+    """`transform_compose(position: Vec3, rotation: Quat, scale: Vec3) -> Mat44`
+
+    The matrix that scales along the axes, turns, and then moves points.
+    """
+
+def transform_decompose(m: Any) -> Any:
+    """`transform_decompose(m: Mat44) -> tuple[Vec3, Quat, Vec3]`
+
+    The position, rotation and scale that transform_compose makes a matrix of; scales are positive.
+    """
+
+def spatial_dot(a: Any, b: Any) -> Any:
+    """`spatial_dot(a: Vec6, b: Vec6) -> Float`
+
+    The sum of the products of components: the power of a wrench along a twist.
+    """
+
+def spatial_cross(a: Any, b: Any) -> Any:
+    """`spatial_cross(a: Vec6, b: Vec6) -> Vec6`
+
+    The cross product of two twists: (w x w', v x w' + w x v').
+    """
+
+def spatial_cross_dual(a: Any, b: Any) -> Any:
+    """`spatial_cross_dual(a: Vec6, b: Vec6) -> Vec6`
+
+    The cross product of a twist and a wrench: (w x t + v x f, w x f).
+    """
+
+def spatial_top(svec: Any) -> Any:
+    """`spatial_top(svec: Vec6) -> Vec3`
+
+    The first three components: the angular part.
+    """
+
+def spatial_bottom(svec: Any) -> Any:
+    """`spatial_bottom(svec: Vec6) -> Vec3`
+
+    The last three components: the linear part.
+    """
+
+def spatial_adjoint(r: Any, s: Any) -> Any:
+    """`spatial_adjoint(r: Mat33, s: Mat33) -> Mat66`
+
+    The matrix of blocks [[r, 0], [s, r]]; with s = skew(p) r it maps twists by a motion.
+    """
+
+def velocity_at_point(qd: Any, r: Any) -> Any:
+    """`velocity_at_point(qd: Vec6, r: Vec3) -> Vec3`
+
+    The linear velocity of a point at r of what moves with a twist: v + w x r.
+    """
+
+def transform_twist(t: Any, x: Any) -> Any:
+    """`transform_twist(t: Transform, x: Vec6) -> Vec6`
+
+    A twist in the frame that the transform leads to: (R w, R v + p x R w).
+    """
+
+def transform_wrench(t: Any, x: Any) -> Any:
+    """`transform_wrench(t: Transform, x: Vec6) -> Vec6`
+
+    A wrench in the frame that the transform leads to: (R t + p x R f, R f).
     """
 
 def rand_init(*args: Any, **keywords: Any) -> Any:

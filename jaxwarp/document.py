@@ -44,7 +44,8 @@ FROM_WARP = PACKAGE.parent / "docs" / "from_warp.md"
 STUB = PACKAGE / "__init__.pyi"
 
 _ORDER = ("Threads, arrays and compile time", "Arithmetic", "Comparison and logic", "Choosing and interpolating",
-          "Rounding", "Elementary functions", "Bits", "Constructors", "Vectors", "Matrices")  # fmt: skip
+          "Rounding", "Elementary functions", "Bits", "Constructors", "Vectors", "Matrices",
+          "Quaternions", "Transforms", "Spatial vectors")  # fmt: skip
 
 _PREFACE = """\
 # Builtin functions
@@ -52,7 +53,8 @@ _PREFACE = """\
 This page is generated from the tables in `jaxwarp/builtins`; `python -m jaxwarp.document` writes it.
 
 In signatures, `Float` is a value of one of the float types, `Int` of one of the integer types, `Scalar` of either,
-`Vec` and `Mat` are vectors and matrices of scalars, and `Any` is any of these. Operands have the same scalar type;
+`Vec` and `Mat` are vectors and matrices of scalars (`Vec3`, `Mat44`: of that size, of floats), `Quat` and `Transform`
+quaternions and transforms, and `Any` is any of these. Operands have the same scalar type;
 nothing is converted by itself, except that a literal takes the type of what it meets. float16 and bfloat16 are computed
 in float32 and rounded after every operation.
 

@@ -24,8 +24,11 @@ from jaxwarp.ir.nodes import Param, Value
 from jaxwarp.ir.verify import verify
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import (
+    Aggregate,
     Mat,
+    Quat,
     Scalar,
+    Transform,
     Vec,
     bool_,
     element_scalar,
@@ -40,7 +43,8 @@ from jaxwarp.types import (
 
 THREADS = 24
 
-# Operand shapes that each function is tried on: s scalar, b bool, 2 3 4 vectors, M22 M33 M44 M23 M32 matrices.
+# Operand shapes that each function is tried on: s scalar, b bool, i an axis, 2 3 4 6 vectors, M22 M33 M44 M23 M32
+# matrices, Q unit quaternions, T transforms, R3 R4 matrices that turn.
 FORMS: dict[str, list[str]] = {
     "add": ["s s", "3 3", "M23 M23"],
     "sub": ["s s", "3 3", "M23 M23"],
@@ -89,14 +93,60 @@ FLOAT_FORMS: dict[str, list[str]] = {
     "isnan": ["s", "3"],
     "isinf": ["s", "M22"],
     "isfinite": ["s", "3"],
-    "length": ["3", "4"],
     "norm_l1": ["3"],
     "norm_l2": ["3"],
     "norm_huber": ["3", "3 s"],
     "norm_pseudo_huber": ["3", "3 s"],
-    "normalize": ["2", "3"],
     "smooth_normalize": ["3"],
     "inverse": ["M22", "M33", "M44"],
+    "dot": ["3 3", "4 4", "Q Q"],
+    "length": ["3", "4", "Q"],
+    "length_sq": ["3", "Q"],
+    "normalize": ["2", "3", "Q"],
+    "mul": [*FORMS["mul"], "Q Q", "Q s", "s Q", "T T", "T s"],
+    "div": [*FORMS["div"], "Q s"],
+    "add": [*FORMS["add"], "Q Q", "T T"],
+    "neg": [*FORMS["neg"], "Q", "T"],
+    "quaternion": ["s s s s", "3 s", "Q"],
+    "quat_from_axis_angle": ["3 s"],
+    "quat_to_axis_angle": ["Q"],
+    "quat_from_matrix": ["R3", "R4"],
+    "quat_rpy": ["s s s"],
+    "quat_to_rpy": ["Q"],
+    "quat_inverse": ["Q"],
+    "quat_rotate": ["Q 3"],
+    "quat_rotate_inv": ["Q 3"],
+    "quat_slerp": ["Q Q s"],
+    "quat_to_matrix": ["Q"],
+    "quat_twist": ["3 Q"],
+    "quat_twist_angle": ["3 Q"],
+    "quat_twist_angle_signed": ["3 Q"],
+    "quat_from_euler": ["3 i i i"],
+    "quat_to_euler": ["Q i j k", "Q i j i"],
+    "transformation": ["3 Q", "3", "s s s s s s s"],
+    "transform_get_translation": ["T"],
+    "transform_get_rotation": ["T"],
+    "transform_set_translation": ["T 3"],
+    "transform_set_rotation": ["T Q"],
+    "transform_set_translation_copy": ["T 3"],
+    "transform_set_rotation_copy": ["T Q"],
+    "transform_multiply": ["T T"],
+    "transform_point": ["T 3", "M44 3"],
+    "transform_vector": ["T 3", "M44 3"],
+    "transform_inverse": ["T"],
+    "transform_from_matrix": ["R4"],
+    "transform_to_matrix": ["T"],
+    "transform_compose": ["3 Q 3"],
+    "transform_decompose": ["M44"],
+    "transform_twist": ["T 6"],
+    "transform_wrench": ["T 6"],
+    "spatial_dot": ["6 6"],
+    "spatial_cross": ["6 6"],
+    "spatial_cross_dual": ["6 6"],
+    "spatial_top": ["6"],
+    "spatial_bottom": ["6"],
+    "spatial_adjoint": ["M33 M33"],
+    "velocity_at_point": ["6 3"],
 }  # fmt: skip
 INTEGER_FORMS: dict[str, list[str]] = {
     "bit_and": ["s s", "3 3"],
@@ -110,7 +160,7 @@ INTEGER_FORMS: dict[str, list[str]] = {
     "ctz": ["s"],
 }
 # Those with arguments that are no operands have tests of their own.
-OTHERS = {"cast", "matrix", "identity"}
+OTHERS = {"cast", "matrix", "identity", "quat_identity", "transform_identity"}
 
 
 def forms(dtype: Scalar) -> list[tuple[str, str]]:
@@ -122,19 +172,27 @@ def test_every_function_has_a_form():
     assert FORMS.keys() | FLOAT_FORMS.keys() | INTEGER_FORMS.keys() | OTHERS == FUNCTIONS.keys()
 
 
-def form_type(token: str, dtype: Scalar) -> Scalar | Vec | Mat:
+def form_type(token: str, dtype: Scalar) -> Scalar | Aggregate:
     match token:
         case "s":
             return dtype
         case "b":
             return bool_
+        case "i" | "j" | "k":
+            return int32
+        case "Q":
+            return Quat(dtype)
+        case "T":
+            return Transform(dtype)
+        case "R3" | "R4":
+            return Mat(int(token[1]), int(token[1]), dtype)
         case _ if token[0] == "M":
             return Mat(int(token[1]), int(token[2]), dtype)
         case _:
             return Vec(int(token), dtype)
 
 
-def sample(rng: np.random.Generator, name: str, position: int, t: Scalar | Vec | Mat) -> np.ndarray:
+def sample(rng: np.random.Generator, name: str, position: int, t: Scalar | Aggregate) -> np.ndarray:
     scalar, shape = element_scalar(t), (THREADS, *element_shape(t))
     if scalar is bool_:
         return rng.integers(0, 2, shape).astype(bool)
@@ -147,6 +205,15 @@ def sample(rng: np.random.Generator, name: str, position: int, t: Scalar | Vec |
     values = rng.uniform(low, high, shape)
     if name in ("inverse", "determinant"):
         values += 4 * np.eye(shape[-1])
+    if isinstance(t, Quat | Transform):
+        values[:, -4:] /= np.linalg.norm(values[:, -4:], axis=-1, keepdims=True)
+    if name == "quat_from_axis_angle" or "twist" in name:
+        values /= np.linalg.norm(values, axis=-1, keepdims=True) if t == Vec(3, scalar) else 1.0
+    if name in ("quat_from_matrix", "transform_from_matrix", "transform_decompose"):
+        values[:, :3, :3] = np.linalg.qr(values[:, :3, :3])[0]
+        values[:, :3, :3] *= np.linalg.det(values[:, :3, :3])[:, None, None]
+        if name == "transform_decompose":
+            values[:, :3, :3] *= rng.uniform(0.5, 2.0, (THREADS, 1, 3))
     if name == "clamp":
         values = values + position - 1
     if name.startswith("is"):
@@ -165,17 +232,17 @@ class Program:
         self.params: list[Param] = []
         self.buffers: list[np.ndarray] = []
 
-    def _param(self, t: Scalar | Vec | Mat, buffer: np.ndarray) -> Param:
+    def _param(self, t: Scalar | Aggregate, buffer: np.ndarray) -> Param:
         param = Param(f"p{len(self.params)}", element_scalar(t), (None, *element_shape(t)))
         self.params.append(param)
         self.buffers.append(buffer)
         return param
 
-    def _places(self, t: Scalar | Vec | Mat) -> list[tuple[Value, ...]]:
+    def _places(self, t: Scalar | Aggregate) -> list[tuple[Value, ...]]:
         places = np.ndindex(*element_shape(t))
         return [(self.i, *(self.builder.const(k, int32) for k in place)) for place in places]
 
-    def load(self, t: Scalar | Vec | Mat, values: np.ndarray) -> Value | Bundle:
+    def load(self, t: Scalar | Aggregate, values: np.ndarray) -> Value | Bundle:
         param = self._param(t, values)
         loaded = tuple(self.builder.load(param, place) for place in self._places(t))
         return loaded[0] if isinstance(t, Scalar) else Bundle(t, loaded)
@@ -196,6 +263,24 @@ class Program:
         return kernel
 
 
+def host(t: Scalar | Aggregate, value: np.ndarray) -> np.ndarray:
+    """A value as the host has it."""
+    return t(value) if isinstance(t, Quat | Transform) else value
+
+
+def _set_axes(rng: np.random.Generator, tokens: list[str], arrays: list[np.ndarray]) -> None:
+    """Three axes: any, or different ones where they are asked for as i, j and k (the same letter is the same axis)."""
+    if not {"j", "k"} & set(tokens):
+        for k, token in enumerate(tokens):
+            if token == "i":
+                arrays[k] = rng.integers(0, 3, THREADS).astype(np.int32)
+        return
+    order = np.stack([rng.permutation(3) for _ in range(THREADS)]).astype(np.int32)
+    for k, token in enumerate(tokens):
+        if token in ("i", "j", "k"):
+            arrays[k] = order[:, "ijk".index(token)].copy()
+
+
 def build(dtype: Scalar):
     """Every form of every function at a type, and what NumPy says of it."""
     rng = np.random.default_rng(7)
@@ -203,11 +288,15 @@ def build(dtype: Scalar):
     for name, form in forms(dtype):
         types = [form_type(token, dtype) for token in form.split()]
         arrays = [sample(rng, name, k, t) for k, t in enumerate(types)]
+        _set_axes(rng, form.split(), arrays)
         values = [program.load(t, a) for t, a in zip(types, arrays, strict=True)]
-        got = program.store(FUNCTIONS[name].expand(program.ops, *values))
+        computed = FUNCTIONS[name].expand(program.ops, *values)
         with np.errstate(all="ignore"):
-            expected = np.stack([np.asarray(FUNCTIONS[name].ref(*(a[k] for a in arrays))) for k in range(THREADS)])
-        results.append((name, form, got, expected))
+            operands = [[host(t, a[k]) for t, a in zip(types, arrays, strict=True)] for k in range(THREADS)]
+            rows = [FUNCTIONS[name].ref(*of_thread) for of_thread in operands]
+        several = isinstance(computed, tuple)
+        for part, of_part in zip(computed, zip(*rows, strict=True), strict=True) if several else [(computed, rows)]:
+            results.append((name, form, program.store(part), np.stack([np.asarray(row) for row in of_part])))
     return program, results
 
 

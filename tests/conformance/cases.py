@@ -767,3 +767,96 @@ def infinite_slope_of_what_is_not_read_back(x: F, out: F, out_last: F):
     out_last[i] = x[i] * x[i]
     out[i] = out_last[i] * x[i]
     out_last[i] = wp.log(x[i])
+
+
+# Quaternions, transforms, spatial vectors
+
+Q = wp.array(dtype=wp.quatd)
+T = wp.array(dtype=wp.transformd)
+S = wp.array(dtype=wp.spatial_vectord)
+UNIT = np.array([[0.4, -0.2, 0.4, 0.8], [0.6, 0.0, 0.8, 0.0], [0.0, 0.0, 0.0, 1.0]])
+VECTORS = np.array([[0.3, -1.2, 0.8], [1.0, 2.0, -0.5], [0.2, 0.1, 0.4]])
+
+
+def _left(q):
+    """The matrix of products q * r."""
+    x, y, z, w = q
+    return np.array([[w, -z, y, x], [z, w, -x, y], [-y, x, w, z], [-x, -y, -z, w]])
+
+
+def _turning(q):
+    x, y, z, w = q
+    u = np.array([x, y, z])
+    return (2 * w * w - 1) * np.eye(3) + 2 * np.outer(u, u) + 2 * w * np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+
+
+@case(lambda x, q, out, w: np.stack([_left(a).T @ b for a, b in zip(q, w, strict=True)]),
+      x=UNIT[::-1].copy(), q=UNIT, out=zeros(3, 4))  # fmt: skip
+@wp.kernel
+def product_of_quaternions(x: Q, q: Q, out: Q):
+    i = wp.tid()
+    out[i] = q[i] * x[i]
+
+
+@case(lambda x, q, out, w: np.stack([_turning(a).T @ b for a, b in zip(q, w, strict=True)]),
+      x=VECTORS, q=UNIT, out=zeros(3, 3))  # fmt: skip
+@wp.kernel
+def rotated_vector(x: V, q: Q, out: V):
+    i = wp.tid()
+    out[i] = wp.quat_rotate(q[i], x[i])
+
+
+@case(lambda x, out, w: 0.3 * w * [1, 1, 1, 0], x=np.array([[0.0, 0.0, 0.0, 1.0]]), out=zeros(1, 4))
+@wp.kernel
+def slerp_between_equal_rotations(x: Q, out: Q):
+    i = wp.tid()
+    start = wp.quatd(wp.float64(0.0), wp.float64(0.0), wp.float64(0.0), wp.float64(1.0))
+    out[i] = wp.quat_slerp(start, x[i], wp.float64(0.3))
+
+
+def _projected(x, w):
+    return w - np.sum(w * x, 1, keepdims=True) * x
+
+
+@case(lambda x, out, w: _projected(x, w), x=UNIT, out=zeros(3, 4))
+@wp.kernel
+def quaternion_of_a_matrix_also_of_half_a_turn(x: Q, out: Q):
+    i = wp.tid()
+    out[i] = wp.quat_from_matrix(wp.quat_to_matrix(wp.normalize(x[i])))
+
+
+@case(lambda x, t, out, w: w, x=VECTORS[:1], t=np.array([[1.0, 2.0, 3.0, 0.4, -0.2, 0.4, 0.8]]), out=zeros(1, 3))
+@wp.kernel
+def there_and_back(x: V, t: T, out: V):
+    i = wp.tid()
+    out[i] = wp.transform_point(wp.transform_inverse(t[i]), wp.transform_point(t[i], x[i]))
+
+
+def _parts(x, out, w):
+    (w,) = w
+    return np.array([[2 * w[0], 2 * w[1], 3 * w[3], 0.0, w[5], w[4], 0.0]])
+
+
+@case(_parts, x=np.array([[1.0, 2.0, 3.0, 0.4, -0.2, 0.4, 0.8]]), out=zeros(1, 7))
+@wp.kernel
+def parts_of_a_transform(x: T, out: T):
+    i = wp.tid()
+    t = wp.transformd(wp.float64(2.0) * x[i].p, x[i].q)
+    t.p[2] = wp.float64(1.0)
+    t.q = wp.quatd(wp.float64(3.0) * x[i].p[2], x[i].q[2], x[i].q[1], wp.float64(0.5))
+    out[i] = t
+
+
+def _wrenches(x, y, out, w):
+    rows = []
+    for b, g in zip(y, w, strict=True):
+        dw = np.cross(b[:3], g[:3]) + np.cross(b[3:], g[3:])
+        rows.append(np.append(dw, np.cross(b[3:], g[:3])))
+    return np.stack(rows)
+
+
+@case(_wrenches, x=np.arange(12.0).reshape(2, 6), y=np.sin(np.arange(12.0)).reshape(2, 6), out=zeros(2, 6))
+@wp.kernel
+def cross_product_of_spatial_vectors(x: S, y: S, out: S):
+    i = wp.tid()
+    out[i] = wp.spatial_cross_dual(x[i], y[i])

@@ -13,7 +13,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import Bundle, describe
 from jaxwarp.errors import KernelError, KernelTypeError
-from jaxwarp.types import Mat, Scalar, Vec
+from jaxwarp.types import Mat, Quat, Scalar, Vec
 
 Interval = tuple[float, float]
 
@@ -32,6 +32,8 @@ class Function:
             rank 1, matrices as arrays of rank 2.
         domain: the interval that tests draw components from.
         ulp: accuracy against `ref`, in units in the last place of the result's largest component.
+        writes: places of arguments that a call assigns the results to, if it has as many; such a call has no value.
+        reads: how many arguments the body takes then, from the first on.
     """
 
     name: str
@@ -42,6 +44,8 @@ class Function:
     ref: Callable[..., Any]
     domain: Interval = (-2.0, 2.0)
     ulp: float = 0.0
+    writes: tuple[int, ...] = ()
+    reads: int = 0
     _parameters: inspect.Signature = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -75,6 +79,10 @@ class Function:
     def __repr__(self) -> str:
         return f"<jaxwarp function {self.name}>"
 
+    def assigns(self, count: int) -> bool:
+        """Whether a call with `count` arguments assigns to some of them."""
+        return bool(self.writes) and count == max(self.reads, 1 + max(self.writes))
+
 
 def _host(a: Any) -> Any:
     """A Python number as the language types it."""
@@ -102,13 +110,17 @@ class Table:
         domain: Interval = (-2.0, 2.0),
         ulp: float = 0.0,
         doc: str = "",
+        writes: tuple[int, ...] = (),
+        reads: int = 0,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declares a function: a decorator of its body, whose docstring is the doc line if none is given."""
 
         def declare(body: Callable[..., Any]) -> Callable[..., Any]:
             name = signature.split("(", 1)[0]
             line = doc or " ".join((body.__doc__ or "").split())
-            self.functions.append(Function(name, self.group, signature, line, body, ref, domain, ulp))
+            self.functions.append(
+                Function(name, self.group, signature, line, body, ref, domain, ulp, writes, reads)
+            )
             return body
 
         return declare
@@ -121,6 +133,19 @@ def require_vec(name: str, *args: Any) -> list[Bundle]:
         KernelTypeError: they are not.
     """
     return _require(name, "vector", Vec, args)
+
+
+def require_row(name: str, *args: Any) -> list[Bundle]:
+    """Vectors or quaternions, all of one type.
+
+    Raises:
+        KernelTypeError: they are not.
+    """
+    return _require(name, "vector", Quat if any(_is_quat(a) for a in args) else Vec, args)
+
+
+def _is_quat(a: Any) -> bool:
+    return isinstance(a, Bundle) and isinstance(a.type, Quat)
 
 
 def require_mat(name: str, *args: Any) -> list[Bundle]:

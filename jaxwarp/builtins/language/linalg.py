@@ -10,13 +10,14 @@ import numpy as np
 
 from jaxwarp.builtins.language import algebra
 from jaxwarp.builtins.language.cofactors import adjugate, determinant
-from jaxwarp.builtins.language.function import Function, Table, require_float, require_mat, require_vec
+from jaxwarp.builtins.language.function import Function, Table, require_float, require_mat, require_row, require_vec
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import Bundle, Operand, describe
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.nodes import Value
-from jaxwarp.types import Mat, Vec
+from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue
+from jaxwarp.types import Mat, Quat, Vec
 
 _vectors = Table("Vectors")
 _matrices = Table("Matrices")
@@ -32,14 +33,20 @@ def _float_vec(name: str, v: Operand) -> Bundle:
     return vector
 
 
+def _float_row(name: str, v: Operand) -> Bundle:
+    (row,) = require_row(name, v)
+    require_float(name, row.dtype)
+    return row
+
+
 def _norm(v: np.ndarray) -> np.ndarray:
     return np.linalg.norm(v.astype(np.float64)).astype(v.dtype)
 
 
 @_vectors.add("dot(a: Vec, b: Vec) -> Scalar", np.dot, domain=(0.1, 2.0), ulp=4)
 def _dot(ops: Ops, a: Operand, b: Operand) -> Value:
-    """The sum of the products of components."""
-    x, y = require_vec("dot", a, b)
+    """The sum of the products of components; of quaternions too, as length, length_sq and normalize."""
+    x, y = require_row("dot", a, b)
     return algebra.dot(ops, x.values, y.values)
 
 
@@ -55,13 +62,13 @@ def _cross(ops: Ops, a: Operand, b: Operand) -> Bundle:
 @_vectors.add("length(v: Vec) -> Float", _norm, ulp=4)
 def _length(ops: Ops, v: Operand) -> Value:
     """The Euclidean length."""
-    return ops.call("sqrt", _length_squared(ops, _float_vec("length", v)))
+    return ops.call("sqrt", _length_squared(ops, _float_row("length", v)))
 
 
-@_vectors.add("length_sq(v: Vec) -> Scalar", lambda v: np.sum(v * v, dtype=v.dtype), ulp=4)
+@_vectors.add("length_sq(v: Vec) -> Scalar", lambda v: np.sum(np.square(np.asarray(v)), dtype=v.dtype), ulp=4)
 def _length_sq(ops: Ops, v: Operand) -> Value:
     """The square of the length: dot(v, v)."""
-    return _length_squared(ops, *require_vec("length_sq", v))
+    return _length_squared(ops, *require_row("length_sq", v))
 
 
 @_vectors.add("norm_l1(v: Vec) -> Float", lambda v: np.sum(np.abs(v), dtype=v.dtype), ulp=4)
@@ -104,18 +111,22 @@ def _norm_pseudo_huber(ops: Ops, v: Operand, delta: Operand = 1.0) -> Value:
 
 
 def _normalize_ref(v: np.ndarray) -> np.ndarray:
-    length = np.linalg.norm(v.astype(np.float64))
-    return np.where(length > 0, v / np.where(length > 0, length, 1.0), 0.0).astype(v.dtype)
+    length = np.linalg.norm(np.asarray(v, np.float64))
+    quat = getattr(v, "type", None)
+    made = np.asarray(v) / length if length > 0 else np.asarray(IDENTITY_ROTATION if quat is not None else 0.0 * v)
+    return made.astype(v.dtype) if quat is None else HostValue.of(quat, made)
 
 
 @_vectors.add("normalize(v: Vec) -> Vec", _normalize_ref, ulp=4)
 def _normalize(ops: Ops, v: Operand) -> Bundle:
-    """The vector of length 1 in the direction of v; zero for the zero vector."""
-    vector = _float_vec("normalize", v)
+    """The vector of length 1 in the direction of v; zero for the zero vector, no rotation for the zero quaternion."""
+    vector = _float_row("normalize", v)
     length = ops.call("sqrt", _length_squared(ops, vector))
     proper = ops.call("gt", length, 0.0)
     divisor = ops.call("select", proper, length, 1.0)
-    return ops.map(lambda x: ops.call("select", proper, ops.call("div", x, divisor), 0.0), vector)
+    at_zero = IDENTITY_ROTATION if isinstance(vector.type, Quat) else (0.0,) * vector.type.size
+    pairs = zip(vector.values, at_zero, strict=True)
+    return Bundle(vector.type, tuple(ops.call("select", proper, ops.call("div", x, divisor), e) for x, e in pairs))
 
 
 @_vectors.add(

@@ -12,6 +12,7 @@ from jaxwarp.builtins.language.values import LITERALS, Bundle, Operand, describe
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.nodes import Value
+from jaxwarp.quaternions import HostValue
 from jaxwarp.types import Scalar, as_dtype, uint32
 
 # Rows that are functions of the language as they stand, on scalars. Operands' names are for the page.
@@ -54,6 +55,8 @@ _choices = Table("Choosing and interpolating")
 
 
 def _mul_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if isinstance(a, HostValue) or isinstance(b, HostValue):
+        return a * b
     return np.matmul(a, b) if np.ndim(a) and np.ndim(b) else ROWS["mul"].ref(a, b)
 
 

@@ -15,7 +15,14 @@ from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.expressions import shape_tuple
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, expression, wrapped
-from jaxwarp.frontend.lowering.references import give_back, passed, reference_keys, require_distinct, value_of
+from jaxwarp.frontend.lowering.references import (
+    assign_results,
+    give_back,
+    passed,
+    reference_keys,
+    require_distinct,
+    value_of,
+)
 from jaxwarp.frontend.lowering.values import (
     Gradient,
     Host,
@@ -135,6 +142,10 @@ def construct(frame: Frame, dtype: Scalar | Aggregate, args: list[Any], keywords
 
 
 def _builtin(frame: Frame, function: Function, args: list[Any], keywords: dict[str, Any]) -> Any:
+    if function.assigns(len(args)) and not keywords:
+        assign_results(frame, function, args)
+        return NoValue
+    args = [value_of(frame, a) for a in args]
     named = [(f"argument {k + 1}", a) for k, a in enumerate(args)] + [(f"{k}", v) for k, v in keywords.items()]
     for what, value in named:
         if not (is_dynamic(value) or isinstance(value, (Scalar, Aggregate, tuple))):

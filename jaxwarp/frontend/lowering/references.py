@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jaxwarp.builtins.language.function import Function
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.targets import Name, Part, Place, Target, target
@@ -38,6 +39,8 @@ class Passed:
 
 def reference_keys(callee: Any) -> Collection[int | str]:
     """Positions and names of the arguments that a function may advance."""
+    if isinstance(callee, Host) and isinstance(callee.value, Function):
+        return callee.value.writes
     if not isinstance(callee, Func):
         return ()
     return {
@@ -128,6 +131,22 @@ def give_back(
                 )
             if argument.place is not None and value is not before[parameter.name]:
                 argument.place.set(frame, value)
+
+
+def assign_results(frame: Frame, function: Function, args: Sequence[Any]) -> None:
+    """A call of a builtin function that assigns what it computes to some of its arguments."""
+    result = function.expand(frame.ops, *(value_of(frame, a) for a in args[: function.reads]))
+    for place, value in zip(function.writes, result if isinstance(result, tuple) else (result,), strict=True):
+        argument = args[place]
+        variable = argument.place if isinstance(argument, Passed) else None
+        given = value_of(frame, argument)
+        if variable is None or type_of(given) != type_of(value):
+            raise KernelTypeError(
+                f"{function.name}: argument {place + 1} must be a variable of type {describe(value)}, got "
+                f"{describe(given)}",
+                hint="give a variable that type before",
+            )
+        variable.set(frame, value)
 
 
 # Which variables a piece of syntax advances

@@ -67,14 +67,10 @@ UNAVAILABLE = {
     "launch": "kernels cannot launch kernels; make the code a @func and call it",
 }
 
-_VECTORS = "write it with vectors and matrices, as a @func"
 _ELSEWHERE = "compute it outside of the kernel, and pass the result as an argument"
 
 # The same, of families of functions by how their names begin.
 FAMILIES = {
-    "quat": _VECTORS,
-    "transform": _VECTORS,
-    "spatial": _VECTORS,
     "svd": "write the iteration as a @func, or use jnp.linalg outside of the kernel",
     "eig": "write the iteration as a @func, or use jnp.linalg outside of the kernel",
     "qr": "write the steps as a @func, or use jnp.linalg outside of the kernel",
