@@ -14,6 +14,7 @@ import functools
 import os
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -117,6 +118,14 @@ def caller(depth: int = 1) -> types.FrameType:
 def is_users(file: str) -> bool:
     """Whether code of this file is the user's, neither ours nor JAX's."""
     return not file.startswith(_hidden())
+
+
+def warn(text: str) -> None:
+    """A warning at the user's line."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, frame.f_lineno)
 
 
 class _State:

@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 from typing import overload as _typing_overload
 
 from jaxwarp import config
-from jaxwarp.boundary import boundaries, boundary, caller
+from jaxwarp.boundary import boundaries, boundary, caller, warn
+from jaxwarp.codegen.abi import CudaOptions
+from jaxwarp.cuda_options import cuda_options
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.derivatives.rules import register
 from jaxwarp.frontend.lower import lower
@@ -23,7 +25,7 @@ from jaxwarp.modules import MODULE_OPTIONS, Module
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Absent, Array, as_dtype
 
-# Warp's keyword arguments. Only `module_options={"max_unroll": n}` has a meaning here; the others are accepted.
+# Warp's keyword arguments. `enable_backward`, `module` and `name` have no meaning here, `cluster_dim` no effect.
 _KERNEL_OPTIONS = (
     "enable_backward", "module", "module_options", "launch_bounds", "cluster_dim", "grid_stride", "max_registers",
     "fast_math", "optimization_level", "block_dim", "name",
@@ -88,6 +90,8 @@ class Kernel(ByName):
         self.key = key or source.function.__qualname__
         self.func = source.function
         self.options = options or {}
+        if self.options.get("cluster_dim") is not None:
+            warn(f"kernel {source.name}: cluster_dim has no effect: launches have no clusters of blocks")
         self.__doc__ = source.function.__doc__
         self.__name__ = source.name
         self.__module__ = source.function.__module__
@@ -118,6 +122,20 @@ class Kernel(ByName):
         own = self.options.get("module_options") or {}
         given = (own, MODULE_OPTIONS.get(self.module.name, {}), MODULE_OPTIONS.get(self.__module__, {}))
         return next((options[name] for options in given if options.get(name) is not None), default)
+
+    def cuda_options(self, block_dim: int | None = None) -> CudaOptions:
+        """What holds for its CUDA code: of the call, of `@kernel`, of its module, of `jaxwarp.config`, in this order.
+
+        Raises:
+            KernelValueError: an option has a value that cannot be, or `launch_bounds` is less than `block_dim`.
+        """
+        return cuda_options(self.name, self._cuda_option, block_dim)
+
+    def _cuda_option(self, name: str) -> Any:
+        if (own := self.options.get(name)) is not None:
+            return own
+        name = {"grid_stride": "default_grid_stride"}.get(name, name)
+        return getattr(config, name, None) if (found := self.module_option(name)) is None else found
 
     @property
     def is_generic(self) -> bool:
@@ -209,14 +227,17 @@ class Kernel(ByName):
             )
         if target == "ir":
             return str(self.specialize(types))
-        kernel = prepare(self.specialize(types))
+        kernel = self._prepared(types)
         if target == "cuda":
             from jaxwarp.codegen.cuda import print_cuda
 
-            return print_cuda(kernel).source
+            return print_cuda(kernel, options=self.cuda_options()).source
         from jaxwarp.codegen.cpu import compile_cpu
 
         return compile_cpu(kernel).text
+
+    def _prepared(self, types: Sequence[Any] | None) -> KernelIR:
+        return prepare(self.specialize(types), fma=self.options["fma"])
 
     def ptx(self, arch: int | str = 80, types: Sequence[Any] | None = None) -> str:
         """The PTX that NVRTC makes for an architecture, 90 or "sm_90". Needs no GPU.
@@ -225,9 +246,9 @@ class Kernel(ByName):
             KernelValueError: NVRTC does not know the architecture.
             CompileError: there is no NVRTC.
         """
-        from jaxwarp.codegen.cuda import ptx
+        from jaxwarp.codegen.cuda import print_cuda, ptx
 
-        return ptx(prepare(self.specialize(types)), arch)
+        return ptx(print_cuda(self._prepared(types), options=self.cuda_options()), arch)
 
     def resources(self, arch: int | str = 80, types: Sequence[Any] | None = None) -> Any:
         """Registers, spills, stack and shared memory of the machine code for an architecture. Needs no GPU.
@@ -235,9 +256,9 @@ class Kernel(ByName):
         Raises:
             KernelValueError, CompileError: as `ptx`.
         """
-        from jaxwarp.codegen.cuda import resources
+        from jaxwarp.codegen.cuda import print_cuda, resources
 
-        return resources(prepare(self.specialize(types)), arch)
+        return resources(print_cuda(self._prepared(types), options=self.cuda_options()), arch)
 
 
 @_typing_overload

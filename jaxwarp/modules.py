@@ -11,7 +11,7 @@ from jaxwarp.boundary import boundary
 
 # Those with a meaning here, and the setting that holds where a module says nothing.
 MEANT = {"mode": "mode", "max_unroll": "max_unroll"}
-# Those of Warp's that are accepted. `block_dim` is that of `launch`.
+# Those of Warp's that are accepted; those about CUDA code are read by `Kernel.cuda_options`.
 IDLE = {
     "block_dim": 256, "enable_backward": True, "fast_math": False, "lineinfo": False, "cuda_output": None,
     "enable_mathdx_gemm": None, "enable_mathdx_solver": None, "enable_mathdx_fft": None, "optimization_level": None,

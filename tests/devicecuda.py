@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda import compile_cuda, print_cuda
 from jaxwarp.ir.kernel import Kernel
 
@@ -18,7 +19,7 @@ _BLOCK = 128
 
 def run_device(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray], index_bits: int = 32) -> None:
     """Launches a prepared kernel on host arrays, in place: copies them there and back."""
-    code = print_cuda(kernel, index_bits, _BLOCK)
+    code = print_cuda(kernel, index_bits, CudaOptions(_BLOCK))
     (entry,) = compile_cuda(code, (_driver().architecture,))
     _driver().launch(entry.code, code.symbol, grid, buffers, code.geometry, index_bits)
 

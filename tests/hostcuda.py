@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
 from jaxwarp.codegen.cuda import CudaCode, print_cuda
 from jaxwarp.codegen.cuda.expression import CPP_TYPES
 from jaxwarp.ir.kernel import Kernel
@@ -42,6 +43,7 @@ def run_host(
     index_bits: int = 32,
     threads: int | None = None,
     block: int | None = None,
+    options: CudaOptions = NO_CUDA_OPTIONS,
 ) -> None:
     """Launches the CUDA text of a prepared kernel on host arrays, in place.
 
@@ -49,8 +51,9 @@ def run_host(
         threads: how many CUDA threads share the launch (a multiple of 4 is spread over blocks of 4); None: one each,
             so that elements are visited in the interpreter's order.
         block: threads per block.
+        options: of the text.
     """
-    code = print_cuda(kernel, index_bits)
+    code = print_cuda(kernel, index_bits, options)
     if key(code) not in _launchers:
         compile_host([(kernel, code)])
     shapes = [b.shape for b in buffers]

@@ -27,6 +27,7 @@ LAYERS = (
     ("vjp", "codegen"),
     ("frontend",),
     ("modules",),
+    ("cuda_options",),
     ("kernel",),
     ("native",),
     ("memory",),

@@ -12,13 +12,13 @@ import numpy as np
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
 from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, describe, with_absent
 from jaxwarp.ffi.launch.bind import (
     LaunchOptions,
     arguments_of,
     bind,
-    block_of,
     make_converters,
     resolve_elements,
     specialize,
@@ -111,8 +111,8 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
     """
     values = [argument_given(scope, kernel, i, g) for i, g in enumerate(given)]
     extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
-    block = block_of(kernel, block_dim)
-    plan = _plan(kernel, tuple(v.describe() for v in values), extents, block, debug_now(mode_of(kernel)))
+    cuda = kernel.cuda_options(block_dim)
+    plan = _plan(kernel, tuple(v.describe() for v in values), extents, cuda, debug_now(mode_of(kernel)))
     _require_writable(scope, plan, values)
     return Checked(plan, values)
 
@@ -197,7 +197,7 @@ class Plan(NamedTuple):
 
 @functools.lru_cache(maxsize=512)
 def _plan(
-    kernel: Kernel, described: tuple[Given, ...], extents: tuple[int, ...], block_dim: int | None, debug: Debug | None
+    kernel: Kernel, described: tuple[Given, ...], extents: tuple[int, ...], cuda: CudaOptions, debug: Debug | None
 ) -> Plan:
     """`debug` is what `bind` finds; here it tells plans apart."""
     del debug
@@ -211,7 +211,7 @@ def _plan(
         raise
     specialized = specialize(kernel, arguments, elements, described)
     given = [d.shape for d in described]
-    launch = bind(kernel, specialized, extents, given, LaunchOptions(block_dim=block_dim))
+    launch = bind(kernel, specialized, extents, given, LaunchOptions(cuda=cuda))
     # What is passed by value has a type of known shape.
     shapes = (shape or param.shape for shape, param in zip(given, launch.kernel.params, strict=True))
     effects, params = analyze(launch.kernel), launch.kernel.params

@@ -26,6 +26,32 @@ DEFAULT_BLOCK = 256
 
 
 @dataclass(frozen=True)
+class CudaOptions:
+    """What decides about CUDA code besides its kernel.
+
+    Attributes:
+        block: threads per block of launches.
+        bounds: of `__launch_bounds__`: most threads of a block, least blocks of a multiprocessor; empty: `block`.
+        max_registers: of a thread; None: as ptxas finds best.
+        fast_math: NVRTC's `--use_fast_math`, but for contraction, which is the IR's.
+        optimization_level: of ptxas, 0 to 3; None: its own.
+        line_info: whether machine code says which of the user's lines it is of.
+        grid_stride: whether there is a loop over threads, so that fewer blocks than it takes will do.
+    """
+
+    block: int = DEFAULT_BLOCK
+    bounds: tuple[int, ...] = ()
+    max_registers: int | None = None
+    fast_math: bool = False
+    optimization_level: int | None = None
+    line_info: bool = False
+    grid_stride: bool = True
+
+
+NO_CUDA_OPTIONS = CudaOptions()
+
+
+@dataclass(frozen=True)
 class Cut:
     """How a launch may be cut into pieces that run at the same time, on the CPU.
 

@@ -17,7 +17,8 @@ def set_module_options(options: dict[str, Any], module: Any = None) -> None:
     """Sets options of the kernels of a module.
 
     `max_unroll` and `mode` are those of `jaxwarp.config`, for these kernels; `block_dim` is that of `launch`, and
-    `fuse_fp=False` keeps products and sums from being contracted in kernels that are made afterwards. Warp's other
+    `fuse_fp=False` keeps products and sums from being contracted in kernels that are made afterwards. `fast_math`,
+    `lineinfo`, `optimization_level` and `default_grid_stride` are about CUDA code (docs/language.md). Warp's other
     options have no effect. An option of a kernel itself, `@kernel(module_options={...})`, goes before these.
 
     Args:

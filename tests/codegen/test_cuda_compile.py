@@ -13,6 +13,7 @@ import pytest
 from test_cuda import ATOMICS, Simple, array, atomic_kernel
 
 from jaxwarp.codegen import cache
+from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda import CudaCode, Entry, compile_cuda, default_archs, nvrtc, print_cuda, ptx, resources
 from jaxwarp.errors import CompileError, KernelValueError, Loc
 from jaxwarp.ffi.launch.image import CudaEntry, pack_cuda_payload, unpack_cuda_payload
@@ -73,7 +74,7 @@ def test_every_atomic_compiles(arch: int):
             kernel = prepare(atomic_kernel(kind, t, private))
             mark = f"{kind}_{t.short}_{private}".lower()
             texts.append(f"namespace {mark} {{\n{print_cuda(replace(kernel, name=mark)).source}}}\n")
-    compile_cuda(CudaCode("atomics", "".join(texts), (), 32, 256, ()), (arch,))
+    compile_cuda(CudaCode("atomics", "".join(texts), (), 32, CudaOptions(), ()), (arch,))
 
 
 @needs_nvrtc

@@ -14,7 +14,7 @@ from devicecuda import run_device
 from kernels_strategy import same_values
 
 import jaxwarp as wp
-from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda
+from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda, resources
 from jaxwarp.codegen.cuda.emit import ANY_NUMBER
 from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS, SHARED_ELEMENTS
 from jaxwarp.ir.builder import Builder
@@ -22,7 +22,7 @@ from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
 from jaxwarp.passes.pipeline import prepare
-from jaxwarp.types import SCALARS, Scalar, bool_, float32, int32
+from jaxwarp.types import SCALARS, Scalar, bool_, float32, float64, int32
 from jaxwarp.vjp.reverse.adjoint import adjoint
 
 KINDS = ("add", "min", "max", "and", "or", "xor")
@@ -103,6 +103,24 @@ def test_what_is_done_where(reductions):
     assert "warp_add_f32(&(many_is_small ? many_part : many)[" in loop
     assert "atomicAdd(&many[" in after
     assert code.most_blocks == MOST_BLOCKS
+
+
+@pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
+def test_many_small_arrays_share_what_there_is_of_shared_memory():
+    """Thirty of float64 needed 60 KiB, of 48; those without room take atomics of warps."""
+    make = Builder()
+    arrays = [Param("x", float64, (None,)), *(Param(f"sum{k}", float64, (None,)) for k in range(30))]
+    i = make.tid(0)
+    value = make.load(arrays[0], [i])
+    for array in arrays[1:]:
+        make.atomic("add", array, [make.const(2, int32)], value)
+    kernel = prepare(make.finish("sums", 1, arrays))
+    assert resources(kernel, 90).shared <= 48 * 1024
+    x = np.arange(300, dtype=np.float64)
+    buffers = [x, *(np.zeros(3) for _ in range(30))]
+    hostcuda.run_host(kernel, (300,), buffers, 32, 64, 64)
+    for total in buffers[1:]:
+        np.testing.assert_array_equal(total, [0, 0, x.sum()])
 
 
 @pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")

@@ -46,25 +46,25 @@ class Gpu(frames.Runtime):
         self.pending, self.failed = [], []
         original = on_memory.launch_cuda
 
-        def launch(scope, kernel, grid, operands, fma, block):
-            self.pending.append((kernel, grid, operands, fma, block))
-            original(scope, kernel, grid, operands, fma, block)
+        def launch(scope, kernel, grid, operands, fma, cuda):
+            self.pending.append((kernel, grid, operands, fma, cuda))
+            original(scope, kernel, grid, operands, fma, cuda)
 
         on_memory.launch_cuda = launch
 
     def _launched(self, _, blocks, threads, parameters):
         """Runs the CPU's code of a kernel, on what the driver was given for it; all of it is checked."""
         try:
-            kernel, grid, operands, fma, block = self.pending.pop()
+            kernel, grid, operands, fma, cuda = self.pending.pop()
             shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
             bits = on_memory.index_bits_of(grid, shapes)
-            code, _ = on_memory._cuda_code(kernel, fma, block, bits, 90)
+            code, _ = on_memory._cuda_code(kernel, fma, cuda, bits, 90)
             values = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
             number = c_int32 if bits == 32 else c_int64
             given = [cast(parameters[len(shapes) + i], POINTER(number))[0] for i in range(len(values) + 1)]
             total = int(np.prod(grid))
             assert given == [*values, total], (given, values, total)
-            assert (blocks, threads) == (min(-(-total // block), code.most_blocks), block)
+            assert (blocks, threads) == (min(-(-total // cuda.block), code.most_blocks), cuda.block)
             buffers = []
             for i, (shape, param) in enumerate(zip(shapes, kernel.params, strict=True)):
                 address = cast(parameters[i], POINTER(c_uint64))[0]

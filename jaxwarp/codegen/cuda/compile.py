@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jaxwarp.codegen import cache
+from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
 from jaxwarp.errors import CompileError, InternalError, KernelValueError, Loc
@@ -122,7 +123,8 @@ def _printed(kernel: Kernel | CudaCode) -> CudaCode:
 
 
 def _compile_cached(code: CudaCode, kind: int, arch: int) -> bytes:
-    name = cache.key(_CACHE_VERSION, repr(nvrtc.version()), *_options(kind, arch), code.symbol, code.source)
+    text = _text(code)
+    name = cache.key(_CACHE_VERSION, repr(nvrtc.version()), *_options(kind, arch, code.options), code.symbol, text)
     found = cache.get(name)
     if found is None:
         found = _compile(code, kind, arch).code
@@ -130,14 +132,35 @@ def _compile_cached(code: CudaCode, kind: int, arch: int) -> bytes:
     return found
 
 
-def _options(kind: int, arch: int) -> tuple[str, ...]:
-    return (f"--gpu-architecture={'compute' if kind == PTX else 'sm'}_{arch}", *_OPTIONS)
+def _options(kind: int, arch: int, options: CudaOptions) -> tuple[str, ...]:
+    found = [f"--gpu-architecture={'compute' if kind == PTX else 'sm'}_{arch}"]
+    if options.fast_math:
+        found.append("--use_fast_math")
+    if options.max_registers is not None:
+        found.append(f"--maxrregcount={options.max_registers}")
+    if options.optimization_level is not None and kind == CUBIN:
+        found.append(f"--ptxas-options=-O{options.optimization_level}")
+    if options.line_info:
+        found.append("--generate-line-info")
+    return (*found, *_OPTIONS)
+
+
+def _text(code: CudaCode) -> str:
+    """The text, for line information with the user's lines in it."""
+    if not code.options.line_info:
+        return code.source
+    lines = []
+    for text, loc in zip(code.source.splitlines(), code.lines, strict=True):
+        if loc is not None:
+            lines.append(f'#line {loc.line} "{loc.file}"')
+        lines.append(text)
+    return "\n".join(lines) + "\n"
 
 
 def _compile(code: CudaCode, kind: int, arch: int, extra: Sequence[str] = ()) -> nvrtc.Compiled:
     name = f"{code.symbol}.cu"
     try:
-        return nvrtc.compile_source(code.source, name, [*_options(kind, arch), *extra], kind == PTX)
+        return nvrtc.compile_source(_text(code), name, [*_options(kind, arch, code.options), *extra], kind == PTX)
     except nvrtc.NvrtcError as error:
         log = str(error).strip()
         raise CompileError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jaxwarp.analysis.own_bytes import require_own_bytes
 from jaxwarp.builtins.scalar_ops import cuda_template
-from jaxwarp.codegen.abi import DEFAULT_BLOCK, Geometry
+from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, Geometry
 from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
 from jaxwarp.codegen.cuda.layout import Layout
@@ -51,7 +51,7 @@ class CudaCode:
         source: CUDA C++ without includes.
         geometry: the integers it takes after the pointers, as in 0002; the number of threads follows them.
         index_bits: the width of these.
-        block: threads per block that it is meant for.
+        options: what it was made for.
         lines: for each line of the source, the user's line it comes from.
         most_blocks: a launch of more threads than so many blocks hold has them go round.
     """
@@ -60,28 +60,28 @@ class CudaCode:
     source: str
     geometry: Geometry
     index_bits: int
-    block: int
+    options: CudaOptions
     lines: tuple[Loc | None, ...]
     most_blocks: int = ANY_NUMBER
 
 
 @with_deep_stack
-def print_cuda(kernel: Kernel, index_bits: int = 32, block: int = DEFAULT_BLOCK, comments: bool = False) -> CudaCode:
+def print_cuda(
+    kernel: Kernel, index_bits: int = 32, options: CudaOptions = NO_CUDA_OPTIONS, comments: bool = False
+) -> CudaCode:
     """The CUDA C++ text of a kernel that `passes.pipeline.prepare` has been over.
 
     Args:
         kernel: what to print.
         index_bits: 32 where every array has fewer than 2**31 elements and the launch fewer threads, else 64.
-        block: the largest block it will be launched with.
+        options: the block it will be launched with, and what else decides about the text.
         comments: with the user's lines as comments.
 
     Raises:
-        KernelValueError: `index_bits` or `block` cannot be, or the arrays of a thread's own are too large.
+        KernelValueError: `index_bits` cannot be, or the arrays of a thread's own are too large.
     """
     if index_bits not in (32, 64):
         raise KernelValueError(f"index_bits must be 32 or 64, got {index_bits}")
-    if not (isinstance(block, int) and 1 <= block <= 1024):
-        raise KernelValueError(f"block_dim must be an integer from 1 to 1024, got {block!r}")
     require_own_bytes(kernel, LOCAL_BYTES)
     name = symbol(kernel.name)
     names = Names({name, "trips", "range_count", *PRELUDE, *_called(kernel)})
@@ -89,10 +89,12 @@ def print_cuda(kernel: Kernel, index_bits: int = 32, block: int = DEFAULT_BLOCK,
     layout = Layout(kernel, names, index_bits, plan.shared)
     printer = ControlPrinter(kernel, names, layout, plan, comments)
     _print_thread(printer, kernel)
-    before = [*layout.hoisted, *printer.reductions.before(), *layout.loop_header()]
+    # What is summed over threads wants few blocks.
+    header = layout.loop_header() if options.grid_stride or not plan.is_empty else layout.thread_header()
+    before = [*layout.hoisted, *printer.reductions.before(), *header]
     body = [*(Line(1, text, None) for text in before), *printer.lines]
     body += [Line(1, text, None) for text in ("}", *printer.reductions.after())]
-    head = _signature(name, layout.signature(), block)
+    head = _signature(name, layout.signature(), options.bounds or (options.block,))
     lines = [*(Line(0, text, None) for text in head), *body, Line(0, "}", None)]
     text = "\n".join("    " * line.depth + line.text for line in lines) + "\n"
     helpers = _helpers(text, printer.atomics.text())
@@ -102,7 +104,7 @@ def print_cuda(kernel: Kernel, index_bits: int = 32, block: int = DEFAULT_BLOCK,
         helpers + text,
         layout.geometry,
         index_bits,
-        block,
+        options,
         (None,) * count + tuple(line.loc for line in lines),
         ANY_NUMBER if plan.is_empty else MOST_BLOCKS,
     )
@@ -138,8 +140,8 @@ def _helpers(text: str, atomics: str) -> str:
     return "".join(part + "\n" for part in parts if part)
 
 
-def _signature(name: str, parameters: str, block: int) -> list[str]:
-    first = f'extern "C" __global__ void __launch_bounds__({block})'
+def _signature(name: str, parameters: str, bounds: tuple[int, ...]) -> list[str]:
+    first = f'extern "C" __global__ void __launch_bounds__({", ".join(map(str, bounds))})'
     line = f"{name}({parameters})"
     if len(line) <= _LINE_LENGTH:
         return [first, line, "{"]

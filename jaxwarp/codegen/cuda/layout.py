@@ -151,6 +151,14 @@ class Layout:
             f"     {thread} += (long long)gridDim.x * blockDim.x) {{",
         )
 
+    def thread_header(self) -> tuple[str, str]:
+        """The thread of a launch that has one for each of the grid, on two lines."""
+        if self.index is int32:
+            first = f"const unsigned int {self.thread} = blockIdx.x * blockDim.x + threadIdx.x;"
+            return first, f"if ({self.thread} < (unsigned int){self.total}) {{"
+        first = f"const long long {self.thread} = (long long)blockIdx.x * blockDim.x + threadIdx.x;"
+        return first, f"if ({self.thread} < {self.total}) {{"
+
     def thread_index(self, axis: int) -> Expr:
         """The launch index along an axis, from the flat thread number: the last axis runs fastest."""
         index = Expr(self.thread)

@@ -17,6 +17,7 @@ order), and so are half precision (every partial sum would be rounded) and bools
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable
@@ -33,6 +34,8 @@ from jaxwarp.ir.nodes import Atomic, Const, Load, Param, Store, Value, walk
 from jaxwarp.types import Scalar, bool_
 
 SHARED_ELEMENTS = 256
+# Of the 48 KiB that every block may have; the rest is for sums over blocks.
+_SHARED_BYTES = 40 * 1024
 # Variables for whole-launch sums; more would crowd out the registers.
 _MOST_VARIABLES = 16
 # Blocks launched for a kernel that reduces: enough to fill a device, so few that what each does at its end is little.
@@ -55,9 +58,10 @@ class Plan:
 
     @property
     def shared(self) -> list[Param]:
-        """The arrays that get a copy in shared memory, if they are small enough."""
+        """The arrays that get a copy in shared memory, if they are small enough: as many as there is room for."""
         found = dict.fromkeys(op.param for op in self.warps if not _is_large(op.param))
-        return list(found)
+        room = itertools.accumulate(SHARED_ELEMENTS * param.dtype.bytes for param in found)
+        return [param for param, used in zip(found, room, strict=True) if used <= _SHARED_BYTES]
 
     @property
     def is_empty(self) -> bool:

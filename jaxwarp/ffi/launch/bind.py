@@ -12,9 +12,9 @@ from typing import Any
 
 from jaxwarp.analysis.effects import Effects, analyze
 from jaxwarp.analysis.sizes import require_sizes_fit
+from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
 from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, make_converter, resolve_element
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
-from jaxwarp.ffi.launch.dims import require_block
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import Param
@@ -32,14 +32,14 @@ class LaunchOptions:
 
     Attributes:
         vmap_method: see `Launch`.
-        block_dim: of `block_of`.
+        cuda: of `Kernel.cuda_options`.
         has_side_effect: see `Launch`.
         mode: None: what the kernel says, or the process.
         dim_name: what errors call the launch dimensions.
     """
 
     vmap_method: str | None = None
-    block_dim: int | None = None
+    cuda: CudaOptions = NO_CUDA_OPTIONS
     has_side_effect: bool = False
     mode: str | None = None
     dim_name: str = "dim=..."
@@ -113,25 +113,11 @@ def bind(
         found,
         tuple(tuple(shape or ()) for shape, role in zip(shapes, found, strict=True) if role != INPUT),
         options.vmap_method,
-        options.block_dim,
+        options.cuda,
         kernel.options.get("fma", True),
         options.has_side_effect,
         debug=debug_now(mode_of(kernel) if options.mode is None else options.mode),
     )
-
-
-def block_of(kernel: Kernel, given: int | None) -> int | None:
-    """CUDA threads per block: those of the call, else those of the kernel.
-
-    Raises:
-        KernelValueError: there cannot be so many.
-    """
-    return require_block(kernel.name, _own_block(kernel) if given is None else given)
-
-
-def _own_block(kernel: Kernel) -> int | None:
-    own = kernel.options.get("block_dim")
-    return kernel.module_option("block_dim") if own is None else own
 
 
 def roles_in(effects: Effects, grid: Sequence[Dim], shapes: Sequence[Shape]) -> list[str]:

@@ -176,15 +176,15 @@ def launch_in(scope: Scope, launch: Launch, operands: Sequence[Any]) -> CheckErr
     if launch.debug is not None and scope.can_wait():
         found = _checked(launch.kernel, launch.debug, launch.fma, launch.grid, shapes)
     if found is None:
-        launch_on(scope, launch.kernel, launch.grid, operands, launch.fma, launch.block_dim)
+        launch_on(scope, launch.kernel, launch.grid, operands, launch.fma, launch.cuda)
         return None
     kind = np.dtype(np.int64)
     records = [scope.make(kind, (found.layout.size,)) for _ in range(1 + len(found.scans))]
     marks = [scope.make(kind, (*shapes[scan.array], scan.fields)) for scan in found.scans]
     given = [*operands, *marks, records[0]]
-    launch_on(scope, found.kernel, launch.grid, given, launch.fma, launch.block_dim)
+    launch_on(scope, found.kernel, launch.grid, given, launch.fma, launch.cuda)
     for scan, marked, record in zip(found.scans, marks, records[1:], strict=True):
-        launch_on(scope, scan.kernel, marked.shape[:-1], [marked, record], launch.fma, launch.block_dim)
+        launch_on(scope, scan.kernel, marked.shape[:-1], [marked, record], launch.fma, launch.cuda)
     rows = (first_row(scope.read(record).tolist(), found.layout.row) for record in records)
     row = next((row for row in rows if row is not None), None)
     return None if row is None else error_of_row(row, Reported(launch.name, found.reports, len(launch.grid), 0))

@@ -119,19 +119,3 @@ def shape_text(ndim: int, components: Sequence[int]) -> str:
 def format_shape(shape: Sequence[Any]) -> str:
     """A shape as Python writes it, symbolic extents by name."""
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-
-
-def require_block(name: str, block_dim: Any) -> int | None:
-    """CUDA threads per block, if they are given.
-
-    Raises:
-        KernelValueError: there cannot be so many.
-    """
-    if block_dim is None:
-        return None
-    if isinstance(block_dim, (int, np.integer)) and not isinstance(block_dim, bool) and 1 <= block_dim <= 1024:
-        return int(block_dim)
-    raise KernelValueError(
-        f"kernel {name}: block_dim: expected an integer from 1 to 1024, got {block_dim!r}",
-        hint="block_dim=256 is the default",
-    )

@@ -13,6 +13,7 @@ import jax.core
 import numpy as np
 
 from jaxwarp.boundary import boundary
+from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.compat import ArrayImpl, is_tracing, is_x64_enabled
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.arguments import (
@@ -29,7 +30,7 @@ from jaxwarp.ffi.launch.arguments import (
     resolve_element,
     with_absent,
 )
-from jaxwarp.ffi.launch.bind import LaunchOptions, bind, block_of, specialize
+from jaxwarp.ffi.launch.bind import LaunchOptions, bind, specialize
 from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode, require_no_failure
 from jaxwarp.ffi.launch.dims import (
     ByName,
@@ -193,7 +194,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     frozen = freeze_dims(launch_dims, f"{where}: launch_dims"), freeze_dims(output_dims, f"{where}: output_dims")
     defaults = CallOptions(*frozen, vmap_method)
     arguments = assign_roles(kernel, num_outputs, in_out_argnames)
-    block = block_of(kernel, block_dim)
+    cuda = kernel.cuda_options(block_dim)
     if sharding_rule is not None and has_side_effect:
         raise KernelValueError(
             f"kernel {kernel.name}: sharding_rule and has_side_effect do not go together: XLA drops partitioned"
@@ -202,7 +203,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         )
     rule = None if sharding_rule is None else parse_rule(kernel.name, sharding_rule, arguments)
     mode = require_mode(f"kernel {kernel.name}", mode_of(kernel) if mode is None else mode)
-    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), block, rule, mode)
+    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode)
 
 
 class JaxKernel:
@@ -214,7 +215,7 @@ class JaxKernel:
         arguments: Sequence[Argument],
         defaults: CallOptions,
         has_side_effect: bool,
-        block_dim: int | None,
+        cuda: CudaOptions,
         rule: Rule | None = None,
         mode: str | None = None,
     ):
@@ -225,7 +226,7 @@ class JaxKernel:
         self._inputs = [a for a in arguments if a.role != OUTPUT]
         self._defaults = defaults
         self._has_side_effect = has_side_effect
-        self._block_dim = block_dim
+        self._cuda = cuda
         self._rule = rule
         self._mode = mode
         self._plans: dict[Any, _Plan] = {}
@@ -312,7 +313,7 @@ class JaxKernel:
         results = self._result_shapes(given, elements, extents, options)
         outputs = len(self._arguments) - len(given)
         shapes = [*(value.shape for value in given), *results[len(results) - outputs :]]
-        how = LaunchOptions(options.vmap_method, self._block_dim, self._has_side_effect, self._mode, "launch_dims=...")
+        how = LaunchOptions(options.vmap_method, self._cuda, self._has_side_effect, self._mode, "launch_dims=...")
         launch = bind(self.kernel, specialized, extents, shapes, how, [a.role for a in self._arguments])
         eager = tuple(map(eager_converter, self._inputs, elements, given, converters))
         return _Plan(self._with_rule(launch, given, elements), converters, eager)

@@ -13,7 +13,7 @@ import jax
 from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.succession import Succession
-from jaxwarp.codegen.abi import DEFAULT_BLOCK, CopiesAttributes, Cut, LaunchAttributes, LaunchCode, attributes_of
+from jaxwarp.codegen.abi import CopiesAttributes, CudaOptions, Cut, LaunchAttributes, LaunchCode, attributes_of
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.launch.dims import format_shape
@@ -35,12 +35,12 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
     """The attributes of the custom call on `platform`, "cpu" or "cuda"."""
     shapes = [*operand_shapes, *launch.results]
     grid, grid_from = _locate_grid(launch, shapes)
-    block, index_bits = launch.block_dim or DEFAULT_BLOCK, index_bits_of(launch.grid, shapes)
+    index_bits = index_bits_of(launch.grid, shapes)
     match platform:
         case "cpu":
             code = _cpu_code_for(launch, shapes)
         case "cuda":
-            code = _cuda_code(launch.kernel, launch.fma, block, index_bits, _cuda_targets())
+            code = _cuda_code(launch.kernel, launch.fma, launch.cuda, index_bits, _cuda_targets())
         case _:
             raise InternalError(f"no launch on {platform}")
     declared = LaunchAttributes(
@@ -57,7 +57,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
         max_unsplit_threads=_max_unsplit_threads(launch, shapes, code.cut) if platform == "cpu" else 1,
         max_pieces_per_thread=code.cut.max_pieces_per_thread,
         rows_per_piece=code.cut.rows_per_piece,
-        block=block,
+        block=launch.cuda.block,
         max_blocks=code.max_blocks,
         index_bits=index_bits,
     )
@@ -199,10 +199,10 @@ def _cpu_code(kernel: Kernel, fma: bool, order: Succession | None) -> LaunchCode
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
-def _cuda_code(kernel: Kernel, fma: bool, block: int, index_bits: int, targets: Targets) -> LaunchCode:
+def _cuda_code(kernel: Kernel, fma: bool, options: CudaOptions, index_bits: int, targets: Targets) -> LaunchCode:
     from jaxwarp.codegen.cuda import compile_cuda, print_cuda
 
-    code = print_cuda(prepared(kernel, fma), index_bits=index_bits, block=block)
+    code = print_cuda(prepared(kernel, fma), index_bits, options)
     entries = compile_cuda(code, targets.cubins, ptx=targets.ptx)
     payload = pack_cuda_payload([CudaEntry(*entry) for entry in entries])
     return LaunchCode(code.symbol, pack_image(CUDA, payload), code.geometry, max_blocks=code.most_blocks)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.codegen.abi import DEFAULT_BLOCK
+from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.ffi.launch.lowering import index_bits_of
 from jaxwarp.ffi.launch.native_launch import address_of, code_of
 from jaxwarp.ir.kernel import Kernel
@@ -24,11 +24,11 @@ from jaxwarp.passes.pipeline import prepared
 
 
 def launch_on(
-    scope: Scope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, block_dim: int | None
+    scope: Scope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, cuda: CudaOptions
 ) -> None:
     """Runs a kernel in the memory of a scope, on dense regions, and NumPy values for what is passed by value."""
     if isinstance(scope, CudaScope):
-        launch_cuda(scope, kernel, grid, operands, fma, block_dim or DEFAULT_BLOCK)
+        launch_cuda(scope, kernel, grid, operands, fma, cuda)
         return
     code = code_of(kernel, fma, tuple(grid), tuple(tuple(o.shape) for o in operands))
     places = [o if isinstance(o, Region) else np.ascontiguousarray(o) for o in operands]
@@ -37,15 +37,16 @@ def launch_on(
 
 
 def launch_cuda(
-    scope: CudaScope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, block: int
+    scope: CudaScope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, cuda: CudaOptions
 ) -> None:
     """Queues a kernel on the stream of a call."""
     shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
     bits = index_bits_of(grid, shapes)
     made = scope.ready()
-    code, binary = _cuda_code(kernel, fma, block, bits, scope.architecture)
+    code, binary = _cuda_code(kernel, fma, cuda, bits, scope.architecture)
     function = _load(made, binary, code.symbol)
     number = ctypes.c_int32 if bits == 32 else ctypes.c_int64
+    block = cuda.block
     extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
     threads = math.prod(grid)
     addresses, numbers = scope.addresses(operands), [*extents, threads]
@@ -61,11 +62,11 @@ def launch_cuda(
 
 
 @functools.lru_cache(maxsize=256)
-def _cuda_code(kernel: Kernel, fma: bool, block: int, bits: int, architecture: int) -> tuple[Any, bytes]:
+def _cuda_code(kernel: Kernel, fma: bool, cuda: CudaOptions, bits: int, architecture: int) -> tuple[Any, bytes]:
     """The printed kernel, and machine code or PTX for an architecture."""
     from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda
 
-    code = print_cuda(prepared(kernel, fma), index_bits=bits, block=block)
+    code = print_cuda(prepared(kernel, fma), bits, cuda)
     known = nvrtc.supported_architectures()
     # A device newer than NVRTC compiles PTX itself.
     older = max((a for a in known if a <= architecture), default=architecture)

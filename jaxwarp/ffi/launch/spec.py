@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.shardable import Factors, Split, Whole, find_splits
+from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
@@ -83,7 +84,7 @@ class Launch:
         roles: INPUT, IN_OUT or OUTPUT for each parameter.
         results: shapes of the results.
         vmap_method: how `vmap` maps the launch; None: as one launch with a grid axis more.
-        block_dim: CUDA threads per block; None: chosen by the code generator.
+        cuda: what decides about its CUDA code besides the kernel.
         fma: whether products and sums may be contracted.
         has_side_effect: whether the launch is kept when its results are not used.
         origin: for derivatives, what the launch was made from; see `second_order.py`.
@@ -98,7 +99,7 @@ class Launch:
     roles: tuple[str, ...]
     results: tuple[tuple[Dim, ...], ...]
     vmap_method: str | None = None
-    block_dim: int | None = None
+    cuda: CudaOptions = NO_CUDA_OPTIONS
     fma: bool = True
     has_side_effect: bool = False
     origin: TangentOf | TransposeOf | BatchOf | None = None

@@ -23,7 +23,6 @@ from jaxwarp.ffi.launch.bind import (
     LaunchOptions,
     arguments_of,
     bind,
-    block_of,
     make_converters,
     resolve_elements,
     specialize,
@@ -125,7 +124,7 @@ def launch_traced(program: Program, kernel: Kernel, dim: Any, given: Sequence[An
     for argument, element in zip(arguments, elements, strict=True):
         require_enabled(argument, element)
     converters = make_converters(arguments, elements, described)
-    options = LaunchOptions(program.vmap_method, block_of(kernel, block_dim), program.has_side_effect)
+    options = LaunchOptions(program.vmap_method, kernel.cuda_options(block_dim), program.has_side_effect)
     extents, shapes = normalize_dims(dim, f"kernel {kernel.name}: dim"), [d.shape for d in described]
     launch = bind(kernel, specialize(kernel, arguments, elements, described), extents, shapes, options)
     written = _written(launch, arguments, given)

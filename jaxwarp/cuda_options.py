@@ -1,0 +1,85 @@
+"""What a kernel's options, its module's and the process' say of its CUDA code, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.codegen.abi import DEFAULT_BLOCK, CudaOptions
+from jaxwarp.errors import KernelValueError
+
+_MOST_THREADS = 1024
+_MOST_REGISTERS = 255
+
+
+def cuda_options(name: str, option: Callable[[str], Any], block_dim: Any = None) -> CudaOptions:
+    """The options of a kernel's CUDA code.
+
+    Args:
+        name: of the kernel.
+        option: the value of an option, None where nobody says.
+        block_dim: what the call says.
+
+    Raises:
+        KernelValueError: a value that cannot be, or a block larger than `launch_bounds`.
+    """
+    read = _Reader(name, option)
+    bounds = read.bounds()
+    block = read.integer("block_dim", 1, _MOST_THREADS, "block_dim=256 is the default", block_dim)
+    if block is None:
+        block = min(DEFAULT_BLOCK, bounds[0]) if bounds else DEFAULT_BLOCK
+    if bounds and block > bounds[0]:
+        raise KernelValueError(
+            f"kernel {name}: block_dim: expected at most {bounds[0]}, as launch_bounds={bounds} says, got {block}",
+            hint="give launch_bounds the largest block that it is launched with",
+        )
+    return CudaOptions(
+        block,
+        bounds,
+        read.integer("max_registers", 1, _MOST_REGISTERS, "a thread has at most 255"),
+        read.flag("fast_math", False),
+        read.integer("optimization_level", 0, 3, "3 is the default"),
+        read.flag("lineinfo", False),
+        read.flag("grid_stride", True),
+    )
+
+
+class _Reader:
+    def __init__(self, name: str, option: Callable[[str], Any]):
+        self._name = name
+        self._option = option
+
+    def integer(self, option: str, least: int, most: int, hint: str, given: Any = None) -> int | None:
+        value = self._option(option) if given is None else given
+        if value is None or _is_integer(value, least, most):
+            return None if value is None else int(value)
+        raise KernelValueError(
+            f"kernel {self._name}: {option}: expected an integer from {least} to {most}, got {value!r}", hint=hint
+        )
+
+    def flag(self, option: str, default: bool) -> bool:
+        value = self._option(option)
+        if value is None or isinstance(value, bool):
+            return default if value is None else value
+        raise KernelValueError(
+            f"kernel {self._name}: {option}: expected True or False, got {value!r}", hint=f"{default} is the default"
+        )
+
+    def bounds(self) -> tuple[int, ...]:
+        """`launch_bounds`: threads of a block at most, and of blocks of a multiprocessor at least, if that is said."""
+        value = self._option("launch_bounds")
+        given = () if value is None else tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        limits = (_MOST_THREADS, 32)
+        if len(given) <= 2 and all(_is_integer(n, 1, most) for n, most in zip(given, limits, strict=False)):
+            return tuple(int(n) for n in given)
+        raise KernelValueError(
+            f"kernel {self._name}: launch_bounds: expected the most threads of a block (1 to 1024), or these and the "
+            f"least blocks of a multiprocessor (1 to 32), got {value!r}",
+            hint="write launch_bounds=256 or launch_bounds=(256, 2)",
+        )
+
+
+def _is_integer(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(least <= value <= most)
