@@ -23,7 +23,7 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.modules import MODULE_OPTIONS, Module
 from jaxwarp.passes.pipeline import prepare
-from jaxwarp.types import Absent, Array, as_dtype
+from jaxwarp.types import Absent, Array, as_dtype, leaves_of, struct_in, struct_of
 
 # Warp's keyword arguments. `enable_backward`, `module` and `name` have no meaning here, `cluster_dim` no effect.
 _KERNEL_OPTIONS = (
@@ -49,6 +49,13 @@ class Argument:
     def is_generic(self) -> bool:
         return is_generic(self.annotation)
 
+    @property
+    def leaves(self) -> tuple[Argument, ...]:
+        """The arrays and numbers that it consists of: of a struct its fields, `s.x`; else itself."""
+        if struct_in(self.annotation) is None:
+            return (self,)
+        return tuple(Argument(name, type_) for name, type_ in leaves_of(self.name, self.annotation))
+
 
 @boundaries
 class Kernel(ByName):
@@ -58,6 +65,7 @@ class Kernel(ByName):
         name: of the Python function.
         key: its qualified name, or that it was given.
         arguments: in order.
+        leaves: what a launch is given: the arguments, those that are structs by their fields.
         options: the keyword arguments of `@kernel`.
         module: whose options hold for it.
     """
@@ -98,6 +106,8 @@ class Kernel(ByName):
         self.module = self._module_of(options.get("module") if module is None and options else module)
         self.options = {"fma": bool(self.module_option("fuse_fp", True)), **self.options}
         self.arguments = tuple(Argument(p.name, p.pattern) for p in read_parameters(source, "kernel"))
+        self.leaves = tuple(leaf for a in self.arguments for leaf in a.leaves)
+        self.has_structs = any(struct_in(a.annotation) is not None for a in self.arguments)
         self._specialized: dict[tuple[Any, ...], KernelIR] = {}
         self._lock = threading.Lock()
 
@@ -149,8 +159,8 @@ class Kernel(ByName):
         not called): the leading axes of a launch, which may have more.
 
         Args:
-            types: one per argument: Scalar, Vec, Mat, Array, or Absent (None is given for an array). None for the
-                annotations, if none is generic.
+            types: one per argument: Scalar, Vec, Mat, Array, Struct, or Absent (None is given for an array); or one per
+                leaf. None for the annotations, if none is generic.
 
         Raises:
             KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
@@ -160,7 +170,7 @@ class Kernel(ByName):
             found = self._specialized.get(key)
         if found is None:
             limit = self.module_option("max_unroll", config.max_unroll)
-            lowered = lower(self._source, [a.name for a in self.arguments], key, limit)
+            lowered = lower(self._source, [(a.name, a.annotation) for a in self.arguments], key, limit)
             with self._lock:
                 found = self._specialized.setdefault(key, lowered)
         return found
@@ -173,15 +183,16 @@ class Kernel(ByName):
                     f"{self.name} is generic in {', '.join(generic)}: the types of its arguments are needed",
                     hint=f"pass them: {self.name}.ir([...]), one for each argument",
                 )
-            return tuple(a.annotation for a in self.arguments)
-        if len(types) != len(self.arguments):
+            return tuple(a.annotation for a in self.leaves)
+        types = [leaf for t in types for leaf in _leaf_types(t)]
+        if len(types) != len(self.leaves):
             raise KernelTypeError(
-                f"{self.name}: expected {len(self.arguments)} types, got {len(types)}",
+                f"{self.name}: expected {len(self.leaves)} types, got {len(types)}",
                 hint=f"pass one type for each of {', '.join(a.name for a in self.arguments)}",
             )
         concrete = tuple(t if isinstance(t, Array | Absent) else as_dtype(t) for t in types)
         bound: dict[Any, Any] = {}
-        for argument, found in zip(self.arguments, concrete, strict=True):
+        for argument, found in zip(self.leaves, concrete, strict=True):
             dtype = found.array if isinstance(found, Absent) else found
             if is_generic(dtype):
                 raise KernelTypeError(
@@ -259,6 +270,12 @@ class Kernel(ByName):
         from jaxwarp.codegen.cuda import print_cuda, resources
 
         return resources(print_cuda(self._prepared(types), options=self.cuda_options()), arch)
+
+
+def _leaf_types(t: Any) -> list[Any]:
+    """The types of the leaves of an argument of a type."""
+    found = struct_of(t) or t
+    return [leaf for _, leaf in leaves_of("", found)]
 
 
 @_typing_overload

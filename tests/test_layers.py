@@ -28,6 +28,7 @@ LAYERS = (
     ("frontend",),
     ("modules",),
     ("cuda_options",),
+    ("structs",),
     ("kernel",),
     ("native",),
     ("memory",),

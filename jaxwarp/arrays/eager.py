@@ -122,7 +122,7 @@ def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> _Giv
     try:
         return _Given(scope, given)
     except KernelError as error:
-        error.message = f"kernel {kernel.name}: argument '{kernel.arguments[index].name}': {error.message}"
+        error.message = f"kernel {kernel.name}: argument '{kernel.leaves[index].name}': {error.message}"
         raise
 
 

@@ -10,6 +10,7 @@ from jaxwarp.arrays.launch_cache import launch_outside
 from jaxwarp.arrays.pullback import reverse_launch
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.launch.leaves import spread
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
@@ -70,7 +71,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     adjoints = None
     if adjoint or adj_inputs or adj_outputs:
         _require_host("launch with adjoint")
-        adjoints = _adjoints(kernel, given, inputs, adj_inputs, adj_outputs) if adjoint else None
+        adjoints = _adjoints(kernel, len(_as_list(inputs)), adj_inputs, adj_outputs) if adjoint else None
     if scope_now() is HOST:
         require_cpu(device, "launch")
     command = Launch(kernel, dim, given, adjoints, block_dim, record_tape)
@@ -101,10 +102,10 @@ class Launch:
 
     def run(self) -> None:
         """The launch itself."""
-        kernel, dim, given = self.kernel, self.dim, list(self.params)
+        kernel, dim, given = self.kernel, self.dim, spread(self.kernel, self.params)
         scope = scope_now()
         if self._adjoints is not None:
-            adjoints = list(self._adjoints)
+            adjoints = spread(kernel, self._adjoints)
             if not HOST.defers(f"adjoint of {kernel.name}", lambda: reverse_launch(kernel, dim, given, adjoints)):
                 reverse_launch(kernel, dim, given, adjoints)
         elif scope is HOST:
@@ -166,17 +167,17 @@ class Launch:
         self.params = list(values)
 
 
-def _adjoints(kernel: Kernel, given: Sequence[Any], inputs: Any, adj_inputs: Any, adj_outputs: Any) -> list[Any]:
-    """One for each argument, or None."""
-    count = len(_as_list(inputs))
+def _adjoints(kernel: Kernel, count: int, adj_inputs: Any, adj_outputs: Any) -> list[Any]:
+    """One for each argument, or None. The first `count` are inputs."""
     ins, outs = _as_list(adj_inputs), _as_list(adj_outputs)
-    for name, found, most in (("adj_inputs", ins, count), ("adj_outputs", outs, len(given) - count)):
+    for name, found, most in (("adj_inputs", ins, count), ("adj_outputs", outs, len(kernel.arguments) - count)):
         if len(found) > most:
             raise KernelTypeError(
                 f"kernel {kernel.name}: {name}: expected at most {most} arrays, got {len(found)}",
                 hint="pass one for each input or output, or None",
             )
-    return [*ins, *[None] * (count - len(ins)), *outs]
+    missing = [None] * (len(kernel.arguments) - count - len(outs))
+    return [*ins, *[None] * (count - len(ins)), *outs, *missing]
 
 
 def _require_host(what: str) -> None:

@@ -15,8 +15,9 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.arguments import Argument, with_absent
 from jaxwarp.ffi.launch.bind import arguments_of, make_converters, resolve_elements, types_of
 from jaxwarp.ffi.launch.dims import normalize_dims
+from jaxwarp.ffi.launch.leaves import spread
 from jaxwarp.ffi.launch.roles import bind_names
-from jaxwarp.ffi.launch.spec import fit_grid
+from jaxwarp.ffi.launch.spec import INPUT, fit_grid
 from jaxwarp.frontend.stepping import Steps
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.kernel import Kernel
@@ -29,14 +30,15 @@ def step_kernel(
 ) -> None:
     """Runs a kernel in Python; see `Kernel.interpret`."""
     arguments = arguments_of(kernel)
-    given = bind_names(arguments, args, keywords)
+    declared = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
+    given = spread(kernel, bind_names(declared, args, keywords))
     values = [argument_given(HOST, kernel, i, g) for i, g in enumerate(given)]
     described = with_absent(arguments, [v.describe() for v in values])
     elements = resolve_elements(arguments, described)
     converters = make_converters(arguments, elements, described)
     types = types_of(arguments, elements, described)
     limit = kernel.module_option("max_unroll", config.max_unroll)
-    steps = Steps(source, [a.name for a in arguments], types, limit)
+    steps = Steps(source, [(a.name, a.annotation) for a in kernel.arguments], types, limit)
     _require_writable(steps, arguments, values)
     buffers = [_buffer(v, convert) for v, convert in zip(values, converters, strict=True)]
     _, grid = fit_grid(steps.kernel, _extents(kernel, dim, buffers, types))

@@ -13,15 +13,13 @@ from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statement
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import Context, Frame
 from jaxwarp.frontend.lowering.loops import statements as loops
-from jaxwarp.frontend.lowering.memory import load_element
-from jaxwarp.frontend.lowering.values import Element, NoArray
-from jaxwarp.frontend.lowering.views import whole
+from jaxwarp.frontend.lowering.structs import argument_values, parameters
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk
 from jaxwarp.ir.verify import verify
-from jaxwarp.types import Absent, Aggregate, Array, Scalar, element_scalar, element_shape
+from jaxwarp.types import Absent, Aggregate, Array, Scalar
 
 ArgumentType = Scalar | Aggregate | Array | Absent
 
@@ -34,7 +32,7 @@ _LOWERING = (statements, loops, calls, intrinsics, local_arrays, gradient)
 
 def lower(
     source: Source,
-    names: Sequence[str],
+    arguments: Sequence[tuple[str, Any]],
     types: Sequence[ArgumentType],
     max_unroll: int = 16,
     joined: dict[Loc, dict[str, Any]] | None = None,
@@ -44,13 +42,13 @@ def lower(
     Its grid has as many axes as `tid()` gives indices, one if the kernel does not ask.
 
     Args:
-        names: of the arguments; the IR's parameters have them.
-        types: concrete, one per argument.
+        arguments: their names and annotations. The IR's parameters have the names, those of a struct's fields `s.x`.
+        types: of the leaves of the arguments (a struct has one for each field), concrete.
         max_unroll: loops of at most so many iterations, known when lowering, are unrolled.
         joined: gets the types of variables where paths meet, by the place of the `if` or loop.
     """
     try:
-        return _lower(source, names, types, max_unroll, joined)
+        return _lower(source, arguments, types, max_unroll, joined)
     except RecursionError:
         raise KernelTypeError(
             f"{source.name} is nested too deeply for Python's recursion limit",
@@ -62,19 +60,18 @@ def lower(
 @with_deep_stack
 def _lower(
     source: Source,
-    names: Sequence[str],
+    arguments: Sequence[tuple[str, Any]],
     types: Sequence[ArgumentType],
     max_unroll: int,
     joined: dict[Loc, dict[str, Any]] | None,
 ) -> Kernel:
     context = Context(max_unroll=max_unroll, joined=joined)
-    params = tuple(parameter(name, dtype) for name, dtype in zip(names, types, strict=True))
+    params = parameters(arguments, types)
     context.params = params
     frame = Frame(context, source, {})
     with frame.at(source.tree):
         context.builder.loc = source.signature_loc
-        for param, dtype in zip(params, types, strict=True):
-            frame.variables[param.name] = argument_value(frame, param, dtype)
+        frame.variables.update(argument_values(frame, arguments, types, params))
         execute(frame, source.tree.body, frozenset())
     rank = context.tid[0] if context.tid is not None else 1
     kernel = context.builder.finish(source.name, rank, params)
@@ -97,21 +94,3 @@ def _require_shallow(kernel: Kernel) -> None:
                     " an early return is inside one too",
                 )
             pending += [(inner, depth + 1) for inner in op.blocks]
-
-
-def parameter(name: str, dtype: ArgumentType) -> ir.Param:
-    """The buffer of an argument: array axes, then component axes."""
-    dtype = dtype.array if isinstance(dtype, Absent) else dtype
-    if isinstance(dtype, Array):
-        shape: tuple[int | None, ...] = (None,) * dtype.ndim
-        return ir.Param(name, element_scalar(dtype.dtype), shape + element_shape(dtype.dtype))
-    return ir.Param(name, element_scalar(dtype), element_shape(dtype))
-
-
-def argument_value(frame: Frame, param: ir.Param, dtype: ArgumentType) -> Any:
-    """The variable that the function sees; by-value arguments are read once, at the start."""
-    if isinstance(dtype, Absent):
-        return NoArray(dtype.array, param.name)
-    if isinstance(dtype, Array):
-        return whole(param, dtype.dtype, dtype.ndim)
-    return load_element(frame.builder, Element(whole(param, dtype, 0)))

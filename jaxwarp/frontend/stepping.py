@@ -22,21 +22,22 @@ import numpy as np
 
 from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.values import Bundle
-from jaxwarp.frontend.lower import argument_value, lower, parameter
+from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.lowering.frame import Context, Frame
 from jaxwarp.frontend.lowering.loops.ranges import Elements, index_type, iterated, pick
 from jaxwarp.frontend.lowering.loops.statements import range_variable
 from jaxwarp.frontend.lowering.merge import MismatchError, typed
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.statements import assign
-from jaxwarp.frontend.lowering.values import Host, NoArray, View, capture, is_literal
+from jaxwarp.frontend.lowering.structs import argument_values, parameters
+from jaxwarp.frontend.lowering.values import Host, NoArray, StructValue, StructView, View, capture, is_literal
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.liveness import Liveness, assigned
 from jaxwarp.frontend.text.source import Missing, Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import LaneMachine
-from jaxwarp.types import int32
+from jaxwarp.types import Struct, int32
 
 _NAME = "__jaxwarp__"
 
@@ -48,15 +49,16 @@ class Steps:
         kernel: the IR, without the calls that only happen here.
     """
 
-    def __init__(self, source: Source, names: Sequence[str], types: Sequence[Any], max_unroll: int):
+    def __init__(self, source: Source, arguments: Sequence[tuple[str, Any]], types: Sequence[Any], max_unroll: int):
         writer = _Writer(source)
         definition = writer.function()
         self.nodes = writer.nodes
         self.source = replace(source, tree=writer.tree, liveness=Liveness(), _spans={})
         self.types = types
         self.joined: dict[Any, dict[str, Any]] = {}
-        self.kernel = lower(self.source, names, types, max_unroll, self.joined)
-        self.params = tuple(parameter(name, dtype) for name, dtype in zip(names, types, strict=True))
+        self.kernel = lower(self.source, arguments, types, max_unroll, self.joined)
+        self.arguments = arguments
+        self.params = parameters(arguments, types)
         self.live = frozenset(n.id for n in ast.walk(self.source.tree) if isinstance(n, ast.Name))
         self._scope: dict[str, Any] = {**source.captured, **_around(source.function), _NAME: None}
         exec(compile(ast.Module([definition], []), source.file, "exec"), self._scope)
@@ -67,7 +69,7 @@ class Steps:
         memory = dict(zip(self.params, buffers, strict=True))
         for number in threads:
             thread = self._scope[_NAME] = _Thread(self, grid, memory, number)
-            self.function(*(thread.shown(thread.frame.variables[p.name]) for p in self.params))
+            self.function(*(thread.shown(thread.frame.variables[name]) for name, _ in self.arguments))
 
 
 class _Executing(Builder):
@@ -94,8 +96,7 @@ class _Thread:
         context.params = steps.params
         self.frame = Frame(context, steps.source, {})
         context.builder.loc = steps.source.signature_loc
-        for param, dtype in zip(steps.params, steps.types, strict=True):
-            self.frame.variables[param.name] = argument_value(self.frame, param, dtype)
+        self.frame.variables.update(argument_values(self.frame, steps.arguments, steps.types, steps.params))
 
     # What the function calls
 
@@ -168,12 +169,22 @@ class _Thread:
                 return self._part(value)
             case tuple():
                 return tuple(map(self.shown, value))
+            case StructValue():
+                return self._struct(value.type.kind, value.type, value.values)
+            case StructView():
+                return self._struct(value.dtype.kind, value.dtype, value.views)
             case Host():
                 return value.value
             case NoArray():
                 return None
             case _:
                 return value
+
+    def _struct(self, kind: type, struct: Struct, values: Sequence[Any]) -> Any:
+        """An instance of the struct's class."""
+        made = object.__new__(kind)
+        made.__dict__.update({f.name: self.shown(v) for f, v in zip(struct.fields, values, strict=True)})
+        return made
 
     def _part(self, view: View) -> Any:
         """An array, or the part of it that a view is; None if that is not inside of it."""

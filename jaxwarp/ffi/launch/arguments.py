@@ -45,13 +45,22 @@ _KEY = "key"  # the kind of a typed one
 
 @dataclass(frozen=True)
 class Argument:
-    """A parameter of a kernel, as a call sees it. `annotation` may be generic (`typing.Any`)."""
+    """A parameter of a kernel, as a call sees it. `annotation` may be generic (`typing.Any`).
+
+    `root`: the argument that it is a field of, if it is one.
+    """
 
     kernel: str
     name: str
     annotation: Any
     role: str
     owner: str = "kernel"
+    root: str = ""
+
+    @property
+    def declared(self) -> str:
+        """The name of the argument in the kernel's signature."""
+        return self.root or self.name
 
     @property
     def where(self) -> str:

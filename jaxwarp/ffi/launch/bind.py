@@ -13,8 +13,10 @@ from typing import Any
 from jaxwarp.analysis.effects import Effects, analyze
 from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
+from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, make_converter, resolve_element
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
+from jaxwarp.ffi.launch.dims import format_shape
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import Param
@@ -46,8 +48,8 @@ class LaunchOptions:
 
 
 def arguments_of(kernel: Kernel) -> tuple[Argument, ...]:
-    """The arguments of a kernel whose roles are found in it."""
-    return tuple(Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments)
+    """The leaves of the arguments of a kernel whose roles are found in it."""
+    return tuple(Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.leaves)
 
 
 def resolve_elements(arguments: Sequence[Argument], given: Sequence[Given]) -> list[Element]:
@@ -103,6 +105,7 @@ def bind(
     Raises:
         KernelTypeError, KernelValueError: too many elements for indices, or an index that is provably out of range.
     """
+    _require_one_shape(kernel, shapes)
     fitted, grid = fit_grid(specialized, extents)
     require_sizes_fit(specialized, shapes)
     require_in_range(specialized, grid, shapes, options.dim_name)
@@ -118,6 +121,24 @@ def bind(
         options.has_side_effect,
         debug=debug_now(mode_of(kernel) if options.mode is None else options.mode),
     )
+
+
+def _require_one_shape(kernel: Kernel, shapes: Sequence[Shape]) -> None:
+    """The fields of an array of structs are arrays of as many elements."""
+    place = 0
+    for argument in kernel.arguments if kernel.has_structs else ():
+        leaves = argument.leaves
+        found, place = shapes[place : place + len(leaves)], place + len(leaves)
+        if not (argument.is_array and len(leaves) > 1):
+            continue
+        extents = [(shape or ())[: argument.annotation.ndim] for shape in found]
+        for leaf, extent in zip(leaves, extents, strict=True):
+            if extent != extents[0]:
+                raise KernelValueError(
+                    f"kernel {kernel.name}: argument '{argument.name}': the fields of an array of structs have one"
+                    f" shape, but {leaves[0].name} has {format_shape(extents[0])}, {leaf.name} {format_shape(extent)}",
+                    hint="pass arrays with the same leading axes",
+                )
 
 
 def roles_in(effects: Effects, grid: Sequence[Dim], shapes: Sequence[Shape]) -> list[str]:

@@ -40,6 +40,7 @@ from jaxwarp.ffi.launch.dims import (
     output_shape,
     require_int32_extents,
 )
+from jaxwarp.ffi.launch.leaves import Packing
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.launch.roles import assign_roles, bind_names, require_inputs_unchanged, written_last
 from jaxwarp.ffi.launch.sharding import Rule, fit_factors, parse_rule, require_splits
@@ -224,6 +225,8 @@ class JaxKernel:
         self.__doc__ = getattr(kernel, "__doc__", None)
         self._arguments = arguments
         self._inputs = [a for a in arguments if a.role != OUTPUT]
+        self._packing = Packing.of([(a.name, a.annotation) for a in kernel.arguments], arguments)
+        self._input_count = len({a.declared for a in self._inputs})
         self._defaults = defaults
         self._has_side_effect = has_side_effect
         self._cuda = cuda
@@ -249,8 +252,15 @@ class JaxKernel:
         Raises:
             CheckError: in debug mode, outside of JAX, a thread has failed a check.
         """
-        if kwargs or len(args) != len(self._inputs):
+        if kwargs or len(args) != self._input_count:
             args = self._bound(args, kwargs)
+        if self._packing is None:
+            return self._call(args, launch_dims, output_dims, vmap_method)
+        leaves = tuple(self._packing.spread(args))
+        return self._packing.gathered(leaves, self._call(leaves, launch_dims, output_dims, vmap_method))
+
+    def _call(self, args: tuple[Any, ...], launch_dims: Any, output_dims: Any, vmap_method: str | None) -> list[Any]:
+        """The call, given leaves; the leaves of the results."""
         if launch_dims is None and output_dims is None and vmap_method is None:
             options = self._defaults
         else:
@@ -281,7 +291,7 @@ class JaxKernel:
     def _forgotten_outputs(self, given: int) -> str | None:
         """The hint if a call has the inputs that the kernel has once all that it writes last are outputs."""
         in_outs = len([a for a in self._arguments if a.role == IN_OUT])
-        if any(is_generic(a.element) for a in self._arguments) or in_outs:
+        if any(is_generic(a.element) for a in self._arguments) or in_outs or self._packing is not None:
             return None
         count = written_last(self.kernel.specialize(), self._arguments)
         outputs = len(self._arguments) - len(self._inputs)
@@ -340,8 +350,8 @@ class JaxKernel:
 
     def _require_names(self, dims: ByName) -> None:
         where = f"kernel {self.__name__}: output_dims"
-        outputs = {a.name: a for a in self._arguments if a.role == OUTPUT}
-        in_outs = [a.name for a in self._arguments if a.role == IN_OUT]
+        outputs = dict.fromkeys(a.declared for a in self._arguments if a.role == OUTPUT)
+        in_outs = [a.declared for a in self._arguments if a.role == IN_OUT]
         for name, _ in dims.items:
             if name in in_outs:
                 raise KernelValueError(
@@ -413,7 +423,7 @@ class JaxKernel:
                 f"{where} has {axes}, but its shape is by default that of the launch, {extents}",
                 hint="pass output_dims=..., or launch_dims=...",
             )
-        dims = extents if dims is None else dict(dims.items)[argument.name] if isinstance(dims, ByName) else dims
+        dims = extents if dims is None else dict(dims.items)[argument.declared] if isinstance(dims, ByName) else dims
         shape = output_shape(argument.ndim, element, dims, f"{where}: output_dims")
         require_int32_extents(shape, where)
         return shape

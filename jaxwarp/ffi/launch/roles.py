@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.arguments import Argument
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.types import Array
+from jaxwarp.types import Array, leaves_of
 
 
 def assign_roles(kernel: Any, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[Argument]:
-    """The kernel's arguments: inputs and in-outs first, the pure outputs last.
+    """The leaves of the kernel's arguments: inputs and in-outs first, the pure outputs last.
+
+    Of a struct that is updated, the fields that are no arrays are inputs.
 
     Raises:
         KernelTypeError, KernelValueError: the number of outputs or the in-out names do not fit the kernel.
@@ -48,13 +51,16 @@ def assign_roles(kernel: Any, num_outputs: int, in_out_argnames: Iterable[str] |
                 "which are the outputs",
                 hint="in-out arguments count in num_outputs, and come before the outputs",
             )
-        argument = Argument(kernel.name, name, annotation, role, owner)
-        if role != INPUT and not argument.is_array:
-            raise KernelTypeError(
-                f"{argument.where} is an {role} argument: expected an array, got {annotation}",
-                hint=_array_hint(kernel, role, name),
-            )
-        arguments.append(argument)
+        for leaf, type_ in leaves_of(name, annotation):
+            argument = Argument(kernel.name, leaf, type_, role, owner, "" if leaf == name else name)
+            if role == IN_OUT and argument.root and not argument.is_array:
+                argument = replace(argument, role=INPUT)
+            elif role != INPUT and not argument.is_array:
+                raise KernelTypeError(
+                    f"{argument.where} is an {role} argument: expected an array, got {type_}",
+                    hint=_array_hint(kernel, role, name),
+                )
+            arguments.append(argument)
     return arguments
 
 
@@ -75,11 +81,11 @@ def _in_out_names(where: str, given: Iterable[str] | None, names: Sequence[str])
 
 def bind_names(arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The inputs' values in order, from positional and keyword arguments."""
-    inputs = [a.name for a in arguments if a.role != OUTPUT]
+    inputs = list(dict.fromkeys(a.declared for a in arguments if a.role != OUTPUT))
     where, listing = f"{arguments[0].owner} {arguments[0].kernel}", f"({', '.join(inputs)})" if inputs else ""
     for name in kwargs:
         if name not in inputs:
-            is_output = any(a.name == name for a in arguments)
+            is_output = any(a.declared == name for a in arguments)
             problem = f"'{name}' is an output, not an input" if is_output else f"no input is named '{name}'"
             hint = (
                 "leave it out: outputs are returned; output_dims says their shape, in_out_argnames which are updated"
@@ -97,7 +103,7 @@ def bind_names(arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mappi
         expected = f"{len(inputs)} {plural} {listing}".rstrip()
         missing = [name for name in inputs[len(args) :] if name not in kwargs]
         hint = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing" if missing else None
-        outputs = [a.name for a in arguments if a.role == OUTPUT]
+        outputs = list(dict.fromkeys(a.declared for a in arguments if a.role == OUTPUT))
         if not missing and outputs:
             hint = f"leave out {', '.join(outputs)}: outputs are returned; output_dims says their shape"
         raise KernelTypeError(f"{where}: expected {expected}, got {len(args) + len(kwargs)}", hint=hint)
@@ -136,11 +142,11 @@ def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[Argument]) -> N
 
 def _written_hint(kernel: Kernel, arguments: Sequence[Argument], argument: Argument) -> str:
     """The options under which the kernel may write to an input."""
-    in_outs = [a.name for a in arguments if a.role == IN_OUT]
-    outputs = len([a for a in arguments if a.role == OUTPUT])
+    in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
+    outputs = len({a.declared for a in arguments if a.role == OUTPUT})
     count, position = written_last(kernel, arguments), list(arguments).index(argument)
-    names = [a.name for a in arguments if a.name in (*in_outs, argument.name)]
+    names = [n for n in dict.fromkeys(a.declared for a in arguments) if n in (*in_outs, argument.declared)]
     update = f"num_outputs={outputs + len(names)}, in_out_argnames={names}"
-    if position < len(arguments) - count or in_outs:
+    if position < len(arguments) - count or in_outs or any(a.root for a in arguments):
         return f"update it: {update}"
     return f"make it an output: num_outputs={count}; or update what it holds: {update}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ from jaxwarp.ffi.launch.jax_kernel import (
     require_preload_mode,
     signature_token,
 )
+from jaxwarp.ffi.launch.leaves import Packing
 from jaxwarp.ffi.launch.roles import assign_roles, bind_names
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.programs.capture import Recorder
@@ -118,7 +120,8 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     _require_staged(function.name, "stage_in_argnames", stage_in_argnames, [a for a in arguments if a.role != OUTPUT])
     _require_staged(function.name, "stage_out_argnames", stage_out_argnames, [a for a in arguments if a.role != INPUT])
     defaults = CallOptions(None, freeze_dims(output_dims, f"callable {function.name}: output_dims"), vmap_method)
-    return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode, graphs)
+    packing = Packing.of(function.arguments, arguments)
+    return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode, graphs, packing)
 
 
 def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
@@ -216,16 +219,19 @@ class JaxCallable:
         has_side_effect: bool,
         graph_mode: GraphMode,
         graphs: int,
+        packing: Packing | None = None,
     ):
         self.func = func
         self.__name__ = self.__qualname__ = getattr(func, "__name__", "function")
         self.__doc__ = func.__doc__
         self._arguments = arguments
         self._inputs = [a for a in arguments if a.role != OUTPUT]
+        self._packing = packing
         self._defaults = defaults
         self._has_side_effect = has_side_effect
         self._graph_mode = graph_mode
         self._graphs = graphs  # how many to keep under GraphMode.WARP
+        self._function = func if packing is None else _of_leaves(func, packing)
         self._compiled: dict[Any, Callable[..., list[Any]]] = {}
         self._require_options(defaults)
 
@@ -240,6 +246,13 @@ class JaxCallable:
             CheckError: in debug mode, outside of JAX, a thread has failed a check.
         """
         values = bind_names(self._arguments, args, kwargs)
+        if self._packing is None:
+            return self._call(values, output_dims, vmap_method)
+        leaves = self._packing.spread(values)
+        return self._packing.gathered(leaves, self._call(leaves, output_dims, vmap_method))
+
+    def _call(self, values: list[Any], output_dims: Any, vmap_method: str | None) -> list[Any]:
+        """The call, given leaves; the leaves of the results."""
         output_dims = freeze_dims(output_dims, f"callable {self.__name__}: output_dims")
         options = CallOptions(None, output_dims, vmap_method).over(self._defaults)
         self._require_options(options)
@@ -288,7 +301,7 @@ class JaxCallable:
         ]
         with tracing(program), jax.named_scope(self.__name__):
             try:
-                returned = self.func(*bound)
+                returned = self._function(*bound)
             except (AttributeError, TypeError, ValueError) as error:
                 clear = program.explain(error)
                 if clear is None:
@@ -311,7 +324,7 @@ class JaxCallable:
         for argument, shape in zip(self._arguments[len(self._inputs) :], shapes, strict=True):
             type_ = Array(argument.element, argument.ndim)
             parameters.append(Parameter(argument.name, OUTPUT, type_, shape))
-        call = make_call(self.func, self.__name__, parameters, options.vmap_method, self._has_side_effect)
+        call = make_call(self._function, self.__name__, parameters, options.vmap_method, self._has_side_effect)
         return bind_call(call, operands)
 
     def _input(self, program: Program, argument: Argument, value: Any) -> Any:
@@ -333,7 +346,7 @@ class JaxCallable:
                 hint=f"write {argument.name}: array[float]",
             )
         require_enabled(argument, argument.element)
-        wanted = dict(dims.items).get(argument.name) if isinstance(dims, ByName) else dims
+        wanted = dict(dims.items).get(argument.declared) if isinstance(dims, ByName) else dims
         if wanted is None:
             if not arrays:
                 raise KernelTypeError(
@@ -352,7 +365,7 @@ class JaxCallable:
                 or "leave it out: None is one launch for the whole batch",
             )
         if isinstance(options.output_dims, ByName):
-            outputs = [a.name for a in self._arguments if a.role == OUTPUT]
+            outputs = list(dict.fromkeys(a.declared for a in self._arguments if a.role == OUTPUT))
             for name, _ in options.output_dims.items:
                 if name not in outputs:
                     raise KernelValueError(
@@ -360,6 +373,19 @@ class JaxCallable:
                         hint=did_you_mean(name, outputs)
                         or f"write output_dims={{{next(iter(outputs), name)!r}: (n,)}}",
                     )
+
+
+def _of_leaves(func: Callable[..., None], packing: Packing) -> Callable[..., None]:
+    """A function with structs among its arguments, as one of their leaves."""
+
+    @functools.wraps(func)
+    def call(*leaves: Any) -> Any:
+        arguments = packing.packed(leaves)
+        returned = func(*arguments)
+        packing.require_same(arguments, leaves)
+        return returned
+
+    return call
 
 
 def _is_static(argument: Argument, value: Any) -> bool:

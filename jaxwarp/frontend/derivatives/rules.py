@@ -26,7 +26,7 @@ from jaxwarp.frontend.lowering.binding import cost
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.calls import plain_body
 from jaxwarp.frontend.lowering.frame import ATTACHED, RESULT, Frame
-from jaxwarp.frontend.lowering.values import NoValue, View, describe, is_literal
+from jaxwarp.frontend.lowering.values import NoValue, StructValue, StructView, View, describe, is_literal
 from jaxwarp.frontend.text.annotations import pattern_text
 from jaxwarp.frontend.text.functions import Func, Overload
 from jaxwarp.ir import nodes as ir
@@ -128,6 +128,8 @@ def _detached(frame: Frame, value: Any) -> Any:
         return tuple(_detached(frame, v) for v in value)
     if isinstance(value, Bundle):
         return Bundle(value.type, tuple(_detached(frame, v) for v in value.values))
+    if isinstance(value, StructValue):
+        return StructValue(value.type, _detached(frame, value.values))
     if isinstance(value, ir.Value) and value.type.is_float:
         return frame.builder.call(DETACH, value)
     return value
@@ -140,9 +142,22 @@ def _typed(frame: Frame, result: Any) -> Any:
 
 
 def _leaves(value: Any) -> list[ir.Value]:
-    if isinstance(value, tuple):
-        return [leaf for v in value for leaf in _leaves(v)]
+    if isinstance(value, (tuple, StructValue)):
+        return [leaf for v in (value if isinstance(value, tuple) else value.values) for leaf in _leaves(v)]
     return list(value.values) if isinstance(value, Bundle) else [value] if isinstance(value, ir.Value) else []
+
+
+def _has_floats(value: Any) -> bool:
+    """Whether there is an array of floats in a value."""
+    match value:
+        case View():
+            return element_scalar(value.dtype).is_float
+        case StructView():
+            return any(map(_has_floats, value.views))
+        case StructValue():
+            return any(map(_has_floats, value.values))
+        case _:
+            return False
 
 
 def _stand_ins(value: Any) -> Any:
@@ -154,6 +169,8 @@ def _rebuilt(value: Any, leaves: list[ir.Value]) -> Any:
     """A value of the same form, made of the leaves in order, which are taken from the list."""
     if isinstance(value, tuple):
         return tuple(_rebuilt(v, leaves) for v in value)
+    if isinstance(value, StructValue):
+        return StructValue(value.type, _rebuilt(value.values, leaves))
     if isinstance(value, Bundle):
         return Bundle(value.type, tuple(leaves.pop(0) for _ in value.values))
     return leaves.pop(0) if isinstance(value, ir.Value) else value
@@ -339,8 +356,7 @@ class _Attaching:
             f"the rule of {self.func.name} is not linear in its cotangent: {error.reason}. Such a rule has no tangent, "
             "and JAX makes gradients of tangents"
         )
-        arrays = [v for v in self.arguments.values() if isinstance(v, View) and element_scalar(v.dtype).is_float]
-        if arrays:
+        if any(_has_floats(v) for v in self.arguments.values()):
             raise DifferentiationError(
                 reason, error.loc, hint="add products of the cotangent and values that do not depend on it"
             )

@@ -17,7 +17,7 @@ from jaxwarp.builtins.scalar_ops.rules import ATTACH
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.frame import ATTACHED, Frame
 from jaxwarp.frontend.lowering.merge import same
-from jaxwarp.frontend.lowering.values import View, describe, type_of
+from jaxwarp.frontend.lowering.values import StructValue, StructView, View, describe, type_of
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Scalar
 
@@ -81,8 +81,10 @@ def add_to_adjoint(frame: Frame, node: ast.expr, operator: str, value: Any, indi
             expression = ast.copy_location(ast.Subscript(expression, index, ast.Load()), node)
             ast.fix_missing_locations(expression)
         target = frame.evaluate(expression)
-        if isinstance(target, View):
-            raise KernelTypeError(f"the adjoint of {target.param.name} is an array", hint="add to its elements")
+        if isinstance(target, (View, StructView)):
+            raise KernelTypeError(f"the adjoint of {target.name} is an array", hint="add to its elements")
+        if isinstance(target, StructValue):
+            raise KernelTypeError(f"the adjoint of a {target.type!r} is a struct", hint="add to its fields")
         leaves = target.values if isinstance(target, Bundle) else (target,)
         if not all(isinstance(v, ir.Value) and v.type.is_float for v in leaves):
             raise KernelTypeError(f"{describe(target)} has no adjoint: it does not move", hint="only floats do")

@@ -159,8 +159,8 @@ class _Join:
                 return
         try:
             merged = unify(frame, a, b)
-        except MismatchError:
-            merged = self._mismatch(name, a, b)
+        except MismatchError as error:
+            merged = self._mismatch(name, a, b, error)
         self.pending.append((name, merged, len(self.left)))
         self.left += merged.left
         self.right += merged.right
@@ -189,14 +189,15 @@ class _Join:
         truth = "true" if missing == 1 else "false"
         return Undefined(f"it is assigned only if the condition in line {line} is {truth}", conditional=True), None
 
-    def _mismatch(self, name: str, a: Any, b: Any) -> Merged:
+    def _mismatch(self, name: str, a: Any, b: Any, error: MismatchError) -> Merged:
         frame = self.frame
         for side, other in enumerate((b, a) if name != RESULT and name not in frame.kept else ()):
             # After `return` nothing reads the variable, so its type on that path does not matter.
             if self.sides[side].get(RETURN) is True or (side == 0 and self.exited[0] and not frame.exit_live):
                 filler = zeros_like(frame, other)
                 return unify(frame, filler, other) if side == 0 else unify(frame, other, filler)
-        what = "the result" if name == RESULT else name
+        what = ("the result" if name == RESULT else name) + error.fields
+        a, b = error.pair or (a, b)
         raise KernelTypeError(
             f"{what} is {type_text(a)} if the condition is true, and {type_text(b)} if it is false",
             hint=type_hint(a, b, "both must have one type: convert one of them, or use two names"),

@@ -23,6 +23,7 @@ from jaxwarp.frontend.lowering.references import (
     require_distinct,
     value_of,
 )
+from jaxwarp.frontend.lowering.structs import construct_struct
 from jaxwarp.frontend.lowering.values import (
     Gradient,
     Host,
@@ -39,7 +40,7 @@ from jaxwarp.frontend.text.functions import Func, Overload, Parameter
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.refused import UNAVAILABLE
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Aggregate, Scalar, element_scalar
+from jaxwarp.types import Aggregate, Scalar, Struct, element_scalar
 
 # Keyword arguments of builtin functions that decide the type of the result: they must be constants.
 _STATIC_KEYWORDS = ("n", "length", "shape")
@@ -61,6 +62,8 @@ def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: d
             return construct(frame, callee.type, args, keywords)
         case Scalar() | Aggregate():
             return construct(frame, callee, args, keywords)
+        case Struct():
+            return construct_struct(frame, callee, args, keywords)
         case Func():
             return inline(frame, node, callee, args, keywords)
         case Gradient():

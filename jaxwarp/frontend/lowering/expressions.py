@@ -16,7 +16,20 @@ from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression, unre
 from jaxwarp.frontend.lowering.memory import element_type, load_element
 from jaxwarp.frontend.lowering.merge import MismatchError, same, type_hint, type_text, unify
 from jaxwarp.frontend.lowering.short_circuit import append, aside, branch, joined_condition
-from jaxwarp.frontend.lowering.values import Element, Host, NoArray, Prototype, Shape, Slice, View, describe, is_literal
+from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
+from jaxwarp.frontend.lowering.values import (
+    Element,
+    Host,
+    NoArray,
+    Prototype,
+    Shape,
+    Slice,
+    StructValue,
+    StructView,
+    View,
+    describe,
+    is_literal,
+)
 from jaxwarp.frontend.lowering.views import extent, index_view, shape_item, shape_of
 from jaxwarp.frontend.text.constants import attribute_chain
 from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
@@ -235,6 +248,8 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     indices = indices_of(frame, node.slice)
     if isinstance(base, View):
         return index_view(frame, base, indices)
+    if isinstance(base, StructView):
+        return index_struct(frame, base, indices)
     is_part = any(isinstance(i, Slice) for i in indices)
     if isinstance(base, Element) and is_part:
         base = load_element(frame.builder, base)
@@ -309,6 +324,11 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
             return extract(frame, base, [part]) if part is not None else _type_attribute(base.type, name)
         case Aggregate():
             return _type_attribute(base, name)
+        case StructValue():
+            return field_of(base, name)
+        case StructView():
+            found = base.dtype if name == "dtype" else _value_attribute(frame, outline(frame, base), name)
+            return field_of(base, name) if found is None else found
         case _:
             return None
 

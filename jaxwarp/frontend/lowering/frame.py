@@ -13,21 +13,26 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
+
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc, did_you_mean
-from jaxwarp.frontend.lowering.memory import load_element
+from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
     Element,
     Host,
     Intrinsic,
     NoArray,
+    StructValue,
+    StructView,
     Undefined,
     View,
     capture,
     describe,
     host_constant,
     is_literal,
+    type_of,
 )
 from jaxwarp.frontend.text.functions import Overload
 from jaxwarp.frontend.text.host_values import Missing
@@ -36,7 +41,7 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import SizeUse
-from jaxwarp.types import Aggregate, Scalar, element_scalar, int32, int64
+from jaxwarp.types import Aggregate, Array, Field, Scalar, Struct, element_scalar, int32, int64, struct_of
 
 # Variables with names that Python cannot have: they go through branches and loops like any other.
 BREAK, CONTINUE, RETURN, RESULT = "$break", "$continue", "$return", "$result"
@@ -174,9 +179,9 @@ class Frame:
     def evaluate(self, node: ast.expr) -> Any:
         """The value of an expression."""
         value = self.place(node)
-        if isinstance(value, Element):
+        if isinstance(value, (Element, StructValue)):
             with self.at(node):
-                return load_element(self.builder, value)
+                return loaded(self.builder, value)
         return value
 
     def apply(self, intrinsic: Intrinsic, node: ast.Call) -> Any:
@@ -230,12 +235,16 @@ class Frame:
         return self.adopt(value)
 
     def adopt(self, value: Any) -> Any:
-        """A host value as a value of this kernel: NumPy scalars and small arrays become typed constants."""
+        """A host value as a value of this kernel: NumPy scalars, small arrays and structs become typed constants."""
         return self._constants(capture(value))
 
     def _constants(self, value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(self._constants(v) for v in value)
+        struct = struct_of(type(value.value)) if isinstance(value, Host) else None
+        if struct is not None:
+            held = vars(value.value)
+            return StructValue(struct, tuple(self._field(struct, f, held[f.name]) for f in struct.fields))
         constant = host_constant(value.value) if isinstance(value, Host) else None
         if constant is None:
             return value
@@ -243,6 +252,20 @@ class Frame:
         scalar = element_scalar(dtype)
         values = tuple(self.constant(v.item(), scalar) for v in array.reshape(-1))
         return values[0] if isinstance(dtype, Scalar) else Bundle(dtype, values)
+
+    def _field(self, struct: Struct, field: Field, value: Any) -> Any:
+        """A field of a struct that the kernel's text names."""
+        if isinstance(field.type, Array):
+            return NoArray(field.type, field.name) if value is None else Host(value)
+        if not isinstance(field.type, Struct) and not is_literal(value):
+            value = np.asarray(value)[()]
+        found = self.adopt(value)
+        if type_of(found) != field.type and not is_literal(found):
+            raise KernelTypeError(
+                f"the field {field.name} of {struct!r} is {field.type!r}, and the constant has {describe(found)} there",
+                hint="pass the struct as an argument",
+            )
+        return self.typed(found, field.type) if is_literal(found) else found
 
     # Values
 
@@ -321,7 +344,11 @@ def _value_hint(value: Any) -> str:
             return f"kernels compute with elements: {value.param.name}[{', '.join('ijkl'[: value.ndim])}]"
         case NoArray():
             return absent_hint(value)
-        case Scalar() | Aggregate():
+        case StructValue():
+            return "kernels compute with its fields: s.x"
+        case StructView():
+            return f"kernels compute with fields of its elements: {value.name}[i].x"
+        case Scalar() | Aggregate() | Struct():
             return "call the type to make a value of it: float(x), vec3(x, y, z)"
         case Host(value=ModuleType() as module):
             return f"name something of it: {module.__name__}.PI, say"

@@ -16,6 +16,7 @@ from jaxwarp.frontend.lowering.calls import call, evaluate_arguments
 from jaxwarp.frontend.lowering.expressions import no_array
 from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.memory import element_type
+from jaxwarp.frontend.lowering.structs import outline
 from jaxwarp.frontend.lowering.targets import atomic, stored_value
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
     PYTHON_OBJECTS,
@@ -26,6 +27,8 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     NoValue,
     Prototype,
     Shape,
+    StructValue,
+    StructView,
     View,
     describe,
     is_dynamic,
@@ -187,6 +190,9 @@ def _len(frame: Frame, node: ast.Call) -> Any:
             return extent(frame, value, value.free[0])
         case NoArray(type=Array()):
             return 0
+        case StructView():
+            view = outline(frame, value)
+            return extent(frame, view, view.free[0])
         case Shape():
             return value.view.ndim
         case tuple():
@@ -209,9 +215,9 @@ def _type(frame: Frame, node: ast.Call) -> Any:
             f"type: expected 1 argument, got {len(node.args) + len(node.keywords)}", hint="write type(x)"
         )
     value = frame.evaluate(node.args[0])
-    if not is_dynamic(value):
+    if not (is_dynamic(value) or isinstance(value, StructValue)):
         raise KernelTypeError(
-            f"type: expected a scalar, vector or matrix, got {describe(value)}",
+            f"type: expected a scalar, vector, matrix or struct, got {describe(value)}",
             hint="for the elements of an array write a.dtype",
         )
     return type_of(value)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.frontend.lowering.values import Element
+from jaxwarp.frontend.lowering.values import Element, StructValue
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.types import Aggregate, Mat, Scalar, Vec, element_scalar, int32
@@ -42,6 +43,19 @@ def load_element(builder: Builder, element: Element) -> ir.Value | Bundle:
     param, dtype = element.view.param, element_type(element)
     values = tuple(builder.load(param, indices) for indices in addresses(builder, element))
     return values[0] if isinstance(dtype, Scalar) else Bundle(dtype, values)
+
+
+def loaded(builder: Builder, place: Any) -> Any:
+    """A value for what was not loaded yet; other values as they are."""
+    match place:
+        case Element():
+            return load_element(builder, place)
+        case StructValue():
+            values = tuple(loaded(builder, v) for v in place.values)
+            is_there = all(a is b for a, b in zip(values, place.values, strict=True))
+            return place if is_there else StructValue(place.type, values)
+        case _:
+            return place
 
 
 def store_element(builder: Builder, element: Element, value: ir.Value | Bundle) -> None:

@@ -8,20 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.values import Axis, NoArray, View, describe, is_dynamic, is_literal, type_of
+from jaxwarp.frontend.lowering.values import (
+    Axis,
+    NoArray,
+    StructValue,
+    StructView,
+    View,
+    describe,
+    is_dynamic,
+    is_literal,
+    type_of,
+)
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Aggregate, Scalar, bool_, float32
+from jaxwarp.types import Aggregate, Scalar, Struct, bool_, float32
 
 Rebuild = Callable[[Sequence[ir.Value]], Any]
+Paths = frozenset[tuple[str, ...]]
+"""Parts of a struct, by the names of fields that lead to them."""
 
 
 class MismatchError(Exception):
-    """The two values cannot be one variable."""
+    """The two values cannot be one variable.
+
+    `fields` names the part of a struct that is the reason, and `pair` what the two have there.
+    """
+
+    def __init__(self, fields: str = "", pair: tuple[Any, Any] | None = None):
+        self.fields = fields
+        self.pair = pair
 
 
 def same(a: Any, b: Any) -> bool:
@@ -34,7 +54,11 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, Bundle) and isinstance(b, Bundle):
         return a.type == b.type and all(x is y for x, y in zip(a.values, b.values, strict=True))
-    if isinstance(a, (Scalar, Aggregate)):
+    if isinstance(a, StructValue) and isinstance(b, StructValue):
+        return a.type == b.type and same(a.values, b.values)
+    if isinstance(a, StructView) and isinstance(b, StructView):
+        return a.type == b.type and same(a.views, b.views)
+    if isinstance(a, (Scalar, Aggregate, Struct)):
         return a == b
     if isinstance(a, NoArray) and isinstance(b, NoArray):
         return a.type == b.type
@@ -60,6 +84,12 @@ def unify(frame: Frame, a: Any, b: Any) -> Merged:
         return Merged((), (), lambda _: a)
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return _join([unify(frame, x, y) for x, y in zip(a, b, strict=True)])
+    if isinstance(a, StructValue) and isinstance(b, StructValue) and a.type == b.type:
+        merged = _join([_field(k, unify, frame, x, y) for k, x, y in _fields(a, b)])
+        return Merged(merged.left, merged.right, lambda leaves: StructValue(a.type, merged.rebuild(leaves)))
+    if isinstance(a, StructView) and isinstance(b, StructView) and a.type == b.type:
+        merged = _join([unify(frame, x, y) for x, y in zip(a.views, b.views, strict=True)])
+        return Merged(merged.left, merged.right, lambda leaves: StructView(a.dtype, a.ndim, merged.rebuild(leaves)))
     if isinstance(a, View) and isinstance(b, View) and a.param is b.param:
         merged = _join([unify(frame, x, y) for x, y in zip(_parts(a), _parts(b), strict=True)])
         return Merged(merged.left, merged.right, lambda leaves: _with_parts(a, merged.rebuild(leaves)))
@@ -69,6 +99,18 @@ def unify(frame: Frame, a: Any, b: Any) -> Merged:
     left, right = typed(frame, a, dtype), typed(frame, b, dtype)
     leaves, rebuild = _split(left)
     return Merged(leaves, _split(right)[0], rebuild)
+
+
+def _fields(a: StructValue, b: StructValue) -> list[tuple[str, Any, Any]]:
+    return [(f.name, x, y) for f, x, y in zip(a.type.fields, a.values, b.values, strict=True)]
+
+
+def _field(name: str, match: Callable[..., Any], frame: Frame, a: Any, b: Any) -> Any:
+    """Matches a field; an error knows its name."""
+    try:
+        return match(frame, a, b)
+    except MismatchError as error:
+        raise MismatchError(f".{name}{error.fields}", error.pair or (a, b)) from None
 
 
 def _join(parts: list[Merged]) -> Merged:
@@ -130,6 +172,10 @@ def zeros_like(frame: Frame, value: Any) -> Any:
         return _with_parts(value, zeros_like(frame, _parts(value)))
     if isinstance(value, tuple):
         return tuple(zeros_like(frame, v) for v in value)
+    if isinstance(value, StructValue):
+        return StructValue(value.type, zeros_like(frame, value.values))
+    if isinstance(value, StructView):
+        return StructView(value.dtype, value.ndim, zeros_like(frame, value.views))
     if isinstance(value, Bundle):
         return Bundle(value.type, tuple(frame.builder.const(0, v.type) for v in value.values))
     if isinstance(value, ir.Value):
@@ -146,11 +192,14 @@ class Carried:
     leaves: tuple[ir.Value, ...]
     rebuild: Rebuild
 
+    paths: Paths | None
+
     @classmethod
-    def of(cls, frame: Frame, name: str, value: Any) -> Carried:
+    def of(cls, frame: Frame, name: str, value: Any, paths: Paths | None = None) -> Carried:
+        """`paths`: the parts of a struct that the loop may change; the others stay as they are. None: all of it."""
         entry = _typed_entry(frame, value)
-        leaves, rebuild = _split(entry)
-        return cls(name, entry, leaves, rebuild)
+        leaves, rebuild = _split(entry, paths)
+        return cls(name, entry, leaves, rebuild, paths)
 
     def collect(self, frame: Frame, value: Any) -> tuple[ir.Value, ...]:
         """The leaves of the variable's value at the end of an iteration.
@@ -158,7 +207,7 @@ class Carried:
         Raises:
             MismatchError: its type is not that on entry.
         """
-        return _matching(frame, self.entry, value)
+        return _matching(frame, self.entry, value, self.paths)
 
 
 def _typed_entry(frame: Frame, value: Any) -> Any:
@@ -167,7 +216,23 @@ def _typed_entry(frame: Frame, value: Any) -> Any:
     return frame.typed(value)
 
 
-def _split(value: Any) -> tuple[tuple[ir.Value, ...], Rebuild]:
+def _inner(paths: Paths | None, name: str) -> Paths | None:
+    """The parts of a field that may change."""
+    if paths is None or any(p[:1] == (name,) and len(p) == 1 for p in paths):
+        return None
+    return frozenset(p[1:] for p in paths if p[0] == name)
+
+
+def _split(value: Any, paths: Paths | None = None) -> tuple[tuple[ir.Value, ...], Rebuild]:
+    if paths is not None and not paths:
+        return (), lambda _: value
+    if isinstance(value, StructValue):
+        parts = [_split(v, _inner(paths, f.name)) for f, v in zip(value.type.fields, value.values, strict=True)]
+        joined = _join([Merged(leaves, leaves, rebuild) for leaves, rebuild in parts])
+        return joined.left, lambda leaves: StructValue(value.type, joined.rebuild(leaves))
+    if isinstance(value, StructView):
+        leaves, rebuild = _split(value.views)
+        return leaves, lambda values: StructView(value.dtype, value.ndim, rebuild(values))
     if isinstance(value, ir.Value):
         return (value,), lambda leaves: leaves[0]
     if isinstance(value, Bundle):
@@ -182,7 +247,20 @@ def _split(value: Any) -> tuple[tuple[ir.Value, ...], Rebuild]:
     return (), lambda _: value
 
 
-def _matching(frame: Frame, entry: Any, value: Any) -> tuple[ir.Value, ...]:
+def _matching(frame: Frame, entry: Any, value: Any, paths: Paths | None = None) -> tuple[ir.Value, ...]:
+    if paths is not None and not paths:
+        if not same(entry, value):
+            what = "a field of a struct is changed in this loop by a function that has no fixed name"
+            raise KernelTypeError(what, hint="name the function, or assign to the field in the loop")
+        return ()
+    if isinstance(entry, StructValue) and isinstance(value, StructValue) and entry.type == value.type:
+        found: list[ir.Value] = []
+        for name, e, x in _fields(entry, value):
+            inner = _inner(paths, name)
+            found += _field(name, partial(_matching, paths=inner), frame, e, x)
+        return tuple(found)
+    if isinstance(entry, StructView) and isinstance(value, StructView) and entry.type == value.type:
+        return _matching(frame, entry.views, value.views)
     if isinstance(entry, tuple) and isinstance(value, tuple) and len(entry) == len(value):
         return tuple(v for e, x in zip(entry, value, strict=True) for v in _matching(frame, e, x))
     if isinstance(entry, (ir.Value, Bundle)) and is_dynamic(value):
@@ -203,6 +281,8 @@ def type_hint(a: Any, b: Any, repair: str) -> str:
 
 def type_text(value: Any) -> str:
     """The type of a value in a message about a variable that changes it."""
+    if isinstance(value, StructView):
+        return f"the array {value.name}"
     if isinstance(value, View):
         return f"a part of {value.param.name}" if value.ndim < len(value.axes) else f"the array {value.param.name}"
     return repr(type_of(value)) if is_dynamic(value) else describe(value)

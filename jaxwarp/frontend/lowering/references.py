@@ -18,8 +18,8 @@ from typing import Any
 from jaxwarp.builtins.language.function import Function
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.targets import Name, Part, Place, Target, target
-from jaxwarp.frontend.lowering.values import Host, View, capture, describe, type_of
+from jaxwarp.frontend.lowering.targets import Attribute, Name, Part, Place, Target, target
+from jaxwarp.frontend.lowering.values import Element, Host, View, capture, describe, type_of
 from jaxwarp.frontend.text.functions import Func, Overload
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.source import Source
@@ -108,10 +108,10 @@ def _storage(place: Target | None) -> str | ir.Param | None:
     match place:
         case Name():
             return place.name
-        case Part():
+        case Part() | Attribute():
             return _storage(place.parent)
-        case Place():
-            return place.place.param if isinstance(place.place, View) else place.place.view.param
+        case Place(place=View() as view) | Place(place=Element(view=view)):
+            return view.param
         case _:
             return None
 

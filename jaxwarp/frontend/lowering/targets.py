@@ -24,10 +24,11 @@ from jaxwarp.frontend.lowering.components import (
 from jaxwarp.frontend.lowering.expressions import indices_of, no_array
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import addresses, element_type, load_element, store_element, update
-from jaxwarp.frontend.lowering.values import Element, NoArray, Slice, View, describe
+from jaxwarp.frontend.lowering.structs import field_of, fitted, index_struct
+from jaxwarp.frontend.lowering.values import Element, NoArray, Slice, StructValue, StructView, View, describe
 from jaxwarp.frontend.lowering.views import index_view
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Aggregate, Scalar, bool_, element_scalar
+from jaxwarp.types import Aggregate, Scalar, Struct, bool_, element_scalar
 
 # Operators whose augmented assignment to an array element is atomic, as in Warp.
 ATOMIC_OPERATORS = {"add": "add", "sub": "add", "bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
@@ -52,18 +53,20 @@ class Name:
 
 @dataclass(frozen=True)
 class Place:
-    """An array element, a part of one, or a view."""
+    """An array element, a part of one, or a view; of an array of structs, a struct or a view of several."""
 
-    place: Element | View
+    place: Element | View | StructValue | StructView
 
     def peek(self, _frame: Frame) -> Any:
         return self.place
 
     def element(self) -> Element:
-        if isinstance(self.place, View):
-            left = self.place.ndim
+        if isinstance(self.place, StructValue):
+            raise KernelTypeError(f"{self.place.type!r} has no operators", hint="change its fields, one by one")
+        if not isinstance(self.place, Element):
+            left, name = self.place.ndim, self.place.name
             raise KernelTypeError(
-                f"cannot assign to a part of {self.place.param.name}: {left} more ind{'ex' if left == 1 else 'ices'} "
+                f"cannot assign to a part of {name}: {left} more ind{'ex' if left == 1 else 'ices'} "
                 "would name an element",
                 hint="kernels write elements, one by one",
             )
@@ -73,6 +76,9 @@ class Place:
         return load_element(frame.builder, self.element())
 
     def set(self, frame: Frame, value: Any) -> None:
+        if isinstance(self.place, StructValue):
+            store_struct(frame, self.place, value)
+            return
         element = self.element()
         store_element(frame.builder, element, stored_value(frame, element, value))
 
@@ -81,7 +87,7 @@ class Place:
 class Part:
     """A component, row or named part of a vector, matrix, quaternion or transform variable."""
 
-    parent: Name | Part
+    parent: Name | Part | Attribute
     indices: tuple[Any, ...]
 
     def peek(self, frame: Frame) -> Any:
@@ -98,7 +104,7 @@ class Part:
 class Section:
     """A slice of the components of a variable, of a part of one, or of an array element."""
 
-    parent: Name | Part | Place
+    parent: Name | Part | Place | Attribute
     indices: tuple[Any, ...]
 
     def peek(self, frame: Frame) -> Any:
@@ -132,7 +138,48 @@ class Section:
         return list(zip(places, section_values(frame, dtype, value), strict=True))
 
 
-Target = Name | Place | Part | Section
+@dataclass(frozen=True)
+class Attribute:
+    """A field of a struct variable."""
+
+    parent: Name | Attribute
+    name: str
+
+    def peek(self, frame: Frame) -> Any:
+        return self.get(frame)
+
+    def get(self, frame: Frame) -> Any:
+        return field_of(self.parent.get(frame), self.name)
+
+    def set(self, frame: Frame, value: Any) -> None:
+        base = self.parent.get(frame)
+        index = base.type.index(self.name)
+        self.parent.set(frame, base.replaced(index, fitted(frame, base.type, base.type.fields[index], value)))
+
+
+Target = Name | Place | Part | Section | Attribute
+
+
+def store_struct(frame: Frame, place: StructValue, value: Any) -> None:
+    """Stores a struct in an array: each of its fields.
+
+    Raises:
+        KernelTypeError: it is no struct of that type, or a field would be another array.
+    """
+    if not isinstance(value, StructValue) or value.type != place.type:
+        raise KernelTypeError(
+            f"the array holds {place.type!r}, got {describe(value)}", hint=f"make one: {place.type!r}(...)"
+        )
+    for field, there, new in zip(place.type.fields, place.values, value.values, strict=True):
+        if isinstance(there, StructValue):
+            store_struct(frame, there, new)
+        elif isinstance(there, Element):
+            store_element(frame.builder, there, stored_value(frame, there, new))
+        else:
+            raise KernelTypeError(
+                f"the field {field.name} of {place.type!r} is a part of an array: it cannot be stored",
+                hint="store the elements of its arrays, and its other fields, one by one",
+            )
 
 
 def target(frame: Frame, node: ast.expr) -> Target:
@@ -159,6 +206,8 @@ def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
     indices = indices_of(frame, node.slice)
     if isinstance(base, View):
         return Place(index_view(frame, base, indices))
+    if isinstance(base, StructView):
+        return Place(index_struct(frame, base, indices))
     if any(isinstance(i, Slice) for i in indices) and isinstance(base, Element | Bundle):
         if isinstance(parent, Section):
             raise KernelTypeError("a slice of a slice cannot be assigned to", hint="write one slice")
@@ -173,13 +222,22 @@ def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
 
 
 def _hint(base: Any) -> str:
-    if isinstance(base, Aggregate):
+    if isinstance(base, (Aggregate, Struct)):
         return "call the type to make a value of it: v = vec3(), v = types.vector(length=5, dtype=float)"
     return "assign to elements of arrays, and to components of vectors and matrices"
 
 
 def _attribute(frame: Frame, parent: Target, name: str) -> Target:
     base = parent.peek(frame)
+    if isinstance(base, StructView):
+        return Place(field_of(base, name))
+    if isinstance(base, StructValue):
+        if isinstance(parent, Place):
+            return Place(field_of(base, name))
+        if base.type.index(name) is None:
+            field_of(base, name)
+        assert isinstance(parent, Name | Attribute)
+        return Attribute(parent, name)
     if isinstance(base, View):
         raise KernelTypeError(
             f"the {name} of an array cannot be assigned to",

@@ -1,6 +1,7 @@
 """What an expression of the kernel language can be while a kernel is being lowered.
 
-    run-time values     ir.Value (a scalar), Bundle (a vector, matrix, quaternion or transform)
+    run-time values     ir.Value (a scalar), Bundle (a vector, matrix, quaternion or transform), StructValue (a value
+                        for each field)
     literals            Python bool, int, float: weak, they take the type of what they meet
     static values       tuples of any of these, types, functions, modules and other host objects, array views
 
@@ -24,7 +25,20 @@ from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.quaternions import HostValue
-from jaxwarp.types import SCALAR_BY_DTYPE, Aggregate, Array, Mat, Part, Scalar, Vec, bool_, float32, int32
+from jaxwarp.types import (
+    SCALAR_BY_DTYPE,
+    Aggregate,
+    Array,
+    Mat,
+    Part,
+    Scalar,
+    Struct,
+    Vec,
+    bool_,
+    float32,
+    int32,
+    struct_of,
+)
 
 # Python's own functions that have a meaning in kernels, filled where those are defined.
 PYTHON_OBJECTS: dict[Any, Any] = {}
@@ -48,6 +62,10 @@ class View:
     param: ir.Param
     dtype: Scalar | Aggregate
     axes: tuple[Axis, ...]
+
+    @property
+    def name(self) -> str:
+        return self.param.name
 
     @property
     def free(self) -> tuple[int, ...]:
@@ -79,6 +97,37 @@ class Element:
     view: View
     component: tuple[Any, ...] = ()
     part: Part | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StructValue:
+    """A struct: the value of each field. Of one in an array, not loaded yet, they are elements."""
+
+    type: Struct
+    values: tuple[Any, ...]
+
+    def replaced(self, index: int, value: Any) -> StructValue:
+        """The struct with another value of one field."""
+        return StructValue(self.type, (*self.values[:index], value, *self.values[index + 1 :]))
+
+
+@dataclass(frozen=True, eq=False)
+class StructView:
+    """An array of structs, or a part of one: for each field an array, whose first `ndim` axes are those of this one."""
+
+    dtype: Struct
+    ndim: int
+    views: tuple[View | StructView | NoArray, ...]
+
+    @property
+    def type(self) -> Array:
+        return Array(self.dtype, self.ndim)
+
+    @property
+    def name(self) -> str:
+        """Of the array, as the parameters of its fields have it."""
+        first = self.views[0]
+        return first.name.rpartition(".")[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +214,7 @@ def is_dynamic(value: Any) -> bool:
 
 def type_of(value: Any) -> Any:
     """The language type of a value; None where it has none (functions, modules)."""
-    if isinstance(value, (ir.Value, Bundle, View)):
+    if isinstance(value, (ir.Value, Bundle, View, StructValue, StructView)):
         return value.type
     if is_literal(value):
         return PYTHON_TYPES[type(value)]
@@ -177,7 +226,7 @@ def describe(value: Any) -> str:
     match value:
         case bool() | int() | float():
             return f"the constant {value}"
-        case ir.Value() | Bundle() | View():
+        case ir.Value() | Bundle() | View() | StructValue() | StructView():
             return repr(value.type)
         case Element():
             return repr(value.view.dtype)
@@ -185,7 +234,7 @@ def describe(value: Any) -> str:
             return f"a tuple of {len(value)}"
         case Shape():
             return "a shape"
-        case Scalar() | Aggregate():
+        case Scalar() | Aggregate() | Struct():
             return f"the type {value!r}"
         case type() if issubclass(value, NoValue):
             return "nothing (the function returns no value)"
@@ -220,8 +269,10 @@ def capture(value: Any) -> Any:
         return NoArray()
     if isinstance(value, (types.BuiltinFunctionType, types.FunctionType, type)):
         value = PYTHON_OBJECTS.get(value, value)
-    if isinstance(value, (Scalar, Aggregate, Intrinsic, Func)):
+    if isinstance(value, (Scalar, Aggregate, Struct, Intrinsic, Func)):
         return value
+    if (found := struct_of(value)) is not None:
+        return found
     if isinstance(value, type) and value in PYTHON_TYPES:
         return PYTHON_TYPES[value]
     if isinstance(value, tuple):

@@ -1,8 +1,8 @@
 """Annotations of kernels and functions: `float`, `vec3`, `array[float]`, `array(dtype=vec3, ndim=2)`, `Any`.
 
-A resolved annotation, a *pattern*, is a Scalar, Aggregate or Array (whose parts may be `Any` or a TypeVar), `Any`,
-a TypeVar, `Callable`, or a tuple of patterns. A concrete type matches a pattern if they agree where the pattern is
-not `Any`; a TypeVar means the same type everywhere in a signature.
+A resolved annotation, a *pattern*, is a Scalar, Aggregate, Struct or Array (whose parts may be `Any` or a TypeVar),
+`Any`, a TypeVar, `Callable`, or a tuple of patterns. A concrete type matches a pattern if they agree where the
+pattern is not `Any`; a TypeVar means the same type everywhere in a signature.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.host_values import Missing
-from jaxwarp.types import CLASSES, Aggregate, Array, Scalar, as_dtype
+from jaxwarp.types import CLASSES, Aggregate, Array, Scalar, Struct, as_dtype
 
 
 @boundaries
@@ -139,7 +139,7 @@ def elements_of(pattern: tuple[Any, ...], count: int) -> tuple[Any, ...] | None:
 
 def is_generic(pattern: Any) -> bool:
     match pattern:
-        case Scalar():
+        case Scalar() | Struct():
             return False
         case Aggregate():
             return any(not isinstance(p, int) and is_generic(p) for p in pattern.parameters)

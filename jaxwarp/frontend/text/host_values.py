@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.types import struct_of
+
 
 class Missing:
     """Marks a name that has no value (yet): `None` is a value a user may capture."""
@@ -19,7 +21,7 @@ _CONTAINERS = (list, dict, set, bytearray, collections.deque, collections.Ordere
 
 
 def frozen(value: Any, seen: dict[int, Any] | None = None) -> Any:
-    """A value that does not change: a copy of arrays and of Python's containers, and of what is in them.
+    """A value that does not change: a copy of arrays, structs and Python's containers, and of what is in them.
 
     Objects of other classes are not copied.
     """
@@ -33,6 +35,10 @@ def frozen(value: Any, seen: dict[int, Any] | None = None) -> Any:
         items = value.items() if isinstance(value, dict) else enumerate(value) if hasattr(value, "index") else ()
         for place, item in items:
             made[place] = frozen(item, seen)
+        return made
+    if struct_of(type(value)) is not None:
+        made = seen[id(value)] = copy.copy(value)
+        made.__dict__.update((name, frozen(field, seen)) for name, field in vars(value).items())
         return made
     if isinstance(value, tuple):
         parts = [frozen(v, seen) for v in value]

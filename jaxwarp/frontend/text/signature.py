@@ -76,7 +76,7 @@ def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what
             raise
         if what == "kernel" and not _is_kernel_argument(pattern):
             raise KernelTypeError(
-                f"{source.name}: argument {name} of a kernel must be an array, scalar, vector or matrix",
+                f"{source.name}: argument {name} of a kernel must be an array, scalar, vector, matrix or struct",
                 loc,
                 hint="name its parts as arguments of their own; tuples and functions are for a @func",
             )

@@ -26,7 +26,8 @@ from jaxwarp.frontend.lowering.frame import (
 )
 from jaxwarp.frontend.lowering.merge import Carried, MismatchError, type_hint, type_text, zeros_like
 from jaxwarp.frontend.lowering.references import advanced
-from jaxwarp.frontend.lowering.values import Undefined, is_literal, type_of
+from jaxwarp.frontend.lowering.structs import changed_fields
+from jaxwarp.frontend.lowering.values import StructValue, Undefined, is_literal, type_of
 from jaxwarp.frontend.text.liveness import Exits, assigned, surely_set
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Scalar, int32
@@ -57,7 +58,9 @@ class Loop:
             # A path to the end of the body may skip an assignment: uses after it count as well.
             self.live_in |= frozenset(n for s in node.body for n in frame.liveness.uses(s))
         # The roots of targets that are no variables are modules: `wp.adjoint[x] += ...`.
-        written = [*assigned(node.body), *advanced(frame.source, node.body, frame.variables)]
+        # A reference to a field shows in no target.
+        self.passed = advanced(frame.source, node.body, frame.variables)
+        written = [*assigned(node.body), *self.passed]
         names = [n for n in dict.fromkeys(written) if n in frame.variables or n in frame.source.locals]
         if isinstance(node, ast.For):
             targets = assigned([node.target])
@@ -74,11 +77,13 @@ class Loop:
 
     def carry(self) -> list[ir.Value]:
         """Decides what is carried; the leaves of its values on entry."""
-        frame = self.frame
+        frame, node = self.frame, self.node
         for name in self.assigned:
             value = self.before.get(name)
             if value is not None and not isinstance(value, Undefined) and name in self.live_in:
-                self.carried.append(Carried.of(frame, name, value))
+                is_partial = isinstance(value, StructValue) and name not in self.passed
+                paths = changed_fields(value, name, node.body) if is_partial else None
+                self.carried.append(Carried.of(frame, name, value, paths))
         if self.exits.breaks:
             self.carried.append(Carried.of(frame, BREAK, False))
         if self.exits.returns:
@@ -196,17 +201,18 @@ class Loop:
             return carried.leaves
         try:
             return carried.collect(frame, value)
-        except MismatchError:
-            what = "the result" if name == RESULT else name
+        except MismatchError as error:
+            what = ("the result" if name == RESULT else name) + error.fields
+            entry, value = error.pair or (carried.entry, value)
             raise KernelTypeError(
-                f"{what} changes its type in the loop: from {type_text(carried.entry)} to {type_text(value)}",
-                hint=self._type_hint(carried, value),
+                f"{what} changes its type in the loop: from {type_text(entry)} to {type_text(value)}",
+                hint=self._type_hint(carried, entry, value),
             ) from None
 
-    def _type_hint(self, carried: Carried, value: Any) -> str:
+    def _type_hint(self, carried: Carried, entry: Any, value: Any) -> str:
         hint = start_hint(carried.name, self.before.get(carried.name), value)
         repair = "a variable keeps one type in a loop: convert the new value, or use another name"
-        return hint or type_hint(carried.entry, value, repair)
+        return hint or type_hint(entry, value, repair)
 
     def leave(self, leaves: Sequence[ir.Value]) -> None:
         """Sets the variables to what they are after the loop, whose operation was the last one."""

@@ -1,0 +1,130 @@
+"""Structs as arguments: what a call is given as the arrays and numbers that a launch has, results as structs again.
+
+A call takes structs apart before anything else looks at its arguments, so launches, and all transformations of JAX, see
+leaves only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.ffi.launch.arguments import Argument
+from jaxwarp.ffi.launch.spec import INPUT, OUTPUT
+from jaxwarp.kernel import Kernel
+from jaxwarp.types import Array, Struct, field_type, leaves_of, struct_in
+
+
+class _Part(NamedTuple):
+    """An argument as declared, with the roles of its leaves."""
+
+    where: str
+    name: str
+    type: Any
+    roles: tuple[str, ...]
+
+
+class Packing:
+    """How the arguments of a function with structs are made of leaves."""
+
+    def __init__(self, declared: Sequence[tuple[str, Any]], arguments: Sequence[Argument]):
+        remaining = list(reversed(arguments))
+        self._parts: list[_Part] = []
+        for name, type_ in declared:
+            leaves = [remaining.pop() for _ in leaves_of(name, type_)]
+            where = f"{leaves[0].owner} {leaves[0].kernel}: argument" if leaves else ""
+            self._parts.append(_Part(where, name, type_, tuple(leaf.role for leaf in leaves)))
+
+    @classmethod
+    def of(cls, declared: Sequence[tuple[str, Any]], arguments: Sequence[Argument]) -> Packing | None:
+        """None if there is no struct among the arguments."""
+        return cls(declared, arguments) if any(struct_in(t) is not None for _, t in declared) else None
+
+    def spread(self, values: Sequence[Any]) -> list[Any]:
+        """The leaves of the inputs."""
+        inputs = (p for p in self._parts if OUTPUT not in p.roles)
+        pairs = zip(inputs, values, strict=True)
+        return [leaf for p, value in pairs for leaf in _leaves(p.where, p.name, p.type, value)]
+
+    def packed(self, leaves: Sequence[Any]) -> list[Any]:
+        """All arguments, of all leaves."""
+        remaining = iter(leaves)
+        return [rebuilt(p.type, remaining) for p in self._parts]
+
+    def require_same(self, arguments: Sequence[Any], leaves: Sequence[Any]) -> None:
+        """Refuses that a function has put other arrays into a struct that it was given: the caller would not see it."""
+        remaining = iter(leaves)
+        for part, value in zip(self._parts, arguments, strict=True):
+            names = [name for name, _ in leaves_of(part.name, part.type)]
+            held = _leaves(part.where, part.name, part.type, value)
+            for name, role, found in zip(names, part.roles, held, strict=True):
+                if found is not next(remaining) and role != INPUT:
+                    raise KernelTypeError(
+                        f"{part.where} '{name}' has been replaced by another array, which the caller does not get",
+                        hint=f"copy into it: jaxwarp.copy({name}, array)",
+                    )
+
+    def gathered(self, inputs: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """The results, of their leaves. What a struct has that the call does not update is that of the input."""
+        given, made = iter(inputs), iter(results)
+        found = []
+        for part in self._parts:
+            leaves = []
+            for role in part.roles:
+                old = None if role == OUTPUT else next(given)
+                leaves.append(old if role == INPUT else next(made))
+            if set(part.roles) - {INPUT}:
+                found.append(rebuilt(part.type, iter(leaves)))
+        return found
+
+
+def spread(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
+    """The leaves of all arguments of a kernel."""
+    if not kernel.has_structs:
+        return list(values)
+    where = f"kernel {kernel.name}: argument"
+    pairs = zip(kernel.arguments, values, strict=True)
+    return [leaf for a, value in pairs for leaf in _leaves(where, a.name, a.annotation, value)]
+
+
+def _leaves(where: str, name: str, type_: Any, value: Any) -> Iterator[Any]:
+    struct = struct_in(type_)
+    if struct is None:
+        yield value
+        return
+    for field in struct.fields:
+        part = None if value is None else _part(where, name, type_, field.name, value)
+        yield from _leaves(where, f"{name}.{field.name}", field_type(type_, field), part)
+
+
+def _part(where: str, name: str, type_: Any, field: str, value: Any) -> Any:
+    """A field of what is given for a struct: of an instance, or of any other object or mapping that has it."""
+    try:
+        return value[field] if isinstance(value, Mapping) else getattr(value, field)
+    except (AttributeError, KeyError, TypeError):
+        pass
+    struct = struct_in(type_)
+    assert struct is not None
+    listed = ", ".join(f.name for f in struct.fields)
+    many = "with arrays of them" if isinstance(type_, Array) else ""
+    raise KernelTypeError(
+        f"{where} '{name}': expected {_text(type_)}, got {type(value).__name__} without {field}",
+        hint=f"pass a {struct!r}, or a dataclass, named tuple or dictionary with {listed} {many}".rstrip(),
+    )
+
+
+def _text(type_: Any) -> str:
+    if isinstance(type_, Struct):
+        return f"struct {type_!r}"
+    return f"an array of struct {type_.dtype!r} with {type_.ndim} ax{'is' if type_.ndim == 1 else 'es'}"
+
+
+def rebuilt(type_: Any, leaves: Iterator[Any]) -> Any:
+    """A value of a type, of its leaves: an instance of the struct, without any check."""
+    struct = struct_in(type_)
+    if struct is None:
+        return next(leaves)
+    made = object.__new__(struct.kind)
+    made.__dict__.update((f.name, rebuilt(field_type(type_, f), leaves)) for f in struct.fields)
+    return made

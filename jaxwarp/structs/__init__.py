@@ -1,0 +1,1 @@
+"""Structs on the host."""

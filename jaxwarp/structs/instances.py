@@ -1,0 +1,237 @@
+"""Instances of structs: made, assigned to, compared, shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.types import (  # fmt: skip
+    STRUCT,
+    Array,
+    Field,
+    Mat,
+    Scalar,
+    Struct,
+    Vec,
+    element_scalar,
+    element_shape,
+    struct_of,
+)
+
+
+def _init(self: Any, *values: Any, **named: Any) -> None:
+    kind = type(self)
+    fields = _struct(kind).fields
+    names = [f.name for f in fields]
+    if len(values) > len(names):
+        raise KernelTypeError(
+            f"struct {kind.__name__}: expected at most {len(names)} values, got {len(values)}",
+            hint=f"its fields are {', '.join(names) or 'none'}",
+        )
+    given = dict(zip(names, values, strict=False))
+    for name, value in named.items():
+        if name not in names or name in given:
+            twice = f"struct {kind.__name__}: the field {name} is given twice"
+            raise _no_field(kind, name) if name not in names else KernelTypeError(twice, hint="leave one of them out")
+        given[name] = value
+    for field in fields:
+        if field.name in given:
+            value = checked(kind, field, given[field.name], is_strict=False)
+        else:
+            value = _initial(kind, field)
+        self.__dict__[field.name] = value
+
+
+def _setattr(self: Any, name: str, value: Any) -> None:
+    kind = type(self)
+    fields = _struct(kind).fields
+    field = next((f for f in fields if f.name == name), None)
+    if field is None:
+        raise _no_field(kind, name)
+    self.__dict__[name] = checked(kind, field, value, is_strict=True)
+
+
+def _eq(self: Any, other: Any) -> Any:
+    if type(self) is not type(other):
+        return NotImplemented
+    return all(_are_equal(value, vars(other).get(name)) for name, value in vars(self).items())
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if hasattr(a, "shape") and hasattr(b, "shape"):
+        a, b = (v.numpy() if hasattr(v, "numpy") else v for v in (a, b))
+        return bool(np.array_equal(np.asarray(a), np.asarray(b)))
+    return bool(np.all(a == b))
+
+
+def _repr(self: Any) -> str:
+    shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+    return f"{type(self).__name__}({shown})"
+
+
+METHODS: dict[str, Any] = {
+    "__init__": boundary(_init),
+    "__setattr__": boundary(_setattr),
+    "__eq__": _eq,
+    "__repr__": _repr,
+    "__hash__": None,
+}
+"""Of a class that is a struct."""
+
+
+def _struct(kind: type) -> Struct:
+    found = getattr(kind, STRUCT, None)
+    assert found is not None
+    if found.kind is not kind:
+        raise KernelTypeError(
+            f"{kind.__name__} inherits from struct {found.kind.__name__}, and is none", hint="decorate it with @struct"
+        )
+    return found
+
+
+def _no_field(kind: type, name: str) -> KernelTypeError:
+    names = [f.name for f in _struct(kind).fields]
+    return KernelTypeError(
+        f"struct {kind.__name__} has no field {name}",
+        hint=did_you_mean(name, names) or f"its fields are {', '.join(names) or 'none'}",
+    )
+
+
+def _initial(kind: type, field: Field) -> Any:
+    """The value of a field that is not given."""
+    if field.default is not None:
+        return checked(kind, field, field.default(), is_strict=True)
+    match field.type:
+        case Struct():
+            return field.type()
+        case Array():
+            return None
+        case Scalar():
+            return _number(field.type, 0)
+        case _:
+            return np.zeros(field.type.shape, field.type.dtype.numpy)
+
+
+def _number(dtype: Scalar, value: Any) -> Any:
+    """Zero as JAX reads a field of this type: Python's number where that is it."""
+    plain = {"bool": bool, "int32": int, "float32": float}.get(dtype.name, dtype.numpy.type)
+    return plain(value)
+
+
+# Checks
+
+
+def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
+    """A value as a field holds it: sequences become arrays of NumPy, structs and vectors of NumPy are copied.
+
+    Args:
+        is_strict: the value is one of the field. Else it may be what JAX puts in its place: an axis, a sharding, None.
+
+    Raises:
+        KernelTypeError, KernelValueError: it does not fit the field.
+    """
+    where, dtype = f"struct {kind.__name__}: field {field.name}", field.type
+    if isinstance(dtype, Struct):
+        return _checked_struct(where, dtype, value, is_strict)
+    if isinstance(value, (list, tuple)) and isinstance(dtype, (Vec, Mat)):
+        value = _from_sequence(where, dtype, value)
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        _require_array(where, dtype, value)
+        return np.array(value) if isinstance(value, np.ndarray) and not isinstance(dtype, Array) else value
+    if isinstance(value, (bool, int, float)) and isinstance(dtype, Scalar):
+        return _checked_number(where, dtype, value)
+    is_none = value is None and isinstance(dtype, Array)
+    is_data = isinstance(value, (list, tuple, float, str, dict)) or struct_of(type(value)) is not None
+    if is_none or not (is_strict or is_data):
+        return value
+    raise KernelTypeError(f"{where}: expected {_text(dtype)}, got {type(value).__name__}", hint=_hint(dtype))
+
+
+def _text(dtype: Any) -> str:
+    return f"an {dtype!r}" if isinstance(dtype, Array) else repr(dtype)
+
+
+def _hint(dtype: Any) -> str:
+    match dtype:
+        case Array():
+            return "pass an array of JAX, of NumPy or of jaxwarp"
+        case Scalar():
+            return "pass a number, or a scalar of JAX"
+        case Struct():
+            return f"make one: {dtype!r}(...)"
+        case _:
+            return f"pass {dtype.size} numbers, or an array of shape {dtype.shape}"
+
+
+def _checked_struct(where: str, dtype: Struct, value: Any, is_strict: bool) -> Any:
+    if struct_of(type(value)) == dtype:
+        return _copied(value)
+    if is_strict or isinstance(value, (bool, float, list, str)) or struct_of(type(value)) is not None:
+        raise KernelTypeError(f"{where}: expected {dtype!r}, got {type(value).__name__}", hint=_hint(dtype))
+    return value
+
+
+def _copied(value: Any) -> Any:
+    """A struct is a value: to change one later does not change what was made with it."""
+    made = object.__new__(type(value))
+    for field in _struct(type(value)).fields:
+        part = vars(value)[field.name]
+        if struct_of(type(part)) is not None:
+            part = _copied(part)
+        elif isinstance(part, np.ndarray) and not isinstance(field.type, Array):
+            part = part.copy()
+        made.__dict__[field.name] = part
+    return made
+
+
+def _from_sequence(where: str, dtype: Any, value: Any) -> Any:
+    try:
+        made = np.asarray(value, dtype.dtype.numpy)
+    except (TypeError, ValueError):
+        made = None
+    if made is None or made.shape != dtype.shape:
+        raise KernelTypeError(f"{where}: expected {dtype!r}, got {value!r}", hint=_hint(dtype))
+    return made
+
+
+def _require_array(where: str, dtype: Any, value: Any) -> None:
+    """Leading axes are allowed: those of an array of structs, and what JAX maps over."""
+    element, ndim = (dtype.dtype, dtype.ndim) if isinstance(dtype, Array) else (dtype, 0)
+    if isinstance(element, Struct):
+        return
+    shape, given = tuple(value.shape), value.dtype
+    scalar, components = element_scalar(element), element_shape(element)
+    if isinstance(given, (Scalar, Vec, Mat)):  # of an array of jaxwarp, whose shape is without components
+        shape, given = (*shape, *element_shape(given)), element_scalar(given).numpy
+    fits = len(shape) >= ndim + len(components) and shape[len(shape) - len(components) :] == components
+    if not fits or not _may_hold(scalar, given):
+        raise KernelTypeError(
+            f"{where}: expected {_text(dtype)}, got {given} of shape {shape}",
+            hint=f"the last axes are the components: {components}" if components and not fits else _hint(dtype),
+        )
+
+
+def _may_hold(scalar: Scalar, given: Any) -> bool:
+    """Whether an array of this dtype is one of the scalar type, or what JAX puts in its place: the tangent of an
+    integer, a number of another precision that a kernel refuses or converts."""
+    if not isinstance(given, np.dtype):
+        return True
+    kinds = {"bool": "b", "int": "iu", "uint": "iu"}.get(scalar.kind, "f")
+    return given == scalar.numpy or given == jax.dtypes.float0 or given.kind in kinds
+
+
+def _checked_number(where: str, dtype: Scalar, value: Any) -> Any:
+    if not dtype.is_float and isinstance(value, float) and not value.is_integer():
+        raise KernelTypeError(f"{where}: expected {dtype!r}, got {value!r}", hint=_hint(dtype))
+    if not dtype.is_int:
+        return value
+    if not np.iinfo(dtype.numpy).min <= value <= np.iinfo(dtype.numpy).max:
+        raise KernelValueError(f"{where}: expected a value of {dtype!r}, got {value!r}", hint="pass one that fits")
+    # JAX reads integers of Python as int32.
+    return value if -(2**31) <= value < 2**31 else dtype.numpy.type(value)
