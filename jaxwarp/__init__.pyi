@@ -98,6 +98,7 @@ from jaxwarp.memory.devices import synchronize_device as synchronize_device
 from jaxwarp.memory.devices import synchronize_stream as synchronize_stream
 from jaxwarp.modules import Module as Module
 from jaxwarp.modules import get_module as get_module
+from jaxwarp.structs.declare import struct as struct
 
 _T = TypeVar("_T")
 

@@ -12,6 +12,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.ffi.launch.leaves import rebuilt
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.passes.pipeline import prepare
 
@@ -41,7 +42,8 @@ def run(kernel: wp.Kernel, grid: Sequence[int] | int, *arguments: Any, kinds: Se
     interpret(ir, shape, expected)
     if math.prod(shape) <= 16:
         stepped = [b.copy() for b in buffers]
-        kernel.interpret(*stepped, dim=shape)
+        leaves = iter(stepped)
+        kernel.interpret(*(rebuilt(a.annotation, leaves) for a in kernel.arguments), dim=shape)
         for a, b, p in zip(expected, stepped, ir.params, strict=True):
             np.testing.assert_array_equal(b, a, err_msg=f"{p.name}, stepped")
     prepared = prepare(ir, fma=False)

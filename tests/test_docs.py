@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     "README.md",
     "docs/language.md",
+    "docs/structs.md",
     "docs/jax_kernel.md",
     "docs/derivatives.md",
     "docs/jax_callable.md",

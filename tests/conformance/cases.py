@@ -860,3 +860,89 @@ def _wrenches(x, y, out, w):
 def cross_product_of_spatial_vectors(x: S, y: S, out: S):
     i = wp.tid()
     out[i] = wp.spatial_cross_dual(x[i], y[i])
+
+
+# Structs
+
+
+@wp.struct
+class Oscillator:
+    x: wp.float64
+    v: wp.float64
+
+
+@wp.struct
+class Pair:
+    first: Oscillator
+    w: wp.vec3d
+
+
+@wp.func
+def kicked(o: Oscillator, by: wp.float64):
+    o.v = o.v + by * o.x
+    return o
+
+
+@case(lambda x, out, w: w * (4 * x**3 + 6 * x**2), x=X, out=zeros(3))
+@wp.kernel
+def struct_passed_and_returned(x: F, out: F):
+    i = wp.tid()
+    o = Oscillator()
+    o.x = x[i]
+    o.v = x[i] * x[i]
+    p = kicked(o, wp.float64(2.0))
+    out[i] = p.v * o.v
+
+
+@case(lambda x, out, w: w * 3 * x**2, x=X, out=zeros(3))
+@wp.kernel
+def struct_copied_and_changed(x: F, out: F):
+    i = wp.tid()
+    o = Oscillator()
+    o.x = x[i]
+    p = o
+    p.x = p.x * p.x
+    out[i] = o.x * p.x
+
+
+@case(lambda x, out, w: w * 8 * x**7, x=X, out=zeros(3))
+@wp.kernel
+def struct_changed_in_a_loop(x: F, out: F):
+    i = wp.tid()
+    o = Oscillator()
+    o.x = x[i]
+    for _ in range(3):
+        o.x = o.x * o.x
+    out[i] = o.x
+
+
+@case(lambda x, out, w: w * np.where(x > 1, 3 * x**2, 6 * x), x=X, out=zeros(3))
+@wp.kernel
+def struct_changed_on_one_path(x: F, out: F):
+    i = wp.tid()
+    o = Oscillator()
+    o.x = wp.float64(3.0) * x[i]
+    o.v = x[i]
+    if x[i] > wp.float64(1.0):
+        o.x = x[i] * x[i]
+    out[i] = o.x * o.v
+
+
+@case(lambda x, out, w: w * 5 * x**4, x=X, out=zeros(3))
+@wp.kernel
+def struct_in_a_struct(x: F, out: F):
+    i = wp.tid()
+    p = Pair()
+    p.first.x = x[i] * x[i]
+    p.w = wp.vec3d(x[i], x[i] * x[i], x[i])
+    q = p.first
+    q.x = q.x * p.w[1]
+    out[i] = q.x * p.w[2]
+
+
+@case(lambda x, out, w: w * x * (2 * np.sin(x) + x * np.cos(x)), x=X, out=zeros(3))
+@wp.kernel
+def struct_made_of_values(x: F, out: F):
+    i = wp.tid()
+    p = Pair(Oscillator(x[i], wp.sin(x[i])), wp.vec3d(x[i]))
+    out[i] = p.first.x * p.first.v * p.w[2]

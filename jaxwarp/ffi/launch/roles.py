@@ -58,7 +58,9 @@ def assign_roles(kernel: Any, num_outputs: int, in_out_argnames: Iterable[str] |
             elif role != INPUT and not argument.is_array:
                 raise KernelTypeError(
                     f"{argument.where} is an {role} argument: expected an array, got {type_}",
-                    hint=_array_hint(kernel, role, name),
+                    hint=f"outputs are arrays; a struct that is updated has numbers too: in_out_argnames=[{name!r}]"
+                    if argument.root
+                    else _array_hint(kernel, role, name),
                 )
             arguments.append(argument)
     return arguments

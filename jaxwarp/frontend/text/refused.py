@@ -83,7 +83,6 @@ FAMILIES = {
     "volume": _ELSEWHERE,
     "texture": _ELSEWHERE,
     "tile": "write the loop over elements: threads of a block share nothing here",
-    "struct": "pass its members as arguments, one by one, or as the components of a vector",
 }
 
 

@@ -1,0 +1,219 @@
+"""`@struct` on the host: a class like a dataclass, and a pytree of JAX."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.errors import KernelTypeError, KernelValueError
+
+
+@wp.struct
+class Spring:
+    rest: wp.vec3
+    stiffness: float = 2.0
+
+
+@wp.struct
+class Body:
+    mass: float
+    x: wp.array[wp.vec3]
+    spring: Spring
+    frame: wp.mat22
+    n: wp.uint32
+    is_fixed: bool
+
+
+def test_what_is_left_out_is_zero_or_the_default():
+    body = Body()
+    assert (body.mass, body.n, body.is_fixed, body.x) == (0.0, 0, False, None)
+    assert body.spring.stiffness == 2.0
+    np.testing.assert_array_equal(body.frame, np.zeros((2, 2), np.float32))
+    assert Body(3.0, n=7) == Body(mass=3.0, n=7)
+
+
+def test_equal_if_all_fields_are():
+    x = jnp.arange(6.0).reshape(2, 3)
+    assert Body(1.0, x) == Body(1.0, x + 0.0)
+    assert Body(1.0, x) != Body(1.0, x + 1.0)
+    assert Body(1.0, x) != Body(1.0, x[:1])
+    assert Spring((1.0, 2.0, 3.0)) != Body()
+    assert repr(Spring((1.0, 2.0, 3.0))) == "Spring(rest=array([1., 2., 3.], dtype=float32), stiffness=2.0)"
+
+
+def test_copies_are_values_arrays_references():
+    spring, rest = Spring((1.0, 2.0, 3.0)), np.ones(3, np.float32)
+    body = Body(spring=spring)
+    spring.stiffness = 9.0
+    assert body.spring.stiffness == 2.0
+    body.spring.rest = rest
+    rest[0] = 5.0
+    assert body.spring.rest[0] == 1.0
+    x = np.zeros((4, 3), np.float32)
+    body.x = x
+    assert body.x is x
+    other = copy.copy(body)
+    other.mass = 4.0
+    assert body.mass == 0.0
+    assert copy.deepcopy(body).x is not x
+
+
+def test_pickled_by_its_fields():
+    body = Body(1.0, np.ones((2, 3), np.float32), n=3)
+    assert pickle.loads(pickle.dumps(body)) == body
+
+
+def test_inherits_fields_as_dataclasses_do():
+    @wp.struct
+    class Charged(Spring):
+        charge: float = 1.0
+        stiffness: float = 3.0
+        unit: ClassVar[str] = "C"
+
+        def energy(self) -> float:
+            return 0.5 * self.stiffness * self.charge
+
+    charged = Charged((1.0, 1.0, 1.0))
+    assert list(vars(charged)) == ["rest", "stiffness", "charge"]
+    assert charged.energy() == 1.5
+    assert isinstance(charged, Spring)
+    assert Charged.unit == "C"
+
+    class Undecorated(Spring):
+        extra: float
+
+    with pytest.raises(KernelTypeError, match=r"Undecorated inherits from struct Spring, and is none"):
+        Undecorated()
+
+
+def test_a_dataclass_can_be_one():
+    @wp.struct
+    @dataclasses.dataclass
+    class Point:
+        x: float
+        y: float = 2.0
+        w: wp.vec2 = dataclasses.field(default_factory=lambda: wp.vec2(1.0, 2.0))
+
+    assert Point(1.0).y == 2.0
+    assert Point(1.0).w is not Point(1.0).w
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("mass", "heavy", r"struct Body: field mass: expected float32, got str"),
+        ("mass", None, r"struct Body: field mass: expected float32, got NoneType"),
+        ("mass", jnp.arange(3), r"struct Body: field mass: expected float32, got int32 of shape \(3,\)"),
+        ("x", 3, r"struct Body: field x: expected an array\[vec3\[float32\], 1\], got int"),
+        ("x", jnp.ones(4), r"field x: expected .*, got float32 of shape \(4,\)"),
+        ("x", jnp.ones((4, 2)), r"field x: expected .*, got float32 of shape \(4, 2\)"),
+        ("spring", 3.0, r"struct Body: field spring: expected Spring, got float"),
+        ("frame", (1.0, 2.0), r"struct Body: field frame: expected mat2x2\[float32\], got \(1.0, 2.0\)"),
+        ("n", 1.5, r"struct Body: field n: expected uint32, got 1.5"),
+        ("n", -1, r"struct Body: field n: expected a value of uint32, got -1"),
+        ("weight", 1.0, r"struct Body has no field weight"),
+    ],
+)
+def test_what_is_assigned_is_checked(field, value, message):
+    with pytest.raises((KernelTypeError, KernelValueError), match=message) as caught:
+        setattr(Body(), field, value)
+    assert caught.value.hint
+
+
+def test_what_cannot_be_a_struct():
+    with pytest.raises(KernelTypeError, match=r"struct Text: field name: <class 'str'> is not a type"):
+
+        @wp.struct
+        class Text:
+            name: str
+
+    with pytest.raises(KernelTypeError, match=r"struct Open: field a: .* is generic"):
+
+        @wp.struct
+        class Open:
+            a: wp.array(dtype=wp.types.vector(length=2, dtype=wp.Float))  # type: ignore[valid-type]
+
+    with pytest.raises(KernelTypeError, match=r"struct Own: the class has __init__"):
+
+        @wp.struct
+        class Own:
+            x: float
+
+            def __init__(self):
+                pass
+
+    with pytest.raises(KernelTypeError, match=r"struct Wrong: field x: expected float32, got str"):
+
+        @wp.struct
+        class Wrong:
+            x: float = "one"  # type: ignore[assignment]
+
+
+def test_a_pytree_whose_leaves_have_names():
+    body = Body(1.0, jnp.ones((2, 3)))
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(body)]
+    assert paths == [".mass", ".x", ".spring.rest", ".spring.stiffness", ".frame", ".n", ".is_fixed"]
+
+
+@pytest.mark.parametrize("leaf", [object(), None, 0, "text", jax.ShapeDtypeStruct((7,), jnp.int8)])
+def test_jax_may_put_anything_in_a_leaf(leaf):
+    structure = jax.tree.structure(Body(1.0, jnp.ones((2, 3))))
+    made = jax.tree.unflatten(structure, [leaf] * structure.num_leaves)
+    assert type(made) is Body
+    assert made.spring.rest is leaf
+    assert made.x is leaf
+
+
+def test_none_is_no_leaf():
+    body = Body()
+    leaves, structure = jax.tree.flatten(body)
+    assert len(leaves) == 6
+    assert jax.tree.unflatten(structure, leaves) == body
+    assert jax.tree.map(lambda a, b: a + b, body, body).x is None
+
+
+def test_static_fields_are_no_leaves():
+    @wp.struct
+    class Counted:
+        x: float
+        n: int = dataclasses.field(default=3, metadata={"static": True})
+
+    counted = Counted(2.0)
+    assert jax.tree.leaves(counted) == [2.0]
+    assert jax.tree.map(lambda x: x + 1.0, counted) == Counted(3.0, 3)
+    traces = []
+
+    @jax.jit
+    def f(c: Counted):
+        traces.append(c.n)
+        return c.x * sum(range(c.n))
+
+    assert float(f(counted)) == 6.0
+    assert float(f(Counted(4.0))) == 12.0
+    assert float(f(Counted(2.0, 4))) == 12.0
+    assert traces == [3, 4]
+
+
+def test_prefixes_and_shapes():
+    body = Body(1.0, jnp.ones((5, 2, 3)))
+    axes = Body(mass=None, x=0, spring=None, frame=None, n=None, is_fixed=None)
+    assert jax.vmap(lambda b: b.x.sum() * b.mass, in_axes=(axes,))(body).shape == (5,)
+    shapes = jax.eval_shape(lambda b: b, body)
+    assert shapes.x == jax.ShapeDtypeStruct((5, 2, 3), jnp.float32)
+
+
+def test_exported_with_the_program():
+    body = Body(2.0, jnp.ones((2, 3)))
+    exported = jax.export.export(jax.jit(lambda b: jax.tree.map(lambda x: x, b)))(body)
+    again = jax.export.deserialize(exported.serialize())
+    found = again.call(body)
+    assert type(found) is Body
+    assert found == body
