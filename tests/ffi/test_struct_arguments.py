@@ -266,7 +266,6 @@ def test_gradients_of_dictionaries_are_dictionaries():
         ({"dt": jnp.arange(3)}, r"kernel energy: argument 's.dt': expected float32 of shape \(\), got int32"),
         ({"law": {"rest": (1.0, 2.0, 3.0)}}, r"argument 's.law': expected struct Law, got dict without stiffness"),
         ({"law": 3.0}, r"argument 's.law': expected struct Law, got float without stiffness"),
-        ({"v": None}, r"argument 's.v': expected float32 of shape \(\?, 3\), got NoneType"),
         ({"law": None}, r"argument 's.law.stiffness': expected .*, got NoneType"),
     ],
 )
@@ -276,6 +275,23 @@ def test_what_does_not_fit_names_the_argument_and_the_field(change, message):
     with pytest.raises(KernelTypeError, match=message) as caught:
         energies(tree)
     assert caught.value.hint
+
+
+def test_arrays_of_a_struct_may_be_left_out():
+    @wp.kernel
+    def k(s: State, out: wp.array[float]):
+        i = wp.tid()
+        out[i] = s.x[i][0]
+        if s.v:
+            out[i] += s.v[i][0]
+
+    s, call = state(), wp.jax_kernel(k)
+    alone = State(x=s.x, law=s.law)
+    for f in (call, jax.jit(call)):
+        np.testing.assert_array_equal(f(s)[0], s.x[:, 0] + s.v[:, 0])
+        np.testing.assert_array_equal(f(alone)[0], s.x[:, 0])
+    with pytest.raises(KernelValueError, match=r"s.v is None: it has no elements"):
+        energies(alone)
 
 
 def test_names_are_those_of_the_signature():
