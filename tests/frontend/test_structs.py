@@ -179,6 +179,22 @@ def test_functions_get_copies_and_return_structs():
     np.testing.assert_array_equal(outputs(k, 1, np.zeros(4)), [2.0, 3.0, 12.0, 4.0])
 
 
+def test_slices_of_fields_and_quaternions():
+    @wp.struct
+    class Pose:
+        q: wp.quat
+        m: wp.mat33
+
+    @wp.kernel
+    def k(p: Pose, out: wp.array[float]):
+        p.m[1, 0:2] = wp.vec2(1.0, 2.0)
+        p.q.w = p.m[1, 1]
+        p.q[0] = 5.0
+        out[0] = p.m[1, 0] + p.q.w + p.q.x + p.q[1]
+
+    np.testing.assert_array_equal(outputs(k, 1, np.full(4, 0.5), np.zeros((3, 3)), np.zeros(1)), [8.5])
+
+
 def test_changed_in_branches_and_loops():
     @wp.func
     def until(s: Spring, n: int):

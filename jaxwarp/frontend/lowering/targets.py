@@ -214,7 +214,7 @@ def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
         return Section(parent, tuple(indices))
     if isinstance(base, Element):
         return Place(component_element(frame, base, indices))
-    if isinstance(base, Bundle) and isinstance(parent, Name | Part):
+    if isinstance(base, Bundle) and isinstance(parent, Name | Part | Attribute):
         return Part(parent, tuple(indices))
     if isinstance(base, tuple):
         raise KernelTypeError("the elements of a tuple cannot be assigned to", hint="use a vector, or a new tuple")
@@ -247,7 +247,7 @@ def _attribute(frame: Frame, parent: Target, name: str) -> Target:
         part = named_part(element_type(base), name)
         if part is not None:
             return Place(component_element(frame, base, [part]))
-    if isinstance(base, Bundle) and isinstance(parent, Name | Part):
+    if isinstance(base, Bundle) and isinstance(parent, Name | Part | Attribute):
         part = named_part(base.type, name)
         if part is not None:
             return Part(parent, (part,))
