@@ -30,6 +30,7 @@ from jaxwarp.arrays.interop import to_dlpack as to_dlpack
 from jaxwarp.arrays.interop import to_jax as to_jax
 from jaxwarp.arrays.launch import Launch as Launch
 from jaxwarp.arrays.launch import launch as launch
+from jaxwarp.arrays.mapping import map as map
 from jaxwarp.arrays.tape import Tape as Tape
 from jaxwarp.arrays.tensors import device_from_torch as device_from_torch
 from jaxwarp.arrays.tensors import device_to_torch as device_to_torch
