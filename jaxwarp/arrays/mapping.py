@@ -211,7 +211,9 @@ def _lambda(function: types.FunctionType) -> Func:
         nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda)]
     except SyntaxError:
         nodes = []
-    bodies = {(n.body.lineno, n.body.end_lineno, n.body.col_offset, n.body.end_col_offset): n for n in nodes}
+    bodies: dict[Any, ast.Lambda] = {
+        (n.body.lineno, n.body.end_lineno, n.body.col_offset, n.body.end_col_offset): n for n in nodes
+    }
     found = {id(bodies[p]): bodies[p] for p in places if p in bodies and _names(bodies[p]) == _arguments(code)}
     if len(found) != 1 or not _is_text_of(text, code):
         raise KernelSyntaxError(
