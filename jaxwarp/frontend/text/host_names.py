@@ -97,6 +97,8 @@ HOST_NAMES: dict[str, str] = {
     "dense_*": _DENSE,
     "bit_count": "write popc(x)",
     "block_dim": "threads do not know their block; kernels run on the CPU, too",
+    "quat_between_vectors": "write quat_from_axis_angle(normalize(cross(a, b)), acos(dot(a, b))) of unit vectors",
+    "transform_expand": "write transform(p, q) of its position and rotation",
     "velocity_at_point": "write it with vectors: cross(omega, p) + v",
     "erfinv": "use jax.scipy.special.erfinv outside of the kernel",
     "erfcinv": "use jax.scipy.special.ndtri outside of the kernel",
