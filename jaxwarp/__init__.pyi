@@ -1454,3 +1454,31 @@ def sample_unit_cube(state: Any) -> Any:
 
     A random point of the cube of side 1 around 0.
     """
+
+def noise(*args: Any, **keywords: Any) -> Any:
+    """`noise(...)`
+
+    Perlin noise: a smooth function of a point, 0 at whole numbers, that the state chooses. It is not advanced.
+    Overloads: noise(state: uint32, x: float) -> float, noise(state: uint32, xy: vec2) -> float, noise(state:
+    uint32, xyz: vec3) -> float, noise(state: uint32, xyzt: vec4) -> float.
+    """
+
+def pnoise(*args: Any, **keywords: Any) -> Any:
+    """`pnoise(...)`
+
+    Perlin noise with a period of so many units along each axis, where coordinates are not negative (as in Warp).
+    Overloads: pnoise(state: uint32, x: float, px: int) -> float, pnoise(state: uint32, xy: vec2, px: int, py: int)
+    -> float, pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float, pnoise(state: uint32, xyzt:
+    vec4, px: int, py: int, pz: int, pt: int) -> float.
+    """
+
+def curlnoise(*args: Any, **keywords: Any) -> Any:
+    """`curlnoise(...)`
+
+    The curl of noise: a vector field without sources. A fourth coordinate is time. Octaves of noise are added, each
+    with a frequency `lacunarity` times that of the one before, and `gain` times its amplitude. Overloads:
+    curlnoise(state: uint32, xy: vec2, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain: float = 0.5)
+    -> vec2, curlnoise(state: uint32, xyz: vec3, octaves: uint32 = wp.uint32(1), lacunarity: float = 2.0, gain:
+    float = 0.5) -> vec3, curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = wp.uint32(1), lacunarity: float =
+    2.0, gain: float = 0.5) -> vec3.
+    """

@@ -11,6 +11,7 @@ streams of a key share a place. Warp's states are points of one cycle, where str
 
 # Overloads of one name, and operators on what kernels call uint32.
 # pyright: reportRedeclaration=false, reportOperatorIssue=false
+# ruff: noqa: F811
 
 from __future__ import annotations
 
@@ -66,12 +67,12 @@ def rand_init(seed: int) -> wp.uint32:
 
 
 @wp.func
-def rand_init(seed: int, offset: int) -> wp.uint32:  # noqa: F811
+def rand_init(seed: int, offset: int) -> wp.uint32:
     return _hash(wp.uint32(seed) + _hash(wp.uint32(offset)))
 
 
 @wp.func
-def rand_init(key: wp.vec2ui, offset: int = 0) -> wp.vec4ui:  # noqa: F811
+def rand_init(key: wp.vec2ui, offset: int = 0) -> wp.vec4ui:
     """The state of a random number generator, of a seed or of a key of JAX; `offset` is the number of its stream."""
     own = _threefry(key, wp.vec2ui(wp.uint32(0), wp.uint32(_KERNELS)))
     return wp.vec4ui(own[0], own[1], wp.uint32(offset), wp.uint32(0))
@@ -96,7 +97,7 @@ def randu(state: wp.ref[State]) -> wp.uint32:
 
 
 @wp.func
-def randu(state: wp.ref[State], low: wp.uint32, high: wp.uint32) -> wp.uint32:  # noqa: F811
+def randu(state: wp.ref[State], low: wp.uint32, high: wp.uint32) -> wp.uint32:
     """A random uint32; from low to high - 1, if these are given."""
     return _draw(state) % (high - low) + low
 
@@ -107,7 +108,7 @@ def randi(state: wp.ref[State]) -> int:
 
 
 @wp.func
-def randi(state: wp.ref[State], low: int, high: int) -> int:  # noqa: F811
+def randi(state: wp.ref[State], low: int, high: int) -> int:
     """A random int; from low to high - 1, if these are given."""
     return int(_draw(state) % wp.uint32(high - low) + wp.uint32(low))
 
@@ -118,7 +119,7 @@ def randf(state: wp.ref[State]) -> float:
 
 
 @wp.func
-def randf(state: wp.ref[State], low: float, high: float) -> float:  # noqa: F811
+def randf(state: wp.ref[State], low: float, high: float) -> float:
     """A random float, 0 <= x < 1, a multiple of 2**-24; between low and high, if these are given."""
     return (high - low) * randf(state) + low
 
