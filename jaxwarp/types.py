@@ -504,10 +504,23 @@ def type_variable(t: Any) -> typing.TypeVar | None:
     return inner if isinstance(inner, typing.TypeVar) else None
 
 
-def element_scalar(t: Element) -> Scalar:
+def element_scalar(t: Element | Struct) -> Scalar:
+    """The type of an element's components.
+
+    Raises:
+        KernelTypeError: it is a struct, of which there are no arrays in memory.
+    """
+    if isinstance(t, Struct):
+        arrays = ", ".join(f"{f.name}=..." for f in t.fields)
+        raise KernelTypeError(
+            f"an array of struct {t!r} is not there yet outside of kernels",
+            hint=f"make a struct of arrays, {t!r}({arrays}): calls take it for an array[{t!r}]",
+        )
     return t if isinstance(t, Scalar) else t.dtype
 
 
 def element_shape(t: Element) -> tuple[int, ...]:
     """Component axes of an element type: () for scalars, (n,) for vectors, (r, c) for matrices."""
+    if isinstance(t, Struct):
+        element_scalar(t)
     return () if isinstance(t, Scalar) else t.shape

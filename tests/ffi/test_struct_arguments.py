@@ -476,6 +476,27 @@ def test_arrays_of_structs_under_transformations():
     assert_close(jax.vmap(mine, (axes, None))(mixed, 0.5), jax.vmap(theirs, (axes, None))(mixed, 0.5), 1e-4)
 
 
+def test_arrays_of_structs_outside_of_jax():
+    ps = jax.tree.map(np.asarray, particles(5))
+    out = jax.tree.map(np.zeros_like, ps)
+    wp.launch(pull, dim=5, inputs=[ps, 0.5], outputs=[out])
+    assert_close(out, jax.vmap(pull_of, (0, None))(ps, 0.5))
+
+    def program(out: wp.array[wp.vec3]):
+        wp.zeros(3, dtype=Particle)
+
+    for make in (
+        lambda: wp.zeros(3, dtype=Particle),
+        lambda: wp.array([Particle()], dtype=Particle),
+        lambda: wp.array(shape=3, dtype=Particle),
+        lambda: wp.full(3, Particle(), dtype=Particle),
+        lambda: wp.jax_callable(program)(output_dims=3),
+    ):
+        with pytest.raises(KernelTypeError, match=r"an array of struct Particle is not there yet") as caught:
+            make()
+        assert "Particle(x=..., mass=..., law=...)" in str(caught.value.hint)
+
+
 def test_fields_of_arrays_of_structs_have_one_length():
     ps = particles(5)
     ps.law.stiffness = jnp.ones(4)
