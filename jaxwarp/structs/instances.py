@@ -141,6 +141,9 @@ def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
         return _checked_struct(where, dtype, value, is_strict)
     if isinstance(value, (list, tuple)) and isinstance(dtype, (Vec, Mat)):
         value = _from_sequence(where, dtype, value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and not isinstance(dtype, (Array, Scalar)):
+        # Integers are numbers of a vector of floats, as they are of one that is made of them.
+        value = value.astype(dtype.dtype.numpy) if dtype.dtype.is_float else value
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         _require_array(where, dtype, value)
         return np.array(value) if isinstance(value, np.ndarray) and not isinstance(dtype, Array) else value

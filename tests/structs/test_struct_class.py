@@ -66,6 +66,15 @@ def test_copies_are_values_arrays_references():
     assert copy.deepcopy(body).x is not x
 
 
+def test_integers_are_numbers_of_vectors():
+    spring = Spring(np.array([1, 2, 3]))
+    assert spring.rest.dtype == np.float32
+    spring.rest = (4, 5, 6)
+    np.testing.assert_array_equal(spring.rest, np.array([4, 5, 6], np.float32))
+    body = Body(mass=1, frame=np.eye(2, dtype=int))
+    assert body.frame.dtype == np.float32
+
+
 def test_pickled_by_its_fields():
     body = Body(1.0, np.ones((2, 3), np.float32), n=3)
     assert pickle.loads(pickle.dumps(body)) == body
