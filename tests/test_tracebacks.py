@@ -73,7 +73,7 @@ CASES = {
     "assignment": "a = wp.zeros(3)\na.assign(np.ones(4))  # here",
     "an item assigned": "a = wp.zeros(3)\na[0:2] = np.ones(4)  # here",
     "reshape": "wp.zeros(3).reshape(2)  # here",
-    "gradient of integers": "wp.zeros(3, dtype=int).requires_grad = True  # here",
+    "gradient of another shape": "wp.zeros(3).grad = wp.zeros(4)  # here",
     "from_numpy": "wp.from_numpy(np.array(['a']))  # here",
     "to_jax": "wp.to_jax(3)  # here",
     "device": "wp.set_device('cuda:0')  # here",

@@ -313,6 +313,35 @@ defined, and the same on every device.
 | expression | type | for | jaxwarp | why |
 | --- | --- | --- | --- | --- |
 """
+_LANGUAGE = """\
+
+## The language
+
+What kernels of Warp may do and kernels here may not, or do otherwise. This part is written by hand.
+
+- **A variable that only some path sets** is not read afterwards: `if c: x = 1.0`, then `x`; likewise after a loop
+  that may make no iteration. Warp reads what happens to be there. What surely has a value is read (language.md).
+- **None for an array** is an argument like any other, but an element of it is used only where the kernel has asked
+  for it (`if a:`); the rest is refused before the launch, where Warp reads address 0. An empty array is true here:
+  one is given.
+- **Native snippets** (`func_native`) and **`address_of`**: C++ text and addresses have no meaning for vector code,
+  for the interpreter, or for a derivative. Write the function as a `@func`; foreign code is called by
+  `register_ffi_callback`.
+- **Slices** of arrays have no step, and those of vectors and matrices constant bounds: how long they are is part of
+  the type.
+- **Scalars outside of kernels** are NumPy's: `wp.int32(2) ** wp.int32(3)` is 8, where Warp raises a TypeError.
+- **Atomics** on integers of 8 and 16 bits exist; Warp refuses them.
+- **Gradients of integers** do not exist: `requires_grad=True` has no effect on an array of them. Warp keeps zeros.
+- **The derivative of `a % b` by b** is the quotient, negated, wherever it is defined; Warp's is 0.
+- **A module** is a name for options; there is nothing to build, load or hash, so `Kernel.adj`, `Module.hash_module`
+  and the like are not there. The error of a wrong kernel is a `KernelError` (a `TypeError`, `ValueError`, ... by its
+  kind), with texts of its own.
+- **`tile_*`, `launch_tiled`**: threads of a block share nothing here.
+
+Of Warp's own tests of its language, scalars and atomics, those that stay failed are: what is listed above; texts and
+classes of errors; private attributes of types (`_shape_`, `_type_`), modules and kernels; subscripted types
+(`Vector[...]`, a private name).
+"""
 
 
 def page(found: Sequence[Difference]) -> str:
@@ -331,7 +360,7 @@ def page(found: Sequence[Difference]) -> str:
         for u in UNDEFINED
         for e in u.expressions
     ]
-    return _HEAD.format(count=len(cases())) + "".join(lines) + _TAIL + "".join(undefined)
+    return _HEAD.format(count=len(cases())) + "".join(lines) + _TAIL + "".join(undefined) + _LANGUAGE
 
 
 def _code(expression: str) -> str:

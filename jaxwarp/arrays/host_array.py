@@ -207,15 +207,14 @@ class HostArray(LiveArray):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether it has a gradient."""
+        """Whether it has a gradient: integers have none, whatever was asked for."""
         return self._grad is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not value:
             self._grad = None
-        elif self._grad is None:
-            require_float(self.type.dtype, "requires_grad")
+        elif self._grad is None and element_scalar(self.type.dtype).is_float:
             self._grad = new_like(self)
 
     @property

@@ -161,6 +161,49 @@ def test_functions_and_constants_of_math():
         define("import math\n@wp.kernel\ndef k(n: int):\n    n = math.gcd(n, 2)\n")["k"].specialize()
 
 
+@wp.func
+def applied(f: wp.Function, x: float):
+    return f(x) * x
+
+
+@wp.kernel
+def gradients(x: wp.array[float], out: wp.array2d[float]):
+    i = wp.tid()
+    out[i, 0] = wp.grad(applied)(wp.sin, x[i])
+    out[i, 1] = wp.grad(applied)(f=wp.exp, x=x[i])
+
+
+def test_a_gradient_of_a_function_of_functions():
+    x = jnp.array([0.5, 1.5])
+    (got,) = wp.jax_kernel(gradients, output_dims=(2, 2))(x)
+    expected = [jax.vmap(jax.grad(lambda x, f=f: f(x) * x))(x) for f in (jnp.sin, jnp.exp)]
+    np.testing.assert_allclose(got.T, expected, rtol=2e-6)
+
+
+def test_bools_have_an_order():
+    @wp.kernel
+    def k(x: wp.array[int], out: wp.array[int]):
+        i = wp.tid()
+        a, b = x[i] > 1, x[i] % 2 == 1
+        out[i] = int(a < b) + 2 * int(a <= b) + 4 * int(a > b) + 8 * int(a >= b) + 16 * int((1 < 2) < a)
+
+    order = lambda a, b: (a < b) + 2 * (a <= b) + 4 * (a > b) + 8 * (a >= b)  # noqa: E731
+    expected = [order(x > 1, x % 2 == 1) for x in range(4)]
+    assert outputs(k, 4, [0, 1, 2, 3], [0] * 4).tolist() == expected
+
+
+def test_a_long_loop_whose_index_is_in_a_static_expression_is_unrolled():
+    @wp.kernel
+    def k(x: wp.array[float], out: wp.array[float]):
+        i = wp.tid()
+        for j in range(30):
+            if wp.static(j % 3 != 0):
+                continue
+            out[i] += float(j) * x[i]
+
+    assert outputs(k, 1, [2.0], [0.0]).tolist() == [2.0 * sum(range(0, 30, 3))]
+
+
 def test_inline():
     @wp.func(inline=False)
     def twice(x: float):

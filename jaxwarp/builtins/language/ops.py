@@ -40,6 +40,15 @@ _FLOAT_ROWS = frozenset(name for name, builtin in ROWS.items() if _takes_only_fl
 _BOOL_FORMS = {"bit_and": "logical_and", "bit_or": "logical_or", "bit_xor": "ne", "bit_not": "logical_not"}
 
 
+# The order of bools: False before True.
+_BOOL_ORDER: dict[str, Callable[[Ops, Any, Any], Value]] = {
+    "lt": lambda ops, a, b: ops.call("logical_and", ops.call("logical_not", a), b),
+    "le": lambda ops, a, b: ops.call("logical_or", ops.call("logical_not", a), b),
+    "gt": lambda ops, a, b: ops.call("logical_and", a, ops.call("logical_not", b)),
+    "ge": lambda ops, a, b: ops.call("logical_or", a, ops.call("logical_not", b)),
+}
+
+
 class Ops:
     """Appends operations of the language to a builder.
 
@@ -325,8 +334,12 @@ class Ops:
     def compare(self, name: str, a: Operand, b: Operand) -> Value | bool:
         """A comparison: lt le gt ge eq ne. Vectors and matrices have eq and ne, of all components."""
         self._require_operands(name, a, b)
+        if isinstance(a, bool) and isinstance(b, bool) and name in _BOOL_ORDER:
+            return {"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}[name]
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):
             return bool(fold(name, a, b))
+        if _is_bool(a) and _is_bool(b) and name in _BOOL_ORDER:
+            return _BOOL_ORDER[name](self, a, b)
         if not isinstance(a, Bundle) and not isinstance(b, Bundle):
             return self.call(name, a, b)
         if name not in ("eq", "ne"):

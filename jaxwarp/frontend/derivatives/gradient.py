@@ -22,6 +22,7 @@ from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.rewrite import Rewriter
+from jaxwarp.types import Aggregate, Scalar
 from jaxwarp.vjp.forward.tangent import directional
 from jaxwarp.vjp.own_arrays import arrays_as_values
 
@@ -70,14 +71,14 @@ def _apply(frame: Frame, node: ast.Call, gradient: Gradient, args: list[Any], ke
         stand_ins = variables | {n: _stand_in(name, frame.typed(variables[n])) for n in names}
         with frame.builder.block() as ops:
             result = execute_body(frame, node, function, overload, stand_ins)
-        pairs = [(variables[n], stand_ins[n]) for n in names]
+        pairs = [(variables[n], stand_ins[n]) for n in names if stand_ins[n] is not variables[n]]
     else:
         given = [frame.typed(v) for v in (*args, *keywords.values())]
         inner = [_stand_in(name, v) for v in given]
         named = dict(zip(keywords, inner[len(args) :], strict=True))
         with frame.builder.block() as ops:
             result = call(frame, node, function, inner[: len(args)], named)
-        pairs = list(zip(given, inner, strict=True))
+        pairs = [(v, s) for v, s in zip(given, inner, strict=True) if v is not s]
     gradients = _gradients(frame, name, tuple(ops), result, [(frame.typed(v), s) for v, s in pairs])
     return gradients[0] if len(gradients) == 1 else gradients
 
@@ -96,6 +97,10 @@ def _stand_in(name: str, value: Any) -> Any:
         return ir.Value(value.type, value.name)
     if isinstance(value, Bundle):
         return Bundle(value.type, tuple(ir.Value(v.type, v.name) for v in value.values))
+    if isinstance(value, (Func, Intrinsic, Scalar, Aggregate)) or (
+        isinstance(value, Host) and isinstance(value.value, Function)
+    ):
+        return value  # a function or type has no gradient
     raise KernelTypeError(
         f"grad({name}): an argument is {describe(value)}; gradients are by scalars, vectors and matrices",
         hint="read what the function needs of it first, and pass that",

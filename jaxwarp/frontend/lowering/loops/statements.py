@@ -153,12 +153,16 @@ def _backwards(frame: Frame, start: ir.Value, stop: ir.Value) -> tuple[ir.Value,
 def _is_unrolled(frame: Frame, node: ast.For, iterations: range) -> bool:
     """A loop of few iterations, if those of all loops around do not make many; or whose index has to be a constant."""
     context = frame.context
+    statics = [n for n in ast.walk(node) if isinstance(n, ast.Call) and _called_name(n) == "static"]
     if iterations[context.max_unroll :]:  # len() of a range counts no further than an int64
-        return False
-    return len(iterations) * context.unrolled <= max(_MOST_UNROLLED, context.max_unroll) or any(
-        isinstance(inner, ast.Call) and getattr(inner.func, "attr", getattr(inner.func, "id", "")) == "static"
-        for inner in ast.walk(node)
-    )
+        name = range_variable(node)
+        used = {n.id for call in statics for n in ast.walk(call) if isinstance(n, ast.Name)}
+        return name in used and not iterations[_MOST_UNROLLED:]
+    return len(iterations) * context.unrolled <= max(_MOST_UNROLLED, context.max_unroll) or bool(statics)
+
+
+def _called_name(call: ast.Call) -> str:
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
 def _unroll(frame: Frame, node: ast.For, values: Sequence[Any], leaving: Exits) -> None:
