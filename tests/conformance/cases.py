@@ -946,3 +946,53 @@ def struct_made_of_values(x: F, out: F):
     i = wp.tid()
     p = Pair(Oscillator(x[i], wp.sin(x[i])), wp.vec3d(x[i]))
     out[i] = p.first.x * p.first.v * p.w[2]
+
+
+# Random numbers
+
+
+def _draws(threads, count):
+    """What `randf` gives the threads of seed 3, a row each."""
+    with np.errstate(over="ignore"):
+        hashed = lambda x: _permuted(x * np.uint32(747796405) + np.uint32(2891336453))  # noqa: E731
+        state = hashed(np.uint32(3) + hashed(np.arange(threads, dtype=np.uint32)))
+        rows = []
+        for _ in range(count):
+            state = hashed(state)
+            rows.append((state >> np.uint32(8)) / 2.0**24)
+    return np.stack(rows, 1)
+
+
+def _permuted(x):
+    x = ((x >> ((x >> np.uint32(28)) + np.uint32(4))) ^ x) * np.uint32(277803737)
+    return (x >> np.uint32(22)) ^ x
+
+
+@case(lambda x, out, w: w * _draws(3, 4).sum(1) * np.cos(x), x=X, out=zeros(3))
+@wp.kernel
+def random_weights_in_a_loop(x: F, out: F):
+    i = wp.tid()
+    state = wp.rand_init(3, i)
+    total = wp.float64(0.0)
+    for _ in range(4):
+        total = total + wp.float64(wp.randf(state)) * wp.sin(x[i])
+    out[i] = total
+
+
+def _thinned(x, out, w):
+    r = _draws(3, 20)
+    steps = np.argmax(r < 0.3, axis=1)
+    return w * np.prod([np.where(k < steps, 1.0 + r[:, k], 1.0) for k in range(20)], axis=0) * 3 * x * x
+
+
+@case(_thinned, x=X, out=zeros(3))
+@wp.kernel
+def random_steps_until_one_is_small(x: F, out: F):
+    i = wp.tid()
+    state = wp.rand_init(3, i)
+    y = x[i] * x[i] * x[i]
+    r = wp.randf(state)
+    while r >= 0.3:
+        y = y * (wp.float64(1.0) + wp.float64(r))
+        r = wp.randf(state)
+    out[i] = y

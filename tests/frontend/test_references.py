@@ -119,8 +119,50 @@ def test_components_elements_and_derivatives():
     np.testing.assert_allclose(second, -16.0)
 
 
+@wp.struct
+class Walker:
+    rng: wp.uint32
+    x: float
+
+
+@wp.func
+def walk(w: wp.ref[Walker], by: wp.ref[float]):
+    w.x = w.x + by * wp.randf(w.rng)
+    by = 2.0 * by
+
+
+@wp.kernel
+def walkers(a: wp.array[Walker], out: wp.array[float]):
+    i = wp.tid()
+    by, w = 1.0, a[i]
+    walk(w, by)
+    walk(a[i], by)
+    walk(a[i], w.x)
+    out[i] = w.x + wp.randf(a[i].rng)
+
+
+def test_structs_their_fields_and_those_in_arrays():
+    a = Walker(rng=jnp.arange(3, dtype="uint32"), x=jnp.zeros(3))
+    after, out = wp.jax_kernel(walkers, in_out_argnames=["a"], num_outputs=2)(a)
+
+    @wp.kernel
+    def drawn(out: wp.array2d[float]):
+        i = wp.tid()
+        state = wp.uint32(i)
+        for j in range(3):
+            out[i, j] = wp.randf(state)
+
+    r = wp.jax_kernel(drawn, launch_dims=3, output_dims=(3, 3))()[0]
+    np.testing.assert_allclose(after.x, 2 * r[:, 0] + r[:, 0] * r[:, 1], rtol=1e-6)
+    np.testing.assert_allclose(out, 2 * r[:, 0] + r[:, 2], rtol=1e-6)
+
+
 BEFORE = """
 SEED = wp.uint32(5)
+
+@wp.struct
+class P:
+    x: float
 
 @wp.func
 def take(s: wp.ref[float], n: int):
@@ -135,6 +177,10 @@ def take_from(s: wp.ref[float], a: wp.array[float]):
 @wp.func
 def two(s: wp.ref[float], t: wp.ref[float]):
     s = t
+
+@wp.func
+def both(s: wp.ref[P], t: wp.ref[float]):
+    s.x = t
 
 @wp.func
 def other(s: wp.ref[float]):
@@ -159,6 +205,7 @@ WRONG = {
     "take_from(x[i], x)": "take_from: the argument s is an element of the argument a",
     "two(s, s)": "two: the arguments s and t may be one variable, and it advances both",
     "two(x[0], x[i])": "two: the arguments s and t may be one variable, and it advances both",
+    "p = P()\n    both(p, p.x)": "both: the arguments s and t may be one variable, and it advances both",
     "other(s)": "other leaves vec2[float32] in its argument s, which was float32",
     "wp.grad(take)(s, 1)": "grad(take): take advances its argument s",
     "called(take, s)": None,

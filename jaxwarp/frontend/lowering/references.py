@@ -18,8 +18,18 @@ from typing import Any
 from jaxwarp.builtins.language.function import Function
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.targets import Attribute, Name, Part, Place, Target, target
-from jaxwarp.frontend.lowering.values import Element, Host, View, capture, describe, type_of
+from jaxwarp.frontend.lowering.memory import loaded
+from jaxwarp.frontend.lowering.targets import Attribute, Name, Part, Place, Section, Target, target
+from jaxwarp.frontend.lowering.values import (
+    Element,
+    Host,
+    StructValue,
+    StructView,
+    View,
+    capture,
+    describe,
+    type_of,
+)
 from jaxwarp.frontend.text.functions import Func, Overload
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.source import Source
@@ -72,7 +82,10 @@ def value_of(frame: Frame, argument: Any) -> Any:
     if argument.place is None:
         return argument.value
     with frame.at(argument.node):
-        return argument.place.get(frame)
+        place = argument.place
+        if isinstance(place, Place) and isinstance(place.place, StructValue):
+            return loaded(frame.builder, place.place)
+        return place.get(frame)
 
 
 def require_distinct(frame: Frame, overload: Overload, given: Mapping[str, Any]) -> None:
@@ -82,38 +95,51 @@ def require_distinct(frame: Frame, overload: Overload, given: Mapping[str, Any])
         argument = given[parameter.name]
         assert isinstance(argument, Passed)
         with frame.at(argument.node):
-            root = _storage(argument.place)
-            if root is None and not isinstance(argument.node, ast.Call):
+            roots = _storage(argument.place)
+            if not roots and not isinstance(argument.node, ast.Call):
                 raise KernelTypeError(
                     f"{name} advances its argument {parameter.name}, got {describe(value_of(frame, argument))}",
                     hint="pass a variable: assign the value to one before",
                 )
-            if root in seen:
+            for root in roots & seen.keys():
                 raise KernelTypeError(
                     f"{name}: the arguments {seen[root]} and {parameter.name} may be one variable, and it advances "
                     "both",
                     hint="pass two variables, and assign them to their places afterwards",
                 )
-            if root is not None:
-                seen[root] = parameter.name
+            seen |= dict.fromkeys(roots, parameter.name)
     for parameter, argument in given.items():
-        if isinstance(argument, View) and argument.param in seen:
+        for root in _arrays(argument) & seen.keys():
             raise KernelTypeError(
-                f"{name}: the argument {seen[argument.param]} is an element of the argument {parameter}",
+                f"{name}: the argument {seen[root]} is an element of the argument {parameter}",
                 hint="pass a variable, and assign it to the element afterwards",
             )
 
 
-def _storage(place: Target | None) -> str | ir.Param | None:
+def _storage(place: Target | None) -> frozenset[str | ir.Param]:
+    """The variable or the arrays that a place is in."""
     match place:
         case Name():
-            return place.name
-        case Part() | Attribute():
+            return frozenset((place.name,))
+        case Part() | Attribute() | Section():
             return _storage(place.parent)
-        case Place(place=View() as view) | Place(place=Element(view=view)):
-            return view.param
+        case Place():
+            return frozenset(_arrays(place.place))
         case _:
-            return None
+            return frozenset()
+
+
+def _arrays(value: Any) -> set[ir.Param]:
+    """The arrays that a value is in, or has in it."""
+    match value:
+        case View():
+            return {value.param}
+        case Element():
+            return {value.view.param}
+        case StructValue(values=parts) | StructView(views=parts):
+            return set[ir.Param]().union(*map(_arrays, parts))
+        case _:
+            return set()
 
 
 def give_back(
