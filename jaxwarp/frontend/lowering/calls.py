@@ -342,6 +342,8 @@ def _misfit(overload: Overload, parameter: Parameter, value: Any) -> KernelTypeE
     expected = pattern_text(parameter.pattern)
     scalar = isinstance(parameter.pattern, Scalar) and (isinstance(value, ir.Value) or is_literal(value))
     hint = f"convert with {expected}(...)" if scalar else None
+    if isinstance(parameter.pattern, Struct):
+        hint = f"make one: {expected}(...)"
     if isinstance(parameter.pattern, Aggregate) and isinstance(value, Bundle):
         same_shape = value.type.shape == parameter.pattern.shape and parameter.pattern.dtype is not Any
         hint = f"its components are {element_scalar(value.type)!r}" if same_shape else None
