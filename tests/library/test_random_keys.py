@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import hostcuda
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +16,7 @@ from language import run
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelTypeError
+from jaxwarp.passes.pipeline import prepare
 
 N, DRAWS = 16, 3
 
@@ -65,11 +67,14 @@ def test_streams_are_threefry_on_blocks_that_differ():
     np.testing.assert_array_equal(g(jax.random.key_data(keys))[0], one_each)
 
 
-def test_interpreter_and_widths_draw_the_same():
+def test_interpreter_widths_and_cuda_draw_the_same():
     key = jax.random.key(7)
     data = np.asarray(jax.random.key_data(key))
     out = run(draw, N, data, np.zeros((N, DRAWS), np.uint32))[-1]
     np.testing.assert_array_equal(out, expected(key))
+    on_cuda = np.zeros((N, DRAWS), np.uint32)
+    hostcuda.run_host(prepare(draw.specialize()), (N,), [data, on_cuda])
+    np.testing.assert_array_equal(on_cuda, expected(key))
 
 
 def test_transformations():
