@@ -1068,6 +1068,12 @@ def inverse(m: Any) -> Any:
     The inverse of a square matrix of up to 4 rows; zero if the determinant is 0.
     """
 
+def inverse_approx(m: Any) -> Any:
+    """`inverse_approx(m: Mat) -> Mat`
+
+    The same as inverse.
+    """
+
 def trace(m: Any) -> Any:
     """`trace(m: Mat) -> Scalar`
 
@@ -1352,6 +1358,66 @@ def transform_wrench(t: Any, x: Any) -> Any:
     """`transform_wrench(t: Transform, x: Vec6) -> Vec6`
 
     A wrench in the frame that the transform leads to: (R t + p x R f, R f).
+    """
+
+def svd2(*args: Any, **keywords: Any) -> Any:
+    """`svd2(...)`
+
+    The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
+    second value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them
+    in a derivative is 0. Overloads: svd2(A: mat22) -> tuple[mat22, vec2, mat22], svd2(A: mat22, U: ref[mat22],
+    sigma: ref[vec2], V: ref[mat22]) -> None.
+    """
+
+def svd3(*args: Any, **keywords: Any) -> Any:
+    """`svd3(...)`
+
+    The rotations U and V and the values sigma with A = U * diag(sigma) * transpose(V), falling in magnitude; the
+    last value is negative if the determinant is. Of equal values the vectors are not unique: what would mix them in
+    a derivative is 0. Overloads: svd3(A: mat33) -> tuple[mat33, vec3, mat33], svd3(A: mat33, U: ref[mat33], sigma:
+    ref[vec3], V: ref[mat33]) -> None.
+    """
+
+def qr3(*args: Any, **keywords: Any) -> Any:
+    """`qr3(...)`
+
+    The rotation Q and the upper triangular R with A = Q * R. R's first two diagonal entries are not negative, the
+    third has the sign of the determinant. Overloads: qr3(A: mat33) -> tuple[mat33, mat33], qr3(A: mat33, Q:
+    ref[mat33], R: ref[mat33]) -> None.
+    """
+
+def eig3(*args: Any, **keywords: Any) -> Any:
+    """`eig3(...)`
+
+    The rotation Q and the eigenvalues d, falling, of the symmetric part of A: Q * diag(d) * transpose(Q). Of equal
+    values the vectors are not unique: what would mix them in a derivative is 0. Overloads: eig3(A: mat33) ->
+    tuple[mat33, vec3], eig3(A: mat33, Q: ref[mat33], d: ref[vec3]) -> None.
+    """
+
+def dense_gemm(m: Any, n: Any, p: Any, t1: Any, t2: Any, A: Any, B: Any, C: Any) -> Any:
+    """`dense_gemm(m: int, n: int, p: int, t1: int, t2: int, A: array[Float], B: array[Float], C: array[Float]) -> None`
+
+    Stores A * B, of m rows and n columns, in C. A has m rows and p columns, or is the transposed of that where t1
+    is 1; B has p rows and n columns, or is the transposed of that where t2 is 1.
+    """
+
+def dense_chol(n: Any, A: Any, regularization: Any, L: Any) -> Any:
+    """`dense_chol(n: int, A: array[Float], regularization: Float, L: array[Float]) -> None`
+
+    Stores the lower triangular matrix L with L * transpose(L) = A + regularization in L. A is symmetric, of n rows;
+    nothing is stored above the diagonal.
+    """
+
+def dense_subs(n: Any, L: Any, b: Any, x: Any) -> Any:
+    """`dense_subs(n: int, L: array[Float], b: array[Float], x: array[Float]) -> None`
+
+    Stores the solution of L * transpose(L) * x = b in x, where L is lower triangular, of n rows.
+    """
+
+def dense_solve(n: Any, A: Any, L: Any, b: Any, x: Any) -> Any:
+    """`dense_solve(n: int, A: array[Float], L: array[Float], b: array[Float], x: array[Float]) -> None`
+
+    Stores the solution of A * x = b in x, given dense_chol's L of A. Derivatives go through L to A.
     """
 
 def rand_init(*args: Any, **keywords: Any) -> Any:

@@ -119,6 +119,15 @@ def _function_lines(group: str) -> list[str]:
 
 
 _SECTIONS = {
+    "decompositions": (
+        "Decompositions",
+        "`mat33` and the like are of any float type here. With variables for the results, these are assigned to.",
+    ),
+    "dense": (
+        "Dense matrices",
+        "Of any size, row by row in arrays of one axis; one thread does all of it. Derivatives exist where the sizes "
+        "are constants of the kernel.",
+    ),
     "random": (
         "Random numbers",
         "[random.md](random.md) has more. A `State` is a variable of type uint32 (of a seed) or vec4ui (of a key of "

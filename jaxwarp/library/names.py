@@ -10,6 +10,8 @@ from typing import Any
 from jaxwarp.frontend.text.refused import missing
 
 LIBRARY = {
+    "decompositions": ("svd2", "svd3", "qr3", "eig3"),
+    "dense": ("dense_gemm", "dense_chol", "dense_subs", "dense_solve"),
     "random": (
         *("rand_init", "randi", "randu", "randf", "randn", "poisson", "sample_cdf", "sample_triangle"),
         *("sample_unit_ring", "sample_unit_disk", "sample_unit_sphere_surface", "sample_unit_sphere"),

@@ -99,6 +99,7 @@ FLOAT_FORMS: dict[str, list[str]] = {
     "norm_pseudo_huber": ["3", "3 s"],
     "smooth_normalize": ["3"],
     "inverse": ["M22", "M33", "M44"],
+    "inverse_approx": ["M22", "M33", "M44"],
     "dot": ["3 3", "4 4", "Q Q"],
     "length": ["3", "4", "Q"],
     "length_sq": ["3", "Q"],
@@ -203,7 +204,7 @@ def sample(rng: np.random.Generator, name: str, position: int, t: Scalar | Aggre
     if name in ROWS and ROWS[name].domain:
         low, high = ROWS[name].domain[position]
     values = rng.uniform(low, high, shape)
-    if name in ("inverse", "determinant"):
+    if name in ("inverse", "inverse_approx", "determinant"):
         values += 4 * np.eye(shape[-1])
     if isinstance(t, Quat | Transform):
         values[:, -4:] /= np.linalg.norm(values[:, -4:], axis=-1, keepdims=True)

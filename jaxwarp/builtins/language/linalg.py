@@ -224,6 +224,12 @@ def _inverse(ops: Ops, m: Operand) -> Bundle:
     return Bundle(matrix.type, tuple(values))
 
 
+@_matrices.add("inverse_approx(m: Mat) -> Mat", _wide_linalg(np.linalg.inv), ulp=16)
+def _inverse_approx(ops: Ops, m: Operand) -> Bundle:
+    """The same as inverse."""
+    return _inverse(ops, m)
+
+
 @_matrices.add("trace(m: Mat) -> Scalar", lambda m: np.trace(m, dtype=m.dtype), ulp=4)
 def _trace(ops: Ops, m: Operand) -> Value:
     """The sum of the diagonal of a square matrix."""

@@ -95,7 +95,8 @@ class Func(ByName):
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
-        return self.overloads[-1].source.function.__doc__
+        said = [o.source.function.__doc__ for o in self.overloads]
+        return next((text for text in reversed(said) if text), None)
 
     @property
     def __name__(self) -> str:

@@ -71,9 +71,6 @@ _ELSEWHERE = "compute it outside of the kernel, and pass the result as an argume
 
 # The same, of families of functions by how their names begin.
 FAMILIES = {
-    "svd": "write the iteration as a @func, or use jnp.linalg outside of the kernel",
-    "eig": "write the iteration as a @func, or use jnp.linalg outside of the kernel",
-    "qr": "write the steps as a @func, or use jnp.linalg outside of the kernel",
     "mesh": _ELSEWHERE,
     "bvh": _ELSEWHERE,
     "hash_grid": _ELSEWHERE,
