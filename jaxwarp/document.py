@@ -133,6 +133,7 @@ _SECTIONS = {
         "[random.md](random.md) has more. A `State` is a variable of type uint32 (of a seed) or vec4ui (of a key of "
         "JAX), which each call advances.",
     ),
+    "search": ("Searches", "Of ascending arrays; and what is counted in integers."),
     "noise": (
         "Noise",
         "Smooth random functions ([random.md](random.md#noise)). The state chooses one; it is not advanced.",

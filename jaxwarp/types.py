@@ -524,3 +524,30 @@ def element_shape(t: Element) -> tuple[int, ...]:
     if isinstance(t, Struct):
         element_scalar(t)
     return () if isinstance(t, Scalar) else t.shape
+
+
+@boundary
+def type_size(t: Any) -> int:
+    """How many components a value of an element type has: 1 for scalars.
+
+    Raises:
+        KernelTypeError: `t` is no element type, or a generic one.
+    """
+    found = as_dtype(t)
+    size = 1 if isinstance(found, Scalar) else getattr(found, "size", None)
+    if not isinstance(size, int):
+        raise KernelTypeError(f"type_size: expected a type of known components, got {t!r}", hint="write vec3 or float")
+    return size
+
+
+@boundary
+def type_size_in_bytes(t: Any) -> int:
+    """How many bytes an element of a type takes in an array.
+
+    Raises:
+        KernelTypeError: `t` is no element type, or a generic one.
+    """
+    size, scalar = type_size(t), element_scalar(as_dtype(t))
+    if not isinstance(scalar, Scalar):
+        raise KernelTypeError(f"type_size_in_bytes: expected a type that is not generic, got {t!r}", hint="write vec3h")
+    return size * scalar.bytes

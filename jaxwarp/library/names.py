@@ -17,6 +17,7 @@ LIBRARY = {
         *("sample_unit_ring", "sample_unit_disk", "sample_unit_sphere_surface", "sample_unit_sphere"),
         *("sample_unit_hemisphere_surface", "sample_unit_hemisphere", "sample_unit_square", "sample_unit_cube"),
     ),
+    "search": ("lower_bound", "bit_count"),
     "noise": ("noise", "pnoise", "curlnoise"),
 }
 _MODULE_OF = {name: module for module, names in LIBRARY.items() for name in names}

@@ -233,3 +233,14 @@ def test_modules_are_names_of_options():
     assert "for " in k.source("ir")
     assert mine.options["max_unroll"] == 0
     assert wp.get_module_options(mine)["max_unroll"] == 0
+
+
+def test_sizes_of_types():
+    types = [float, bool, wp.float16, wp.vec3, wp.vec3h, wp.mat22d, wp.quat, wp.transform]
+    assert [wp.types.type_size(t) for t in types] == [1, 1, 1, 3, 3, 4, 4, 7]
+    assert [wp.types.type_size_in_bytes(t) for t in types] == [4, 1, 2, 12, 6, 32, 16, 28]
+    for wrong in (str, Any, wp.types.vector(Any, float)):
+        with pytest.raises(KernelTypeError):
+            wp.types.type_size(wrong)
+    with pytest.raises(KernelTypeError, match="^type_size_in_bytes: expected a type that is not generic"):
+        wp.types.type_size_in_bytes(wp.types.vector(3, Any))

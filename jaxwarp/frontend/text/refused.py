@@ -63,7 +63,6 @@ UNAVAILABLE = {
     "expect_neq": _EXPECT,
     "expect_near": _EXPECT,
     "breakpoint": _EXPECT,
-    "lower_bound": "write the binary search as a @func",
     "launch": "kernels cannot launch kernels; make the code a @func and call it",
 }
 
