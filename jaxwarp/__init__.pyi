@@ -1521,6 +1521,20 @@ def sample_unit_cube(state: Any) -> Any:
     A random point of the cube of side 1 around 0.
     """
 
+def lower_bound(*args: Any, **keywords: Any) -> Any:
+    """`lower_bound(...)`
+
+    The first index of an element of an ascending array that is not below `value`; else how many elements it has.
+    Overloads: lower_bound(arr: array(dtype=Scalar), arr_begin: int, arr_end: int, value: Scalar) -> int,
+    lower_bound(arr: array(dtype=Scalar), value: Scalar) -> int.
+    """
+
+def bit_count(x: Any) -> Any:
+    """`bit_count(x: Any) -> Any`
+
+    The number of bits of an integer that are 1; `popcount` by the name that Warp has for it.
+    """
+
 def noise(*args: Any, **keywords: Any) -> Any:
     """`noise(...)`
 

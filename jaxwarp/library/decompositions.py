@@ -232,9 +232,7 @@ def qr3(A: mat33) -> tuple[mat33, mat33]:
     rest = b - wp.dot(p, b) * p
     q = unit_or(rest - wp.dot(p, rest) * p, size, across(p))
     r = wp.cross(p, q)
-    R = type(A)(
-        wp.dot(p, a), wp.dot(p, b), wp.dot(p, c), zero, wp.dot(q, b), wp.dot(q, c), zero, zero, wp.dot(r, c)
-    )
+    R = type(A)(wp.dot(p, a), wp.dot(p, b), wp.dot(p, c), zero, wp.dot(q, b), wp.dot(q, c), zero, zero, wp.dot(r, c))
     return wp.matrix_from_cols(p, q, r), R
 
 

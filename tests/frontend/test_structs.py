@@ -65,9 +65,7 @@ def together(b: Body, n: int):
 
 
 @wp.kernel
-def apart(
-    mass_: float, x: wp.array[wp.vec3], rest_: wp.vec3, stiffness_: float, out: wp.array[float], n: int
-):
+def apart(mass_: float, x: wp.array[wp.vec3], rest_: wp.vec3, stiffness_: float, out: wp.array[float], n: int):
     i = wp.tid()
     mass = mass_ + 1.0
     rest = rest_

@@ -118,9 +118,7 @@ class Table:
         def declare(body: Callable[..., Any]) -> Callable[..., Any]:
             name = signature.split("(", 1)[0]
             line = doc or " ".join((body.__doc__ or "").split())
-            self.functions.append(
-                Function(name, self.group, signature, line, body, ref, domain, ulp, writes, reads)
-            )
+            self.functions.append(Function(name, self.group, signature, line, body, ref, domain, ulp, writes, reads))
             return body
 
         return declare
