@@ -1525,8 +1525,8 @@ def lower_bound(*args: Any, **keywords: Any) -> Any:
     """`lower_bound(...)`
 
     The first index of an element of an ascending array that is not below `value`; else how many elements it has.
-    Overloads: lower_bound(arr: array(dtype=Scalar), arr_begin: int, arr_end: int, value: Scalar) -> int,
-    lower_bound(arr: array(dtype=Scalar), value: Scalar) -> int.
+    Overloads: lower_bound(arr: array[Scalar], arr_begin: int, arr_end: int, value: Scalar) -> int, lower_bound(arr:
+    array[Scalar], value: Scalar) -> int.
     """
 
 def bit_count(x: Any) -> Any:

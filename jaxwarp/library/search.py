@@ -11,7 +11,7 @@ import jaxwarp as wp
 
 
 @wp.func
-def lower_bound(arr: wp.array(dtype=wp.Scalar), arr_begin: int, arr_end: int, value: wp.Scalar) -> int:
+def lower_bound(arr: wp.array[wp.Scalar], arr_begin: int, arr_end: int, value: wp.Scalar) -> int:
     """The first index from `arr_begin` on, before `arr_end`, of an element that is not below `value`; else `arr_end`.
 
     The elements between are in ascending order: the search halves the interval.
@@ -29,7 +29,7 @@ def lower_bound(arr: wp.array(dtype=wp.Scalar), arr_begin: int, arr_end: int, va
 
 
 @wp.func
-def lower_bound(arr: wp.array(dtype=wp.Scalar), value: wp.Scalar) -> int:
+def lower_bound(arr: wp.array[wp.Scalar], value: wp.Scalar) -> int:
     """The first index of an element of an ascending array that is not below `value`; else how many elements it has."""
     return lower_bound(arr, 0, arr.shape[0], value)
 

@@ -242,5 +242,5 @@ def test_sizes_of_types():
     for wrong in (str, Any, wp.types.vector(Any, float)):
         with pytest.raises(KernelTypeError):
             wp.types.type_size(wrong)
-    with pytest.raises(KernelTypeError, match="^type_size_in_bytes: expected a type that is not generic"):
+    with pytest.raises(KernelTypeError, match=r"^type_size_in_bytes: expected a type that is not generic"):
         wp.types.type_size_in_bytes(wp.types.vector(3, Any))
