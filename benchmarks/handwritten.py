@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda import CudaCode, compile_cuda
 from jaxwarp.ffi.launch.image import CUDA, CudaEntry, pack_cuda_payload, pack_image, sealed
 from jaxwarp.ffi.launch.lowering import TARGET
@@ -86,7 +87,7 @@ class ByHand:
 
     @property
     def code(self) -> CudaCode:
-        return CudaCode(self.symbol, self.source, self.geometry, 32, self.block, ())
+        return CudaCode(self.symbol, self.source, self.geometry, 32, CudaOptions(self.block), ())
 
     def call(self, grid: Sequence[int], output: jax.ShapeDtypeStruct, arch: int) -> Callable[..., Any]:
         """A function of JAX arrays that launches it, for devices of architecture `arch` (90 for sm_90)."""

@@ -533,11 +533,10 @@ def type_size(t: Any) -> int:
     Raises:
         KernelTypeError: `t` is no element type, or a generic one.
     """
-    found = as_dtype(t)
-    size = 1 if isinstance(found, Scalar) else getattr(found, "size", None)
-    if not isinstance(size, int):
+    shape = () if isinstance(found := as_dtype(t), Scalar) else getattr(found, "shape", None)
+    if shape is None or not all(isinstance(n, int) for n in shape):
         raise KernelTypeError(f"type_size: expected a type of known components, got {t!r}", hint="write vec3 or float")
-    return size
+    return math.prod(shape)
 
 
 @boundary

@@ -338,8 +338,8 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
   kind), with texts of its own.
 - **Structs** are passed to JAX as pytrees; an array of structs is a struct of arrays, not records in memory
   (`zeros(n, dtype=S)` is refused outside of kernels). See structs.md.
-- **`svd2`, `svd3`**: the signs of vectors are not Warp's everywhere; the product is. **`eig3`** takes the symmetric part
-  and sorts the values. Where values are equal, derivatives are finite: those of the part that is defined.
+- **`svd2`, `svd3`**: the signs of vectors are not Warp's everywhere; the product is. **`eig3`** takes the symmetric
+  part and sorts the values. Where values are equal, derivatives are finite: those of the part that is defined.
 - **`dense_*`** have derivatives where their sizes are constants; that of `dense_solve` goes by L, not by A.
 - **`tile_*`, `launch_tiled`**: threads of a block share nothing here.
 
