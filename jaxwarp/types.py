@@ -504,6 +504,27 @@ def type_variable(t: Any) -> typing.TypeVar | None:
     return inner if isinstance(inner, typing.TypeVar) else None
 
 
+def exact_type(a: Scalar, b: Scalar) -> Scalar | None:
+    """The smallest scalar type that has every value of two others, if there is one."""
+    wider = (int16, int32, int64, float32, float64)
+    return next((t for t in (a, b, *wider) if _has_all_of(t, a) and _has_all_of(t, b)), None)
+
+
+# Integers up to 2 to this power, and their negatives, are values of a float type.
+_EXACT_BITS = {float16: 11, bfloat16: 8, float32: 24, float64: 53}
+
+
+def _has_all_of(t: Scalar, other: Scalar) -> builtins.bool:
+    if t is other:
+        return True
+    if other.is_float:
+        return t.is_float and t.bits > other.bits
+    bits = other.bits - (other.kind == "int")
+    if t.is_float:
+        return bits <= _EXACT_BITS[t]
+    return bits <= t.bits - (t.kind == "int") and (t.is_signed or not other.is_signed)
+
+
 def element_scalar(t: Element | Struct) -> Scalar:
     """The type of an element's components.
 

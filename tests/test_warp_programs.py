@@ -17,11 +17,6 @@ from warp_program import EDGES, PROGRAMS, for_package, source_of
 PROGRAM = Path(__file__).with_name("warp_program.py")
 ROOT = PROGRAM.parents[1]
 
-# What a program waits for.
-MISSING = {
-    "core/example_fluid": "comparisons of floats with integers",
-}
-
 
 def results(name: str, package: str, folder: Path) -> dict[str, np.ndarray]:
     """What a program computes in a process of its own."""
@@ -35,13 +30,11 @@ def results(name: str, package: str, folder: Path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_computes_what_it_does_on_warp(name, tmp_path, request):
+def test_a_program_computes_what_it_does_on_warp(name, tmp_path):
     if source_of(name) is None:
         pytest.skip("warp-lang, or this program of it, is not installed")
     if "torch" in name:
         pytest.importorskip("torch")
-    if name in MISSING:
-        request.applymarker(pytest.mark.xfail(reason=f"needs {MISSING[name]}", strict=False))
     found = results(name, "jaxwarp", tmp_path)
     expected = results(name, "warp", tmp_path)
     tolerance = PROGRAMS[name][1]

@@ -35,9 +35,9 @@ REFUSED = {
     "int32 + float32": (
         lambda o: o.ops.binary("add", o.i, o.f), KernelTypeError,
         "add: the operands have types int32 and float32\n  hint: convert with int32(...) or float32(...)"),
-    "float32 < float64": (
-        lambda o: o.ops.compare("lt", o.f, o.d), KernelTypeError,
-        "lt: the operands have types float32 and float64\n  hint: convert with float32(...) or float64(...)"),
+    "float64 < int64": (
+        lambda o: o.ops.compare("lt", o.d, o.ops.cast(int64, o.i)), KernelTypeError,
+        "lt: the operands have types float64 and int64\n  hint: convert with float64(...) or int64(...)"),
     "int32 + 2.5": (
         lambda o: o.ops.binary("add", o.i, 2.5), KernelTypeError,
         "add: the constant 2.5 cannot be used as int32\n"

@@ -22,7 +22,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.nodes import Builtin, Value
 from jaxwarp.quaternions import IDENTITY_ROTATION
-from jaxwarp.types import Aggregate, Mat, Scalar, Vec, bool_, float32, float64, int32, int64, uint32, uint64
+from jaxwarp.types import Aggregate, Mat, Scalar, Vec, bool_, exact_type, float32, float64, int32, int64, uint32, uint64
 
 
 def _takes_only_floats(builtin: Builtin) -> bool:
@@ -331,8 +331,21 @@ class Ops:
             return self.map(lambda v: self.call(name, v), a)
         return self.call(_BOOL_FORMS.get(name, name) if _is_bool(a) else name, a)
 
+    def _comparable(self, a: Operand, b: Operand) -> tuple[Operand, Operand]:
+        """Scalars in one type, if one has all values of both; else as they are."""
+        left, right = _compared_type(a), _compared_type(b)
+        if left is None or right is None or bool_ in (left, right) or left is right:
+            return a, b
+        if left.is_float and right.is_float and not (isinstance(a, Value) and isinstance(b, Value)):
+            return a, b  # a literal is of the type that it meets
+        common = exact_type(left, right)
+        return (a, b) if common is None else (self.cast_scalar(common, a), self.cast_scalar(common, b))
+
     def compare(self, name: str, a: Operand, b: Operand) -> Value | bool:
-        """A comparison: lt le gt ge eq ne. Vectors and matrices have eq and ne, of all components."""
+        """A comparison: lt le gt ge eq ne. Vectors and matrices have eq and ne, of all components.
+
+        Numbers of different types are compared exactly, in a type that has all values of both.
+        """
         self._require_operands(name, a, b)
         if isinstance(a, bool) and isinstance(b, bool) and name in _BOOL_ORDER:
             return {"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}[name]
@@ -341,7 +354,7 @@ class Ops:
         if _is_bool(a) and _is_bool(b) and name in _BOOL_ORDER:
             return _BOOL_ORDER[name](self, a, b)
         if not isinstance(a, Bundle) and not isinstance(b, Bundle):
-            return self.call(name, a, b)
+            return self.call(name, *self._comparable(a, b))
         if name not in ("eq", "ne"):
             raise KernelTypeError(
                 f"{name}: vectors and matrices have no order, got {describe(a)} and {describe(b)}",
@@ -356,6 +369,11 @@ class Ops:
         for other in rest:
             result = self.call("logical_and" if name == "eq" else "logical_or", result, other)
         return result
+
+
+def _compared_type(a: Operand) -> Scalar | None:
+    """The type that a number brings to a comparison; None for a literal that takes that of the other side."""
+    return a.type if isinstance(a, Value) else float64 if isinstance(a, float) else None
 
 
 def literal_type(a: Literal) -> Scalar:
