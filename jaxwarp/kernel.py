@@ -32,6 +32,8 @@ _KERNEL_OPTIONS = (
 )  # fmt: skip
 _FUNC_OPTIONS = ("name", "module", "inline")
 _TARGETS = ("ir", "cuda", "cpu")
+# Options that a module and `jaxwarp.config` call otherwise than `@kernel` does.
+_NAMES_OF_MODULES = {"grid_stride": "default_grid_stride"}
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,7 @@ class Kernel(ByName):
 
     def module_option(self, name: str, default: Any = None) -> Any:
         """An option that holds for the kernel: of `@kernel(module_options={...})`, else of its module."""
-        own = self.options.get("module_options") or {}
-        given = (own, MODULE_OPTIONS.get(self.module.name, {}), MODULE_OPTIONS.get(self.__module__, {}))
+        given = (self.options.get("module_options") or {}, *self._options_of_modules())
         return next((options[name] for options in given if options.get(name) is not None), default)
 
     def cuda_options(self, block_dim: int | None = None) -> CudaOptions:
@@ -139,13 +140,22 @@ class Kernel(ByName):
         Raises:
             KernelValueError: an option has a value that cannot be, or `launch_bounds` is less than `block_dim`.
         """
-        return cuda_options(self.name, self._cuda_option, block_dim)
+        own, named = self.options, [self.options.get("module_options"), *self._options_of_modules(), vars(config)]
+        said = [options for options in named if options]
 
-    def _cuda_option(self, name: str) -> Any:
-        if (own := self.options.get(name)) is not None:
-            return own
-        name = {"grid_stride": "default_grid_stride"}.get(name, name)
-        return getattr(config, name, None) if (found := self.module_option(name)) is None else found
+        def option(name: str) -> Any:
+            if (found := own.get(name)) is not None:
+                return found
+            name = _NAMES_OF_MODULES.get(name, name)
+            for options in said:
+                if (found := options.get(name)) is not None:
+                    return found
+            return None
+
+        return cuda_options(self.name, option, block_dim)
+
+    def _options_of_modules(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return MODULE_OPTIONS.get(self.module.name, {}), MODULE_OPTIONS.get(self.__module__, {})
 
     @property
     def is_generic(self) -> bool:

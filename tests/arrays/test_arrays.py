@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from counting import calls_of
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
@@ -753,3 +754,17 @@ def test_a_launch_in_a_call_of_xla_stays_in_its_thread(pieces):
     (got,) = wp.jax_callable(tripled, graph_mode=wp.GraphMode.NONE)(x)
     np.testing.assert_array_equal(got, np.asarray(x) * np.float32(3.0))
     assert not pieces
+
+
+def test_a_launch_like_one_before_is_cheap():
+    """54 calls of functions, and 218 where a tape records: what the checks found is kept."""
+    a, b = (wp.zeros(4, dtype=float, requires_grad=True) for _ in range(2))
+
+    def launch():
+        wp.launch(scale, dim=4, inputs=[a, 2.0], outputs=[b])
+
+    launch()
+    assert calls_of(launch) < 80
+    with wp.Tape():
+        launch()
+        assert calls_of(launch) < 300

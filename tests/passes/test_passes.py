@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counting import calls_of
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.builtins.scalar_ops import ROWS
@@ -582,27 +582,9 @@ def test_prepare_takes_linear_time():
         make.store(values[-1])
         return make.kernel()
 
-    # Calls are counted rather than seconds: a busy machine changes nothing.
     kernels = [long(count) for count in (1000, 4000)]
     calls = [calls_of(partial(prepare, kernel)) for kernel in kernels]
     assert calls[1] < 5 * calls[0], calls
-
-
-def calls_of(function: Callable[[], object]) -> int:
-    """How many calls of Python and built-in functions it makes."""
-    count = 0
-
-    def seen(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(seen)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 # effects
