@@ -101,6 +101,7 @@ from jaxwarp.memory.devices import synchronize_stream as synchronize_stream
 from jaxwarp.modules import Module as Module
 from jaxwarp.modules import get_module as get_module
 from jaxwarp.structs.declare import struct as struct
+from jaxwarp.structs.iterate import func_next as func_next
 from jaxwarp.types import Float as Float
 from jaxwarp.types import Int as Int
 from jaxwarp.types import bfloat16 as bfloat16

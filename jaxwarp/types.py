@@ -350,6 +350,8 @@ class Struct:
 
 # The attribute of a class that holds its `Struct`.
 STRUCT = "__jaxwarp_struct__"
+# And of one that kernels can go over, the function that says how: see `func_next`.
+NEXT = "__jaxwarp_next__"
 
 
 def struct_of(kind: Any) -> Struct | None:

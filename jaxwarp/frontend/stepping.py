@@ -24,7 +24,8 @@ from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.lowering.frame import Context, Frame
-from jaxwarp.frontend.lowering.loops.ranges import Elements, index_type, iterated, pick
+from jaxwarp.frontend.lowering.loops.advance import entered, item_of, next_call
+from jaxwarp.frontend.lowering.loops.ranges import Advancing, Elements, index_type, iterated, pick
 from jaxwarp.frontend.lowering.loops.statements import range_variable
 from jaxwarp.frontend.lowering.merge import MismatchError, typed
 from jaxwarp.frontend.lowering.references import advanced
@@ -114,8 +115,7 @@ class _Thread:
         if isinstance(node, ast.While):
             self.join(number)
         with self.frame.at(node):
-            test = self.frame.test(node.test)
-        return test if isinstance(test, bool) else bool(self.machine.value(test))
+            return self._holds(node.test)
 
     def iterations(self, number: int) -> Iterator[Any]:
         """The numbers that a `for` goes through."""
@@ -123,6 +123,9 @@ class _Thread:
         self.join(number)
         with frame.at(node):
             found = iterated(frame, node, node.iter)
+        if isinstance(found, Advancing):
+            yield from self._advanced(node, number, found)
+            return
         if isinstance(found, Elements):
             yield from self._elements(node, number, found.values)
             return
@@ -147,6 +150,19 @@ class _Thread:
                 value = element if is_unrolled else pick(frame, values, frame.builder.const(k, int32))
                 assign(frame, node.target, value)
             yield self.shown(value)
+
+    def _advanced(self, node: ast.For, number: int, found: Advancing) -> Iterator[Any]:
+        frame, test = self.frame, next_call(node)
+        with entered(frame, node, found):
+            while self._holds(test):
+                self.join(number)
+                with frame.at(node):
+                    assign(frame, node.target, frame.evaluate(item_of(node)))
+                yield self.shown(frame.evaluate(item_of(node)))
+
+    def _holds(self, node: ast.expr) -> bool:
+        test = self.frame.test(node)
+        return test if isinstance(test, bool) else bool(self.machine.value(test))
 
     def join(self, number: int) -> None:
         """Where paths meet: literals take the type that the variable has there."""

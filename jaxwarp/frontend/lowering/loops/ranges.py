@@ -1,4 +1,5 @@
-"""What `for` loops go over: `range(...)`, its bounds and number of iterations; tuples, vectors, matrices."""
+"""What `for` loops go over: `range(...)`, its bounds and number of iterations; tuples, vectors, matrices; structs that
+say how they advance."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.components import extract
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.merge import same, unify
-from jaxwarp.frontend.lowering.values import Host, Shape, View, describe
+from jaxwarp.frontend.lowering.values import Host, Shape, StructValue, View, describe
 from jaxwarp.frontend.lowering.views import shape_of
+from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Scalar, int32
+from jaxwarp.types import NEXT, Scalar, int32
 
 # What enumerate and zip make of a range is unrolled.
 _MOST_ELEMENTS = 64
@@ -51,7 +53,15 @@ class Elements:
     values: tuple[Any, ...]
 
 
-def iterated(frame: Frame, loop: ast.For, node: ast.expr) -> Range | Elements:
+@dataclass(frozen=True)
+class Advancing:
+    """A struct and the function that advances it (see `func_next`): nobody knows how often."""
+
+    state: StructValue
+    function: Func
+
+
+def iterated(frame: Frame, loop: ast.For, node: ast.expr) -> Range | Elements | Advancing:
     """What a `for` loop goes over.
 
     Raises:
@@ -65,6 +75,9 @@ def iterated(frame: Frame, loop: ast.For, node: ast.expr) -> Range | Elements:
         if isinstance(node, ast.Call) and python in (reversed, enumerate, zip):
             return _PYTHONS[python](frame, loop, node)
         value = frame.evaluate(node)
+        function = _advance(value)
+        if function is not None:
+            return Advancing(value, function)
         found = _elements(frame, value)
         if found is None:
             raise KernelSyntaxError(
@@ -72,6 +85,10 @@ def iterated(frame: Frame, loop: ast.For, node: ast.expr) -> Range | Elements:
                 hint=_range_hint(node, value),
             )
         return Elements(found)
+
+
+def _advance(value: Any) -> Func | None:
+    return vars(value.type.kind).get(NEXT) if isinstance(value, StructValue) else None
 
 
 def _elements(frame: Frame, value: Any) -> tuple[Any, ...] | None:
@@ -89,6 +106,10 @@ def _elements(frame: Frame, value: Any) -> tuple[Any, ...] | None:
 def _reversed(frame: Frame, loop: ast.For, call: ast.Call) -> Range | Elements:
     (argument,) = _arguments(call, "reversed", 1)
     found = iterated(frame, loop, argument)
+    if isinstance(found, Advancing):
+        raise KernelTypeError(
+            f"reversed: {describe(found.state)} goes forward only", hint="go over it, and keep what is needed last"
+        )
     if isinstance(found, Range):
         return replace(found, is_reversed=not found.is_reversed)
     return Elements(found.values[::-1])
@@ -113,7 +134,7 @@ def _finite(frame: Frame, loop: ast.For, node: ast.expr, what: str) -> tuple[Any
     found = iterated(frame, loop, node)
     if isinstance(found, Elements):
         return found.values
-    numbers = found.known(frame)
+    numbers = found.known(frame) if isinstance(found, Range) else None
     if numbers is None or numbers[_MOST_ELEMENTS:]:
         with frame.at(node):
             raise KernelTypeError(
@@ -161,6 +182,8 @@ def _range(frame: Frame, call: ast.Call) -> Range:
 def _range_hint(node: ast.expr, value: Any) -> str:
     """What to write instead of a loop over something else."""
     text = ast.unparse(node)
+    if isinstance(value, StructValue):
+        return f"say how it advances: @func_next({value.type!r}) above a @func"
     if isinstance(value, View):
         return f"for i in range(len({text})):, and read {text}[i] in the loop"
     return f"for i in range({text}):" if isinstance(value, (int, ir.Value)) else "for i in range(n):"

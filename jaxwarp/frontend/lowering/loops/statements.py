@@ -4,7 +4,8 @@
     not left by break or return                     For
     else                                            While, on the index and the flags
 
-A loop over the elements of a tuple or vector is unrolled, or goes over their indices if it may be left.
+A loop over the elements of a tuple or vector is unrolled, or goes over their indices if it may be left. One over a struct
+that says how it advances is `while`, in advance.py.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import numpy as np
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import CONTINUE, Frame, statement
+from jaxwarp.frontend.lowering.loops.advance import entered, while_next
 from jaxwarp.frontend.lowering.loops.loop import Loop
-from jaxwarp.frontend.lowering.loops.ranges import Elements, Range, index_type, iterated, pick, trip_count
+from jaxwarp.frontend.lowering.loops.ranges import Advancing, Elements, Range, index_type, iterated, pick, trip_count
 from jaxwarp.frontend.lowering.merge import MismatchError
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.short_circuit import joined_condition
@@ -73,6 +75,10 @@ def _for(frame: Frame, node: ast.For) -> None:
     if node.orelse:
         raise KernelSyntaxError("else of a loop is not part of the kernel language", hint="set a flag before break")
     found = iterated(frame, node, node.iter)
+    if isinstance(found, Advancing):
+        with entered(frame, node, found):
+            _while(frame, while_next(node))
+        return
     leaving = exits(node.body)
     is_left = leaving.breaks or leaving.returns
     if isinstance(found, Elements):

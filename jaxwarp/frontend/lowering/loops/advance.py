@@ -1,0 +1,64 @@
+"""Loops over a struct that says how it advances (`func_next`).
+
+    for x in s:             $state = s;  $item = 0
+        body                while next($state, $item):
+                                x = $item
+                                body
+
+The variables have names that no text can have, and are there for the loop only: the state is a value like any other, so
+loops inside each other do not know of one another.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.loops.ranges import Advancing
+from jaxwarp.types import Aggregate, Scalar
+
+
+def _names(loop: ast.For) -> tuple[str, str, str]:
+    """Of the function, the state and the item."""
+    place = f"{loop.lineno}_{loop.col_offset}"
+    return f"$next_{place}", f"$state_{place}", f"$item_{place}"
+
+
+@contextmanager
+def entered(frame: Frame, loop: ast.For, found: Advancing) -> Iterator[None]:
+    """The variables of a loop are there."""
+    names = _names(loop)
+    frame.variables.update(zip(names, (found.function, found.state, _no_item(frame, found)), strict=True))
+    yield
+    for name in names:
+        frame.variables.pop(name, None)
+
+
+def _no_item(frame: Frame, found: Advancing) -> Any:
+    """What the item is before the first one: zeros of its type."""
+    patterns = [o.parameters[1].pattern for o in found.function.overloads if o.parameters[0].pattern == found.state.type]
+    dtype: Scalar | Aggregate = patterns[0]
+    return frame.constant(0, dtype) if isinstance(dtype, Scalar) else frame.ops.construct(dtype, [])
+
+
+def next_call(loop: ast.For) -> ast.expr:
+    """`next($state, $item)`, at the place of what the loop goes over."""
+    function, state, item = (_at(loop.iter, ast.Name(name, ast.Load())) for name in _names(loop))
+    return _at(loop.iter, ast.Call(function, [state, item], []))
+
+
+def item_of(loop: ast.For) -> ast.expr:
+    return _at(loop.target, ast.Name(_names(loop)[2], ast.Load()))
+
+
+def while_next(loop: ast.For) -> ast.While:
+    """The loop as a `while`."""
+    first = ast.copy_location(ast.Assign([loop.target], item_of(loop)), loop.target)
+    return ast.copy_location(ast.While(next_call(loop), [first, *loop.body], []), loop)
+
+
+def _at(place: ast.expr, made: Any) -> Any:
+    return ast.copy_location(made, place)
