@@ -18,8 +18,8 @@ def func_next(kind: Any) -> Callable[[Func], Func]:
     """Says how a struct advances, so that kernels can go over it: `for x in s`.
 
     The decorated function takes `(state: ref[S], item: ref[T])`. It sets both and returns True, or returns False where
-    there is nothing more. A loop has a copy of the struct, so loops inside each other, over one struct, are independent.
-    Further arguments need defaults. The function can be called by its name as well: `while next_item(s, item):`.
+    there is nothing more. A loop has a copy of the struct, so loops inside each other, over one struct too, are
+    independent. Further arguments need defaults. The function can be called by its name: `while next_item(s, item):`.
 
     Args:
         kind: the class of the struct.

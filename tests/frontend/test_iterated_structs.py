@@ -1,5 +1,7 @@
 """`for x in s` of a struct that says how it advances (`func_next`), and `while next_item(s, x)`."""
 
+# ruff: noqa: F841, RUF046, UP018  (a reference is read by the caller; int() makes a variable of a constant)
+
 from __future__ import annotations
 
 from typing import Any

@@ -39,8 +39,8 @@ def entered(frame: Frame, loop: ast.For, found: Advancing) -> Iterator[None]:
 
 def _no_item(frame: Frame, found: Advancing) -> Any:
     """What the item is before the first one: zeros of its type."""
-    patterns = [o.parameters[1].pattern for o in found.function.overloads if o.parameters[0].pattern == found.state.type]
-    dtype: Scalar | Aggregate = patterns[0]
+    fitting = [o for o in found.function.overloads if o.parameters[0].pattern == found.state.type]
+    dtype: Scalar | Aggregate = fitting[0].parameters[1].pattern
     return frame.constant(0, dtype) if isinstance(dtype, Scalar) else frame.ops.construct(dtype, [])
 
 

@@ -4,8 +4,8 @@
     not left by break or return                     For
     else                                            While, on the index and the flags
 
-A loop over the elements of a tuple or vector is unrolled, or goes over their indices if it may be left. One over a struct
-that says how it advances is `while`, in advance.py.
+A loop over the elements of a tuple or vector is unrolled, or goes over their indices if it may be left. One over a
+struct that says how it advances is a `while`: advance.py.
 """
 
 from __future__ import annotations
