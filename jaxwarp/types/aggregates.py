@@ -1,0 +1,240 @@
+"""Vectors, matrices, quaternions and transforms: types of values that are made of scalars of one type."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, transform_product
+from jaxwarp.types.scalars import Scalar, type_name
+
+
+class Aggregate:
+    """What is made of components of one scalar type: a vector, a matrix, a quaternion, a transform.
+
+    Calling it makes a NumPy array on the host.
+    """
+
+    dtype: Any  # Scalar, or typing.Any in a generic signature
+
+    @property
+    def __name__(self) -> str:
+        """As types of Python have one."""
+        return repr(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        """What makes it of its kind: each may be `typing.Any` in a generic signature."""
+        raise NotImplementedError
+
+    def with_dtype(self, dtype: Any) -> Aggregate:
+        """The same of another scalar type."""
+        return replace(self, dtype=dtype)  # type: ignore[type-var]
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """What has a name: `v.x`, `t.p`."""
+        return {}
+
+    @property
+    def forms(self) -> tuple[tuple[Any, ...], ...]:
+        """What it can be made of but components: the types of the arguments."""
+        return ()
+
+    @property
+    def keywords(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the arguments of its constructors."""
+        return ()
+
+    def arguments(self, values: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments of a constructor, by position.
+
+        Raises:
+            KernelTypeError: a name is unknown, given twice, or missing.
+        """
+        if not named:
+            return values
+        for names in self.keywords:
+            rest = names[len(values) :]
+            missing = [n for n in rest if n not in named]
+            if set(named) <= set(rest) and missing == list(rest[len(rest) - len(missing) :]):
+                return (*values, *(named[n] for n in rest if n in named))
+        raise KernelTypeError(
+            f"{self}: cannot be made of {len(values)} values and {', '.join(named)}",
+            hint=" or ".join(f"write {self}({', '.join(f'{n}=...' for n in names)})" for names in self.keywords)
+            or "pass the values by position",
+        )
+
+    @boundary
+    def __call__(self, *values: Any, **named: Any) -> np.ndarray:
+        return _host_value(self, self.arguments(values, named))
+
+
+class Part(NamedTuple):
+    """A part of an aggregate that has a name: its type and its first component."""
+
+    dtype: Any
+    start: int
+
+    @property
+    def size(self) -> int:
+        return 1 if isinstance(self.dtype, Scalar) else self.dtype.size
+
+
+_AXES = ("x", "y", "z", "w")
+
+
+@dataclass(frozen=True)
+class Vec(Aggregate):
+    """A vector of `length` components."""
+
+    length: int
+    dtype: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.length,)
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        return (self.length, self.dtype)
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {name: Part(self.dtype, k) for k, name in enumerate(_AXES[: self.length])}
+
+    @property
+    def forms(self) -> tuple[tuple[Any, ...], ...]:
+        return ((Vec(3, self.dtype),) * 2,) if self.length == 6 else ()
+
+    def __repr__(self) -> str:
+        return f"vec{type_name(self.length)}[{type_name(self.dtype)}]"
+
+
+@dataclass(frozen=True)
+class Mat(Aggregate):
+    """A row-major matrix."""
+
+    rows: int
+    columns: int
+    dtype: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.rows, self.columns)
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        return (self.rows, self.columns, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"mat{type_name(self.rows)}x{type_name(self.columns)}[{type_name(self.dtype)}]"
+
+
+@dataclass(frozen=True)
+class Quat(Aggregate):
+    """A quaternion x i + y j + z k + w; its components in this order."""
+
+    dtype: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (4,)
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        return (self.dtype,)
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {name: Part(self.dtype, k) for k, name in enumerate(_AXES)}
+
+    @property
+    def forms(self) -> tuple[tuple[Any, ...], ...]:
+        return ((Vec(3, self.dtype), self.dtype),)
+
+    @property
+    def keywords(self) -> tuple[tuple[str, ...], ...]:
+        return (_AXES, ("ijk", "real"))
+
+    def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return quat_product(a, b)
+
+    def __repr__(self) -> str:
+        return f"quat[{type_name(self.dtype)}]"
+
+
+@dataclass(frozen=True)
+class Transform(Aggregate):
+    """A rigid motion: a translation `p` and after it in memory a unit quaternion `q`."""
+
+    dtype: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (7,)
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        return (self.dtype,)
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {"p": Part(Vec(3, self.dtype), 0), "q": Part(Quat(self.dtype), 3)}
+
+    @property
+    def forms(self) -> tuple[tuple[Any, ...], ...]:
+        return ((Vec(3, self.dtype), Quat(self.dtype)), (Vec(3, self.dtype),))
+
+    @property
+    def keywords(self) -> tuple[tuple[str, ...], ...]:
+        return (("p", "q"),)
+
+    def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return transform_product(a, b)
+
+    def __repr__(self) -> str:
+        return f"transform[{type_name(self.dtype)}]"
+
+
+Element = Scalar | Aggregate
+
+
+def _host_value(t: Aggregate, values: tuple[Any, ...]) -> np.ndarray:
+    if not isinstance(t.dtype, Scalar):
+        raise KernelTypeError(
+            f"{t} is generic and has no values; use a type with a dtype, like vec3 or mat33",
+            hint="write vec3(...), or types.vector(length=3, dtype=float)(...)",
+        )
+    made = np.empty(t.shape, t.dtype.numpy)
+    made[...] = _host_components(t, values).reshape(t.shape)
+    return made if isinstance(t, (Vec, Mat)) else HostValue.of(t, made)
+
+
+def _host_components(t: Aggregate, values: tuple[Any, ...]) -> np.ndarray:
+    if len(values) == 0:
+        return np.array((0.0, 0.0, 0.0, *IDENTITY_ROTATION) if isinstance(t, Transform) else (0,) * t.size)
+    if len(values) == 1 and np.ndim(values[0]) == 0:
+        return np.full(t.size, values[0])
+    flat = np.concatenate([np.ravel(np.asarray(v, t.dtype.numpy)) for v in values])
+    if isinstance(t, Transform) and len(values) == 1 and flat.size == 3:
+        flat = np.append(flat, IDENTITY_ROTATION)
+    if flat.size != t.size:
+        raise KernelTypeError(
+            f"{t}: expected 0, 1 or {t.size} components, got {flat.size}",
+            hint=f"pass one value for all components, or {t.size} values",
+        )
+    return flat

@@ -1,0 +1,105 @@
+"""Scalar types, and what each has of another's values."""
+
+from __future__ import annotations
+
+import builtins
+import typing
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from jaxwarp.boundary import boundary
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar type. Calling it makes a NumPy scalar on the host; inside a kernel it is a cast."""
+
+    name: str
+    kind: str  # "bool", "int", "uint", "float"
+    bits: int
+    short: str
+    numpy: np.dtype = field(compare=False)
+
+    @boundary
+    def __call__(self, value: Any = 0) -> Any:
+        return self.numpy.type(value)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def __name__(self) -> str:
+        """As types of Python have one."""
+        return self.name
+
+    @property
+    def is_float(self) -> builtins.bool:
+        return self.kind == "float"
+
+    @property
+    def is_int(self) -> builtins.bool:
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_signed(self) -> builtins.bool:
+        return self.kind in ("int", "float")
+
+    @property
+    def is_half(self) -> builtins.bool:
+        """float16 and bfloat16: stored in 16 bits, computed in float32 and rounded after each operation."""
+        return self.is_float and self.bits == 16
+
+    @property
+    def bytes(self) -> builtins.int:
+        return self.numpy.itemsize
+
+
+def _scalar(name: str, kind: str, bits: int, short: str, numpy: Any = None) -> Scalar:
+    return Scalar(name, kind, bits, short, np.dtype(numpy or name))
+
+
+bool_ = _scalar("bool", "bool", 1, "bool")
+int8, int16, int32, int64 = (_scalar(f"int{b}", "int", b, f"i{b}") for b in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (_scalar(f"uint{b}", "uint", b, f"u{b}") for b in (8, 16, 32, 64))
+float16 = _scalar("float16", "float", 16, "f16")
+bfloat16 = _scalar("bfloat16", "float", 16, "bf16", ml_dtypes.bfloat16)
+float32 = _scalar("float32", "float", 32, "f32")
+float64 = _scalar("float64", "float", 64, "f64")
+
+SCALARS = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
+SCALAR_BY_DTYPE = {s.numpy: s for s in SCALARS}
+# Warp's classes of types, for annotations. Unlike other type variables, one may mean several types in a signature.
+Int: Any = typing.TypeVar("Int", *(s for s in SCALARS if s.is_int))  # type: ignore[misc]
+Float: Any = typing.TypeVar("Float", *(s for s in SCALARS if s.is_float))  # type: ignore[misc]
+Number: Any = typing.TypeVar("Scalar", *(s for s in SCALARS if s is not bool_))  # type: ignore[misc]
+CLASSES = (Int, Float, Number)
+PYTHON_TYPES = {builtins.bool: bool_, builtins.int: int32, builtins.float: float32}
+
+
+def type_name(t: Any) -> str:
+    """A type, or what stands for one in a generic signature, in a message."""
+    return "Any" if t is Any else t.__name__ if isinstance(t, typing.TypeVar) else repr(t)
+
+
+def exact_type(a: Scalar, b: Scalar) -> Scalar | None:
+    """The smallest scalar type that has every value of two others, if there is one."""
+    wider = (int16, int32, int64, float32, float64)
+    return next((t for t in (a, b, *wider) if _has_all_of(t, a) and _has_all_of(t, b)), None)
+
+
+# Integers up to 2 to this power, and their negatives, are values of a float type.
+_EXACT_BITS = {float16: 11, bfloat16: 8, float32: 24, float64: 53}
+
+
+def _has_all_of(t: Scalar, other: Scalar) -> builtins.bool:
+    if t is other:
+        return True
+    if other.is_float:
+        return t.is_float and t.bits > other.bits
+    bits = other.bits - (other.kind == "int")
+    if t.is_float:
+        return bits <= _EXACT_BITS[t]
+    return bits <= t.bits - (t.kind == "int") and (t.is_signed or not other.is_signed)

@@ -1,0 +1,82 @@
+"""Types of structs, each of which is a type of its own, and of what consists of them."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from typing import Any
+
+from jaxwarp.boundary import boundary
+from jaxwarp.types.arrays import Array
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a struct. `default` makes its default value; None: it has none, and is zero, or no array."""
+
+    name: str
+    type: Any  # Scalar, Vec, Mat, Array, Struct
+    default: Any = None
+    is_static: builtins.bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Struct:
+    """A struct: named fields in order. `kind` is the class that `@struct` decorates, whose instances are its values."""
+
+    kind: type
+    fields: tuple[Field, ...]
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return self is other or other is self.kind
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+    @property
+    def name(self) -> str:
+        return self.kind.__name__
+
+    def index(self, name: str) -> int | None:
+        """The position of a field; None if there is none of that name."""
+        return next((k for k, field in enumerate(self.fields) if field.name == name), None)
+
+    @boundary
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        return self.kind(*values, **named)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+# The attribute of a class that holds its `Struct`.
+STRUCT = "__jaxwarp_struct__"
+# And of one that kernels can go over, the function that says how: see `func_next`.
+NEXT = "__jaxwarp_next__"
+
+
+def struct_of(kind: Any) -> Struct | None:
+    """The struct that a class is; None if it is none."""
+    return vars(kind).get(STRUCT) if isinstance(kind, type) else None
+
+
+def struct_in(t: Any) -> Struct | None:
+    """The struct that a type, or the elements of an array type, are; None if they are none."""
+    element = t.dtype if isinstance(t, Array) else t
+    return element if isinstance(element, Struct) else None
+
+
+def field_type(t: Any, field: Field) -> Any:
+    """What a field is in a type made of structs: of an array of structs it is an array with the same leading axes."""
+    if not isinstance(t, Array):
+        return field.type
+    inner = field.type
+    return Array(inner.dtype, t.ndim + inner.ndim) if isinstance(inner, Array) else Array(inner, t.ndim)
+
+
+def leaves_of(name: str, t: Any) -> list[tuple[str, Any]]:
+    """What a type consists of, by name: `s.x`, `s.inner.v`. A type without structs is one leaf, itself."""
+    found = struct_in(t)
+    if found is None:
+        return [(name, t)]
+    return [leaf for f in found.fields for leaf in leaves_of(f"{name}.{f.name}", field_type(t, f))]
