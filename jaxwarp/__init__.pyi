@@ -56,6 +56,7 @@ from jaxwarp.ffi.programs.jax_callable import GraphMode as GraphMode
 from jaxwarp.ffi.programs.jax_callable import jax_callable as jax_callable
 from jaxwarp.frontend.lowering.adjoints import adjoint as adjoint
 from jaxwarp.frontend.text.functions import Func as Func
+from jaxwarp.geometry.sorting import sort_pairs as sort_pairs
 from jaxwarp.host.capture import Graph as Graph
 from jaxwarp.host.capture import ScopedCapture as ScopedCapture
 from jaxwarp.host.capture import capture_begin as capture_begin

@@ -32,7 +32,7 @@ from jaxwarp.host.names import EXPORTS
 from jaxwarp.ir import nodes
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Builtin, Op, Param, Value
-from jaxwarp.library.names import LIBRARY, find, signatures
+from jaxwarp.library.names import GEOMETRY, LIBRARY, find, signatures
 from jaxwarp.types import SCALARS, Scalar, bool_, float32, float64
 
 PACKAGE = Path(__file__).parent
@@ -316,6 +316,7 @@ def stub() -> str:
     """The type stub of the package."""
     imports, assignments = _public_statements((PACKAGE / "__init__.py").read_text())
     imports += [f"from {m.__name__} import {n} as {n}" for m, names in EXPORTS.items() for n in names]
+    imports += [f"from jaxwarp.geometry.{m} import {n} as {n}" for m, names in GEOMETRY.items() for n in names]
     parts = [_STUB_HEAD, "".join(f"{line}\n" for line in sorted(imports)), _STUB_CLASSES]
     scalars = [t.name for t in SCALARS if t is not bool_]
     parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]

@@ -20,6 +20,7 @@ PAGES = [
     "docs/callbacks.md",
     "docs/arrays.md",
     "docs/random.md",
+    "docs/geometry.md",
     "docs/sharding.md",
     "docs/debugging.md",
     "docs/errors.md",

@@ -1,4 +1,4 @@
-"""Sums along an array, sorts, and runs of equal values, of arrays outside of JAX: by NumPy."""
+"""Sums along an array, sorts, and runs of equal values, of arrays outside of JAX: by NumPy and in native code."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from jaxwarp.host.checks import (
     short,
 )
 from jaxwarp.memory.host_scope import HOST, require_settled
+from jaxwarp.native.library import sort_order
 from jaxwarp.types import float32, float64, int32, int64, uint32, uint64
 
 _SCANNED = (int32, int64, float32, float64)
@@ -73,6 +74,12 @@ def _ordered(keys: np.ndarray) -> np.ndarray:
             return bits
 
 
+def _order(keys: np.ndarray) -> np.ndarray:
+    """The stable order of unsigned keys. NumPy's is faster where there are few."""
+    few, most = 256, 2**31
+    return sort_order(keys)[1] if few < keys.size < most else np.argsort(keys, kind="stable")
+
+
 @boundary
 def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end_bit: int | None = None) -> None:
     """Sorts the first `count` keys, and moves the values with them. Values of equal keys keep their order.
@@ -113,7 +120,7 @@ def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end
         found = elements(key_array)[:number].copy()
         ordered = _ordered(found)
         mask = ordered.dtype.type(((1 << end) - 1) >> begin_bit << begin_bit)
-        order = np.argsort(ordered & mask, kind="stable")
+        order = _order(ordered & mask)
         put(value_array, elements(value_array)[:number][order])
         put(key_array, found[order])
 
@@ -164,7 +171,7 @@ def segmented_sort_pairs(
         ranges = _ranges(what, elements(starts), None if ends is None else elements(ends), number)
         for start, end in ranges:
             found = elements(key_array)[start:end]
-            order = np.argsort(_ordered(found), kind="stable")
+            order = _order(_ordered(found))
             found[:] = found[order]
             moved = elements(value_array)[start:end]
             moved[:] = moved[order]

@@ -1,4 +1,4 @@
-"""Which module of the library has which public function. Importing jaxwarp imports none of them."""
+"""Which module of the library, and of `geometry/`, has which public name. Importing jaxwarp imports none of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ LIBRARY = {
     "search": ("lower_bound", "bit_count"),
     "noise": ("noise", "pnoise", "curlnoise"),
 }
-_MODULE_OF = {name: module for module, names in LIBRARY.items() for name in names}
+# What is called outside of kernels.
+GEOMETRY = {
+    "sorting": ("sort_pairs",),
+}
+_MODULE_OF = {
+    name: f"jaxwarp.{folder}.{module}"
+    for folder, table in (("library", LIBRARY), ("geometry", GEOMETRY))
+    for module, names in table.items()
+    for name in names
+}
 
 
 def find(name: str) -> Any:
@@ -31,7 +40,7 @@ def find(name: str) -> Any:
     """
     if name not in _MODULE_OF:
         return missing(name)
-    value = getattr(importlib.import_module(f"jaxwarp.library.{_MODULE_OF[name]}"), name)
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
     setattr(sys.modules["jaxwarp"], name, value)
     return value
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 TARGET = "jaxwarp_launch"
 PROGRAM_TARGET = "jaxwarp_program"
+SORT_TARGET = "jaxwarp_sort"
 
 Loader = Callable[[bytes, str, str], int]
 """Makes machine code of a CPU payload: (payload, digest, symbol) -> address of the function."""
@@ -49,6 +51,8 @@ def load_library() -> ctypes.CDLL:
     library.jaxwarp_set_loader.restype = None
     library.jaxwarp_take_unused.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64]
     library.jaxwarp_take_unused.restype = ctypes.c_int64
+    library.jaxwarp_sort.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
+    library.jaxwarp_sort.restype = ctypes.c_bool
     library.jaxwarp_counter.argtypes = [ctypes.c_char_p]
     library.jaxwarp_counter.restype = ctypes.c_int64
     library.jaxwarp_python_close.argtypes = [ctypes.c_int64]
@@ -104,6 +108,19 @@ def counter(name: str) -> int:
     if value < 0:
         raise KeyError(name)
     return value
+
+
+def sort_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Contiguous keys of type uint32 or uint64, (n,), in ascending order, and where each was, as int32: stable.
+
+    Raises:
+        MemoryError: there is not enough.
+    """
+    ordered, order = np.empty_like(keys), np.empty(keys.size, np.int32)
+    arrays = keys.ctypes.data, keys.size, keys.itemsize, ordered.ctypes.data, order.ctypes.data
+    if not load_library().jaxwarp_sort(*arrays):
+        raise MemoryError(f"no memory to sort {keys.size} keys")
+    return ordered, order
 
 
 def take_unused() -> list[int]:
@@ -193,7 +210,8 @@ _callback: Any = None  # C++ holds its address, so it lives as long as the proce
 
 
 def register(loader: Loader, unloader: Callable[[int], None]) -> None:
-    """Registers the handlers of `jaxwarp_launch` and `jaxwarp_program` with JAX, for the CPU and for CUDA.
+    """Registers the handlers of `jaxwarp_launch` and `jaxwarp_program` with JAX, for the CPU and for CUDA, and that of
+    `jaxwarp_sort` for the CPU.
 
     A second call only replaces the two functions.
 
@@ -215,3 +233,4 @@ def register(loader: Loader, unloader: Callable[[int], None]) -> None:
                 functions = {stage: getattr(library, f"jaxwarp_{platform.lower()}_{prefix}{stage}") for stage in stages}
                 handlers = {stage: jax.ffi.pycapsule(function) for stage, function in functions.items()}
                 jax.ffi.register_ffi_target(target, handlers, platform=platform)
+        jax.ffi.register_ffi_target(SORT_TARGET, jax.ffi.pycapsule(library.jaxwarp_cpu_sort), platform="cpu")

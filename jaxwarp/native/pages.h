@@ -29,21 +29,24 @@ inline void TeachToKeep() {
   std::free(block);
 }
 
-// Before anything is written to the results. It is advice: where it cannot be taken, nothing happens.
-inline void PrepareResults(const Frame* frame) {
+// Before anything is written there. It is advice: where it cannot be taken, nothing happens.
+inline void PreparePages(void* data, int64_t bytes) {
   constexpr int64_t kKept = int64_t{128} << 10, kHuge = int64_t{4} << 20;
+  if (bytes < kKept) return;
+  static const bool taught = (TeachToKeep(), true);
+  (void)taught;
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  if (bytes < kHuge) return;
+  constexpr uintptr_t kPage = 4096;  // where pages are larger, an address that is no multiple is refused
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(data) & ~(kPage - 1);
+  madvise(reinterpret_cast<void*>(begin), reinterpret_cast<uintptr_t>(data) + bytes - begin, MADV_HUGEPAGE);
+#endif
+}
+
+inline void PrepareResults(const Frame* frame) {
   for (int64_t i = 0; i < frame->rets.size; ++i) {
     const auto& result = *static_cast<const XLA_FFI_Buffer*>(frame->rets.rets[i]);
-    const int64_t bytes = ByteCount(result);
-    if (bytes < kKept) continue;
-    static const bool taught = (TeachToKeep(), true);
-    (void)taught;
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (bytes < kHuge) continue;
-    constexpr uintptr_t kPage = 4096;  // where pages are larger, an address that is no multiple is refused
-    const uintptr_t begin = reinterpret_cast<uintptr_t>(result.data) & ~(kPage - 1);
-    madvise(reinterpret_cast<void*>(begin), reinterpret_cast<uintptr_t>(result.data) + bytes - begin, MADV_HUGEPAGE);
-#endif
+    PreparePages(result.data, ByteCount(result));
   }
 }
 

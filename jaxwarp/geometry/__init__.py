@@ -1,0 +1,1 @@
+"""Spatial queries: acceleration structures as values of JAX, and what searches them."""

@@ -1,0 +1,102 @@
+// The CPU handler of `jaxwarp_sort`: rows of unsigned keys, sorted, and where each came from.
+#include "sort.h"
+
+#include "parallel.h"
+
+namespace jaxwarp {
+namespace {
+
+constexpr int64_t kMostKeys = INT32_MAX;  // in a row: places are int32
+
+// On the threads of XLA's pool.
+struct Pool {
+  const Frame* frame;
+  int64_t threads;
+  template <typename Work>
+  void operator()(int64_t count, Work work) const {
+    if (count == 1) return work(0);
+    ParallelFor(frame, threads, count, work);
+  }
+};
+
+template <typename Key, typename Parallel>
+void SortRows(const Sorted<Key>& all, int64_t rows, const Parallel& parallel) {
+  const auto row = [&](int64_t i) {
+    const int64_t at = i * all.size;
+    return Sorted<Key>{all.keys + at, all.size, all.sorted + at, all.order + at};
+  };
+  if (rows < parallel.threads) {  // one after the other, each by all threads
+    RadixSort<Key, Parallel> sort(parallel);
+    for (int64_t i = 0; i < rows; ++i) sort(row(i));
+    return;
+  }
+  const int64_t pieces = std::min(rows, 8 * parallel.threads);
+  parallel(pieces, [&](int64_t piece) {
+    const OneThread one;
+    RadixSort<Key, OneThread> sort(one);
+    for (int64_t i = PieceBegin(rows, pieces, piece); i < PieceBegin(rows, pieces, piece + 1); ++i) sort(row(i));
+  });
+}
+
+bool HaveOneShape(const XLA_FFI_Buffer& a, const XLA_FFI_Buffer& b) {
+  return a.rank == b.rank && std::equal(a.dims, a.dims + a.rank, b.dims);
+}
+
+template <typename Key>
+void SortBuffers(const XLA_FFI_Buffer& keys, const XLA_FFI_Buffer& sorted, const XLA_FFI_Buffer& order,
+                 const Frame* frame) {
+  const int64_t size = keys.dims[keys.rank - 1], count = ElementCount(keys);
+  if (count == 0) return;
+  const Sorted<Key> all{static_cast<const Key*>(keys.data), size, static_cast<Key*>(sorted.data),
+                        static_cast<int32_t*>(order.data)};
+  constexpr int64_t kFew = 1 << 14;  // below this a helper costs more than it saves
+  const Pool pool{frame, count < kFew ? 1 : PoolThreads(frame)};
+  SortRows(all, count / size, pool);
+}
+
+void Sort(const Frame* frame) {
+  if (frame->args.size != 1 || frame->rets.size != 2) RefuseInvalid("a sort has one operand and two results");
+  const XLA_FFI_Buffer &keys = BufferNumber(frame, 0), &sorted = BufferNumber(frame, 1), &order = BufferNumber(frame, 2);
+  if (!HaveOneShape(keys, sorted) || !HaveOneShape(keys, order)) RefuseInvalid("the results of a sort have its shape");
+  if (keys.rank == 0 || keys.dims[keys.rank - 1] > kMostKeys) RefuseInvalid("a sort takes rows of fewer than 2^31 keys");
+  if (sorted.dtype != keys.dtype || order.dtype != XLA_FFI_DataType_S32) RefuseInvalid("the results are of another type");
+  PrepareResults(frame);
+  switch (keys.dtype) {
+    case XLA_FFI_DataType_U32:
+      return SortBuffers<uint32_t>(keys, sorted, order, frame);
+    case XLA_FFI_DataType_U64:
+      return SortBuffers<uint64_t>(keys, sorted, order, frame);
+    default:
+      RefuseInvalid("a sort takes keys of type uint32 or uint64");
+  }
+}
+
+}  // namespace
+}  // namespace jaxwarp
+
+JAXWARP_EXPORT XLA_FFI_Error* jaxwarp_cpu_sort(XLA_FFI_CallFrame* frame) {
+  using namespace jaxwarp;
+  if (IsMetadataQuery(frame)) return DescribeStateUser(frame);
+  return Guard(frame->api, [&](std::string& subject) {
+    subject = "sort_pairs";
+    Sort(frame);
+  });
+}
+
+// Outside of JAX, on this thread. False: there was no memory.
+JAXWARP_EXPORT bool jaxwarp_sort(const void* keys, int64_t size, int64_t key_bytes, void* sorted, int32_t* order) {
+  using namespace jaxwarp;
+  const OneThread one;
+  try {
+    if (key_bytes == 4) {
+      RadixSort<uint32_t, OneThread> sort(one);
+      sort({static_cast<const uint32_t*>(keys), size, static_cast<uint32_t*>(sorted), order});
+    } else {
+      RadixSort<uint64_t, OneThread> sort(one);
+      sort({static_cast<const uint64_t*>(keys), size, static_cast<uint64_t*>(sorted), order});
+    }
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}

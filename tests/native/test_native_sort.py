@@ -1,0 +1,67 @@
+"""The native sort: any number of threads has one result, and buffers that do not fit are refused."""
+
+import numpy as np
+import pytest
+from native.frames import EXECUTE, Refused, Runtime
+
+from jaxwarp.native import library
+
+
+class Sorter(Runtime):
+    def __init__(self, copy, **options):
+        super().__init__(library.find_library(), copy, **options)
+        self.metadata("cpu_sort")
+
+    def sort(self, keys):
+        results = np.full_like(keys, 77), np.full(keys.shape, 77, np.int32)
+        self.execute([keys], results)
+        return results
+
+    def execute(self, operands, results):
+        as_buffers = [[(str(x.dtype), x.shape, x.ctypes.data) for x in arrays] for arrays in (operands, results)]
+        self.call("cpu_sort", EXECUTE, 1, {}, *as_buffers)
+
+
+@pytest.mark.parametrize("pool", ["threads", "lazy", "refuse"])
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_any_number_of_threads_has_one_result(tmp_path, dtype, pool):
+    sorter = Sorter(tmp_path / "copy.so", pool=pool)
+    rng = np.random.default_rng(0)
+    for shape in [(1,), (300_000,), (2, 140_000), (50, 1000), (3, 2, 40_000), (5, 0), (0, 5), (0,)]:
+        for high in (1, 2, 200, 100_000, int(np.iinfo(dtype).max)):
+            keys = rng.integers(0, high, shape, dtype)
+            order = np.argsort(keys, axis=-1, kind="stable")
+            for sorter.threads in (1, 3, 8):
+                found, places = sorter.sort(keys)
+                np.testing.assert_array_equal(places, order)
+                np.testing.assert_array_equal(found, np.take_along_axis(keys, order, -1))
+
+
+U32, I32 = np.zeros(4, np.uint32), np.zeros(4, np.int32)
+MISFITS = [
+    ([U32], [U32], "one operand and two results"),
+    ([U32, U32], [U32, I32], "one operand and two results"),
+    ([U32], [U32[:3], I32], "the results of a sort have its shape"),
+    ([U32], [U32, I32[:3]], "the results of a sort have its shape"),
+    ([U32], [U32, I32.reshape(2, 2)], "the results of a sort have its shape"),
+    ([U32], [I32, I32], "the results are of another type"),
+    ([U32], [U32, U32], "the results are of another type"),
+    ([I32], [I32, I32], "keys of type uint32 or uint64"),
+    ([U32[0:1].reshape(())], [U32[1:2].reshape(()), I32[0:1].reshape(())], "fewer than 2^31 keys"),
+]
+
+
+@pytest.mark.parametrize(("operands", "results", "reason"), MISFITS)
+def test_buffers_that_do_not_fit_are_refused(tmp_path, operands, results, reason):
+    with pytest.raises(Refused) as refused:
+        Sorter(tmp_path / "copy.so").execute(operands, results)
+    assert str(refused.value).startswith("jaxwarp: sort_pairs: ")
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_outside_of_jax(dtype):
+    keys = np.random.default_rng(0).integers(0, 2**20, 10_000).astype(dtype)
+    found, order = library.sort_order(keys)
+    np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(found, np.sort(keys))
