@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[1]
 HANDLERS = {
     "jaxwarp_cpu_instantiate",
     "jaxwarp_cpu_execute",
+    "jaxwarp_cpu_sort",
+    "jaxwarp_sort",
     "jaxwarp_cuda_instantiate",
     "jaxwarp_cuda_initialize",
     "jaxwarp_cuda_execute",

@@ -38,6 +38,8 @@ def find(name: str) -> Any:
     Raises:
         AttributeError: there is none, with what to do instead if Warp has one.
     """
+    if name == "geometry":
+        return importlib.import_module("jaxwarp.geometry")
     if name not in _MODULE_OF:
         return missing(name)
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)
@@ -47,7 +49,7 @@ def find(name: str) -> Any:
 
 def listed() -> list[str]:
     """`dir(jaxwarp)`: with the functions that have not been read yet."""
-    return sorted({*vars(sys.modules["jaxwarp"]), *_MODULE_OF})
+    return sorted({*vars(sys.modules["jaxwarp"]), *_MODULE_OF, "geometry"})
 
 
 def signatures(name: str) -> list[str]:
