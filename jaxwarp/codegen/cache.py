@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 logger = logging.getLogger(__name__)
 
@@ -95,11 +96,15 @@ def put(name: str, data: bytes) -> None:
 
 
 def _path(name: str) -> Path | None:
+    base = _folder()
+    return None if base is None else base / (name + _SUFFIX)
+
+
+def _folder() -> Path | None:
     try:
-        base = folder()
+        return folder()
     except (OSError, RuntimeError):  # no home folder
         return None
-    return None if base is None else base / (name + _SUFFIX)
 
 
 def _checksum(name: str, body: bytes) -> bytes:
@@ -125,20 +130,56 @@ def _prune(base: Path) -> None:
         limit = int(float(os.environ.get("JAXWARP_CACHE_MB", "512")) * 2**20)
     except ValueError:
         limit = 512 * 2**20
-    entries, now = [], time.time()
+    found = _entries(base)
+    total = sum(entry.bytes for entry in found)
+    if total <= limit:
+        return
+    for entry in reversed(found):
+        with contextlib.suppress(OSError):
+            os.unlink(base / (entry.name + _SUFFIX))
+        total -= entry.bytes
+        if total <= limit * 3 // 4:
+            break
+
+
+class Stored(NamedTuple):
+    """An entry: its key, its size, and when it was last used, in seconds since 1970."""
+
+    name: str
+    bytes: int
+    last_used: float
+
+
+def entries() -> list[Stored]:
+    """What is kept, the last used first."""
+    base = _folder()
+    return [] if base is None or not base.is_dir() else _entries(base)
+
+
+def _entries(base: Path) -> list[Stored]:
+    """The entries in a folder, the last used first. Temporary files that were abandoned are deleted."""
+    found = []
     for item in os.scandir(base):
         with contextlib.suppress(OSError):  # another process may have deleted it
             status = item.stat()
             if item.name.endswith(_SUFFIX):
-                entries.append((status.st_mtime, status.st_size, item.path))
-            elif item.name.endswith(_TEMPORARY) and now - status.st_mtime > _ABANDONED_SECONDS:
+                found.append(Stored(item.name.removesuffix(_SUFFIX), status.st_size, status.st_mtime))
+            elif item.name.endswith(_TEMPORARY) and time.time() - status.st_mtime > _ABANDONED_SECONDS:
                 os.unlink(item.path)
-    total = sum(size for _, size, _ in entries)
-    if total <= limit:
-        return
-    for _, size, path in sorted(entries):
+    return sorted(found, key=lambda entry: -entry.last_used)
+
+
+def clear() -> int:
+    """Deletes what is kept. What processes have loaded stays with them.
+
+    Returns:
+        How many entries were deleted.
+    """
+    deleted = 0
+    for entry in entries():
+        path = _path(entry.name)
         with contextlib.suppress(OSError):
-            os.unlink(path)
-        total -= size
-        if total <= limit * 3 // 4:
-            break
+            if path is not None:
+                path.unlink()
+                deleted += 1
+    return deleted
