@@ -336,8 +336,8 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **A module** is a name for options; there is nothing to build, load or hash, so `Kernel.adj`, `Module.hash_module`
   and the like are not there. The error of a wrong kernel is a `KernelError` (a `TypeError`, `ValueError`, ... by its
   kind), with texts of its own.
-- **Structs** are passed to JAX as pytrees; an array of structs is a struct of arrays, not records in memory
-  (`zeros(n, dtype=S)` is refused outside of kernels). See structs.md.
+- **Structs** are passed to JAX as pytrees, where an array of structs is a struct of arrays. Outside of JAX it is
+  records in memory, as in Warp, but for structs with fields that are arrays, which are refused. See structs.md.
 - **`svd2`, `svd3`**: the signs of vectors are not Warp's everywhere; the product is. **`eig3`** takes the symmetric
   part and sorts the values. Where values are equal, derivatives are finite: those of the part that is defined.
 - **`dense_*`** have derivatives where their sizes are constants; that of `dense_solve` goes by L, not by A.

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.struct_array import array_at
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
 from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, describe, with_absent
@@ -26,16 +27,17 @@ from jaxwarp.ffi.launch.bind import (
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.native_launch import address_of, code_of
-from jaxwarp.ffi.launch.spec import Launch
+from jaxwarp.ffi.launch.spec import OUTPUT, Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import as_element
 from jaxwarp.memory.host_scope import HOST, capturing
 from jaxwarp.memory.live_array import LiveArray, MemoryArray
-from jaxwarp.memory.region import Region
+from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import note_written
 from jaxwarp.passes.checks.checked import Debug
-from jaxwarp.types import SCALAR_BY_DTYPE, Array, as_dtype, element_scalar, element_shape
+from jaxwarp.structs.records import as_record, memory_axes, memory_dtype
+from jaxwarp.types import SCALAR_BY_DTYPE, Array, Struct, as_dtype, element_scalar
 
 
 class _Given:
@@ -143,9 +145,12 @@ def run_checked(scope: Scope, checked: Checked) -> None:
             operands.append(_host_operand(scope, plan.arguments[index], value.value, convert))
         elif region.is_dense and not region.address % region.dtype.alignment:
             operands.append(region)
+        elif index in plan.untouched:  # of which only the shape is asked for
+            operands.append(dense_region(region.address, region.dtype, region.shape, region.owner))
         else:  # kernels take dense arrays
             operands.append(scope.make(region.dtype, region.shape))
-            scope.move(operands[-1], region)
+            if plan.launch.roles[index] != OUTPUT or plan.launch.debug is not None:
+                scope.move(operands[-1], region)
             staged += [(region, operands[-1])] if index in plan.written else []
     failure = launch_in(scope, plan.launch, operands)
     for region, temporary in staged:
@@ -186,6 +191,7 @@ class Plan(NamedTuple):
         shapes: of the arguments.
         converters: what makes an operand of each value, or None.
         written: the place in the source where each argument that the kernel writes is written first.
+        untouched: arguments of which nothing is read or written, such as fields of structs.
     """
 
     launch: Launch
@@ -193,6 +199,7 @@ class Plan(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
     converters: tuple[Convert | None, ...]
     written: dict[int, Loc | None]
+    untouched: frozenset[int]
 
 
 @functools.lru_cache(maxsize=512)
@@ -216,7 +223,9 @@ def _plan(
     shapes = (shape or param.shape for shape, param in zip(given, launch.kernel.params, strict=True))
     effects, params = analyze(launch.kernel), launch.kernel.params
     written = {i: effects[params[i]].first_write for i in launch.result_params}
-    return Plan(launch, arguments, tuple(tuple(n for n in s if n is not None) for s in shapes), converters, written)
+    untouched = frozenset(i for i, p in enumerate(params) if not (effects[p].reads or effects[p].modifies))
+    known = tuple(tuple(n for n in s if n is not None) for s in shapes)
+    return Plan(launch, arguments, known, converters, written, untouched)
 
 
 def _result_hint(
@@ -294,18 +303,29 @@ def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> Liv
     """A new array of one value."""
     element = as_dtype(dtype)
     extents = normalize_dims(shape, f"{name}: shape")
-    scalar, components = element_scalar(element), element_shape(element)
-    pattern = as_element(value, scalar.numpy, components, name)
-    region = scope.make(scalar.numpy, (*extents, *components))
+    region = scope.make(memory_dtype(element), (*extents, *memory_axes(element)))
+    if isinstance(element, Struct):
+        _require_host(scope, name, element)
+        pattern = as_record(element, value, name)
+    else:
+        pattern = as_element(value, region.dtype, memory_axes(element), name)
     if pattern.tobytes().strip(b"\0") or capturing.get() is not None:
         scope.fill(region, pattern)
     return _array(scope, name, Array(element, len(extents)), region)
 
 
+def _require_host(scope: Scope, name: str, struct: Struct) -> None:
+    if scope is not HOST:
+        raise KernelTypeError(
+            f"{name}: an array of struct {struct!r} in memory is for outside of JAX, not for callbacks and callables",
+            hint=f"make a struct of arrays, {struct!r}(...)",
+        )
+
+
 def _array(scope: Scope, name: str, type_: Array, region: Region) -> LiveArray:
     """A new array in the memory of a scope."""
     if scope is HOST:
-        return HostArray(name, type_, region, is_writable=True)
+        return array_at(name, type_, region, is_writable=True)
     return LiveArray(scope, name, type_, region, is_writable=True)
 
 
@@ -415,8 +435,9 @@ def clone_now(scope: Scope, src: Any) -> LiveArray:
     """A new array with the contents of another one."""
     shape, element = type_of(src, "clone")
     name = f"clone of {src.name}" if isinstance(src, MemoryArray) else "clone"
-    components = element_shape(element)
-    region = scope.make(element_scalar(element).numpy, (*shape, *components))
+    if isinstance(element, Struct):
+        _require_host(scope, "clone", element)
+    region = scope.make(memory_dtype(element), (*shape, *memory_axes(element)))
     made = _array(scope, name, Array(element, len(shape)), region)
     made.assign(src)
     return made

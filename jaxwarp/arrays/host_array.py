@@ -22,7 +22,19 @@ from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope, view_of
 from jaxwarp.memory.tensor_owner import Owner, owned
-from jaxwarp.types import Array, Element, Scalar, as_dtype, element_scalar, element_shape, matrix, vector
+from jaxwarp.structs.records import has_floats, memory_axes
+from jaxwarp.types import (
+    Array,
+    Element,
+    Scalar,
+    Struct,
+    as_dtype,
+    element_scalar,
+    element_shape,
+    matrix,
+    struct_of,
+    vector,
+)
 
 
 @boundaries
@@ -33,12 +45,19 @@ class HostArray(LiveArray):
 
     Attributes:
         jax_value: the JAX array whose memory this is, where it is one's: it is never written.
+        whole: the array of structs of which it is a field.
     """
 
     def __init__(self, name: str, type_: Array, region: Region, is_writable: bool, jax_value: Any = None):
         super().__init__(HOST, name, type_, owned(region), is_writable)
         self.jax_value = jax_value
         self._grad: HostArray | None = None
+        self.whole: HostArray | None = None
+
+    @property
+    def leaves(self) -> tuple[HostArray, ...]:
+        """The arrays of numbers that it consists of."""
+        return (self,)
 
     @property
     def label(self) -> str:
@@ -80,8 +99,7 @@ class HostArray(LiveArray):
             raise KernelTypeError(f"{self.label} is {kind}, and cannot be {what}", hint="write to jaxwarp.clone(array)")
 
     def _part(self, region: Region) -> HostArray:
-        ndim = len(region.shape) - len(self.components)
-        return HostArray(self.name, Array(self.type.dtype, ndim), region, self.is_writable, self.jax_value)
+        return self._as(self.type.dtype, region)
 
     def __getitem__(self, index: Any) -> HostArray:
         """A part of the array, by integers and slices of its leading axes. Writing to it writes to the array."""
@@ -119,9 +137,9 @@ class HostArray(LiveArray):
 
     # Other shapes of the same memory.
 
-    def _as(self, element: Element, region: Region) -> HostArray:
-        type_ = Array(element, len(region.shape) - len(element_shape(element)))
-        return HostArray(self.name, type_, region, self.is_writable, self.jax_value)
+    def _as(self, element: Element | Struct, region: Region) -> HostArray:
+        type_ = Array(element, len(region.shape) - len(memory_axes(element)))
+        return type(self)(self.name, type_, region, self.is_writable, self.jax_value)
 
     def _dense(self, what: str) -> Region:
         if not self.is_contiguous:
@@ -201,7 +219,12 @@ class HostArray(LiveArray):
 
     def contiguous(self) -> HostArray:
         """The array itself if its elements lie side by side, else a copy."""
-        return self if self.is_contiguous else new_like(self).assign(self)
+        return self if self.is_contiguous else self.new_like().assign(self)
+
+    def new_like(self) -> HostArray:
+        """A new array of zeros of its shape and type."""
+        region = HOST.make(self._region.dtype, self._region.shape)
+        return type(self)(self.name, self.type, region, is_writable=True)
 
     # Gradients.
 
@@ -214,8 +237,8 @@ class HostArray(LiveArray):
     def requires_grad(self, value: bool) -> None:
         if not value:
             self._grad = None
-        elif self._grad is None and element_scalar(self.type.dtype).is_float:
-            self._grad = new_like(self)
+        elif self._grad is None and has_floats(self.type.dtype):
+            self._grad = self.new_like()
 
     @property
     def grad(self) -> HostArray | None:
@@ -290,8 +313,12 @@ def require_not_retained(retain_grad: Any, where: str) -> None:
         )
 
 
-def type_of_value(value: Any) -> Element:
-    """The element type of one value: of Python numbers int32 and float32, of sequences a vector or matrix."""
+def type_of_value(value: Any) -> Element | Struct:
+    """The element type of one value: of Python numbers int32 and float32, of sequences a vector or matrix, of what has
+    a type itself this."""
+    struct = struct_of(type(value))
+    if struct is not None:
+        return struct
     array = np.asarray(value)
     is_python = not isinstance(value, (np.ndarray, np.generic, jax.Array))
     python = {"b": bool, "i": int, "f": float}.get(array.dtype.kind) if is_python else None
@@ -314,14 +341,3 @@ def _inside(region: Region, array: np.ndarray) -> Region:
     """The region of a view of a region's memory."""
     address = array.ctypes.data if array.size else region.address
     return Region(address, region.dtype, array.shape, array.strides, region.owner)
-
-
-def new_array(name: str, element: Element, shape: tuple[int, ...]) -> HostArray:
-    """A new array of zeros."""
-    region = HOST.make(element_scalar(element).numpy, (*shape, *element_shape(element)))
-    return HostArray(name, Array(element, len(shape)), region, is_writable=True)
-
-
-def new_like(array: HostArray) -> HostArray:
-    """A new array of zeros of an array's shape and type."""
-    return new_array(array.name, array.dtype, array.shape)

@@ -11,7 +11,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxwarp.arrays.host_array import HostArray, new_array, require_not_retained
+from jaxwarp.arrays.host_array import HostArray, require_not_retained
+from jaxwarp.arrays.struct_array import array_at, new_array
 from jaxwarp.boundary import boundary, located, located_call
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.dims import normalize_dims
@@ -23,16 +24,19 @@ from jaxwarp.memory.dlpack import import_tensor
 from jaxwarp.memory.host_scope import HOST, recording, require_unrecorded
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.region import Region, array_region
+from jaxwarp.structs.records import as_records
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
     Array,
     Element,
     Scalar,
+    Struct,
     as_dtype,
     element_scalar,
     element_shape,
     float32,
     matrix,
+    struct_of,
     vector,
 )
 
@@ -122,6 +126,9 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
         )
     if isinstance(data, HostArray) and dtype is Any:
         dtype = data.dtype
+    struct = _struct_of(data) if dtype is Any else as_dtype(dtype)
+    if isinstance(struct, Struct):
+        return _of_structs(name, data, struct, shape, copy)
     found = None if isinstance(data, (list, tuple)) else HOST.find(data)
     if isinstance(data, HostArray):
         if copy:
@@ -158,6 +165,37 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
     kept = data if isinstance(data, jax.Array) and is_shared else None
     type_ = Array(element, shaped.ndim - len(element_shape(element)))
     return HostArray(name, type_, array_region(shaped), is_writable, kept)
+
+
+def _struct_of(data: Any) -> Struct | None:
+    """Of a list of instances their struct."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return struct_of(type(data))
+
+
+def _of_structs(name: str, data: Any, struct: Struct, shape: tuple[Any, ...] | None, copy: bool) -> HostArray:
+    """An array of structs, of instances, tuples or records."""
+    where = f"{name}(...): data"
+    if isinstance(data, HostArray):
+        if data.dtype != struct:
+            raise KernelTypeError(
+                f"{where}: expected structs {struct!r}, got {data.dtype!r}", hint=f"pass a list of {struct!r}(...)"
+            )
+        found = data if shape is None else data.contiguous().reshape(*shape)
+        return found.new_like().assign(found) if copy else found
+    records = np.atleast_1d(as_records(struct, data, where))
+    is_shared = not copy and isinstance(data, np.ndarray)
+    if not is_shared:
+        records = np.array(records, order="C")
+    if shape is not None:
+        if math.prod(shape) != records.size or not (records.flags.c_contiguous or shape == records.shape):
+            raise KernelValueError(
+                f"{where}: {records.shape} structs do not have the shape {shape}", hint="leave it out"
+            )
+        records = records.reshape(shape)
+    is_writable = bool(records.flags.writeable)
+    return array_at(name, Array(struct, records.ndim), array_region(records), is_writable)
 
 
 def _recorded_copy(name: str, data: HostArray, element: Element, shape: tuple[int, ...]) -> HostArray:
@@ -334,12 +372,16 @@ def from_jax(jax_array: Any, dtype: Any = None) -> HostArray:
     change. `clone` of it can be written.
 
     Args:
-        jax_array: on one device, a CPU.
-        dtype: an element type whose components are the array's last axes; None: a scalar type.
+        jax_array: on one device, a CPU; for a struct as `dtype`, one of such arrays, which are copied.
+        dtype: an element type whose components are the array's last axes, or a struct; None: a scalar type.
 
     Raises:
         KernelTypeError, KernelValueError: it is no such array, or of another type.
     """
+    struct = None if dtype is None else as_dtype(dtype)
+    if isinstance(struct, Struct):
+        require_outside("from_jax")
+        return _of_structs("from_jax", jax_array, struct, None, copy=True)
     if not isinstance(jax_array, jax.Array) or isinstance(jax_array, jax.core.Tracer):
         given = "a traced value" if isinstance(jax_array, jax.core.Tracer) else type(jax_array).__name__
         raise KernelTypeError(
@@ -392,8 +434,9 @@ def wrapped(where: str, region: Region, dtype: Any, is_writable: bool, jax_value
 
 
 @located_call
-def to_jax(warp_array: Any) -> jax.Array:
-    """A JAX array with the contents of an array outside of JAX; components are its last axes.
+def to_jax(warp_array: Any) -> Any:
+    """A JAX array with the contents of an array outside of JAX; components are its last axes. Of an array of structs, a
+    struct of JAX arrays.
 
     It is a copy, since JAX arrays never change; of what came from JAX and is whole it is the JAX array itself.
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from jaxwarp.arrays.create import clone
 from jaxwarp.arrays.eager import argument_given
-from jaxwarp.arrays.host_array import HostArray, new_array
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch import launch
+from jaxwarp.arrays.struct_array import new_array
 from jaxwarp.boundary import boundary, located_call
 from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.functions import FUNCTIONS

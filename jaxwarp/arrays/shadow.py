@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -101,11 +103,16 @@ class Shadow:
         Raises:
             KernelTypeError: there is some.
         """
-        types: dict[int, np.dtype] = {}
+        blocks: dict[int, dict[Any, Region]] = {}
         for region in self._regions:
-            found = types.setdefault(self.block(region), region.dtype) if region.size else region.dtype
-            if found != region.dtype and (is_float(found) or is_float(region.dtype)):
-                raise KernelTypeError(
-                    f"Tape.backward: the same memory is used as {found} and as {region.dtype}, which has no derivative",
-                    hint="use an array of its own for each type",
-                )
+            place = region.dtype, region.address, region.shape, region.strides
+            blocks.setdefault(self.block(region) if region.size else -1, {})[place] = region
+        for regions in blocks.values():
+            for one, other in itertools.combinations(regions.values(), 2) if len({p[0] for p in regions}) > 1 else ():
+                is_moving = is_float(one.dtype) or is_float(other.dtype)
+                if one.dtype != other.dtype and is_moving and one.overlaps(other):
+                    raise KernelTypeError(
+                        f"Tape.backward: the same memory is used as {one.dtype} and as {other.dtype}, which has no"
+                        " derivative",
+                        hint="use an array of its own for each type",
+                    )

@@ -22,6 +22,7 @@ from jaxwarp.memory.host_scope import HOST, capturing, recording
 from jaxwarp.memory.region import Region, Spans
 from jaxwarp.memory.scope import view_of
 from jaxwarp.memory.tensor_owner import note_written
+from jaxwarp.types import Scalar
 
 _SUMS = ("add", "sub")
 Key = tuple[Any, ...]
@@ -124,7 +125,8 @@ class Tape:
 
     def see(self, *arrays: Any) -> None:
         """What is launched on, copied or filled: derivatives are added to the gradients of those that have one."""
-        self._arrays.update((id(array), array) for array in arrays if isinstance(array, HostArray))
+        found = [array if array.whole is None else array.whole for array in arrays if isinstance(array, HostArray)]
+        self._arrays.update((id(array), array) for array in found)
 
     def record_launch(self, checked: Checked) -> None:
         """A launch."""
@@ -254,10 +256,11 @@ class Tape:
                     hint="record again",
                 )
         if self._ops:
-            _Backward(self._ops, list(self._arrays.values()), self._saved).run()
+            arrays = [leaf for array in self._arrays.values() for leaf in array.leaves]
+            _Backward(self._ops, arrays, self._saved).run()
 
     def _seed_loss(self, loss: HostArray) -> None:
-        if not isinstance(loss, HostArray) or loss.size != 1 or loss.components:
+        if not isinstance(loss, HostArray) or loss.size != 1 or not isinstance(loss.dtype, Scalar):
             raise KernelTypeError(
                 f"Tape.backward: loss: expected an array of one number, got {loss!r}",
                 hint="add up in a kernel, into zeros(1, requires_grad=True); or pass backward(grads={array: gradient})",

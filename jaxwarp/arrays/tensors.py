@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from jaxwarp.arrays.host_array import HostArray, new_like, require_float
+from jaxwarp.arrays.host_array import HostArray, require_float
 from jaxwarp.arrays.interop import require_outside, wrapped
 from jaxwarp.boundary import located_call
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
@@ -13,7 +13,7 @@ from jaxwarp.ffi.callbacks.streams import Stream
 from jaxwarp.memory.devices import CPU, Device
 from jaxwarp.memory.tensor_owner import Gradient, Library
 from jaxwarp.memory.torch import TORCH, scalars, torch
-from jaxwarp.types import Array, Scalar, as_dtype, element_shape
+from jaxwarp.types import Array, Scalar, Struct, as_dtype, element_shape
 
 
 def _from_tensor(library: Library, tensor: Any, dtype: Any, requires_grad: bool | None, grad: Any) -> HostArray:
@@ -63,7 +63,7 @@ def _gradient_of(library: Library, tensor: Any, array: HostArray, dtype: Any) ->
     the array has its own.
     """
     if library.is_inside_function() or not library.is_leaf(tensor):
-        return new_like(array)
+        return array.new_like()
     gradient = library.gradient(tensor)
     if gradient is None:
         gradient = library.zeros_like(tensor)
@@ -78,6 +78,10 @@ def _to_tensor(library: Library, array: Any, requires_grad: bool | None) -> Any:
     if not isinstance(array, HostArray):
         raise KernelTypeError(
             f"{where}: expected an array outside of JAX, got {type(array).__name__}", hint="make one with array(data)"
+        )
+    if isinstance(array.dtype, Struct):
+        raise KernelTypeError(
+            f"{where}: {array.label}: tensors have no structs", hint="pass the array of a field: array.field(name)"
         )
     array.scope.require_untraced(array.label, f"made a {library.name} tensor")
     tensor = _shared(library, where, array)

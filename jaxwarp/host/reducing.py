@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.arrays.create import copy
-from jaxwarp.arrays.host_array import HostArray, new_array
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch import launch
+from jaxwarp.arrays.struct_array import new_array
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import ArrayError, KernelValueError, OutOfRangeError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS

@@ -15,7 +15,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.dlpack import import_tensor
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.memory.region import Region, array_region
+from jaxwarp.memory.region import Region, array_region, leaves_of
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import Library, note_written
 from jaxwarp.types import SCALAR_BY_DTYPE
@@ -159,7 +159,8 @@ class HostScope(Scope):
             return
         tape = recording.get()
         if tape is not None:
-            tape.record_constant(target, value.copy())
+            for leaf, number in zip(target.leaves, leaves_of(value.copy()), strict=True):
+                tape.record_constant(leaf, number)
         super().fill(target, value)
         note_written([target])
 
@@ -169,7 +170,8 @@ class HostScope(Scope):
             return
         tape = recording.get()
         if tape is not None:
-            tape.record_constant(target, values.copy())
+            for leaf, numbers in zip(target.leaves, leaves_of(values.copy()), strict=True):
+                tape.record_constant(leaf, numbers)
         self.move(target, array_region(values))
 
     def copy(self, target: Region, source: Region) -> None:
@@ -177,7 +179,8 @@ class HostScope(Scope):
             return
         tape = recording.get()
         if tape is not None:
-            tape.record_copy(target, source)
+            for leaf, given in zip(target.leaves, source.leaves, strict=True):
+                tape.record_copy(leaf, given)
         self.move(target, source)
 
     def move(self, target: Region, source: Region) -> None:

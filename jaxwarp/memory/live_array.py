@@ -15,7 +15,8 @@ from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.indexing import require_index
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope
-from jaxwarp.types import Array, Element, element_shape
+from jaxwarp.structs.records import dtype_text, memory_axes
+from jaxwarp.types import Array, Element
 
 
 @boundaries
@@ -131,8 +132,8 @@ class MemoryArray:
         target, given = self.region, self._source(source)
         if given.shape != target.shape or given.dtype != target.dtype:
             raise KernelTypeError(
-                f"{self.label}: expected {target.dtype} of shape {target.shape}, got {given.dtype} of shape"
-                f" {given.shape}",
+                f"{self.label}: expected {dtype_text(target.dtype)} of shape {target.shape}, got"
+                f" {dtype_text(given.dtype)} of shape {given.shape}",
                 hint="convert the source, or assign to a part: array[:n].assign(source)",
             )
         if isinstance(given, Region):
@@ -151,8 +152,11 @@ class MemoryArray:
     def fill_(self, value: Any) -> MemoryArray:
         """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
         self.require_writable("written")
-        self.scope.fill(self.region, as_element(value, self.region.dtype, self.components, self.label))
+        self.scope.fill(self.region, self._element(value))
         return self
+
+    def _element(self, value: Any) -> np.ndarray:
+        return as_element(value, self.region.dtype, self.components, self.label)
 
     def zero_(self) -> MemoryArray:
         """Sets every element to zero."""
@@ -251,7 +255,7 @@ class LiveArray(MemoryArray):
 
     @property
     def components(self) -> tuple[int, ...]:
-        return element_shape(self.type.dtype)
+        return memory_axes(self.type.dtype)
 
     @property
     def dtype(self) -> Element:

@@ -93,6 +93,20 @@ class Region:
         rest = slice(len(index), None)
         return Region(address, self.dtype, (*shape, *self.shape[rest]), (*strides, *self.strides[rest]), self.owner)
 
+    @cached_property
+    def leaves(self) -> tuple[Region, ...]:
+        """Of an array of records the arrays of their numbers, where these are; else itself."""
+        names = self.dtype.names
+        return (self,) if names is None else tuple(leaf for name in names for leaf in self.field(name).leaves)
+
+    def field(self, name: str) -> Region:
+        """Of an array of records the array of a field."""
+        fields: Any = self.dtype.fields
+        found, offset = fields[name][:2]
+        dtype, inner = found.subdtype or (found, ())
+        strides = (*self.strides, *dense_strides(inner, dtype.itemsize))
+        return Region(self.address + offset, dtype, (*self.shape, *inner), strides, self.owner)
+
     def view(self, memory: Any) -> np.ndarray:
         """A NumPy array of it; `memory` is a buffer of the bytes of `span`."""
         if self.size == 0:
@@ -154,6 +168,13 @@ def dense_region(address: int, dtype: np.dtype, shape: Sequence[int], owner: Any
 def array_region(array: np.ndarray) -> Region:
     """Where a NumPy array is."""
     return Region(array.ctypes.data, array.dtype, array.shape, array.strides, array)
+
+
+def leaves_of(values: np.ndarray) -> list[np.ndarray]:
+    """Of records the arrays of their numbers, which are views; else the array itself."""
+    if values.dtype.names is None:
+        return [values]
+    return [leaf for name in values.dtype.names for leaf in leaves_of(values[name])]
 
 
 def bytes_of(region: Region) -> Any:

@@ -9,14 +9,14 @@ import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.structs.records import as_record, record_dtype
 from jaxwarp.types import (  # fmt: skip
     STRUCT,
+    Aggregate,
     Array,
     Field,
-    Mat,
     Scalar,
     Struct,
-    Vec,
     element_scalar,
     element_shape,
     struct_of,
@@ -75,12 +75,28 @@ def _repr(self: Any) -> str:
     return f"{type(self).__name__}({shown})"
 
 
+def _numpy_dtype(kind: type) -> np.dtype:
+    """NumPy's type of the struct in memory: that of `jaxwarp.array(values, dtype=S).numpy()`.
+
+    Raises:
+        KernelTypeError: a field is an array.
+    """
+    return record_dtype(_struct(kind))
+
+
+def _numpy_value(self: Any) -> Any:
+    """The instance as a value of `numpy_dtype()`."""
+    return as_record(_struct(type(self)), self, f"struct {type(self).__name__}")[()]
+
+
 METHODS: dict[str, Any] = {
     "__init__": boundary(_init),
     "__setattr__": boundary(_setattr),
     "__eq__": _eq,
     "__repr__": _repr,
     "__hash__": None,
+    "numpy_dtype": classmethod(boundary(_numpy_dtype)),
+    "numpy_value": boundary(_numpy_value),
 }
 """Of a class that is a struct."""
 
@@ -139,7 +155,7 @@ def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
     where, dtype = f"struct {kind.__name__}: field {field.name}", field.type
     if isinstance(dtype, Struct):
         return _checked_struct(where, dtype, value, is_strict)
-    if isinstance(value, (list, tuple)) and isinstance(dtype, (Vec, Mat)):
+    if isinstance(value, (list, tuple)) and isinstance(dtype, Aggregate):
         value = _from_sequence(where, dtype, value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and not isinstance(dtype, (Array, Scalar)):
         # Integers are numbers of a vector of floats, as they are of one that is made of them.
@@ -210,7 +226,7 @@ def _require_array(where: str, dtype: Any, value: Any) -> None:
         return
     shape, given = tuple(value.shape), value.dtype
     scalar, components = element_scalar(element), element_shape(element)
-    if isinstance(given, (Scalar, Vec, Mat)):  # of an array of jaxwarp, whose shape is without components
+    if isinstance(given, (Scalar, Aggregate)):  # of an array of jaxwarp, whose shape is without components
         shape, given = (*shape, *element_shape(given)), element_scalar(given).numpy
     fits = len(shape) >= ndim + len(components) and shape[len(shape) - len(components) :] == components
     if not fits or not _may_hold(scalar, given):

@@ -113,12 +113,12 @@ def element_scalar(t: Element | Struct) -> Scalar:
     """The type of an element's components.
 
     Raises:
-        KernelTypeError: it is a struct, of which there are no arrays in memory.
+        KernelTypeError: it is a struct, whose fields have a type each.
     """
     if isinstance(t, Struct):
         arrays = ", ".join(f"{f.name}=..." for f in t.fields)
         raise KernelTypeError(
-            f"an array of struct {t!r} is not there yet outside of kernels",
+            f"struct {t!r} is no type of numbers, and an array of it no array of them",
             hint=f"make a struct of arrays, {t!r}({arrays}): calls take it for an array[{t!r}]",
         )
     return t if isinstance(t, Scalar) else t.dtype

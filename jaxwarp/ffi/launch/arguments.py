@@ -18,6 +18,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.dims import format_shape, require_int32_extents, shape_text
 from jaxwarp.ffi.launch.spec import INPUT
 from jaxwarp.quaternions import HostValue
+from jaxwarp.structs.records import dtype_text
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
     Aggregate,
@@ -114,7 +115,8 @@ class Given:
     def __str__(self) -> str:
         if self.dtype is None or self.kind in ("bool", "int", "float", "list", "tuple"):
             return self.kind
-        return f"{self.dtype} of shape {format_shape(self.shape or ())}"
+        named = dtype_text(self.dtype) if isinstance(self.dtype, np.dtype) else self.dtype
+        return f"{named} of shape {format_shape(self.shape or ())}"
 
 
 def describe_for(argument: Argument, value: Any) -> Given:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.arguments import Argument
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT
 from jaxwarp.kernel import Kernel
+from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.types import Array, Struct, field_type, leaves_of, struct_in
 
 
@@ -99,17 +102,27 @@ def _leaves(where: str, name: str, type_: Any, value: Any) -> Iterator[Any]:
 
 
 def _part(where: str, name: str, type_: Any, field: str, value: Any) -> Any:
-    """A field of what is given for a struct: of an instance, or of any other object or mapping that has it."""
+    """A field of what is given for a struct: of an instance, of an array of structs, or of any other object or mapping
+    that has it."""
+    if isinstance(value, MemoryArray):
+        if isinstance(getattr(value, "dtype", None), Struct):
+            return value.field(field)  # pyright: ignore[reportAttributeAccessIssue]
+        raise _no_struct(where, name, type_, f"an array of {value.dtype!r}", "")
     try:
-        return value[field] if isinstance(value, Mapping) else getattr(value, field)
-    except (AttributeError, KeyError, TypeError):
+        is_mapping = isinstance(value, Mapping) or (isinstance(value, np.ndarray) and value.dtype.names is not None)
+        return value[field] if is_mapping else getattr(value, field)
+    except (AttributeError, KeyError, TypeError, ValueError):
         pass
+    raise _no_struct(where, name, type_, type(value).__name__, f" without {field}")
+
+
+def _no_struct(where: str, name: str, type_: Any, given: str, lacking: str) -> KernelTypeError:
     struct = struct_in(type_)
     assert struct is not None
     listed = ", ".join(f.name for f in struct.fields)
     many = "with arrays of them" if isinstance(type_, Array) else ""
-    raise KernelTypeError(
-        f"{where} '{name}': expected {_text(type_)}, got {type(value).__name__} without {field}",
+    return KernelTypeError(
+        f"{where} '{name}': expected {_text(type_)}, got {given}{lacking}",
         hint=f"pass a {struct!r}, or a dataclass, named tuple or dictionary with {listed} {many}".rstrip(),
     )
 

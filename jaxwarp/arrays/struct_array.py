@@ -1,0 +1,118 @@
+"""Arrays of structs outside of JAX: records in memory, whose fields are arrays that lie in it. See docs/design/0023."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import boundaries
+from jaxwarp.errors import KernelTypeError, did_you_mean
+from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.region import Region
+from jaxwarp.structs.records import as_record, as_records, has_floats, instance_of, memory_axes, memory_dtype
+from jaxwarp.types import Array, Element, Struct, field_type, struct_of
+
+
+@boundaries
+class StructArray(HostArray):
+    """An array of structs outside of JAX. `numpy()` is a view of it with NumPy's structured type, `field(name)` the
+    array of a field, which shares its memory."""
+
+    @property
+    def struct(self) -> Struct:
+        """What its elements are."""
+        return self.type.dtype
+
+    def field(self, name: str) -> HostArray:
+        """The array of a field: writing to it writes to this array, and its gradient is part of this one's.
+
+        Raises:
+            KernelTypeError: there is no such field.
+        """
+        struct = self.struct
+        found = next((f for f in struct.fields if f.name == name), None)
+        if found is None:
+            names = [f.name for f in struct.fields]
+            hint = did_you_mean(name, names) or f"its fields are {', '.join(names)}"
+            raise KernelTypeError(f"{self.label}: struct {struct!r} has no field {name}", hint=hint)
+        part = array_at(self.name, field_type(self.type, found), self.region.field(name), self.is_writable)
+        part.whole = self if self.whole is None else self.whole
+        if self._grad is not None and has_floats(found.type):
+            assert isinstance(self._grad, StructArray)
+            part._grad = self._grad.field(name)
+        return part
+
+    @property
+    def leaves(self) -> tuple[HostArray, ...]:
+        return tuple(leaf for f in self.struct.fields for leaf in self.field(f.name).leaves)
+
+    def _element(self, value: Any) -> np.ndarray:
+        return as_record(self.struct, value, self.label)
+
+    def _source(self, source: Any) -> Region | np.ndarray:
+        if isinstance(source, HostArray):
+            return source.region
+        if not self.shape and (struct_of(type(source)) is not None or isinstance(source, (tuple, Mapping, np.void))):
+            return self._element(source)
+        return as_records(self.struct, source, self.label)
+
+    def list(self) -> list[Any]:
+        """The elements as instances of the struct, in order."""
+        return [instance_of(self.struct, record) for record in self.numpy().reshape(-1)]
+
+    def view(self, dtype: Any) -> HostArray:
+        """The same memory with another element type: of structs only with their own.
+
+        Raises:
+            KernelTypeError: another type.
+        """
+        if (struct_of(dtype) or dtype) == self.struct:
+            return self._as(self.struct, self.region)
+        raise KernelTypeError(
+            f"{self.label}: its memory holds structs, and is none of {dtype!r}",
+            hint="take the array of a field, array.field(name), or a view of NumPy's, array.numpy()",
+        )
+
+    def to_jax(self) -> Any:
+        """See `jaxwarp.to_jax`."""
+        made = object.__new__(self.struct.kind)
+        made.__dict__.update({f.name: self.field(f.name).to_jax() for f in self.struct.fields})
+        return made
+
+    def __jax_array__(self) -> jax.Array:
+        raise KernelTypeError(
+            f"{self.label} is no array of JAX: there it is a struct of arrays", hint="write jaxwarp.to_jax(array)"
+        )
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        del stream, max_version, dl_device, copy
+        raise KernelTypeError(
+            f"{self.label}: DLPack has no structs", hint="pass the array of a field: array.field(name)"
+        )
+
+
+def _unpacked(array: StructArray) -> tuple[tuple[Any], None]:
+    array.scope.require_untraced(array.label, "used as a JAX value")
+    return (array.to_jax(),), None
+
+
+# For JAX's functions it stands for its contents: a struct of JAX arrays.
+jax.tree_util.register_pytree_node(StructArray, _unpacked, lambda _, values: values[0])
+
+
+def array_at(name: str, type_: Array, region: Region, is_writable: bool, jax_value: Any = None) -> HostArray:
+    """The array of a type that a region is."""
+    kind = StructArray if isinstance(type_.dtype, Struct) else HostArray
+    return kind(name, type_, region, is_writable, jax_value)
+
+
+def new_array(name: str, element: Element | Struct, shape: tuple[int, ...]) -> HostArray:
+    """A new array of zeros."""
+    region = HOST.make(memory_dtype(element), (*shape, *memory_axes(element)))
+    return array_at(name, Array(element, len(shape)), region, is_writable=True)
