@@ -36,7 +36,7 @@ cuda::Library Form::Load(const Driver& driver) {
   // The driver reads PTX up to a final zero, which std::string has.
   char log[4096] = "";
   const int options[] = {cuda::kErrorLogBuffer, cuda::kErrorLogBufferSize};
-  void* const values[] = {log, reinterpret_cast<void*>(sizeof log)};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
   const unsigned option_count = kind == kPtx ? 2 : 0;
   const cuda::Result result =
       driver.LibraryLoadData(&library, code.c_str(), options, values, option_count, nullptr, nullptr, 0);
@@ -123,8 +123,8 @@ XLA_FFI_TypeId CudaState::id{};
                 ") does not fit the 32-bit indices this kernel was compiled with; lower it with 64-bit indices");
 }
 
-// With 32-bit indices, everything a thread counts has to stay below 2^31: extents, elements of an array, and the sum of
-// an index and the stride of the loop over the grid. The last bounds the number of blocks of very large launches.
+// With 32-bit indices, extents and the elements of an array stay below 2^31. The loop over the grid counts threads without
+// a sign: the number of threads, rounded up to blocks, is added to the last one and stays below 2^32.
 int64_t BlockCount(const Plan& plan, const Launch& launch) {
   const int64_t n = launch.threads();
   const int64_t blocks = std::min((n - 1) / plan.block + 1, plan.blocks);
@@ -136,9 +136,8 @@ int64_t BlockCount(const Plan& plan, const Launch& launch) {
   for (size_t i = 0; i < launch.geometry().size(); ++i) {
     if (launch.geometry()[i] > INT32_MAX) RefuseWide("an extent", launch.geometry()[i]);
   }
-  const int64_t room = int64_t{INT32_MAX} + 1 - n;
-  if (room < plan.block) RefuseWide("the number of threads", n);
-  return std::min(blocks, room / plan.block);
+  if (n > int64_t{INT32_MAX} + 1 - kMostThreadsOfBlock) RefuseWide("the number of threads", n);
+  return blocks;
 }
 
 // Passes the pointers, the geometry and n by address, in the order of the kernel's parameters.
@@ -161,9 +160,7 @@ cuda::Result LaunchWith(const Driver& driver, const cuda::LaunchConfig& config, 
 CudaLaunch::CudaLaunch(const Attributes& attrs, const Attributes& images, const std::string& image, std::string& subject)
     : plan_(ParsePlan(attrs, Platform::kCuda, subject)),
       image_(Intern(ParseImage(images.String(image), Platform::kCuda))),
-      kernels_(kMaxDevices) {
-  Driver::Get();  // without a driver, say so now
-}
+      kernels_(kMaxDevices) {}  // no driver yet: JAX compiles for devices that are elsewhere
 
 cuda::Kernel CudaLaunch::KernelFor(int ordinal) {
   if (ordinal < 0 || ordinal >= kMaxDevices) RefuseInvalid("device ordinal " + std::to_string(ordinal) + " is too large");

@@ -9,6 +9,7 @@
 namespace jaxwarp {
 
 constexpr int kMaxDevices = 64;
+constexpr int64_t kMostThreadsOfBlock = 1024;
 
 struct CudaImage;
 

@@ -19,7 +19,6 @@ struct CudaProgram {
       : program(ParseProgram(Attributes(attrs), subject)),
         launches(ParseLaunches<CudaLaunch>(program, attrs, subject)),
         capacity(Attributes(attrs).Integer("graph_cache_max", 1, INT64_MAX)) {
-    Driver::Get();  // without a driver, say so now
     counters.live_states.fetch_add(1, std::memory_order_relaxed);
   }
   ~CudaProgram() { counters.live_states.fetch_sub(1, std::memory_order_relaxed); }

@@ -50,8 +50,7 @@ def launch_cuda(
     extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
     threads = math.prod(grid)
     addresses, numbers = scope.addresses(operands), [*extents, threads]
-    # An index plus the stride of the loop over the grid stays below the range of an index.
-    blocks = min(-(-threads // block), code.most_blocks, *([(2**31 - threads) // block] if bits == 32 else []))
+    blocks = min(-(-threads // block), code.most_blocks)
     config = made.types.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
     config.blockDimX, config.blockDimY, config.blockDimZ = block, 1, 1
