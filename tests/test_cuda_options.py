@@ -122,7 +122,7 @@ def told(monkeypatch):
     ],
 )
 def test_options_reach_the_compiler_of_a_launch_and_of_its_gradient(options, option, told, monkeypatch):
-    monkeypatch.setattr(lowering, "_cuda_targets", lambda: lowering.Targets((90,), ()))
+    monkeypatch.setattr(lowering, "_cuda_targets", lambda _: lowering.Targets((90,), ()))
     lowering._cuda_code.cache_clear()
     run = wp.jax_kernel(make(**options))
     for f in (lambda x: run(x)[0], jax.grad(lambda x: run(x)[0].sum())):

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import types
 from dataclasses import replace
 
 import jax
@@ -18,6 +19,7 @@ import jaxwarp as wp
 from jaxwarp import jax_kernel
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.errors import KernelValueError
+from jaxwarp.ffi.launch import lowering
 from jaxwarp.ffi.launch.image import CUDA, unpack_cuda_payload, unpack_image
 
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
@@ -187,6 +189,21 @@ def test_cuda_images_serve_the_common_architectures():
     assert attributes["block"] == 256
     large = plan.launch.replace(grid=(2**30,), results=((2**30,),))
     assert call_attributes(large, [(), (2**30,), (2**30,)], "cuda")["index_bits"] == 64
+
+
+@needs_nvrtc
+def test_a_jitted_program_has_machine_code_for_the_present_device_only(monkeypatch):
+    """PTX takes a third of the time of the compiler, and only devices newer than it need PTX."""
+    newest = nvrtc.supported_architectures()[-1]
+
+    def targets(capability: str, is_for_export: bool):
+        device = types.SimpleNamespace(compute_capability=capability)
+        monkeypatch.setattr(jax, "local_devices", lambda backend: [device, device])
+        return lowering._cuda_targets(is_for_export)
+
+    assert targets("9.0", False) == ((90,), ())
+    assert targets("9.0", True) == ((90,), (90,))
+    assert targets("99.0", False) == ((), (newest,))
 
 
 CACHED = """

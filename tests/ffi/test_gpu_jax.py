@@ -120,7 +120,6 @@ def test_a_graph_of_our_own_is_replayed():
     compiled = (
         jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda _, c: call(c, 10)[0], x)).lower(jnp.zeros(1000)).compile()
     )
-    assert captured_launches(compiled) == 0
     before = graph_numbers()
     for n in (1, 2):
         np.testing.assert_array_equal(compiled(jnp.full(1000, float(n))), np.full(1000, n + 1000))

@@ -31,8 +31,10 @@ _CODE_CACHE = 512
 
 
 @with_deep_stack
-def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], platform: str) -> dict[str, Any]:
-    """The attributes of the custom call on `platform`, "cpu" or "cuda"."""
+def call_attributes(
+    launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], platform: str, is_for_export: bool = True
+) -> dict[str, Any]:
+    """The attributes of the custom call on `platform`, "cpu" or "cuda"; what is exported may meet other GPUs."""
     shapes = [*operand_shapes, *launch.results]
     grid, grid_from = _locate_grid(launch, shapes)
     index_bits = index_bits_of(launch.grid, shapes)
@@ -40,7 +42,7 @@ def call_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]], p
         case "cpu":
             code = _cpu_code_for(launch, shapes)
         case "cuda":
-            code = _cuda_code(launch.kernel, launch.fma, launch.cuda, index_bits, _cuda_targets())
+            code = _cuda_code(launch.kernel, launch.fma, launch.cuda, index_bits, _cuda_targets(is_for_export))
         case _:
             raise InternalError(f"no launch on {platform}")
     declared = LaunchAttributes(
@@ -215,7 +217,7 @@ class Targets(NamedTuple):
     ptx: tuple[int, ...]
 
 
-def _cuda_targets() -> Targets:
+def _cuda_targets(is_for_export: bool) -> Targets:
     """Machine code for the devices present, or where there is none for the common ones; PTX for newer devices."""
     from jaxwarp.codegen.cuda import default_archs, nvrtc
 
@@ -225,7 +227,9 @@ def _cuda_targets() -> Targets:
         cubins = default_archs()
         return Targets(cubins, (min(cubins),))
     present = sorted({int(d.compute_capability.replace(".", "")) for d in devices})
-    known = nvrtc.supported_architectures()
+    known = set(nvrtc.supported_architectures())
+    if not is_for_export and known.issuperset(present):
+        return Targets(tuple(present), ())
     # A device newer than NVRTC compiles PTX itself.
     older = [a for a in known if a <= present[0]]
     return Targets(tuple(a for a in present if a in known), (max(older, default=present[0]),))

@@ -143,7 +143,7 @@ def _custom_call(
 ) -> Sequence[Any]:
     avals: Sequence[Any] = ctx.avals_in
     shapes = [a.shape[:-1] if i in words else a.shape for i, a in zip(launch.operand_params, avals, strict=True)]
-    attributes = call_attributes(launch, shapes, platform) | more
+    attributes = call_attributes(launch, shapes, platform, compat.is_for_export(ctx)) | more
     scratch, copies = scratch_attributes(launch, shapes) if platform == "cpu" else (0, {})
     if scratch:
         ctx = ctx.replace(avals_out=[*(ctx.avals_out or ()), jax.core.ShapedArray((scratch,), np.dtype(np.uint8))])

@@ -65,7 +65,8 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, recording: Recording, 
         PROGRAM_TARGET, operand_output_aliases=dict(recording.aliases), has_side_effect=recording.has_side_effect
     )
     extended = ctx.replace(avals_out=[*(ctx.avals_out or ()), *scratch])
-    return rule(extended, *operands, **sealed(program_attributes(recording, platform)))[: len(recording.results)]
+    attributes = program_attributes(recording, platform, compat.is_for_export(ctx))
+    return rule(extended, *operands, **sealed(attributes))[: len(recording.results)]
 
 
 def _graph_lower_cpu(ctx: mlir.LoweringRuleContext, *operands: Any, **params: Any) -> Sequence[Any]:
@@ -76,7 +77,7 @@ def _graph_lower_cuda(ctx: mlir.LoweringRuleContext, *operands: Any, **params: A
     return _lower(ctx, *operands, platform="cuda", **params)
 
 
-def program_attributes(recording: Recording, platform: str) -> dict[str, Any]:
+def program_attributes(recording: Recording, platform: str, is_for_export: bool = True) -> dict[str, Any]:
     """The attributes of the custom call on `platform` (docs/design/0011-graph-modes.md)."""
     attributes: dict[str, Any] = {"name": recording.name, "graph_cache_max": np.int64(recording.graph_cache_max)}
     images: dict[bytes, int] = {}
@@ -90,7 +91,7 @@ def program_attributes(recording: Recording, platform: str) -> dict[str, Any]:
         if known is not None:
             return known
         number = kernels[op.launch, shapes] = len(kernels)
-        for name, value in call_attributes(op.launch, shapes, platform).items():
+        for name, value in call_attributes(op.launch, shapes, platform, is_for_export).items():
             entry = np.int64(images.setdefault(value, len(images))) if name == "image" else value
             attributes[f"kernel{number}_{name}"] = entry
         return number
