@@ -502,6 +502,34 @@ def another_stream(gpu):
     assert "is of another device than the call, which runs on cuda:0" in gpu.refusal(elsewhere)
 
 
+def streams_of_other_libraries(gpu):
+    """By CUDA's stream protocol, directly and through a Stream."""
+
+    class Theirs:
+        version = 0
+
+        def __cuda_stream__(self):
+            return self.version, 0x77
+
+    def program(inputs, outputs, attrs, ctx):
+        stream = Theirs()
+        for given in (stream, wp.Stream(cuda_stream=stream), wp.Stream(cuda_stream=wp.Stream(cuda_stream=0x77))):
+            with wp.ScopedStream(given) as used:
+                outputs[0].fill_(1)
+            assert used.__cuda_stream__() == (0, 0x77)
+
+    out = np.zeros(6, np.float32)
+    assert gpu.run(program, [], [out]).count("set32 3f800000 x 6 stream 77") == 3
+
+    def newer(inputs, outputs, attrs, ctx):
+        stream = Theirs()
+        stream.version = 7
+        with wp.ScopedStream(stream):
+            pass
+
+    assert "cuda_stream: expected the address of a CUDA stream" in gpu.refusal(newer)
+
+
 def every_failure_is_told_and_leaks_nothing(gpu):
     out = np.zeros((2, 6), np.float32)
 
@@ -605,6 +633,7 @@ SCENARIOS = [
     arrays_of_other_libraries,
     documented_program,
     another_stream,
+    streams_of_other_libraries,
     every_failure_is_told_and_leaks_nothing,
     while_xla_captures,
     use_after_the_call,
