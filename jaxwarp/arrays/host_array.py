@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from typing import Any
 
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp import compat
+from jaxwarp.arrays.refused import REFUSED
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.convert import cast_values
@@ -19,7 +21,7 @@ from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.memory.region import Region
+from jaxwarp.memory.region import Region, dense_strides
 from jaxwarp.memory.scope import Scope, view_of
 from jaxwarp.memory.tensor_owner import Owner, owned
 from jaxwarp.structs.records import has_floats, memory_axes
@@ -58,6 +60,11 @@ class HostArray(LiveArray):
     def leaves(self) -> tuple[HostArray, ...]:
         """The arrays of numbers that it consists of."""
         return (self,)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in REFUSED:
+            raise AttributeError(f"{name} of arrays is not there; {REFUSED[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def label(self) -> str:
@@ -135,6 +142,39 @@ class HostArray(LiveArray):
         """Who keeps the memory."""
         return self._region.owner
 
+    @property
+    def ptr(self) -> int | None:
+        """The address; None where there are no elements."""
+        return self._region.address if self._region.size else None
+
+    @property
+    def capacity(self) -> int:
+        """The bytes from its first element to the end of the last one."""
+        return self._region.span[1] - self._region.address
+
+    @property
+    def pinned(self) -> bool:
+        """False: no memory is pinned."""
+        return False
+
+    @property
+    def retain_grad(self) -> bool:
+        """False: `Tape.backward` uses up gradients of what the tape wrote."""
+        return False
+
+    @retain_grad.setter
+    def retain_grad(self, value: bool) -> None:
+        require_not_retained(value, "retain_grad")
+
+    def mark_init(self) -> None:
+        """Does nothing: tapes find out what is overwritten."""
+
+    def mark_read(self) -> None:
+        """Does nothing: tapes find out what is read."""
+
+    def mark_write(self, **_: Any) -> None:
+        """Does nothing: tapes find out what is written."""
+
     # Other shapes of the same memory.
 
     def _as(self, element: Element | Struct, region: Region) -> HostArray:
@@ -184,25 +224,32 @@ class HostArray(LiveArray):
         return made
 
     def view(self, dtype: Any) -> HostArray:
-        """The same memory with another element type: scalars of the same size, or the same scalars as components of the
-        last axes, or no components."""
+        """The same memory with another element type: one of the same size, or scalars of the same size as components of
+        the last axes, or no components."""
         element, region = as_dtype(dtype), self.region
         scalar, components = element_scalar(element), element_shape(element)
         rank = len(region.shape) - len(components)
-        if (
-            not isinstance(scalar, Scalar)
-            or scalar.numpy.itemsize != region.dtype.itemsize
-            or rank < 0
-            or region.shape[rank:] != components
-        ):
+        is_known = isinstance(scalar, Scalar)
+        if is_known and region.dtype.itemsize == scalar.bytes and rank >= 0 and region.shape[rank:] == components:
+            shape, strides = region.shape, region.strides
+        elif is_known and self._is_element_of(math.prod(components) * scalar.bytes):
+            shape = (*self.shape, *components)
+            strides = (*self.strides, *dense_strides(components, scalar.bytes))
+        else:
             raise KernelTypeError(
                 f"{self.label}: its memory, of shape {region.shape}, is none of {element!r}",
-                hint="view as a type whose size divides the last axis",
+                hint="view as a type of the same size, or as one whose components are the last axes",
             )
-        made = self._as(element, Region(region.address, scalar.numpy, region.shape, region.strides, region.owner))
+        made = self._as(element, Region(region.address, scalar.numpy, shape, strides, region.owner))
         if self._grad is not None and scalar.numpy == region.dtype:
             made._grad = self._grad.view(element)
         return made
+
+    def _is_element_of(self, size: int) -> bool:
+        """Whether an element is this many bytes, side by side."""
+        inner = self.region.strides[self.ndim :]
+        dense = dense_strides(self.components, self.region.dtype.itemsize)
+        return math.prod(self.components) * self.region.dtype.itemsize == size and inner == dense
 
     def to(self, device: Any, requires_grad: bool | None = None) -> HostArray:
         """The array itself: it is on the CPU, and nowhere else can be one yet.

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.arrays.host_array import HostArray, require_not_retained
+from jaxwarp.arrays.placed import placed_array
 from jaxwarp.arrays.struct_array import array_at, new_array
 from jaxwarp.boundary import boundary, located, located_call
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
@@ -40,7 +41,10 @@ from jaxwarp.types import (
     vector,
 )
 
-_OPTIONS = ("device", "copy", "requires_grad", "grad", "pinned", "retain_grad")
+_OPTIONS = (
+    *("device", "copy", "requires_grad", "grad", "pinned", "retain_grad"),
+    *("ptr", "strides", "capacity", "deleter"),
+)
 
 
 def _make(name: str, ndim: int | None, data: Any, dtype: Any, shape: Any, options: dict[str, Any]) -> HostArray:
@@ -59,8 +63,7 @@ def _known(name: str, options: dict[str, Any]) -> dict[str, Any]:
     for option in options:
         if option not in _OPTIONS:
             raise KernelTypeError(
-                f"{name}(...) has no option {option!r}; it has data, dtype, shape, ndim, {', '.join(_OPTIONS)}",
-                hint="for memory by its address, use from_dlpack" if option in ("ptr", "strides", "deleter") else None,
+                f"{name}(...) has no option {option!r}; it has data, dtype, shape, ndim, {', '.join(_OPTIONS)}"
             )
     return options
 
@@ -77,6 +80,10 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     grad: Any = None,
     pinned: Any = False,
     retain_grad: Any = False,
+    ptr: int | None = None,
+    strides: Any = None,
+    capacity: int | None = None,
+    deleter: Any = None,
 ) -> HostArray:
     del pinned
     require_outside(f"{name}(...) of data")
@@ -88,7 +95,16 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
             raise KernelTypeError(
                 f"{name}(...): expected data or shape=", hint=f"write {name}([1.0, 2.0], dtype=float), or zeros(shape)"
             )
-        made = new_array(name, as_dtype(float32 if dtype is Any else dtype), extents)
+        element = as_dtype(float32 if dtype is Any else dtype)
+        if all(option is None for option in (ptr, strides, capacity, deleter)):
+            made = new_array(name, element, extents)
+        else:
+            made = placed_array(name, element, extents, ptr, strides, capacity, deleter)
+    elif not all(option is None for option in (ptr, strides, capacity, deleter)):
+        raise KernelTypeError(
+            f"{name}(...): ptr, strides, capacity and deleter are for arrays without data",
+            hint="for a part of data take slices of it: array(data)[::2]",
+        )
     else:
         made = _of_data(name, data, dtype, extents, copy)
     if ndim is not None and made.ndim != ndim:
@@ -210,7 +226,8 @@ def _recorded_copy(name: str, data: HostArray, element: Element, shape: tuple[in
     tape = recording.get()
     assert tape is not None
     tape.see(made, source)
-    as_made = Region(source.ptr, made.region.dtype, made.region.shape, made.region.strides, source.region.owner)
+    given, wanted = source.region, made.region
+    as_made = Region(given.address, wanted.dtype, wanted.shape, wanted.strides, given.owner)
     HOST.copy(made.region, as_made)
     return made
 
@@ -241,6 +258,8 @@ def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, .
     wanted = None
     if shape is not None:
         wanted = (*shape, *components)
+    elif components and values.shape == (0,):
+        wanted = (0, *components)
     elif components and values.shape[-rank:] != components:
         last = values.shape[-1] if values.ndim else 0
         if last and last % count == 0:

@@ -6,14 +6,14 @@ from typing import Any
 
 import jax.core
 
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 
 
 def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, ...]:
     """Integers and slices of the leading axes, in range.
 
     Raises:
-        KernelTypeError: `index` is something else.
+        KernelTypeError, KernelValueError: `index` is something else.
     """
     given = index if isinstance(index, tuple) else (index,)
     for part in given:
@@ -27,6 +27,8 @@ def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, 
                 f"{where}: an index is an integer or a slice, got {part!r}",
                 hint="write a[1], a[1:3]; for other indices use array.value, or a kernel",
             )
+        if isinstance(part, slice) and part.step is not None and not part.step:
+            raise KernelValueError(f"{where}: slice step cannot be zero", hint="write a[start:stop]")
     if len(given) > len(shape):
         raise KernelTypeError(
             f"{where} has {len(shape)} axes, got {len(given)} indices", hint=f"write at most {len(shape)}"

@@ -81,7 +81,7 @@ class MemoryArray:
         return self.region.is_dense
 
     @property
-    def ptr(self) -> int:
+    def ptr(self) -> int | None:
         """The address."""
         return self.region.address
 
@@ -206,6 +206,8 @@ class MemoryArray:
         region = self._region
         # Not an address but the bytes themselves: who reads them then holds them, which is found out at the end.
         memory = memoryview(self.scope.lease(self.label, region))
+        if not region.size:
+            memory = memoryview(b"")
         return {
             "shape": region.shape,
             "typestr": region.dtype.str,

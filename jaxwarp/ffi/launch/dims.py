@@ -39,7 +39,7 @@ def freeze_dims(dims: Any, where: str) -> Any:
     if dims is None:
         return None
     extents = normalize_dims(dims, where)
-    return extents if isinstance(dims, (tuple, list)) else extents[0]
+    return extents if _is_sequence(dims) else extents[0]
 
 
 def is_static_dims(dims: Any) -> bool:
@@ -54,13 +54,17 @@ def is_static_dims(dims: Any) -> bool:
 
 
 def normalize_dims(dims: Any, where: str) -> tuple[Dim, ...]:
-    """A tuple of extents, from an integer, a tuple or a list.
+    """A tuple of extents, from an integer, a tuple, a list or an array of NumPy.
 
     Raises:
         KernelTypeError, KernelValueError: naming `where` the dimensions were given.
     """
-    extents = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    extents = tuple(dims) if _is_sequence(dims) else (dims,)
     return tuple(_require_extent(extent, dims, where) for extent in extents)
+
+
+def _is_sequence(dims: Any) -> bool:
+    return isinstance(dims, (tuple, list)) or (isinstance(dims, np.ndarray) and dims.ndim == 1)
 
 
 def _require_extent(extent: Any, dims: Any, where: str) -> Dim:

@@ -66,7 +66,7 @@ HOST_NAMES: dict[str, str] = {
     "unmap_cuda_device": "JAX numbers the devices: jax.devices('cuda')",
     "event_from_ipc_handle": _PROCESSES,
     "from_ipc_handle": _PROCESSES,
-    "from_ptr": "array(ptr=...) is not there either: wrap the memory in a NumPy array, array(values, copy=False)",
+    "from_ptr": "write array(ptr=address, shape=..., dtype=...)",
     "from_paddle": _PADDLE,
     "to_paddle": _PADDLE,
     "device_from_paddle": _PADDLE,

@@ -1,0 +1,148 @@
+"""What arrays outside of JAX have of Warp's attributes, and memory by its address."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.arrays.refused import REFUSED
+from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+
+
+@wp.kernel
+def twice(a: wp.array2d[float], out: wp.array2d[float]):
+    i, j = wp.tid()
+    out[i, j] = a[i, j] * 2.0
+
+
+def test_every_public_attribute_of_warp_is_there_or_refused():
+    warp: Any = pytest.importorskip("warp", reason="the comparison needs warp-lang")
+    theirs = warp.array([1.0, 2.0], dtype=float, device="cpu")
+    ours: Any = wp.array([1.0, 2.0], dtype=float)
+    public = {name for name in {*dir(theirs), *vars(theirs)} if not name.startswith("_")}
+    assert {name for name in public if not hasattr(ours, name)} == set(REFUSED)
+    for name, reason in REFUSED.items():
+        with pytest.raises(AttributeError) as error:
+            getattr(ours, name)
+        assert reason in str(error.value)
+    for name in (
+        "shape",
+        "strides",
+        "size",
+        "ndim",
+        "capacity",
+        "pinned",
+        "retain_grad",
+        "requires_grad",
+        "is_contiguous",
+    ):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    for mark in ("mark_init", "mark_read", "mark_write"):
+        assert getattr(ours, mark)() is None
+    special = {
+        "__len__",
+        "__iter__",
+        "__getitem__",
+        "__array__",
+        "__array_interface__",
+        "__dlpack__",
+        "__dlpack_device__",
+    }
+    assert all(hasattr(ours, name) for name in special)
+
+
+def test_memory_by_its_address():
+    memory = np.arange(12, dtype=np.float32)
+    array: Any = wp.array(ptr=memory.ctypes.data, shape=(3, 2), strides=(16, 4), dtype=float, capacity=memory.nbytes)
+    np.testing.assert_array_equal(array.numpy(), memory.reshape(3, 4)[:, :2])
+    assert (array.strides, array.is_contiguous, array.ptr) == ((16, 4), False, memory.ctypes.data)
+    out = wp.zeros((3, 2))
+    wp.launch(twice, (3, 2), [array], [out])
+    np.testing.assert_array_equal(out.numpy(), memory.reshape(3, 4)[:, :2] * 2)
+    wp.launch(twice, (3, 2), [out], [array])
+    np.testing.assert_array_equal(memory.reshape(3, 4), [[0, 4, 2, 3], [16, 20, 6, 7], [32, 36, 10, 11]])
+    vectors: Any = wp.array(ptr=memory.ctypes.data, shape=4, dtype=wp.vec3)
+    np.testing.assert_array_equal(vectors.numpy(), memory.reshape(4, 3))
+
+
+def test_a_deleter_is_called_when_nobody_has_the_memory():
+    memory, deleted = np.zeros(6, np.float32), []
+    array: Any = wp.array(ptr=memory.ctypes.data, shape=6, dtype=float, deleter=lambda *given: deleted.append(given))
+    part = array[2:4].numpy()
+    del array
+    gc.collect()
+    assert not deleted
+    part[:] = 1.0
+    del part
+    gc.collect()
+    assert deleted == [(memory.ctypes.data, 24)]
+    assert memory.tolist() == [0, 0, 1, 1, 0, 0]
+
+
+def test_strides_of_new_arrays():
+    array: Any = wp.array(shape=(2, 3), strides=(24, 8), dtype=float)
+    assert (array.strides, array.capacity) == ((24, 8), 44)
+    array.assign(np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert array.list() == [0, 1, 2, 3, 4, 5]
+    assert array.contiguous().strides == (12, 4)
+
+
+def test_views_of_the_same_size():
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    array: Any = wp.array(values, dtype=wp.vec4)
+    for dtype, shape in (
+        (wp.quat, (3, 4)),
+        (wp.mat22, (3, 2, 2)),
+        (wp.vec4i, (3, 4)),
+        (float, (3, 4)),
+        (wp.vec2d, (3, 2)),
+    ):
+        view: Any = array.view(dtype)
+        assert view.numpy().shape == shape
+        assert view.ptr == array.ptr
+        assert view.numpy().tobytes() == values.tobytes()
+    colours: Any = wp.array(np.arange(8, dtype=np.uint8).reshape(2, 4), dtype=wp.vec4ub)
+    assert colours.view(wp.uint32).list() == [0x03020100, 0x07060504]
+    assert wp.zeros((2, 2), dtype=wp.mat22).transpose().view(wp.vec4).shape == (2, 2)
+    tracked: Any = wp.zeros(3, dtype=wp.vec4, requires_grad=True)
+    tracked.view(wp.mat22).grad.fill_(1.0)
+    assert tracked.grad.numpy().tolist() == [[1.0] * 4] * 3
+    assert tracked.view(wp.vec4i).grad is None
+    for wrong in (wp.vec3, wp.float64, wp.mat33):
+        with pytest.raises(KernelTypeError, match="is none of"):
+            array.view(wrong)
+
+
+def test_arrays_of_nothing():
+    for dtype in (float, wp.vec2, wp.mat22):
+        for data in ([], ()):
+            assert wp.array(data, dtype=dtype).shape == (0,)
+    empty: Any = wp.zeros((0, 3))
+    assert empty.ptr is None
+    assert np.asarray(empty).shape == (0, 3)
+    assert empty.__array_interface__["shape"] == (0, 3)
+    assert wp.zeros(np.array([2, 3])).shape == (2, 3)
+
+
+def test_refusals():
+    memory = np.zeros(8, np.float32)
+    where = memory.ctypes.data
+    for refused, text in (
+        (lambda: wp.array([1.0], ptr=where), "ptr, strides, capacity and deleter are for arrays without data"),
+        (lambda: wp.array(ptr=where, shape=4, strides=(8,), capacity=16), "reaches from 0 to 28 bytes, beyond 16"),
+        (lambda: wp.array(ptr=where, shape=4, strides=(-4,), capacity=16), "reaches from -12 to 4 bytes, beyond 16"),
+        (lambda: wp.array(ptr=where, shape=(2, 2), strides=(4,)), "strides: expected 2 numbers of bytes"),
+        (lambda: wp.array(ptr="x", shape=3), "ptr: expected an address, got 'x'"),
+        (lambda: wp.array(ptr=0, shape=3), "ptr: expected an address, got 0"),
+        (lambda: wp.array(shape=3, strides=(-4,)), "a new array has none below 0"),
+        (lambda: wp.array(shape=3, deleter=print), "deleter and capacity are for arrays at an address"),
+        (lambda: wp.zeros(3)[::0], "slice step cannot be zero"),
+    ):
+        with pytest.raises(KernelError, match=text):
+            refused()
+    with pytest.raises(KernelValueError, match="retain_grad is not there"):
+        wp.zeros(3).retain_grad = True
