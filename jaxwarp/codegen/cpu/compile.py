@@ -22,7 +22,7 @@ from jaxwarp.analysis.own_bytes import require_own_bytes
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen import cache
 from jaxwarp.codegen.abi import Cut, Geometry
-from jaxwarp.codegen.cpu.access.memory import HELPER_PREFIX
+from jaxwarp.codegen.cpu.access.gather import HELPER_PREFIX
 from jaxwarp.codegen.cpu.control.function import emit_function
 from jaxwarp.codegen.cpu.llvm.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.plan.cost import choose_cut

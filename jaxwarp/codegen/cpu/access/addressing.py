@@ -37,17 +37,26 @@ class Place:
         return self.step == step and self.offsets is None
 
 
-def locate(lanes: Lanes, param: Param, indices: Sequence[Value]) -> Place:
-    """The place of an access. All scalar arithmetic is in 64 bits."""
-    walker = _Locator(lanes, param)
+def locate(lanes: Lanes, param: Param, indices: Sequence[Value], least: Sequence[int] | None = None) -> Place:
+    """The place of an access. All scalar arithmetic is in 64 bits.
+
+    Args:
+        lanes: where values are kept.
+        param: the array.
+        indices: by axis.
+        least: the least shifts of a family of loads. Then lanes that are off have an element, too, of those that the
+            family may read: by roots that are -least.
+    """
+    walker = _Locator(lanes, param, least)
     for axis, index in enumerate(indices):
         walker.add(axis, index)
     return walker.place()
 
 
 class _Locator:
-    def __init__(self, lanes: Lanes, param: Param):
+    def __init__(self, lanes: Lanes, param: Param, least: Sequence[int] | None = None):
         self.lanes = lanes
+        self.least = None if lanes.mask is None else least
         self.inst = lanes.function.inst
         self.param = param
         self.constant = 0
@@ -55,6 +64,7 @@ class _Locator:
         self.step = 0
         self.steps: list[str] = []
         self.vectors: list[tuple[Value, int | str]] = []  # varying indices and what each counts
+        self.spares: list[tuple[int, int | str]] = []  # in their place where lanes are off, and the same
         self.shifted = 0  # how far they may be from valid ones, in elements, where that is known of all
 
     def add(self, axis: int, index: Value) -> None:
@@ -62,9 +72,11 @@ class _Locator:
         index, constant = self.lanes.strides.shifts.get(index, (index, 0))
         self.add_term("i64", str(constant), unit)
         stride = self.lanes.strides.of[index]
-        if stride is None:
+        if stride is None or (stride and self.least is not None):
             self.vectors.append((index, unit))
-            self.shifted += abs(constant) * (unit if isinstance(unit, int) else 0)
+            spare = 0 if self.least is None else -self.least[axis]
+            self.spares.append((spare, unit))
+            self.shifted += max(abs(constant), abs(spare)) * (unit if isinstance(unit, int) else 0)
             return
         scalar = self.lanes.scalar(index)
         if stride < 0:
@@ -134,9 +146,28 @@ class _Locator:
         small = count is not None and 2 * count + self.shifted < 1 << 31
         if is_single and unit == 1 and first.type is int32:  # sums of it are not wider if lanes take small steps
             small |= not self.step or abs(self.step) * self.lanes.width + self.shifted < 1 << 30
-        bits = 32 if small else 64
+        bits = 32 if small and self.shifted < 1 << 31 else 64
+        key = "offsets", bits, *self.vectors
+        result = self.lanes.derive(key, lambda: self.sum_of_vectors(bits))
+        if self.least is None:
+            return result, bits
+        key = "in array", result, self.lanes.mask, *self.spares
+        return self.lanes.derive(key, lambda: self.where_on(result, bits)), bits
+
+    def where_on(self, offsets: str, bits: int) -> str:
+        """Offsets, but those of the spare indices in lanes that are off."""
+        many = self.lanes.many
+        known = sum(index * unit for index, unit in self.spares if isinstance(unit, int))
+        terms = [self.product(str(index), unit) for index, unit in self.spares if index and isinstance(unit, str)]
+        if terms:
+            spare = self.lanes.splat("i64", self.total([*terms, *([str(known)] if known else [])]))
+        else:
+            spare = f"splat (i{bits} {known})" if known else "zeroinitializer"
+        return many.select(self.lanes.mask_operand(), many.wide(f"i{bits}"), offsets, spare)
+
+    def sum_of_vectors(self, bits: int) -> str:
         wide = self.lanes.many.wide(f"i{bits}")
-        parts = []
+        parts: list[str] = []
         for index, unit in self.vectors:
             part = self.lanes.vector(index)
             if index.type.bits != bits:
@@ -148,7 +179,7 @@ class _Locator:
         result = parts[0]
         for part in parts[1:]:
             result = self.inst(f"add {wide} {result}, {part}")
-        return result, bits
+        return result
 
 
 def element_pointer(lanes: Lanes, place: Place, constant: int | None = None) -> str:

@@ -29,7 +29,7 @@ from jaxwarp.codegen.cpu.access.addressing import Place, element_pointer
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.vectors import memory_type
 
-_QUARTER = 128  # bits
+QUARTER = 128  # bits
 Pieces = list[tuple[str, str]]
 
 # Components that are better loaded and stored as one wide vector by 64-bit Arm, which has instructions for that, and by
@@ -60,7 +60,7 @@ def interleaved(lanes: Lanes, place: Place, components: Sequence[str]) -> tuple[
     """
     if not _is_transposed(lanes, place, len(components)):
         return _as_wide(lanes, place, components)
-    layout = _layout(lanes, place)
+    layout = layout_of(lanes, place)
     size, q = len(components), layout.quarter
     builder = lanes.part(layout.lanes)
     pieces: Pieces = []
@@ -71,14 +71,14 @@ def interleaved(lanes: Lanes, place: Place, components: Sequence[str]) -> tuple[
             for k, row in enumerate(rows):
                 at = element_pointer(lanes, place, place.constant + (lane + start) * size + k * q)
                 pieces.append((builder.piece(layout.type_, row, start, q), at))
-    return f"<{q} x {layout.type_}>", _QUARTER // 8, pieces
+    return f"<{q} x {layout.type_}>", QUARTER // 8, pieces
 
 
 def _is_transposed(lanes: Lanes, place: Place, size: int) -> bool:
     machine = lanes.frame.machine
     if size in _WIDE_SIZES and (machine.has_mask_registers or machine.triple.startswith("aarch64")):
         return False
-    return place.dtype.bits in (32, 64) and lanes.width * place.dtype.bits >= _QUARTER
+    return place.dtype.bits in (32, 64) and lanes.width * place.dtype.bits >= QUARTER
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ class _Layout:
         return lanes.function.inst(f"shufflevector {vector} {a}, {vector} {b}, <{self.lanes} x i32> <{text}>")
 
 
-def _layout(lanes: Lanes, place: Place) -> _Layout:
+def layout_of(lanes: Lanes, place: Place) -> _Layout:
     bits = place.dtype.bits
     register = lanes.frame.machine.vector_bits // bits
-    return _Layout(memory_type(place.dtype), min(lanes.width, register), _QUARTER // bits)
+    return _Layout(memory_type(place.dtype), min(lanes.width, register), QUARTER // bits)
 
 
 class _Loader:
@@ -116,7 +116,7 @@ class _Loader:
         self.place = place
         self.first = first
         self.size = size
-        self.layout = _layout(lanes, place)
+        self.layout = layout_of(lanes, place)
         self.made: dict[tuple[int | str, ...], str] = {}
 
     def component(self, c: int) -> str:

@@ -8,24 +8,21 @@ Each lane has the arrays that are a thread's own for itself; their lanes are adj
 | adjacent | vector | vector |
 | adjacent, backwards | vector, reversed | reversed, vector |
 | one component of adjacent groups (all lanes on) | vectors, shuffled | all components at once: shuffled, vectors |
-| anything else | gather | scatter, in lane order |
+| anything else | gather | scatter, in lane order, see gather.py |
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxwarp.codegen.cpu.access.addressing import Place, element_pointer, element_pointers, lane_pointers, locate
+from jaxwarp.codegen.cpu.access.addressing import Place, element_pointer, locate
+from jaxwarp.codegen.cpu.access.gather import gather, kept_in_place, scatter, suffix
 from jaxwarp.codegen.cpu.access.interleaved import interleaved, load_component
 from jaxwarp.codegen.cpu.analysis.components import MAX_GROUP
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
-from jaxwarp.codegen.cpu.llvm.vectors import FunctionText, VectorBuilder, memory_type
+from jaxwarp.codegen.cpu.llvm.vectors import memory_type
 from jaxwarp.ir.nodes import Load, Param, Store, Value
 from jaxwarp.types import Scalar, bool_
-
-# Without instructions for them, a gather or scatter under a mask is a branch for every lane: much code. The body that
-# runs seldom calls functions for them. Where there are instructions, those are inlined: names that start so.
-HELPER_PREFIX = "lanes."
 
 
 def emit_load(lanes: Lanes, op: Load) -> None:
@@ -34,23 +31,26 @@ def emit_load(lanes: Lanes, op: Load) -> None:
     if known is not None and lanes.strides.is_scalar(op.result):
         lanes.bind(op.result, from_memory(lanes, op.result.type, known, scalar=True))
         return
-    place = locate(lanes, op.param, op.indices)
     is_scalar = lanes.strides.is_scalar(op.result)
-    raw = _load_scalar(lanes, place) if is_scalar else _load_vector(lanes, place, op)
+    raw = _load_scalar(lanes, op) if is_scalar else _load_vector(lanes, op)
     lanes.bind(op.result, from_memory(lanes, op.result.type, raw, is_scalar))
 
 
-def _load_scalar(lanes: Lanes, place: Place) -> str:
+def _load_scalar(lanes: Lanes, op: Load) -> str:
+    place = locate(lanes, op.param, op.indices)
     pointer = element_pointer(lanes, place)
     return lanes.function.inst(f"load {memory_type(place.dtype)}, ptr {pointer}, align {place.dtype.bytes}")
 
 
-def _load_vector(lanes: Lanes, place: Place, op: Load) -> str:
+def _load_vector(lanes: Lanes, op: Load) -> str:
+    if any(lanes.strides.of[i] is None for i in op.indices):
+        return gather(lanes, op)
+    place = locate(lanes, op.param, op.indices)
     if place.is_strided(1):
         if lanes.mask is not None and lanes.frame.is_local(op.param):
             # There is memory for all lanes. In those that are off, what was never stored must not be poison.
             wide = lanes.many.wide(memory_type(place.dtype))
-            return _kept_in_place(lanes, wide, load_adjacent(lanes, place, element_pointer(lanes, place), None))
+            return kept_in_place(lanes, wide, load_adjacent(lanes, place, element_pointer(lanes, place), None))
         return load_adjacent(lanes, place, element_pointer(lanes, place), lanes.mask)
     if place.is_strided(-1):
         first = element_pointer(lanes, place, place.constant - lanes.width + 1)
@@ -59,7 +59,7 @@ def _load_vector(lanes: Lanes, place: Place, op: Load) -> str:
     group = _group(lanes, op.param, op.indices)
     if group is not None and lanes.mask is None:
         return load_component(lanes, place, *group)
-    return _gather(lanes, place)
+    return gather(lanes, op)
 
 
 def load_adjacent(lanes: Lanes, place: Place, pointer: str, mask: str | None) -> str:
@@ -68,104 +68,11 @@ def load_adjacent(lanes: Lanes, place: Place, pointer: str, mask: str | None) ->
     align = place.dtype.bytes
     if mask is None:
         return lanes.function.inst(f"load {wide}, ptr {pointer}, align {align}")
-    name = f"{wide} @llvm.masked.load.{_suffix(lanes, type_)}.p0"
+    name = f"{wide} @llvm.masked.load.{suffix(lanes, type_)}.p0"
     mask_type = lanes.many.mask_type
     lanes.function.declare(f"declare {name}(ptr, i32, {mask_type}, {wide})")
     found = lanes.function.inst(f"call {name}(ptr {pointer}, i32 {align}, {mask_type} {mask}, {wide} zeroinitializer)")
-    return _kept_in_place(lanes, wide, found)
-
-
-def _kept_in_place(lanes: Lanes, wide: str, loaded: str) -> str:
-    """What a masked load found, so that LLVM (version 22) does not see where it comes from.
-
-    It makes one load of a choice, by the same mask, between what such a load has found and another value; and that
-    where the choice is, though the memory may have been written in between.
-    """
-    return lanes.function.inst(f"freeze {wide} {loaded}")
-
-
-def _gather(lanes: Lanes, place: Place) -> str:
-    type_ = memory_type(place.dtype)
-    if lanes.mask is None and lanes.width > 1 and not lanes.frame.machine.has_mask_registers:
-        return _load_each(lanes, place, type_)
-    wide, pointers, mask_type = lanes.many.wide(type_), lanes.many.wide("ptr"), lanes.many.mask_type
-    name = f"{wide} @llvm.masked.gather.{_suffix(lanes, type_)}.v{lanes.width}p0"
-    lanes.function.declare(f"declare {name}({pointers}, i32, {mask_type}, {wide})")
-    at, mask = element_pointers(lanes, place), lanes.mask_operand()
-
-    def call(at: str, mask: str) -> str:
-        return f"call {name}({pointers} {at}, i32 {place.dtype.bytes}, {mask_type} {mask}, {wide} zeroinitializer)"
-
-    if not lanes.is_rest:
-        return _kept_in_place(lanes, wide, lanes.function.inst(call(at, mask)))
-    suffix = _suffix(lanes, type_)
-    if lanes.frame.machine.has_gather:
-        helper, body = f"{HELPER_PREFIX}gather.{suffix}", f"  %found = {call('%at', '%mask')}\n  ret {wide} %found"
-    else:
-        helper, body = f"each.gather.{suffix}", _gather_lanes(lanes, type_, place.dtype.bytes)
-    lanes.function.helpers[helper] = (
-        f"define internal {wide} @{helper}({pointers} %at, {mask_type} %mask) #2 {{\n{body}\n}}"
-    )
-    return _kept_in_place(
-        lanes, wide, lanes.function.inst(f"call {wide} @{helper}({pointers} {at}, {mask_type} {mask}) #2")
-    )
-
-
-def _gather_lanes(lanes: Lanes, type_: str, align: int) -> str:
-    """The body of a function that loads from `%at` where `%mask` is set: zeros come from memory that has one."""
-    builder = VectorBuilder(lanes.width)
-    inst, wide = builder.inst, builder.wide(type_)
-    nothing = builder.function.alloca(type_)
-    builder.function.line(f"store {type_} zeroinitializer, ptr {nothing}, align {align}")
-    vector = "poison"
-    for lane, pointer in enumerate(_pointers_or(lanes, builder, nothing)):
-        element = inst(f"load {type_}, ptr {pointer}, align {align}")
-        vector = inst(f"insertelement {wide} {vector}, {type_} {element}, i32 {lane}")
-    return _body(lanes, builder.function, f"ret {wide} {vector}")
-
-
-def _scatter_lanes(lanes: Lanes, type_: str, align: int) -> str:
-    """The body of a function that stores `%value` to `%at` where `%mask` is set, in the order of lanes; the rest is
-    stored where nobody reads it."""
-    builder = VectorBuilder(lanes.width)
-    inst, wide = builder.inst, builder.wide(type_)
-    nowhere = builder.function.alloca(type_)
-    for lane, pointer in enumerate(_pointers_or(lanes, builder, nowhere)):
-        element = inst(f"extractelement {wide} %value, i32 {lane}")
-        builder.function.line(f"store {type_} {element}, ptr {pointer}, align {align}")
-    return _body(lanes, builder.function, "ret void")
-
-
-def _pointers_or(lanes: Lanes, builder: VectorBuilder, other: str) -> list[str]:
-    """The pointers of `%at`, but `other` for lanes that are off in `%mask`."""
-    wide = builder.wide("ptr")
-    first = builder.inst(f"insertelement {wide} poison, ptr {other}, i32 0")
-    others = builder.inst(f"shufflevector {wide} {first}, {wide} poison, <{lanes.width} x i32> zeroinitializer")
-    chosen = builder.select("%mask", wide, "%at", others)
-    return [builder.inst(f"extractelement {wide} {chosen}, i32 {lane}") for lane in range(lanes.width)]
-
-
-def _body(lanes: Lanes, inner: FunctionText, end: str) -> str:
-    lanes.function.declarations.update(inner.declarations)
-    return "\n".join(("entry:", *inner.allocas, *inner.lines, f"  {end}"))
-
-
-def _load_each(lanes: Lanes, place: Place, type_: str) -> str:
-    """A gather as one scalar load for each lane.
-
-    That is what machines without mask registers do best, or LLVM does for them, but it would take the addresses of each
-    gather out of their vector anew, also where they differ by constants.
-    """
-    inst, wide = lanes.function.inst, lanes.many.wide(type_)
-    vector = "poison"
-    for lane, at in enumerate(lane_pointers(lanes, place)):
-        element = inst(f"load {type_}, ptr {at}, align {place.dtype.bytes}")
-        vector = inst(f"insertelement {wide} {vector}, {type_} {element}, i32 {lane}")
-    return vector
-
-
-def _suffix(lanes: Lanes, type_: str) -> str:
-    return f"v{lanes.width}" + {"float": "f32", "double": "f64"}.get(type_, type_)
+    return kept_in_place(lanes, wide, found)
 
 
 def reverse(lanes: Lanes, type_: str, vector: str) -> str:
@@ -209,7 +116,7 @@ def emit_store(lanes: Lanes, op: Store) -> None:
         mask = None if lanes.mask is None else reverse(lanes, "i1", lanes.mask)
         store_adjacent(lanes, place, op.param, first, reverse(lanes, memory_type(place.dtype), value), mask)
     else:
-        _scatter(lanes, place, value)
+        scatter(lanes, place, value)
 
 
 def to_memory(lanes: Lanes, value: Value, scalar: bool = False) -> str:
@@ -273,34 +180,10 @@ def store_adjacent(lanes: Lanes, place: Place, param: Param, pointer: str, value
         after = lanes.opaque(lanes.many.select(mask, wide, value, before), wide, lanes.width * place.dtype.bytes)
         lanes.function.line(f"store {wide} {after}, ptr {pointer}, align {align}")
         return
-    name = f"void @llvm.masked.store.{_suffix(lanes, type_)}.p0"
+    name = f"void @llvm.masked.store.{suffix(lanes, type_)}.p0"
     mask_type = lanes.many.mask_type
     lanes.function.declare(f"declare {name}({wide}, ptr, i32, {mask_type})")
     lanes.function.line(f"call {name}({wide} {value}, ptr {pointer}, i32 {align}, {mask_type} {mask})")
-
-
-def _scatter(lanes: Lanes, place: Place, value: str) -> None:
-    type_ = memory_type(place.dtype)
-    wide, pointers, mask_type = lanes.many.wide(type_), lanes.many.wide("ptr"), lanes.many.mask_type
-    name = f"void @llvm.masked.scatter.{_suffix(lanes, type_)}.v{lanes.width}p0"
-    lanes.function.declare(f"declare {name}({wide}, {pointers}, i32, {mask_type})")
-    at, mask, align = element_pointers(lanes, place), lanes.mask_operand(), place.dtype.bytes
-
-    def call(value: str, at: str, mask: str) -> str:
-        return f"call {name}({wide} {value}, {pointers} {at}, i32 {align}, {mask_type} {mask})"
-
-    if not lanes.is_rest:
-        lanes.function.line(call(value, at, mask))
-        return
-    suffix = _suffix(lanes, type_)
-    if lanes.frame.machine.has_gather:
-        helper, body = f"{HELPER_PREFIX}scatter.{suffix}", f"  {call('%value', '%at', '%mask')}\n  ret void"
-    else:
-        helper, body = f"each.scatter.{suffix}", _scatter_lanes(lanes, type_, align)
-    lanes.function.helpers[helper] = (
-        f"define internal void @{helper}({wide} %value, {pointers} %at, {mask_type} %mask) #2 {{\n{body}\n}}"
-    )
-    lanes.function.line(f"call void @{helper}({wide} {value}, {pointers} {at}, {mask_type} {mask}) #2")
 
 
 def store_group(lanes: Lanes, ops: Sequence[Store]) -> list[Store]:

@@ -50,12 +50,14 @@ class Strides:
         used: the values that something reads.
         shifts: (v, c) of integer values that as indices are v + c.
         aligned: the loops in which lanes wait for the index to get to their start.
+        constants: the values that are, where there are several lanes.
     """
 
     of: dict[Value, Stride]
     used: set[Value]
     shifts: dict[Value, tuple[Value, int]] = field(default_factory=dict)
     aligned: frozenset[For] = frozenset()
+    constants: Mapping[Value, bool | int | float] = field(default_factory=dict)
 
     def is_uniform(self, *values: Value) -> bool:
         return all(self.of[v] == 0 for v in values)
@@ -101,7 +103,7 @@ def find_strides(
         return Strides(dict.fromkeys(every, 0), used)
     analysis = _Analysis(kernel, assumed or {}, choices or {})
     analysis.run(kernel.body)
-    found = Strides(analysis.strides, used, analysis.shifts, analysis.aligned(kernel))
+    found = Strides(analysis.strides, used, analysis.shifts, analysis.aligned(kernel), analysis.constants)
     if is_general:
         kept["_strides"] = found  # the width is chosen by it, then code is made
     return found

@@ -13,6 +13,7 @@ from jaxwarp.codegen.cpu.access.memory import emit_load, emit_store, emit_store_
 from jaxwarp.codegen.cpu.accumulate.accumulators import Accumulators
 from jaxwarp.codegen.cpu.accumulate.atomics import AtomicEmitter
 from jaxwarp.codegen.cpu.analysis.components import MAX_GROUP
+from jaxwarp.codegen.cpu.analysis.families import families
 from jaxwarp.codegen.cpu.analysis.speculation import is_cheap
 from jaxwarp.codegen.cpu.control.loops import LoopEmitter
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
@@ -73,6 +74,8 @@ class Emitter:
 
     def block(self, block: Block) -> None:
         ops, at = block.ops, 0
+        if self.lanes.width > 1:
+            self.lanes.families.update(families(ops, self.strides))
         while at < len(ops):
             op = ops[at]
             if isinstance(op, Store):

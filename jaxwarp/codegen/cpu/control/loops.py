@@ -103,6 +103,10 @@ class LoopEmitter:
         live = function.inst(f"icmp ne {vector} {left}, zeroinitializer")
         function.line(f"br i1 {lanes.any(live)}, label %{body}, label %{after}")
         function.open(body)
+        if not lanes.frame.machine.has_mask_registers:
+            # Compared again, since LLVM would pack the mask to carry it here, see RunningLanes.
+            hidden = lanes.opaque(left, vector, lanes.width * index.type.bytes)
+            live = function.inst(f"icmp ne {vector} {hidden}, zeroinitializer")
         with lanes.region(live):
             lanes.bind(index, position)
             self.lanes.bind_all(params, carried)

@@ -11,12 +11,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from jaxwarp.codegen.cpu.analysis.families import Family
 from jaxwarp.codegen.cpu.analysis.uniformity import Stride, Strides
 from jaxwarp.codegen.cpu.llvm.arguments import Frame
 from jaxwarp.codegen.cpu.llvm.streaming import Streaming
 from jaxwarp.codegen.cpu.llvm.vectors import VectorBuilder, scalar_type
 from jaxwarp.errors import InternalError
-from jaxwarp.ir.nodes import Value
+from jaxwarp.ir.nodes import Load, Value
 from jaxwarp.types import Scalar, bool_
 
 _SEALED_DEPTH = 4
@@ -31,6 +32,7 @@ class Lanes:
         one, many: builders of scalar and of vector operations.
         streaming: of stores.
         loaded: what is known of entries of arrays of vectors; nothing once something may have been stored.
+        families: of the loads of the blocks that are open, see families.py.
         widened: i64 operands that equal scalars of other types.
         mask: the lanes that are on, or None when all are.
         is_rest: whether this is the body for chunks of which some lanes are off, which runs seldom.
@@ -50,6 +52,7 @@ class Lanes:
         self.many = VectorBuilder(width, function)
         self.widened: dict[str, str] = {}
         self.loaded: dict[Any, Any] = {}
+        self.families: dict[Load, Family] = {}
         self._scalars: dict[Value, str] = {}
         self._vectors: dict[Value, str] = {}
         # Values derived on demand, valid in the region that is open and those in it.
