@@ -516,6 +516,27 @@ def grad(f: Any) -> Any:
     each (a tuple, if there are several); of integers it is 0.
     """
 
+def expect_eq(a: Any, b: Any) -> Any:
+    """`expect_eq(a: Any, b: Any) -> None`
+
+    Expects two values of one type to be equal. Where that is not so the launch fails, as by an assertion, but the
+    thread goes on.
+    """
+
+def expect_neq(a: Any, b: Any) -> Any:
+    """`expect_neq(a: Any, b: Any) -> None`
+
+    Expects two values of one type to differ. Where that is not so the launch fails, as by an assertion, but the
+    thread goes on.
+    """
+
+def expect_near(a: Any, b: Any, tolerance: Any = 1e-6) -> Any:
+    """`expect_near(a: Any, b: Any, tolerance: Float = 1e-6) -> None`
+
+    Expects that no component of two values differs by more than `tolerance`; a NaN is near nothing. Where that is
+    not so the launch fails, as by an assertion, but the thread goes on.
+    """
+
 def add(a: Any, b: Any) -> Any:
     """`add(a: Any, b: Any) -> Any`
 

@@ -330,6 +330,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **Slices** of arrays have no step, and those of vectors and matrices constant bounds: how long they are is part of
   the type.
 - **Scalars outside of kernels** are NumPy's: `wp.int32(2) ** wp.int32(3)` is 8, where Warp raises a TypeError.
+- **`assert`** acts in release mode too, and raises `CheckError` with the thread and the line; Warp compiles it in
+  debug mode only, and aborts the process. **`expect_eq`, `expect_neq`, `expect_near`** raise so too, after the launch;
+  Warp prints and goes on. A NaN is near nothing; Warp takes it for near. They compare structs; integers are not near.
 - **Atomics** on integers of 8 and 16 bits exist; Warp refuses them.
 - **Gradients of integers** do not exist: `requires_grad=True` has no effect on an array of them. Warp keeps zeros.
 - **The derivative of `a % b` by b** is the quotient, negated, wherever it is defined; Warp's is 0.

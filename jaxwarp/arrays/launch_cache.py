@@ -61,7 +61,7 @@ def launch_outside(kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: in
         if known is not None and known.run(views):
             return
     checked = check(HOST, kernel, dim, given, block_dim)
-    if key is None or 0 in checked.launch.grid:
+    if key is None or checked.launch.debug is not None or 0 in checked.launch.grid:
         run_checked(HOST, checked)
         return
     if len(_known) >= _MAX_KNOWN:

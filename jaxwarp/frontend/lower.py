@@ -9,7 +9,7 @@ from typing import Any
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend.derivatives import gradient
-from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
+from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements, tells
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import Context, Frame
 from jaxwarp.frontend.lowering.loops import statements as loops
@@ -27,7 +27,7 @@ ArgumentType = Scalar | Aggregate | Array | Absent
 _MOST_NESTED = 2000
 
 # Importing these registers the functions that lower each kind of syntax node.
-_LOWERING = (statements, loops, calls, intrinsics, local_arrays, gradient)
+_LOWERING = (statements, loops, calls, intrinsics, local_arrays, tells, gradient)
 
 
 def lower(

@@ -9,14 +9,33 @@ store of the last thread that stores there, whatever statements and iterations o
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from jaxwarp.errors import InternalError, KernelError, KernelTypeError, Loc, OutOfRangeError
+from jaxwarp.errors import CheckError, InternalError, KernelError, KernelTypeError, Loc, OutOfRangeError
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
+from jaxwarp.ir.nodes import (
+    Atomic,
+    Block,
+    Call,
+    Const,
+    For,
+    If,
+    Load,
+    Op,
+    Param,
+    Size,
+    Store,
+    Tell,
+    Tid,
+    Value,
+    While,
+    walk,
+)
+from jaxwarp.ir.texts import said
 from jaxwarp.types import Scalar, float32
 
 
@@ -42,6 +61,7 @@ def interpret(
 
     Raises:
         OutOfRangeError: with the thread, the array, the index and the extent.
+        CheckError: an assertion failed.
         StepLimitError: more than `max_steps` iterations.
         KernelTypeError: grid or buffers do not fit the kernel.
     """
@@ -139,6 +159,8 @@ class _Machine:
                 self.store(op, frame)
             case Atomic():
                 frame.values[op.result] = self.atomic(op, frame)
+            case Tell():
+                self.tell(op, frame)
             case If():
                 self.if_(op, frame)
             case For():
@@ -156,6 +178,16 @@ class _Machine:
             element, value = tuple(index[is_later] for index in element), value[is_later]
             last[element] = frame.threads[is_later]
         self.memory[op.param][element] = value
+
+    def tell(self, op: Tell, frame: _Frame) -> None:
+        """Prints in thread order, or fails by the first thread that comes here."""
+        args = [frame[v] for v in op.args]
+        texts = [said(op, [a[i] for a in args]) for i in range(len(frame.threads))]
+        if not op.fails:
+            sys.stdout.write("".join(texts))
+        elif texts:
+            thread = tuple(int(i) for i in np.unravel_index(frame.threads[0], self.grid))
+            raise CheckError(f"thread {thread}: {texts[0]}", op.loc)
 
     def if_(self, op: If, frame: _Frame) -> None:
         condition = frame[op.condition]

@@ -1,4 +1,4 @@
-"""The IR's values, blocks and ten operations; `ir/kernel.py` has the kernel around them.
+"""The IR's values, blocks and eleven operations; `ir/kernel.py` has the kernel around them.
 
 The grammar, on one screen, is in docs/design/0001-ir.md: `document.py` makes it of these classes.
 
@@ -18,6 +18,7 @@ from typing import Any
 from jaxwarp.errors import Loc
 from jaxwarp.types import Scalar
 
+PRINT, EXPECT, ASSERT = TELL_KINDS = ("print", "expect", "assert")
 ATOMIC_KINDS = ("add", "min", "max", "exch", "cas", "and", "or", "xor")
 
 
@@ -202,6 +203,33 @@ class Atomic(_OneResult):
     @property
     def operands(self) -> tuple[Value, ...]:
         return (*self.indices, *self.args)
+
+
+@dataclass(frozen=True, eq=False)
+class Tell(Op):
+    """What a thread says: text and values in turn, `texts[0]`, `args[0]`, `texts[1]`, ... See docs/design/0022.
+
+    Attributes:
+        kind: PRINT: written to the standard output; EXPECT: a failure, after which the thread goes on; ASSERT: one at
+            which it ends.
+        texts: one more than there are values.
+        formats: of each value, as C has them, without lengths ("%d", "%.9g"); "%B" is True or False.
+        args: integers, bools, float32 and float64.
+    """
+
+    kind: str
+    texts: tuple[str, ...]
+    formats: tuple[str, ...]
+    args: tuple[Value, ...]
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return self.args
+
+    @property
+    def fails(self) -> bool:
+        """Whether the launch fails by it."""
+        return self.kind != PRINT
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jaxwarp.errors import InternalError
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tell, Tid, Value, While
 
 
 def printed(
@@ -92,6 +92,8 @@ class _Printer:
             case Atomic():
                 text = f"atomic_{op.kind} {self.element(op.param, op.indices)}, {self.use(op.args)}"
                 self.line(depth, f"{self.define(op.result)} = {text}")
+            case Tell():
+                self.line(depth, f"{op.kind} {self.told(op)}")
             case If():
                 condition = self.names[op.condition]
                 self.line(depth, f"{self.results(op)}if {condition} {{")
@@ -110,6 +112,13 @@ class _Printer:
                 self.block(op.body, depth, "}" + self.after(op))
             case _:
                 raise InternalError(f"unknown operation {type(op).__name__}")
+
+    def told(self, op: Tell) -> str:
+        said = [f"{self.names[v]} {f}" for v, f in zip(op.args, op.formats, strict=True)]
+        parts = [repr(op.texts[0])]
+        for value, text in zip(said, op.texts[1:], strict=True):
+            parts += [value, repr(text)]
+        return ", ".join(parts)
 
     def after(self, op: For | While) -> str:
         """Results are defined after the loop's body, so that numbering follows scope."""

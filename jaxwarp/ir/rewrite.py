@@ -25,6 +25,7 @@ from jaxwarp.ir.nodes import (
     Param,
     Size,
     Store,
+    Tell,
     Tid,
     Value,
     While,
@@ -126,6 +127,8 @@ def rebuild(
             rank = len(op.indices)
             indices, args = tuple(operands[:rank]), tuple(operands[rank:])
             return Atomic(defined[0], op.kind, params.get(op.param, op.param), indices, args, loc=loc)
+        case Tell():
+            return Tell(op.kind, op.texts, op.formats, tuple(operands), loc=loc)
         case If():
             return If(tuple(defined), operands[0], *blocks, loc=loc)
         case For():

@@ -12,6 +12,7 @@ from jaxwarp.errors import InternalError, KernelError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     ATOMIC_KINDS,
+    TELL_KINDS,
     Atomic,
     Block,
     Call,
@@ -23,11 +24,12 @@ from jaxwarp.ir.nodes import (
     Param,
     Size,
     Store,
+    Tell,
     Tid,
     Value,
     While,
 )
-from jaxwarp.types import Scalar, bool_, int32, int64
+from jaxwarp.types import Scalar, bool_, float32, float64, int32, int64
 
 
 @with_deep_stack
@@ -102,6 +104,30 @@ class _Verifier:
         if op.result.type != inferred:
             self.fail(op, f"{op.builtin.name} gives {inferred.short}")
 
+    def atomic(self, op: Atomic) -> None:
+        self.element(op, op.param, op.indices)
+        self.require(op.kind in ATOMIC_KINDS, op, f"no atomic {op.kind!r}")
+        bitwise = op.kind in ("and", "or", "xor")
+        self.require(not (bitwise and op.param.dtype.is_float), op, f"atomic {op.kind!r} of a float")
+        self.require(len(op.args) == (2 if op.kind == "cas" else 1), op, "wrong number of arguments")
+        typed = all(v.type == op.param.dtype for v in (op.result, *op.args))
+        self.require(typed, op, "arguments and result have the array's type")
+
+    def while_(self, op: While) -> None:
+        for values in (op.condition.params, op.body.params, op.body.results, op.results):
+            self.same(op, values, op.inits, "carried values")
+        test = op.condition.results
+        self.require(len(test) == 1 and test[0].type is bool_, op, "the condition yields one bool")
+
+    def tell(self, op: Tell) -> None:
+        self.require(op.kind in TELL_KINDS, op, f"no {op.kind!r} is told")
+        fits = len(op.texts) - 1 == len(op.formats) == len(op.args)
+        self.require(fits, op, f"{len(op.texts)} texts and {len(op.formats)} formats for {len(op.args)} values")
+        for text_format, value in zip(op.formats, op.args, strict=True):
+            kinds = {"B": value.type is bool_, "d": value.type.is_int, "u": value.type.is_int}
+            fits = kinds.get(text_format[-1], value.type.is_int or value.type in (float32, float64))
+            self.require(fits, op, f"format {text_format} for {value.type.short}")
+
     def op(self, op: Op) -> None:
         match op:
             case Const():
@@ -125,13 +151,9 @@ class _Verifier:
                 self.element(op, op.param, op.indices)
                 self.require(op.value.type == op.param.dtype, op, f"stores {op.value.type} in {op.param.dtype}")
             case Atomic():
-                self.element(op, op.param, op.indices)
-                self.require(op.kind in ATOMIC_KINDS, op, f"no atomic {op.kind!r}")
-                bitwise = op.kind in ("and", "or", "xor")
-                self.require(not (bitwise and op.param.dtype.is_float), op, f"atomic {op.kind!r} of a float")
-                self.require(len(op.args) == (2 if op.kind == "cas" else 1), op, "wrong number of arguments")
-                typed = all(v.type == op.param.dtype for v in (op.result, *op.args))
-                self.require(typed, op, "arguments and result have the array's type")
+                self.atomic(op)
+            case Tell():
+                self.tell(op)
             case If():
                 self.require(op.condition.type is bool_, op, "the condition is a bool")
                 for block in op.blocks:
@@ -144,10 +166,7 @@ class _Verifier:
                 self.same(op, op.body.results, op.inits, "the body's results")
                 self.same(op, op.results, op.inits, "results")
             case While():
-                for values in (op.condition.params, op.body.params, op.body.results, op.results):
-                    self.same(op, values, op.inits, "carried values")
-                test = op.condition.results
-                self.require(len(test) == 1 and test[0].type is bool_, op, "the condition yields one bool")
+                self.while_(op)
             case _:
                 self.require(False, op, "unknown operation")
 

@@ -1,6 +1,8 @@
 #include "reports.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
 
 #include "launch.h"
@@ -12,6 +14,25 @@ namespace {
 constexpr int64_t kHead = 4, kTop = int64_t{1} << 62, kMostReports = 1 << 16, kMostRow = 64;
 constexpr char kOpen = '\x02', kClose = '\x03', kEnd = '\x1e';
 
+// A word of a record in a format of `Tell` (ir/nodes.py); of a float, the word is its bits.
+std::string Shown(const std::string& format, int64_t word) {
+  char text[512] = "";
+  switch (format.empty() ? 'd' : format.back()) {
+    case 'B':
+      return word != 0 ? "True" : "False";
+    case 'e': case 'E': case 'f': case 'F': case 'g': case 'G': {
+      double value;
+      std::memcpy(&value, &word, sizeof value);
+      std::snprintf(text, sizeof text, format.c_str(), std::isnan(value) ? std::fabs(value) : value);
+      return text;
+    }
+    case 'u':
+      return std::to_string(static_cast<uint64_t>(word));
+    default:
+      return std::to_string(word);
+  }
+}
+
 // The text with the numbers of a row where it has their places; "?" where there is none.
 std::string Filled(const std::string& text, const std::vector<int64_t>& row) {
   std::string filled;
@@ -21,8 +42,9 @@ std::string Filled(const std::string& text, const std::vector<int64_t>& row) {
       filled += text[at++];
       continue;
     }
-    const size_t slot = std::strtoul(text.c_str() + at + 1, nullptr, 10);
-    filled += slot < row.size() ? std::to_string(row[slot]) : "?";
+    char* format;
+    const size_t slot = std::strtoul(text.c_str() + at + 1, &format, 10);
+    filled += slot < row.size() ? Shown(text.substr(format - text.c_str(), close - (format - text.c_str())), row[slot]) : "?";
     at = close + 1;
   }
   return filled;

@@ -1,4 +1,4 @@
-"""Dead code elimination: what no store and no atomic depends on is not computed.
+"""Dead code elimination: what no store, no atomic and no told value depends on is not computed.
 
     %a = mul %x, %x        (unused)
     %s, %t = for ... carry(%p = ..., %q = ...) { ... }   ->   %s = for ... carry(%p = ...) { ... }
@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, For, If, Load, Op, Param, Store, Value, While
+from jaxwarp.ir.nodes import Atomic, Block, For, If, Load, Op, Param, Store, Tell, Value, While
 from jaxwarp.ir.rewrite import Rewriter, rebuild
 
 
@@ -52,6 +52,8 @@ class _Liveness:
             self._definition.update((v, op) for v in op.defined)
             if isinstance(op, Store | Atomic):
                 self._own.get(op.param, self._effects).append(op)
+            elif isinstance(op, Tell):
+                self._effects.append(op)
             if op.blocks:
                 self._relate(op)
             for inner in op.blocks:

@@ -8,8 +8,9 @@ launch          passes.flatten, passes.batch    two axes as one; one axis more f
 fix_rounding    passes.simplify
                 passes.contract_fma             what everything rounds to is decided
 derivative      vjp.forward, vjp.reverse        of that, so that it rounds alike; its kernel starts at `launch`
-debug mode      passes.checks.checked           tests before what can fail; its kernel too
-prepare         fix_rounding
+checks          passes.checks.checked           assertions; in debug mode, tests before what can fail; its kernel too
+prepare         passes.tells.without_failures   assertions that nobody reads
+                fix_rounding
                 passes.erase_rules              rules written by hand have served
                 passes.widen_half
                 passes.simplify
@@ -26,6 +27,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.contract_fma import contract_fma
 from jaxwarp.passes.erase_rules import erase_rules
 from jaxwarp.passes.simplify import simplify
+from jaxwarp.passes.tells import without_failures
 from jaxwarp.passes.widen_half import widen_half
 
 _CACHE = 512
@@ -41,7 +43,7 @@ def fix_rounding(kernel: Kernel, *, fma: bool = True) -> Kernel:
 @with_deep_stack
 def prepare(kernel: Kernel, *, fma: bool = True) -> Kernel:
     """The kernel as both backends compile it."""
-    kernel = fix_rounding(kernel, fma=fma)
+    kernel = fix_rounding(without_failures(kernel), fma=fma)
     kernel = erase_rules(kernel)
     kernel = widen_half(kernel)
     return simplify(kernel)

@@ -27,7 +27,24 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.interpret import evaluate, trip_counts
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
+from jaxwarp.ir.nodes import (
+    Atomic,
+    Block,
+    Call,
+    Const,
+    For,
+    If,
+    Load,
+    Op,
+    Param,
+    Size,
+    Store,
+    Tell,
+    Tid,
+    Value,
+    While,
+    walk,
+)
 from jaxwarp.ir.rewrite import Rewriter, rebuild
 from jaxwarp.passes.eliminate import eliminate
 from jaxwarp.passes.identities import Constant, Instead, Literal, Outcome, identity
@@ -194,6 +211,8 @@ class _Simplify(Rewriter):
                 self.load(op)
             case Store() | Atomic():
                 self.write(op)
+            case Tell():
+                self.emit(rebuild(op, (), self.all(op.operands)))
             case If():
                 self.if_(op)
             case For():
@@ -278,7 +297,7 @@ class _Simplify(Rewriter):
         inits = [self.value(op.inits[i]) for i in kept]
         condition = self.region(condition, True)
         known = self.definition.get(condition.results[0])
-        pure = not any(isinstance(inner, Store | Atomic) for inner in walk(condition))
+        pure = not any(isinstance(inner, Store | Atomic | Tell) for inner in walk(condition))
         if pure and isinstance(known, Const) and not known.value:
             self.values.update((op.results[i], init) for i, init in zip(kept, inits, strict=True))
             return

@@ -15,13 +15,14 @@ from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, make_converter, resolve_element
-from jaxwarp.ffi.launch.debug import debug_now, mode_of
+from jaxwarp.ffi.launch.debug import debug_for, mode_of
 from jaxwarp.ffi.launch.dims import format_shape
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import Param
 from jaxwarp.kernel import Kernel
 from jaxwarp.passes.checks.out_of_range import require_in_range
+from jaxwarp.passes.tells import says, without_failures
 from jaxwarp.types import Absent, Array, Element
 
 Shape = tuple[Dim, ...] | None
@@ -108,7 +109,7 @@ def bind(
     _require_one_shape(kernel, shapes)
     fitted, grid = fit_grid(specialized, extents)
     require_sizes_fit(specialized, shapes)
-    require_in_range(specialized, grid, shapes, options.dim_name)
+    require_in_range(without_failures(specialized), grid, shapes, options.dim_name)
     found = tuple(roles_in(analyze(fitted), grid, shapes) if roles is None else roles)
     return Launch(
         intern_kernel(fitted),
@@ -118,8 +119,8 @@ def bind(
         options.vmap_method,
         options.cuda,
         kernel.options.get("fma", True),
-        options.has_side_effect,
-        debug=debug_now(mode_of(kernel) if options.mode is None else options.mode),
+        options.has_side_effect or says(fitted),
+        debug=debug_for(fitted, mode_of(kernel) if options.mode is None else options.mode),
     )
 
 

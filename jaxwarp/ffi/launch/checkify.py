@@ -87,7 +87,7 @@ def raising(function: Callable[..., Any]) -> Callable[..., Any]:
     Raises:
         CheckError: in debug mode, a thread has failed a check.
     """
-    checked = compat.checkify(function, errors=kernel_checks)
+    checked = jax.jit(compat.checkify(function, errors=kernel_checks))
 
     def call(*args: Any) -> Any:
         with failures_raised():

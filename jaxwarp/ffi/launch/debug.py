@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,10 +16,12 @@ from jaxwarp.errors import CheckError, KernelValueError, located_text
 from jaxwarp.ffi.launch.on_memory import launch_on
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Dim, Launch, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel as KernelIR
+from jaxwarp.ir.texts import formatted
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.scope import Scope
 from jaxwarp.passes.checks.checked import Checked, Debug, checked
 from jaxwarp.passes.checks.reports import Layout, Report, first_row, number_of
+from jaxwarp.passes.tells import may_fail
 
 MODES = ("release", "debug")
 _CACHE = 512
@@ -42,6 +44,11 @@ def debug_now(mode: str | None = None) -> Debug | None:
     if (config.mode if mode is None else mode) != "debug":
         return None
     return Debug(tuple(sorted(config.checks)), config.max_steps)
+
+
+def debug_for(kernel: KernelIR, mode: str | None = None) -> Debug | None:
+    """What is checked in a launch of a kernel that is made here: its assertions, in debug mode more; None: nothing."""
+    return debug_now(mode) or (Debug((), config.max_steps) if may_fail(kernel) else None)
 
 
 config.when_changed(_tell_jax)
@@ -194,16 +201,26 @@ def error_of_row(row: Sequence[int], reported: Reported) -> CheckError:
     """The failure that a row of a record tells of."""
     number, reports = number_of(row), reported.reports
     report = reports[number] if number < len(reports) else Report(f"kernel {reported.name}: a check failed", None, 0)
-    slots = [str(n) for n in row] + ["?"] * (Layout(reported.rank).row - len(row))
-    return CheckError(_message(report, slots, reported.rank, reported.batched), report.loc)
+    slots = [*row, *[None] * (Layout(reported.rank).row - len(row))]
+
+    def shown(slot: int, text_format: str) -> str:
+        word = slots[slot]
+        return "?" if word is None else formatted(text_format, _of_bits(text_format, word))
+
+    return CheckError(_message(report, shown, reported.rank, reported.batched), report.loc)
 
 
-def _message(report: Report, slots: Sequence[str], rank: int, batched: int) -> str:
-    tids, words = slots[2 : 2 + rank], slots[2 + rank :]
+def _of_bits(text_format: str, word: int) -> int | float:
+    """The number that a word of a record stands for."""
+    kind = np.float64 if text_format[-1] in "eEfFgG" else np.uint64 if text_format[-1] == "u" else np.int64
+    return np.array(word, np.int64).view(kind).item()
+
+
+def _message(report: Report, shown: Callable[[int, str], str], rank: int, batched: int) -> str:
+    """What a report says; `shown` is the number in a slot of a row, in a format."""
+    tids = [shown(2 + axis, "%d") for axis in range(rank)]
     batch = f"batch index {_tuple(tids[:batched])}, " if batched else ""
-    text = report.text
-    for i, word in enumerate(words):
-        text = text.replace(f"{{{i}}}", word)
+    text = report.filled([shown(2 + rank + i, report.format(i)) for i in range(report.words)])
     return f"{batch}thread {_tuple(tids[batched:])}: {text}"
 
 
@@ -228,9 +245,12 @@ def told(launch: Launch, found: Checked) -> str:
     """What a handler tells: a text for each report, in which the numbers of a row have their places."""
     debug, rank = launch.debug, len(launch.grid)
     assert debug is not None
-    slots = [f"{_OPEN}{i}{_CLOSE}" for i in range(found.layout.row)]
+
+    def shown(slot: int, text_format: str) -> str:
+        return f"{_OPEN}{slot}{text_format}{_CLOSE}"
+
     texts: list[str] = []
     for report in (*found.reports, Report(f"kernel {launch.name}: a check failed", None, 0)):
-        message = _message(report, slots, rank, debug.batched)
+        message = _message(report, shown, rank, debug.batched)
         texts.append(message if report.loc is None else located_text(message, report.loc))
     return _END.join(texts)

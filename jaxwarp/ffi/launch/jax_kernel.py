@@ -47,6 +47,7 @@ from jaxwarp.ffi.launch.sharding import Rule, fit_factors, parse_rule, require_s
 from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch, is_static
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
+from jaxwarp.passes.tells import prints
 from jaxwarp.types import Element
 
 VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
@@ -331,6 +332,13 @@ class JaxKernel:
     def _with_rule(self, launch: Launch, given: Sequence[Given], elements: Sequence[Element]) -> Launch:
         if self._rule is None:
             return launch
+        if prints(launch.kernel):
+            raise KernelValueError(
+                f"kernel {self.__name__}: it prints, and has a sharding_rule: XLA drops partitioned launches whose"
+                " results are not used",
+                hint="leave one of them out, or use shard_map",
+            )
+        launch = launch.replace(has_side_effect=False)
         results = dict(zip(launch.result_params, launch.results, strict=True))
         shapes = [results.get(i, given[i].shape if i < len(given) else None) for i in range(len(launch.roles))]
         launch = launch.replace(factors=fit_factors(self._rule, self._arguments, elements, shapes))

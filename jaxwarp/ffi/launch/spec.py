@@ -23,6 +23,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import walk
 from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.simplify import simplify
+from jaxwarp.passes.tells import prints
 from jaxwarp.vjp.derived import Slot
 
 Dim = Any
@@ -186,6 +187,8 @@ def fit_grid(kernel: Kernel, extents: Sequence[Dim]) -> tuple[Kernel, tuple[Dim,
 
 def _is_idempotent(kernel: Kernel) -> bool:
     """Does a thread that runs several times leave what it leaves the first time? It reads nothing that it writes."""
+    if prints(kernel):
+        return False
     effects = analyze(kernel)
     return not any(effects[p].accumulates or (effects[p].writes and effects[p].reads) for p in kernel.params)
 

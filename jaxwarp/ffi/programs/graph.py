@@ -24,6 +24,7 @@ from jaxwarp.ffi.launch.lowering import call_attributes
 from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.ffi.programs.captured import CopyOp, FillOp, LaunchOp, Recording, Shape, View, evaluate
 from jaxwarp.native.library import PROGRAM_TARGET
+from jaxwarp.passes.tells import says
 
 graph_p = Primitive(PROGRAM_TARGET)
 graph_p.multiple_results = True
@@ -32,8 +33,8 @@ _LAUNCH, _COPY, _FILL = 0, 1, 2
 
 
 def bind_graph(recording: Recording, operands: Sequence[Any]) -> list[Any]:
-    """Runs a recorded program on JAX values. In debug mode it is its launches: each tells what fails in it."""
-    if any(isinstance(op, LaunchOp) and op.launch.debug is not None for op in recording.ops):
+    """Runs a recorded program on JAX values. Where launches print or may fail it is these: each tells it by itself."""
+    if any(isinstance(op, LaunchOp) and (op.launch.debug or says(op.launch.kernel)) for op in recording.ops):
         return evaluate(recording, operands)
     return graph_p.bind(*compat.unify_varying(operands), recording=recording)
 

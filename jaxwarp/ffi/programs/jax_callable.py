@@ -208,6 +208,28 @@ class _Function:
             self.arguments.append(_Annotated(parameter.name, pattern))
 
 
+class _Compiled:
+    """A compiled function of arrays.
+
+    Attributes:
+        plain: as XLA runs it.
+        failing: whether a launch of it may fail; nothing before it has been traced.
+    """
+
+    def __init__(self, plain: Callable[..., list[Any]], failing: list[bool]):
+        self.plain, self.failing = plain, failing
+
+    @functools.cached_property
+    def _raising(self) -> Callable[..., list[Any]]:
+        return raising(self.plain)
+
+    def outside(self, *operands: Any) -> Callable[..., list[Any]]:
+        """The function that raises what fails in it, for operands like these."""
+        if not self.failing:
+            jax.eval_shape(self.plain, *operands)
+        return self._raising if any(self.failing) else self.plain
+
+
 class JaxCallable:
     """A Python function that launches kernels, as a function of JAX values: see `jax_callable`."""
 
@@ -232,7 +254,7 @@ class JaxCallable:
         self._graph_mode = graph_mode
         self._graphs = graphs  # how many to keep under GraphMode.WARP
         self._function = func if packing is None else _of_leaves(func, packing)
-        self._compiled: dict[Any, Callable[..., list[Any]]] = {}
+        self._compiled: dict[Any, _Compiled] = {}
         self._require_options(defaults)
 
     def __repr__(self) -> str:
@@ -271,22 +293,28 @@ class JaxCallable:
             if len(self._compiled) >= _MAX_COMPILED:
                 self._compiled.clear()
             compiled = self._compiled[key] = self._compile(values, is_static, options)
-        is_checked = debug_now() is not None and not is_tracing()
-        return list((raising(compiled) if is_checked else compiled)(*dynamic))
+        return list((compiled.plain if is_tracing() else compiled.outside(*dynamic))(*dynamic))
 
-    def _compile(self, values: list[Any], is_static: list[bool], options: CallOptions) -> Callable[..., list[Any]]:
+    def _compile(self, values: list[Any], is_static: list[bool], options: CallOptions) -> _Compiled:
         """A compiled function of the arguments that are not static."""
+        failing: list[bool] = []
         static = [v if s else None for v, s in zip(values, is_static, strict=True)]
 
         def call(*dynamic: Any) -> list[Any]:
             given = iter(dynamic)
-            return self._trace([v if s else next(given) for v, s in zip(static, is_static, strict=True)], options)
+            full = [v if s else next(given) for v, s in zip(static, is_static, strict=True)]
+            return self._trace(full, options, failing.append)
 
         call.__name__ = call.__qualname__ = self.__name__
-        return jax.jit(call)
+        return _Compiled(jax.jit(call), failing)
 
-    def _trace(self, values: Sequence[Any], options: CallOptions) -> list[Any]:
-        """Runs the Python function on handles; the outputs are what the handles stand for at its end."""
+    def _trace(
+        self, values: Sequence[Any], options: CallOptions, note: Callable[[bool], None] = lambda _: None
+    ) -> list[Any]:
+        """Runs the Python function on handles; the outputs are what the handles stand for at its end.
+
+        `note` is told whether a launch may fail.
+        """
         program = Program(self.__name__, options.vmap_method, self._has_side_effect)
         if self._graph_mode == GraphMode.WARP:
             program = Recorder(program, self._graphs)
@@ -295,6 +323,7 @@ class JaxCallable:
         outputs = [a for a in self._arguments if a.role == OUTPUT]
         shapes = [self._output_shape(a, arrays, options.output_dims) for a in outputs]
         if self._graph_mode == GraphMode.NONE:
+            note(debug_now() is not None)
             return self._bind_call(bound, shapes, options)
         bound += [
             program.output(a.name, Array(a.element, a.ndim), shape) for a, shape in zip(outputs, shapes, strict=True)
@@ -308,6 +337,7 @@ class JaxCallable:
                     raise
                 raise clear from None
         require_nothing(self.__name__, returned)
+        note(bool(program.failing))
         return program.results([b for a, b in zip(self._arguments, bound, strict=True) if a.role != INPUT])
 
     def _bind_call(self, bound: Sequence[Any], shapes: Sequence[Any], options: CallOptions) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ class Program:
     name: str
     vmap_method: str | None
     has_side_effect: bool
+    # Launches of it that may fail: they assert, or there is debug mode.
+    failing: list[Launch] = field(default_factory=list[Launch])
 
     def array(self, name: str, type_: Array, value: Any, is_writable: bool) -> ArrayHandle:
         """An argument of the call."""
@@ -127,6 +129,7 @@ def launch_traced(program: Program, kernel: Kernel, dim: Any, given: Sequence[An
     options = LaunchOptions(program.vmap_method, kernel.cuda_options(block_dim), program.has_side_effect)
     extents, shapes = normalize_dims(dim, f"kernel {kernel.name}: dim"), [d.shape for d in described]
     launch = bind(kernel, specialize(kernel, arguments, elements, described), extents, shapes, options)
+    program.failing.extend([launch] if launch.debug is not None else [])
     written = _written(launch, arguments, given)
     operands = [
         value if convert is None else convert(value.value if isinstance(value, ArrayHandle) else value)

@@ -22,6 +22,7 @@ from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.rewrite import Rewriter
+from jaxwarp.passes.tells import silent
 from jaxwarp.types import Aggregate, Scalar
 from jaxwarp.vjp.forward.tangent import directional
 from jaxwarp.vjp.own_arrays import arrays_as_values
@@ -116,6 +117,7 @@ def _gradients(
             hint=f"write a @func that returns one number, say a component of what {name} computes",
         )
     outer = {s: v for value, stand_in in pairs for v, s in zip(_scalars(value), _scalars(stand_in), strict=True)}
+    _tell(frame, name, ops, outer)
     gradients = []
     for value, stand_in in pairs:
         parts = [_partial(frame, ops, result, outer, s) for s in _scalars(stand_in)]
@@ -146,12 +148,30 @@ def _partial(
     return moved if moved.type == by.type else frame.builder.call(ROWS["cast"], moved, dtype=by.type)
 
 
+def _tell(frame: Frame, name: str, ops: tuple[ir.Op, ...], outer: dict[ir.Value, ir.Value]) -> None:
+    """Appends the function itself where it prints or asserts: its derivatives say nothing."""
+    inside = list(ir.walk(ir.Block((), ops, ())))
+    if not any(isinstance(op, ir.Tell) for op in inside):
+        return
+    for op in inside:
+        if isinstance(op, ir.Store | ir.Atomic) and op.param not in frame.context.locals:
+            raise KernelTypeError(
+                f"grad({name}): {name} prints or asserts, and writes to {op.param.name}",
+                op.loc,
+                hint="print in the kernel, or return the value and store it there",
+            )
+    copy = Rewriter(fresh=True)
+    copy.values.update(outer)
+    for op in copy.block(ir.Block((), ops, ())).ops:
+        frame.builder.append(op)
+
+
 def _without_arrays(frame: Frame, ops: tuple[ir.Op, ...], result: ir.Value) -> tuple[tuple[ir.Op, ...], ir.Value]:
     """The operations with the arrays that the function makes for itself as values."""
     block = ir.Block((), ops, (result,))
     accessed = {op.param for op in ir.walk(block) if isinstance(op, ir.Load | ir.Store)}
     own = tuple(p for p in frame.context.locals if p in accessed)
-    body = arrays_as_values(Kernel("grad", 1, (), block, own)).body
+    body = arrays_as_values(silent(Kernel("grad", 1, (), block, own))).body
     return body.ops, body.results[0]
 
 

@@ -27,7 +27,6 @@ REFUSED: dict[str, tuple[str, str]] = {
     "Raise": ("raise", _NO_EXCEPTIONS),
     "Try": ("try", _NO_EXCEPTIONS),
     "TryStar": ("try", _NO_EXCEPTIONS),
-    "Assert": ("assert", "test the condition with if and write a flag to an output array"),
     "Import": ("import", "import modules outside of the kernel"),
     "ImportFrom": ("import", "import modules outside of the kernel"),
     "Global": ("global", "kernels cannot assign to global names; write to an output array"),
@@ -53,16 +52,12 @@ REFUSED: dict[str, tuple[str, str]] = {
 }
 
 _PRINT = "kernels have no text; write values to an output array"
-_EXPECT = "write the values to an output array and compare them on the host"
 
 # Functions of Warp that kernels here do not have -> what to do instead.
 UNAVAILABLE = {
     "print": _PRINT,
     "printf": _PRINT,
-    "expect_eq": _EXPECT,
-    "expect_neq": _EXPECT,
-    "expect_near": _EXPECT,
-    "breakpoint": _EXPECT,
+    "breakpoint": "run the kernel with kernel.interpret(...), in which breakpoint() works",
     "launch": "kernels cannot launch kernels; make the code a @func and call it",
 }
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Param
+from jaxwarp.ir.nodes import Const, For, Param, Size, While, walk
 from jaxwarp.passes.checks.bounds import check_bounds
 from jaxwarp.passes.checks.integers import check_integers
 from jaxwarp.passes.checks.nan import check_nan
@@ -24,7 +24,11 @@ from jaxwarp.passes.checks.reports import Extent, Layout, Report, Reports, lay_o
 from jaxwarp.passes.checks.steps import check_steps
 from jaxwarp.passes.erase_rules import erase_rules
 from jaxwarp.passes.pipeline import fix_rounding
+from jaxwarp.passes.tells import failures_as, may_fail
 from jaxwarp.types import int64
+
+# So many reports are written where they are; a place to keep the first one of a thread costs all threads time.
+_FEW_REPORTS = 4
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Debug:
     """What is checked in a launch while it runs, and who is told; see docs/design/0015.
 
     Attributes:
-        checks: what is looked for; names that `config.checks` may have.
+        checks: what is looked for; names that `config.checks` may have. Assertions always are.
         max_steps: the most iterations of a loop, with the check "steps".
         batched: so many leading axes of the grid were made by `vmap`.
         delivery: "error": the call fails (on the CPU); "value": the record of failures is one more result of the
@@ -111,6 +115,7 @@ def checked(
     record = Param(_fresh_name(kernel), int64, (None,) * debug.own + (None,))
     known = {p: tuple(map(_static, shape)) for p, shape in zip(kernel.params, shapes, strict=True)}
     static = tuple(map(_static, grid))
+    kernel = _with_assertions(kernel, reports, static, known)
     if "integers" in debug.checks:
         kernel = check_integers(kernel, reports, static, known)
     kernel = erase_rules(fix_rounding(kernel, fma=fma))
@@ -128,8 +133,33 @@ def checked(
     counts = tuple(n or 1 for n in static)  # all are known where there are marks
     scans = make_scans(marked, kernel, Scanned(reports, numbers, record, counts, debug.own, debug.checks))
     kernel = mark_accesses(kernel, marked, counts) if marked else kernel
-    made = lay_out(kernel, reports, numbers, record, extents, debug.own)
+    at_once = not debug.checks and len(reports.of) <= _FEW_REPORTS
+    made = lay_out(kernel, reports, numbers, record, extents, debug.own, at_once=at_once)
     return Checked(made, Layout(len(extents) - debug.own), numbers, scans)
+
+
+def _with_assertions(
+    kernel: Kernel, reports: Reports, grid: Sequence[int | None], shapes: Mapping[Param, Sequence[int | None]]
+) -> Kernel:
+    """The kernel that reports assertions. A thread that fails one ends there, unless what follows does no harm.
+
+    It does none if every index is in range, and every loop known to be short, whatever is asserted: without a mask, a
+    kernel that streams takes a quarter of the time.
+    """
+    if not may_fail(kernel):
+        return kernel
+    if any(n is None for extents in (grid, *shapes.values()) for n in extents) or not _ends(kernel):
+        return failures_as(kernel, reports.tell)
+    probe = Reports({})
+    check_bounds(erase_rules(fix_rounding(failures_as(kernel, lambda _b, _op: None, ends=False))), probe, grid, shapes)
+    return failures_as(kernel, reports.tell, ends=bool(probe.of))
+
+
+def _ends(kernel: Kernel) -> bool:
+    """Whether every loop's iterations are known before the launch."""
+    known = {op.defined[0] for op in walk(kernel.body) if isinstance(op, Const | Size)}
+    loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
+    return all(isinstance(op, For) and known.issuperset((op.start, op.stop, op.step)) for op in loops)
 
 
 def _has_races(debug: Debug, grid: Sequence[int | None], shapes: Mapping[Param, Sequence[int | None]]) -> bool:

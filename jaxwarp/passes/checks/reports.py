@@ -18,15 +18,15 @@ number of cores and lanes. Rows are a ring.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import Loc
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Block, Op, Param, Store, Value
+from jaxwarp.ir.nodes import Block, Op, Param, Store, Tell, Value
 from jaxwarp.ir.rewrite import Rewriter
-from jaxwarp.types import bool_, int32, int64
+from jaxwarp.types import bool_, float64, int32, int64
 
 HEAD, ROWS_KEPT = 4, 32
 # The most numbers of a report.
@@ -39,11 +39,29 @@ _KEY, _NUMBER = range(2)
 
 @dataclass(frozen=True)
 class Report:
-    """A failure at one place of a kernel. `text` has {0}, {1}, ... where the numbers belong."""
+    """A failure at one place of a kernel.
+
+    Attributes:
+        text: with {0}, {1}, ... where the numbers belong.
+        words: how many these are.
+        formats: of each, as `Tell` has them: of a float, the word is the bits of the float64; none: they are integers.
+    """
 
     text: str
     loc: Loc | None
     words: int
+    formats: tuple[str, ...] = ()
+
+    def filled(self, words: Sequence[str]) -> str:
+        """The text with its numbers, as they are shown."""
+        text = self.text
+        for i in range(self.words):
+            text = text.replace(f"{{{i}}}", words[i])
+        return text
+
+    def format(self, word: int) -> str:
+        """How a number of the text is written."""
+        return self.formats[word] if self.formats else "%d"
 
 
 @dataclass
@@ -65,10 +83,28 @@ class Reports:
 
     def emit(self, builder: Builder, text: str, words: Sequence[Value], loc: Loc | None) -> None:
         """Says here that the thread has failed. `words` are integers."""
+        self.put(builder, Report(text, loc, len(words)), words)
+
+    def tell(self, builder: Builder, op: Tell) -> None:
+        """Says here what the operation says."""
+        slots = [*(f"{{{i}}}" for i in range(len(op.args))), ""]
+        text = "".join(part for pair in zip(op.texts, slots, strict=True) for part in pair)
+        words = [_as_integer(builder, value) for value in op.args]
+        self.put(builder, Report(text, op.loc, len(words), op.formats), words)
+
+    def put(self, builder: Builder, report: Report, words: Sequence[Value]) -> None:
+        """The report here, with its numbers."""
         param = Param(f"report{len(self.of)}", bool_, (None,) * len(words))
-        self.of[param] = Report(text, loc, len(words))
+        self.of[param] = report
         wide = [w if w.type in (int32, int64) else builder.call(ROWS["cast"], w, dtype=int64) for w in words]
         builder.store(param, wide, builder.const(True, bool_))
+
+
+def _as_integer(builder: Builder, value: Value) -> Value:
+    if not value.type.is_float:
+        return builder.call(ROWS["cast"], value, dtype=int64)
+    wide = value if value.type is float64 else builder.call(ROWS["cast"], value, dtype=float64)
+    return builder.call(ROWS["bitcast"], wide, dtype=int64)
 
 
 @dataclass(frozen=True)
@@ -91,7 +127,14 @@ Extent = int | tuple[Param, int]
 
 
 def lay_out(
-    kernel: Kernel, reports: Reports, numbers: Sequence[Report], record: Param, grid: Sequence[Extent], own: int = 0
+    kernel: Kernel,
+    reports: Reports,
+    numbers: Sequence[Report],
+    record: Param,
+    grid: Sequence[Extent],
+    own: int = 0,
+    *,
+    at_once: bool = False,
 ) -> Kernel:
     """The kernel with its reports written to `record`, its last parameter.
 
@@ -102,11 +145,13 @@ def lay_out(
         record: int64, of `own` axes and one of `Layout.size`.
         grid: the extents of the launch.
         own: so many leading axes of the launch have a record for each of their indices.
+        at_once: a report is written where it is: of those of one thread the one of the least number is told.
     """
     known = {report: number for number, report in enumerate(numbers)}
     numbered = {param: known.get(report, len(known)) for param, report in reports.of.items()}
     words = max((report.words for report in reports.of.values()), default=0)
-    return _LayOut(numbered, words, record, grid, own).kernel(kernel)
+    layout = _AtOnce if at_once else _LayOut
+    return layout(numbered, words, record, grid, own).kernel(kernel)
 
 
 class _LayOut(Rewriter):
@@ -160,14 +205,33 @@ class _LayOut(Rewriter):
         number = b.load(self.first, (self.index(0),))
 
         def write() -> Sequence[Value]:
-            tids = [b.tid(axis) for axis in range(len(self.grid))]
-            words = [b.load(self.first, (self.index(1 + i),)) for i in range(self.words)]
-            item, rest = tids[: self.own], [self.wide(t) for t in tids[self.own :]]
-            thread = thread_number(b, self.grid, self.own)
-            write_failure(b, Row(self.record, self.layout, item), thread, number, [*rest, *words])
+            self.write(number, [b.load(self.first, (self.index(1 + i),)) for i in range(self.words)])
             return ()
 
         b.if_(b.call(ROWS["ne"], number, self.number(0)), write)
+
+    def write(self, number: Value, words: Sequence[Value]) -> None:
+        """Writes a report of this thread, given its number from 1 on."""
+        tids = [self.b.tid(axis) for axis in range(len(self.grid))]
+        item, rest = tids[: self.own], [self.wide(t) for t in tids[self.own :]]
+        thread = thread_number(self.b, self.grid, self.own)
+        write_failure(self.b, Row(self.record, self.layout, item), thread, number, [*rest, *words])
+
+
+class _AtOnce(_LayOut):
+    """Nothing is kept: threads that do not fail have nothing to do but the tests."""
+
+    def kernel(self, kernel: Kernel) -> Kernel:
+        made = Rewriter.kernel(self, kernel)
+        params = tuple(p for p in made.params if p not in self.numbers)
+        return replace(made, params=(*params, self.record))
+
+    def op(self, op: Op) -> None:
+        if not isinstance(op, Store) or op.param not in self.numbers:
+            self.copy(op)
+            return
+        self.b.loc = op.loc
+        self.write(self.number(self.numbers[op.param] + 1), [self.wide(w) for w in self.all(op.indices)])
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,22 @@ from jaxwarp.ffi.launch.derivatives.contests import meeting_factor, with_winners
 from jaxwarp.ffi.launch.derivatives.recording import Point, record_launch
 from jaxwarp.ffi.launch.derivatives.second_order import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.launch.derivatives.used_results import used_part
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, TangentOf, TransposeOf, intern_kernel, is_static
+from jaxwarp.ffi.launch.spec import (
+    IN_OUT,
+    INPUT,
+    OUTPUT,
+    BatchOf,
+    Launch,
+    TangentOf,
+    TransposeOf,
+    intern_kernel,
+    is_static,
+)
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, walk
 from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.pipeline import fix_rounding
+from jaxwarp.passes.tells import says, silent
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.replay import take_replays
@@ -98,13 +109,15 @@ def launch_jvp(
     """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
     moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
     derived, plain = None, (launch, primals)
+    launch = _silent(launch)
+    is_told = launch is not plain[0] or launch.debug is not None
     if moving:
         if launch.in_order:  # else it was made of a launch in which threads do not meet
             launch, primals = with_winners(bind, launch, primals, tuple(moving))
         grid, is_first = _known_grid(launch), not is_reverse(launch)
         derived = _tangent(launch.kernel, launch.fma, tuple(moving), grid, is_first)
-    # What debug mode tells of is the kernel as it is written.
-    results = bind(*(plain if launch.debug is not None else (launch, primals)))
+    # What prints, fails, or is told of in debug mode is the kernel as it is written.
+    results = bind(*(plain if is_told else (launch, primals)))
     # Also of the record of a launch in debug mode, where it is a value.
     zeros: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
     if derived is None:
@@ -130,6 +143,23 @@ def launch_jvp(
     return results, [*(moved.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
 
 
+def _silent(launch: Launch) -> Launch:
+    """The launch that derivatives are made of: its threads say nothing, since those of the launch itself do."""
+    kernel = _silent_kernel(launch.kernel)
+    if kernel is launch.kernel:
+        return launch
+    origin = launch.origin
+    if isinstance(origin, BatchOf):
+        origin = dataclasses.replace(origin, launch=_silent(origin.launch))
+    debug = launch.debug and launch.debug.checks and launch.debug.without_record()
+    return launch.replace(kernel=kernel, has_side_effect=False, origin=origin, debug=debug or None)
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _silent_kernel(kernel: Kernel) -> Kernel:
+    return intern_kernel(silent(kernel)) if says(kernel) else kernel
+
+
 def _without_record(launch: Launch) -> Launch:
     return launch.replace(debug=launch.debug and launch.debug.without_record())
 
@@ -150,6 +180,7 @@ def _tangent_role(launch: Launch, slot: Slot, moving: dict[int, Any]) -> str:
 
 def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
     """Cotangents of the operands in which a launch is linear; None for the others."""
+    launch = _silent(launch)
     given = dict(zip(launch.operand_params, operands, strict=True))
     incoming = {i: c for i, c in zip(launch.result_params, cotangents, strict=True) if is_moving(c)}
     found: dict[int, Any] = {}
