@@ -121,6 +121,7 @@ __version__ = "0.1.0"
 
 bool = types.bool_  # noqa: A001  (its name in kernels)
 vec, mat = types.vector, types.matrix
+handle = types.uint64
 Scalar, Function = types.Number, Func
 JaxModulePreloadMode, JaxCallableGraphMode = ModulePreloadMode, GraphMode
 

@@ -274,9 +274,16 @@ class spatial_matrixd(_Value): ...
 __version__: str
 vec = types.vector
 mat = types.matrix
+handle = types.uint64
 Function = Func
 JaxModulePreloadMode = ModulePreloadMode
 JaxCallableGraphMode = GraphMode
+WarpCodegenError = errors.KernelError
+WarpCodegenTypeError = errors.KernelTypeError
+WarpCodegenValueError = errors.KernelValueError
+WarpCodegenAttributeError = errors.KernelNameError
+WarpCodegenKeyError = errors.KernelNameError
+WarpCodegenIndexError = errors.OutOfRangeError
 pi: float
 half_pi: float
 tau: float
@@ -1554,9 +1561,9 @@ def lower_bound(*args: Any, **keywords: Any) -> Any:
     """
 
 def bit_count(x: Any) -> Any:
-    """`bit_count(x: Any) -> Any`
+    """`bit_count(x: Any) -> int`
 
-    The number of bits of an integer that are 1; `popcount` by the name that Warp has for it.
+    The number of bits of an integer that are 1: `popcount`, which gives it in the integer's own type.
     """
 
 def noise(*args: Any, **keywords: Any) -> Any:

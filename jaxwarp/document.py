@@ -28,7 +28,7 @@ from jaxwarp.frontend.text.host_names import HOST_NAMES
 from jaxwarp.frontend.text.refused import FAMILIES as MISSING_FAMILIES
 from jaxwarp.frontend.text.refused import UNAVAILABLE
 from jaxwarp.host import idle
-from jaxwarp.host.names import EXPORTS
+from jaxwarp.host.names import ERRORS, EXPORTS
 from jaxwarp.ir import nodes
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Block, Builtin, Op, Param, Value
@@ -323,6 +323,7 @@ def stub() -> str:
     parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]
     parts += [*(f"class {name}(_Value): ...\n" for name in AGGREGATES), "\n"]
     parts += [f"{line}\n" for line in assignments]
+    parts += [f"{name} = errors.{kind.__name__}\n" for name, kind in ERRORS.items()]
     parts += [f"{name}: float\n" for name in CONSTANTS]
     parts += [f"{name}: int\n" for name in idle.LEVELS]
     parts += ["\n"]

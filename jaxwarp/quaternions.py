@@ -1,7 +1,9 @@
-"""Quaternions and transforms outside of kernels: NumPy arrays of their components, with the operators of kernels."""
+"""Vectors, matrices, quaternions and transforms outside of kernels: NumPy arrays of their components, with the parts
+and operators that they have in kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,8 @@ IDENTITY_ROTATION = (0.0, 0.0, 0.0, 1.0)
 
 
 class HostValue(np.ndarray):
-    """A quaternion or transform on the host: an array of its components whose operators are those of kernels.
+    """A vector, matrix, quaternion or transform on the host: an array of its components whose operators are those of
+    kernels. With arrays of NumPy, vectors and matrices compute as these do.
 
     `type` is that of the language; None for arrays that NumPy made of it and that are none any more.
     """
@@ -32,8 +35,20 @@ class HostValue(np.ndarray):
     def __reduce__(self) -> Any:
         return (HostValue.of, (self.type, np.asarray(self))) if self.type else np.asarray(self).__reduce__()
 
+    def __repr__(self) -> str:
+        return f"{self.type.short_name}({self.tolist()})" if self.type is not None else repr(np.asarray(self))
+
     def __getitem__(self, key: Any) -> Any:
-        return np.asarray(self)[key]
+        part = np.asarray(self)[key]
+        t = self.type.section(part.shape) if self.type is not None and part.ndim else None
+        if t is None:
+            return part
+        typed = part.view(HostValue)
+        typed.type = t
+        return typed
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
 
     def __getattr__(self, name: str) -> Any:
         part = None if name.startswith("_") or self.type is None else self.type.parts.get(name)
@@ -49,48 +64,75 @@ class HostValue(np.ndarray):
         np.asarray(self)[part.start : part.start + part.size] = value
         return None
 
+    def __eq__(self, other: Any) -> Any:
+        """One bool for values of one type, as in kernels; with others, each component's."""
+        if self.type is None or getattr(other, "type", None) != self.type:
+            return np.asarray(self) == np.asarray(other)
+        return bool(np.array_equal(np.asarray(self), np.asarray(other)))
+
+    def __ne__(self, other: Any) -> Any:
+        equal = self == other
+        return not equal if isinstance(equal, bool) else ~equal
+
+    __hash__ = None
+
     def __add__(self, other: Any) -> Any:
-        return _host_sum(np.add, "+", self, other)
+        return _sum(np.add, "+", self, other)
 
     def __sub__(self, other: Any) -> Any:
-        return _host_sum(np.subtract, "-", self, other)
+        return _sum(np.subtract, "-", self, other)
 
     def __mul__(self, other: Any) -> Any:
-        if self.type is not None and getattr(other, "type", None) == self.type:
-            return HostValue.of(self.type, self.type.product(np.asarray(self), np.asarray(other)))
-        return _host_scaled(np.multiply, "*", self, other)
+        return _product(self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return _host_scaled(np.multiply, "*", other, self)
+        return _scaled(np.multiply, "*", other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _product(self, other) if isinstance(other, HostValue) else np.asarray(self) @ np.asarray(other)
 
     def __truediv__(self, other: Any) -> Any:
-        return _host_scaled(np.divide, "/", self, other)
+        return _scaled(np.divide, "/", self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _host_scaled(np.divide, "/", other, self)
+        return _scaled(np.divide, "/", other, self)
+
+    # What they give may be of another shape: a matrix times a vector.
+    __imul__ = __mul__
+    __itruediv__ = __truediv__
 
 
-def _host_sum(operator: Any, symbol: str, a: HostValue, b: Any) -> Any:
-    if a.type is not None and getattr(b, "type", None) != a.type:
-        raise _host_undefined(symbol, a, b)
+def _sum(operator: Any, symbol: str, a: HostValue, b: Any) -> Any:
+    if a.type is not None and getattr(b, "type", None) != a.type and (isinstance(b, HostValue) or not a.type.is_open):
+        raise _undefined(symbol, a, b)
     return operator(a, b)
 
 
-def _host_scaled(operator: Any, symbol: str, a: Any, b: Any) -> Any:
-    t = getattr(a, "type", None) or getattr(b, "type", None)
-    if t is None:
-        return operator(np.asarray(a), np.asarray(b))
-    if np.ndim(a) and np.ndim(b):
-        raise _host_undefined(symbol, a, b)
-    return HostValue.of(t, operator(np.asarray(a), np.asarray(b)))
+def _product(a: HostValue, b: Any) -> Any:
+    if a.type is None or getattr(b, "type", None) is None:
+        return _scaled(np.multiply, "*", a, b)
+    made = a.type.product(np.asarray(a), b.type, np.asarray(b))
+    if made is None:
+        raise _undefined("*", a, b)
+    t, components = made
+    return HostValue.of(t, components)
 
 
-def _host_undefined(symbol: str, a: Any, b: Any) -> KernelTypeError:
+def _scaled(operator: Any, symbol: str, a: Any, b: Any) -> Any:
+    types = [t for t in (getattr(a, "type", None), getattr(b, "type", None)) if t is not None]
+    is_scaled = np.ndim(a) == 0 or np.ndim(b) == 0
+    if not is_scaled and (len(types) == 2 or not all(t.is_open for t in types)):
+        raise _undefined(symbol, a, b)
+    made = operator(np.asarray(a), np.asarray(b))
+    return HostValue.of(types[0], made) if types and is_scaled else made
+
+
+def _undefined(symbol: str, a: Any, b: Any) -> KernelTypeError:
     names = [repr(getattr(v, "type", None) or type(v).__name__) for v in (a, b)]
-    return KernelTypeError(
-        f"{names[0]} {symbol} {names[1]} is not defined",
-        hint="use quat_rotate(q, v) or transform_point(t, v), or numpy.asarray(q) for its components",
-    )
+    hint = "use quat_rotate(q, v) or transform_point(t, v), or numpy.asarray(q) for its components"
+    if all(t is None or t.is_open for t in (getattr(a, "type", None), getattr(b, "type", None))):
+        hint = "use dot(a, b), cross(a, b), cw_mul(a, b) or cw_div(a, b)"
+    return KernelTypeError(f"{names[0]} {symbol} {names[1]} is not defined", hint=hint)
 
 
 def quat_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:

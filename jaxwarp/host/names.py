@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxwarp import errors
 from jaxwarp.host import capture, events, idle, options
 
 # By module, for the type stub.
@@ -17,3 +18,13 @@ EXPORTS: dict[Any, tuple[str, ...]] = {
 
 NAMES: dict[str, Any] = {name: getattr(module, name) for module, names in EXPORTS.items() for name in names}
 NAMES |= idle.IDLE | idle.LEVELS
+# Errors of kernels by their names in Warp.
+ERRORS = {
+    "WarpCodegenError": errors.KernelError,
+    "WarpCodegenTypeError": errors.KernelTypeError,
+    "WarpCodegenValueError": errors.KernelValueError,
+    "WarpCodegenAttributeError": errors.KernelNameError,
+    "WarpCodegenKeyError": errors.KernelNameError,
+    "WarpCodegenIndexError": errors.OutOfRangeError,
+}
+NAMES |= ERRORS

@@ -35,6 +35,6 @@ def lower_bound(arr: wp.array[wp.Scalar], value: wp.Scalar) -> int:
 
 
 @wp.func
-def bit_count(x: Any) -> Any:
-    """The number of bits of an integer that are 1; `popcount` by the name that Warp has for it."""
-    return wp.popcount(x)
+def bit_count(x: Any) -> int:
+    """The number of bits of an integer that are 1: `popcount`, which gives it in the integer's own type."""
+    return int(wp.popcount(x))

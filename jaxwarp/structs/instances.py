@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import as_record, record_dtype
 from jaxwarp.types import (  # fmt: skip
     STRUCT,
@@ -162,7 +163,7 @@ def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
         value = value.astype(dtype.dtype.numpy) if dtype.dtype.is_float else value
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         _require_array(where, dtype, value)
-        return np.array(value) if isinstance(value, np.ndarray) and not isinstance(dtype, Array) else value
+        return _own(dtype, value) if isinstance(value, np.ndarray) and not isinstance(dtype, Array) else value
     if isinstance(value, (bool, int, float)) and isinstance(dtype, Scalar):
         return _checked_number(where, dtype, value)
     is_none = value is None and isinstance(dtype, Array)
@@ -170,6 +171,12 @@ def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
     if is_none or not (is_strict or is_data):
         return value
     raise KernelTypeError(f"{where}: expected {_text(dtype)}, got {type(value).__name__}", hint=_hint(dtype))
+
+
+def _own(dtype: Any, value: np.ndarray) -> np.ndarray:
+    """A copy of a field's value; of one vector or matrix with its parts and operators."""
+    is_one = isinstance(dtype, Aggregate) and value.shape == dtype.shape and value.dtype == dtype.dtype.numpy
+    return HostValue.of(dtype, value) if is_one else np.array(value)
 
 
 def _text(dtype: Any) -> str:

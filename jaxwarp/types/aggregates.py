@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, transform_product
-from jaxwarp.types.scalars import Scalar, type_name
+from jaxwarp.types.scalars import Scalar, letter, type_name
 
 
 class Aggregate:
@@ -39,6 +39,29 @@ class Aggregate:
     def parameters(self) -> tuple[Any, ...]:
         """What makes it of its kind: each may be `typing.Any` in a generic signature."""
         raise NotImplementedError
+
+    # Whether values outside of kernels compute with arrays of NumPy, as these do.
+    is_open: ClassVar[bool] = True
+
+    @property
+    def short_name(self) -> str:
+        """`vec3f`, `mat22d`, as Warp calls it; of one without such a name how it is made."""
+        raise NotImplementedError
+
+    def section(self, shape: tuple[int, ...]) -> Aggregate | None:
+        """The type of a part of a value outside of kernels, of this shape; None if it has none."""
+        match shape:
+            case (n,):
+                return Vec(n, self.dtype)
+            case (rows, columns):
+                return Mat(rows, columns, self.dtype)
+            case _:
+                return None
+
+    def product(self, a: np.ndarray, other: Any, b: np.ndarray) -> tuple[Aggregate, np.ndarray] | None:
+        """`a * b` of a value of this type and one of another outside of kernels, and its type; None: there is none."""
+        del a, other, b
+        return None
 
     def with_dtype(self, dtype: Any) -> Aggregate:
         """The same of another scalar type."""
@@ -78,8 +101,26 @@ class Aggregate:
             or "pass the values by position",
         )
 
+    def __instancecheck__(self, value: Any) -> bool:
+        """`isinstance(v, vec3)`: of a value outside of kernels."""
+        return isinstance(value, HostValue) and value.type == self
+
+    # Names that generic programs for Warp ask types for.
+
+    @property
+    def _wp_scalar_type_(self) -> Any:
+        return self.dtype
+
+    @property
+    def _shape_(self) -> tuple[int, ...]:
+        return self.shape
+
+    @property
+    def _length_(self) -> int:
+        return self.size
+
     @boundary
-    def __call__(self, *values: Any, **named: Any) -> np.ndarray:
+    def __call__(self, *values: Any, **named: Any) -> HostValue:
         return _host_value(self, self.arguments(values, named))
 
 
@@ -120,6 +161,15 @@ class Vec(Aggregate):
     def forms(self) -> tuple[tuple[Any, ...], ...]:
         return ((Vec(3, self.dtype),) * 2,) if self.length == 6 else ()
 
+    @property
+    def short_name(self) -> str:
+        if self.length in (2, 3, 4) and letter(self.dtype):
+            return f"vec{self.length}{letter(self.dtype)}"
+        return f"vector(length={type_name(self.length)}, dtype={type_name(self.dtype)})"
+
+    def product(self, a: np.ndarray, other: Any, b: np.ndarray) -> tuple[Aggregate, np.ndarray] | None:
+        return _matrix_product(self, a, other, b)
+
     def __repr__(self) -> str:
         return f"vec{type_name(self.length)}[{type_name(self.dtype)}]"
 
@@ -139,6 +189,16 @@ class Mat(Aggregate):
     @property
     def parameters(self) -> tuple[Any, ...]:
         return (self.rows, self.columns, self.dtype)
+
+    @property
+    def short_name(self) -> str:
+        if all(n in (2, 3, 4) for n in self.shape) and letter(self.dtype):
+            return f"mat{self.rows}{self.columns}{letter(self.dtype)}"
+        shape = f"({type_name(self.rows)}, {type_name(self.columns)})"
+        return f"matrix(shape={shape}, dtype={type_name(self.dtype)})"
+
+    def product(self, a: np.ndarray, other: Any, b: np.ndarray) -> tuple[Aggregate, np.ndarray] | None:
+        return _matrix_product(self, a, other, b)
 
     def __repr__(self) -> str:
         return f"mat{type_name(self.rows)}x{type_name(self.columns)}[{type_name(self.dtype)}]"
@@ -170,8 +230,14 @@ class Quat(Aggregate):
     def keywords(self) -> tuple[tuple[str, ...], ...]:
         return (_AXES, ("ijk", "real"))
 
-    def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return quat_product(a, b)
+    is_open = False
+
+    @property
+    def short_name(self) -> str:
+        return f"quat{letter(self.dtype)}" if letter(self.dtype) else f"quat(dtype={type_name(self.dtype)})"
+
+    def product(self, a: np.ndarray, other: Any, b: np.ndarray) -> tuple[Aggregate, np.ndarray] | None:
+        return (self, quat_product(a, b)) if other == self else None
 
     def __repr__(self) -> str:
         return f"quat[{type_name(self.dtype)}]"
@@ -203,8 +269,14 @@ class Transform(Aggregate):
     def keywords(self) -> tuple[tuple[str, ...], ...]:
         return (("p", "q"),)
 
-    def product(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return transform_product(a, b)
+    is_open = False
+
+    @property
+    def short_name(self) -> str:
+        return f"transform{letter(self.dtype)}" if letter(self.dtype) else f"transform(dtype={type_name(self.dtype)})"
+
+    def product(self, a: np.ndarray, other: Any, b: np.ndarray) -> tuple[Aggregate, np.ndarray] | None:
+        return (self, transform_product(a, b)) if other == self else None
 
     def __repr__(self) -> str:
         return f"transform[{type_name(self.dtype)}]"
@@ -213,7 +285,16 @@ class Transform(Aggregate):
 Element = Scalar | Aggregate
 
 
-def _host_value(t: Aggregate, values: tuple[Any, ...]) -> np.ndarray:
+def _matrix_product(left: Aggregate, a: np.ndarray, right: Any, b: np.ndarray) -> tuple[Aggregate, np.ndarray] | None:
+    """Matrix times matrix, matrix times column, row times matrix, of one component type."""
+    is_product = isinstance(right, Vec | Mat) and Mat in (type(left), type(right)) and left.dtype == right.dtype
+    if not is_product or left.shape[-1] != right.shape[0]:
+        return None
+    made = a @ b
+    return left.section(made.shape) or left, made
+
+
+def _host_value(t: Aggregate, values: tuple[Any, ...]) -> HostValue:
     if not isinstance(t.dtype, Scalar):
         raise KernelTypeError(
             f"{t} is generic and has no values; use a type with a dtype, like vec3 or mat33",
@@ -221,7 +302,7 @@ def _host_value(t: Aggregate, values: tuple[Any, ...]) -> np.ndarray:
         )
     made = np.empty(t.shape, t.dtype.numpy)
     made[...] = _host_components(t, values).reshape(t.shape)
-    return made if isinstance(t, (Vec, Mat)) else HostValue.of(t, made)
+    return HostValue.of(t, made)
 
 
 def _host_components(t: Aggregate, values: tuple[Any, ...]) -> np.ndarray:

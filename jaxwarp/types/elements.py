@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import typing
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,8 @@ def as_dtype(t: Any) -> Any:
 
 @boundary
 def vector(length: int, dtype: Any) -> Vec:
-    """The type of vectors of `length` components of scalar type `dtype`."""
-    return Vec(_extent("length", length), _component(dtype))
+    """The type of vectors of `length` components of scalar type `dtype`. Those of none can only be compared."""
+    return Vec(_extent("length", length, 0), _component(dtype))
 
 
 @boundary
@@ -53,7 +54,7 @@ def matrix(shape: tuple[int, int], dtype: Any) -> Mat:
             f"shape must be (rows, columns), got {shape!r}", hint="write types.matrix(shape=(3, 3), dtype=float)"
         )
     rows, columns = shape
-    return Mat(_extent("rows", rows), _extent("columns", columns), _component(dtype))
+    return Mat(_extent("rows", rows, 0), _extent("columns", columns, 0), _component(dtype))
 
 
 @boundary
@@ -68,6 +69,46 @@ def transformation(dtype: Any) -> Transform:
     return Transform(_float_component("transformation", dtype))
 
 
+class Subscripted:
+    """`types.Vector[float, 3]`: types as annotations that type checkers take, with `Literal[3]` for 3."""
+
+    def __init__(self, name: str, sizes: tuple[str, ...], make: Callable[..., Any]):
+        self._name = name
+        self._sizes = sizes
+        self._make = make
+
+    @boundary
+    def __getitem__(self, parameters: Any) -> Any:
+        given = parameters if isinstance(parameters, tuple) else (parameters,)
+        expected = ("dtype", *self._sizes)
+        if len(given) != len(expected):
+            raise KernelTypeError(
+                f"{self._name} requires {len(expected)} parameters ({', '.join(expected)}), got {len(given)}",
+                hint=f"write {self._name}[{', '.join(['float', *('3' for _ in self._sizes)])}]",
+            )
+        sizes = [_extent(name, unwrapped(size)) for name, size in zip(self._sizes, given[1:], strict=True)]
+        return self._make(given[0], *sizes)
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+def unwrapped(size: Any) -> Any:
+    """What is in `Literal[3]`."""
+    if typing.get_origin(size) is not typing.Literal:
+        return size
+    values = typing.get_args(size)
+    if len(values) != 1:
+        raise KernelTypeError(f"Expected a single Literal value, got {size!r}", hint="write Literal[3]")
+    return values[0]
+
+
+Vector = Subscripted("Vector", ("length",), lambda dtype, length: Vec(length, _component(dtype)))
+Matrix = Subscripted("Matrix", ("rows", "columns"), lambda dtype, rows, columns: Mat(rows, columns, _component(dtype)))
+Quaternion = Subscripted("Quaternion", (), quaternion)
+Transformation = Subscripted("Transformation", (), transformation)
+
+
 def _float_component(name: str, dtype: Any) -> Any:
     scalar = _component(dtype)
     if isinstance(scalar, Scalar) and not scalar.is_float:
@@ -75,10 +116,10 @@ def _float_component(name: str, dtype: Any) -> Any:
     return scalar
 
 
-def _extent(name: str, value: Any) -> Any:
+def _extent(name: str, value: Any, least: int = 1) -> Any:
     if value is Any:
         return value
-    if not isinstance(value, (int, np.integer)) or isinstance(value, builtins.bool) or value < 1:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, builtins.bool) or value < least:
         raise KernelTypeError(f"{name} must be a positive integer, got {value!r}", hint="write a number of 1 or more")
     return int(value)
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError
+from jaxwarp.quaternions import HostValue
+from jaxwarp.types.aggregates import Aggregate, Mat, Quat, Transform, Vec
+from jaxwarp.types.arrays import Array
 from jaxwarp.types.elements import as_dtype, element_scalar
-from jaxwarp.types.scalars import Scalar
+from jaxwarp.types.scalars import PYTHON_TYPES, SCALAR_BY_DTYPE, Scalar, bool_
+from jaxwarp.types.structs import Struct, struct_of
 
 
 @boundary
@@ -35,3 +41,157 @@ def type_size_in_bytes(t: Any) -> int:
     if not isinstance(scalar, Scalar):
         raise KernelTypeError(f"type_size_in_bytes: expected a type that is not generic, got {t!r}", hint="write vec3h")
     return size * scalar.bytes
+
+
+def _scalar(t: Any) -> Scalar | None:
+    """The scalar type that a type is; `float` and `int` are ones."""
+    found = PYTHON_TYPES.get(t) if isinstance(t, type) else t
+    return found if isinstance(found, Scalar) else None
+
+
+def type_is_int(t: Any) -> bool:
+    """Whether a type is one of integers."""
+    scalar = _scalar(t)
+    return scalar is not None and scalar.is_int
+
+
+def type_is_float(t: Any) -> bool:
+    """Whether a type is one of floats."""
+    scalar = _scalar(t)
+    return scalar is not None and scalar.is_float
+
+
+def type_is_scalar(t: Any) -> bool:
+    """Whether a type is one of numbers: bool is none."""
+    return type_is_int(t) or type_is_float(t)
+
+
+def type_is_vector(t: Any) -> bool:
+    """Whether a type is one of vectors."""
+    return isinstance(t, Vec)
+
+
+def type_is_matrix(t: Any) -> bool:
+    """Whether a type is one of matrices."""
+    return isinstance(t, Mat)
+
+
+def type_is_quaternion(t: Any) -> bool:
+    """Whether a type is one of quaternions."""
+    return isinstance(t, Quat)
+
+
+def type_is_transformation(t: Any) -> bool:
+    """Whether a type is one of transforms."""
+    return isinstance(t, Transform)
+
+
+def type_is_composite(t: Any) -> bool:
+    """Whether a type is one of vectors, matrices, quaternions or transforms."""
+    return isinstance(t, Aggregate)
+
+
+def type_is_value(t: Any) -> bool:
+    """Whether a type is a scalar or composite one."""
+    return _scalar(t) is not None or type_is_composite(t)
+
+
+def type_is_struct(t: Any) -> bool:
+    """Whether a type is a struct."""
+    return isinstance(t, Struct) or struct_of(t) is not None
+
+
+def type_is_array(t: Any) -> bool:
+    """Whether a type is the annotation of arrays."""
+    return isinstance(t, Array)
+
+
+def _type_of(x: Any) -> Any:
+    """The type of a value outside of kernels; None if it has none."""
+    if isinstance(x, HostValue):
+        return x.type
+    if isinstance(x, np.generic):
+        return SCALAR_BY_DTYPE.get(x.dtype)
+    return PYTHON_TYPES.get(type(x)) or struct_of(type(x))
+
+
+def is_int(x: Any) -> bool:
+    """Whether a value is an integer, of Python or NumPy."""
+    return type_is_int(_type_of(x))
+
+
+def is_float(x: Any) -> bool:
+    """Whether a value is a float, of Python or NumPy."""
+    return type_is_float(_type_of(x))
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether a value is a number: a bool is none."""
+    return type_is_scalar(_type_of(x))
+
+
+def is_vector(x: Any) -> bool:
+    """Whether a value is a vector, as `vec3(...)` makes it."""
+    return type_is_vector(_type_of(x))
+
+
+def is_matrix(x: Any) -> bool:
+    """Whether a value is a matrix, as `mat33(...)` makes it."""
+    return type_is_matrix(_type_of(x))
+
+
+def is_quaternion(x: Any) -> bool:
+    """Whether a value is a quaternion."""
+    return type_is_quaternion(_type_of(x))
+
+
+def is_transformation(x: Any) -> bool:
+    """Whether a value is a transform."""
+    return type_is_transformation(_type_of(x))
+
+
+def is_composite(x: Any) -> bool:
+    """Whether a value is a vector, matrix, quaternion or transform."""
+    return type_is_composite(_type_of(x))
+
+
+def is_value(x: Any) -> bool:
+    """Whether a value is a number, a bool or composite."""
+    return type_is_value(_type_of(x))
+
+
+def is_struct(x: Any) -> bool:
+    """Whether a value is an instance of a struct."""
+    return isinstance(_type_of(x), Struct)
+
+
+def is_array(x: Any) -> bool:
+    """Whether a value is an array of the language, or the annotation of one: its elements have a type of it."""
+    is_annotation = isinstance(x, Array)
+    return is_annotation or (hasattr(x, "ndim") and isinstance(getattr(x, "dtype", None), Scalar | Aggregate | Struct))
+
+
+def types_equal(a: Any, b: Any) -> bool:
+    """Whether two annotations mean one type: `float` is float32."""
+    return _meant(a) == _meant(b)
+
+
+def _meant(t: Any) -> Any:
+    return as_dtype(t) if isinstance(t, type) and (t in PYTHON_TYPES or struct_of(t) is not None) else t
+
+
+def type_repr(t: Any) -> str:
+    """A type as Warp writes it: `vec3f`, `matrix(shape=(3, 2), dtype=float32)`, `array(ndim=2, dtype=float32)`."""
+    if t is Any:
+        return "Any"
+    if isinstance(t, Aggregate):
+        return t.short_name
+    if is_array(t):
+        size = f"ndim={t.ndim}" if isinstance(t, Array) else f"shape={t.shape}"
+        return f"array({size}, dtype={type_repr(t.dtype)})"
+    if isinstance(t, Scalar):
+        return "bool" if t is bool_ else t.name
+    found = t.kind if isinstance(t, Struct) else t
+    if isinstance(found, type):
+        return found.__name__ if found.__module__ == "builtins" else f"{found.__module__}.{found.__qualname__}"
+    return repr(found)

@@ -25,7 +25,34 @@ class Scalar:
 
     @boundary
     def __call__(self, value: Any = 0) -> Any:
+        if self.is_int and type(value) is int:
+            value = self.wrapped(value)
         return self.numpy.type(value)
+
+    def wrapped(self, value: int) -> int:
+        """What an integer type makes of an integer that may not fit: its lowest bits, as in kernels."""
+        low = value & ((1 << self.bits) - 1)
+        return low - (1 << self.bits) if self.is_signed and low >> (self.bits - 1) else low
+
+    def __instancecheck__(self, value: Any) -> builtins.bool:
+        """`isinstance(x, float32)`: of a number of NumPy."""
+        return isinstance(value, np.generic) and value.dtype == self.numpy
+
+    @property
+    def dtype(self) -> np.dtype:
+        """What NumPy and JAX take for a type: `numpy.zeros(3, dtype=wp.float32)`."""
+        return self.numpy
+
+    # Names that generic programs for Warp ask types for.
+
+    @property
+    def _type_(self) -> Any:
+        """Of `ctypes`: what a value is in memory. Half types are their bits."""
+        return np.ctypeslib.as_ctypes_type(np.uint16 if self.is_half else self.numpy)
+
+    @property
+    def _length_(self) -> int:
+        return 1
 
     def __repr__(self) -> str:
         return self.name
@@ -77,6 +104,15 @@ Float: Any = typing.TypeVar("Float", *(s for s in SCALARS if s.is_float))  # typ
 Number: Any = typing.TypeVar("Scalar", *(s for s in SCALARS if s is not bool_))  # type: ignore[misc]
 CLASSES = (Int, Float, Number)
 PYTHON_TYPES = {builtins.bool: bool_, builtins.int: int32, builtins.float: float32}
+
+
+_LETTERS = {"float16": "h", "bfloat16": "bf", "float32": "f", "float64": "d", "int8": "b", "int16": "s", "int32": "i",
+            "int64": "l", "uint8": "ub", "uint16": "us", "uint32": "ui", "uint64": "ul"}  # fmt: skip
+
+
+def letter(t: Any) -> str:
+    """What Warp's names of vectors end with: the f of `vec3f`. Nothing if no name has it."""
+    return _LETTERS.get(t.name, "") if isinstance(t, Scalar) else ""
 
 
 def type_name(t: Any) -> str:

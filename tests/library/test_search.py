@@ -56,7 +56,7 @@ def test_derivatives_go_around_a_search():
 
 
 @wp.kernel
-def counts(x: wp.array[wp.Int], n: wp.array[wp.Int]):
+def counts(x: wp.array[wp.Int], n: wp.array[int]):
     i = wp.tid()
     n[i] = wp.bit_count(x[i])
 

@@ -46,7 +46,7 @@ def test_equal_if_all_fields_are():
     assert Body(1.0, x) != Body(1.0, x + 1.0)
     assert Body(1.0, x) != Body(1.0, x[:1])
     assert Spring((1.0, 2.0, 3.0)) != Body()
-    assert repr(Spring((1.0, 2.0, 3.0))) == "Spring(rest=array([1., 2., 3.], dtype=float32), stiffness=2.0)"
+    assert repr(Spring((1.0, 2.0, 3.0))) == "Spring(rest=vec3f([1.0, 2.0, 3.0]), stiffness=2.0)"
 
 
 def test_copies_are_values_arrays_references():

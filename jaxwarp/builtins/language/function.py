@@ -61,6 +61,8 @@ class Function:
             self._parameters.bind(ops, *args, **kwargs)
         except TypeError as error:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
+        if empty := next((a for a in args if isinstance(a, Bundle) and not a.values), None):
+            raise KernelTypeError(f"{self.name}: {empty.type} has no components", hint="it can only be compared")
         try:
             return self.body(ops, *args, **kwargs)
         except KernelError as error:

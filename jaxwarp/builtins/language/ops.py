@@ -156,6 +156,8 @@ class Ops:
         for a in args:
             if not isinstance(a, (Value, Bundle)) and not isinstance(a, LITERALS):
                 raise KernelTypeError(f"{name}: expected a scalar, vector or matrix, got {describe(a)}")
+            if isinstance(a, Bundle) and not a.values:
+                raise KernelTypeError(f"{name}: {a.type} has no components", hint="it can only be compared")
 
     # Scalars
 
@@ -346,6 +348,8 @@ class Ops:
 
         Numbers of different types are compared exactly, in a type that has all values of both.
         """
+        if isinstance(a, Bundle) and isinstance(b, Bundle) and not a.values and a.type == b.type:
+            return name == "eq"
         self._require_operands(name, a, b)
         if isinstance(a, bool) and isinstance(b, bool) and name in _BOOL_ORDER:
             return {"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}[name]

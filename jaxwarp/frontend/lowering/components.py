@@ -134,8 +134,6 @@ def sectioned(
             continue
         axes.append(range(count)[known_slice(frame, index, repr(dtype))])
         shape.append(len(axes[-1]))
-    if 0 in shape:
-        raise KernelValueError(f"a slice of {dtype!r} has no components", hint="leave the slice out")
     made = Vec(shape[0], dtype.dtype) if len(shape) == 1 else Mat(shape[0], shape[1], dtype.dtype)
     return made, list(itertools.product(*axes))
 

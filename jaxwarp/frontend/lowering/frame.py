@@ -20,6 +20,7 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc, did_you_mean
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
+    BARE_NAMES,
     Element,
     Host,
     Intrinsic,
@@ -226,6 +227,8 @@ class Frame:
                 hint = f"the function assigns to {name}, so it is a local variable; use another name for it"
             raise KernelNameError(f"{name} is used before it is assigned", hint=hint)
         value = self.source.lookup(name)
+        if value is Missing:
+            value = BARE_NAMES.get(name, Missing)
         if value is Missing:
             names = [*self.variables, *self.source.free_names()]
             hint = (

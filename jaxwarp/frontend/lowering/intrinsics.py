@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.builtins.language.short_names import AGGREGATES
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.adjoints import add_to_adjoint, names_adjoint
@@ -19,6 +20,7 @@ from jaxwarp.frontend.lowering.memory import element_type
 from jaxwarp.frontend.lowering.structs import outline
 from jaxwarp.frontend.lowering.targets import atomic, stored_value
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
+    BARE_NAMES,
     PYTHON_OBJECTS,
     Element,
     Host,
@@ -328,6 +330,7 @@ PYTHON_OBJECTS.update({getattr(math, name): FUNCTIONS[name] for name in dir(math
 PYTHON_OBJECTS.update(
     {getattr(builtins, name): FUNCTIONS[name] for name in ("min", "max", "abs", "round", "pow") if name in FUNCTIONS}
 )
+BARE_NAMES.update(FUNCTIONS | AGGREGATES | INTRINSICS)
 STATIC.append(INTRINSICS["static"])
 PYTHON_OBJECTS.update({len: INTRINSICS["len"], type: INTRINSICS["type"]})
 PYTHON_OBJECTS.update({make: _type_maker(make.__name__) for make in (vector, matrix, quaternion, transformation)})

@@ -42,6 +42,8 @@ from jaxwarp.types import (
 
 # Python's own functions that have a meaning in kernels, filled where those are defined.
 PYTHON_OBJECTS: dict[Any, Any] = {}
+# What kernels may name without importing it, as in Warp, where nothing else has the name; filled likewise.
+BARE_NAMES: dict[str, Any] = {}
 
 PYTHON_TYPES: dict[Any, Scalar] = {bool: bool_, int: int32, float: float32}
 

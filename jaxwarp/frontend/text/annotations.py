@@ -17,15 +17,15 @@ from typing import Any, ClassVar, TypeVar
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.host_values import Missing
-from jaxwarp.types import CLASSES, Aggregate, Array, Scalar, Struct, as_dtype
+from jaxwarp.types import CLASSES, Aggregate, Array, Scalar, Struct, as_dtype, unwrapped
 
 
 @boundaries
 class ArrayAnnotation:
     """`array`, `array1d` to `array4d`: annotations of array arguments, and outside of kernels arrays of data.
 
-    `array[float]`, `array2d[vec3]`, `array(dtype=float, ndim=3)`, `array(dtype=Any)` are annotations;
-    `array([1.0, 2.0], dtype=float)` and `array(shape=3, dtype=float)` are arrays.
+    `array[float]`, `array[float, 2]`, `array2d[vec3]`, `array(dtype=float, ndim=3)`, `array(dtype=Any)` are
+    annotations; `array([1.0, 2.0], dtype=float)` and `array(shape=3, dtype=float)` are arrays.
     """
 
     make: ClassVar[Callable[..., Any]]
@@ -38,7 +38,14 @@ class ArrayAnnotation:
         self._ndim = ndim
 
     def __getitem__(self, dtype: Any) -> Array:
-        return Array(_dtype(dtype), self._ndim or 1)
+        if not isinstance(dtype, tuple):
+            return Array(_dtype(dtype), self._ndim or 1)
+        if len(dtype) != 2 or self._ndim is not None:
+            raise KernelTypeError(
+                f"{self._name} takes {2 if self._ndim is None else 1} parameters at most, got {len(dtype)}",
+                hint="write array[float, 2]: the type of elements, and how many axes there are",
+            )
+        return self(dtype=dtype[0], ndim=unwrapped(dtype[1]))
 
     def __call__(
         self, data: Any = None, dtype: Any = Missing, shape: Any = None, *, ndim: Any = None, **options: Any

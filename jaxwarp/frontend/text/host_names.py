@@ -51,7 +51,6 @@ HOST_NAMES: dict[str, str] = {
     "capture_debug_dot_print": "print(graph) lists what was captured",
     "DeterministicMode": "results on the CPU are the same in every run; docs/promises.md says what holds",
     "WarpDeterminismError": _ERROR,
-    "WarpCodegen*": _ERROR,
     "ModuleBuildOptions": _BUILD,
     "compile_aot_module": _EXPORT,
     "load_aot_module": _EXPORT,
@@ -113,7 +112,7 @@ HOST_NAMES: dict[str, str] = {
     "Tile*": "threads do not work on tiles here; write the loop over elements",
     **dict.fromkeys(
         ("Array", "Capacity", "Cols", "DType", "DTypeFloat", "DTypeScalar", "DeviceLike", "Float", "Int", "Length",
-         "Matrix", "NDim", "Quaternion", "Rows", "Scalar", "Shape", "Transformation", "Vector", "handle"),
+         "Matrix", "NDim", "Quaternion", "Rows", "Scalar", "Shape", "Transformation", "Vector"),
         _TYPING,
     ),
 }  # fmt: skip

@@ -13,6 +13,7 @@ from jaxwarp.frontend.text.constants import evaluate_host
 from jaxwarp.frontend.text.functions import Parameter
 from jaxwarp.frontend.text.host_values import Missing, frozen
 from jaxwarp.frontend.text.source import Source
+from jaxwarp.types import Aggregate, Array
 
 
 def read_parameters(source: Source, what: str) -> tuple[Parameter, ...]:
@@ -80,6 +81,10 @@ def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what
                 loc,
                 hint="name its parts as arguments of their own; tuples and functions are for a @func",
             )
+        if what == "kernel" and _is_empty(pattern):
+            raise KernelTypeError(
+                f"{source.name}: argument {name}: {pattern!r} has no components", loc, hint="leave the argument out"
+            )
     return Parameter(name, pattern, default, parameter.kind is inspect.Parameter.KEYWORD_ONLY, is_reference)
 
 
@@ -96,6 +101,11 @@ def _is_kernel_argument(pattern: Any) -> bool:
     import collections.abc
 
     return not (isinstance(pattern, tuple) or pattern is collections.abc.Callable)
+
+
+def _is_empty(pattern: Any) -> bool:
+    element = pattern.dtype if isinstance(pattern, Array) else pattern
+    return isinstance(element, Aggregate) and 0 in element.shape
 
 
 def _annotation(source: Source, node: ast.arg, annotation: Any) -> Any:

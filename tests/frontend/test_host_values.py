@@ -1,0 +1,173 @@
+"""Vectors and matrices outside of kernels, types as values, and what programs for Warp ask of types."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp import types
+
+
+def test_vectors_have_parts_operators_and_a_type():
+    v = wp.vec3(1.0, 2.0, 3.0)
+    assert (v.x, v.z, len(v)) == (1.0, 3.0, 3)
+    v.y = 5.0
+    v[0] = 4.0
+    assert v == wp.vec3(4.0, 5.0, 3.0)
+    assert v != wp.vec3()
+    assert isinstance(v, wp.vec3)
+    assert not isinstance(v, wp.vec3d)
+    assert isinstance(v[1:], wp.vec2)
+    assert repr(v) == "vec3f([4.0, 5.0, 3.0])"
+    assert v[1:1] == types.vector(0, float)()
+    for copied in (copy.deepcopy(v), pickle.loads(pickle.dumps(v)), 2.0 * v / 2.0, -1.0 * -v, v + v - v):
+        assert copied == v
+        assert isinstance(copied, wp.vec3)
+    np.testing.assert_array_equal(v + np.ones(3), [5.0, 6.0, 4.0])
+    np.testing.assert_array_equal(jnp.asarray(v), [4.0, 5.0, 3.0])
+
+
+def test_products_of_matrices_are_those_of_kernels():
+    m, v = wp.mat22(1.0, 2.0, 3.0, 4.0), wp.vec2(1.0, 10.0)
+    assert m * v == m @ v == wp.vec2(21.0, 43.0)
+    assert v * m == wp.vec2(31.0, 42.0)
+    assert m[1] * 2.0 == wp.vec2(6.0, 8.0)
+    assert [row.x for row in m] == [1.0, 3.0]
+    n = copy.copy(m)
+    n *= m
+    assert n == m * m == wp.mat22(7.0, 10.0, 15.0, 22.0)
+    m[0][1] = 9.0
+    assert m[0, 1] == 9.0
+    for wrong in (lambda: v * v, lambda: m * wp.vec3(), lambda: v / v, lambda: v + wp.vec2d(), lambda: 1.0 * v * m / m):
+        with pytest.raises(wp.KernelError, match="is not defined"):
+            wrong()
+
+
+def test_functions_mean_the_same_outside_of_kernels():
+    @wp.func
+    def f(m: wp.mat22, v: wp.vec2):
+        return m * (v + v[1] * m[0])
+
+    @wp.kernel
+    def k(m: wp.array[wp.mat22], v: wp.array[wp.vec2], out: wp.array[wp.vec2]):
+        i = wp.tid()
+        out[i] = f(m[i], v[i])
+
+    m, v = wp.mat22(1.0, 2.0, 3.0, 4.0), wp.vec2(5.0, 6.0)
+    np.testing.assert_array_equal(wp.jax_kernel(k)(m[None], v[None])[0][0], f(m, v))
+
+
+def test_integers_wrap_as_in_kernels():
+    assert (wp.int8(300), wp.uint64(-2), wp.int32(2**31)) == (44, 2**64 - 2, -(2**31))
+    assert isinstance(wp.int8(1), wp.int8)
+    assert not isinstance(1, wp.int8)
+
+
+def test_numpy_takes_scalar_types():
+    assert np.zeros(2, wp.float64).dtype == np.float64
+    assert jnp.zeros(2, wp.float16).dtype == jnp.float16
+
+
+def test_annotations_with_brackets():
+    assert types.Vector[float, Literal[3]] == wp.vec3
+    assert types.Matrix[wp.float64, 2, 2] == wp.mat22d
+    assert types.Quaternion[float] == wp.quat
+    assert types.Transformation[wp.float64] == wp.transformd
+    assert wp.array[float, Literal[2]] == wp.array2d[float]
+    assert wp.array[types.Vector[int, 2], 3].ndim == 3
+    for wrong, text in (
+        (lambda: types.Vector[float], "Vector requires 2 parameters"),
+        (lambda: types.Vector[float, 0], "length must be a positive integer, got 0"),
+        (lambda: types.Matrix[float, Literal[2, 3], 2], "a single Literal value"),
+        (lambda: wp.array2d[float, 2], "array2d takes 1 parameters at most"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            wrong()
+
+
+@wp.struct
+class Body:
+    mass: float
+    at: wp.vec3
+
+
+def test_what_a_type_is():
+    assert types.type_is_int(int)
+    assert types.type_is_float(wp.float16)
+    assert not types.type_is_scalar(bool)
+    assert types.type_is_vector(wp.vec2i)
+    assert types.type_is_matrix(wp.mat33)
+    assert types.type_is_struct(Body)
+    assert types.type_is_value(bool)
+    assert not types.type_is_value(Body)
+    assert types.type_is_array(wp.array[float])
+    assert types.type_is_quaternion(wp.quat)
+    assert types.type_is_transformation(wp.transform)
+    body = Body(1.0, (1.0, 2.0, 3.0))
+    assert types.is_struct(body)
+    assert types.is_vector(body.at)
+    assert body.at.x == 1.0
+    assert types.is_int(3)
+    assert types.is_float(np.float64(1.0))
+    assert not types.is_scalar(True)
+    assert types.is_array(wp.zeros(3))
+    assert not types.is_array(np.zeros(3))
+    assert types.types_equal(float, wp.float32)
+    assert not types.types_equal(int, wp.float32)
+    assert (wp.vec3._shape_, wp.mat22._length_, wp.vec3d._wp_scalar_type_) == ((3,), 4, wp.float64)
+
+
+@pytest.mark.parametrize(
+    ("t", "text"),
+    [
+        (wp.vec3, "vec3f"),
+        (wp.spatial_vectord, "vector(length=6, dtype=float64)"),
+        (types.matrix((2, 3), wp.int16), "mat23s"),
+        (wp.quatd, "quatd"),
+        (wp.array2d[wp.vec2], "array(ndim=2, dtype=vec2f)"),
+        (float, "float"),
+        (wp.uint8, "uint8"),
+        (Any, "Any"),
+        (Body, f"{__name__}.Body"),
+    ],
+)
+def test_type_repr(t, text):
+    assert types.type_repr(t) == text
+
+
+def test_vectors_of_no_components_are_only_compared():
+    vec0 = types.vector(0, float)
+
+    @wp.kernel
+    def k(v: wp.array[wp.vec3], out: wp.array[int]):
+        i = wp.tid()
+        out[i] = int(v[i][:0] == vec0()) + 2 * int(v[i][2:1] != vec0())
+
+    assert wp.jax_kernel(k)(np.ones((1, 3), np.float32))[0].tolist() == [1]
+    with pytest.raises(wp.KernelError, match=r"argument v: array\[vec0.* has no components"):
+
+        @wp.kernel
+        def k0(v: wp.array[vec0]):
+            pass
+
+    @wp.kernel
+    def longest(v: wp.array[wp.vec3]):
+        v[0].x = wp.length(v[0][:0])
+
+    with pytest.raises(wp.KernelError, match=r"length: vec0\[float32\] has no components"):
+        longest.specialize()
+
+
+def test_functions_need_no_module_in_front_of_them():
+    @wp.kernel
+    def k(out: wp.array[float]):
+        i = tid()  # noqa: F821
+        out[i] = length(vec3(2.0, 3.0, 6.0))  # noqa: F821
+
+    assert wp.jax_kernel(k, launch_dims=2, output_dims=2)()[0].tolist() == [7.0, 7.0]
