@@ -572,3 +572,54 @@ def test_an_order_that_does_not_touch_what_moves():
     dims = {"counter": 1, "hits": 3, "out": 3}
     call = wp.jax_kernel(k, num_outputs=3, launch_dims=3, output_dims=dims)
     assert jax.grad(lambda x: call(x)[2].sum())(jnp.array([1.0, -2.0, 3.0])).tolist() == [2.0, -4.0, 6.0]
+
+
+@wp.func
+def several(x: D, v: wp.vec2d, k: int):
+    return x * v[0] * v[1], v / x, k
+
+
+@wp.func_grad(several)
+def adj_several(x: D, v: wp.vec2d, k: int, adj_a: D, adj_w: wp.vec2d, adj_k: int):
+    zero = D(0.0)
+    s = -(adj_w[0] * v[0] + adj_w[1] * v[1]) / (x * x)
+    if v[0] < v[1]:
+        if k > 1:
+            wp.adjoint[x] += s
+        else:
+            t = wp.where(k == 1, s, zero) - wp.where(k != 1, -s, zero)
+            wp.adjoint[x] += t
+        wp.adjoint[x] += D(wp.float32(0.0)) * adj_a + adj_a * v[0] * v[1]
+    else:
+        wp.adjoint[x] += s + adj_a * v[0] * v[1]
+    wp.adjoint[v] += wp.vec2d(adj_a * x * v[1], adj_a * x * v[0]) + adj_w * (D(1.0) / x)
+
+
+def test_a_rule_of_several_results_is_transposed():
+    def kernel_of(f):
+        @wp.kernel
+        def kernel(x: wp.array[D], v: wp.array[wp.vec2d], a: wp.array[D], w: wp.array[wp.vec2d]):
+            i = wp.tid()
+            p, q, _k = f(x[i] * x[i], x[i] * v[i], i)
+            a[i] = p
+            w[i] = q * p
+
+        return wp.jax_kernel(kernel, num_outputs=2)
+
+    @wp.func
+    def plain(x: D, v: wp.vec2d, k: int):
+        return x * v[0] * v[1], v / x, k
+
+    x, v, t, u = random(N), random(N, 2), random(N), random(N, 2)
+    results = []
+    for f in (several, plain):
+        run = kernel_of(f)
+
+        def loss(x, v, run=run):
+            a, w = run(x, v)
+            return jnp.sum(a * jnp.arange(1.0, N + 1.0)) + jnp.sum(w * w)
+
+        first, second = jax.grad(loss, (0, 1)), jax.hessian(loss, (0, 1))
+        results.append((jax.jvp(loss, (x, v), (t, u)), first(x, v), second(x, v)))
+    for ours, theirs in zip(*map(jax.tree.leaves, results), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)

@@ -159,3 +159,8 @@ def test_dense_matrices():
         np.testing.assert_allclose(found[1], of_b, rtol=1e-9)
         whole = -jnp.outer(of_b, x)  # below the diagonal is all that is read
         np.testing.assert_allclose(found[0], jnp.tril(whole + whole.T) - jnp.diag(jnp.diag(whole)), atol=1e-9)
+
+
+def test_rules_are_evaluated_once_for_all_results():
+    """21 numbers with a rule, applied twice, in the operations of two evaluations and their transposed."""
+    assert len(str(by_svd3.specialize()).splitlines()) < 2500

@@ -12,6 +12,7 @@ from jaxwarp.builtins.language import algebra
 from jaxwarp.builtins.language.cofactors import adjugate, determinant
 from jaxwarp.builtins.language.function import Function, Table, require_float, require_mat, require_row, require_vec
 from jaxwarp.builtins.language.ops import Ops
+from jaxwarp.builtins.language.smooth import root
 from jaxwarp.builtins.language.values import Bundle, Operand, describe
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import KernelTypeError
@@ -61,8 +62,8 @@ def _cross(ops: Ops, a: Operand, b: Operand) -> Bundle:
 
 @_vectors.add("length(v: Vec) -> Float", _norm, ulp=4)
 def _length(ops: Ops, v: Operand) -> Value:
-    """The Euclidean length."""
-    return ops.call("sqrt", _length_squared(ops, _float_row("length", v)))
+    """The Euclidean length. Its derivative at zero is 0."""
+    return root(ops, _length_squared(ops, _float_row("length", v)))
 
 
 @_vectors.add("length_sq(v: Vec) -> Scalar", lambda v: np.sum(np.square(np.asarray(v)), dtype=v.dtype), ulp=4)
@@ -79,8 +80,8 @@ def _norm_l1(ops: Ops, v: Operand) -> Value:
 
 @_vectors.add("norm_l2(v: Vec) -> Float", _norm, ulp=4)
 def _norm_l2(ops: Ops, v: Operand) -> Value:
-    """The Euclidean length."""
-    return ops.call("sqrt", _length_squared(ops, _float_vec("norm_l2", v)))
+    """The Euclidean length. Its derivative at zero is 0."""
+    return root(ops, _length_squared(ops, _float_vec("norm_l2", v)))
 
 
 def _norm_huber_ref(v: np.ndarray, delta: Any = 1.0) -> np.ndarray:
@@ -93,7 +94,7 @@ def _norm_huber(ops: Ops, v: Operand, delta: Operand = 1.0) -> Value:
     """Half the square of the length up to delta, and linear beyond."""
     square = _length_squared(ops, _float_vec("norm_huber", v))
     (limit, _) = ops.scalars("norm_huber", delta, square)
-    linear = ops.mul(limit, ops.sub(ops.sqrt(square), ops.mul(0.5, limit)))
+    linear = ops.mul(limit, ops.sub(root(ops, square), ops.mul(0.5, limit)))
     return ops.call("select", ops.le(square, ops.mul(limit, limit)), ops.mul(0.5, square), linear)
 
 
@@ -121,7 +122,7 @@ def _normalize_ref(v: np.ndarray) -> np.ndarray:
 def _normalize(ops: Ops, v: Operand) -> Bundle:
     """The vector of length 1 in the direction of v; zero for the zero vector, no rotation for the zero quaternion."""
     vector = _float_row("normalize", v)
-    length = ops.call("sqrt", _length_squared(ops, vector))
+    length = root(ops, _length_squared(ops, vector))
     proper = ops.call("gt", length, 0.0)
     divisor = ops.call("select", proper, length, 1.0)
     at_zero = IDENTITY_ROTATION if isinstance(vector.type, Quat) else (0.0,) * vector.type.size

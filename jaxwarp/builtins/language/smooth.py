@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from jaxwarp.builtins.language import algebra
 from jaxwarp.builtins.language.ops import Ops
+from jaxwarp.builtins.scalar_ops.rules import ATTACH, DETACH
 from jaxwarp.ir.nodes import Value
 
 _TERMS = 10  # of the series: 1 / 20! is below the precision of float64
@@ -50,7 +51,16 @@ def angle_ratio(ops: Ops, square: Value, w: Value) -> Value:
 
 
 def norm(ops: Ops, *values: Value) -> Value:
-    """The root of the sum of squares. Where all are 0 its derivative is 0; that of the root alone is infinite."""
-    square = algebra.dot(ops, values, values)
-    proper = ops.gt(square, 0.0)
-    return ops.call("select", proper, ops.sqrt(ops.call("select", proper, square, 1.0)), 0.0)
+    """The root of the sum of squares. Where all are 0 its derivative is 0, one of its subgradients."""
+    return root(ops, algebra.dot(ops, values, values))
+
+
+def root(ops: Ops, square: Value) -> Value:
+    """The square root, with the derivative 0 at 0, where that of the root is infinite.
+
+    Machine code is that of the root: what is attached is there for derivatives only.
+    """
+    fixed = ops.builder.call(DETACH, ops.sqrt(square))
+    proper = ops.ne(square, 0.0)
+    slope = ops.div(0.5, ops.sqrt(ops.call("select", proper, square, 0.5)))
+    return ops.builder.call(ATTACH, fixed, square, ops.call("select", proper, slope, 0.0))

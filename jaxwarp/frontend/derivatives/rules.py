@@ -4,8 +4,9 @@
                        ->    y = attach(y, x, g)              for each adjoint[x] += g * adj_ret
                              y = attach(y, z, h)              for each adjoint[z] += h * adj_ret
 
-The body of the rule is lowered where f is called, once for each float that f returns: with the cotangent of that one
-set to 1, those of the others to 0. What it adds to an adjoint then is the factor. It is a value like any other, in
+The body of the rule is lowered where f is called. For one float that f returns its cotangent is set to 1: what the rule
+adds to an adjoint then is the factor. Of several the rule is transposed (`transpose.py`); where that cannot be, it is
+lowered once for each, with the cotangents of the others set to 0. A factor is a value like any other, in
 loops and branches too, so derivatives of any order, in both modes, follow. That is right only if the rule is linear in
 its cotangents (`linear.py`); else the result gets no derivative. An array argument is treated like a value: to add to
 `adjoint[a][i]` attaches the element that a load of `a[i]` gives.
@@ -19,9 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxwarp.builtins.language.values import Bundle
-from jaxwarp.builtins.scalar_ops.rules import DETACH, REPLAYING, REPLAYING_RULED, refused
+from jaxwarp.builtins.scalar_ops.rules import ATTACH, DETACH, REPLAYING, REPLAYING_RULED, refused
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.frontend.derivatives.linear import Coefficients, NotLinearError, classify, detached_loads
+from jaxwarp.frontend.derivatives.transpose import can_be_transposed, transposed
 from jaxwarp.frontend.lowering.binding import cost
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.calls import plain_body
@@ -296,6 +298,10 @@ class _Attaching:
         parts = result if isinstance(result, tuple) else (result,)
         self.require_signature(parts)
         leaves = _leaves(result)
+        if sum(v.type.is_float for v in leaves) > 1:
+            together = self.together(parts)
+            if together is not None:
+                return _rebuilt(result, together)
         attached = [self.attached(parts, k) if v.type.is_float else v for k, v in enumerate(leaves)]
         return _rebuilt(result, attached)
 
@@ -310,14 +316,10 @@ class _Attaching:
                 hint=f"write def {self.rule.source.name}({_expected(self, parts)})",
             )
 
-    def attached(self, parts: tuple[Any, ...], k: int) -> ir.Value:
-        """The k-th of the numbers that the results consist of, attached to the arguments."""
+    def lowered(self, parts: tuple[Any, ...], start: ir.Value) -> tuple[list[ir.Op], list[ir.Value], Frame]:
+        """The operations of the rule, the cotangents in it, and its frame; `start` is what its arguments move."""
         frame, context = self.frame, self.frame.context
-        leaf = _leaves(parts)[k]
         cotangents = {p.name: _stand_ins(v) for p, v in zip(self.adjoints, parts, strict=True)}
-        seeds = [s for v in cotangents.values() for s in _leaves(v)]
-        seed = seeds[k]
-        start = frame.builder.call(DETACH, leaf)
         first_local = len(context.locals)
         variables = {**self.arguments, **cotangents, ATTACHED: start}
         inner = Frame(context, self.rule.source, variables, frame.loc(self.node))
@@ -337,6 +339,37 @@ class _Attaching:
                 op.loc,
                 hint="write wp.adjoint[x] += ...",
             )
+        return ops, [s for v in cotangents.values() for s in _leaves(v)], inner
+
+    def together(self, parts: tuple[Any, ...]) -> list[ir.Value] | None:
+        """The numbers that the results consist of, attached by one evaluation of the rule; None if that cannot be."""
+        builder = self.frame.builder
+        leaves = _leaves(parts)
+        widest = max((v.type for v in leaves if v.type.is_float), key=lambda t: t.bits)
+        ops, seeds, inner = self.lowered(parts, builder.const(0.0, widest))
+        try:
+            linearity = classify(ops, {s: "linear" for s in seeds if s.type.is_float}, inner.rule.sinks)
+        except NotLinearError:
+            return None
+        if not can_be_transposed(ops, linearity, inner.rule.sinks):
+            return None
+        moves = transposed(builder, ops, linearity, inner.rule.sinks, seeds)
+        return [self.moved(leaf, move) for leaf, move in zip(leaves, moves, strict=True)]
+
+    def moved(self, leaf: ir.Value, move: ir.Value | None) -> ir.Value:
+        if not leaf.type.is_float:
+            return leaf
+        builder = self.frame.builder
+        fixed = builder.call(DETACH, leaf)
+        return fixed if move is None else builder.call(ATTACH, fixed, move, builder.const(1.0, leaf.type))
+
+    def attached(self, parts: tuple[Any, ...], k: int) -> ir.Value:
+        """The k-th of the numbers that the results consist of, attached to the arguments."""
+        frame = self.frame
+        leaf = _leaves(parts)[k]
+        start = frame.builder.call(DETACH, leaf)
+        ops, seeds, inner = self.lowered(parts, start)
+        seed = seeds[k]
         floats = [s for s in seeds if s.type.is_float]
         try:
             classify(ops, dict.fromkeys(floats, "linear"), inner.rule.sinks)

@@ -1,0 +1,89 @@
+"""Lengths and directions of the zero vector and quaternion: derivatives are finite, in both modes and second order."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.ir.nodes import Call, walk
+from jaxwarp.passes.pipeline import prepare
+
+
+@wp.kernel
+def norms(v: wp.array[wp.vec3d], length: wp.array[wp.float64], l2: wp.array[wp.float64], huber: wp.array[wp.float64]):
+    i = wp.tid()
+    length[i] = wp.length(v[i])
+    l2[i] = wp.norm_l2(v[i])
+    huber[i] = wp.norm_huber(v[i], wp.float64(0.25))
+
+
+@wp.kernel
+def directions(v: wp.array[wp.vec3d], q: wp.array[wp.quatd], n: wp.array[wp.vec3d], r: wp.array[wp.quatd]):
+    i = wp.tid()
+    n[i] = wp.normalize(v[i])
+    r[i] = wp.length(q[i]) * wp.normalize(q[i])
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def safe_norm(v):
+    """As JAX users write it."""
+    square = jnp.sum(v * v, -1)
+    return jnp.where(square == 0, 0.0, jnp.sqrt(jnp.where(square == 0, 1.0, square)))
+
+
+V = np.array([[0.0, 0.0, 0.0], [0.3, -0.2, 0.1], [1.0, 2.0, -3.0]])
+
+
+def test_lengths():
+    run = wp.jax_kernel(norms, num_outputs=3)
+
+    def ours(v):
+        return sum((k + 1) * jnp.sum(x * jnp.arange(1.0, 4.0)) for k, x in enumerate(run(v)))
+
+    def theirs(v):
+        n, w = safe_norm(v), jnp.arange(1.0, 4.0)
+        huber = jnp.where(n <= 0.25, 0.5 * n * n, 0.25 * (n - 0.125))
+        return jnp.sum(w * (3 * n + 3 * huber))
+
+    t = np.ones_like(V)
+    np.testing.assert_allclose(jax.grad(ours)(V), jax.grad(theirs)(V), rtol=1e-13)
+    np.testing.assert_allclose(jax.jvp(ours, (V,), (t,))[1], jax.jvp(theirs, (V,), (t,))[1], rtol=1e-13)
+    ours2, theirs2 = (jax.jvp(jax.grad(f), (V,), (t,))[1] for f in (ours, theirs))
+    # Half the square of the length has the second derivative 1 at 0, which the composition in JAX loses.
+    np.testing.assert_allclose(ours2[1:], theirs2[1:], rtol=1e-12, atol=1e-14)
+    assert np.isfinite(ours2).all()
+
+
+def test_directions():
+    run = wp.jax_kernel(directions, num_outputs=2)
+    q = np.concatenate([V, [[0.0], [0.5], [1.0]]], 1)
+
+    def ours(v, q):
+        n, r = run(v, q)
+        return jnp.sum(n * jnp.arange(1.0, 4.0)) + jnp.sum(r * jnp.arange(1.0, 5.0))
+
+    for f in (jax.grad(ours, (0, 1)), jax.jacfwd(ours, (0, 1)), jax.hessian(ours, (0, 1))):
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(f(V, q)))
+    slope = jax.grad(ours)(V, q)
+    assert slope[0].tolist() == [0.0, 0.0, 0.0]
+    np.testing.assert_allclose(slope[1:], jax.jacfwd(ours)(V, q)[1:], rtol=1e-13)
+
+
+def test_machine_code_is_that_of_a_root():
+    ops = [op.builtin.name for op in walk(prepare(norms.specialize()).body) if isinstance(op, Call)]
+    assert ops.count("sqrt") == 1
+    assert "attach" not in ops
+    assert ops.count("select") == 1
+
+
+def test_not_a_number_stays():
+    run = wp.jax_kernel(norms, num_outputs=3)
+    assert np.isnan(run(np.full((1, 3), np.nan))).all()
