@@ -1012,7 +1012,7 @@ def cross(a: Any, b: Any) -> Any:
 def length(v: Any) -> Any:
     """`length(v: Vec) -> Float`
 
-    The Euclidean length.
+    The Euclidean length. Its derivative at zero is 0.
     """
 
 def length_sq(v: Any) -> Any:
@@ -1030,7 +1030,7 @@ def norm_l1(v: Any) -> Any:
 def norm_l2(v: Any) -> Any:
     """`norm_l2(v: Vec) -> Float`
 
-    The Euclidean length.
+    The Euclidean length. Its derivative at zero is 0.
     """
 
 def norm_huber(v: Any, delta: Any = 1.0) -> Any:
