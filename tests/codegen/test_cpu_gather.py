@@ -19,7 +19,9 @@ from kernels_strategy import same_values
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
 from jaxwarp.codegen.cpu.access.records import pieces
+from jaxwarp.codegen.cpu.analysis.pressure import register_pressure
 from jaxwarp.codegen.cpu.plan.target import Machine
+from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.errors import KernelError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
@@ -236,6 +238,22 @@ def test_records_are_rows():
     assert len(re.findall(r"load float,", body)) == 8
     assert "masked.gather" not in body
     assert compile_cpu(prepare(walk_of_a_table(float32, 9)), 16, MACHINES["v4"]).text.count("masked.gather") >= 9
+
+
+def test_loops_that_gather_have_two_vectors_in_flight():
+    """However little they hold; and what is around them does not count."""
+    light = walk_of_a_table(float32, 1)
+    assert choose_width(prepare(light), SHAPE) == 16
+    m = Make()
+    first, following, x, out = (m.array(None, dtype=int32) for _ in range(4))
+    i = m.tid(0)
+    values = [m.op("mul", m.load(x, [i]), m.i(c)) for c in range(30)]
+    (end,) = m.while_([m.load(first, [i])], lambda k: m.op("ge", k, m.i(0)), lambda k: [m.load(following, [k])])
+    for value in values:
+        end = m.op("bit_xor", end, m.op("mul", value, end))
+    m.store(out, [i], end)
+    assert register_pressure(prepare(m.kernel())) <= 2
+    assert choose_width(prepare(m.kernel()), SHAPE) == 16
 
 
 @given(st.sets(st.integers(-20, 40), min_size=1, max_size=24), st.sampled_from([2, 4]))

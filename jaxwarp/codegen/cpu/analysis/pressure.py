@@ -15,19 +15,27 @@ def register_pressure(kernel: Kernel, strides: Strides | None = None) -> int:
     the values that they read.
     """
     strides = strides or find_strides(kernel, 2)
-    return max(_pressure(block, strides) for block in busy_blocks(kernel))
+    return max(_pressure(block, strides) for block in busy_blocks(kernel, strides))
 
 
-def busy_blocks(kernel: Kernel) -> list[Block]:
+def busy_blocks(kernel: Kernel, strides: Strides) -> list[Block]:
     """The blocks in which a kernel spends its time: all of it, by default.
 
     In kernels with arrays of a thread's own, the innermost loops. Reverse sweeps keep states in such arrays, and the
-    arithmetic of where is between these loops, as are values that wait in memory until such a loop is over.
+    arithmetic of where is between these loops, as are values that wait in memory until such a loop is over. The same
+    where loops gather, which takes longer than what is around them.
     """
     innermost = innermost_loops(kernel)
-    if not kernel.locals or not innermost:
+    if not innermost or not (kernel.locals or loops_gather(kernel, strides)):
         return [kernel.body]
     return [Block((), (op,), op.results) for op in innermost]
+
+
+def loops_gather(kernel: Kernel, strides: Strides) -> bool:
+    """Do loops that lanes leave one by one read elements that lie anywhere?"""
+    loops = [op for op in innermost_loops(kernel) if not strides.has_uniform_trips(op)]
+    loads = (op for loop in loops for block in loop.blocks for op in walk(block) if isinstance(op, Load))
+    return any(op.param not in kernel.locals and any(strides.of[i] is None for i in op.indices) for op in loads)
 
 
 def innermost_loops(kernel: Kernel) -> list[For | While]:

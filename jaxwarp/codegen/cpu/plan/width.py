@@ -8,7 +8,7 @@ import os
 
 from jaxwarp.analysis.own_bytes import own_bytes
 from jaxwarp.codegen.cpu.analysis.latency import wait_in_first_runs, wait_in_parts
-from jaxwarp.codegen.cpu.analysis.pressure import busy_blocks, register_pressure
+from jaxwarp.codegen.cpu.analysis.pressure import busy_blocks, loops_gather, register_pressure
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.plan.target import Machine, host
 from jaxwarp.errors import InternalError, KernelValueError
@@ -34,7 +34,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     One where two registers a value, or a component of vectors, which are shuffled apart, would not fit the machine's;
     and for long kernels: they have parallel work enough. Where loops sum over lanes, twice as much may be held: a sum
     takes as long for two registers as for one. Of kernels that keep states of loops in arrays of their own,
-    the innermost loops count, and a few values may be in memory as well.
+    the innermost loops count, and a few values may be in memory as well. The loops count, too, where they gather; that
+    keeps a core busy, so four are not better than two.
 
     Fewer where the arrays of the threads' own would not fit the stack.
 
@@ -49,7 +50,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     machine = machine or host()
     lanes = machine.vector_bits // 32
     strides = find_strides(kernel, lanes)
-    results = [op.result for block in busy_blocks(kernel) for op in walk(block) if isinstance(op, (Call, Load))]
+    busy = busy_blocks(kernel, strides)
+    results = [op.result for block in busy for op in walk(block) if isinstance(op, (Call, Load))]
     # One scalar serves all lanes of a uniform value.
     results = [v.type for v in results if not strides.is_uniform(v)]
     is_wide = 2 * sum(t.bits == 64 for t in results) > len(results)
@@ -60,6 +62,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     is_light = 8 * held <= room and waits
     if len(results) <= _LONG and 4 * held <= 3 * room and not machine.has_mask_registers:
         is_light |= wait_in_parts(kernel, strides, 64 if is_wide else 32)
+    if loops_gather(kernel, strides):
+        is_light = False
     if kernel.locals and fits and 8 * held <= 3 * room and not machine.has_mask_registers:
         is_light |= wait_in_first_runs(kernel, strides)
     chosen = lanes * (4 if is_light else 2 if fits else 1) // (2 if is_wide else 1)
