@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from jaxwarp import config as config
 from jaxwarp import errors as errors
 from jaxwarp import geometry as geometry
+from jaxwarp import optim as optim
 from jaxwarp import types as types
 from jaxwarp import utils as utils
 from jaxwarp.arrays.create import clone as clone

@@ -24,6 +24,7 @@ LIBRARY = {
 GEOMETRY = {
     "sorting": ("sort_pairs",),
 }
+_PACKAGES = ("geometry", "optim")
 _MODULE_OF = {
     name: f"jaxwarp.{folder}.{module}"
     for folder, table in (("library", LIBRARY), ("geometry", GEOMETRY))
@@ -38,8 +39,8 @@ def find(name: str) -> Any:
     Raises:
         AttributeError: there is none, with what to do instead if Warp has one.
     """
-    if name == "geometry":
-        return importlib.import_module("jaxwarp.geometry")
+    if name in _PACKAGES:
+        return importlib.import_module(f"jaxwarp.{name}")
     if name not in _MODULE_OF:
         return missing(name)
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)
@@ -49,7 +50,7 @@ def find(name: str) -> Any:
 
 def listed() -> list[str]:
     """`dir(jaxwarp)`: with the functions that have not been read yet."""
-    return sorted({*vars(sys.modules["jaxwarp"]), *_MODULE_OF, "geometry"})
+    return sorted({*vars(sys.modules["jaxwarp"]), *_MODULE_OF, *_PACKAGES})
 
 
 def signatures(name: str) -> list[str]:

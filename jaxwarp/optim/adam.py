@@ -1,0 +1,139 @@
+"""Adam: steps scaled by running means of the gradient and its square."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.launch import launch
+from jaxwarp.boundary import boundaries
+from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
+from jaxwarp.frontend.text.annotations import array
+from jaxwarp.kernel import kernel
+from jaxwarp.optim.parameters import (
+    accurate,
+    require_gradient,
+    require_number,
+    require_parameters,
+    scalars,
+    states_for,
+)
+
+_tid, _sqrt = INTRINSICS["tid"], FUNCTIONS["sqrt"]
+
+
+@kernel(enable_backward=False)
+def _step(  # noqa: PLR0913 - what a kernel reads
+    g: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    m: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    v: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    rate: Any,
+    beta1: Any,
+    beta2: Any,
+    bias1: Any,
+    bias2: Any,
+    eps: Any,
+    params: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+):
+    i = _tid()
+    one = m.dtype(1.0)
+    gradient = m.dtype(g[i])
+    mean = beta1 * m[i] + (one - beta1) * gradient
+    square = beta2 * v[i] + (one - beta2) * gradient * gradient
+    m[i] = mean
+    v[i] = square
+    change = rate * (mean / bias1) / (_sqrt(square / bias2) + eps)
+    params[i] = params.dtype(m.dtype(params[i]) - change)
+
+
+@boundaries
+class Adam:
+    """D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, algorithm 1.
+
+    Attributes:
+        params: the parameters.
+        m, v: running means of the gradient and of its square, float32 (float64) arrays for each.
+        t: how many steps were made.
+    """
+
+    def __init__(
+        self, params: Any = None, lr: float = 0.001, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
+    ):
+        """An optimiser.
+
+        Args:
+            params: a list of arrays outside of JAX, of floats, or vectors or matrices of them: updated in place. None:
+                `set_params` says which.
+            lr: the learning rate.
+            betas: how much of the running means of the gradient and of its square is kept in a step.
+            eps: added to the root of the mean square.
+
+        Raises:
+            KernelTypeError, KernelValueError: the arguments are not that.
+        """
+        if not isinstance(betas, list | tuple) or len(betas) != 2:
+            raise KernelTypeError(f"Adam: betas must be two numbers, got {betas!r}")
+        self.lr, self.eps = require_number("Adam", "lr", lr), require_number("Adam", "eps", eps)
+        self.beta1, self.beta2 = (require_number("Adam", "betas", beta) for beta in betas)
+        self.m: list[HostArray] = []
+        self.v: list[HostArray] = []
+        self.t = 0
+        self.set_params(params)
+
+    def set_params(self, params: Any) -> None:
+        """Says what is optimised; the running means are kept where they fit.
+
+        Raises:
+            KernelTypeError, KernelValueError: these are no parameters.
+        """
+        self.params = None if params is None else require_parameters("Adam", params)
+        self.m, self.v = (states_for(self.params or (), states) for states in (self.m, self.v))
+
+    def reset_internal_state(self) -> None:
+        """Forgets the steps that were made."""
+        for state in (*self.m, *self.v):
+            state.zero_()
+        self.t = 0
+
+    def step(self, grad: Any) -> None:
+        """Makes a step.
+
+        Args:
+            grad: a list of arrays like the parameters.
+
+        Raises:
+            KernelTypeError, KernelValueError: these are no gradients of the parameters, or there are no parameters.
+        """
+        if self.params is None:
+            raise KernelValueError("Adam: step: there are no parameters", hint="call set_params([array])")
+        if len(grad) != len(self.params):
+            raise KernelValueError(f"Adam: step: expected {len(self.params)} gradients, got {len(grad)}")
+        for gradient, m, v, array_ in zip(grad, self.m, self.v, self.params, strict=True):
+            self.step_detail(gradient, m, v, self.lr, self.beta1, self.beta2, self.t, self.eps, array_)
+        self.t += 1
+
+    @staticmethod
+    def step_detail(  # noqa: PLR0913 - the signature users know from Warp
+        g: Any,
+        m: HostArray,
+        v: HostArray,
+        lr: float,
+        beta1: float,
+        beta2: float,
+        t: int,
+        eps: float,
+        params: Any,
+    ) -> None:
+        """One step, number `t`, of one array: gradient `g`, running means `m` and `v`.
+
+        Raises:
+            KernelTypeError, KernelValueError: `g` is no gradient of `params`.
+        """
+        (given,) = require_parameters("Adam", [params])
+        row, number = scalars(given), accurate(given)
+        gradient = scalars(require_gradient("Adam", g, given))
+        values = (lr, beta1, beta2, 1.0 - beta1 ** (t + 1), 1.0 - beta2 ** (t + 1), eps)
+        numbers = [number.numpy.type(value) for value in values]
+        launch(_step, row.shape[0], [gradient, scalars(m), scalars(v), *numbers, row])
