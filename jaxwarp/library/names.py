@@ -23,6 +23,10 @@ LIBRARY = {
 # What is called outside of kernels.
 GEOMETRY = {
     "sorting": ("sort_pairs",),
+    "hash_grid": ("HashGrid",),
+    "grid_queries": (
+        *("HashGridQuery", "hash_grid_query", "hash_grid_query_next", "hash_grid_point_id", "hash_grid_offset"),
+    ),
 }
 _PACKAGES = ("geometry", "optim")
 _MODULE_OF = {

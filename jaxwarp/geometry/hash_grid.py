@@ -1,0 +1,303 @@
+"""`HashGrid`: points sorted by the cells that they are in, as a value of JAX and an argument of kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp import compat
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.geometry.cells import find_cells, find_starts
+from jaxwarp.geometry.sorting import sort_order, taken
+from jaxwarp.memory.host_scope import HOST
+from jaxwarp.native.library import sort_order as sort_on_host
+
+_STATIC = {"static": True}
+_MOST_CELLS = 1 << 30
+_POINTS = {wp.float16: wp.vec3h, wp.float32: wp.vec3, wp.float64: wp.vec3d}
+
+
+class _Build:
+    """`build`, of the class a function that makes a grid, and of a grid the method that programs of Warp call."""
+
+    def __get__(self, grid: Any, kind: type) -> Callable[..., Any]:
+        return _built if grid is None else lambda *args, **keywords: _rebuild(grid, *args, **keywords)
+
+
+@wp.struct
+class HashGrid:
+    """Points, sorted by the cells that they are in, for queries of those near a place.
+
+    It is a struct: a pytree of JAX, an argument of kernels. `HashGrid.build(points, radius, dims)` makes one of points, as
+    a pure function, also under `jit`, `vmap` and `scan`. Programs of Warp, outside of JAX, make one without points,
+    `grid = HashGrid(128, 128, 128)`, and give it points by `grid.build(points, radius)`, as often as they move.
+
+    Cells repeat: those of points that are `dim_x` cells apart along x are one. So coordinates may be negative and points
+    anywhere; more cells than points find fewer candidates in vain. Points with NaN or infinite coordinates are found by no
+    query. It has no derivative: what is computed of the points that are found has.
+
+    Attributes:
+        start: (cells + 1) where the points of each cell start, in the order of cells.
+        ids: (n,) numbers of the points in that order.
+        groups: (n,) their groups in that order, or None.
+        points: (n, 3) the points in that order, or None where they were given outside of JAX.
+        per_length: cells per unit of length, of each axis.
+        period: lengths of the periodic box; 0 where an axis is not periodic.
+        dim_x, dim_y, dim_z: numbers of cells, static under transformations of JAX.
+
+    Args:
+        dim_x, dim_y, dim_z: numbers of cells.
+        device: "cpu", or None.
+        dtype: of the points: float16, float32 or float64.
+
+    Raises:
+        KernelTypeError, KernelValueError: a number of cells is none, or there are too many; another `dtype`.
+    """
+
+    start: wp.array[int]
+    ids: wp.array[int]
+    groups: wp.array[int]
+    points: wp.array[wp.vec3]
+    per_length: wp.vec3
+    period: wp.vec3
+    dim_x: int = dataclasses.field(default=1, metadata=_STATIC)
+    dim_y: int = dataclasses.field(default=1, metadata=_STATIC)
+    dim_z: int = dataclasses.field(default=1, metadata=_STATIC)
+
+    build = _Build()
+
+    @property
+    def id(self) -> HashGrid:
+        """Itself: what programs of Warp pass to kernels."""
+        return self
+
+    @property
+    def device(self) -> Any:
+        """Where it is, outside of JAX."""
+        return wp.get_device("cpu")
+
+    @property
+    def dtype(self) -> Any:
+        """The scalar type of the points that programs of Warp build it of."""
+        return self.__dict__.get("_dtype", wp.float32)
+
+    @boundary
+    def reserve(self, num_points: int, with_groups: bool = False) -> None:
+        """Accepted, no effect: memory is taken when it is needed."""
+        del with_groups
+        _require_number("HashGrid.reserve: num_points", num_points, 0)
+
+
+@boundary
+def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None, dtype: Any = None) -> None:
+    dims = _dims("HashGrid", (dim_x, dim_y, dim_z))
+    dtype = wp.float32 if dtype is None else wp.types.as_dtype(dtype)
+    if dtype not in _POINTS:
+        raise KernelTypeError(
+            f"HashGrid: dtype: expected float16, float32 or float64, got {dtype!r}", hint="leave it out for float32"
+        )
+    found = wp.get_device(device if device is not None else "cpu")
+    if not found.is_cpu:
+        raise KernelValueError(
+            f"HashGrid: arrays outside of JAX are on the CPU, got device {found}", hint="leave it out"
+        )
+    empty = wp.zeros(0, dtype=int, device="cpu")
+    start = wp.zeros(math.prod(dims) + 1, dtype=int, device="cpu")
+    zeros = np.zeros(3, np.float32)
+    self.__dict__.update(_held(start, empty, None, None, zeros, zeros, dims), _dtype=dtype)
+
+
+HashGrid.__init__ = _init  # type: ignore[method-assign,assignment]
+
+
+def _held(start: Any, ids: Any, groups: Any, points: Any, per_length: Any, period: Any, dims: Any) -> dict[str, Any]:
+    names = [f.name for f in wp.types.struct_of(HashGrid).fields]
+    return dict(zip(names, (start, ids, groups, points, per_length, period, *dims), strict=True))
+
+
+def _dims(where: str, given: Any) -> tuple[int, int, int]:
+    """Numbers of cells along the axes."""
+    given = (given,) * 3 if np.ndim(given) == 0 else tuple(given)
+    if len(given) != 3:
+        raise KernelValueError(f"{where}: expected 3 numbers of cells, got {len(given)}", hint="dims=(64, 64, 64)")
+    dims = tuple(_require_number(f"{where}: dim_{axis}", n, 1) for axis, n in zip("xyz", given, strict=True))
+    if math.prod(dims) > _MOST_CELLS:
+        raise KernelValueError(f"{where}: expected at most 2^30 cells, got {' * '.join(map(str, dims))}")
+    return dims
+
+
+def _require_number(what: str, value: Any, least: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise KernelTypeError(f"{what}: expected a number known before the program runs, got {value!r}") from None
+    if number < least:
+        raise KernelValueError(f"{what}: expected at least {least}, got {number}")
+    return number
+
+
+# In JAX
+
+
+@boundary
+def _built(points: Any, radius: Any, dims: Any, groups: Any = None, period: Any = None) -> HashGrid:
+    """A grid of points: `HashGrid.build(points, radius, dims)`.
+
+    Args:
+        points: (n, 3) of a float type.
+        radius: the width of cells: about the radius of most queries.
+        dims: numbers of cells along x, y and z, or one for all. They are static.
+        groups: (n,) integers: queries may ask for the points of one group.
+        period: lengths of a periodic box, (3,) or one for all, in place of the radius: the cells divide it, so there
+            should be about period / radius of them. 0 for axes that are not periodic. Points should be within a few
+            lengths of the box.
+
+    Raises:
+        KernelTypeError, KernelValueError: arguments of another type or shape; a radius or a period that is negative,
+            where it is known.
+    """
+    where = "HashGrid.build"
+    cells = _dims(where, dims)
+    points = _points(where, points)
+    if groups is not None:
+        groups = jnp.asarray(groups)
+        if groups.shape != points.shape[:1] or not jnp.issubdtype(groups.dtype, jnp.integer):
+            raise KernelValueError(
+                f"{where}: groups: expected {points.shape[0]} integers, got shape {groups.shape} of {groups.dtype}"
+            )
+    per_length, lengths = _scales(where, radius, period, cells)
+    count = points.shape[0]
+    (found,) = wp.jax_kernel(find_cells, launch_dims=count, output_dims=count)(
+        jax.lax.stop_gradient(points), per_length, *cells
+    )
+    order = None if groups is None else sort_order(groups)[1]
+    ordered, ids = sort_order(found if order is None else taken(found, order))
+    ids = ids if order is None else taken(order, ids)
+    start_call = wp.jax_kernel(find_starts, launch_dims=count + 1, output_dims=math.prod(cells) + 1)
+    (start,) = start_call(ordered)
+    by_cell = None if groups is None else taken(groups, ids).astype(jnp.int32)
+    made = object.__new__(HashGrid)
+    kept = taken(points, ids) if points.dtype == jnp.float32 else None
+    made.__dict__.update(_held(start, ids, by_cell, kept, per_length, lengths, cells))
+    return made
+
+
+def _points(where: str, points: Any) -> jax.Array:
+    points = jnp.asarray(points)
+    if points.ndim != 2 or points.shape[1] != 3:
+        raise KernelValueError(
+            f"{where}: points: expected the shape (n, 3), got {points.shape}", hint="use jax.vmap for several sets"
+        )
+    if points.dtype not in (jnp.float16, jnp.float32, jnp.float64):
+        raise KernelTypeError(
+            f"{where}: points: expected floats of 16, 32 or 64 bits, got {points.dtype}",
+            hint="convert them: points.astype(jnp.float32)",
+        )
+    return points
+
+
+def _scales(where: str, radius: Any, period: Any, dims: tuple[int, int, int]) -> tuple[jax.Array, jax.Array]:
+    """Cells per unit of length, and the lengths of the box."""
+    radius, lengths = (jnp.asarray(x).astype(jnp.float32) for x in (radius, 0.0 if period is None else period))
+    if radius.ndim or lengths.shape not in ((), (3,)):
+        raise KernelValueError(
+            f"{where}: expected a number as radius and () or (3,) as period, got shapes {radius.shape} and {lengths.shape}"
+        )
+    lengths = jax.lax.stop_gradient(jnp.broadcast_to(lengths, (3,)))
+    radius = jax.lax.stop_gradient(radius)
+    if not isinstance(lengths, jax.core.Tracer) and not np.all(np.asarray(lengths) >= 0):
+        raise KernelValueError(f"{where}: period: expected lengths, got {period!r}", hint="0 where there is no period")
+    needed = isinstance(lengths, jax.core.Tracer) or bool(np.any(np.asarray(lengths) == 0))
+    if needed and not isinstance(radius, jax.core.Tracer) and not float(radius) > 0:
+        raise KernelValueError(f"{where}: radius: expected a positive number, got {radius}")
+    is_periodic = lengths > 0
+    count = jnp.array(dims, jnp.float32)
+    return jnp.where(is_periodic, count / jnp.where(is_periodic, lengths, 1), 1 / radius), lengths
+
+
+# Outside of JAX
+
+
+@boundary
+def _rebuild(grid: HashGrid, points: Any, radius: float, groups: Any = None) -> None:
+    """Gives the grid its points, outside of JAX: `grid.build(points, radius)`.
+
+    Args:
+        points: an array of `vec3`, or `vec3h` or `vec3d` as `dtype` says.
+        radius: the width of cells: about the radius of most queries.
+        groups: an array of int32, as many: queries may ask for the points of one group.
+
+    Raises:
+        KernelTypeError, KernelValueError: arguments of another type or size.
+    """
+    where = "HashGrid.build"
+    if compat.is_tracing() or isinstance(points, jax.Array):
+        raise KernelTypeError(
+            f"{where}: a grid does not change in JAX, where values do not",
+            hint="make one: HashGrid.build(points, radius, dims)",
+        )
+    points = _host_points(grid, points)
+    if not (np.ndim(radius) == 0 and float(radius) > 0):
+        raise KernelValueError(f"{where}: radius: expected a positive number, got {radius!r}")
+    if groups is not None:
+        _require_groups(groups, points)
+        groups = groups.contiguous().flatten() if groups.ndim > 1 else groups
+    count, dims = points.size, (grid.dim_x, grid.dim_y, grid.dim_z)
+    held, per_length = grid.__dict__, np.full(3, 1 / np.float32(radius), np.float32)
+    cells = wp.zeros(count, dtype=wp.uint32, device="cpu")
+    for name, is_there in (("ids", True), ("groups", groups is not None)):
+        if not is_there or held[name] is None or held[name].size != count:
+            held[name] = wp.zeros(count, dtype=int, device="cpu") if is_there else None
+    held["per_length"] = per_length
+    wp.launch(find_cells, count, [points, wp.vec3(*per_length), *dims], [cells])
+    _sort_cells(cells, groups, held["ids"], held["groups"])
+    wp.launch(find_starts, count + 1, [cells], [held["start"]])
+
+
+def _host_points(grid: HashGrid, points: Any) -> HostArray:
+    wanted = _POINTS[grid.dtype]
+    if not isinstance(points, HostArray) or points.dtype != wanted:
+        given = points.dtype if isinstance(points, HostArray) else type(points).__name__
+        raise KernelTypeError(
+            f"HashGrid.build: points: expected an array of {wanted!r}, got {given!r}",
+            hint=f"wp.array(points, dtype={wanted!r}); in JAX: HashGrid.build(points, radius, dims)",
+        )
+    return points.contiguous().flatten() if points.ndim > 1 else points
+
+
+def _require_groups(groups: Any, points: HostArray) -> None:
+    if not isinstance(groups, HostArray) or groups.dtype != wp.int32:
+        given = groups.dtype if isinstance(groups, HostArray) else type(groups).__name__
+        raise KernelTypeError(f"HashGrid.build: groups: expected an array of int32, got {given!r}")
+    if groups.size != points.size:
+        raise KernelValueError(
+            f"HashGrid.build: groups: expected as many as there are points, {points.size}, got {groups.size}"
+        )
+
+
+def _sort_cells(cells: HostArray, groups: HostArray | None, ids: HostArray, by_cell: HostArray | None) -> None:
+    """Sorts cells in place, within a cell by group, and sets the numbers of the points in that order."""
+
+    def sort() -> None:
+        keys = cells.numpy()
+        if groups is None or by_cell is None:
+            cells.numpy()[:], ids.numpy()[:] = sort_on_host(keys)
+            return
+        given = groups.numpy()
+        turned = given.astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF) ^ np.uint64(0x80000000)
+        ordered, order = sort_on_host(keys.astype(np.uint64) << np.uint64(32) | turned)
+        cells.numpy()[:], ids.numpy()[:] = ordered >> np.uint64(32), order
+        by_cell.numpy()[:] = given[order]
+
+    reads = [a.region for a in (cells, groups) if a is not None]
+    HOST.change("HashGrid.build", sort, reads, [a.region for a in (cells, ids, by_cell) if a is not None])
