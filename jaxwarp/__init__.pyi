@@ -58,6 +58,12 @@ from jaxwarp.ffi.programs.jax_callable import GraphMode as GraphMode
 from jaxwarp.ffi.programs.jax_callable import jax_callable as jax_callable
 from jaxwarp.frontend.lowering.adjoints import adjoint as adjoint
 from jaxwarp.frontend.text.functions import Func as Func
+from jaxwarp.geometry.grid_queries import HashGridQuery as HashGridQuery
+from jaxwarp.geometry.grid_queries import hash_grid_offset as hash_grid_offset
+from jaxwarp.geometry.grid_queries import hash_grid_point_id as hash_grid_point_id
+from jaxwarp.geometry.grid_queries import hash_grid_query as hash_grid_query
+from jaxwarp.geometry.grid_queries import hash_grid_query_next as hash_grid_query_next
+from jaxwarp.geometry.hash_grid import HashGrid as HashGrid
 from jaxwarp.geometry.sorting import sort_pairs as sort_pairs
 from jaxwarp.host.capture import Graph as Graph
 from jaxwarp.host.capture import ScopedCapture as ScopedCapture

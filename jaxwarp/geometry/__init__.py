@@ -1,1 +1,26 @@
-"""Spatial queries: acceleration structures as values of JAX, and what searches them."""
+"""Spatial queries: acceleration structures as values of JAX, and what searches them.
+
+What is here are functions of JAX's arrays; classes and the functions of kernels are names of `jaxwarp` itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_MODULE_OF = {
+    "Neighbors": "neighbor_lists",
+    "neighbors": "neighbor_lists",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

@@ -4,6 +4,8 @@ Space is cut into cells, infinitely many along each axis, and the grid repeats: 
 coordinates may be negative or far away, and a box with as many cells as the grid is periodic.
 """
 
+# pyright: reportRedeclaration=false, reportOperatorIssue=false, reportArgumentType=false, reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 from typing import Any
@@ -47,7 +49,7 @@ def is_somewhere(point: Any) -> bool:
 @wp.kernel
 def find_cells(
     points: wp.array[Vec3], per_length: wp.vec3, dim_x: int, dim_y: int, dim_z: int, cells: wp.array[wp.uint32]
-):
+) -> None:
     """The number of each point's cell; the number of cells, for points that are nowhere."""
     i = wp.tid()
     p = points[i]
@@ -61,7 +63,7 @@ def find_cells(
 
 
 @wp.kernel
-def find_starts(cells: wp.array[wp.uint32], start: wp.array[int]):
+def find_starts(cells: wp.array[wp.uint32], start: wp.array[int]) -> None:
     """Where the points of each cell start, of cells in order: a thread for each point and one more.
 
     A thread writes for all cells after the point before, up to its own.

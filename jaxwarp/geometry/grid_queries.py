@@ -1,11 +1,11 @@
 """Queries of a `HashGrid`: the points in the cells around a place, one after the other.
 
-Cells along x that follow each other are one run of points, so there are two runs for each row of cells at most: one, and
-the rest where the grid repeats. Of one group, each cell is a run.
+Cells along x that follow each other are one run of points, so there are two runs for each row of cells at most: one,
+and the rest where the grid repeats. Of one group, each cell is a run.
 """
 
-# ruff: noqa: F811, SIM210
-# pyright: reportRedeclaration=false
+# ruff: noqa: A002, F811, F841, SIM210
+# pyright: reportRedeclaration=false, reportUnusedVariable=false, reportArgumentType=false
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class HashGridQuery:
 def _reach(p: Any, r: Any, per_length: float, period: float, dim: int) -> Any:
     """The first cell of the grid that is within a distance, and how many follow, itself included: each once.
 
-    The distance is a little larger, for what rounding makes of the distances that are compared with it; and of the places
-    of points that are beyond the ends of a box.
+    The distance is a little larger, for what rounding makes of the distances that are compared with it, and of the
+    places of points that are beyond the ends of a box.
     """
     far = r + r * type(r)(1.0e-6) + type(r)(period * 1.0e-6)
     first = cell_of(p - far, per_length)
@@ -70,7 +70,7 @@ def _query(grid: HashGrid, p: Any, r: Any, group: int, is_of_group: bool) -> Has
 
 @wp.func
 def hash_grid_query(id: HashGrid, point: wp.vec3, max_dist: float) -> HashGridQuery:
-    """A query for the points of a grid that may be within a distance of a place, each once; further ones are among them."""
+    """A query for the points of a grid that are within a distance of a place, each once; others are among them."""
     return _query(id, point, max_dist, 0, False)
 
 

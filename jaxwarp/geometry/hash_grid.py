@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -38,13 +39,13 @@ class _Build:
 class HashGrid:
     """Points, sorted by the cells that they are in, for queries of those near a place.
 
-    It is a struct: a pytree of JAX, an argument of kernels. `HashGrid.build(points, radius, dims)` makes one of points, as
-    a pure function, also under `jit`, `vmap` and `scan`. Programs of Warp, outside of JAX, make one without points,
+    It is a struct: a pytree of JAX, an argument of kernels. `HashGrid.build(points, radius, dims)` makes one of points,
+    as a pure function, also under `jit`, `vmap` and `scan`. Programs of Warp, outside of JAX, make one without points,
     `grid = HashGrid(128, 128, 128)`, and give it points by `grid.build(points, radius)`, as often as they move.
 
-    Cells repeat: those of points that are `dim_x` cells apart along x are one. So coordinates may be negative and points
-    anywhere; more cells than points find fewer candidates in vain. Points with NaN or infinite coordinates are found by no
-    query. It has no derivative: what is computed of the points that are found has.
+    Cells repeat: those of points that are `dim_x` cells apart along x are one. So coordinates may be negative, and
+    points anywhere. Points with NaN or infinite coordinates are found by no query. It has no derivative: what is
+    computed of the points that are found has.
 
     Attributes:
         start: (cells + 1) where the points of each cell start, in the order of cells.
@@ -117,12 +118,11 @@ def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None
     self.__dict__.update(_held(start, empty, None, None, zeros, zeros, dims), _dtype=dtype)
 
 
-HashGrid.__init__ = _init  # type: ignore[method-assign,assignment]
+HashGrid.__init__ = _init
 
 
 def _held(start: Any, ids: Any, groups: Any, points: Any, per_length: Any, period: Any, dims: Any) -> dict[str, Any]:
-    names = [f.name for f in wp.types.struct_of(HashGrid).fields]
-    return dict(zip(names, (start, ids, groups, points, per_length, period, *dims), strict=True))
+    return dict(zip(HashGrid.__match_args__, (start, ids, groups, points, per_length, period, *dims), strict=True))
 
 
 def _dims(where: str, given: Any) -> tuple[int, int, int]:
@@ -130,7 +130,8 @@ def _dims(where: str, given: Any) -> tuple[int, int, int]:
     given = (given,) * 3 if np.ndim(given) == 0 else tuple(given)
     if len(given) != 3:
         raise KernelValueError(f"{where}: expected 3 numbers of cells, got {len(given)}", hint="dims=(64, 64, 64)")
-    dims = tuple(_require_number(f"{where}: dim_{axis}", n, 1) for axis, n in zip("xyz", given, strict=True))
+    x, y, z = (_require_number(f"{where}: dim_{axis}", n, 1) for axis, n in zip("xyz", given, strict=True))
+    dims = x, y, z
     if math.prod(dims) > _MOST_CELLS:
         raise KernelValueError(f"{where}: expected at most 2^30 cells, got {' * '.join(map(str, dims))}")
     return dims
@@ -211,7 +212,7 @@ def _scales(where: str, radius: Any, period: Any, dims: tuple[int, int, int]) ->
     radius, lengths = (jnp.asarray(x).astype(jnp.float32) for x in (radius, 0.0 if period is None else period))
     if radius.ndim or lengths.shape not in ((), (3,)):
         raise KernelValueError(
-            f"{where}: expected a number as radius and () or (3,) as period, got shapes {radius.shape} and {lengths.shape}"
+            f"{where}: expected a number as radius, one or (3,) as period, got shapes {radius.shape}, {lengths.shape}"
         )
     lengths = jax.lax.stop_gradient(jnp.broadcast_to(lengths, (3,)))
     radius = jax.lax.stop_gradient(radius)

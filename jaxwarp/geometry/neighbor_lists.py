@@ -1,6 +1,6 @@
 """`neighbors`: lists of the points near each point of a grid, and whether they were long enough."""
 
-# ruff: noqa: F841
+# ruff: noqa: RUF046, UP018
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Neighbors(NamedTuple):
     """What `neighbors` gives.
 
     Attributes:
-        indices: (n, capacity) the neighbours of each point, in no particular order, the same each time; n where there are
-            no more: `x.at[indices].get(mode="fill", fill_value=...)`.
+        indices: (n, capacity) the neighbours of each point, in no particular order, the same each time; n where there
+            are no more: `x.at[indices].get(mode="fill", fill_value=...)`.
         counts: (n,) how many each has, also where they are more than there is room for.
         overflow: whether that is anywhere so: then `indices` lacks some.
     """
