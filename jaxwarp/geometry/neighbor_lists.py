@@ -32,11 +32,10 @@ class Neighbors(NamedTuple):
 
 
 @wp.kernel
-def _list(grid: HashGrid, r: float, indices: wp.array2d[int], counts: wp.array[int]):
+def _list(grid: HashGrid, r: float, found: wp.array2d[int], counts: wp.array[int]) -> None:
+    """A column for each place of the order of cells: threads beside each other write beside each other."""
     place = wp.tid()
-    i = grid.ids[place]
     p = grid.points[place]
-    room = indices.shape[1]
     count = int(0)
     is_periodic = wp.max(grid.period) > 0.0
     query = hash_grid_query(grid, p, r)
@@ -47,12 +46,17 @@ def _list(grid: HashGrid, r: float, indices: wp.array2d[int], counts: wp.array[i
             if is_periodic:
                 way = hash_grid_offset(grid, p, grid.points[k])
             if wp.dot(way, way) <= r * r and k != place:
-                if count < room:
-                    indices[i, count] = grid.ids[k]
+                if count < found.shape[0]:
+                    found[count, place] = k
                 count += 1
-    counts[i] = count
-    for k in range(count, room):
-        indices[i, k] = len(grid.ids)
+    counts[place] = count
+
+
+@wp.kernel
+def _rows(ids: wp.array[int], found: wp.array2d[int], found_counts: wp.array[int], indices: wp.array2d[int]) -> None:
+    """A row for each point, by its number."""
+    place, k = wp.tid()
+    indices[ids[place], k] = ids[found[k, place]] if k < found_counts[place] else len(ids)
 
 
 @boundary
@@ -81,7 +85,8 @@ def neighbors(grid: HashGrid, r: Any, capacity: int) -> Neighbors:
     if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 0:
         raise KernelValueError(f"neighbors: capacity: expected a number of neighbours, got {capacity!r}")
     n = grid.ids.shape[0]
-    call = wp.jax_kernel(_list, num_outputs=2, launch_dims=n, output_dims={"indices": (n, capacity), "counts": n})
-    r = jax.lax.stop_gradient(jnp.asarray(r).astype(jnp.float32))
-    indices, counts = call(jax.lax.stop_gradient(grid), r)
-    return Neighbors(indices, counts, (counts > capacity).any())
+    list_call = wp.jax_kernel(_list, num_outputs=2, launch_dims=n, output_dims={"found": (capacity, n), "counts": n})
+    found, counts = list_call(jax.lax.stop_gradient(grid), jax.lax.stop_gradient(jnp.asarray(r).astype(jnp.float32)))
+    (indices,) = wp.jax_kernel(_rows, launch_dims=(n, capacity), output_dims=(n, capacity))(grid.ids, found, counts)
+    by_number = jnp.zeros_like(counts).at[grid.ids].set(counts, unique_indices=True, mode="promise_in_bounds")
+    return Neighbors(indices, by_number, (counts > capacity).any())
