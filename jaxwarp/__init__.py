@@ -24,6 +24,11 @@ from jaxwarp.arrays.create import ones as ones
 from jaxwarp.arrays.create import ones_like as ones_like
 from jaxwarp.arrays.create import zeros as zeros
 from jaxwarp.arrays.create import zeros_like as zeros_like
+from jaxwarp.arrays.indexed import indexedarray as indexedarray
+from jaxwarp.arrays.indexed import indexedarray1d as indexedarray1d
+from jaxwarp.arrays.indexed import indexedarray2d as indexedarray2d
+from jaxwarp.arrays.indexed import indexedarray3d as indexedarray3d
+from jaxwarp.arrays.indexed import indexedarray4d as indexedarray4d
 from jaxwarp.arrays.interop import dtype_from_jax as dtype_from_jax
 from jaxwarp.arrays.interop import dtype_from_numpy as dtype_from_numpy
 from jaxwarp.arrays.interop import dtype_to_jax as dtype_to_jax

@@ -297,6 +297,17 @@ class array2d(array[_T]): ...
 class array3d(array[_T]): ...
 class array4d(array[_T]): ...
 
+class indexedarray(array[_T]):
+    """A part of an array by arrays of indices, `indexedarray(a, [indices, None])`, or `a[indices]`; an argument of
+    a kernel that takes one: `indexedarray[float]`, `indexedarray(dtype=vec3, ndim=2)`."""
+
+    def __init__(self, data: Any = ..., indices: Any = ..., dtype: Any = ..., ndim: Any = ...) -> None: ...
+
+class indexedarray1d(indexedarray[_T]): ...
+class indexedarray2d(indexedarray[_T]): ...
+class indexedarray3d(indexedarray[_T]): ...
+class indexedarray4d(indexedarray[_T]): ...
+
 class _Scalar:
     """A scalar type; in a kernel, calling it converts."""
 
@@ -309,7 +320,7 @@ class _Scalar:
 '''
 
 _SHOWN_AS_CLASSES = {"array", "array1d", "array2d", "array3d", "array4d", *(t.name for t in SCALARS if t is not bool_)}
-_SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar", "ref"}
+_SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar", "ref", "indexedarray", *(f"indexedarray{n}d" for n in (1, 2, 3, 4))}
 
 
 def stub() -> str:

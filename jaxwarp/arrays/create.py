@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from jaxwarp.arrays.eager import clone_now, copy_now, make_now, type_of
 from jaxwarp.arrays.host_array import HostArray, require_not_retained, type_of_value
+from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.boundary import located_call
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.dims import normalize_dims
@@ -53,6 +54,8 @@ def _made(name: str, shape: Any, dtype: Any, value: Any, options: _Options) -> A
 
 
 def _like(src: Any, name: str) -> tuple[Any, Any]:
+    if isinstance(src, IndexedArray):
+        return src.shape, src.dtype
     return (src.shape, src.dtype) if scope_now() is None else type_of(src, name)
 
 
@@ -96,7 +99,7 @@ def full(
 
 
 def _made_like(name: str, src: Any, value: Any, options: _Options) -> Any:
-    if options.requires_grad is None and isinstance(src, HostArray):
+    if options.requires_grad is None and isinstance(src, (HostArray, IndexedArray)):
         options = options._replace(requires_grad=src.requires_grad)
     return _made(name, *_like(src, name), value, options)
 
@@ -132,6 +135,7 @@ def full_like(src: Any, value: Any, device: Any = None, requires_grad: bool | No
 def clone(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
     """A new array with the contents of another one, and a gradient if that one has one. Options as of `zeros`."""
     scope = scope_now()
+    src = src.contiguous() if isinstance(src, IndexedArray) else src
     if scope is not None:
         found = _Options(device, requires_grad, **options)
         if found.requires_grad is None and isinstance(src, HostArray):
@@ -147,6 +151,15 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     Outside of JAX, contiguous arrays of any shapes are copied in their order in memory.
     """
     scope = scope_now()
+    src = src.contiguous() if isinstance(src, IndexedArray) else src
+    if isinstance(dest, IndexedArray):
+        if dest_offset or src_offset or count:
+            raise KernelTypeError(
+                "copy: offsets and counts are of elements in their order in memory, which no indexed array has",
+                hint="copy from and to contiguous()",
+            )
+        dest.assign(src)
+        return
     if scope is not None:
         copy_now(scope, dest, src, (dest_offset, src_offset), count)
         return

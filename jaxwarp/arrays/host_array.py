@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -108,8 +109,13 @@ class HostArray(LiveArray):
     def _part(self, region: Region) -> HostArray:
         return self._as(self.type.dtype, region)
 
-    def __getitem__(self, index: Any) -> HostArray:
-        """A part of the array, by integers and slices of its leading axes. Writing to it writes to the array."""
+    indexed: ClassVar[Callable[..., Any]]
+    """Makes a part by arrays of indices: `(array, index)`. Their module sets it."""
+
+    def __getitem__(self, index: Any) -> Any:
+        """A part of the array, by integers, slices and arrays of indices. Writing to it writes to the array."""
+        if isinstance(index, HostArray) or (isinstance(index, tuple) and any(isinstance(i, HostArray) for i in index)):
+            return self.indexed(self, index if isinstance(index, tuple) else (index,))
         part = super().__getitem__(index)
         assert isinstance(part, HostArray)
         part._grad = None if self._grad is None else self._grad[index]

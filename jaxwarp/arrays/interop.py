@@ -55,6 +55,11 @@ def _make(name: str, ndim: int | None, data: Any, dtype: Any, shape: Any, option
         raise located(error, sys._getframe(1)) from None
 
 
+def array_of(data: Any, element: Any) -> HostArray:
+    """A new array of data, of an element type."""
+    return _make_array("array", None, data, element, None)
+
+
 ArrayAnnotation.make = staticmethod(_make)
 ArrayAnnotation.kind = HostArray
 

@@ -206,6 +206,8 @@ class _Thread:
         """An array, or the part of it that a view is; None if that is not inside of it."""
         number = lambda value: int(self.machine.value(value))  # noqa: E731
         key: list[Any] = []
+        free = [axis for axis in view.axes if axis.index is None]
+        through = [(at, axis.through) for at, axis in enumerate(free) if axis.through is not None]
         for axis in view.axes:
             if axis.index is not None:
                 key.append(number(axis.index))
@@ -214,7 +216,10 @@ class _Thread:
             else:
                 key.append(slice(None))
         try:
-            return self.machine.array(view.param)[tuple(key)]
+            found = self.machine.array(view.param)[tuple(key)]
+            for at, indices in through:
+                found = np.take(found, self._part(indices), at)
+            return found
         except IndexError:
             return None
 

@@ -76,7 +76,7 @@ def _decorated(kind: Any, scope: Mapping[str, Any]) -> Any:
         if name in _OWN or name not in vars(kind) or dataclasses.is_dataclass(kind):
             setattr(kind, name, method)
     setattr(kind, "__match_args__", tuple(f.name for f in fields))  # noqa: B010 - no type knows it
-    _register(kind, fields)
+    register(kind, fields)
     return kind
 
 
@@ -119,7 +119,7 @@ def _field(kind: type, name: str, annotation: Any, scope: Mapping[str, Any]) -> 
         dtype = annotation if isinstance(annotation, Array) else as_dtype(annotation)
     except KernelError as error:
         raise KernelTypeError(f"{where}: {error.message}", hint=error.hint) from None
-    if _is_open(dtype):
+    if is_open(dtype):
         raise KernelTypeError(
             f"{where}: {annotation!r} is generic; a field has one type", hint=f"write {name}: float, or an array[float]"
         )
@@ -150,9 +150,10 @@ def _declared(kind: type, name: str) -> tuple[Callable[[], Any] | None, bool]:
     return (None if given.default is missing else lambda: copy.copy(given.default)), is_static
 
 
-def _is_open(dtype: Any) -> bool:
+def is_open(dtype: Any) -> bool:
+    """Whether a type leaves something open."""
     if isinstance(dtype, Array):
-        return _is_open(dtype.dtype)
+        return is_open(dtype.dtype)
     if isinstance(dtype, (Scalar, Struct)):
         return False
     return dtype is Any or not isinstance(dtype.dtype, Scalar) or Any in dtype.shape
@@ -161,7 +162,8 @@ def _is_open(dtype: Any) -> bool:
 # JAX
 
 
-def _register(kind: type, fields: tuple[Field, ...]) -> None:
+def register(kind: type, fields: tuple[Field, ...]) -> None:
+    """Makes a class whose instances have these fields a pytree."""
     names = [f.name for f in fields if not f.is_static]
     static = [f.name for f in fields if f.is_static]
     keys = [jax.tree_util.GetAttrKey(name) for name in names]

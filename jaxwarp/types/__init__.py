@@ -74,6 +74,7 @@ from jaxwarp.types.scalars import uint64 as uint64
 from jaxwarp.types.structs import NEXT as NEXT
 from jaxwarp.types.structs import STRUCT as STRUCT
 from jaxwarp.types.structs import Field as Field
+from jaxwarp.types.structs import Indexed as Indexed
 from jaxwarp.types.structs import Struct as Struct
 from jaxwarp.types.structs import field_type as field_type
 from jaxwarp.types.structs import leaves_of as leaves_of

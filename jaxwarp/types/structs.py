@@ -49,6 +49,13 @@ class Struct:
         return self.name
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Indexed(Struct):
+    """What outside of kernels is a struct of an array and its indices, and in kernels the array at those indices."""
+
+    array: Array
+
+
 # The attribute of a class that holds its `Struct`.
 STRUCT = "__jaxwarp_struct__"
 # And of one that kernels can go over, the function that says how: see `func_next`.

@@ -16,7 +16,7 @@ from jaxwarp.ffi.launch.arguments import Argument
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.live_array import MemoryArray
-from jaxwarp.types import Array, Struct, field_type, leaves_of, struct_in
+from jaxwarp.types import Array, Indexed, Struct, field_type, leaves_of, struct_in
 
 
 class _Part(NamedTuple):
@@ -119,6 +119,11 @@ def _part(where: str, name: str, type_: Any, field: str, value: Any) -> Any:
 def _no_struct(where: str, name: str, type_: Any, given: str, lacking: str) -> KernelTypeError:
     struct = struct_in(type_)
     assert struct is not None
+    if isinstance(struct, Indexed):
+        return KernelTypeError(
+            f"{where} '{name}': expected an {struct!r}, got {given}",
+            hint=f"make one: jaxwarp.indexedarray({name}, [indices])",
+        )
     listed = ", ".join(f.name for f in struct.fields)
     many = "with arrays of them" if isinstance(type_, Array) else ""
     return KernelTypeError(

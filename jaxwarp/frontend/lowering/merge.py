@@ -125,13 +125,13 @@ def _join(parts: list[Merged]) -> Merged:
     return Merged(left, right, rebuild)
 
 
-def _parts(view: View) -> tuple[ir.Value | None, ...]:
+def _parts(view: View) -> tuple[ir.Value | View | None, ...]:
     """What can differ between two views of one array, at run time; None where an axis has no such part."""
-    return tuple(part for axis in view.axes for part in (axis.index, axis.offset, axis.extent))
+    return tuple(part for axis in view.axes for part in (axis.index, axis.offset, axis.extent, axis.through))
 
 
-def _with_parts(view: View, parts: Sequence[ir.Value | None]) -> View:
-    axes = tuple(Axis(*parts[k : k + 3]) for k in range(0, len(parts), 3))
+def _with_parts(view: View, parts: Sequence[Any]) -> View:
+    axes = tuple(Axis(*parts[k : k + 4]) for k in range(0, len(parts), 4))
     return View(view.param, view.dtype, axes)
 
 

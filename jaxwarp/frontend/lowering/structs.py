@@ -22,6 +22,7 @@ from jaxwarp.types import (
     Absent,
     Array,
     Field,
+    Indexed,
     Scalar,
     Struct,
     element_scalar,
@@ -66,6 +67,8 @@ def _argument_value(frame: Frame, annotation: Any, leaves: list[tuple[ir.Param, 
     if struct is not None:
         parts = tuple(_argument_value(frame, field_type(annotation, f), leaves) for f in struct.fields)
         is_array = isinstance(annotation, Array)
+        if isinstance(struct, Indexed) and not is_array:
+            return _through(parts[0], parts[1:])
         return StructView(struct, annotation.ndim, parts) if is_array else StructValue(struct, parts)
     param, dtype = leaves.pop()
     if isinstance(dtype, Absent):
@@ -73,6 +76,16 @@ def _argument_value(frame: Frame, annotation: Any, leaves: list[tuple[ir.Param, 
     if isinstance(dtype, Array):
         return whole(param, dtype.dtype, dtype.ndim)
     return load_element(frame.builder, Element(whole(param, dtype, 0)))
+
+
+def _through(data: Any, indices: Sequence[Any]) -> Any:
+    """An array at indices: arrays of numbers of elements, or None, for its leading axes."""
+    if isinstance(data, StructView):
+        return StructView(data.dtype, data.ndim, tuple(_through(v, indices) for v in data.views))
+    if not isinstance(data, View):
+        return data
+    found = [Axis(through=i) if isinstance(i, View) else axis for i, axis in zip(indices, data.axes, strict=False)]
+    return View(data.param, data.dtype, (*found, *data.axes[len(found) :]))
 
 
 def construct_struct(frame: Frame, struct: Struct, args: Sequence[Any], keywords: dict[str, Any]) -> StructValue:

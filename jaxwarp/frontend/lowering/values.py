@@ -50,11 +50,13 @@ PYTHON_TYPES: dict[Any, Scalar] = {bool: bool_, int: int32, float: float32}
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """An axis of a view: `index` where it is fixed; else elements `offset` to `offset + extent` (None: all of it)."""
+    """An axis of a view: `index` where it is fixed; else elements `offset` to `offset + extent` (None: all of it), or
+    those whose numbers are in `through`, an array."""
 
     index: ir.Value | None = None
     offset: ir.Value | None = None
     extent: ir.Value | None = None
+    through: View | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.memory import load_element
 from jaxwarp.frontend.lowering.values import Axis, Element, Slice, View, describe
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, int32
@@ -19,7 +20,9 @@ def whole(param: ir.Param, dtype: Scalar | Aggregate, ndim: int) -> View:
 
 def extent(frame: Frame, view: View, axis: int) -> ir.Value:
     """The extent of a parameter's axis in the view."""
-    found, size = view.axes[axis].extent, view.param.shape[axis]
+    found, size, through = view.axes[axis].extent, view.param.shape[axis], view.axes[axis].through
+    if through is not None:
+        return extent(frame, through, through.free[0])
     if found is not None:
         return found
     return frame.builder.size(view.param, axis) if size is None else frame.constant(size, int32)
@@ -67,7 +70,8 @@ def index_view(frame: Frame, view: View, indices: Sequence[Any]) -> View | Eleme
 def _require_inside(frame: Frame, view: View, axis: int, index: Any) -> None:
     """Where extent and index are both known, an index outside is an error."""
     known, size = frame.known(index), view.param.shape[axis]
-    if isinstance(known, int) and size is not None and view.axes[axis].extent is None and not -size <= known < size:
+    is_whole = view.axes[axis].extent is None and view.axes[axis].through is None
+    if isinstance(known, int) and size is not None and is_whole and not -size <= known < size:
         raise KernelValueError(
             f"index {known} is out of range: this axis of {view.param.name} has the extent {size}",
             hint=f"indices go from 0 to {size - 1}",
@@ -83,6 +87,12 @@ def _position(frame: Frame, view: View, axis: int, index: Any) -> ir.Value:
 
 
 def _offset(frame: Frame, axis: Axis, position: ir.Value) -> ir.Value:
+    if axis.through is not None:
+        element = index_view(frame, axis.through, [position])
+        assert isinstance(element, Element)
+        found = load_element(frame.builder, element)
+        assert isinstance(found, ir.Value)
+        return found
     if axis.offset is None:
         return position
     offset = axis.offset
@@ -97,6 +107,11 @@ def _sliced(frame: Frame, view: View, axis: int, index: Slice) -> Axis:
         raise KernelSyntaxError("slices of arrays have no step", hint="multiply the index by the step")
     if index.start is None and index.stop is None:
         return view.axes[axis]
+    through = view.axes[axis].through
+    if through is not None:
+        part = index_view(frame, through, [index])
+        assert isinstance(part, View)
+        return Axis(through=part)
     size = extent(frame, view, axis)
     start = _bound(frame, view, axis, index.start, size) if index.start is not None else None
     stop = _bound(frame, view, axis, index.stop, size) if index.stop is not None else size

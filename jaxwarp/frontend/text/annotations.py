@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.host_values import Missing
-from jaxwarp.types import CLASSES, Aggregate, Array, Scalar, Struct, as_dtype, unwrapped
+from jaxwarp.types import CLASSES, Aggregate, Array, Indexed, Scalar, Struct, as_dtype, unwrapped
 
 
 @boundaries
@@ -175,6 +175,8 @@ def matches(pattern: Any, concrete: Any, bound: dict[Any, Any]) -> bool:
             return type(concrete) is type(pattern) and all(
                 matches(p, c, bound) for p, c in zip(pattern.parameters, concrete.parameters, strict=True)
             )
+        case Indexed():
+            return matches(pattern.array, concrete, bound)
         case Array():
             same_rank = isinstance(concrete, Array) and pattern.ndim == concrete.ndim
             return same_rank and matches(pattern.dtype, concrete.dtype, bound)
