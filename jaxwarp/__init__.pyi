@@ -562,6 +562,18 @@ def expect_near(a: Any, b: Any, tolerance: Any = 1e-6) -> Any:
     not so the launch fails, as by an assertion, but the thread goes on.
     """
 
+def print(*values: Any, sep: Any = " ", end: Any = "\n") -> Any:
+    """`print(*values: Any, sep: str = " ", end: str = "\n") -> None`
+
+    Prints values in Warp's format, one line a call, whole whatever other threads print; f-strings too.
+    """
+
+def printf(fmt: Any, *values: Any) -> Any:
+    """`printf(fmt: str, *values: Scalar) -> None`
+
+    Prints values in a format of C, which must be right for their types.
+    """
+
 def add(a: Any, b: Any) -> Any:
     """`add(a: Any, b: Any) -> Any`
 

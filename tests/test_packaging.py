@@ -13,7 +13,7 @@ HANDLERS = {
     "jaxwarp_cpu_instantiate",
     "jaxwarp_cpu_execute",
     "jaxwarp_cpu_sort",
-    "jaxwarp_sort",
+    "jaxwarp_print", "jaxwarp_sort",
     "jaxwarp_cuda_instantiate",
     "jaxwarp_cuda_initialize",
     "jaxwarp_cuda_execute",

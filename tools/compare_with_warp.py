@@ -333,6 +333,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **`assert`** acts in release mode too, and raises `CheckError` with the thread and the line; Warp compiles it in
   debug mode only, and aborts the process. **`expect_eq`, `expect_neq`, `expect_near`** raise so too, after the launch;
   Warp prints and goes on. A NaN is near nothing; Warp takes it for near. They compare structs; integers are not near.
+- **`print`** takes several values, tuples, structs and f-strings; an array is refused, where Warp prints that it
+  cannot. Integers of a vector are written as they are, where Warp makes floats of them. Derivatives print nothing;
+  Warp prints adjoints. `printf` refuses formats that do not fit; Warp's are C's, undefined then.
 - **Atomics** on integers of 8 and 16 bits exist; Warp refuses them.
 - **Gradients of integers** do not exist: `requires_grad=True` has no effect on an array of them. Warp keeps zeros.
 - **The derivative of `a % b` by b** is the quotient, negated, wherever it is defined; Warp's is 0.

@@ -16,6 +16,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.native_pullback import native_pull
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.ffi.launch.debug import failures_raised
+from jaxwarp.ffi.launch.derivatives.rules import silent_launch
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pulled
 from jaxwarp.ffi.launch.primitive import bind_launch
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, Launch
@@ -44,6 +45,7 @@ def pull_back(launch: Launch, wanted: tuple[int, ...], operands: Values, cotange
         DifferentiationError: a derivative that cannot be had, with the line of the kernel.
         CheckError: in debug mode, a thread has failed a check.
     """
+    launch = silent_launch(launch)  # it has been run, and has said what it says
     pull = native_pull(_pull, launch, wanted, operands, cotangents)
     if pull is not None:
         return pull(operands, cotangents)

@@ -1,5 +1,6 @@
 """Launches and programs as operations of JAX. Importing it registers the native handlers with XLA."""
 
+from jaxwarp.codegen.provided import PRINT, PROVIDED
 from jaxwarp.native import library
 
 
@@ -19,3 +20,4 @@ def _unload(address: int) -> None:
 # Registered on import, so that a process that runs an exported program needs `import jaxwarp` and nothing else. This
 # starts no backend of JAX.
 library.register(_load_bitcode, _unload)
+PROVIDED[PRINT] = library.function_address(PRINT)

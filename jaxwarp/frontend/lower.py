@@ -9,11 +9,12 @@ from typing import Any
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend.derivatives import gradient
-from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements, tells
+from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import Context, Frame
 from jaxwarp.frontend.lowering.loops import statements as loops
 from jaxwarp.frontend.lowering.structs import argument_values, parameters
+from jaxwarp.frontend.lowering.told import failures, prints
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import Kernel
@@ -27,7 +28,7 @@ ArgumentType = Scalar | Aggregate | Array | Absent
 _MOST_NESTED = 2000
 
 # Importing these registers the functions that lower each kind of syntax node.
-_LOWERING = (statements, loops, calls, intrinsics, local_arrays, tells, gradient)
+_LOWERING = (statements, loops, calls, intrinsics, local_arrays, failures, prints, gradient)
 
 
 def lower(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +22,11 @@ def formatted(text_format: str, value: Any) -> str:
         case "B":
             return "True" if value else "False"
         case "c":
-            return bytes([int(value) & 0xFF]).decode(errors="replace")
+            return (text_format[:-1] + "s") % bytes([int(value) & 0xFF]).decode(errors="replace")
         case "e" | "E" | "f" | "F" | "g" | "G":
-            return text_format % abs(value) if value != value else text_format % value
+            if not math.isfinite(value):
+                width = re.sub(r"^(%[-+ #]*)0", r"\1", text_format)  # zeros are for numbers
+                return width % (abs(value) if math.isnan(value) else value)
+            return text_format % value
         case _:
             return text_format % int(value)

@@ -98,6 +98,11 @@ def find_library() -> Path:
     )
 
 
+def function_address(name: str) -> int:
+    """Of an exported function of the native library, for machine code that calls it."""
+    return ctypes.cast(getattr(load_library(), name), ctypes.c_void_p).value or 0
+
+
 def counter(name: str) -> int:
     """A number the native library keeps, for tests.
 

@@ -1,54 +1,17 @@
 #include "reports.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <cstring>
 
 #include "launch.h"
+#include "told.h"
 
 namespace jaxwarp {
 namespace {
 
 // As in passes/checks/reports.py and ffi/launch/debug.py.
 constexpr int64_t kHead = 4, kTop = int64_t{1} << 62, kMostReports = 1 << 16, kMostRow = 64;
-constexpr char kOpen = '\x02', kClose = '\x03', kEnd = '\x1e';
-
-// A word of a record in a format of `Tell` (ir/nodes.py); of a float, the word is its bits.
-std::string Shown(const std::string& format, int64_t word) {
-  char text[512] = "";
-  switch (format.empty() ? 'd' : format.back()) {
-    case 'B':
-      return word != 0 ? "True" : "False";
-    case 'e': case 'E': case 'f': case 'F': case 'g': case 'G': {
-      double value;
-      std::memcpy(&value, &word, sizeof value);
-      std::snprintf(text, sizeof text, format.c_str(), std::isnan(value) ? std::fabs(value) : value);
-      return text;
-    }
-    case 'u':
-      return std::to_string(static_cast<uint64_t>(word));
-    default:
-      return std::to_string(word);
-  }
-}
-
-// The text with the numbers of a row where it has their places; "?" where there is none.
-std::string Filled(const std::string& text, const std::vector<int64_t>& row) {
-  std::string filled;
-  for (size_t at = 0; at < text.size();) {
-    const size_t close = text[at] == kOpen ? text.find(kClose, at) : std::string::npos;
-    if (close == std::string::npos) {
-      filled += text[at++];
-      continue;
-    }
-    char* format;
-    const size_t slot = std::strtoul(text.c_str() + at + 1, &format, 10);
-    filled += slot < row.size() ? Shown(text.substr(format - text.c_str(), close - (format - text.c_str())), row[slot]) : "?";
-    at = close + 1;
-  }
-  return filled;
-}
+constexpr char kEnd = '\x1e';
 
 }  // namespace
 

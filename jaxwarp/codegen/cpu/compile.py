@@ -29,6 +29,7 @@ from jaxwarp.codegen.cpu.plan.cost import choose_cut
 from jaxwarp.codegen.cpu.plan.plan import Plan
 from jaxwarp.codegen.cpu.plan.target import Machine, host
 from jaxwarp.codegen.cpu.plan.width import STACK_BYTES, choose_width
+from jaxwarp.codegen.provided import PROVIDED
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import CompileError, InternalError
 from jaxwarp.ir.kernel import Kernel
@@ -270,7 +271,7 @@ class _Linker:
     def link(self, code: bytes, symbol: str) -> int:
         with self._lock:
             library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(symbol)
-            for name, address in _library_functions().items():
+            for name, address in (_library_functions() | PROVIDED).items():
                 library.import_symbol(name, address)
             loaded = library.link(self._jit, next(self._names))
             address = loaded[symbol]

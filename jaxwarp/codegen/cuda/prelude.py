@@ -48,6 +48,7 @@ template <class T> INLINE T wrap_neg(T a) {
 }
 """,
 )
+_helper("printed", "INLINE double printed(double x) { return x != x ? fabs(x) : x; }")
 _helper("int_abs", "template <class T> INLINE T int_abs(T a) { return a < 0 ? wrap_neg(a) : a; }")
 _helper(
     "int_div",

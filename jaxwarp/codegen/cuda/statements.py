@@ -30,11 +30,12 @@ from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.liveness import Liveness, count_uses
 from jaxwarp.codegen.cuda.locals import Local, Locals
 from jaxwarp.codegen.cuda.names import Names
+from jaxwarp.codegen.cuda.prints import print_calls
 from jaxwarp.codegen.cuda.ranges import Ranges
 from jaxwarp.codegen.cuda.reductions import Plan, Reductions
 from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, Load, Op, Param, Size, Store, Tid, Value
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, Load, Op, Param, Size, Store, Tell, Tid, Value
 from jaxwarp.types import int32
 
 # Longer expressions are given a local: they are hard to read.
@@ -172,6 +173,9 @@ class StatementPrinter:
                 self.line(f"{target.text} = {value.text};", op.loc)
             case Atomic():
                 self.atomic(op)
+            case Tell():
+                for text in print_calls(op, [self.use(a).text for a in op.args]):
+                    self.line(text, op.loc)
             case _:
                 raise InternalError(f"the CUDA printer does not know {type(op).__name__}")
 

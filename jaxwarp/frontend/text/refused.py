@@ -43,20 +43,17 @@ REFUSED: dict[str, tuple[str, str]] = {
     "Await": ("await", "call the function without await"),
     "Yield": ("yield", "write results to an output array"),
     "YieldFrom": ("yield from", "write results to an output array"),
-    "FormattedValue": ("an f-string", "kernels have no text; write numbers to an output array"),
-    "JoinedStr": ("an f-string", "kernels have no text; write numbers to an output array"),
-    "TemplateStr": ("a template string", "kernels have no text; write numbers to an output array"),
-    "Interpolation": ("a template string", "kernels have no text; write numbers to an output array"),
+    "FormattedValue": ("an f-string", "text can only be printed: print(f\"...\")"),
+    "JoinedStr": ("an f-string", "text can only be printed: print(f\"...\")"),
+    "TemplateStr": ("a template string", "text can only be printed: print(f\"...\")"),
+    "Interpolation": ("a template string", "text can only be printed: print(f\"...\")"),
     "Starred": ("* outside of a call", "name the elements one by one"),
     "Slice": ("a slice", "slices are for arrays: a[start:stop]"),
 }
 
-_PRINT = "kernels have no text; write values to an output array"
 
 # Functions of Warp that kernels here do not have -> what to do instead.
 UNAVAILABLE = {
-    "print": _PRINT,
-    "printf": _PRINT,
     "breakpoint": "run the kernel with kernel.interpret(...), in which breakpoint() works",
     "launch": "kernels cannot launch kernels; make the code a @func and call it",
 }

@@ -32,7 +32,7 @@ from typing import Any
 
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Size, Store, Tid, Value, While, walk
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Size, Store, Tell, Tid, Value, While, walk
 from jaxwarp.types import int32, int64
 
 Stride = int | None
@@ -172,7 +172,7 @@ class _Analysis:
             case Load():
                 shared = op.param not in self.locals and all(self.strides[i] == 0 for i in op.indices)
                 self.lower(op.result, 0 if shared else None)
-            case Store():
+            case Store() | Tell():
                 pass
             case Atomic():
                 self.lower(op.result, None)

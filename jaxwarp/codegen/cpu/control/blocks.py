@@ -16,6 +16,7 @@ from jaxwarp.codegen.cpu.analysis.components import MAX_GROUP
 from jaxwarp.codegen.cpu.analysis.families import families
 from jaxwarp.codegen.cpu.analysis.speculation import is_cheap
 from jaxwarp.codegen.cpu.control.loops import LoopEmitter
+from jaxwarp.codegen.cpu.control.prints import emit_print
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.vectors import scalar_constant
 from jaxwarp.errors import InternalError
@@ -30,6 +31,7 @@ from jaxwarp.ir.nodes import (
     Op,
     Size,
     Store,
+    Tell,
     Tid,
     Value,
     While,
@@ -146,6 +148,8 @@ class Emitter:
                 emit_store(self.lanes, op)
             case Atomic():
                 self.atomics.emit(op)
+            case Tell():
+                emit_print(self.lanes, op)
             case If():
                 self.if_(op)
             case For():

@@ -24,7 +24,7 @@ from jaxwarp.codegen.cpu.analysis.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.plan.cost import Work, call_price
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Call, For, If, Load, Op, Store, Value, While, walk
+from jaxwarp.ir.nodes import Atomic, Call, For, If, Load, Op, Store, Tell, Value, While, walk
 from jaxwarp.passes.coarsen import adds_once, coarsen, find_differing, is_apart
 from jaxwarp.types import float32, float64
 
@@ -74,7 +74,7 @@ def choose_coarse(kernel: Kernel, strides: Strides, width: int, machine: Machine
         width: lanes of the body for one row; that for several has no more.
         machine: what the code is shaped for.
     """
-    if width == 1:
+    if width == 1 or any(isinstance(op, Tell) for op in walk(kernel.body)):
         return None
     differing = find_differing(kernel)
     if not _is_plain(kernel, strides, differing):

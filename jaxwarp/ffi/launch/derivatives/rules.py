@@ -109,7 +109,7 @@ def launch_jvp(
     """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
     moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
     derived, plain = None, (launch, primals)
-    launch = _silent(launch)
+    launch = silent_launch(launch)
     is_told = launch is not plain[0] or launch.debug is not None
     if moving:
         if launch.in_order:  # else it was made of a launch in which threads do not meet
@@ -143,14 +143,14 @@ def launch_jvp(
     return results, [*(moved.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
 
 
-def _silent(launch: Launch) -> Launch:
+def silent_launch(launch: Launch) -> Launch:
     """The launch that derivatives are made of: its threads say nothing, since those of the launch itself do."""
     kernel = _silent_kernel(launch.kernel)
     if kernel is launch.kernel:
         return launch
     origin = launch.origin
     if isinstance(origin, BatchOf):
-        origin = dataclasses.replace(origin, launch=_silent(origin.launch))
+        origin = dataclasses.replace(origin, launch=silent_launch(origin.launch))
     debug = launch.debug and launch.debug.checks and launch.debug.without_record()
     return launch.replace(kernel=kernel, has_side_effect=False, origin=origin, debug=debug or None)
 
@@ -180,7 +180,7 @@ def _tangent_role(launch: Launch, slot: Slot, moving: dict[int, Any]) -> str:
 
 def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
     """Cotangents of the operands in which a launch is linear; None for the others."""
-    launch = _silent(launch)
+    launch = silent_launch(launch)
     given = dict(zip(launch.operand_params, operands, strict=True))
     incoming = {i: c for i, c in zip(launch.result_params, cotangents, strict=True) if is_moving(c)}
     found: dict[int, Any] = {}

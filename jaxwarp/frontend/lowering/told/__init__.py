@@ -1,0 +1,1 @@
+"""What a thread says: assertions, expectations, text that is printed."""
