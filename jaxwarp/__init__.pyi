@@ -58,13 +58,47 @@ from jaxwarp.ffi.programs.jax_callable import GraphMode as GraphMode
 from jaxwarp.ffi.programs.jax_callable import jax_callable as jax_callable
 from jaxwarp.frontend.lowering.adjoints import adjoint as adjoint
 from jaxwarp.frontend.text.functions import Func as Func
+from jaxwarp.geometry.bvh import Bvh as Bvh
+from jaxwarp.geometry.bvh_queries import BvhQuery as BvhQuery
+from jaxwarp.geometry.bvh_queries import bvh_query_aabb as bvh_query_aabb
+from jaxwarp.geometry.bvh_queries import bvh_query_capsule as bvh_query_capsule
+from jaxwarp.geometry.bvh_queries import bvh_query_next as bvh_query_next
+from jaxwarp.geometry.bvh_queries import bvh_query_ray as bvh_query_ray
+from jaxwarp.geometry.bvh_queries import bvh_query_sphere as bvh_query_sphere
 from jaxwarp.geometry.grid_queries import HashGridQuery as HashGridQuery
 from jaxwarp.geometry.grid_queries import hash_grid_offset as hash_grid_offset
 from jaxwarp.geometry.grid_queries import hash_grid_point_id as hash_grid_point_id
 from jaxwarp.geometry.grid_queries import hash_grid_query as hash_grid_query
 from jaxwarp.geometry.grid_queries import hash_grid_query_next as hash_grid_query_next
 from jaxwarp.geometry.hash_grid import HashGrid as HashGrid
+from jaxwarp.geometry.mesh import Mesh as Mesh
+from jaxwarp.geometry.mesh_queries import MeshQuery as MeshQuery
+from jaxwarp.geometry.mesh_queries import MeshQueryAABB as MeshQueryAABB
+from jaxwarp.geometry.mesh_queries import MeshQueryPoint as MeshQueryPoint
+from jaxwarp.geometry.mesh_queries import MeshQueryRay as MeshQueryRay
+from jaxwarp.geometry.mesh_queries import MeshQuerySphere as MeshQuerySphere
+from jaxwarp.geometry.mesh_queries import mesh_query_aabb as mesh_query_aabb
+from jaxwarp.geometry.mesh_queries import mesh_query_aabb_next as mesh_query_aabb_next
+from jaxwarp.geometry.mesh_queries import mesh_query_furthest_point_no_sign as mesh_query_furthest_point_no_sign
+from jaxwarp.geometry.mesh_queries import mesh_query_next as mesh_query_next
+from jaxwarp.geometry.mesh_queries import mesh_query_point as mesh_query_point
+from jaxwarp.geometry.mesh_queries import mesh_query_point_no_sign as mesh_query_point_no_sign
+from jaxwarp.geometry.mesh_queries import mesh_query_point_sign_parity as mesh_query_point_sign_parity
+from jaxwarp.geometry.mesh_queries import mesh_query_ray as mesh_query_ray
+from jaxwarp.geometry.mesh_queries import mesh_query_ray_anyhit as mesh_query_ray_anyhit
+from jaxwarp.geometry.mesh_queries import mesh_query_ray_count_intersections as mesh_query_ray_count_intersections
+from jaxwarp.geometry.mesh_queries import mesh_query_sphere as mesh_query_sphere
+from jaxwarp.geometry.mesh_values import mesh_eval_face_normal as mesh_eval_face_normal
+from jaxwarp.geometry.mesh_values import mesh_eval_position as mesh_eval_position
+from jaxwarp.geometry.mesh_values import mesh_eval_velocity as mesh_eval_velocity
+from jaxwarp.geometry.mesh_values import mesh_get as mesh_get
+from jaxwarp.geometry.mesh_values import mesh_get_bvh as mesh_get_bvh
+from jaxwarp.geometry.mesh_values import mesh_get_index as mesh_get_index
+from jaxwarp.geometry.mesh_values import mesh_get_point as mesh_get_point
+from jaxwarp.geometry.mesh_values import mesh_get_velocity as mesh_get_velocity
 from jaxwarp.geometry.sorting import sort_pairs as sort_pairs
+from jaxwarp.geometry.steps import bvh_ascend as bvh_ascend
+from jaxwarp.geometry.steps import bvh_descend as bvh_descend
 from jaxwarp.host.capture import Graph as Graph
 from jaxwarp.host.capture import ScopedCapture as ScopedCapture
 from jaxwarp.host.capture import capture_begin as capture_begin
@@ -454,7 +488,7 @@ def get_cuda_supported_archs(*args: Any, **keywords: Any) -> Any:
     """Does nothing: CUDA is JAX's; `jax.devices()` lists its devices."""
 
 def is_cubql_available(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: there are no meshes."""
+    """Does nothing: there is one kind of tree."""
 
 def tid() -> Any:
     """`tid() -> int | tuple[int, ...]`

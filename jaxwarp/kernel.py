@@ -23,7 +23,7 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.modules import MODULE_OPTIONS, Module
 from jaxwarp.passes.pipeline import prepare
-from jaxwarp.types import Absent, Array, as_dtype, leaves_of, struct_in, struct_of
+from jaxwarp.types import Absent, Array, Struct, as_dtype, handled, leaves_of, struct_in, struct_of, uint64
 
 # Warp's keyword arguments. `enable_backward`, `module` and `name` have no meaning here, `cluster_dim` no effect.
 _KERNEL_OPTIONS = (
@@ -107,11 +107,37 @@ class Kernel(ByName):
         self.__module__ = source.function.__module__
         self.module = self._module_of(options.get("module") if module is None and options else module)
         self.options = {"fma": bool(self.module_option("fuse_fp", True)), **self.options}
-        self.arguments = tuple(Argument(p.name, p.pattern) for p in read_parameters(source, "kernel"))
-        self.leaves = tuple(leaf for a in self.arguments for leaf in a.leaves)
-        self.has_structs = any(struct_in(a.annotation) is not None for a in self.arguments)
-        self._specialized: dict[tuple[Any, ...], KernelIR] = {}
+        self._set_arguments(tuple(Argument(p.name, p.pattern) for p in read_parameters(source, "kernel")))
         self._lock = threading.Lock()
+
+    def _set_arguments(self, arguments: tuple[Argument, ...]) -> None:
+        self.arguments = arguments
+        self.leaves = tuple(leaf for a in arguments for leaf in a.leaves)
+        self.has_structs = any(struct_in(a.annotation) is not None for a in arguments)
+        self.numbers = tuple(k for k, a in enumerate(arguments) if a.annotation == uint64)
+        self._specialized: dict[tuple[Any, ...], KernelIR] = {}
+        self._given: dict[tuple[Struct | None, ...], Kernel] = {}
+
+    def given(self, values: Sequence[Any]) -> Kernel:
+        """The kernel for these arguments: one annotated uint64 that is given a `Mesh`, or what else Warp names by a
+        number, is one of that type."""
+        if not self.numbers:
+            return self
+        found = tuple(handled(values[k]) if k < len(values) else None for k in self.numbers)
+        return self.with_handles(found) if any(found) else self
+
+    def with_handles(self, structs: tuple[Struct | None, ...]) -> Kernel:
+        """The kernel with structs in place of some of its uint64 arguments, in order."""
+        made = self._given.get(structs)
+        if made is None:
+            arguments = list(self.arguments)
+            for k, struct in zip(self.numbers, structs, strict=True):
+                arguments[k] = arguments[k] if struct is None else Argument(arguments[k].name, struct)
+            made = object.__new__(type(self))
+            made.__dict__.update(self.__dict__)
+            made._set_arguments(tuple(arguments))
+            made = self._given.setdefault(structs, made)
+        return made
 
     def __repr__(self) -> str:
         return f"<jaxwarp kernel {self.key}>"

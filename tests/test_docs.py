@@ -21,6 +21,7 @@ PAGES = [
     "docs/arrays.md",
     "docs/random.md",
     "docs/geometry.md",
+    "docs/meshes.md",
     "docs/sharding.md",
     "docs/debugging.md",
     "docs/errors.md",

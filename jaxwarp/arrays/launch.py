@@ -102,7 +102,8 @@ class Launch:
 
     def run(self) -> None:
         """The launch itself."""
-        kernel, dim, given = self.kernel, self.dim, spread(self.kernel, self.params)
+        kernel, dim = self.kernel.given(self.params), self.dim
+        given = spread(kernel, self.params)
         scope = scope_now()
         if self._adjoints is not None:
             adjoints = spread(kernel, self._adjoints)

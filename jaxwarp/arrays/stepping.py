@@ -29,9 +29,11 @@ def step_kernel(
     kernel: Kernel, source: Source, args: Sequence[Any], keywords: dict[str, Any], dim: Any, threads: Any
 ) -> None:
     """Runs a kernel in Python; see `Kernel.interpret`."""
-    arguments = arguments_of(kernel)
     declared = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
-    given = spread(kernel, bind_names(declared, args, keywords))
+    bound = bind_names(declared, args, keywords)
+    kernel = kernel.given(bound)
+    arguments = arguments_of(kernel)
+    given = spread(kernel, bound)
     values = [argument_given(HOST, kernel, i, g) for i, g in enumerate(given)]
     described = with_absent(arguments, [v.describe() for v in values])
     elements = resolve_elements(arguments, described)

@@ -11,6 +11,11 @@ from typing import Any
 _MODULE_OF = {
     "Neighbors": "neighbor_lists",
     "neighbors": "neighbor_lists",
+    "cast_rays": "cast",
+    "closest_points": "cast",
+    "signed_distance": "cast",
+    "RayHits": "cast",
+    "ClosestPoints": "cast",
 }
 
 

@@ -64,7 +64,7 @@ ROWS: dict[str, Idle] = {
     "get_cuda_driver_version": Idle(_TOOLKIT),
     "get_cuda_toolkit_version": Idle(_TOOLKIT),
     "get_cuda_supported_archs": Idle(_TOOLKIT, ()),
-    "is_cubql_available": Idle("there are no meshes", False),
+    "is_cubql_available": Idle("there is one kind of tree", False),
 }
 
 # The levels of Warp's log, for `config.log_level`.

@@ -20,12 +20,29 @@ LIBRARY = {
     "search": ("lower_bound", "bit_count"),
     "noise": ("noise", "pnoise", "curlnoise"),
 }
-# What is called outside of kernels.
+# Of `geometry/`: classes, what is called outside of kernels, and what is called in them.
 GEOMETRY = {
     "sorting": ("sort_pairs",),
     "hash_grid": ("HashGrid",),
     "grid_queries": (
         *("HashGridQuery", "hash_grid_query", "hash_grid_query_next", "hash_grid_point_id", "hash_grid_offset"),
+    ),
+    "bvh": ("Bvh",),
+    "steps": ("bvh_ascend", "bvh_descend"),
+    "bvh_queries": (
+        *("BvhQuery", "bvh_query_aabb", "bvh_query_ray", "bvh_query_capsule", "bvh_query_sphere", "bvh_query_next"),
+    ),
+    "mesh": ("Mesh",),
+    "mesh_queries": (
+        *("MeshQuery", "MeshQueryAABB", "MeshQuerySphere", "MeshQueryPoint", "MeshQueryRay"),
+        *("mesh_query_ray", "mesh_query_ray_anyhit", "mesh_query_ray_count_intersections"),
+        *("mesh_query_point", "mesh_query_point_no_sign", "mesh_query_point_sign_parity"),
+        *("mesh_query_furthest_point_no_sign", "mesh_query_aabb", "mesh_query_sphere"),
+        *("mesh_query_next", "mesh_query_aabb_next"),
+    ),
+    "mesh_values": (
+        *("mesh_get", "mesh_get_bvh", "mesh_get_index", "mesh_get_point", "mesh_get_velocity"),
+        *("mesh_eval_position", "mesh_eval_velocity", "mesh_eval_face_normal"),
     ),
 }
 _PACKAGES = ("geometry", "optim")

@@ -71,12 +71,14 @@ from jaxwarp.types.scalars import uint8 as uint8
 from jaxwarp.types.scalars import uint16 as uint16
 from jaxwarp.types.scalars import uint32 as uint32
 from jaxwarp.types.scalars import uint64 as uint64
+from jaxwarp.types.structs import HANDLE as HANDLE
 from jaxwarp.types.structs import NEXT as NEXT
 from jaxwarp.types.structs import STRUCT as STRUCT
 from jaxwarp.types.structs import Field as Field
 from jaxwarp.types.structs import Indexed as Indexed
 from jaxwarp.types.structs import Struct as Struct
 from jaxwarp.types.structs import field_type as field_type
+from jaxwarp.types.structs import handled as handled
 from jaxwarp.types.structs import leaves_of as leaves_of
 from jaxwarp.types.structs import struct_in as struct_in
 from jaxwarp.types.structs import struct_of as struct_of

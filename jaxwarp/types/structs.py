@@ -60,11 +60,19 @@ class Indexed(Struct):
 STRUCT = "__jaxwarp_struct__"
 # And of one that kernels can go over, the function that says how: see `func_next`.
 NEXT = "__jaxwarp_next__"
+# True of one whose values stand where Warp has a number that names them, `mesh.id`: annotated uint64.
+HANDLE = "__jaxwarp_handle__"
 
 
 def struct_of(kind: Any) -> Struct | None:
     """The struct that a class is; None if it is none."""
     return vars(kind).get(STRUCT) if isinstance(kind, type) else None
+
+
+def handled(value: Any) -> Struct | None:
+    """The struct that a value on the host is, if it may stand where uint64 is annotated."""
+    kind = type(value)
+    return struct_of(kind) if getattr(kind, HANDLE, False) else None
 
 
 def struct_in(t: Any) -> Struct | None:

@@ -205,7 +205,15 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         )
     rule = None if sharding_rule is None else parse_rule(kernel.name, sharding_rule, arguments)
     mode = require_mode(f"kernel {kernel.name}", mode_of(kernel) if mode is None else mode)
-    return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode)
+
+    def made(kernel: Kernel, arguments: Sequence[Argument]) -> JaxKernel:
+        return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode)
+
+    call = made(kernel, arguments)
+    if kernel.numbers:
+        in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
+        call.remade = lambda kernel: made(kernel, assign_roles(kernel, num_outputs, in_outs))
+    return call
 
 
 class JaxKernel:
@@ -234,6 +242,9 @@ class JaxKernel:
         self._rule = rule
         self._mode = mode
         self._plans: dict[Any, _Plan] = {}
+        # Of a kernel with arguments of uint64: the same call, of the kernel that takes structs for some of them.
+        self.remade: Callable[[Kernel], JaxKernel] | None = None
+        self._others: dict[Kernel, JaxKernel] = {}
         self._require_options(defaults)
 
     def __repr__(self) -> str:
@@ -255,6 +266,9 @@ class JaxKernel:
         """
         if kwargs or len(args) != self._input_count:
             args = self._bound(args, kwargs)
+        if self.remade is not None and (kernel := self.kernel.given(args)) is not self.kernel:
+            other = self._others.get(kernel) or self._others.setdefault(kernel, self.remade(kernel))
+            return other(*args, launch_dims=launch_dims, output_dims=output_dims, vmap_method=vmap_method)
         if self._packing is None:
             return self._call(args, launch_dims, output_dims, vmap_method)
         leaves = tuple(self._packing.spread(args))

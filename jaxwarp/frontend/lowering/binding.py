@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.values import Host, NoArray, describe, is_literal, type_of
+from jaxwarp.frontend.lowering.values import Host, NoArray, StructValue, describe, is_literal, type_of
 from jaxwarp.frontend.text.annotations import elements_of, matches, pattern_text
-from jaxwarp.types import Array, Scalar, bool_, float32, int32
+from jaxwarp.types import HANDLE, Array, Scalar, bool_, float32, int32, uint64
 
 
 def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
@@ -34,6 +34,8 @@ def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
         return None
     if is_literal(value) and isinstance(pattern, Scalar):
         return _literal_cost(pattern, value)
+    if pattern is uint64 and isinstance(value, StructValue) and getattr(value.type.kind, HANDLE, False):
+        return 1
     if not matches(pattern, dtype, bound):
         return None
     return 3 if isinstance(pattern, TypeVar) else 0 if pattern == dtype else 2

@@ -1,0 +1,170 @@
+"""`Bvh`: a tree over boxes, as a value of JAX and an argument of kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.geometry.steps import Node
+from jaxwarp.geometry.tree import boxes_of, detached, first_of, like, order_of
+from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.types import HANDLE, Vec, element_shape
+
+CONSTRUCTORS = (None, "auto", "sah", "median", "lbvh", "cubql")
+
+
+@wp.struct
+class Bvh:
+    """A tree over boxes that finds those which overlap a box, a ray, a sphere or a capsule.
+
+    It is a struct: a pytree of JAX, an argument of kernels, annotated `wp.Bvh`, or `wp.uint64` as in programs of Warp.
+    The value itself is the argument, or its `id`, which is the same. Making one is a pure function, also under `jit`,
+    `vmap` and `scan`; its shapes follow from the number of boxes. It has no derivative.
+
+    Args:
+        lowers, uppers: corners of the boxes, (n, 3) of float32; or arrays of `vec3` outside of JAX, whose contents may
+            change before `refit()`. Boxes that are NaN, infinite or the wrong way round are found by no query.
+        constructor: accepted, no effect: there is one kind of tree, halved at medians.
+        leaf_size: accepted, no effect.
+
+    Raises:
+        KernelTypeError, KernelValueError: the corners have another type or shape.
+    """
+
+    lowers: wp.array[wp.vec3]
+    uppers: wp.array[wp.vec3]
+    order: wp.array[int]
+    first: wp.array[int]
+    nodes: wp.array[Node]  # pyright: ignore[reportInvalidTypeForm]
+    origin: wp.vec3
+    step: wp.vec3
+
+    @property
+    def id(self) -> Bvh:
+        """Itself: what programs of Warp pass to kernels."""
+        return self
+
+    @boundary
+    def refit(self, lowers: Any = None, uppers: Any = None) -> Bvh:
+        """The tree for boxes that have moved, in the order it has.
+
+        Given boxes, it is another tree. Without, this one reads its arrays again, written outside of JAX.
+
+        Raises:
+            KernelTypeError, KernelValueError: the number of boxes is another one; or arrays of JAX, which never change.
+        """
+        return _remade(self, lowers, uppers, is_ordered=True)
+
+    @boundary
+    def rebuild(self, lowers: Any = None, uppers: Any = None, constructor: Any = None) -> Bvh:
+        """As `refit`, with a new order: what pays after large moves."""
+        require_constructor("Bvh.rebuild", constructor)
+        return _remade(self, lowers, uppers, is_ordered=False)
+
+
+setattr(Bvh, HANDLE, True)
+
+
+@boundary
+def _init(
+    self: Bvh, lowers: Any, uppers: Any, constructor: Any = None, groups: Any = None, leaf_size: Any = None
+) -> None:
+    del leaf_size
+    require_constructor("Bvh", constructor)
+    if groups is not None:
+        raise KernelTypeError("Bvh: groups are not there yet", hint="make a Bvh for each group")
+    low, high = corners("Bvh: lowers", lowers), corners("Bvh: uppers", uppers)
+    _require_alike(low, high, "lowers")
+    set_tree(self, lowers, uppers, order_of(low, high))
+
+
+Bvh.__init__ = _init
+
+
+def require_constructor(where: str, constructor: Any) -> None:
+    """One of Warp's names of constructors."""
+    name = getattr(constructor, "value", constructor)
+    if name not in CONSTRUCTORS and not isinstance(name, int):
+        raise KernelValueError(
+            f"{where}: expected a constructor of {', '.join(map(repr, CONSTRUCTORS[1:]))}, got {constructor!r}",
+            hint="leave it out: there is one kind of tree",
+        )
+
+
+def _require_alike(low: Any, high: Any, what: str) -> None:
+    if low.shape != high.shape:
+        raise KernelValueError(
+            f"Bvh: expected as many uppers as {what}, {len(low)}, got {len(high)}", hint="pass two corners for each box"
+        )
+
+
+def corners(where: str, value: Any) -> Any:
+    """Points as (n, 3) of float32, of NumPy or JAX, read where they are.
+
+    Raises:
+        KernelTypeError, KernelValueError: they are none.
+    """
+    if isinstance(value, LiveArray):
+        shape, dtype = (*value.shape, *element_shape(value.dtype)), value.dtype
+        is_single = isinstance(dtype, Vec) and dtype.dtype == wp.float32
+        value = value.numpy() if is_single else value
+    else:
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+        is_single = dtype == np.float32
+    if shape is None or dtype is None:
+        raise KernelTypeError(
+            f"{where}: expected an array of points, got {type(value).__name__}",
+            hint="pass (n, 3) of float32: jnp.asarray(points, jnp.float32), or an array of vec3",
+        )
+    if not is_single:
+        raise KernelTypeError(f"{where}: expected float32, got {dtype}", hint="convert it: points.astype('float32')")
+    if len(shape) != 2 or shape[1] != 3:
+        raise KernelValueError(
+            f"{where}: expected the shape (n, 3), got {tuple(shape)}", hint="pass a row for each point"
+        )
+    return value
+
+
+def set_tree(bvh: Bvh, lowers: Any, uppers: Any, order: Any) -> None:
+    """Gives a new Bvh all that it has."""
+    low, high = corners("Bvh: lowers", lowers), corners("Bvh: uppers", uppers)
+    nodes, origin, step = boxes_of(low, high, order)
+    held = bvh.__dict__
+    held.update(lowers=detached(lowers), uppers=detached(uppers), order=order, first=like(low, first_of(len(low))))
+    held.update(nodes=nodes, origin=origin, step=step)
+
+
+def tree_of(lowers: Any, uppers: Any, order: Any = None) -> Bvh:
+    """A Bvh, with the order given or its own."""
+    made = object.__new__(Bvh)
+    set_tree(made, lowers, uppers, order_of(lowers, uppers) if order is None else order)
+    return made
+
+
+def _remade(bvh: Bvh, lowers: Any, uppers: Any, is_ordered: bool) -> Bvh:
+    what = "refit" if is_ordered else "rebuild"
+    is_new = lowers is not None or uppers is not None
+    if is_new and (lowers is None or uppers is None):
+        raise KernelTypeError(f"Bvh.{what}: expected lowers and uppers, got one of them", hint="pass both, or none")
+    if not is_new and isinstance(bvh.lowers, jax.Array):
+        raise KernelTypeError(
+            f"Bvh.{what}: the boxes are arrays of JAX, which never change", hint=f"bvh = bvh.{what}(lowers, uppers)"
+        )
+    lowers, uppers = (lowers, uppers) if is_new else (bvh.lowers, bvh.uppers)
+    low, high = corners(f"Bvh.{what}: lowers", lowers), corners(f"Bvh.{what}: uppers", uppers)
+    _require_alike(low, high, "lowers")
+    if low.shape != tuple(corners("Bvh", bvh.lowers).shape):
+        raise KernelValueError(
+            f"Bvh.{what}: expected {len(bvh.lowers)} boxes, as the tree has, got {len(low)}", hint="make another Bvh"
+        )
+    made = object.__new__(Bvh) if is_new else bvh
+    set_tree(made, lowers, uppers, bvh.order if is_ordered else order_of(low, high))
+    return made
+
+
+__all__ = ["Bvh"]

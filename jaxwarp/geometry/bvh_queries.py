@@ -1,0 +1,151 @@
+"""Queries of a `Bvh`: the boxes that overlap a box, a ray, a capsule or a sphere, one after the other."""
+
+# ruff: noqa: A002, ARG001, F841, UP018
+# pyright: reportUnusedVariable=false
+
+from __future__ import annotations
+
+import jaxwarp as wp
+from jaxwarp.geometry.bvh import Bvh
+from jaxwarp.geometry.steps import bvh_ascend, bvh_descend, high_plane, low_plane
+
+_BOX, _RAY, _CAPSULE, _SPHERE = 0, 1, 2, 3
+
+
+@wp.struct
+class BvhQuery:
+    """A query, and how far it has come: what `bvh_query_next` advances, and `for i in query` goes over."""
+
+    bvh: Bvh
+    kind: int
+    a: wp.vec3  # the lower corner; the start; the centre
+    b: wp.vec3  # the upper corner; the direction
+    radius: float
+    node: int  # the next one
+    trail: int
+    place: int  # the next one in the leaf being looked through
+    stop: int
+
+
+@wp.func
+def _query(bvh: Bvh, kind: int, a: wp.vec3, b: wp.vec3, radius: float):
+    return BvhQuery(bvh, kind, a, b, radius, 1, 0, 0, 0)
+
+
+@wp.func
+def bvh_query_aabb(id: Bvh, low: wp.vec3, high: wp.vec3, root: int = -1) -> BvhQuery:
+    """A query for the boxes that overlap one, whose borders count. `root` is -1: there are no groups yet."""
+    return _query(id, _BOX, low, high, 0.0)
+
+
+@wp.func
+def bvh_query_ray(id: Bvh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> BvhQuery:
+    """A query for the boxes that a ray goes through, before `max_dist` of `bvh_query_next`, in lengths of `dir`."""
+    return _query(id, _RAY, start, dir, 0.0)
+
+
+@wp.func
+def bvh_query_capsule(id: Bvh, start: wp.vec3, dir: wp.vec3, radius: float, root: int = -1) -> BvhQuery:
+    """A query for the boxes that a ray goes through if they are made larger by a radius; `max_dist` itself counts."""
+    return _query(id, _CAPSULE, start, dir, wp.max(radius, 0.0))
+
+
+@wp.func
+def bvh_query_sphere(id: Bvh, center: wp.vec3, radius: float, root: int = -1) -> BvhQuery:
+    """A query for the boxes that overlap a sphere, whose surface counts."""
+    return _query(id, _SPHERE, center, center, wp.max(radius, 0.0))
+
+
+@wp.func
+def _gap(x: float, low: float, high: float) -> float:
+    return wp.max(wp.max(low - x, x - high), 0.0)
+
+
+@wp.func
+def _passes(start: wp.vec3, dir: wp.vec3, low: wp.vec3, high: wp.vec3, max_dist: float, is_closed: bool) -> bool:
+    """Whether a ray goes through a box before a distance, or at it."""
+    enter = float(-wp.inf)
+    leave = float(wp.inf)
+    is_beside = bool(False)
+    for k in range(3):
+        if dir[k] == 0.0:
+            is_beside = is_beside or start[k] < low[k] or start[k] > high[k]
+        else:
+            inverse = 1.0 / dir[k]
+            p = (low[k] - start[k]) * inverse
+            q = (high[k] - start[k]) * inverse
+            enter = wp.max(enter, wp.min(p, q))
+            leave = wp.min(leave, wp.max(p, q))
+    is_near = enter <= max_dist if is_closed else enter < max_dist
+    return not is_beside and leave >= 0.0 and leave >= enter and is_near
+
+
+@wp.func
+def _overlaps(kind: int, a: wp.vec3, b: wp.vec3, radius: float, low: wp.vec3, high: wp.vec3, max_dist: float) -> bool:
+    """Whether a box is one of those that a query looks for; what is NaN or infinite overlaps nothing."""
+    found = bool(False)
+    if kind == _BOX:
+        apart = a[0] > high[0] or a[1] > high[1] or a[2] > high[2] or b[0] < low[0] or b[1] < low[1] or b[2] < low[2]
+        found = not apart
+    elif kind == _SPHERE:
+        x = _gap(a[0], low[0], high[0])
+        y = _gap(a[1], low[1], high[1])
+        z = _gap(a[2], low[2], high[2])
+        found = x * x + y * y + z * z <= radius * radius
+    else:
+        more = wp.vec3(radius, radius, radius)
+        found = _passes(a, b, low - more, high + more, max_dist, kind == _CAPSULE)
+    size = high - low
+    is_some = size[0] >= 0.0 and size[1] >= 0.0 and size[2] >= 0.0
+    return found and is_some and size[0] < wp.inf and size[1] < wp.inf and size[2] < wp.inf
+
+
+@wp.func
+def _near(query: BvhQuery, x: wp.uint32, y: wp.uint32, z: wp.uint32, max_dist: float) -> float:
+    """0 if the box of a node may have some of what a query looks for, else infinite.
+
+    Coordinates are those from the grid's origin, which are exact enough for boxes that are a step larger on each side;
+    what is lost where the query is far away is added.
+    """
+    step = query.bvh.step
+    a = query.a - query.bvh.origin
+    b = query.b - query.bvh.origin if query.kind == _BOX else query.b
+    far = wp.max(wp.max(wp.abs(a[0]), wp.abs(a[1])), wp.abs(a[2]))
+    more = 0.0 if query.kind == _BOX else 1.0e-6 * far
+    low = wp.vec3(low_plane(x) * step[0] - more, low_plane(y) * step[1] - more, low_plane(z) * step[2] - more)
+    high = wp.vec3(high_plane(x) * step[0] + more, high_plane(y) * step[1] + more, high_plane(z) * step[2] + more)
+    limit = max_dist * 1.000001
+    return 0.0 if _overlaps(query.kind, a, b, query.radius * 1.000001, low, high, limit) else wp.inf
+
+
+@wp.func_next(BvhQuery)
+@wp.func
+def bvh_query_next(query: wp.ref[BvhQuery], index: wp.ref[int], max_dist: float = wp.inf) -> bool:
+    """Sets `index` to the next box that a query finds, and returns True; or returns False, when there is none.
+
+    `max_dist` is how far rays and capsules go; it may become less in the course of a query.
+    """
+    bvh = query.bvh
+    leaves = len(bvh.first) - 1
+    found = bool(False)
+    while not found and (query.place < query.stop or query.node != 0):
+        if query.place < query.stop:
+            item = bvh.order[query.place]
+            query.place += 1
+            if _overlaps(query.kind, query.a, query.b, query.radius, bvh.lowers[item], bvh.uppers[item], max_dist):
+                index = item
+                found = True
+        elif query.node >= leaves:
+            query.place = bvh.first[query.node - leaves]
+            query.stop = bvh.first[query.node - leaves + 1]
+            node, trail = bvh_ascend(query.node, query.trail)
+            query.node = node
+            query.trail = trail
+        else:
+            box = bvh.nodes[query.node]
+            near0 = _near(query, box[0], box[1], box[2], max_dist)
+            near1 = _near(query, box[3], box[4], box[5], max_dist)
+            node, trail = bvh_descend(query.node, query.trail, near0, near1, wp.inf)
+            query.node = node
+            query.trail = trail
+    return found

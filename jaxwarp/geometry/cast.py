@@ -1,0 +1,244 @@
+"""Rays and points against a `Mesh`, as functions of JAX's arrays.
+
+A launch finds faces, on values without derivatives; another one evaluates what is asked of them, in plain code. So a
+derivative costs about as much as the evaluation, and the search is done once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.geometry.mesh import Mesh
+from jaxwarp.geometry.mesh_queries import mesh_query_point
+from jaxwarp.geometry.mesh_search import find_closest, find_hit
+from jaxwarp.geometry.triangles import closest_on, ray_at
+
+
+class RayHits(NamedTuple):
+    """What `cast_rays` returns: arrays with the leading axes of the rays.
+
+    Attributes:
+        t: how far each ray goes, in lengths of its direction; infinite if it hits nothing.
+        face: the face that it hits; -1 if it hits nothing.
+        u, v: weights of the face's first two corners; 0 if it hits nothing.
+        normal: of the face, (..., 3), of length 1; 0 if it hits nothing.
+    """
+
+    t: jax.Array
+    face: jax.Array
+    u: jax.Array
+    v: jax.Array
+    normal: jax.Array
+
+
+class ClosestPoints(NamedTuple):
+    """What `closest_points` returns: arrays with the leading axes of the points.
+
+    Attributes:
+        distance: to the closest point; infinite if there is none.
+        point: the closest point, (..., 3); the point itself if there is none.
+        face: the face that it is on; -1 if there is none.
+        u, v: weights of the face's first two corners; 0 if there is none.
+    """
+
+    distance: jax.Array
+    point: jax.Array
+    face: jax.Array
+    u: jax.Array
+    v: jax.Array
+
+
+@boundary
+def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf) -> RayHits:
+    """The first face that each ray hits.
+
+    Differentiable in both modes, to every order, by the mesh's points, origins and directions. Where nothing is hit,
+    derivatives are 0. Works under `jit`, `vmap`, `scan` and the other transformations of JAX.
+
+    Args:
+        mesh: a `Mesh`.
+        origins, directions: (..., 3), float32, of which leading axes are broadcast. A direction of 0 hits nothing.
+        max_t: hits are where 0 <= t < max_t.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments have other types or shapes.
+    """
+    _require_mesh("cast_rays", mesh)
+    o, d = jnp.broadcast_arrays(_points("cast_rays: origins", origins), _points("cast_rays: directions", directions))
+    shape, count = o.shape[:-1], o.size // 3
+    o, d = o.reshape(count, 3), d.reshape(count, 3)
+    (face,) = _find_hits(*_detached((mesh, o, d, jnp.float32(max_t))), launch_dims=count, output_dims=count)
+    t, u, v, normal = _evaluate_hits(mesh.points, mesh.indices, face, o, d, launch_dims=count, output_dims=count)
+    t, face, u, v = (x.reshape(shape) for x in (t, face, u, v))
+    return RayHits(t, face, u, v, normal.reshape(*shape, 3))
+
+
+@boundary
+def closest_points(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> ClosestPoints:
+    """The point of a mesh that is closest to each point.
+
+    Differentiable in both modes, to every order, by the mesh's points and by `points`. On the mesh, where the distance
+    is 0, its derivative is 0. Works under `jit`, `vmap`, `scan` and the other transformations of JAX.
+
+    Args:
+        mesh: a `Mesh`.
+        points: (..., 3), float32.
+        max_dist: points that are closer than this are found.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments have other types or shapes.
+    """
+    _require_mesh("closest_points", mesh)
+    p = _points("closest_points: points", points)
+    shape, count = p.shape[:-1], p.size // 3
+    p = p.reshape(count, 3)
+    (face,) = _find_closest(*_detached((mesh, p, jnp.float32(max_dist))), launch_dims=count, output_dims=count)
+    found = _evaluate_closest(mesh.points, mesh.indices, face, p, launch_dims=count, output_dims=count)
+    distance, u, v, face = (x.reshape(shape) for x in (*found[:3], face))
+    return ClosestPoints(distance, found[3].reshape(*shape, 3), face, u, v)
+
+
+@boundary
+def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Array:
+    """How far each point is from a mesh, negative inside of it.
+
+    A point is inside if two of the three rays along the axes first hit the back of a face: the mesh has to be closed,
+    with the faces' fronts outside. Derivatives are those of `closest_points`.
+
+    Args:
+        mesh: a `Mesh`.
+        points: (..., 3), float32.
+        max_dist: further away, the result is infinite.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments have other types or shapes.
+    """
+    _require_mesh("signed_distance", mesh)
+    p = _points("signed_distance: points", points)
+    shape, count = p.shape[:-1], p.size // 3
+    p = p.reshape(count, 3)
+    face, sign = _find_sides(*_detached((mesh, p, jnp.float32(max_dist))), launch_dims=count, output_dims=count)
+    distance = _evaluate_closest(mesh.points, mesh.indices, face, p, launch_dims=count, output_dims=count)[0]
+    return jnp.where(face >= 0, sign * distance, jnp.inf).reshape(shape)
+
+
+def _detached(values: Any) -> Any:
+    return jax.tree.map(jax.lax.stop_gradient, values)
+
+
+def _require_mesh(where: str, mesh: Any) -> None:
+    if not isinstance(mesh, Mesh):
+        raise KernelTypeError(
+            f"{where}: mesh: expected a Mesh, got {type(mesh).__name__}", hint="make one: Mesh(points, indices)"
+        )
+
+
+def _points(where: str, value: Any) -> jax.Array:
+    if not isinstance(value, (jax.Array, np.ndarray)):
+        raise KernelTypeError(
+            f"{where}: expected an array, got {type(value).__name__}", hint="pass jnp.asarray(points, jnp.float32)"
+        )
+    if value.dtype != np.float32:
+        raise KernelTypeError(f"{where}: expected float32, got {value.dtype}", hint="pass points.astype('float32')")
+    if value.ndim == 0 or value.shape[-1] != 3:
+        raise KernelValueError(f"{where}: expected the shape (..., 3), got {value.shape}", hint="coordinates come last")
+    return jnp.asarray(value)
+
+
+# Kernels
+
+
+@wp.kernel
+def _hits(mesh: Mesh, origins: wp.array[wp.vec3], directions: wp.array[wp.vec3], max_t: float, faces: wp.array[int]):
+    i = wp.tid()
+    faces[i] = find_hit(mesh, origins[i], directions[i], max_t, False)
+
+
+@wp.kernel
+def _closest(mesh: Mesh, points: wp.array[wp.vec3], max_dist: float, faces: wp.array[int]):
+    i = wp.tid()
+    faces[i] = find_closest(mesh, points[i], max_dist)
+
+
+@wp.kernel
+def _sides(mesh: Mesh, points: wp.array[wp.vec3], max_dist: float, faces: wp.array[int], signs: wp.array[float]):
+    i = wp.tid()
+    found = mesh_query_point(mesh, points[i], max_dist)
+    faces[i] = found.face
+    signs[i] = found.sign
+
+
+@wp.func
+def _corners(points: wp.array[wp.vec3], indices: wp.array[int], face: int) -> wp.mat33:
+    a = points[indices[3 * face]]
+    b = points[indices[3 * face + 1]]
+    c = points[indices[3 * face + 2]]
+    return wp.mat33(a[0], a[1], a[2], b[0], b[1], b[2], c[0], c[1], c[2])
+
+
+@wp.kernel
+def _hit_values(  # noqa: PLR0913
+    points: wp.array[wp.vec3],
+    indices: wp.array[int],
+    faces: wp.array[int],
+    origins: wp.array[wp.vec3],
+    directions: wp.array[wp.vec3],
+    t: wp.array[float],
+    u: wp.array[float],
+    v: wp.array[float],
+    normals: wp.array[wp.vec3],
+):
+    i = wp.tid()
+    face = faces[i]
+    t[i] = wp.inf
+    if face >= 0:
+        corners = _corners(points, indices, face)
+        at, bary_u, bary_v = ray_at(corners, origins[i], directions[i])
+        t[i] = at
+        u[i] = bary_u
+        v[i] = bary_v
+        normals[i] = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
+
+
+@wp.kernel
+def _closest_values(
+    points: wp.array[wp.vec3],
+    indices: wp.array[int],
+    faces: wp.array[int],
+    queries: wp.array[wp.vec3],
+    distances: wp.array[float],
+    u: wp.array[float],
+    v: wp.array[float],
+    found: wp.array[wp.vec3],
+):
+    i = wp.tid()
+    face = faces[i]
+    point = queries[i]
+    distances[i] = wp.inf
+    found[i] = point
+    if face >= 0:
+        corners = _corners(points, indices, face)
+        b, c, _square = closest_on(corners, point)
+        place = (1.0 - b - c) * corners[0] + b * corners[1] + c * corners[2]
+        away = wp.dot(place - point, place - point)
+        distances[i] = 0.0
+        if away > 0.0:
+            distances[i] = wp.sqrt(away)
+        u[i] = 1.0 - b - c
+        v[i] = b
+        found[i] = place
+
+
+_find_hits = wp.jax_kernel(_hits)
+_find_closest = wp.jax_kernel(_closest)
+_find_sides = wp.jax_kernel(_sides, num_outputs=2)
+_evaluate_hits = wp.jax_kernel(_hit_values, num_outputs=4)
+_evaluate_closest = wp.jax_kernel(_closest_values, num_outputs=4)

@@ -1,0 +1,316 @@
+"""Queries of a `Mesh` in kernels: hits of rays, closest and furthest points, on which side of it a point is.
+
+A query finds a face, which is an integer; what it returns is computed from that face. So derivatives by rays, points
+and vertices are those of plain code, of every order, and 0 where nothing is found.
+"""
+
+# ruff: noqa: A001, A002, ARG001, F811, F841, PLR0913, RUF046, RUF059, UP018
+# pyright: reportRedeclaration=false, reportUnusedVariable=false
+
+from __future__ import annotations
+
+import jaxwarp as wp
+from jaxwarp.geometry.bvh_queries import BvhQuery, bvh_query_aabb, bvh_query_next, bvh_query_sphere
+from jaxwarp.geometry.mesh import Mesh
+from jaxwarp.geometry.mesh_search import count_hits, find_closest, find_furthest, find_hit
+from jaxwarp.geometry.mesh_values import face_corners, mesh_eval_face_normal
+from jaxwarp.geometry.triangles import closest_on, ray_at
+
+
+@wp.struct
+class MeshQueryRay:
+    """What `mesh_query_ray` returns. `u` and `v` are the weights of the face's first two corners.
+
+    `sign` is 1 where the ray comes from the face's front, else -1. All is 0 if `result` is False, but `face`, -1.
+    """
+
+    result: bool
+    sign: float
+    face: int
+    t: float
+    u: float
+    v: float
+    normal: wp.vec3
+
+
+@wp.struct
+class MeshQueryPoint:
+    """What `mesh_query_point` returns. `u` and `v` are the weights of the face's first two corners.
+
+    `sign` is -1 inside, else 1; of queries without a sign it is 0. All is 0 if `result` is False, but `face`, -1.
+    """
+
+    result: bool
+    sign: float
+    face: int
+    u: float
+    v: float
+
+
+# Rays
+
+
+@wp.func
+def mesh_query_ray(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, root: int = -1) -> MeshQueryRay:
+    """The first hit of a ray, where 0 <= t < max_t; `t` is in lengths of `dir`. `root` is -1: there are no groups yet.
+
+    Derivatives are by `start`, `dir` and the mesh's points.
+    """
+    hit = MeshQueryRay(False, 0.0, -1, 0.0, 0.0, 0.0, wp.vec3())
+    face = find_hit(id, start, dir, max_t, False)
+    if face >= 0:
+        t, u, v = ray_at(face_corners(id, face), start, dir)
+        normal = mesh_eval_face_normal(id, face)
+        hit = MeshQueryRay(True, 1.0 if wp.dot(normal, dir) < 0.0 else -1.0, face, t, u, v, normal)
+    return hit
+
+
+@wp.func
+def mesh_query_ray(
+    id: Mesh,
+    start: wp.vec3,
+    dir: wp.vec3,
+    max_t: float,
+    t: wp.ref[float],
+    bary_u: wp.ref[float],
+    bary_v: wp.ref[float],
+    sign: wp.ref[float],
+    normal: wp.ref[wp.vec3],
+    face: wp.ref[int],
+    root: int = -1,
+) -> bool:
+    """The same, for variables: they are set where the ray hits."""
+    hit = mesh_query_ray(id, start, dir, max_t)
+    if hit.result:
+        t = hit.t
+        bary_u = hit.u
+        bary_v = hit.v
+        sign = hit.sign
+        normal = hit.normal
+        face = hit.face
+    return hit.result
+
+
+@wp.func
+def mesh_query_ray_anyhit(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, root: int = -1) -> bool:
+    """Whether a ray hits a face, where 0 <= t < max_t."""
+    return find_hit(id, start, dir, max_t, True) >= 0
+
+
+@wp.func
+def mesh_query_ray_count_intersections(id: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
+    """How many faces a ray crosses; where it meets a common edge of two, one of them."""
+    return count_hits(id, start, dir)
+
+
+# Points
+
+
+@wp.func
+def _on_face(mesh: Mesh, face: int, point: wp.vec3, sign: float) -> MeshQueryPoint:
+    found = MeshQueryPoint(False, 0.0, -1, 0.0, 0.0)
+    if face >= 0:
+        v, w, square = closest_on(face_corners(mesh, face), point)
+        found = MeshQueryPoint(True, sign, face, 1.0 - v - w, v)
+    return found
+
+
+@wp.func
+def mesh_query_point_no_sign(id: Mesh, point: wp.vec3, max_dist: float) -> MeshQueryPoint:
+    """The closest point of a mesh, if it is closer than `max_dist`."""
+    return _on_face(id, find_closest(id, point, max_dist), point, 0.0)
+
+
+@wp.func
+def _votes_inside(mesh: Mesh, point: wp.vec3, dir: wp.vec3) -> int:
+    """1 if a ray hits the back of a face first."""
+    face = find_hit(mesh, point, dir, wp.inf, False)
+    votes = int(0)
+    if face >= 0:
+        votes = 1 if wp.dot(mesh_eval_face_normal(mesh, face), dir) > 0.0 else 0
+    return votes
+
+
+@wp.func
+def mesh_query_point(id: Mesh, point: wp.vec3, max_dist: float) -> MeshQueryPoint:
+    """The closest point of a mesh, if it is closer than `max_dist`, and on which side of the mesh the point is.
+
+    It is inside if two of the three rays along the axes first hit the back of a face.
+    """
+    face = find_closest(id, point, max_dist)
+    sign = float(0.0)
+    if face >= 0:
+        votes = _votes_inside(id, point, wp.vec3(1.0, 0.0, 0.0))
+        votes += _votes_inside(id, point, wp.vec3(0.0, 1.0, 0.0))
+        votes += _votes_inside(id, point, wp.vec3(0.0, 0.0, 1.0))
+        sign = -1.0 if votes >= 2 else 1.0
+    return _on_face(id, face, point, sign)
+
+
+@wp.func
+def mesh_query_point_sign_parity(
+    id: Mesh, point: wp.vec3, max_dist: float, n_sample: int = 1, perturbation_scale: float = 0.1
+) -> MeshQueryPoint:
+    """The closest point of a mesh, if it is closer than `max_dist`, and on which side of the mesh the point is.
+
+    It is inside if at least half of `n_sample` rays cross an odd number of faces. The rays go along (1, 1, 1), each
+    component changed by at most `perturbation_scale`: always the same ones.
+    """
+    face = find_closest(id, point, max_dist)
+    sign = float(0.0)
+    if face >= 0:
+        odd = int(0)
+        state = wp.rand_init(42)
+        for _ in range(n_sample):
+            x = wp.randf(state, -1.0, 1.0)
+            y = wp.randf(state, -1.0, 1.0)
+            z = wp.randf(state, -1.0, 1.0)
+            dir = wp.vec3(1.0, 1.0, 1.0) + perturbation_scale * wp.vec3(x, y, z)
+            odd += count_hits(id, point, dir) & 1
+        sign = -1.0 if 2 * odd >= n_sample else 1.0
+    return _on_face(id, face, point, sign)
+
+
+@wp.func
+def mesh_query_furthest_point_no_sign(id: Mesh, point: wp.vec3, min_dist: float) -> MeshQueryPoint:
+    """The furthest point of a mesh, which is a vertex, if it is further than `min_dist`."""
+    face = find_furthest(id, point, min_dist)
+    found = MeshQueryPoint(False, 0.0, -1, 0.0, 0.0)
+    if face >= 0:
+        corners = face_corners(id, face)
+        a = wp.length_sq(corners[0] - point)
+        b = wp.length_sq(corners[1] - point)
+        c = wp.length_sq(corners[2] - point)
+        is_a = a >= b and a >= c
+        found = MeshQueryPoint(True, 0.0, face, 1.0 if is_a else 0.0, 1.0 if b >= c and not is_a else 0.0)
+    return found
+
+
+# Several faces
+
+
+@wp.struct
+class MeshQuery:
+    """A query for faces, and how far it has come: what `mesh_query_next` advances, and what `for` goes over."""
+
+    mesh: Mesh
+    boxes: BvhQuery
+    radius: float
+
+
+MeshQueryAABB = MeshQuery
+MeshQuerySphere = MeshQuery
+
+
+@wp.func
+def mesh_query_aabb(id: Mesh, low: wp.vec3, high: wp.vec3) -> MeshQuery:
+    """A query for the faces whose boxes overlap a box."""
+    return MeshQuery(id, bvh_query_aabb(id.bvh, low, high), -1.0)
+
+
+@wp.func
+def mesh_query_sphere(id: Mesh, center: wp.vec3, radius: float) -> MeshQuery:
+    """A query for the faces that come as close to a centre as a radius."""
+    return MeshQuery(id, bvh_query_sphere(id.bvh, center, radius), wp.max(radius, 0.0))
+
+
+@wp.func_next(MeshQuery)
+@wp.func
+def mesh_query_next(query: wp.ref[MeshQuery], index: wp.ref[int]) -> bool:
+    """Sets `index` to the next face that a query finds, and returns True; or returns False, when there is none."""
+    boxes = query.boxes
+    face = int(-1)
+    is_found = bool(False)
+    while not is_found and bvh_query_next(boxes, face):
+        is_found = query.radius < 0.0
+        if not is_found:
+            v, w, square = closest_on(face_corners(query.mesh, face), boxes.a)
+            is_found = square <= query.radius * query.radius
+    if is_found:
+        index = face
+    query.boxes = boxes
+    return is_found
+
+
+mesh_query_aabb_next = mesh_query_next
+
+
+# For variables, as programs of Warp have it
+
+
+@wp.func
+def mesh_query_point_no_sign(
+    id: Mesh,
+    point: wp.vec3,
+    max_dist: float,
+    face: wp.ref[int],
+    bary_u: wp.ref[float],
+    bary_v: wp.ref[float],
+) -> bool:
+    """The same, for variables: they are set where a point is found."""
+    found = mesh_query_point_no_sign(id, point, max_dist)
+    if found.result:
+        face = found.face
+        bary_u = found.u
+        bary_v = found.v
+    return found.result
+
+
+@wp.func
+def mesh_query_furthest_point_no_sign(
+    id: Mesh,
+    point: wp.vec3,
+    min_dist: float,
+    face: wp.ref[int],
+    bary_u: wp.ref[float],
+    bary_v: wp.ref[float],
+) -> bool:
+    """The same, for variables: they are set where a point is found."""
+    found = mesh_query_furthest_point_no_sign(id, point, min_dist)
+    if found.result:
+        face = found.face
+        bary_u = found.u
+        bary_v = found.v
+    return found.result
+
+
+@wp.func
+def mesh_query_point(
+    id: Mesh,
+    point: wp.vec3,
+    max_dist: float,
+    inside: wp.ref[float],
+    face: wp.ref[int],
+    bary_u: wp.ref[float],
+    bary_v: wp.ref[float],
+) -> bool:
+    """The same, for variables: they are set where a point is found."""
+    found = mesh_query_point(id, point, max_dist)
+    if found.result:
+        inside = found.sign
+        face = found.face
+        bary_u = found.u
+        bary_v = found.v
+    return found.result
+
+
+@wp.func
+def mesh_query_point_sign_parity(
+    id: Mesh,
+    point: wp.vec3,
+    max_dist: float,
+    inside: wp.ref[float],
+    face: wp.ref[int],
+    bary_u: wp.ref[float],
+    bary_v: wp.ref[float],
+    n_sample: int = 1,
+    perturbation_scale: float = 0.1,
+) -> bool:
+    """The same, for variables: they are set where a point is found."""
+    found = mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
+    if found.result:
+        inside = found.sign
+        face = found.face
+        bary_u = found.u
+        bary_v = found.v
+    return found.result

@@ -1,0 +1,165 @@
+"""Which face a query of a mesh finds: an integer, without a derivative. What is asked of it is evaluated apart."""
+
+# ruff: noqa: A002, RUF046, RUF059, UP018
+# pyright: reportUnusedVariable=false
+
+from __future__ import annotations
+
+import jaxwarp as wp
+from jaxwarp.geometry.mesh import Mesh
+from jaxwarp.geometry.steps import bvh_ascend, bvh_descend, high_plane, low_plane
+from jaxwarp.geometry.triangles import closest_on, ray_crosses, ray_distance, ray_frame
+
+_LEAST = 1.0e-20
+
+
+@wp.func
+def _inverse(x: float) -> float:
+    """1 / x, finite: for boxes, which are larger than what is in them, a component of 0 is as good as a small one."""
+    sign = -1.0 if x < 0.0 else 1.0
+    return 1.0 / (x if wp.abs(x) > _LEAST else sign * _LEAST)
+
+
+@wp.func
+def _entry(x: wp.uint32, y: wp.uint32, z: wp.uint32, base: wp.vec3, scale: wp.vec3, far: float) -> float:
+    """Where a ray enters the box of a node; infinite if it does not before `far`. base and scale: ray and grid."""
+    ax = low_plane(x) * scale[0] + base[0]
+    bx = high_plane(x) * scale[0] + base[0]
+    ay = low_plane(y) * scale[1] + base[1]
+    by = high_plane(y) * scale[1] + base[1]
+    az = low_plane(z) * scale[2] + base[2]
+    bz = high_plane(z) * scale[2] + base[2]
+    enter = wp.max(wp.max(wp.min(ax, bx), wp.min(ay, by)), wp.max(wp.min(az, bz), 0.0))
+    leave = wp.min(wp.min(wp.max(ax, bx), wp.max(ay, by)), wp.min(wp.max(az, bz), far))
+    return enter if enter <= leave * 1.0000006 else wp.inf
+
+
+@wp.func
+def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: bool) -> int:
+    """The first face that a ray hits before `max_t`, or any; -1 if there is none."""
+    first = mesh.bvh.first
+    leaves = len(first) - 1
+    frame = ray_frame(dir)
+    inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
+    base = wp.cw_mul(mesh.bvh.origin - start, inverse)
+    scale = wp.cw_mul(mesh.bvh.step, inverse)
+    node = int(1)
+    trail = int(0)
+    best = float(max_t)
+    found = int(-1)
+    while node != 0:
+        while node != 0 and node < leaves:
+            box = mesh.bvh.nodes[node]
+            near0 = _entry(box[0], box[1], box[2], base, scale, best)
+            near1 = _entry(box[3], box[4], box[5], base, scale, best)
+            node, trail = bvh_descend(node, trail, near0, near1, wp.inf)
+        if node != 0:
+            leaf = node - leaves
+            for k in range(first[leaf], first[leaf + 1]):
+                distance = ray_distance(mesh.corners[k], start, frame)
+                if distance < best:
+                    best = distance
+                    found = k
+            node, trail = bvh_ascend(node, trail)
+            if is_any:
+                node = 0 if found >= 0 else node
+    return mesh.bvh.order[found] if found >= 0 else -1
+
+
+@wp.func
+def count_hits(mesh: Mesh, start: wp.vec3, dir: wp.vec3) -> int:
+    """How many faces a ray crosses."""
+    first = mesh.bvh.first
+    leaves = len(first) - 1
+    frame = ray_frame(dir)
+    inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
+    base = wp.cw_mul(mesh.bvh.origin - start, inverse)
+    scale = wp.cw_mul(mesh.bvh.step, inverse)
+    node = int(1)
+    trail = int(0)
+    count = int(0)
+    while node != 0:
+        while node != 0 and node < leaves:
+            box = mesh.bvh.nodes[node]
+            near0 = _entry(box[0], box[1], box[2], base, scale, wp.inf)
+            near1 = _entry(box[3], box[4], box[5], base, scale, wp.inf)
+            node, trail = bvh_descend(node, trail, near0, near1, wp.inf)
+        if node != 0:
+            leaf = node - leaves
+            for k in range(first[leaf], first[leaf + 1]):
+                count += 1 if ray_crosses(mesh.corners[k], start, frame) else 0
+            node, trail = bvh_ascend(node, trail)
+    return count
+
+
+@wp.func
+def _gap(x: wp.uint32, y: wp.uint32, z: wp.uint32, base: wp.vec3, step: wp.vec3) -> float:
+    """The square of how far the box of a node is from the point that `base` is relative to."""
+    ax = wp.max(wp.max(low_plane(x) * step[0] + base[0], 0.0 - (high_plane(x) * step[0] + base[0])), 0.0)
+    ay = wp.max(wp.max(low_plane(y) * step[1] + base[1], 0.0 - (high_plane(y) * step[1] + base[1])), 0.0)
+    az = wp.max(wp.max(low_plane(z) * step[2] + base[2], 0.0 - (high_plane(z) * step[2] + base[2])), 0.0)
+    return ax * ax + ay * ay + az * az
+
+
+@wp.func
+def find_closest(mesh: Mesh, point: wp.vec3, max_dist: float) -> int:
+    """The face that is closest to a point, and closer than `max_dist`; -1 if there is none."""
+    first = mesh.bvh.first
+    leaves = len(first) - 1
+    base = mesh.bvh.origin - point
+    node = int(1)
+    trail = int(0)
+    best = float(max_dist * max_dist if max_dist > 0.0 else 0.0)
+    found = int(-1)
+    while node != 0:
+        while node != 0 and node < leaves:
+            box = mesh.bvh.nodes[node]
+            near0 = _gap(box[0], box[1], box[2], base, mesh.bvh.step)
+            near1 = _gap(box[3], box[4], box[5], base, mesh.bvh.step)
+            node, trail = bvh_descend(node, trail, near0, near1, best)
+        if node != 0:
+            leaf = node - leaves
+            for k in range(first[leaf], first[leaf + 1]):
+                v, w, square = closest_on(mesh.corners[k], point)
+                if square < best:
+                    best = square
+                    found = k
+            node, trail = bvh_ascend(node, trail)
+    return mesh.bvh.order[found] if found >= 0 else -1
+
+
+@wp.func
+def _reach(x: wp.uint32, y: wp.uint32, z: wp.uint32, base: wp.vec3, step: wp.vec3) -> float:
+    """Minus the square of how far the box of a node reaches away from a point."""
+    ax = wp.max(wp.abs(low_plane(x) * step[0] + base[0]), wp.abs(high_plane(x) * step[0] + base[0]))
+    ay = wp.max(wp.abs(low_plane(y) * step[1] + base[1]), wp.abs(high_plane(y) * step[1] + base[1]))
+    az = wp.max(wp.abs(low_plane(z) * step[2] + base[2]), wp.abs(high_plane(z) * step[2] + base[2]))
+    return 0.0 - (ax * ax + ay * ay + az * az)
+
+
+@wp.func
+def find_furthest(mesh: Mesh, point: wp.vec3, min_dist: float) -> int:
+    """The face with the vertex that is furthest from a point, and further than `min_dist`; -1 if there is none."""
+    first = mesh.bvh.first
+    leaves = len(first) - 1
+    base = mesh.bvh.origin - point
+    node = int(1)
+    trail = int(0)
+    best = float(0.0 - min_dist * min_dist if min_dist > 0.0 else 0.0)
+    found = int(-1)
+    while node != 0:
+        while node != 0 and node < leaves:
+            box = mesh.bvh.nodes[node]
+            near0 = _reach(box[0], box[1], box[2], base, mesh.bvh.step)
+            near1 = _reach(box[3], box[4], box[5], base, mesh.bvh.step)
+            node, trail = bvh_descend(node, trail, near0, near1, best)
+        if node != 0:
+            leaf = node - leaves
+            for k in range(first[leaf], first[leaf + 1]):
+                for j in range(3):
+                    square = 0.0 - wp.length_sq(mesh.corners[k][j] - point)
+                    if square < best:
+                        best = square
+                        found = k
+            node, trail = bvh_ascend(node, trail)
+    return mesh.bvh.order[found] if found >= 0 else -1

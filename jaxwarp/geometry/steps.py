@@ -1,0 +1,58 @@
+"""How a tree in heap order is walked without a stack: one bit a level says whether a sibling is still to be visited.
+
+Node n has the children 2n and 2n + 1, node 1 is the root. `trail` has the bit of the node's own level lowest. Laine
+2010; Afra and Szirmay-Kalos 2014.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jaxwarp as wp
+
+Node = wp.types.vector(length=8, dtype=wp.uint32)
+
+
+@wp.func
+def trailing_zeros(x: int) -> int:
+    """Zero bits below the lowest one of x, which is not 0: the exponent of a float has them."""
+    return (wp.cast(float(x & (0 - x)), int) >> 23) - 127
+
+
+@wp.func
+def bvh_ascend(node: int, trail: int) -> Any:
+    """Where a walk goes on when a node is done with: `node, trail`. Node 0 means that all has been visited."""
+    level = trailing_zeros(trail)
+    return (node >> level) ^ 1 if trail != 0 else 0, (trail >> level) - 1 if trail != 0 else 0
+
+
+@wp.func
+def bvh_descend(node: int, trail: int, near0: float, near1: float, limit: float) -> Any:
+    """Where a walk goes on from an inner node: `node, trail`.
+
+    It goes to the child that is nearer, and remembers the other one; a child that is not below `limit` it passes over.
+    Where both are not, it goes on as `bvh_ascend` does.
+
+    Args:
+        node: an inner node.
+        trail: 0 at the root.
+        near0: how far the child 2 node is away, near1: the child 2 node + 1.
+        limit: how far the best that has been found is away.
+    """
+    is_any = wp.min(near0, near1) < limit
+    is_both = wp.max(near0, near1) < limit
+    level = trailing_zeros(trail)
+    up = (node >> level) ^ 1 if trail != 0 else 0
+    up_trail = (trail >> level) - 1 if trail != 0 else 0
+    down = 2 * node + (1 if near1 < near0 else 0)
+    return down if is_any else up, trail * 2 + (1 if is_both else 0) if is_any else up_trail
+
+
+@wp.func
+def low_plane(word: wp.uint32) -> float:
+    return float(int(word & wp.uint32(65535)))
+
+
+@wp.func
+def high_plane(word: wp.uint32) -> float:
+    return float(int(word >> wp.uint32(16)))

@@ -1,0 +1,147 @@
+"""A ray, or a point, and a triangle: three corners, the rows of a matrix."""
+
+# ruff: noqa: A002
+
+from __future__ import annotations
+
+from typing import Any
+
+import jaxwarp as wp
+
+
+@wp.func
+def ray_frame(dir: wp.vec3) -> wp.mat33:
+    """A map under which a ray goes along the third axis, by one in a length of `dir`: rows are the new coordinates.
+
+    The longest component of `dir` is divided by, so the map is far from singular. A direction of 0 has none: NaN.
+    """
+    x = wp.abs(dir[0])
+    y = wp.abs(dir[1])
+    z = wp.abs(dir[2])
+    is_x = x > y and x > z
+    is_y = not is_x and y > z
+    is_z = not is_x and not is_y
+    inverse = 1.0 / (dir[0] if is_x else (dir[1] if is_y else dir[2]))
+    along = wp.vec3(inverse if is_x else 0.0, inverse if is_y else 0.0, inverse if is_z else 0.0)
+    first = wp.vec3(0.0, 0.0, 1.0) if is_y else wp.vec3(0.0 if is_x else 1.0, 1.0 if is_x else 0.0, 0.0)
+    second = wp.vec3(1.0, 0.0, 0.0) if is_y else wp.vec3(0.0, 0.0 if is_x else 1.0, 1.0 if is_x else 0.0)
+    first = first - wp.dot(first, dir) * along
+    second = second - wp.dot(second, dir) * along
+    return wp.mat33(
+        first[0], first[1], first[2], second[0], second[1], second[2], along[0], along[1], along[2]
+    )  # fmt: skip
+
+
+@wp.func
+def _side(b: wp.vec3, c: wp.vec3) -> float:
+    """On which side of an edge the ray passes, exactly minus that of the edge from c to b, whatever is contracted."""
+    return (c[0] * b[1] - c[1] * b[0]) - (b[0] * c[1] - b[1] * c[0])
+
+
+@wp.func
+def ray_distance(corners: wp.mat33, start: wp.vec3, frame: wp.mat33) -> float:
+    """How far a ray goes to a triangle, in lengths of its direction; infinite if it does not hit it. Borders count.
+
+    Corners are taken to coordinates in which the ray is an axis. So triangles that share a vertex, or an edge, see it
+    at one place, and no ray slips through between them: Woop, Benthin and Wald 2013.
+    """
+    a = frame * (corners[0] - start)
+    b = frame * (corners[1] - start)
+    c = frame * (corners[2] - start)
+    at_a = _side(b, c)
+    at_b = _side(c, a)
+    at_c = _side(a, b)
+    total = at_a + at_b + at_c
+    distance = (at_a * a[2] + at_b * b[2] + at_c * c[2]) / total
+    least = wp.min(at_a, wp.min(at_b, at_c))
+    most = wp.max(at_a, wp.max(at_b, at_c))
+    is_hit = (least >= 0.0 or most <= 0.0) and total != 0.0 and distance >= 0.0
+    return distance if is_hit else wp.inf
+
+
+@wp.func
+def _strict_side(b: wp.vec3, c: wp.vec3) -> float:
+    """As `_side`; what is on the edge is decided by a ray infinitely little beside it."""
+    side = _side(b, c)
+    aside = c[1] - b[1]
+    return side if side != 0.0 else (aside if aside != 0.0 else b[0] - c[0])
+
+
+@wp.func
+def ray_crosses(corners: wp.mat33, start: wp.vec3, frame: wp.mat33) -> bool:
+    """Whether a ray goes through a triangle, where one that meets an edge goes through one of its two faces.
+
+    Simulation of simplicity: Edelsbrunner and Muecke 1990.
+    """
+    a = frame * (corners[0] - start)
+    b = frame * (corners[1] - start)
+    c = frame * (corners[2] - start)
+    at_a = _strict_side(b, c)
+    at_b = _strict_side(c, a)
+    at_c = _strict_side(a, b)
+    is_inside = (at_a > 0.0 and at_b > 0.0 and at_c > 0.0) or (at_a < 0.0 and at_b < 0.0 and at_c < 0.0)
+    return is_inside and ray_distance(corners, start, frame) < wp.inf
+
+
+@wp.func
+def ray_at(corners: wp.mat33, start: wp.vec3, dir: wp.vec3) -> Any:
+    """`t, u, v` of a ray that hits a triangle: u and v are the weights of its first two corners."""
+    frame = ray_frame(dir)
+    a = frame * (corners[0] - start)
+    b = frame * (corners[1] - start)
+    c = frame * (corners[2] - start)
+    at_a = _side(b, c)
+    at_b = _side(c, a)
+    at_c = _side(a, b)
+    share = 1.0 / (at_a + at_b + at_c)
+    return (at_a * a[2] + at_b * b[2] + at_c * c[2]) * share, at_a * share, at_b * share
+
+
+@wp.func
+def _fraction(x: float, of: float) -> float:
+    """x / of, between 0 and 1; 0 of nothing."""
+    return wp.clamp(x / (of if of > 0.0 else 1.0), 0.0, 1.0)
+
+
+@wp.func
+def closest_on(corners: wp.mat33, point: wp.vec3) -> Any:
+    """`v, w, d`: the weights of the second and third corner of the closest point, and the square of its distance.
+
+    The closest point of the plane, if it is in the triangle, and those of the three edges: the least of the distances.
+    A triangle without an area is its edges.
+    """
+    ab = corners[1] - corners[0]
+    ac = corners[2] - corners[0]
+    ap = point - corners[0]
+    on_b = wp.dot(ab, ap)
+    on_c = wp.dot(ac, ap)
+    bb = wp.dot(ab, ab)
+    cc = wp.dot(ac, ac)
+    bc = wp.dot(ab, ac)
+    s = _fraction(on_b, bb)
+    r = _fraction(on_c, cc)
+    m = _fraction(on_c - on_b + bb - bc, cc - 2.0 * bc + bb)
+    to_ab = ap - s * ab
+    to_ac = ap - r * ac
+    to_bc = ap - ab - m * (ac - ab)
+    area = bb * cc - bc * bc
+    has_area = area > 1.0e-12 * bb * cc
+    share = 1.0 / (area if has_area else 1.0)
+    v = (cc * on_b - bc * on_c) * share
+    w = (bb * on_c - bc * on_b) * share
+    inside = has_area and v >= 0.0 and w >= 0.0 and v + w <= 1.0
+    to_face = ap - v * ab - w * ac
+    best = wp.dot(to_face, to_face) if inside else wp.inf
+    near = wp.dot(to_ab, to_ab) < best
+    best = wp.dot(to_ab, to_ab) if near else best
+    v = s if near else v
+    w = 0.0 if near else w
+    near = wp.dot(to_ac, to_ac) < best
+    best = wp.dot(to_ac, to_ac) if near else best
+    v = 0.0 if near else v
+    w = r if near else w
+    near = wp.dot(to_bc, to_bc) < best
+    best = wp.dot(to_bc, to_bc) if near else best
+    v = 1.0 - m if near else v
+    w = m if near else w
+    return v, w, best

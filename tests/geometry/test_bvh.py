@@ -1,0 +1,305 @@
+"""`Bvh` and its queries, beside all boxes one by one."""
+
+# ruff: noqa: A001, A002, RUF046, UP018
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.errors import KernelError
+from jaxwarp.geometry import tree
+
+
+@wp.kernel
+def in_boxes(bvh: wp.Bvh, low: wp.array[wp.vec3], high: wp.array[wp.vec3], count: wp.array[int], total: wp.array[int]):
+    i = wp.tid()
+    for k in wp.bvh_query_aabb(bvh, low[i], high[i]):
+        count[i] += 1
+        total[i] += k
+
+
+@wp.kernel
+def on_rays(
+    bvh: wp.uint64, start: wp.array[wp.vec3], dir: wp.array[wp.vec3], most: float, count: wp.array[int],
+    total: wp.array[int],
+):  # fmt: skip
+    i = wp.tid()
+    query = wp.bvh_query_ray(bvh, start[i], dir[i])
+    k = int(0)
+    while wp.bvh_query_next(query, k, most):
+        count[i] += 1
+        total[i] += k
+
+
+@wp.kernel
+def in_spheres(bvh: wp.uint64, x: wp.array[wp.vec3], r: float, count: wp.array[int], total: wp.array[int]):
+    i = wp.tid()
+    for k in wp.bvh_query_sphere(bvh, x[i], r):
+        count[i] += 1
+        total[i] += k
+
+
+@wp.kernel
+def in_capsules(
+    bvh: wp.uint64, start: wp.array[wp.vec3], dir: wp.array[wp.vec3], r: float, count: wp.array[int],
+    total: wp.array[int],
+):  # fmt: skip
+    i = wp.tid()
+    query = wp.bvh_query_capsule(bvh, start[i], dir[i], r)
+    k = int(0)
+    while wp.bvh_query_next(query, k, 1.0):
+        count[i] += 1
+        total[i] += k
+
+
+def boxes(n, seed=0):
+    rng = np.random.default_rng(seed)
+    centre = rng.uniform(-1, 1, (n, 3)).astype(np.float32)
+    half = rng.uniform(0, 0.15, (n, 3)).astype(np.float32)
+    return centre - half, centre + half
+
+
+def ask(kernel, bvh, *args):
+    m = len(args[0])
+    count, total = wp.jax_kernel(kernel, num_outputs=2, launch_dims=m, output_dims=m)(bvh, *args)
+    return np.stack([count, total])
+
+
+def expected(overlaps):
+    return np.stack([overlaps.sum(1), (overlaps * np.arange(overlaps.shape[1])).sum(1)])
+
+
+def rays_through(lower, upper, start, dir, most=np.inf):
+    with np.errstate(all="ignore"):
+        p, q = ((x - start[:, None].astype(np.float64)) / dir[:, None] for x in (lower, upper))
+    beside = (dir[:, None] == 0) & ((start[:, None] < lower) | (start[:, None] > upper))
+    enter = np.where(dir[:, None] == 0, -np.inf, np.minimum(p, q)).max(-1, initial=-np.inf)
+    leave = np.where(dir[:, None] == 0, np.inf, np.maximum(p, q)).min(-1, initial=np.inf)
+    return ~beside.any(-1) & (leave >= 0) & (leave >= enter) & (enter < most)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 64, 700])
+def test_queries_find_what_overlaps(n):
+    lower, upper = boxes(n)
+    bvh = wp.Bvh(jnp.asarray(lower), jnp.asarray(upper))
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, (40, 3)).astype(np.float32)
+    d = rng.normal(size=(40, 3)).astype(np.float32)
+    d[:9] *= np.array([[1, 0, 0], [0, 1, 0], [0, 1, 1]] * 3)
+    low, high = x - np.float32(0.2), x + np.float32(0.1)
+    overlaps = ((low[:, None] <= upper) & (high[:, None] >= lower)).all(-1)
+    np.testing.assert_array_equal(ask(in_boxes, bvh, low, high), expected(overlaps))
+    np.testing.assert_array_equal(ask(on_rays, bvh, x, d, np.inf), expected(rays_through(lower, upper, x, d)))
+    np.testing.assert_array_equal(ask(on_rays, bvh, x, d, 0.25), expected(rays_through(lower, upper, x, d, 0.25)))
+    gap = np.maximum(np.maximum(lower - x[:, None], x[:, None] - upper), 0)
+    np.testing.assert_array_equal(ask(in_spheres, bvh, x, 0.3), expected((gap**2).sum(-1) <= 0.3**2))
+    r = np.float32(0.1)
+    through = rays_through(lower - r, upper + r, x, d, np.nextafter(1, 2))
+    np.testing.assert_array_equal(ask(in_capsules, bvh, x, d, r), expected(through))
+
+
+def test_what_is_far_away_from_a_query_is_found():
+    """Boxes a millionth as large as the way to them; and a scene far from the origin."""
+    lower, upper = boxes(50)
+    for shift, way in ((0.0, 1e4), (1e4, 10.0)):
+        low, high = (lower + np.float32(shift)), (upper + np.float32(shift))
+        centre = (low + high) / 2
+        rng = np.random.default_rng(0)
+        dir = rng.normal(size=(50, 3))
+        dir = (dir / np.linalg.norm(dir, axis=1, keepdims=True)).astype(np.float32)
+        start = (centre - np.float32(way) * dir).astype(np.float32)
+        found = ask(on_rays, wp.Bvh(low, high), start, dir, np.inf)[0]
+        # Beside boxes that are touched only, rounding decides.
+        inner, outer = (rays_through(low + e, high - e, start, dir).sum(1) for e in (5e-3, -5e-3))
+        assert (found >= inner).all()
+        assert (found <= outer).all()
+
+
+def test_an_order_is_the_same_on_the_host_and_in_a_program():
+    for n in (1, 3, 17, 300):
+        lower, upper = boxes(n)
+        lower[n // 2] = np.nan
+        upper[0] = np.inf
+        order = tree.ordered_by_numpy(lower, upper)
+        assert sorted(order) == list(range(n))
+        np.testing.assert_array_equal(tree.ordered_by_jax(lower, upper), order)
+
+
+def test_nodes_contain_their_items():
+    lower, upper = boxes(123)
+    upper[7] = np.nan
+    order = tree.ordered_by_numpy(lower, upper)
+    nodes, origin, step = tree.boxed(lower, upper, order)
+    first = tree.first_of(123)
+    leaves = len(first) - 1
+    for leaf in range(leaves):
+        items = [i for i in order[first[leaf] : first[leaf + 1]] if i != 7]
+        node = leaf + leaves
+        while node > 1:
+            words = nodes[node // 2][3 * (node % 2) : 3 * (node % 2) + 3].astype(np.int64)
+            for i in items:
+                assert (origin + (words & 65535) * step.astype(np.float64) < lower[i]).all()
+                assert (origin + (words >> 16) * step.astype(np.float64) > upper[i]).all()
+            node //= 2
+
+
+def test_boxes_that_are_none_are_never_found():
+    lower, upper = boxes(30)
+    lower[3], upper[4], lower[5] = np.nan, np.inf, upper[5] + 1
+    everything = np.full((1, 3), 10.0, np.float32)
+    count, total = ask(in_boxes, wp.Bvh(lower, upper), -everything, everything)
+    assert count == 27
+    assert total == sum(range(30)) - 12
+    nowhere = np.full((2, 3), np.nan, np.float32)
+    assert ask(on_rays, wp.Bvh(lower, upper), nowhere, nowhere, np.inf).sum() == 0
+
+
+def test_a_tree_is_made_and_asked_in_programs():
+    lower, upper = boxes(40)
+    x = np.random.default_rng(2).uniform(-1, 1, (10, 3)).astype(np.float32)
+    traces = []
+
+    @jax.jit
+    def ask_of(lower, upper, x):
+        traces.append(1)
+        return wp.jax_kernel(in_spheres, num_outputs=2, launch_dims=10, output_dims=10)(wp.Bvh(lower, upper), x, 0.3)
+
+    for scale in (1.0, 0.5):
+        low, high = np.float32(scale) * lower, np.float32(scale) * upper
+        np.testing.assert_array_equal(ask_of(low, high, x), ask(in_spheres, wp.Bvh(low, high), x, 0.3))
+    assert len(traces) == 1
+
+    scales = jnp.array([1.0, 0.5, 2.0])
+    trees = jax.jit(jax.vmap(lambda s: wp.Bvh(s * lower, s * upper)))(scales)
+    call = lambda b: wp.jax_kernel(in_spheres, num_outputs=2, launch_dims=10, output_dims=10)(b, x, 0.3)  # noqa: E731
+    each = jax.vmap(call)(trees)
+    in_turn = jax.lax.scan(lambda _, s: (None, call(wp.Bvh(s * lower, s * upper))), None, scales)[1]
+    for k, s in enumerate(scales):
+        one = ask(in_spheres, wp.Bvh(s * lower, s * upper), x, 0.3)
+        np.testing.assert_array_equal([e[k] for e in each], one)
+        np.testing.assert_array_equal([e[k] for e in in_turn], one)
+
+
+def test_outside_of_jax_a_tree_reads_its_arrays_again():
+    lower, upper = boxes(60)
+    low, high = wp.array(lower, dtype=wp.vec3), wp.array(upper, dtype=wp.vec3)
+    bvh = wp.Bvh(low, high)
+    x = np.random.default_rng(2).uniform(-1, 1, (10, 3)).astype(np.float32)
+
+    def found():
+        count, total = wp.zeros(10, dtype=int), wp.zeros(10, dtype=int)
+        wp.launch(in_spheres, dim=10, inputs=[bvh.id, wp.array(x, dtype=wp.vec3), 0.3, count, total])
+        return np.stack([count.numpy(), total.numpy()])
+
+    np.testing.assert_array_equal(found(), ask(in_spheres, wp.Bvh(lower, upper), x, 0.3))
+    for remake in (bvh.refit, bvh.rebuild):
+        low.assign(low.numpy() * np.float32(0.5) + np.float32(0.2))
+        high.assign(high.numpy() * np.float32(0.5) + np.float32(0.2))
+        remake()
+        np.testing.assert_array_equal(found(), ask(in_spheres, wp.Bvh(low.numpy(), high.numpy()), x, 0.3))
+
+
+def test_refit_and_rebuild_give_other_trees():
+    lower, upper = (jnp.asarray(x) for x in boxes(60))
+    bvh = wp.Bvh(lower, upper)
+    x = np.random.default_rng(2).uniform(-1, 1, (10, 3)).astype(np.float32)
+    one = ask(in_spheres, wp.Bvh(-upper, -lower), x, 0.3)
+    for other in (bvh.refit(-upper, -lower), bvh.rebuild(-upper, -lower), jax.jit(wp.Bvh.refit)(bvh, -upper, -lower)):
+        np.testing.assert_array_equal(ask(in_spheres, other, x, 0.3), one)
+    np.testing.assert_array_equal(bvh.lowers, lower)
+
+
+@wp.kernel
+def overlapping_pairs(bvh: wp.Bvh, count: wp.array[int]):
+    for a in wp.bvh_query_aabb(bvh, wp.vec3(-9.0), wp.vec3(9.0)):
+        for b in wp.bvh_query_aabb(bvh, bvh.lowers[a], bvh.uppers[a]):
+            if a < b:
+                count[0] += 1
+
+
+def test_queries_inside_each_other_are_independent():
+    lower, upper = boxes(80)
+    (count,) = wp.jax_kernel(overlapping_pairs, launch_dims=1, output_dims=1)(wp.Bvh(lower, upper))
+    overlaps = ((lower[:, None] <= upper) & (upper[:, None] >= lower)).all(-1)
+    assert count[0] == np.triu(overlaps, 1).sum()
+
+
+@wp.func
+def count_of(query: wp.BvhQuery, most: float) -> int:
+    n = int(0)
+    k = int(0)
+    while wp.bvh_query_next(query, k, most):
+        n += 1
+    return n
+
+
+@wp.kernel
+def of_one_kind_or_another(bvh: wp.uint64, x: wp.array[wp.vec3], dir: wp.array[wp.vec3], count: wp.array[int]):
+    i = wp.tid()
+    query = wp.bvh_query_sphere(bvh, x[i], 0.3)
+    if i % 2 == 0:
+        query = wp.bvh_query_ray(bvh, x[i], dir[i])
+    count[i] = count_of(query, 0.5)
+
+
+def test_the_kind_of_a_query_may_depend_on_data():
+    lower, upper = boxes(60)
+    bvh = wp.Bvh(lower, upper)
+    rng = np.random.default_rng(1)
+    x, d = (rng.normal(size=(12, 3)).astype(np.float32) for _ in range(2))
+    (count,) = wp.jax_kernel(of_one_kind_or_another, launch_dims=12, output_dims=12)(bvh, x, d)
+    np.testing.assert_array_equal(count[1::2], ask(in_spheres, bvh, x, 0.3)[0][1::2])
+    np.testing.assert_array_equal(count[::2], ask(on_rays, bvh, x, d, 0.5)[0][::2])
+
+
+@wp.kernel
+def nearest_centre(bvh: wp.Bvh, x: wp.array[wp.vec3], nearest: wp.array[int]):
+    """A search of the user's own, by steps: the box whose centre is closest."""
+    i = wp.tid()
+    leaves = len(bvh.first) - 1
+    node = int(1)
+    trail = int(0)
+    best = float(wp.inf)
+    while node != 0:
+        if node < leaves:
+            node, trail = wp.bvh_descend(node, trail, 0.0, 0.0, wp.inf)
+        else:
+            for k in range(bvh.first[node - leaves], bvh.first[node - leaves + 1]):
+                item = bvh.order[k]
+                away = wp.length(0.5 * (bvh.lowers[item] + bvh.uppers[item]) - x[i])
+                if away < best:
+                    best = away
+                    nearest[i] = item
+            node, trail = wp.bvh_ascend(node, trail)
+
+
+def test_users_walk_trees_themselves():
+    lower, upper = boxes(77)
+    x = np.random.default_rng(3).uniform(-1, 1, (9, 3)).astype(np.float32)
+    (nearest,) = wp.jax_kernel(nearest_centre, launch_dims=9, output_dims=9)(wp.Bvh(lower, upper), x)
+    centres = (lower + upper) / 2
+    np.testing.assert_array_equal(nearest, ((centres - x[:, None]) ** 2).sum(-1).argmin(1))
+
+
+def test_wrong_arguments_are_refused():
+    lower, upper = boxes(4)
+    outputs = [np.zeros(4, np.int32) for _ in range(2)]
+    cases = [
+        (lambda: wp.Bvh(lower.astype(np.float64), upper), "Bvh: lowers: expected float32, got float64"),
+        (lambda: wp.Bvh(lower[:, :2], upper[:, :2]), "Bvh: lowers: expected the shape"),
+        (lambda: wp.Bvh(lower, upper[:2]), "expected as many uppers as lowers, 4, got 2"),
+        (lambda: wp.Bvh([[0.0, 0.0, 0.0]], upper), "expected an array of points, got list"),
+        (lambda: wp.Bvh(lower, upper, constructor="best"), "expected a constructor of"),
+        (lambda: wp.Bvh(lower, upper, groups=np.zeros(4, np.int32)), "groups are not there yet"),
+        (lambda: wp.Bvh(lower, upper).refit(lower[:3], upper[:3]), "Bvh.refit: expected 4 boxes"),
+        (lambda: wp.Bvh(lower, upper).refit(lower), "expected lowers and uppers, got one of them"),
+        (lambda: wp.Bvh(jnp.asarray(lower), jnp.asarray(upper)).refit(), "arrays of JAX, which never change"),
+        (lambda: wp.launch(in_spheres, dim=1, inputs=[3, lower, 0.1, *outputs]), "argument id is uint64, expected Bvh"),
+    ]
+    for call, message in cases:
+        with pytest.raises(KernelError, match=message):
+            call()

@@ -1,0 +1,197 @@
+"""`geometry.cast_rays`, `closest_points`, `signed_distance`: values, derivatives, transformations."""
+
+# ruff: noqa: E741
+
+from __future__ import annotations
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.errors import KernelError
+from tests.geometry.brute import all_hits, rays, sphere, squared_distances
+
+P, F = (jnp.asarray(x) for x in sphere(4))
+O, D = (jnp.asarray(x) for x in rays(120))
+
+
+def plain_hits(points, origins, directions, face):
+    """t, u, v, normals of rays and the faces that they hit, in plain JAX."""
+    a, b, c = (points[F[face, k]] for k in range(3))
+    across = jnp.cross(b - a, c - a)
+    area = (across**2).sum(-1)
+    t = ((a - origins) * across).sum(-1) / (directions * across).sum(-1)
+    q = origins + t[:, None] * directions
+    u, v = (jnp.cross(c - b, q - b) * across).sum(-1) / area, (jnp.cross(a - c, q - c) * across).sum(-1) / area
+    return t, u, v, across / jnp.sqrt(area)[:, None]
+
+
+def sum_of(t, u, v, normal, hit):
+    return jnp.where(hit, jnp.sin(t) + u * v + normal[:, 0] * normal[:, 1], 0.0).sum()
+
+
+FIRST = all_hits(np.asarray(P), np.asarray(F), np.asarray(O), np.asarray(D))[0]
+HIT = np.isfinite(FIRST.min(1))
+FACE = FIRST.argmin(1)
+
+
+def ours(points, origins, directions):
+    hits = wp.geometry.cast_rays(wp.Mesh(points, F), origins, directions)
+    return sum_of(hits.t, hits.u, hits.v, hits.normal, hits.face >= 0)
+
+
+def plain(points, origins, directions):
+    return sum_of(*plain_hits(points, origins, directions, FACE), HIT)
+
+
+def directions_like(values, seed=0):
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape), jnp.float32), values)
+
+
+def test_rays_and_what_they_hit():
+    hits = wp.geometry.cast_rays(wp.Mesh(P, F), O, D)
+    np.testing.assert_array_equal(hits.face, np.where(HIT, FACE, -1))
+    for found, expected in zip((hits.t, hits.u, hits.v, hits.normal), plain_hits(P, O, D, FACE), strict=True):
+        np.testing.assert_allclose(found[HIT], expected[HIT], atol=2e-5)
+        assert (np.asarray(found)[~HIT] == (np.inf if found is hits.t else 0)).all()
+    shaped = wp.geometry.cast_rays(wp.Mesh(P, F), O[0], D.reshape(4, 30, 3))
+    assert shaped.t.shape == (4, 30)
+    assert shaped.normal.shape == (4, 30, 3)
+    assert wp.geometry.cast_rays(wp.Mesh(P, F), O[:0], D[:0]).t.shape == (0,)
+    short = wp.geometry.cast_rays(wp.Mesh(P, F), O, D, max_t=0.5)
+    np.testing.assert_array_equal(short.face >= 0, HIT & (FIRST.min(1) < 0.5))
+
+
+def test_derivatives_by_vertices_and_rays():
+    values = (P, O, D)
+    for found, expected in zip(jax.grad(ours, (0, 1, 2))(*values), jax.grad(plain, (0, 1, 2))(*values), strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-4, rtol=2e-4)
+        assert np.isfinite(found).all()
+    tangents = directions_like(values)
+    np.testing.assert_allclose(
+        jax.jvp(ours, values, tangents)[1], jax.jvp(plain, values, tangents)[1], rtol=2e-4, atol=2e-3
+    )
+    missed = jax.grad(lambda o: jnp.where(HIT, 0.0, wp.geometry.cast_rays(wp.Mesh(P, F), o, D).u).sum())(O)
+    assert not missed.any()
+
+
+def test_second_derivatives():
+    values, tangents = (P, O, D), directions_like((P, O, D))
+    found = jax.jvp(jax.grad(ours, (0, 1, 2)), values, tangents)[1]
+    expected = jax.jvp(jax.grad(plain, (0, 1, 2)), values, tangents)[1]
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-3 * np.abs(b).max(), rtol=5e-3)
+
+
+Q = jnp.asarray(np.random.default_rng(4).uniform(-1.3, 1.3, (150, 3)), jnp.float32)
+
+
+def test_points_and_what_is_closest():
+    found = wp.geometry.closest_points(wp.Mesh(P, F), Q)
+    squares = squared_distances(np.asarray(P), np.asarray(F), np.asarray(Q))
+    np.testing.assert_allclose(found.distance, np.sqrt(squares.min(1)), atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found.point - Q, axis=1), found.distance, atol=1e-6)
+    a, b, c = (P[F[found.face, k]] for k in range(3))
+    at = found.u[:, None] * a + found.v[:, None] * b + (1 - found.u - found.v)[:, None] * c
+    np.testing.assert_allclose(found.point, at, atol=1e-6)
+    near = wp.geometry.closest_points(wp.Mesh(P, F), Q, max_dist=0.2)
+    missed = np.asarray(near.face < 0)
+    assert 0 < missed.sum() < 150
+    assert np.isinf(near.distance[missed]).all()
+    np.testing.assert_array_equal(near.point[missed], Q[missed])
+
+
+def test_derivatives_of_closest_points():
+    # That of the squared distance, whatever the face: the closest point moves along the surface.
+    gradient = jax.grad(lambda q: (wp.geometry.closest_points(wp.Mesh(P, F), q).distance ** 2).sum())(Q)
+    np.testing.assert_allclose(gradient, 2 * (Q - wp.geometry.closest_points(wp.Mesh(P, F), Q).point), atol=1e-5)
+
+    def value(points, q):
+        found = wp.geometry.closest_points(wp.Mesh(points, F), q)
+        return found.point[:, 0] * found.point[:, 1] + found.distance
+
+    values, tangents = (P, Q), directions_like((P, Q))
+    forward = jax.jvp(value, values, tangents)[1]
+    backward = jax.grad(lambda *v: value(*v).sum(), (0, 1))(*values)
+    total = sum((g * t).sum() for g, t in zip(backward, tangents, strict=True))
+    np.testing.assert_allclose(total, forward.sum(), rtol=1e-4)
+    e = 1e-3
+    moved = [value(*(x + s * e * t for x, t in zip(values, tangents, strict=True))) for s in (1, -1)]
+    off = np.abs((moved[0] - moved[1]) / (2 * e) - forward) / (1 + np.abs(forward))
+    assert np.median(off) < 1e-3
+    assert (off > 0.03).mean() < 0.15  # where another face becomes the closest one
+    on_it = P[F[:5]].mean(1)
+    touching = jax.grad(lambda q: wp.geometry.closest_points(wp.Mesh(P, F), q).distance.sum())(P[:5])
+    assert not touching.any()
+    assert np.isfinite(jax.grad(lambda q: wp.geometry.closest_points(wp.Mesh(P, F), q).distance.sum())(on_it)).all()
+
+
+def test_signed_distances():
+    mesh = wp.Mesh(P, F)
+    signed = wp.geometry.signed_distance(mesh, Q)
+    np.testing.assert_allclose(abs(signed), wp.geometry.closest_points(mesh, Q).distance, atol=1e-6)
+    outward = np.full((150, 3), [0.61, 0.37, 0.7], np.float32)
+    crossed = all_hits(np.asarray(P), np.asarray(F), np.asarray(Q), outward)[0]
+    inside = np.isfinite(crossed).sum(1) % 2
+    np.testing.assert_array_equal(signed < 0, inside == 1)
+    slope = jax.grad(lambda q: wp.geometry.signed_distance(mesh, q).sum())(Q)
+    np.testing.assert_allclose(np.linalg.norm(slope, axis=1), 1.0, atol=1e-4)
+    assert np.isinf(wp.geometry.signed_distance(mesh, Q, max_dist=1e-6)).all()
+
+
+def test_transformations():
+    traces = []
+
+    def cast(points, o, d):
+        traces.append(1)
+        return wp.geometry.cast_rays(wp.Mesh(points, F), o, d).t
+
+    fast = jax.jit(cast)
+    one = fast(P, O, D)
+    other = fast(0.5 * P, O, D)
+    assert len(traces) == 1
+    np.testing.assert_array_equal(fast(P, O, D), one)
+    scales = jnp.array([1.0, 0.5])
+    np.testing.assert_allclose(jax.vmap(lambda s: cast(s * P, O, D))(scales), [one, other], rtol=1e-6)
+    np.testing.assert_array_equal(jax.lax.map(lambda s: cast(s * P, O, D), scales), [one, other])
+    mesh = wp.Mesh(P, F)
+    halves = jax.vmap(wp.geometry.cast_rays, (None, 0, 0))(mesh, O.reshape(2, 60, 3), D.reshape(2, 60, 3))
+    np.testing.assert_array_equal(halves.t.reshape(-1), one)
+    chosen = jax.jit(lambda m, c: jax.lax.cond(c, lambda m: m, lambda m: m.refit(0.5 * m.points), m))(mesh, False)
+    np.testing.assert_array_equal(wp.geometry.cast_rays(chosen, O, D).t, other)
+
+
+def test_a_mesh_that_worlds_share_is_not_copied():
+    p, f = sphere(24)
+    mesh = wp.Mesh(jnp.asarray(p), jnp.asarray(f))
+    size = sum(x.nbytes for x in jax.tree.leaves(mesh))
+    o, d = (jnp.broadcast_to(x[:10], (16, 10, 3)) for x in (O, D))
+    call = jax.jit(jax.vmap(lambda m, o, d: wp.geometry.cast_rays(m, o, d).t, (None, 0, 0)))
+    assert call.lower(mesh, o, d).compile().memory_analysis().temp_size_in_bytes < size / 4
+
+
+def test_a_program_with_a_mesh_is_exported():
+    def cast(points, o, d):
+        return wp.geometry.cast_rays(wp.Mesh(points, F), o, d).t
+
+    exported = jax.export.export(jax.jit(cast), platforms=("cpu", "cuda"), disabled_checks=wp.export_checks())(P, O, D)
+    loaded = jax.export.deserialize(exported.serialize())
+    np.testing.assert_array_equal(loaded.call(P, O, D), cast(P, O, D))
+
+
+def test_wrong_arguments_are_refused():
+    mesh = wp.Mesh(P, F)
+    cases = [
+        (lambda: wp.geometry.cast_rays(P, O, D), "cast_rays: mesh: expected a Mesh, got ArrayImpl"),
+        (lambda: wp.geometry.cast_rays(mesh, O[:, :2], D), "cast_rays: origins: expected the shape"),
+        (lambda: wp.geometry.cast_rays(mesh, O, np.float64(D)), "directions: expected float32, got float64"),
+        (lambda: wp.geometry.closest_points(mesh, [0.0, 0.0, 0.0]), "points: expected an array, got list"),
+        (lambda: wp.geometry.signed_distance(mesh, jnp.float32(0)), "points: expected the shape"),
+    ]
+    for call, message in cases:
+        with pytest.raises(KernelError, match=message):
+            call()
