@@ -22,6 +22,7 @@ from jaxwarp.geometry.cells import find_cells, find_starts
 from jaxwarp.geometry.sorting import sort_order, taken
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.native.library import sort_order as sort_on_host
+from jaxwarp.types import HANDLE
 
 _STATIC = {"static": True}
 _MOST_CELLS = 1 << 30
@@ -118,6 +119,7 @@ def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None
     self.__dict__.update(_held(start, empty, None, None, zeros, zeros, dims), _dtype=dtype)
 
 
+setattr(HashGrid, HANDLE, True)
 HashGrid.__init__ = _init
 
 

@@ -1,0 +1,81 @@
+"""Arguments annotated uint64, which are given a mesh, a tree or a grid."""
+
+# ruff: noqa: UP018
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.errors import KernelError
+from tests.geometry.brute import sphere
+
+
+@wp.func
+def height(mesh: wp.uint64, x: wp.vec3) -> float:
+    return wp.mesh_query_ray(mesh, x, wp.vec3(0.0, 0.0, -1.0), 100.0).t
+
+
+@wp.kernel
+def mixed(
+    n: wp.uint64, mesh: wp.uint64, grid: wp.uint64, other: wp.uint64, x: wp.array[wp.vec3], out: wp.array[wp.vec4],
+):  # fmt: skip
+    i = wp.tid()
+    count = float(0.0)
+    for _k in wp.hash_grid_query(grid, x[i], 0.5):
+        count += 1.0
+    out[i] = wp.vec4(float(n), height(mesh, x[i]), height(other, x[i]), count)
+
+
+P, F = sphere(2, 0.0)
+X = np.array([[0.1, 0.2, 3.0], [0.3, 0.1, 4.0]], np.float32)
+
+
+def test_numbers_and_structs_stand_side_by_side():
+    one, two = wp.Mesh(P, F), wp.Mesh(np.float32(2) * P, F)
+    grid = wp.HashGrid(8, 8, 8)
+    points = wp.array(X, dtype=wp.vec3)
+    grid.build(points, 0.5)
+    out = wp.zeros(2, dtype=wp.vec4)
+    wp.launch(mixed, dim=2, inputs=[7, one.id, grid.id, two.id, points], outputs=[out])
+    found = out.numpy().copy()
+    assert found[:, 0].tolist() == [7, 7]
+    assert (found[:, 1] > found[:, 2]).all()
+    assert (found[:, 3] >= 1).all()
+    again = wp.launch(mixed, dim=2, inputs=[7, two, grid, one, points], outputs=[out], record_cmd=True)
+    again.launch()
+    np.testing.assert_array_equal(out.numpy()[:, 1:3], found[:, 2:0:-1])
+    again.set_param_by_name("mesh", one)
+    again.launch()
+    np.testing.assert_array_equal(out.numpy()[:, 1], found[:, 1])
+
+
+@wp.kernel
+def heights(mesh: wp.uint64, x: wp.array[wp.vec3], out: wp.array[float]):
+    out[wp.tid()] = height(mesh, x[wp.tid()])
+
+
+def test_calls_in_jax_take_structs_for_numbers():
+    call = wp.jax_kernel(heights)
+    mesh = wp.Mesh(jnp.asarray(P), jnp.asarray(F))
+    (plain,) = call(mesh.id, X, launch_dims=2)
+    (jitted,) = jax.jit(lambda m: call(m, X, launch_dims=2))(mesh)
+    np.testing.assert_array_equal(plain, jitted)
+    gradient = jax.grad(lambda m: call(m, X, launch_dims=2)[0].sum(), allow_int=True)(mesh)
+    np.testing.assert_allclose(gradient.points[:, 2].sum(), -2.0, rtol=1e-5)
+
+
+@wp.kernel
+def twice(n: wp.uint64, out: wp.array[wp.uint64]):
+    out[0] = n * wp.uint64(2)
+
+
+def test_a_mesh_is_no_number_and_a_number_no_mesh():
+    mesh = wp.Mesh(P, F)
+    with pytest.raises(KernelError, match="Mesh"):
+        wp.launch(twice, dim=1, inputs=[mesh.id, wp.zeros(1, dtype=wp.uint64)])
+    with pytest.raises(KernelError, match="no overload of mesh_query_ray takes .uint64, "):
+        wp.launch(heights, dim=1, inputs=[5, X, np.zeros(2, np.float32)])
