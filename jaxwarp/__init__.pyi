@@ -57,6 +57,7 @@ from jaxwarp.ffi.launch.jax_kernel import jax_kernel as jax_kernel
 from jaxwarp.ffi.programs.jax_callable import GraphMode as GraphMode
 from jaxwarp.ffi.programs.jax_callable import jax_callable as jax_callable
 from jaxwarp.frontend.lowering.adjoints import adjoint as adjoint
+from jaxwarp.frontend.text.annotations import fixedarray as fixedarray
 from jaxwarp.frontend.text.functions import Func as Func
 from jaxwarp.geometry.bvh import Bvh as Bvh
 from jaxwarp.geometry.bvh_queries import BvhQuery as BvhQuery

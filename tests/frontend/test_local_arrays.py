@@ -130,6 +130,59 @@ def test_every_kind_of_number(dtype):
     np.testing.assert_array_equal(got, np.where(np.arange(7) > 1, x, 0))
 
 
+@wp.struct
+class Part:
+    weights: wp.vec2
+
+
+@wp.struct
+class Cell:
+    count: int
+    mass: float
+    part: Part
+
+
+@wp.func
+def cells(n: int, x: float) -> wp.fixedarray(dtype=Cell, shape=(2, 3)):  # pyright: ignore[reportInvalidTypeForm]
+    made = wp.zeros(shape=(2, 3), dtype=Cell)
+    for i in range(made.shape[0]):
+        for j in range(made.shape[1]):
+            made[i][j].count = i * made.shape[1] + j
+            made[i, j].mass = x * float(made[i, j].count + n)
+            made[i, j].part.weights = wp.vec2(x * x, 1.0)
+    return made
+
+
+@wp.kernel
+def of_structs(x: wp.array[float], out: wp.array[float]):
+    t = wp.tid()
+    one = cells(t, x[t])
+    other = cells(t + 1, x[t])
+    other[0, 0] = one[1, 2]
+    total = 0.0
+    for i in range(t):
+        total += one[i % 2, i % 3].mass
+    last = one[1, 2]
+    out[t] = total + last.mass + float(last.count) * 10.0 + other[0, 0].part.weights[0] + other[0, 1].mass
+
+
+def expected_of_structs(x: Any, t: int) -> Any:
+    total = sum(x * ((i % 2) * 3 + i % 3 + t) for i in range(t))
+    return total + x * (5 + t) + 50 + x * x + x * (1 + t + 1)
+
+
+def test_arrays_of_structs():
+    x = np.linspace(0.5, 2.0, 6, dtype=np.float32)
+    expected = [expected_of_structs(x[t], t) for t in range(6)]
+    np.testing.assert_allclose(outputs(of_structs, 6, x, np.zeros(6)), expected, rtol=1e-6)
+    buffers = [x.copy(), np.zeros(6, np.float32)]
+    hostcuda.run_host(prepare(of_structs.specialize(), fma=False), (6,), buffers)
+    np.testing.assert_allclose(buffers[1], expected, rtol=1e-6)
+    gradient = jax.grad(lambda x: wp.jax_kernel(of_structs)(x)[0].sum())(jnp.asarray(x))
+    derived = [jax.grad(lambda x, t=t: expected_of_structs(x, t))(float(x[t])) for t in range(6)]
+    np.testing.assert_allclose(gradient, derived, rtol=1e-5)
+
+
 def test_an_array_made_in_a_loop_is_new_in_each_iteration():
     @wp.kernel
     def k(out: wp.array[int]):
@@ -154,7 +207,7 @@ ERRORS = {
     "a = wp.zeros(shape=2.5, dtype=float)": "an extent must be an integer",
     "a = wp.zeros(shape=(), dtype=float)": "the shape has no extent",
     "a = wp.zeros(dtype=float)": "expected a shape and a type",
-    "a = wp.zeros(3, 4)": "dtype must be a scalar, vector or matrix type, got the constant 4",
+    "a = wp.zeros(3, 4)": "dtype must be a scalar, vector, matrix or struct type, got the constant 4",
     "a = wp.zeros(3, float, device=1)": "expected a shape and a type",
     f"a = wp.zeros({MAX_BYTES // 4 + 1}, float)": f"at most {MAX_BYTES} are allowed",
     "a = wp.zeros(3, float)\n    a[3] = 1.0": "index 3 is out of range: this axis of a has the extent 3",

@@ -16,10 +16,21 @@ from typing import Any
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.calls import evaluate_arguments
 from jaxwarp.frontend.lowering.frame import Frame, lowers
-from jaxwarp.frontend.lowering.values import Intrinsic, Prototype, View, describe, is_literal
+from jaxwarp.frontend.lowering.values import Intrinsic, NoArray, Prototype, StructView, View, describe, is_literal
 from jaxwarp.frontend.lowering.views import whole
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Aggregate, Scalar, element_scalar, element_shape, float32, int32
+from jaxwarp.types import (
+    Aggregate,
+    Array,
+    Indexed,
+    Scalar,
+    Struct,
+    element_scalar,
+    element_shape,
+    field_type,
+    float32,
+    int32,
+)
 
 # Of all arrays of a kernel together, as the program makes them: they lie on the stack of a thread, and on the CPU one
 # thread runs up to 64 of the launch.
@@ -28,7 +39,7 @@ MAX_BYTES = 16 * 1024
 _UNROLLED = 256
 
 
-def _zeros(frame: Frame, node: ast.Call) -> View:
+def _zeros(frame: Frame, node: ast.Call) -> View | StructView:
     args, keywords = evaluate_arguments(frame, node)
     names = ("shape", "dtype")
     given: dict[str, Any] = dict(zip(names, args, strict=False))
@@ -40,13 +51,26 @@ def _zeros(frame: Frame, node: ast.Call) -> View:
     given |= keywords
     dtype = given.get("dtype", float32)
     dtype = dtype.type if isinstance(dtype, Prototype) else dtype
-    if not isinstance(dtype, Scalar | Aggregate):
+    if not isinstance(dtype, Scalar | Aggregate | Struct):
         raise KernelTypeError(
-            f"zeros: dtype must be a scalar, vector or matrix type, got {describe(dtype)}",
+            f"zeros: dtype must be a scalar, vector, matrix or struct type, got {describe(dtype)}",
             hint="write zeros(shape=8, dtype=float)",
         )
-    extents = _extents(frame, given["shape"])
-    param = ir.Param(_name(frame), element_scalar(dtype), (*extents, *element_shape(dtype)))
+    return _made(frame, _name(frame), dtype, _extents(frame, given["shape"]))
+
+
+def _made(frame: Frame, name: str, dtype: Any, extents: tuple[int, ...]) -> View | StructView:
+    """An array of zeros; of structs, one for each field. Fields that are arrays are not there."""
+    if isinstance(dtype, Struct):
+        ndim, whole_type = len(extents), Array(dtype, len(extents))
+        views = tuple(
+            NoArray(field_type(whole_type, f), f"{name}.{f.name}")
+            if isinstance(f.type, (Array, Indexed))
+            else _made(frame, f"{name}.{f.name}", f.type, extents)
+            for f in dtype.fields
+        )
+        return StructView(dtype, ndim, views)
+    param = ir.Param(name, element_scalar(dtype), (*extents, *element_shape(dtype)))
     _require_room(frame, param)
     frame.context.locals.append(param)
     _clear(frame, param)
@@ -81,7 +105,8 @@ def _name(frame: Frame) -> str:
     """After the variable that it is assigned to, if it can be told."""
     context = frame.context
     base = context.assigned or "array"
-    taken = {p.name for p in (*context.params, *context.locals)}
+    # Of structs the parts before the first dot, too: theirs have names like `pairs.x`.
+    taken = {part for p in (*context.params, *context.locals) for part in (p.name, p.name.split(".")[0])}
     return next(n for n in itertools.chain([base], (f"{base}_{k}" for k in itertools.count(2))) if n not in taken)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from jaxwarp.boundary import boundaries
+from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.types import CLASSES, Aggregate, Array, Indexed, Scalar, Struct, as_dtype, unwrapped
@@ -77,6 +77,18 @@ class ArrayAnnotation:
 
 array = ArrayAnnotation("array", None)
 array1d, array2d, array3d, array4d = (ArrayAnnotation(f"array{n}d", n) for n in (1, 2, 3, 4))
+
+
+@boundary
+def fixedarray(dtype: Any = Any, shape: Any = None) -> Array:
+    """The annotation of an array that a thread makes for itself, `zeros(shape=(2, 3), dtype=int)`: that of any array of
+    as many axes, since functions are compiled for the array that they are given.
+
+    Args:
+        dtype: the element type.
+        shape: an integer, or one for each axis.
+    """
+    return Array(_dtype(dtype), len(shape) if isinstance(shape, (tuple, list)) else 1)
 
 
 @dataclass(frozen=True)

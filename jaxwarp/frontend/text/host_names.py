@@ -103,7 +103,6 @@ HOST_NAMES: dict[str, str] = {
     "inverse_approx": "write inverse(m)",
     "closest_point_edge_edge": "write it with vectors, as a @func",
     "intersect_tri_tri": "write it with vectors, as a @func",
-    "fixedarray": "make an array of the thread's own in the kernel: zeros(shape=(n,), dtype=...)",
     "Function": "functions for kernels are made by @func",
     "over": "threads do not work on tiles here; write the loop over elements",
     "untile": "threads do not work on tiles here; write the loop over elements",
