@@ -25,7 +25,7 @@ help:  ## this list
 docs: $(VENV)/ready  ## write what is generated: the type stub, docs/builtins.md, docs/config.md, the IR's grammar
 	$(BIN)/python -m jaxwarp.document
 
-.PHONY: help docs demo test lint pytest native sanitize fuzz test-gpu bench bench-debug bench-derivatives bench-gpu bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
+.PHONY: help docs demo test lint pytest native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives bench-gpu bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
@@ -95,7 +95,11 @@ test-gpu: native  ## the tests that need a GPU
 # Needs a C++ compiler; compares with Numba and Warp where PYTHON has them. PLOT=docs/images/cpu.png draws the results.
 bench: native  ## CPU code beside C++, Numba and Warp, and derivatives
 	PYTHONPATH=. $(PYTHON) benchmarks/cpu.py $(if $(PLOT),--plot $(PLOT))
+	PYTHONPATH=. $(PYTHON) benchmarks/irregular.py
 	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
+
+bench-irregular: native  ## rays, closest points, neighbours, sparse rows, samples beside C++, Numba and Warp
+	PYTHONPATH=. $(PYTHON) benchmarks/irregular.py
 
 bench-debug: native  ## what debug mode costs
 	PYTHONPATH=. $(PYTHON) benchmarks/debug.py

@@ -26,7 +26,7 @@ def gather(lanes: Lanes, op: Load) -> str:
     if lanes.frame.machine.has_mask_registers or lanes.is_rest:
         return _masked(lanes, locate(lanes, op.param, op.indices))
     family = lanes.families[op]
-    place = locate(lanes, op.param, op.indices, family.least())
+    place = locate(lanes, op.param, op.indices, family.least)
     if lanes.frame.is_local(op.param):
         # What was never stored must not be poison.
         return kept_in_place(lanes, lanes.many.wide(memory_type(place.dtype)), _each_lane(lanes, place))

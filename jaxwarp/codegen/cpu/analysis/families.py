@@ -12,6 +12,7 @@ of them is on for all. Two things follow, where a lane is on:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -30,6 +31,7 @@ class Family:
 
     of: dict[Load, Shifts] = field(default_factory=dict)
 
+    @functools.cached_property
     def least(self) -> Shifts:
         """Of each axis."""
         return tuple(map(min, zip(*self.of.values(), strict=True)))
