@@ -17,6 +17,7 @@ from jaxwarp.frontend.derivatives.rules import register
 from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.text.annotations import is_generic, matches, pattern_text
 from jaxwarp.frontend.text.functions import ByName, Func, Overload
+from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.frontend.text.signature import read_parameters, read_return
 from jaxwarp.frontend.text.source import Source
@@ -67,6 +68,7 @@ class Kernel(ByName):
         name: of the Python function.
         key: its qualified name, or that it was given.
         arguments: in order.
+        defaults: the values of arguments that calls may leave out, by name.
         leaves: what a launch is given: the arguments, those that are structs by their fields.
         options: the keyword arguments of `@kernel`.
         module: whose options hold for it.
@@ -107,7 +109,9 @@ class Kernel(ByName):
         self.__module__ = source.function.__module__
         self.module = self._module_of(options.get("module") if module is None and options else module)
         self.options = {"fma": bool(self.module_option("fuse_fp", True)), **self.options}
-        self._set_arguments(tuple(Argument(p.name, p.pattern) for p in read_parameters(source, "kernel")))
+        parameters = read_parameters(source, "kernel")
+        self.defaults = {p.name: p.default for p in parameters if p.default is not Missing}
+        self._set_arguments(tuple(Argument(p.name, p.pattern) for p in parameters))
         self._lock = threading.Lock()
 
     def _set_arguments(self, arguments: tuple[Argument, ...]) -> None:

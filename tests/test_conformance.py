@@ -51,6 +51,31 @@ def test_threads_that_store_to_one_element_in_every_mode(name):
             np.testing.assert_allclose(jax.jit(outer(inner(loss)))(x), expected, rtol=1e-8, atol=1e-8)
 
 
+NAMES = list(CASES)
+LATER = NAMES[NAMES.index("product_of_quaternions") :]
+
+
+def test_there_are_enough_of_what_kernels_got_later():
+    """Quaternions, structs, random numbers, decompositions, slices, rules of several results."""
+    assert len(LATER) >= 30
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_forward_mode_and_second_order(name):
+    case = CASES[name]
+    with jax.enable_x64(True):
+        loss, x = jax.jit(run.jaxwarp_loss(case)), jnp.asarray(case.arguments[case.by])
+        # Where a component is 0 it stays: a length has no second derivative there.
+        move = jnp.asarray(np.where(x != 0, np.cos(np.arange(x.size)).reshape(x.shape), 0.0))
+        gradient = jax.jit(jax.grad(loss))
+        slope, bend = jax.jit(lambda x: jax.jvp(gradient, (x,), (move,)))(x)
+        np.testing.assert_allclose(slope, case.expected, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(jax.jvp(loss, (x,), (move,))[1], jnp.sum(case.expected * move), rtol=1e-8, atol=1e-8)
+        eps = 1e-5
+        expected = (gradient(x + eps * move) - gradient(x - eps * move)) / (2 * eps)
+        np.testing.assert_allclose(bend, expected, rtol=1e-6, atol=1e-6)
+
+
 def test_a_wrong_gradient_is_noticed():
     case = CASES["reciprocal"]
     assert run.verdict(lambda case: -case.expected, case) == "WRONG"

@@ -43,7 +43,8 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         kernel: made by `@kernel`.
         dim: threads along each axis: an integer, or a tuple or list.
         inputs: the kernel's first arguments: arrays, Python numbers; of the program, in a `jax_callable`.
-        outputs: its other arguments. Which arguments a kernel writes is found in the kernel, not here.
+        outputs: its other arguments; last ones that have default values may be left out. Which arguments a kernel
+            writes is found in the kernel, not here.
         adj_inputs: with `adjoint`, outside of JAX: arrays to which the derivatives by the inputs are added, or None.
         adj_outputs: with `adjoint`: the derivatives by the outputs.
         device: outside of JAX, the device, "cpu"; elsewhere accepted, no effect: JAX places the program.
@@ -62,6 +63,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
     given = [*_as_list(inputs), *_as_list(outputs)]
+    given += [kernel.defaults[a.name] for a in kernel.arguments[len(given) :] if a.name in kernel.defaults]
     if len(given) != len(kernel.arguments):
         count, listed = len(kernel.arguments), ", ".join(a.name for a in kernel.arguments)
         raise KernelTypeError(

@@ -30,7 +30,7 @@ def step_kernel(
 ) -> None:
     """Runs a kernel in Python; see `Kernel.interpret`."""
     declared = [Argument(kernel.name, a.name, a.annotation, INPUT) for a in kernel.arguments]
-    bound = bind_names(declared, args, keywords)
+    bound = bind_names(declared, args, keywords, kernel.defaults)
     kernel = kernel.given(bound)
     arguments = arguments_of(kernel)
     given = spread(kernel, bound)

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from jaxwarp.frontend.text.refused import missing
+from jaxwarp.types import float32, int32
 
 LIBRARY = {
     "decompositions": ("svd2", "svd3", "qr3", "eig3"),
@@ -46,6 +47,8 @@ GEOMETRY = {
     ),
 }
 _PACKAGES = ("geometry", "optim")
+# What programs for Warp write in kernels, and what would hide Python's own if it were imported with *.
+_OF_PYTHON = {"float": float32, "int": int32}
 _MODULE_OF = {
     name: f"jaxwarp.{folder}.{module}"
     for folder, table in (("library", LIBRARY), ("geometry", GEOMETRY))
@@ -62,6 +65,8 @@ def find(name: str) -> Any:
     """
     if name in _PACKAGES:
         return importlib.import_module(f"jaxwarp.{name}")
+    if name in _OF_PYTHON:
+        return _OF_PYTHON[name]
     if name not in _MODULE_OF:
         return missing(name)
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)

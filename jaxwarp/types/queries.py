@@ -106,7 +106,7 @@ def type_is_array(t: Any) -> bool:
     return isinstance(t, Array)
 
 
-def _type_of(x: Any) -> Any:
+def value_type(x: Any) -> Any:
     """The type of a value outside of kernels; None if it has none."""
     if isinstance(x, HostValue):
         return x.type
@@ -117,52 +117,52 @@ def _type_of(x: Any) -> Any:
 
 def is_int(x: Any) -> bool:
     """Whether a value is an integer, of Python or NumPy."""
-    return type_is_int(_type_of(x))
+    return type_is_int(value_type(x))
 
 
 def is_float(x: Any) -> bool:
     """Whether a value is a float, of Python or NumPy."""
-    return type_is_float(_type_of(x))
+    return type_is_float(value_type(x))
 
 
 def is_scalar(x: Any) -> bool:
     """Whether a value is a number: a bool is none."""
-    return type_is_scalar(_type_of(x))
+    return type_is_scalar(value_type(x))
 
 
 def is_vector(x: Any) -> bool:
     """Whether a value is a vector, as `vec3(...)` makes it."""
-    return type_is_vector(_type_of(x))
+    return type_is_vector(value_type(x))
 
 
 def is_matrix(x: Any) -> bool:
     """Whether a value is a matrix, as `mat33(...)` makes it."""
-    return type_is_matrix(_type_of(x))
+    return type_is_matrix(value_type(x))
 
 
 def is_quaternion(x: Any) -> bool:
     """Whether a value is a quaternion."""
-    return type_is_quaternion(_type_of(x))
+    return type_is_quaternion(value_type(x))
 
 
 def is_transformation(x: Any) -> bool:
     """Whether a value is a transform."""
-    return type_is_transformation(_type_of(x))
+    return type_is_transformation(value_type(x))
 
 
 def is_composite(x: Any) -> bool:
     """Whether a value is a vector, matrix, quaternion or transform."""
-    return type_is_composite(_type_of(x))
+    return type_is_composite(value_type(x))
 
 
 def is_value(x: Any) -> bool:
     """Whether a value is a number, a bool or composite."""
-    return type_is_value(_type_of(x))
+    return type_is_value(value_type(x))
 
 
 def is_struct(x: Any) -> bool:
     """Whether a value is an instance of a struct."""
-    return isinstance(_type_of(x), Struct)
+    return isinstance(value_type(x), Struct)
 
 
 def is_array(x: Any) -> bool:

@@ -1,6 +1,6 @@
 """The cases. The kernels are in the language that jaxwarp shares with Warp: `run.py` loads this file once for each."""
 
-# ruff: noqa: UP018, RUF046  (`int(0)` is how Warp is told of a variable)
+# ruff: noqa: UP018, RUF046, RUF059  (`int(0)` is how Warp is told of a variable; results that are not used)
 
 import itertools
 
@@ -996,3 +996,228 @@ def random_steps_until_one_is_small(x: F, out: F):
         y = y * (wp.float64(1.0) + wp.float64(r))
         r = wp.randf(state)
     out[i] = y
+
+
+# Vectors at zero, slices, parts, functions
+
+
+@case(lambda x, out, w: np.stack([b * a / np.linalg.norm(a) if a.any() else 0 * a for a, b in zip(x, w, strict=True)]),
+      x=np.array([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0]]), out=zeros(2))  # fmt: skip
+@wp.kernel
+def length_also_of_zero(x: V, out: F):
+    i = wp.tid()
+    out[i] = wp.length(x[i])
+
+
+def _directions(x, out, w):
+    rows = []
+    for a, b in zip(x, w, strict=True):
+        n = np.linalg.norm(a)
+        rows.append((b - a * (a @ b) / (n * n)) / n if n else 0 * a)
+    return np.stack(rows)
+
+
+@case(_directions, x=np.array([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0]]), out=zeros(2, 3))
+@wp.kernel
+def direction_also_of_zero(x: V, out: V):
+    i = wp.tid()
+    out[i] = wp.normalize(x[i])
+
+
+@case(lambda x, out, w: np.stack([w * 2 * x[:, 1] * x[:, 0], w * x[:, 0] ** 2, w * 3 * x[:, 2] ** 2], 1),
+      x=VECTORS, out=zeros(3))  # fmt: skip
+@wp.kernel
+def slices_read_and_assigned(x: V, out: F):
+    i = wp.tid()
+    v = x[i]
+    v[1:] = x[i][:2]
+    out[i] = v[0] * v[1] * x[i][1:][0] + x[i][2] * x[i][2] * x[i][::-1][0]
+
+
+@wp.func
+def norm_and_sum(v: wp.vec3d):
+    return wp.dot(v, v), v[0] + v[1] + v[2]
+
+
+@case(lambda x, out, w: w[:, None] * (2 * x * x.sum(1)[:, None] + (x * x).sum(1)[:, None]), x=VECTORS, out=zeros(3))
+@wp.kernel
+def several_results(x: V, out: F):
+    i = wp.tid()
+    n, s = norm_and_sum(x[i])
+    out[i] = n * s
+
+
+@wp.func
+def scaled(a: wp.float64, b: wp.float64):
+    return a * b
+
+
+@wp.func
+def scaled(a: wp.float64, b: wp.vec3d):  # noqa: F811
+    return a * (b[0] + b[1] * b[2])
+
+
+@case(lambda x, out, w: w * (2 * x + 2 * x * (1 + x * x) + x * x * 2 * x), x=X, out=zeros(3))
+@wp.kernel
+def functions_of_one_name(x: F, out: F):
+    i = wp.tid()
+    out[i] = scaled(x[i], x[i]) + scaled(x[i] * x[i], wp.vec3d(wp.float64(1.0), x[i], x[i]))
+
+
+@wp.func
+def ratio_and_product(a: wp.float64, b: wp.float64):
+    return a / b, a * b
+
+
+@wp.func_grad(ratio_and_product)
+def adj_ratio_and_product(a: wp.float64, b: wp.float64, adj_r: wp.float64, adj_p: wp.float64):
+    if b > a:
+        wp.adjoint[a] += adj_r / b + adj_p * b
+    else:
+        wp.adjoint[a] += adj_r / b
+        wp.adjoint[a] += adj_p * b
+    wp.adjoint[b] += adj_p * a - adj_r * a / (b * b)
+
+
+@case(lambda x, out, w: w * (5 * x**4 / 1.0 + (-1 / (x * x))), x=X, out=zeros(3))
+@wp.kernel
+def rule_of_several_results(x: F, out: F):
+    i = wp.tid()
+    r, p = ratio_and_product(x[i] * x[i], x[i] * x[i] * x[i])
+    out[i] = p + r
+
+
+# Decompositions
+
+M = wp.array(dtype=wp.mat33d)
+MATRICES = np.array(
+    [[[2.0, 0.3, -0.5], [0.1, 1.2, 0.4], [0.7, -0.2, 0.6]], [[1.0, 2.0, 0.0], [0.0, 3.0, 1.0], [1.0, 0.0, 4.0]]]
+)
+
+
+def _singular(x, out, w):
+    u, _, v = np.linalg.svd(x)
+    return np.stack([a @ np.diag(b) @ c for a, b, c in zip(u, w, v, strict=True)])
+
+
+@case(_singular, x=MATRICES, out=zeros(2, 3))
+@wp.kernel
+def singular_values(x: M, out: V):
+    i = wp.tid()
+    U, sigma, V_ = wp.svd3(x[i])
+    out[i] = sigma
+
+
+def _polar(x, out, w):
+    """The rotation R of A = R P moves by R dW, where P dW + dW P = 2 skew(R^T dA)."""
+    result = []
+    for a, b in zip(x, w, strict=True):
+        u, s, v = np.linalg.svd(a)
+        r = u @ v
+        g = v @ (r.T @ b) @ v.T
+        g = (g - g.T) / (s[:, None] + s[None, :])
+        result.append(r @ v.T @ g @ v)
+    return np.stack(result)
+
+
+@case(_polar, x=MATRICES, out=zeros(2, 3, 3))
+@wp.kernel
+def rotation_of_a_matrix(x: M, out: M):
+    i = wp.tid()
+    U, sigma, V_ = wp.svd3(x[i])
+    out[i] = U * wp.transpose(V_)
+
+
+def _symmetric(x):
+    return 0.5 * (x + np.swapaxes(x, 1, 2))
+
+
+def _eigen(x, out, w):
+    values, vectors = np.linalg.eigh(_symmetric(x))
+    return np.stack([q[:, ::-1] @ np.diag(b) @ q[:, ::-1].T for q, b in zip(vectors, w, strict=True)])
+
+
+@case(_eigen, x=MATRICES, out=zeros(2, 3))
+@wp.kernel
+def eigenvalues(x: M, out: V):
+    i = wp.tid()
+    Q_, d = wp.eig3(wp.float64(0.5) * (x[i] + wp.transpose(x[i])))
+    out[i] = d
+
+
+@case(lambda x, out, w: np.stack([b * (1 + 2 * np.trace(a)) * np.eye(3) for a, b in zip(x, w, strict=True)]),
+      x=MATRICES, out=zeros(2))  # fmt: skip
+@wp.kernel
+def factors_give_the_matrix_back(x: M, out: F):
+    i = wp.tid()
+    Q_, R = wp.qr3(x[i])
+    t = wp.trace(Q_ * R)
+    out[i] = t + t * t
+
+
+# Quaternions of angles, and what is found by a search
+
+
+@case(lambda x, out, w: w * 2 * np.cos(2 * x), x=X, out=zeros(3))
+@wp.kernel
+def quaternion_of_an_angle(x: F, out: F):
+    i = wp.tid()
+    zero = wp.float64(0.0)
+    q = wp.quat_from_axis_angle(wp.vec3d(zero, zero, wp.float64(1.0)), wp.float64(2.0) * x[i])
+    out[i] = wp.quat_rotate(q, wp.vec3d(wp.float64(1.0), zero, zero))[1]
+
+
+@case(lambda x, out, w: w * 2 * x, x=X, out=zeros(3))
+@wp.kernel
+def angle_of_a_quaternion(x: F, out: F):
+    i = wp.tid()
+    zero = wp.float64(0.0)
+    q = wp.quat_from_axis_angle(wp.vec3d(zero, wp.float64(1.0), zero), x[i])
+    axis, angle = wp.quat_to_axis_angle(q * q)
+    out[i] = angle * angle / wp.float64(4.0)
+
+
+KNOTS = np.array([0.0, 0.5, 1.0, 1.2, 2.0])
+
+
+@case(lambda x, knots, out, w: w * (np.diff(knots**2) / np.diff(knots))[np.searchsorted(knots, x) - 1],
+      x=X, knots=KNOTS, out=zeros(3))  # fmt: skip
+@wp.kernel
+def interpolation_between_knots(x: F, knots: F, out: F):
+    i = wp.tid()
+    k = wp.lower_bound(knots, x[i])
+    a, b = knots[k - 1], knots[k]
+    t = (x[i] - a) / (b - a)
+    out[i] = (wp.float64(1.0) - t) * a * a + t * b * b
+
+
+@case(lambda x, out, w: w * 5 * x**4, x=X, out=zeros(3))
+@wp.kernel
+def components_of_a_long_vector(x: F, out: F):
+    i = wp.tid()
+    v = wp.vector(x[i], length=5)
+    y = wp.float64(1.0)
+    for k in range(5):
+        y = y * v[k]
+    out[i] = y
+
+
+@case(lambda x, out, w: w * 4 * x**3, x=X, out=zeros(3))
+@wp.kernel
+def point_moved_and_moved_back(x: F, out: F):
+    i = wp.tid()
+    zero = wp.float64(0.0)
+    t = wp.transformd(wp.vec3d(x[i], zero, zero), wp.quat_from_axis_angle(wp.vec3d(zero, zero, wp.float64(1.0)), x[i]))
+    p = wp.transform_point(t, wp.vec3d(zero, x[i], zero))
+    q = wp.transform_point(wp.transform_inverse(t), p)
+    out[i] = q[1] * q[1] * q[1] * q[1]
+
+
+@case(lambda x, out, w: w * (2 * x + 3 * x * x), x=X, out=zeros(3))
+@wp.kernel
+def elements_of_a_tuple_in_a_loop(x: F, out: F):
+    i = wp.tid()
+    total = wp.float64(0.0)
+    for part in (x[i] * x[i], x[i] * x[i] * x[i]):
+        total = total + part
+    out[i] = total

@@ -298,7 +298,7 @@ class JaxKernel:
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The inputs in order. Where they are too few, the number of outputs may be what is wrong."""
         try:
-            return tuple(bind_names(self._arguments, args, kwargs))
+            return tuple(bind_names(self._arguments, args, kwargs, self.kernel.defaults))
         except KernelTypeError as error:
             error.hint = self._forgotten_outputs(len(args) + len(kwargs)) or error.hint
             raise

@@ -81,9 +81,12 @@ def _in_out_names(where: str, given: Iterable[str] | None, names: Sequence[str])
     return set(listed)
 
 
-def bind_names(arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The inputs' values in order, from positional and keyword arguments."""
+def bind_names(
+    arguments: Sequence[Argument], args: Sequence[Any], kwargs: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> list[Any]:
+    """The inputs' values in order, from positional and keyword arguments, and defaults for those that are left out."""
     inputs = list(dict.fromkeys(a.declared for a in arguments if a.role != OUTPUT))
+    kwargs = {name: defaults[name] for name in inputs[len(args) :] if name in defaults} | dict(kwargs)
     where, listing = f"{arguments[0].owner} {arguments[0].kernel}", f"({', '.join(inputs)})" if inputs else ""
     for name in kwargs:
         if name not in inputs:

@@ -267,7 +267,7 @@ class JaxCallable:
         Raises:
             CheckError: in debug mode, outside of JAX, a thread has failed a check.
         """
-        values = bind_names(self._arguments, args, kwargs)
+        values = bind_names(self._arguments, args, kwargs, {})
         if self._packing is None:
             return self._call(values, output_dims, vmap_method)
         leaves = self._packing.spread(values)

@@ -115,6 +115,8 @@ def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
             constants[name] = tuple(_Unknown(name) if (k := frame.known(v)) is None else k for v in value)
         elif isinstance(value, Host):
             constants[name] = value.value
+        elif isinstance(value, Bundle):
+            constants[name] = (_Unknown(name),) * value.type.shape[0]  # how long it is, is known
         else:
             raise KernelValueError(
                 f"{what}: {name} is not known before the kernel runs",
@@ -174,8 +176,8 @@ def _type_maker(name: str) -> Intrinsic:
 
 def _is_static(frame: Frame, node: ast.expr) -> bool:
     """A literal, or a name from outside of the kernel: what the type itself is made of."""
-    roots = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
-    return not any(isinstance(frame.variables.get(name), (ir.Value, Bundle)) for name in roots) and not any(
+    local = [frame.variables[n.id] for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in frame.variables]
+    return not any(isinstance(value, (ir.Value, Bundle, View, StructValue, StructView)) for value in local) and not any(
         isinstance(n, ast.Constant) and isinstance(n.value, float) for n in ast.walk(node)
     )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.adjoints import add_to_adjoint, names_adjoint
 from jaxwarp.frontend.lowering.binding import converted
+from jaxwarp.frontend.lowering.components import extract
 from jaxwarp.frontend.lowering.expressions import OPERATORS, symbol
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, start_hint, statement, unreachable
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, lower_tid
@@ -59,10 +61,12 @@ def assign(frame: Frame, where: ast.expr, value: Any) -> None:
 def _unpack(frame: Frame, where: ast.Tuple | ast.List, value: Any) -> None:
     if isinstance(value, Shape):
         value = shape_of(frame, value.view)
+    if isinstance(value, Bundle):
+        value = tuple(extract(frame, value, [k]) for k in range(value.type.shape[0]))
     if not isinstance(value, tuple):
         raise KernelTypeError(
             f"cannot unpack {describe(value)} into {len(where.elts)} names",
-            hint="assign it to one name; a vector has components v[0], v[1]",
+            hint="assign it to one name; tuples, shapes, vectors and rows of matrices can be taken apart",
         )
     for element in where.elts:
         if isinstance(element, ast.Starred):

@@ -82,7 +82,7 @@ class Overload:
 class Func(ByName):
     """What `@func` returns: one name, one or more overloads, chosen by argument types.
 
-    Called from Python it runs the Python function (of the last overload) on host values.
+    Called from Python it runs the Python function, of the overload that fits the values.
     """
 
     name: str
@@ -106,7 +106,11 @@ class Func(ByName):
         object.__setattr__(self, "__module__", self.module)  # where pickle looks for it
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.overloads[-1].source.function(*args, **kwargs)
+        if len(self.overloads) == 1:
+            return self.overloads[0].source.function(*args, **kwargs)
+        from jaxwarp.frontend.text.host_calls import chosen
+
+        return chosen(self, args, kwargs).source.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<jaxwarp func {self.key}>"

@@ -20,7 +20,7 @@ def read_parameters(source: Source, what: str) -> tuple[Parameter, ...]:
     """The parameters of a function.
 
     Args:
-        what: "kernel" or "func"; arguments of kernels need annotations and have no defaults.
+        what: "kernel" or "func"; arguments of kernels need annotations.
 
     Raises:
         KernelSyntaxError: it has `*args` or `**kwargs`.
@@ -50,12 +50,6 @@ def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what
     loc = source.loc(node)
     name = parameter.name
     default = Missing if parameter.default is inspect.Parameter.empty else frozen(parameter.default)
-    if what == "kernel" and default is not Missing:
-        raise KernelTypeError(
-            f"{source.name}: argument {name} of a kernel cannot have a default value",
-            loc,
-            hint="leave the default out, and pass the value where the kernel is called",
-        )
     if parameter.annotation is inspect.Parameter.empty:
         if what == "kernel":
             raise KernelTypeError(
@@ -121,7 +115,7 @@ def read_return(source: Source) -> Any:
     """The pattern of the return annotation; `Missing` without one, and for None."""
     node = source.tree.returns
     annotation = source.function.__annotations__.get("return", Missing)
-    if node is None or annotation is Missing or annotation in (None, "None"):
+    if node is None or annotation is Missing or annotation in (None, "None", type(None)):
         return Missing
     loc = source.loc(node)
     try:

@@ -48,7 +48,14 @@ def _while(frame: Frame, node: ast.While) -> None:
     inits = loop.carry()
 
     def evaluate_test() -> bool | ir.Value:
-        return frame.test(node.test)
+        test = frame.test(node.test)
+        if test is True and not (loop.exits.breaks or loop.exits.returns):
+            with frame.at(node.test):
+                raise KernelSyntaxError(
+                    "this loop never ends: its condition is always true",
+                    hint="test what changes in the loop, or leave it with break or return",
+                )
+        return test
 
     def condition(*leaves: ir.Value) -> ir.Value:
         stopped = loop.stopped(leaves)
