@@ -144,7 +144,21 @@ def _first_of(groups: wp.array[int], start: int, stop: int, group: int, is_after
     return low
 
 
-@wp.func_next(HashGridQuery)
+@wp.func
+def _next_places(query: wp.ref[HashGridQuery], run: wp.ref[wp.vec2i]) -> bool:
+    is_more = query.z_left > 0
+    if is_more:
+        next_run(query)
+        run = wp.vec2i(query.at, query.stop)
+    return is_more
+
+
+@wp.func
+def _point_at(query: HashGridQuery, place: int) -> int:
+    return query.grid.ids[place]
+
+
+@wp.func_next(HashGridQuery, runs=(_next_places, _point_at))
 @wp.func
 def hash_grid_query_next(query: wp.ref[HashGridQuery], index: wp.ref[int]) -> bool:
     """Sets `index` to the next point that a query finds, and returns True; or returns False, when there is none."""

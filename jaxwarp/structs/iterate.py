@@ -10,11 +10,11 @@ from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.text.annotations import is_generic, pattern_text
 from jaxwarp.frontend.text.functions import Func, Overload
 from jaxwarp.frontend.text.host_values import Missing
-from jaxwarp.types import NEXT, Aggregate, Scalar, Struct, bool_, struct_of
+from jaxwarp.types import NEXT, RUNS, Aggregate, Scalar, Struct, bool_, struct_of
 
 
 @boundary
-def func_next(kind: Any) -> Callable[[Func], Func]:
+def func_next(kind: Any, runs: tuple[Func, Func] | None = None) -> Callable[[Func], Func]:
     """Says how a struct advances, so that kernels can go over it: `for x in s`.
 
     The decorated function takes `(state: ref[S], item: ref[T])`. It sets both and returns True, or returns False where
@@ -23,6 +23,9 @@ def func_next(kind: Any) -> Callable[[Func], Func]:
 
     Args:
         kind: the class of the struct.
+        runs: where items are found in runs, two functions that loops use in place of the decorated one, unless `break`
+            leaves them: `(state: ref[S], run: ref[vec2i]) -> bool` sets the first place of the next run and the one
+            after its last, `(state: S, place: int)` gives the item at a place. The items and their order are the same.
 
     Raises:
         KernelTypeError: `kind` is no struct, or the function has another signature.
@@ -60,6 +63,7 @@ def func_next(kind: Any) -> Callable[[Func], Func]:
                 hint=f"write def {function.name}(state: ref[{struct!r}], item: ref[int]) -> bool",
             )
         setattr(struct.kind, NEXT, function)
+        setattr(struct.kind, RUNS, runs)
         return function
 
     return decorate

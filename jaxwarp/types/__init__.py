@@ -73,6 +73,7 @@ from jaxwarp.types.scalars import uint32 as uint32
 from jaxwarp.types.scalars import uint64 as uint64
 from jaxwarp.types.structs import HANDLE as HANDLE
 from jaxwarp.types.structs import NEXT as NEXT
+from jaxwarp.types.structs import RUNS as RUNS
 from jaxwarp.types.structs import STRUCT as STRUCT
 from jaxwarp.types.structs import Field as Field
 from jaxwarp.types.structs import Indexed as Indexed

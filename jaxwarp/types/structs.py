@@ -60,6 +60,8 @@ class Indexed(Struct):
 STRUCT = "__jaxwarp_struct__"
 # And of one that kernels can go over, the function that says how: see `func_next`.
 NEXT = "__jaxwarp_next__"
+# And the functions that say it by runs of items.
+RUNS = "__jaxwarp_runs__"
 # True of one whose values stand where Warp has a number that names them, `mesh.id`: annotated uint64.
 HANDLE = "__jaxwarp_handle__"
 

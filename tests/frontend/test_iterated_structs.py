@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -170,6 +171,94 @@ def test_items_are_vectors_and_derivatives_go_through():
     np.testing.assert_allclose(
         jax.jvp(ours, (sizes, point), tangents)[1], jax.jvp(plain, (sizes, point), tangents)[1], rtol=1e-5
     )
+
+
+@wp.struct
+class Blocks:
+    """Numbers in blocks: the items from `ends[k]` up to `ends[k + 1]`, from block `at` on, each times three."""
+
+    ends: wp.array[int]
+    at: int
+    place: int
+
+
+@wp.func
+def next_block(blocks: wp.ref[Blocks], run: wp.ref[wp.vec2i]) -> bool:
+    if blocks.at + 1 >= len(blocks.ends):
+        return False
+    run = wp.vec2i(blocks.ends[blocks.at], blocks.ends[blocks.at + 1])
+    blocks.at += 2
+    return True
+
+
+@wp.func
+def item_of(blocks: Blocks, place: int) -> int:
+    return 3 * place
+
+
+@wp.func_next(Blocks, runs=(next_block, item_of))
+@wp.func
+def next_number(blocks: wp.ref[Blocks], item: wp.ref[int]) -> bool:
+    run = wp.vec2i(0, 0)
+    found = bool(True)
+    if blocks.place < 0:
+        found = next_block(blocks, run)
+        blocks.place = run[0] if found else -1
+    while found and blocks.place >= blocks.ends[blocks.at - 1]:
+        found = next_block(blocks, run)
+        blocks.place = run[0]
+    if found:
+        item = 3 * blocks.place
+        blocks.place += 1
+    return found
+
+
+@wp.func
+def first_beyond(blocks: Blocks, least: int):
+    for k in blocks:
+        if k > least:
+            return k
+    return -1
+
+
+@wp.kernel
+def all_ways(ends: wp.array[int], out: wp.array2d[int]):
+    i = wp.tid()
+    blocks = Blocks(ends, i, -1)
+    for k in blocks:
+        out[i, 0] += 100 * out[i, 0] + k
+    k = int(0)
+    by_hand = Blocks(ends, i, -1)
+    while next_number(by_hand, k):
+        out[i, 1] += 100 * out[i, 1] + k
+    for k in blocks:
+        if k > 20:
+            break
+        out[i, 2] += k
+    for k in blocks:
+        if k % 2 == 0:
+            continue
+        for m in blocks:
+            out[i, 3] += k * m
+    out[i, 4] = first_beyond(blocks, 10)
+
+
+def test_a_struct_may_advance_by_runs():
+    ends = np.array([0, 2, 2, 5, 6, 6, 7, 12], np.int32)
+    expected = np.zeros((7, 5), np.int32)
+    for i in range(7):
+        items = [3 * p for at in range(i, 7, 2) for p in range(ends[at], ends[at + 1])]
+        for k in items:
+            expected[i, :2] += np.int32(100) * expected[i, :2] + np.int32(k)
+        expected[i, 2] = sum(itertools.takewhile(lambda k: k <= 20, items))
+        expected[i, 3] = sum(k * m for k in items if k % 2 for m in items)
+        expected[i, 4] = next((k for k in items if k > 10), -1)
+    with np.errstate(over="ignore"):
+        (out,) = wp.jax_kernel(all_ways, in_out_argnames=["out"])(ends, jnp.zeros((7, 5), jnp.int32), launch_dims=7)
+    np.testing.assert_array_equal(out, expected)
+    stepped = np.zeros((7, 5), np.int32)
+    all_ways.interpret(ends, stepped, dim=7)
+    np.testing.assert_array_equal(stepped, expected)
 
 
 @wp.struct

@@ -5,6 +5,13 @@
                                 x = $item
                                 body
 
+Where it advances by runs of items too, and the loop is not left by `break`, the body is inside of two loops:
+
+                        while next_run($state, $run):
+                            for $k in range($run[0], $run[1]):
+                                x = item($state, $k)
+                                body
+
 The variables have names that no text can have, and are there for the loop only: the state is a value like any other, so
 loops inside each other do not know of one another.
 """
@@ -18,7 +25,10 @@ from typing import Any
 
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.loops.ranges import Advancing
-from jaxwarp.types import Aggregate, Scalar
+from jaxwarp.frontend.lowering.values import Host
+from jaxwarp.types import Aggregate, Scalar, Vec, int32
+
+_PAIR = Vec(2, int32)
 
 
 def _names(loop: ast.For) -> tuple[str, str, str]:
@@ -32,9 +42,44 @@ def entered(frame: Frame, loop: ast.For, found: Advancing) -> Iterator[None]:
     """The variables of a loop are there."""
     names = _names(loop)
     frame.variables.update(zip(names, (found.function, found.state, _no_item(frame, found)), strict=True))
+    names = *names, *_enter_runs(frame, loop, found)
     yield
     for name in names:
         frame.variables.pop(name, None)
+
+
+def _run_names(loop: ast.For) -> tuple[str, str, str, str, str]:
+    """Of the function that finds runs, the one that finds items, the run, the place in it, and `range`."""
+    place = f"{loop.lineno}_{loop.col_offset}"
+    return f"$next_run_{place}", f"$item_at_{place}", f"$run_{place}", f"$k_{place}", f"$range_{place}"
+
+
+def _enter_runs(frame: Frame, loop: ast.For, found: Advancing) -> tuple[str, ...]:
+    if found.runs is None:
+        return ()
+    names = _run_names(loop)
+    no_run = frame.ops.construct(_PAIR, [])
+    frame.variables.update(zip(names, (*found.runs, no_run, frame.constant(0, int32), Host(range)), strict=True))
+    return names
+
+
+def while_runs(loop: ast.For) -> ast.While:
+    """The loop as a `while` over runs, with a `for` over the places of each."""
+    state = _names(loop)[1]
+    next_run, item_at, run, place, python = _run_names(loop)
+
+    def name(text: str) -> Any:
+        return _at(loop.iter, ast.Name(text, ast.Load()))
+
+    def call(function: str, *arguments: str) -> Any:
+        return _at(loop.iter, ast.Call(name(function), [name(a) for a in arguments], []))
+
+    ends = [_at(loop.iter, ast.Subscript(name(run), _at(loop.iter, ast.Constant(k)), ast.Load())) for k in (0, 1)]
+    first = _at(loop.target, ast.Assign([loop.target], call(item_at, state, place)))
+    over = _at(loop.iter, ast.Call(name(python), ends, []))
+    target = _at(loop.iter, ast.Name(place, ast.Store()))
+    inside = ast.copy_location(ast.For(target, over, [first, *loop.body], []), loop)
+    return ast.copy_location(ast.While(call(next_run, state, run), [inside], []), loop)
 
 
 def _no_item(frame: Frame, found: Advancing) -> Any:

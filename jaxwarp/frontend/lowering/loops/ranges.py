@@ -18,7 +18,7 @@ from jaxwarp.frontend.lowering.values import Host, Shape, StructValue, View, des
 from jaxwarp.frontend.lowering.views import shape_of
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import NEXT, Scalar, int32
+from jaxwarp.types import NEXT, RUNS, Scalar, int32
 
 # What enumerate and zip make of a range is unrolled.
 _MOST_ELEMENTS = 64
@@ -59,6 +59,7 @@ class Advancing:
 
     state: StructValue
     function: Func
+    runs: tuple[Func, Func] | None = None
 
 
 def iterated(frame: Frame, loop: ast.For, node: ast.expr) -> Range | Elements | Advancing:
@@ -77,7 +78,7 @@ def iterated(frame: Frame, loop: ast.For, node: ast.expr) -> Range | Elements | 
         value = frame.evaluate(node)
         function = _advance(value)
         if function is not None:
-            return Advancing(value, function)
+            return Advancing(value, function, vars(value.type.kind).get(RUNS))
         found = _elements(frame, value)
         if found is None:
             raise KernelSyntaxError(

@@ -19,7 +19,7 @@ import numpy as np
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import CONTINUE, Frame, statement
-from jaxwarp.frontend.lowering.loops.advance import entered, while_next
+from jaxwarp.frontend.lowering.loops.advance import entered, while_next, while_runs
 from jaxwarp.frontend.lowering.loops.loop import Loop
 from jaxwarp.frontend.lowering.loops.ranges import Advancing, Elements, Range, index_type, iterated, pick, trip_count
 from jaxwarp.frontend.lowering.merge import MismatchError
@@ -84,7 +84,8 @@ def _for(frame: Frame, node: ast.For) -> None:
     found = iterated(frame, node, node.iter)
     if isinstance(found, Advancing):
         with entered(frame, node, found):
-            _while(frame, while_next(node))
+            in_runs = found.runs is not None and not exits(node.body).breaks
+            _while(frame, while_runs(node) if in_runs else while_next(node))
         return
     leaving = exits(node.body)
     is_left = leaving.breaks or leaving.returns
