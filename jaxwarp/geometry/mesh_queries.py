@@ -171,6 +171,68 @@ def mesh_query_point_sign_parity(
     return _on_face(id, face, point, sign)
 
 
+# A weight that may be one of 0, after rounding.
+_ON_EDGE = 1.0e-6
+
+
+@wp.func
+def _angle(mesh: Mesh, face: int, place: wp.vec3, within: float) -> float:
+    """The angle of a face around a point: a whole turn inside of it, half of one on an edge; 0 further away."""
+    corners = face_corners(mesh, face)
+    v, w, square = closest_on(corners, place)
+    u = 1.0 - v - w
+    longest = wp.max(
+        wp.length(corners[1] - corners[0]),
+        wp.max(wp.length(corners[2] - corners[1]), wp.length(corners[0] - corners[2])),
+    )
+    least = within / wp.max(longest, 1.0e-30)
+    on_edges = (1 if u <= least else 0) + (1 if v <= least else 0) + (1 if w <= least else 0)
+    angle = 2.0 * wp.pi if on_edges == 0 else wp.pi
+    if on_edges > 1:
+        k = int(0)
+        if v > u and v > w:
+            k = 1
+        elif w > u:
+            k = 2
+        one = wp.normalize(corners[(k + 1) % 3] - corners[k])
+        two = wp.normalize(corners[(k + 2) % 3] - corners[k])
+        angle = wp.atan2(wp.length(wp.cross(one, two)), wp.dot(one, two))
+    return angle if square <= within * within else 0.0
+
+
+@wp.func
+def mesh_query_point_sign_normal(id: Mesh, point: wp.vec3, max_dist: float, epsilon: float = 1.0e-3) -> MeshQueryPoint:
+    """The closest point of a mesh, if it is closer than `max_dist`, and on which side of the mesh the point is.
+
+    The side is that of the faces' normals there: of one face, of the two at an edge, or of all around a vertex, each
+    weighted by its angle (Baerentzen and Aanaes 2005). That is right for closed meshes that do not cut themselves.
+    `epsilon` has no effect: what is on an edge is known.
+    """
+    face = find_closest(id, point, max_dist)
+    sign = float(0.0)
+    if face >= 0:
+        corners = face_corners(id, face)
+        v, w, square = closest_on(corners, point)
+        u = 1.0 - v - w
+        place = u * corners[0] + v * corners[1] + w * corners[2]
+        normal = mesh_eval_face_normal(id, face)
+        if u <= _ON_EDGE or v <= _ON_EDGE or w <= _ON_EDGE:
+            # The middle of an edge is where the faces of the edge are, and no others.
+            a = 1.0 if u > _ON_EDGE else 0.0
+            b = 1.0 if v > _ON_EDGE else 0.0
+            c = 1.0 if w > _ON_EDGE else 0.0
+            probe = (a * corners[0] + b * corners[1] + c * corners[2]) / (a + b + c)
+            one = wp.length(corners[1] - corners[0])
+            within = 1.0e-5 * wp.max(
+                one, wp.max(wp.length(corners[2] - corners[1]), wp.length(corners[0] - corners[2]))
+            )
+            normal = wp.vec3()
+            for other in bvh_query_sphere(id.bvh, probe, within):
+                normal += _angle(id, other, probe, within) * mesh_eval_face_normal(id, other)
+        sign = -1.0 if wp.dot(normal, point - place) < 0.0 else 1.0
+    return _on_face(id, face, point, sign)
+
+
 @wp.func
 def mesh_query_furthest_point_no_sign(id: Mesh, point: wp.vec3, min_dist: float) -> MeshQueryPoint:
     """The furthest point of a mesh, which is a vertex, if it is further than `min_dist`."""
@@ -308,6 +370,27 @@ def mesh_query_point_sign_parity(
 ) -> bool:
     """The same, for variables: they are set where a point is found."""
     found = mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
+    if found.result:
+        inside = found.sign
+        face = found.face
+        bary_u = found.u
+        bary_v = found.v
+    return found.result
+
+
+@wp.func
+def mesh_query_point_sign_normal(
+    id: Mesh,
+    point: wp.vec3,
+    max_dist: float,
+    inside: wp.ref[float],
+    face: wp.ref[int],
+    bary_u: wp.ref[float],
+    bary_v: wp.ref[float],
+    epsilon: float = 1.0e-3,
+) -> bool:
+    """The same, for variables: they are set where a point is found."""
+    found = mesh_query_point_sign_normal(id, point, max_dist, epsilon)
     if found.result:
         inside = found.sign
         face = found.face

@@ -38,6 +38,7 @@ GEOMETRY = {
         *("MeshQuery", "MeshQueryAABB", "MeshQuerySphere", "MeshQueryPoint", "MeshQueryRay"),
         *("mesh_query_ray", "mesh_query_ray_anyhit", "mesh_query_ray_count_intersections"),
         *("mesh_query_point", "mesh_query_point_no_sign", "mesh_query_point_sign_parity"),
+        "mesh_query_point_sign_normal",
         *("mesh_query_furthest_point_no_sign", "mesh_query_aabb", "mesh_query_sphere"),
         *("mesh_query_next", "mesh_query_aabb_next"),
     ),

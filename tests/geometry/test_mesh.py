@@ -111,6 +111,29 @@ def test_points_find_the_closest_face_and_their_side():
     assert (far == -1).all()
 
 
+@wp.kernel
+def sides(mesh: wp.Mesh, p: wp.array[wp.vec3], sign: wp.array[float]):
+    i = wp.tid()
+    sign[i] = wp.mesh_query_point_sign_normal(mesh, p[i], 100.0).sign
+
+
+def test_sides_by_normals():
+    """On spheres, and on tetrahedra, whose corners are closest to most points (NVIDIA/warp#1836)."""
+    rng = np.random.default_rng(0)
+    solids = [sphere()]
+    for _ in range(5):
+        p = rng.normal(size=(4, 3)).astype(np.float32)
+        turned = np.linalg.det(p[1:].astype(np.float64) - p[0]) < 0
+        f = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]], np.int32)
+        solids.append((p, f[:, ::-1].copy() if turned else f))
+    for p, f in solids:
+        q = rng.uniform(-1.5, 1.5, (300, 3)).astype(np.float32)
+        (sign,) = wp.jax_kernel(sides, launch_dims=300, output_dims=300)(wp.Mesh(p, f), q)
+        away = np.array([[0.613, 0.379, 0.693]] * 300, np.float32)
+        inside = np.isfinite(all_hits(p, f, q, away)[0]).sum(1) % 2 == 1
+        np.testing.assert_array_equal(sign, np.where(inside, -1, 1))
+
+
 coordinates = st.one_of(st.integers(-2, 2).map(float), st.floats(-1, 1, width=32))
 
 
