@@ -84,6 +84,7 @@ from jaxwarp.geometry.mesh_queries import mesh_query_furthest_point_no_sign as m
 from jaxwarp.geometry.mesh_queries import mesh_query_next as mesh_query_next
 from jaxwarp.geometry.mesh_queries import mesh_query_point as mesh_query_point
 from jaxwarp.geometry.mesh_queries import mesh_query_point_no_sign as mesh_query_point_no_sign
+from jaxwarp.geometry.mesh_queries import mesh_query_point_sign_normal as mesh_query_point_sign_normal
 from jaxwarp.geometry.mesh_queries import mesh_query_point_sign_parity as mesh_query_point_sign_parity
 from jaxwarp.geometry.mesh_queries import mesh_query_ray as mesh_query_ray
 from jaxwarp.geometry.mesh_queries import mesh_query_ray_anyhit as mesh_query_ray_anyhit
