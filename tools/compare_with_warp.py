@@ -347,6 +347,11 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **`svd2`, `svd3`**: the signs of vectors are not Warp's everywhere; the product is. **`eig3`** takes the symmetric
   part and sorts the values. Where values are equal, derivatives are finite: those of the part that is defined.
 - **`dense_*`** have derivatives where their sizes are constants; that of `dense_solve` goes by L, not by A.
+- **Meshes** have derivatives by their vertices, where Warp's are silently 0. `mesh.id` is the mesh; all kinds of
+  trees that Warp names are one. Where closest points of two faces are equally far, another face may be named than in
+  Warp. A ray through an edge or a vertex hits, and crosses one of the faces there, so that counts are even or odd as
+  they must be; on the border of an open mesh, `mesh_query_ray_count_intersections` may count none. `sign` of rays is
+  1 or -1, and all results are 0 where nothing is found. Not there yet: groups, winding numbers.
 - **`tile_*`, `launch_tiled`**: threads of a block share nothing here.
 
 ## Of Warp's own tests
