@@ -1,6 +1,6 @@
 """Queries of a `Bvh`: the boxes that overlap a box, a ray, a capsule or a sphere, one after the other."""
 
-# ruff: noqa: A002, ARG001, F841, UP018
+# ruff: noqa: A002, F841, UP018
 # pyright: reportUnusedVariable=false
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ def _query(bvh: Bvh, kind: int, a: wp.vec3, b: wp.vec3, radius: float):
 
 
 @wp.func
-def bvh_query_aabb(id: Bvh, low: wp.vec3, high: wp.vec3, root: int = -1) -> BvhQuery:
-    """A query for the boxes that overlap one, whose borders count. `root` is -1: there are no groups yet."""
+def bvh_query_aabb(id: Bvh, low: wp.vec3, high: wp.vec3) -> BvhQuery:
+    """A query for the boxes that overlap one, whose borders count."""
     return _query(id, _BOX, low, high, 0.0)
 
 
 @wp.func
-def bvh_query_ray(id: Bvh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> BvhQuery:
+def bvh_query_ray(id: Bvh, start: wp.vec3, dir: wp.vec3) -> BvhQuery:
     """A query for the boxes that a ray goes through, before `max_dist` of `bvh_query_next`, in lengths of `dir`."""
     return _query(id, _RAY, start, dir, 0.0)
 
 
 @wp.func
-def bvh_query_capsule(id: Bvh, start: wp.vec3, dir: wp.vec3, radius: float, root: int = -1) -> BvhQuery:
+def bvh_query_capsule(id: Bvh, start: wp.vec3, dir: wp.vec3, radius: float) -> BvhQuery:
     """A query for the boxes that a ray goes through if they are made larger by a radius; `max_dist` itself counts."""
     return _query(id, _CAPSULE, start, dir, wp.max(radius, 0.0))
 
 
 @wp.func
-def bvh_query_sphere(id: Bvh, center: wp.vec3, radius: float, root: int = -1) -> BvhQuery:
+def bvh_query_sphere(id: Bvh, center: wp.vec3, radius: float) -> BvhQuery:
     """A query for the boxes that overlap a sphere, whose surface counts."""
     return _query(id, _SPHERE, center, center, wp.max(radius, 0.0))
 

@@ -51,8 +51,8 @@ class MeshQueryPoint:
 
 
 @wp.func
-def mesh_query_ray(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, root: int = -1) -> MeshQueryRay:
-    """The first hit of a ray, where 0 <= t < max_t; `t` is in lengths of `dir`. `root` is -1: there are no groups yet.
+def mesh_query_ray(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float) -> MeshQueryRay:
+    """The first hit of a ray, where 0 <= t < max_t; `t` is in lengths of `dir`.
 
     Derivatives are by `start`, `dir` and the mesh's points.
     """
@@ -77,7 +77,6 @@ def mesh_query_ray(
     sign: wp.ref[float],
     normal: wp.ref[wp.vec3],
     face: wp.ref[int],
-    root: int = -1,
 ) -> bool:
     """The same, for variables: they are set where the ray hits."""
     hit = mesh_query_ray(id, start, dir, max_t)
@@ -92,13 +91,13 @@ def mesh_query_ray(
 
 
 @wp.func
-def mesh_query_ray_anyhit(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, root: int = -1) -> bool:
+def mesh_query_ray_anyhit(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float) -> bool:
     """Whether a ray hits a face, where 0 <= t < max_t."""
     return find_hit(id, start, dir, max_t, True) >= 0
 
 
 @wp.func
-def mesh_query_ray_count_intersections(id: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
+def mesh_query_ray_count_intersections(id: Mesh, start: wp.vec3, dir: wp.vec3) -> int:
     """How many faces a ray crosses; where it meets a common edge of two, one of them."""
     return count_hits(id, start, dir)
 
