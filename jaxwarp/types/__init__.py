@@ -51,6 +51,7 @@ from jaxwarp.types.queries import type_size as type_size
 from jaxwarp.types.queries import type_size_in_bytes as type_size_in_bytes
 from jaxwarp.types.queries import types_equal as types_equal
 from jaxwarp.types.scalars import CLASSES as CLASSES
+from jaxwarp.types.scalars import HANDLE as HANDLE
 from jaxwarp.types.scalars import SCALAR_BY_DTYPE as SCALAR_BY_DTYPE
 from jaxwarp.types.scalars import SCALARS as SCALARS
 from jaxwarp.types.scalars import Float as Float
@@ -71,7 +72,6 @@ from jaxwarp.types.scalars import uint8 as uint8
 from jaxwarp.types.scalars import uint16 as uint16
 from jaxwarp.types.scalars import uint32 as uint32
 from jaxwarp.types.scalars import uint64 as uint64
-from jaxwarp.types.structs import HANDLE as HANDLE
 from jaxwarp.types.structs import NEXT as NEXT
 from jaxwarp.types.structs import RUNS as RUNS
 from jaxwarp.types.structs import STRUCT as STRUCT

@@ -12,6 +12,9 @@ import numpy as np
 
 from jaxwarp.boundary import boundary
 
+# True of a struct whose values stand where Warp has a number that names them, `mesh.id`: annotated uint64, or made one.
+HANDLE = "__jaxwarp_handle__"
+
 
 @dataclass(frozen=True)
 class Scalar:
@@ -25,6 +28,8 @@ class Scalar:
 
     @boundary
     def __call__(self, value: Any = 0) -> Any:
+        if self.name == "uint64" and getattr(type(value), HANDLE, False):
+            return value
         if self.is_int and type(value) is int:
             value = self.wrapped(value)
         return self.numpy.type(value)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxwarp.boundary import boundary
 from jaxwarp.types.arrays import Array
+from jaxwarp.types.scalars import HANDLE
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,6 @@ STRUCT = "__jaxwarp_struct__"
 NEXT = "__jaxwarp_next__"
 # And the functions that say it by runs of items.
 RUNS = "__jaxwarp_runs__"
-# True of one whose values stand where Warp has a number that names them, `mesh.id`: annotated uint64.
-HANDLE = "__jaxwarp_handle__"
 
 
 def struct_of(kind: Any) -> Struct | None:

@@ -320,6 +320,24 @@ def test_programs_of_warp_build_it_again_and_again():
         np.testing.assert_array_equal(counts.numpy(), (distances(points, points) <= 0.3).sum(1))
 
 
+@wp.kernel
+def count_by_number(grid: wp.uint64, x: wp.array[wp.vec3], r: float, counts: wp.array[int]):
+    i = wp.tid()
+    for j in wp.hash_grid_query(grid, x[i], r):
+        if wp.length(x[j] - x[i]) <= r:
+            counts[i] += 1
+
+
+def test_kernels_of_warp_take_its_number():
+    points = np.random.default_rng(12).normal(size=(50, 3)).astype(np.float32)
+    x, grid = wp.array(points, dtype=wp.vec3), wp.HashGrid(4, 4, 4)
+    grid.build(x, 0.5)
+    for number in (grid.id, wp.uint64(grid.id)):
+        counts = wp.zeros(50, dtype=int)
+        wp.launch(count_by_number, 50, [number, x, 0.5], [counts])
+        np.testing.assert_array_equal(counts.numpy(), (distances(points, points) <= 0.5).sum(1))
+
+
 def test_a_capture_builds_what_is_there_then():
     grid, x, counts = wp.HashGrid(8, 8, 8), wp.zeros(100, dtype=wp.vec3), wp.zeros(100, dtype=int)
     with wp.ScopedCapture() as capture:
