@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from jaxwarp.arrays.eager import launch_now
+import numpy as np
+
+from jaxwarp.arrays.eager import check, launch_now
 from jaxwarp.arrays.launch_cache import launch_outside
 from jaxwarp.arrays.pullback import reverse_launch
 from jaxwarp.boundary import boundaries, located_call
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, OutOfRangeError
 from jaxwarp.ffi.launch.leaves import spread
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
+from jaxwarp.frontend.text.host_values import frozen
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import require_cpu
-from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.host_scope import HOST, capturing
+from jaxwarp.types import handled
 
 
 @located_call
@@ -111,12 +117,25 @@ class Launch:
             adjoints = spread(kernel, self._adjoints)
             if not HOST.defers(f"adjoint of {kernel.name}", lambda: reverse_launch(kernel, dim, given, adjoints)):
                 reverse_launch(kernel, dim, given, adjoints)
+        elif scope is HOST and capturing.get() is not None:
+            self._defer(kernel, given)
         elif scope is HOST:
             launch_outside(kernel, dim, given, self._block_dim, self._is_recorded)
         elif scope is not None:
             launch_now(scope, kernel, dim, given, self._block_dim)
         else:
             launch_traced(program_now(), kernel, dim, given, self._block_dim)
+
+    def _defer(self, kernel: Kernel, given: Sequence[Any]) -> None:
+        """Gives the launch to the capture: with numbers as they are now, with grids and meshes as they are then."""
+        with contextlib.suppress(OutOfRangeError):  # they may be empty still
+            check(HOST, kernel, self.dim, given, self._block_dim)
+        if any(map(handled, self.params)):
+            kept = [v if handled(v) or isinstance(v, np.ndarray) else frozen(v) for v in self.params]
+            play = Launch(self.kernel, self.dim, kept, None, self._block_dim, self._is_recorded).run
+        else:
+            play = partial(launch_outside, kernel, self.dim, _copied(given), self._block_dim, self._is_recorded)
+        HOST.defers(f"launch of {kernel.name}", play)
 
     def launch(self, stream: Any = None) -> None:
         """Launches it.
@@ -168,6 +187,10 @@ class Launch:
                 hint=f"pass {', '.join(argument.name for argument in self.kernel.arguments)}",
             )
         self.params = list(values)
+
+
+def _copied(given: Sequence[Any]) -> list[Any]:
+    return [list(value) if isinstance(value, list) else value for value in given]
 
 
 def _adjoints(kernel: Kernel, count: int, adj_inputs: Any, adj_outputs: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from jaxwarp.errors import KernelError
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
 from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.kernel import Kernel
-from jaxwarp.memory.host_scope import HOST, capturing, recording
+from jaxwarp.memory.host_scope import HOST, recording
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.types import SCALAR_BY_DTYPE, Array
 
@@ -32,11 +32,6 @@ def launch_outside(kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: in
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
         CheckError: in debug mode, a thread has failed a check.
     """
-    if capturing.get() is not None:
-        check(HOST, kernel, dim, given, block_dim)
-        kept = [list(value) if isinstance(value, list) else value for value in given]
-        HOST.defers(f"launch of {kernel.name}", lambda: launch_outside(kernel, dim, kept, block_dim, is_recorded))
-        return
     tape = recording.get()
     if tape is not None:
         checked = check(HOST, kernel, dim, given, block_dim)

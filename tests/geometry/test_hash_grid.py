@@ -417,3 +417,16 @@ REFUSED = [
 def test_what_cannot_be_a_grid_is_refused(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_a_captured_launch_has_the_grid_as_it_is_then():
+    grid, counts = wp.HashGrid(8, 8, 8), wp.zeros(100, dtype=int)
+    x = wp.zeros(100, dtype=wp.vec3)
+    with wp.ScopedCapture() as capture:
+        wp.launch(count_within, 100, [grid.id, x, 0.5], [counts])
+    for seed in (1, 2):
+        points = np.random.default_rng(seed).normal(size=(100, 3)).astype(np.float32)
+        x.assign(points)
+        grid.build(x, 0.5)
+        wp.capture_launch(capture.graph)
+        np.testing.assert_array_equal(counts.numpy(), (distances(points, points) <= 0.5).sum(1))
