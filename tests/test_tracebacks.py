@@ -80,7 +80,7 @@ CASES = {
     "a function of the language, in Python": "wp.dot(wp.vec3(1.0), wp.vec2(1.0))  # here",
     "an intrinsic, in Python": "wp.tid()  # here",
     "a vector": "wp.vec3(1.0, 2.0)  # here",
-    "a type": "wp.types.vector(0, float)  # here",
+    "a type": "wp.types.vector(-1, float)  # here",
     "a setting": "wp.config.mod = 1  # here",
     "tape": "a = wp.zeros(3)\nt = wp.Tape()\nwith t:\n    pass\nt.backward(a)  # here",
     "tape in a tape": "with wp.Tape():\n    with wp.Tape():  # here\n        pass",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+from jaxwarp.types import element_scalar, element_shape
 
 KEYS = (wp.int32, wp.uint32, wp.float32, wp.int64, wp.uint64, wp.float64)
 
@@ -17,7 +18,7 @@ def numbers(dtype, shape, seed=0):
 
 @pytest.mark.parametrize("dtype", [wp.int32, wp.int64, wp.float32, wp.float64, wp.vec3, wp.vec2d])
 def test_scans(dtype):
-    scalar = getattr(dtype, "dtype", dtype).numpy
+    scalar = element_scalar(dtype).numpy
     shape = (1000, *getattr(dtype, "shape", ()))
     values = numbers(scalar, shape)
     given, found = wp.array(values, dtype=dtype), wp.zeros(1000, dtype=dtype)
@@ -92,7 +93,7 @@ def test_runs():
 @pytest.mark.parametrize("dtype", [wp.float32, wp.float64, wp.vec2])
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 def test_sums_and_inner_products(dtype, axis):
-    scalar, components = getattr(dtype, "dtype", dtype).numpy, getattr(dtype, "shape", ())
+    scalar, components = element_scalar(dtype).numpy, element_shape(dtype)
     a, b = numbers(scalar, (4, 5, *components), 1), numbers(scalar, (4, 5, *components), 2)
     one, other = wp.array(a, dtype=dtype), wp.array(b, dtype=dtype)
     products = a * b if not components else (a * b).sum(-1)
@@ -106,7 +107,7 @@ def test_sums_and_inner_products(dtype, axis):
     place = axis % 2
     found = wp.utils.array_sum(one, axis=axis)
     np.testing.assert_allclose(found.numpy(), a.sum(place, keepdims=True), rtol=1e-5, atol=1e-6)
-    out = wp.zeros(found.shape, dtype=getattr(dtype, "dtype", dtype))
+    out = wp.zeros(found.shape, dtype=element_scalar(dtype))
     assert wp.utils.array_inner(one, other, out, count=3, axis=axis) is out
     part = products[:3] if place == 0 else products[:, :3]
     np.testing.assert_allclose(out.numpy(), part.sum(place, keepdims=True), rtol=1e-5, atol=1e-6)

@@ -100,7 +100,7 @@ class Program:
 
 
 # In messages of Python and JAX. A type of ours that stands for a dtype is what jnp.zeros_like finds.
-_SIGNS_OF_MISUSE = ("__jax_array__", "ArrayHandle", "'_View'", "RecordedArray", "as a data type")
+_SIGNS_OF_MISUSE = ("__jax_array__", "ArrayHandle", "'_View'", "RecordedArray", "as a data type", "to a NumPy dtype")
 _SHORT = 100  # JAX's own messages about arrays are essays
 
 
