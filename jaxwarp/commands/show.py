@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import shutil
 import subprocess
@@ -94,7 +95,6 @@ def _disassembled(code: CudaCode, arch: str) -> str:
 def _nvdisasm() -> str | None:
     if found := os.environ.get("NVDISASM") or shutil.which("nvdisasm"):
         return found
-    from cuda import pathfinder
-
-    find_utility = getattr(pathfinder, "find_nvidia_binary_utility", None)
+    # What only a machine with cuda-python has; older ones have no such search.
+    find_utility = getattr(importlib.import_module("cuda.pathfinder"), "find_nvidia_binary_utility", None)
     return None if find_utility is None else find_utility("nvdisasm")
