@@ -28,9 +28,10 @@ def double_precision():
 def test_gradient(name):
     launched, reference, args = KERNELS[name]
     every = tuple(range(len(args)))
+    gradients = [jax.jit(jax.value_and_grad(scalar(f), every)) for f in (launched, reference)]
     for step in range(2):
         moved = [a * (1 + 0.01 * step) for a in args]
-        found, expected = (jax.jit(jax.value_and_grad(scalar(f), every))(*moved) for f in (launched, reference))
+        found, expected = (gradient(*moved) for gradient in gradients)
         np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-9, atol=1e-12)
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import hypothesis
@@ -121,16 +122,24 @@ def test_images_of_points_outside_of_the_box_are_found():
     assert check(near, near, 0.01, 16, period=1.0).all()
 
 
+@functools.partial(jax.jit, static_argnames="dim")
+def listed(points, r, period, dim):
+    return neighbors(wp.HashGrid.build(points, r, (dim, 3, 4), period=period), r, 60)
+
+
 @hypothesis.given(
-    st.integers(0, 2**31), st.integers(0, 60), st.floats(1 / 64, 2, width=32), st.booleans(), st.integers(1, 9)
+    st.integers(0, 2**31),
+    st.integers(0, 60),
+    st.floats(1 / 64, 2, width=32),
+    st.booleans(),
+    st.sampled_from([1, 2, 9]),  # each is compiled
 )
 def test_neighbors_as_brute_force_finds_them(seed, n, r, is_periodic, dim):
     rng = np.random.default_rng(seed)
     points = np.full((60, 3), np.nan, np.float32)
     points[:n] = rng.normal(size=(n, 3))
     period = 2.5 if is_periodic else 0.0
-    listed = jax.jit(lambda p, r, period: neighbors(wp.HashGrid.build(p, r, (dim, 3, 4), period=period), r, 60))
-    found = listed(points, r, period)
+    found = jax.tree.map(np.asarray, listed(points, r, period, dim))
     apart = distances(points, points, period)
     np.fill_diagonal(apart, np.inf)
     for i in range(60):
