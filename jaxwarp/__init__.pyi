@@ -1632,6 +1632,22 @@ def bit_count(x: Any) -> Any:
     The number of bits of an integer that are 1: `popcount`, which gives it in the integer's own type.
     """
 
+def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) -> Any:
+    """`closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) -> Any`
+
+    `vec3(s, t, d)`: the closest points of two edges, p1 + s (q1 - p1) and p2 + t (q2 - p2), and their distance. An
+    edge is the point where it begins if its squared length is at most `epsilon`. Of parallel edges, s is 0 unless t
+    ends at one of its ends. Differentiable but where d is 0, and where the points pass on to an end.
+    """
+
+def intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> Any:
+    """`intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> int`
+
+    1 if two triangles have a point in common, else 0. Borders count, as exactly as coordinates are rounded.
+    Triangles of one plane do so where they overlap. A triangle without an area is the edge that it is; of two such,
+    the result is 0.
+    """
+
 def noise(*args: Any, **keywords: Any) -> Any:
     """`noise(...)`
 

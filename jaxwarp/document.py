@@ -134,6 +134,7 @@ _SECTIONS = {
         "JAX), which each call advances.",
     ),
     "search": ("Searches", "Of ascending arrays; and what is counted in integers."),
+    "proximity": ("Edges and triangles", "Of any float type."),
     "noise": (
         "Noise",
         "Smooth random functions ([random.md](random.md#noise)). The state chooses one; it is not advanced.",

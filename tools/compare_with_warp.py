@@ -347,6 +347,10 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **`svd2`, `svd3`**: the signs of vectors are not Warp's everywhere; the product is. **`eig3`** takes the symmetric
   part and sorts the values. Where values are equal, derivatives are finite: those of the part that is defined.
 - **`dense_*`** have derivatives where their sizes are constants; that of `dense_solve` goes by L, not by A.
+- **`closest_point_edge_edge`**: where edges are parallel to within rounding, s is 0 before it is cut. The distance's
+  derivatives are those of the least distance at all angles, in every order; Warp damps them where edges are nearly
+  parallel. **`intersect_tri_tri`** takes for 0 what is no more than rounding beside the triangles' size; Warp takes
+  what is less than 1e-6, whatever their size.
 - **Meshes** have derivatives by their vertices, where Warp's are silently 0. `mesh.id` is the mesh; all kinds of
   trees that Warp names are one. Where closest points of two faces are equally far, another face may be named than in
   Warp. A ray through an edge or a vertex hits, and crosses one of the faces there, so that counts are even or odd as

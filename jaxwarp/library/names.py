@@ -19,6 +19,7 @@ LIBRARY = {
         *("sample_unit_hemisphere_surface", "sample_unit_hemisphere", "sample_unit_square", "sample_unit_cube"),
     ),
     "search": ("lower_bound", "bit_count"),
+    "proximity": ("closest_point_edge_edge", "intersect_tri_tri"),
     "noise": ("noise", "pnoise", "curlnoise"),
 }
 # Of `geometry/`: classes, what is called outside of kernels, and what is called in them.

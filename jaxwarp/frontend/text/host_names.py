@@ -101,8 +101,6 @@ HOST_NAMES: dict[str, str] = {
     "erfcinv": "use jax.scipy.special.ndtri outside of the kernel",
     "div_approx": "write a / b",
     "inverse_approx": "write inverse(m)",
-    "closest_point_edge_edge": "write it with vectors, as a @func",
-    "intersect_tri_tri": "write it with vectors, as a @func",
     "Function": "functions for kernels are made by @func",
     "over": "threads do not work on tiles here; write the loop over elements",
     "untile": "threads do not work on tiles here; write the loop over elements",
