@@ -1,11 +1,14 @@
 """The cache of compiled code: keys, damage, pruning, processes at once, and the loader in front of it."""
 
+import functools
 import hashlib
 import logging
 import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -164,3 +167,21 @@ def test_processes_that_compile_at_once(folder):
     entries = list(folder.iterdir())
     assert len(entries) == 6
     assert all(cache.get(p.stem) for p in entries)
+
+
+def test_threads_that_link_first_share_the_linker(monkeypatch):
+    """Code of a second linker was freed with it: threads that launched at once as a program began died of that."""
+
+    def make():
+        time.sleep(0.05)  # the others ask meanwhile
+        return object()
+
+    monkeypatch.setattr(cpu_compile, "_made_linker", functools.cache(make))
+    together = threading.Barrier(4)
+
+    def link(_):
+        together.wait()
+        return cpu_compile._linker()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(link, range(4)))) == 1

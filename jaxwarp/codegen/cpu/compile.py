@@ -283,9 +283,14 @@ class _Linker:
             del self._loaded[address]
 
 
-@functools.cache
+_made_linker = functools.cache(_Linker)
+_making = threading.RLock()
+
+
 def _linker() -> _Linker:
-    return _Linker()
+    """The only one: code of a second one would be freed with it, while it runs."""
+    with _making:  # `cache` makes one for each of the threads that ask first
+        return _made_linker()
 
 
 @functools.cache
