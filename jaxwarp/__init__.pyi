@@ -714,14 +714,14 @@ def max(*args: Any, **keywords: Any) -> Any:
     The larger of numbers, or of vectors per component; of one vector, its largest component.
     """
 
-def argmin(v: Any) -> Any:
-    """`argmin(v: Vec) -> uint32`
+def argmin(a: Any) -> Any:
+    """`argmin(a: Vec) -> uint32`
 
     The index of the smallest component, the first of equal ones.
     """
 
-def argmax(v: Any) -> Any:
-    """`argmax(v: Vec) -> uint32`
+def argmax(a: Any) -> Any:
+    """`argmax(a: Vec) -> uint32`
 
     The index of the largest component, the first of equal ones.
     """
@@ -732,14 +732,14 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
     x, but not below low nor above high: min(max(low, x), high). Of vectors per component.
     """
 
-def where(condition: Any, a: Any, b: Any) -> Any:
-    """`where(condition: bool, a: Any, b: Any) -> Any`
+def where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
+    """`where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any`
 
-    a if the condition holds, else b. Both are evaluated; `a if condition else b` evaluates one.
+    One of two values. Both are evaluated; `a if cond else b` evaluates one.
     """
 
-def select(condition: Any, value_if_false: Any, value_if_true: Any) -> Any:
-    """`select(condition: bool, value_if_false: Any, value_if_true: Any) -> Any`
+def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:
+    """`select(cond: bool, value_if_false: Any, value_if_true: Any) -> Any`
 
     Warp's older spelling of where, with the values in the other order.
     """
@@ -750,26 +750,26 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
     a * (1 - t) + b * t.
     """
 
-def smoothstep(edge0: Any, edge1: Any, x: Any) -> Any:
-    """`smoothstep(edge0: Float, edge1: Float, x: Float) -> Float`
+def smoothstep(a: Any, b: Any, x: Any) -> Any:
+    """`smoothstep(a: Float, b: Float, x: Float) -> Float`
 
-    0 below edge0, 1 above edge1, and t * t * (3 - 2 * t) between, with t the fraction of the way.
+    0 below a, 1 above b, and t * t * (3 - 2 * t) between, with t the fraction of the way.
     """
 
-def isnan(x: Any) -> Any:
-    """`isnan(x: Any) -> bool`
+def isnan(a: Any) -> Any:
+    """`isnan(a: Any) -> bool`
 
     Whether x is not a number. Of vectors and matrices: whether any component is.
     """
 
-def isinf(x: Any) -> Any:
-    """`isinf(x: Any) -> bool`
+def isinf(a: Any) -> Any:
+    """`isinf(a: Any) -> bool`
 
     Whether x is infinite, of either sign. Of vectors and matrices: whether any component is.
     """
 
-def isfinite(x: Any) -> Any:
-    """`isfinite(x: Any) -> bool`
+def isfinite(a: Any) -> Any:
+    """`isfinite(a: Any) -> bool`
 
     Whether x is neither infinite nor NaN. Of vectors and matrices: whether all components are.
     """
@@ -805,14 +805,14 @@ def rshift(a: Any, b: Any) -> Any:
     or more.
     """
 
-def invert(x: Any) -> Any:
-    """`invert(x: Int) -> Int`
+def invert(a: Any) -> Any:
+    """`invert(a: Int) -> Int`
 
     The operator `~x`.
     """
 
-def cast(x: Any, dtype: Any) -> Any:
-    """`cast(x: Scalar, dtype: type) -> Scalar`
+def cast(a: Any, dtype: Any) -> Any:
+    """`cast(a: Scalar, dtype: type) -> Scalar`
 
     The bits of x read as another type of the same size. (To convert a value, call the type: `float64(x)`.)
     """
@@ -1075,14 +1075,14 @@ def cross(a: Any, b: Any) -> Any:
     The vector product in three dimensions.
     """
 
-def length(v: Any) -> Any:
-    """`length(v: Vec) -> Float`
+def length(a: Any) -> Any:
+    """`length(a: Vec) -> Float`
 
     The Euclidean length. Its derivative at zero is 0.
     """
 
-def length_sq(v: Any) -> Any:
-    """`length_sq(v: Vec) -> Scalar`
+def length_sq(a: Any) -> Any:
+    """`length_sq(a: Vec) -> Scalar`
 
     The square of the length: dot(v, v).
     """
@@ -1111,8 +1111,8 @@ def norm_pseudo_huber(v: Any, delta: Any = 1.0) -> Any:
     delta * sqrt(1 + dot(v, v) / delta**2): like norm_huber, but smooth.
     """
 
-def normalize(v: Any) -> Any:
-    """`normalize(v: Vec) -> Vec`
+def normalize(a: Any) -> Any:
+    """`normalize(a: Vec) -> Vec`
 
     The vector of length 1 in the direction of v; zero for the zero vector, no rotation for the zero quaternion.
     """
@@ -1129,8 +1129,8 @@ def outer(a: Any, b: Any) -> Any:
     The matrix of all products a[i] * b[j].
     """
 
-def skew(v: Any) -> Any:
-    """`skew(v: Vec3) -> Mat33`
+def skew(vec: Any) -> Any:
+    """`skew(vec: Vec3) -> Mat33`
 
     The matrix that multiplies as cross(v, ...).
     """
@@ -1147,44 +1147,44 @@ def cw_div(a: Any, b: Any) -> Any:
     The quotients of corresponding components of vectors or matrices.
     """
 
-def transpose(m: Any) -> Any:
-    """`transpose(m: Mat) -> Mat`
+def transpose(a: Any) -> Any:
+    """`transpose(a: Mat) -> Mat`
 
     Rows become columns.
     """
 
-def determinant(m: Any) -> Any:
-    """`determinant(m: Mat) -> Scalar`
+def determinant(a: Any) -> Any:
+    """`determinant(a: Mat) -> Scalar`
 
     The determinant of a square matrix of up to 4 rows.
     """
 
-def inverse(m: Any) -> Any:
-    """`inverse(m: Mat) -> Mat`
+def inverse(a: Any) -> Any:
+    """`inverse(a: Mat) -> Mat`
 
     The inverse of a square matrix of up to 4 rows; zero if the determinant is 0.
     """
 
-def inverse_approx(m: Any) -> Any:
-    """`inverse_approx(m: Mat) -> Mat`
+def inverse_approx(a: Any) -> Any:
+    """`inverse_approx(a: Mat) -> Mat`
 
     The same as inverse.
     """
 
-def trace(m: Any) -> Any:
-    """`trace(m: Mat) -> Scalar`
+def trace(a: Any) -> Any:
+    """`trace(a: Mat) -> Scalar`
 
     The sum of the diagonal of a square matrix.
     """
 
-def diag(v: Any) -> Any:
-    """`diag(v: Vec) -> Mat`
+def diag(vec: Any) -> Any:
+    """`diag(vec: Vec) -> Mat`
 
     The matrix with v on its diagonal and zeros elsewhere.
     """
 
-def get_diag(m: Any) -> Any:
-    """`get_diag(m: Mat) -> Vec`
+def get_diag(mat: Any) -> Any:
+    """`get_diag(mat: Mat) -> Vec`
 
     The diagonal of a square matrix.
     """

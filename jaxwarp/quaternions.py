@@ -35,6 +35,10 @@ class HostValue(np.ndarray):
     def __reduce__(self) -> Any:
         return (HostValue.of, (self.type, np.asarray(self))) if self.type else np.asarray(self).__reduce__()
 
+    def __str__(self) -> str:
+        """As a kernel prints it: components with commas between."""
+        return _text(np.asarray(self)) if self.type is not None else str(np.asarray(self))
+
     def __repr__(self) -> str:
         return f"{self.type.short_name}({self.tolist()})" if self.type is not None else repr(np.asarray(self))
 
@@ -47,10 +51,19 @@ class HostValue(np.ndarray):
         typed.type = t
         return typed
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Integers of Python wrap, as in kernels."""
+        scalar = None if self.type is None else self.type.dtype
+        if scalar is not None and scalar.is_int and type(value) is int:
+            value = scalar.wrapped(value)
+        np.asarray(self)[key] = value
+
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
 
     def __getattr__(self, name: str) -> Any:
+        if name in _OF_TYPES and self.type is not None:
+            return getattr(self.type, name)
         part = None if name.startswith("_") or self.type is None else self.type.parts.get(name)
         if part is None:
             raise AttributeError(f"{self.type or 'an array'} has no attribute {name}")
@@ -65,8 +78,9 @@ class HostValue(np.ndarray):
         return None
 
     def __eq__(self, other: Any) -> Any:
-        """One bool for values of one type, as in kernels; with others, each component's."""
-        if self.type is None or getattr(other, "type", None) != self.type:
+        """One bool for values of one type, as in kernels, and with tuples and lists; with others, each component's."""
+        is_one = isinstance(other, (tuple, list)) or getattr(other, "type", None) == self.type
+        if self.type is None or not is_one:
             return np.asarray(self) == np.asarray(other)
         return bool(np.array_equal(np.asarray(self), np.asarray(other)))
 
@@ -100,6 +114,16 @@ class HostValue(np.ndarray):
     # What they give may be of another shape: a matrix times a vector.
     __imul__ = __mul__
     __itruediv__ = __truediv__
+
+
+# What generic programs for Warp ask of a value or its type.
+_OF_TYPES = ("_wp_scalar_type_", "_shape_", "_length_")
+
+
+def _text(values: np.ndarray) -> str:
+    if values.ndim > 1:
+        return f"[{f',{chr(10)} '.join(_text(row) for row in values)}]"
+    return f"[{', '.join(str(x) for x in values)}]"
 
 
 def _sum(operator: Any, symbol: str, a: HostValue, b: Any) -> Any:

@@ -336,7 +336,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **`print`** takes several values, tuples, structs and f-strings; an array is refused, where Warp prints that it
   cannot. Integers of a vector are written as they are, where Warp makes floats of them. Derivatives print nothing;
   Warp prints adjoints. `printf` refuses formats that do not fit; Warp's are C's, undefined then.
-- **Atomics** on integers of 8 and 16 bits exist; Warp refuses them.
+- **Atomics** on integers of 8 and 16 bits exist, and `atomic_min`, `atomic_max` on float16; Warp refuses them.
+- **`lower_bound`** of what is above all elements is their number; Warp's is the last index.
+- **`a.shape`** in a kernel has as many extents as the array has axes; Warp's has four, of which the rest are 0.
 - **Gradients of integers** do not exist: `requires_grad=True` has no effect on an array of them. Warp keeps zeros.
 - **The derivative of `a % b` by b** is the quotient, negated, wherever it is defined; Warp's is 0.
 - **A module** is a name for options; there is nothing to build, load or hash, so `Kernel.adj`, `Module.hash_module`

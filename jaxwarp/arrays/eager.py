@@ -122,7 +122,10 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
 def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> _Given:
     """Where an argument is, and what is known of it."""
     try:
-        return _Given(scope, given)
+        made = _Given(scope, given)
+        if isinstance(given, np.ndarray) and not kernel.leaves[index].is_array:  # the components of one value
+            made.value, made.region = given, None
+        return made
     except KernelError as error:
         error.message = f"kernel {kernel.name}: argument '{kernel.leaves[index].name}': {error.message}"
         raise

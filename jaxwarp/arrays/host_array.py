@@ -51,6 +51,9 @@ class HostArray(LiveArray):
         whole: the array of structs of which it is a field.
     """
 
+    # Operators beside numbers of NumPy (-1e6) are the array's, beside arrays of NumPy (0) are theirs.
+    __array_priority__: ClassVar[float] = -1.0
+
     def __init__(self, name: str, type_: Array, region: Region, is_writable: bool, jax_value: Any = None):
         super().__init__(HOST, name, type_, owned(region), is_writable)
         self.jax_value = jax_value

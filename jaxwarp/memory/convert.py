@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -42,6 +43,8 @@ def as_element(value: Any, dtype: np.dtype, components: tuple[int, ...], where: 
         KernelTypeError, KernelValueError: it is neither, or does not exist in `dtype`.
     """
     given = np.asarray(value)
+    if len(components) > 1 and given.shape == (math.prod(components),):
+        given = given.reshape(components)
     if given.shape not in ((), components):
         expected = "a number" if not components else f"a number or an array of shape {components}"
         raise KernelTypeError(

@@ -14,7 +14,18 @@ from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, tran
 from jaxwarp.types.scalars import Scalar, letter, type_name
 
 
-class Aggregate:
+class _OneOfEach(type):
+    """Of classes whose equal instances are one, so that `is` tells types apart as `==` does."""
+
+    def __call__(cls, *parameters: Any, **named: Any) -> Any:
+        made = super().__call__(*parameters, **named)
+        return _KNOWN.setdefault((cls, made), made)
+
+
+_KNOWN: dict[tuple[type, Any], Any] = {}
+
+
+class Aggregate(metaclass=_OneOfEach):
     """What is made of components of one scalar type: a vector, a matrix, a quaternion, a transform.
 
     Calling it makes a NumPy array on the host.
@@ -24,8 +35,8 @@ class Aggregate:
 
     @property
     def __name__(self) -> str:
-        """As types of Python have one."""
-        return repr(self)
+        """As types of Python have one: that of Warp's, `vec3f`."""
+        return self.short_name
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -305,12 +316,17 @@ def _host_value(t: Aggregate, values: tuple[Any, ...]) -> HostValue:
     return HostValue.of(t, made)
 
 
+def _component(t: Aggregate, value: Any) -> Any:
+    """What a constructor is given. Integers of Python wrap, as those of scalar types do."""
+    return t.dtype(value) if type(value) is int and t.dtype.is_int else value
+
+
 def _host_components(t: Aggregate, values: tuple[Any, ...]) -> np.ndarray:
     if len(values) == 0:
         return np.array((0.0, 0.0, 0.0, *IDENTITY_ROTATION) if isinstance(t, Transform) else (0,) * t.size)
     if len(values) == 1 and np.ndim(values[0]) == 0:
-        return np.full(t.size, values[0])
-    flat = np.concatenate([np.ravel(np.asarray(v, t.dtype.numpy)) for v in values])
+        return np.full(t.size, _component(t, values[0]))
+    flat = np.concatenate([np.ravel(np.asarray(_component(t, v), t.dtype.numpy)) for v in values])
     if isinstance(t, Transform) and len(values) == 1 and flat.size == 3:
         flat = np.append(flat, IDENTITY_ROTATION)
     if flat.size != t.size:

@@ -768,3 +768,33 @@ def test_a_launch_like_one_before_is_cheap():
     with wp.Tape():
         launch()
         assert calls_of(launch) < 300
+
+
+def test_components_by_value_from_numpy_of_any_type():
+    @wp.kernel
+    def k(v: wp.vec3, m: wp.mat22, out: wp.array[float]):
+        out[0] = v.x + v.z
+        out[1] = m[1, 0]
+
+    out = wp.zeros(2, dtype=float)
+    for dtype in (np.int8, np.int64, np.float16, np.float64):
+        for _ in range(2):  # the second launch is one like before
+            wp.launch(k, dim=1, inputs=[np.array([1, 2, 3], dtype), np.array([[1, 2], [5, 4]], dtype)], outputs=[out])
+            assert out.list() == [4.0, 5.0]
+            out.zero_()
+    with pytest.raises(wp.KernelError, match=r"'v': expected float32 of shape \(3,\), got float64 of shape \(4,\)"):
+        wp.launch(k, dim=1, inputs=[np.zeros(4), np.zeros((2, 2)), out])
+    with pytest.raises(wp.KernelError, match=r"argument 'v': expected float32 .* got float64"):
+        wp.launch(k, dim=1, inputs=[wp.vec3d(), np.zeros((2, 2)), out])
+
+
+def test_numbers_of_numpy_leave_operators_to_the_array():
+    a = wp.array([1.0, 2.0], dtype=float)
+    for made in (np.float32(5.0) - a, np.float32(2.0) * a, np.float32(7.0) % a):
+        assert isinstance(made, type(a))
+    assert (np.float32(5.0) - a).list() == [4.0, 3.0]
+    assert isinstance(np.ones(2) + a, np.ndarray)
+
+
+def test_matrices_are_filled_with_their_components_in_a_row():
+    assert wp.full(1, (1.0, 2.0, 3.0, 4.0), dtype=wp.mat22).numpy().tolist() == [[[1.0, 2.0], [3.0, 4.0]]]

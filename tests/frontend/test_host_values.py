@@ -171,3 +171,86 @@ def test_functions_need_no_module_in_front_of_them():
         out[i] = length(vec3(2.0, 3.0, 6.0))  # noqa: F821
 
     assert wp.jax_kernel(k, launch_dims=2, output_dims=2)()[0].tolist() == [7.0, 7.0]
+
+
+def test_values_equal_tuples_and_lists_as_a_whole():
+    v, m = wp.vec3(1.0, 2.0, 3.0), wp.mat22(1.0, 2.0, 3.0, 4.0)
+    assert (v == (1.0, 2.0, 3.0)) is True
+    assert (v != [1.0, 2.0, 4.0]) is True
+    assert (v == (1.0, 2.0)) is False
+    assert (m == ((1.0, 2.0), (3.0, 4.0))) is True
+    assert (v == np.array([1.0, 2.0, 4.0])).tolist() == [True, True, False]
+    assert str(v) == "[1.0, 2.0, 3.0]"
+    assert str(m) == "[[1.0, 2.0],\n [3.0, 4.0]]"
+
+
+def test_components_wrap_as_in_kernels():
+    v = types.vector(3, wp.uint8)(1, -2, 300)
+    assert v == (1, 254, 44)
+    v[0] = -1
+    assert v.x == 255
+
+
+def test_equal_types_are_one():
+    assert wp.vec3 is types.vector(3, float)
+    assert types.Matrix[wp.float64, Literal[2], 3] is types.matrix((2, 3), wp.float64)
+    assert types.quaternion(wp.float32) is wp.quat
+    assert pickle.loads(pickle.dumps(wp.vec3)) == wp.vec3
+    assert [t.__name__ for t in (wp.vec3, wp.mat22d, wp.quat)] == ["vec3f", "mat22d", "quatf"]
+
+
+def test_arguments_by_the_names_of_the_signature():
+    @wp.kernel
+    def k(out: wp.array[float]):
+        out[0] = wp.pow(x=2.0, y=3.0)
+        out[1] = wp.where(cond=out[0] > 1.0, value_if_true=5.0, value_if_false=2.0)
+        out[2] = wp.length(a=wp.vec3(3.0, 4.0, 0.0))
+        out[3] = wp.max(a=1.0, b=2.0)
+
+    assert wp.jax_kernel(k, launch_dims=1, output_dims=4)()[0].tolist() == [8.0, 5.0, 5.0, 2.0]
+    assert (wp.pow(x=2.0, y=3.0), wp.max(a=1, b=2), wp.cast(a=wp.float32(1.0), dtype=wp.int32)) == (8.0, 2, 0x3F800000)
+    assert wp.transform_point(xform=wp.transform((1.0, 0.0, 0.0)), point=wp.vec3()) == (1.0, 0.0, 0.0)
+    with pytest.raises(wp.KernelError, match="pow"):
+        wp.pow(2.0, z=3.0)
+
+
+def test_functions_that_assign_do_so_outside_of_kernels():
+    t, axis = wp.transform(), wp.vec3()
+    assert wp.transform_set_translation(t, wp.vec3(1.0, 2.0, 3.0)) is None
+    assert t.p == (1.0, 2.0, 3.0)
+    angle = np.zeros((), np.float32)
+    wp.quat_to_axis_angle(wp.quat(0.0, 1.0, 0.0, 0.0), axis, angle)
+    assert axis == (0.0, 1.0, 0.0)
+    np.testing.assert_allclose(angle, np.pi, rtol=1e-6)
+    with pytest.raises(wp.KernelError, match="expected a value to assign to, got float"):
+        wp.quat_to_axis_angle(wp.quat_identity(), axis, 0.0)
+
+
+def test_expectations_outside_of_kernels():
+    v = wp.vec3(1.0, 2.0, 3.0)
+    wp.expect_eq(v, wp.vec3(1.0, 2.0, 3.0))
+    wp.expect_neq(v, wp.vec3())
+    wp.expect_near(1.0, 1.5, 0.5)
+    for wrong, text in (
+        (lambda: wp.expect_eq(v, wp.vec3()), r"expect_eq: got \[1.0, 2.0, 3.0\], expected \[0.0, 0.0, 0.0\]"),
+        (lambda: wp.expect_neq(2, 2), "expect_neq: both are 2"),
+        (lambda: wp.expect_near(1.0, float("nan")), "expect_near: got 1.0, expected nan"),
+    ):
+        with pytest.raises(wp.CheckError, match=text):
+            wrong()
+
+    @wp.kernel
+    def k(x: wp.array[float]):
+        expect_eq(x[tid()], 1.0)  # noqa: F821
+
+    with pytest.raises(wp.CheckError, match=r"expect_eq: got 2, expected 1"):
+        wp.launch(k, dim=1, inputs=[wp.full(1, 2.0, dtype=float)])
+
+
+def test_functions_give_values_outside_of_kernels():
+    v = wp.vec3(3.0, 0.0, 4.0)
+    assert wp.normalize(v).z == np.float32(0.8)
+    assert isinstance(wp.cross(v, v), wp.vec3)
+    assert isinstance(wp.outer(v, v), wp.mat33)
+    assert isinstance(wp.dot(v, v), wp.float32)
+    assert type(wp.sin(np.zeros(3))) is np.ndarray

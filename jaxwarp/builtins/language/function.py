@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +15,8 @@ from jaxwarp.boundary import boundary
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import Bundle, describe
 from jaxwarp.errors import KernelError, KernelTypeError
-from jaxwarp.types import Mat, Quat, Scalar, Vec
+from jaxwarp.quaternions import HostValue
+from jaxwarp.types import SCALAR_BY_DTYPE, Mat, Quat, Scalar, Vec
 
 Interval = tuple[float, float]
 
@@ -58,6 +61,7 @@ class Function:
             KernelTypeError: the arguments do not fit.
         """
         try:
+            args, kwargs = self._by_place(args, kwargs)
             self._parameters.bind(ops, *args, **kwargs)
         except TypeError as error:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
@@ -72,11 +76,38 @@ class Function:
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
+            args, kwargs = self._by_place(args, kwargs)
+            is_assigning = self.assigns(len(args)) and not kwargs
+            taken = args[: self.reads] if is_assigning else args
             with np.errstate(all="ignore"):
-                result = self.ref(*(_host(a) for a in args), **{k: _host(v) for k, v in kwargs.items()})
+                result = self.ref(*(_host(a) for a in taken), **{k: _host(v) for k, v in kwargs.items()})
         except (TypeError, ValueError, IndexError, AttributeError) as error:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
-        return result[()] if isinstance(result, np.ndarray) else result
+        if is_assigning:
+            self._assign([args[place] for place in self.writes], result)
+            return None
+        return _typed(result) if any(isinstance(a, HostValue) for a in args) else _plain(result)
+
+    def _by_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call, by position where the signature names them; the body may call them otherwise."""
+        if not kwargs or any(p.kind is p.VAR_KEYWORD for p in self._parameters.parameters.values()):
+            return args, kwargs
+        parameters, left = self._parameters.parameters, dict(kwargs)
+        for name in _names_in(self.signature)[len(args) :]:
+            if name not in left or (name in parameters and parameters[name].kind is inspect.Parameter.KEYWORD_ONLY):
+                break
+            args = (*args, left.pop(name))
+        return args, left
+
+    def _assign(self, targets: list[Any], results: Any) -> None:
+        """What a call outside of kernels assigns to: values that can change, which numbers cannot."""
+        for target, result in zip(targets, (results,) if len(targets) == 1 else results, strict=True):
+            if not isinstance(target, np.ndarray) or not target.flags.writeable:
+                raise KernelTypeError(
+                    f"{self.name}: expected a value to assign to, got {type(target).__name__}",
+                    hint="outside of kernels take what it returns, or pass a vector or an array of NumPy",
+                )
+            target[...] = result
 
     def __repr__(self) -> str:
         return f"<jaxwarp function {self.name}>"
@@ -84,6 +115,14 @@ class Function:
     def assigns(self, count: int) -> bool:
         """Whether a call with `count` arguments assigns to some of them."""
         return bool(self.writes) and count == max(self.reads, 1 + max(self.writes))
+
+
+@functools.cache
+def _names_in(signature: str) -> tuple[str, ...]:
+    """The names of the arguments that a signature has by position."""
+    arguments = ast.parse(f"def {signature.replace(', ...)', ')')}: ...").body[0]
+    assert isinstance(arguments, ast.FunctionDef)
+    return tuple(a.arg for a in arguments.args.args)
 
 
 def _host(a: Any) -> Any:
@@ -95,6 +134,21 @@ def _host(a: Any) -> Any:
     if isinstance(a, float):
         return np.asarray(a, np.float32)
     return np.asarray(a) if isinstance(a, (np.generic, list)) else a
+
+
+def _plain(result: Any) -> Any:
+    return result[()] if isinstance(result, np.ndarray) else result
+
+
+def _typed(result: Any) -> Any:
+    """What a function gives of values of the language: vectors and matrices, too."""
+    if isinstance(result, tuple):
+        return tuple(_typed(r) for r in result)
+    is_value = isinstance(result, np.ndarray) and getattr(result, "type", None) is None and result.ndim in (1, 2)
+    if not is_value or result.dtype not in SCALAR_BY_DTYPE:
+        return _plain(result)
+    dtype = SCALAR_BY_DTYPE[result.dtype]
+    return HostValue.of(Vec(*result.shape, dtype) if result.ndim == 1 else Mat(*result.shape, dtype), result)
 
 
 class Table:

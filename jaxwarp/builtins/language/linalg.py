@@ -60,16 +60,16 @@ def _cross(ops: Ops, a: Operand, b: Operand) -> Bundle:
     return Bundle(x.type, algebra.cross(ops, x.values, y.values))
 
 
-@_vectors.add("length(v: Vec) -> Float", _norm, ulp=4)
-def _length(ops: Ops, v: Operand) -> Value:
+@_vectors.add("length(a: Vec) -> Float", _norm, ulp=4)
+def _length(ops: Ops, a: Operand) -> Value:
     """The Euclidean length. Its derivative at zero is 0."""
-    return root(ops, _length_squared(ops, _float_row("length", v)))
+    return root(ops, _length_squared(ops, _float_row("length", a)))
 
 
-@_vectors.add("length_sq(v: Vec) -> Scalar", lambda v: np.sum(np.square(np.asarray(v)), dtype=v.dtype), ulp=4)
-def _length_sq(ops: Ops, v: Operand) -> Value:
+@_vectors.add("length_sq(a: Vec) -> Scalar", lambda v: np.sum(np.square(np.asarray(v)), dtype=v.dtype), ulp=4)
+def _length_sq(ops: Ops, a: Operand) -> Value:
     """The square of the length: dot(v, v)."""
-    return _length_squared(ops, *require_row("length_sq", v))
+    return _length_squared(ops, *require_row("length_sq", a))
 
 
 @_vectors.add("norm_l1(v: Vec) -> Float", lambda v: np.sum(np.abs(v), dtype=v.dtype), ulp=4)
@@ -118,10 +118,10 @@ def _normalize_ref(v: np.ndarray) -> np.ndarray:
     return made.astype(v.dtype) if quat is None else HostValue.of(quat, made)
 
 
-@_vectors.add("normalize(v: Vec) -> Vec", _normalize_ref, ulp=4)
-def _normalize(ops: Ops, v: Operand) -> Bundle:
+@_vectors.add("normalize(a: Vec) -> Vec", _normalize_ref, ulp=4)
+def _normalize(ops: Ops, a: Operand) -> Bundle:
     """The vector of length 1 in the direction of v; zero for the zero vector, no rotation for the zero quaternion."""
-    vector = _float_row("normalize", v)
+    vector = _float_row("normalize", a)
     length = root(ops, _length_squared(ops, vector))
     proper = ops.call("gt", length, 0.0)
     divisor = ops.call("select", proper, length, 1.0)
@@ -151,10 +151,10 @@ def _outer(ops: Ops, a: Operand, b: Operand) -> Bundle:
     return Bundle(Mat(x.type.size, y.type.size, x.dtype), values)
 
 
-@_vectors.add("skew(v: Vec3) -> Mat33", lambda v: np.cross(v, np.eye(3, dtype=v.dtype)).T)
-def _skew(ops: Ops, v: Operand) -> Bundle:
+@_vectors.add("skew(vec: Vec3) -> Mat33", lambda v: np.cross(v, np.eye(3, dtype=v.dtype)).T)
+def _skew(ops: Ops, vec: Operand) -> Bundle:
     """The matrix that multiplies as cross(v, ...)."""
-    (vector,) = require_vec("skew", v)
+    (vector,) = require_vec("skew", vec)
     if vector.type.size != 3:
         raise KernelTypeError(f"skew: expected a vector of 3 components, got {vector.type}")
     x, y, z = vector.values
@@ -181,10 +181,10 @@ def _cw_div(ops: Ops, a: Operand, b: Operand) -> Bundle:
     return ops.map(lambda x, y: ops.call("div", x, y), *_same_bundles("cw_div", a, b))
 
 
-@_matrices.add("transpose(m: Mat) -> Mat", np.transpose)
-def _transpose(ops: Ops, m: Operand) -> Bundle:
+@_matrices.add("transpose(a: Mat) -> Mat", np.transpose)
+def _transpose(ops: Ops, a: Operand) -> Bundle:
     """Rows become columns."""
-    (matrix,) = require_mat("transpose", m)
+    (matrix,) = require_mat("transpose", a)
     values = tuple(v for column in matrix.columns for v in column)
     rows, columns = matrix.type.shape
     return Bundle(Mat(columns, rows, matrix.dtype), values)
@@ -207,16 +207,16 @@ def _wide_linalg(fn: Any) -> Any:
     return ref
 
 
-@_matrices.add("determinant(m: Mat) -> Scalar", _wide_linalg(np.linalg.det), ulp=16)
-def _determinant(ops: Ops, m: Operand) -> Value:
+@_matrices.add("determinant(a: Mat) -> Scalar", _wide_linalg(np.linalg.det), ulp=16)
+def _determinant(ops: Ops, a: Operand) -> Value:
     """The determinant of a square matrix of up to 4 rows."""
-    return determinant(ops, _square("determinant", m, (1, 2, 3, 4)).rows)
+    return determinant(ops, _square("determinant", a, (1, 2, 3, 4)).rows)
 
 
-@_matrices.add("inverse(m: Mat) -> Mat", _wide_linalg(np.linalg.inv), ulp=16)
-def _inverse(ops: Ops, m: Operand) -> Bundle:
+@_matrices.add("inverse(a: Mat) -> Mat", _wide_linalg(np.linalg.inv), ulp=16)
+def _inverse(ops: Ops, a: Operand) -> Bundle:
     """The inverse of a square matrix of up to 4 rows; zero if the determinant is 0."""
-    matrix = _square("inverse", m, (1, 2, 3, 4))
+    matrix = _square("inverse", a, (1, 2, 3, 4))
     require_float("inverse", matrix.dtype)
     cofactors, value = adjugate(ops, matrix.rows)
     regular = ops.call("ne", value, 0.0)
@@ -225,31 +225,31 @@ def _inverse(ops: Ops, m: Operand) -> Bundle:
     return Bundle(matrix.type, tuple(values))
 
 
-@_matrices.add("inverse_approx(m: Mat) -> Mat", _wide_linalg(np.linalg.inv), ulp=16)
-def _inverse_approx(ops: Ops, m: Operand) -> Bundle:
+@_matrices.add("inverse_approx(a: Mat) -> Mat", _wide_linalg(np.linalg.inv), ulp=16)
+def _inverse_approx(ops: Ops, a: Operand) -> Bundle:
     """The same as inverse."""
-    return _inverse(ops, m)
+    return _inverse(ops, a)
 
 
-@_matrices.add("trace(m: Mat) -> Scalar", lambda m: np.trace(m, dtype=m.dtype), ulp=4)
-def _trace(ops: Ops, m: Operand) -> Value:
+@_matrices.add("trace(a: Mat) -> Scalar", lambda m: np.trace(m, dtype=m.dtype), ulp=4)
+def _trace(ops: Ops, a: Operand) -> Value:
     """The sum of the diagonal of a square matrix."""
-    return algebra.total(ops, [row[i] for i, row in enumerate(_square("trace", m).rows)])
+    return algebra.total(ops, [row[i] for i, row in enumerate(_square("trace", a).rows)])
 
 
-@_matrices.add("diag(v: Vec) -> Mat", np.diag)
-def _diag(ops: Ops, v: Operand) -> Bundle:
+@_matrices.add("diag(vec: Vec) -> Mat", np.diag)
+def _diag(ops: Ops, vec: Operand) -> Bundle:
     """The matrix with v on its diagonal and zeros elsewhere."""
-    (vector,) = require_vec("diag", v)
+    (vector,) = require_vec("diag", vec)
     n, zero = vector.type.size, ops.const(0, vector.dtype)
     values = tuple(vector.values[i] if i == j else zero for i in range(n) for j in range(n))
     return Bundle(Mat(n, n, vector.dtype), values)
 
 
-@_matrices.add("get_diag(m: Mat) -> Vec", np.diag)
-def _get_diag(ops: Ops, m: Operand) -> Bundle:
+@_matrices.add("get_diag(mat: Mat) -> Vec", np.diag)
+def _get_diag(ops: Ops, mat: Operand) -> Bundle:
     """The diagonal of a square matrix."""
-    matrix = _square("get_diag", m)
+    matrix = _square("get_diag", mat)
     return Bundle(Vec(matrix.type.shape[0], matrix.dtype), tuple(row[i] for i, row in enumerate(matrix.rows)))
 
 

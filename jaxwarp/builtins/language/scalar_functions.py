@@ -81,19 +81,19 @@ for _name, _row, _symbol in (
     _operator(_bits, _name, _row, _symbol, "Int")
 
 
-@_bits.add("invert(x: Int) -> Int", ROWS["bit_not"].ref)
-def _invert(ops: Ops, x: Operand) -> Operand:
+@_bits.add("invert(a: Int) -> Int", ROWS["bit_not"].ref)
+def _invert(ops: Ops, a: Operand) -> Operand:
     """The operator `~x`."""
-    return ops.unary("bit_not", x)
+    return ops.unary("bit_not", a)
 
 
-@_bits.add("cast(x: Scalar, dtype: type) -> Scalar", lambda x, dtype: x.view(as_dtype(dtype).numpy))
-def _cast(ops: Ops, x: Operand, dtype: Any) -> Value:
+@_bits.add("cast(a: Scalar, dtype: type) -> Scalar", lambda x, dtype: x.view(as_dtype(dtype).numpy))
+def _cast(ops: Ops, a: Operand, dtype: Any) -> Value:
     """The bits of x read as another type of the same size. (To convert a value, call the type: `float64(x)`.)"""
     target = as_dtype(dtype)
     if not isinstance(target, Scalar):
         raise KernelTypeError(f"cast: expected a scalar type, got {target}")
-    return ops.bitcast(target, x)
+    return ops.bitcast(target, a)
 
 
 @_arithmetic.add("neg(x: Any) -> Any", ROWS["neg"].ref)
@@ -207,16 +207,16 @@ def _arg_extremum(name: str, row: str, ops: Ops, v: Operand) -> Value:
     return index
 
 
-@_choices.add("argmin(v: Vec) -> uint32", lambda v: np.uint32(np.argmin(v)))
-def _argmin(ops: Ops, v: Operand) -> Value:
+@_choices.add("argmin(a: Vec) -> uint32", lambda v: np.uint32(np.argmin(v)))
+def _argmin(ops: Ops, a: Operand) -> Value:
     """The index of the smallest component, the first of equal ones."""
-    return _arg_extremum("argmin", "lt", ops, v)
+    return _arg_extremum("argmin", "lt", ops, a)
 
 
-@_choices.add("argmax(v: Vec) -> uint32", lambda v: np.uint32(np.argmax(v)))
-def _argmax(ops: Ops, v: Operand) -> Value:
+@_choices.add("argmax(a: Vec) -> uint32", lambda v: np.uint32(np.argmax(v)))
+def _argmax(ops: Ops, a: Operand) -> Value:
     """The index of the largest component, the first of equal ones."""
-    return _arg_extremum("argmax", "gt", ops, v)
+    return _arg_extremum("argmax", "gt", ops, a)
 
 
 @_choices.add("clamp(x: Any, low: Any, high: Any) -> Any", lambda x, low, high: np.minimum(np.maximum(low, x), high))
@@ -228,19 +228,19 @@ def _clamp(ops: Ops, x: Operand, low: Operand, high: Operand) -> Operand:
     return ops.call("min", ops.call("max", low, x), high)
 
 
-@_choices.add("where(condition: bool, a: Any, b: Any) -> Any", np.where)
-def _where(ops: Ops, condition: Operand, a: Operand, b: Operand) -> Operand:
-    """a if the condition holds, else b. Both are evaluated; `a if condition else b` evaluates one."""
-    return ops.select(condition, a, b, "where")
+@_choices.add("where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any", np.where)
+def _where(ops: Ops, cond: Operand, value_if_true: Operand, value_if_false: Operand) -> Operand:
+    """One of two values. Both are evaluated; `a if cond else b` evaluates one."""
+    return ops.select(cond, value_if_true, value_if_false, "where")
 
 
 @_choices.add(
-    "select(condition: bool, value_if_false: Any, value_if_true: Any) -> Any",
+    "select(cond: bool, value_if_false: Any, value_if_true: Any) -> Any",
     lambda condition, a, b: np.where(condition, b, a),
 )
-def _select(ops: Ops, condition: Operand, value_if_false: Operand, value_if_true: Operand) -> Operand:
+def _select(ops: Ops, cond: Operand, value_if_false: Operand, value_if_true: Operand) -> Operand:
     """Warp's older spelling of where, with the values in the other order."""
-    return ops.select(condition, value_if_true, value_if_false)
+    return ops.select(cond, value_if_true, value_if_false)
 
 
 @_choices.add("lerp(a: Any, b: Any, t: Float) -> Any", lambda a, b, t: a + (b - a) * t, domain=(0.1, 1.0), ulp=4)
@@ -257,15 +257,15 @@ def _lerp(ops: Ops, a: Operand, b: Operand, t: Operand) -> Operand:
     return ops.binary("add", left, ops.binary("mul", b, t))
 
 
-def _smoothstep_ref(edge0: np.ndarray, edge1: np.ndarray, x: np.ndarray) -> np.ndarray:
-    t = np.clip((x - edge0) / (edge1 - edge0), x.dtype.type(0), x.dtype.type(1))
+def _smoothstep_ref(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
+    t = np.clip((x - a) / (b - a), x.dtype.type(0), x.dtype.type(1))
     return t * t * (x.dtype.type(3) - x.dtype.type(2) * t)
 
 
-@_choices.add("smoothstep(edge0: Float, edge1: Float, x: Float) -> Float", _smoothstep_ref, ulp=8)
-def _smoothstep(ops: Ops, edge0: Operand, edge1: Operand, x: Operand) -> Operand:
-    """0 below edge0, 1 above edge1, and t * t * (3 - 2 * t) between, with t the fraction of the way."""
-    low, high, value = ops.scalars("smoothstep", *(float(a) if isinstance(a, int) else a for a in (edge0, edge1, x)))
+@_choices.add("smoothstep(a: Float, b: Float, x: Float) -> Float", _smoothstep_ref, ulp=8)
+def _smoothstep(ops: Ops, a: Operand, b: Operand, x: Operand) -> Operand:
+    """0 below a, 1 above b, and t * t * (3 - 2 * t) between, with t the fraction of the way."""
+    low, high, value = ops.scalars("smoothstep", *(float(v) if isinstance(v, int) else v for v in (a, b, x)))
     fraction = ops.call("div", ops.call("sub", value, low), ops.call("sub", high, low))
     t = ops.call("min", ops.call("max", 0.0, fraction), 1.0)
     return ops.call("mul", ops.call("mul", t, t), ops.call("sub", 3.0, ops.call("mul", 2.0, t)))
@@ -279,11 +279,11 @@ def _float_test(name: str, every: bool) -> None:
     which = "all components are" if every else "any component is"
     doc = f"{ROWS[name].doc} Of vectors and matrices: whether {which}."
 
-    @_tests.add(f"{name}(x: Any) -> bool", lambda x: reduce(ROWS[name].ref(x)), doc=doc)
-    def body(ops: Ops, x: Operand) -> Value:
-        if not isinstance(x, Bundle):
-            return ops.call(name, x)
-        result, *rest = (ops.call(name, v) for v in x.values)
+    @_tests.add(f"{name}(a: Any) -> bool", lambda x: reduce(ROWS[name].ref(x)), doc=doc)
+    def body(ops: Ops, a: Operand) -> Value:
+        if not isinstance(a, Bundle):
+            return ops.call(name, a)
+        result, *rest = (ops.call(name, v) for v in a.values)
         for value in rest:
             result = ops.call("logical_and" if every else "logical_or", result, value)
         return result

@@ -272,6 +272,9 @@ def make_converter(argument: Argument, element: Element, given: Given) -> Conver
     if not argument.is_array and given.is_host and given.dtype is not None:
         return _host_converter(argument, element)
     scalar, components = element_scalar(element), element_shape(element)
+    is_plain = given.kind == "ndarray" and given.element is None and given.dtype in SCALAR_BY_DTYPE
+    if not argument.is_array and is_plain and given.shape == components:
+        return _host_converter(argument, element)
     if given.is_absent:
         return lambda _: np.zeros(given.shape or (), scalar.numpy)
     expected = f"{argument.where}: expected {scalar} of shape {shape_text(argument.ndim, components)}"

@@ -15,8 +15,8 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.frontend.lowering.calls import bind, call, evaluate_arguments, execute_body
-from jaxwarp.frontend.lowering.frame import Frame, lowers
-from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
+from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.intrinsics import provide
 from jaxwarp.frontend.lowering.values import Differentiable, Gradient, Host, Intrinsic, describe, is_literal
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
@@ -175,10 +175,9 @@ def _without_arrays(frame: Frame, ops: tuple[ir.Op, ...], result: ir.Value) -> t
     return body.ops, body.results[0]
 
 
-INTRINSICS["grad"] = Intrinsic(
+provide(
     "grad",
+    "grad(f: Function) -> Function",
     "The gradient of a function that returns a float: a function of the same arguments that gives the derivative by "
     "each (a tuple, if there are several); of integers it is 0.",
-    "grad(f: Function) -> Function",
-)
-lowers(INTRINSICS["grad"])(_grad)
+)(_grad)

@@ -47,15 +47,16 @@ from jaxwarp.types import Aggregate, Array, Scalar, bool_, element_scalar, matri
 INTRINSICS: dict[str, Intrinsic] = {}
 
 
-def _intrinsic(name: str, signature: str, doc: str, host: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    INTRINSICS[name] = Intrinsic(name, doc, signature, host)
+def provide(name: str, signature: str, doc: str, host: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Makes a function of the language of what lowers its calls: a decorator. `host` is it outside of kernels."""
+    INTRINSICS[name] = BARE_NAMES[name] = Intrinsic(name, doc, signature, host)
     return lowers(INTRINSICS[name])
 
 
 # Threads
 
 
-@_intrinsic("tid", "tid() -> int | tuple[int, ...]", "The index of this thread: one int, or as many as names take it.")
+@provide("tid", "tid() -> int | tuple[int, ...]", "The index of this thread: one int, or as many as names take it.")
 def lower_tid(frame: Frame, node: ast.Call, count: int = 1) -> Any:
     """`tid()`, asked for `count` indices."""
     if node.args or node.keywords:
@@ -84,7 +85,7 @@ def _indices(count: int) -> str:
 # Compile time
 
 
-@_intrinsic(
+@provide(
     "static",
     "static(expression) -> constant",
     "Evaluates an expression in Python while the kernel is made; variables of unrolled loops have values in it.",
@@ -182,7 +183,7 @@ def _is_static(frame: Frame, node: ast.expr) -> bool:
     )
 
 
-@_intrinsic("len", "len(x: Array | Vec | Mat | tuple) -> int", "The extent of the first axis.")
+@provide("len", "len(x: Array | Vec | Mat | tuple) -> int", "The extent of the first axis.")
 def _len(frame: Frame, node: ast.Call) -> Any:
     if len(node.args) != 1 or node.keywords:
         raise KernelTypeError(
@@ -212,7 +213,7 @@ def _len(frame: Frame, node: ast.Call) -> Any:
             )
 
 
-@_intrinsic("type", "type(x: Scalar | Vec | Mat) -> type", "The type of a value, to make others of it.")
+@provide("type", "type(x: Scalar | Vec | Mat) -> type", "The type of a value, to make others of it.")
 def _type(frame: Frame, node: ast.Call) -> Any:
     if len(node.args) != 1 or node.keywords:
         raise KernelTypeError(
@@ -251,7 +252,7 @@ def _atomic(name: str, kind: str, doc: str) -> None:
             stored = [frame.ops.unary("neg", stored[0])]
         return atomic(frame, kind, element, *stored)
 
-    _intrinsic(f"atomic_{name}", signature, f"Atomically {doc}; returns the old value.")(lower)
+    provide(f"atomic_{name}", signature, f"Atomically {doc}; returns the old value.")(lower)
 
 
 def _adjoint_atomic(frame: Frame, node: ast.Call, name: str) -> type[NoValue]:
@@ -332,7 +333,7 @@ PYTHON_OBJECTS.update({getattr(math, name): FUNCTIONS[name] for name in dir(math
 PYTHON_OBJECTS.update(
     {getattr(builtins, name): FUNCTIONS[name] for name in ("min", "max", "abs", "round", "pow") if name in FUNCTIONS}
 )
-BARE_NAMES.update(FUNCTIONS | AGGREGATES | INTRINSICS)
+BARE_NAMES.update(FUNCTIONS | AGGREGATES)
 STATIC.append(INTRINSICS["static"])
 PYTHON_OBJECTS.update({len: INTRINSICS["len"], type: INTRINSICS["type"]})
 PYTHON_OBJECTS.update({make: _type_maker(make.__name__) for make in (vector, matrix, quaternion, transformation)})

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from jaxwarp.builtins.language.values import Bundle
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError
+from jaxwarp.errors import CheckError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.calls import evaluate_arguments
-from jaxwarp.frontend.lowering.frame import Frame, lowers, statement
-from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
-from jaxwarp.frontend.lowering.values import Intrinsic, NoValue, StructValue, describe, is_dynamic, is_literal
+from jaxwarp.frontend.lowering.frame import Frame, statement
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, provide
+from jaxwarp.frontend.lowering.values import NoValue, StructValue, describe, is_dynamic, is_literal
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Mat, bool_, float32, int32
 
@@ -253,17 +256,40 @@ def _place(frame: Frame, dtype: Any, place: ir.Value) -> Texts:
     return [", component [", (place, "%d"), "]"] if isinstance(dtype, Aggregate) else []
 
 
-def _register(name: str, lower: Callable[[Frame, ast.Call], Any], signature: str, doc: str) -> None:
-    INTRINSICS[name] = Intrinsic(name, doc, f"{name}({signature}) -> None")
-    lowers(INTRINSICS[name])(lower)
+# Outside of kernels, where functions for kernels may be called too.
+
+
+def _checks(name: str, holds: Callable[..., Any]) -> Callable[..., None]:
+    def check(*args: Any, **named: Any) -> None:
+        found = bind(*args, **named)
+        a, b = found.args[:2]
+        if not np.all(holds(*found.args)):
+            raise CheckError(f"{name}: got {a}, expected {b}" if name != "expect_neq" else f"{name}: both are {a}")
+
+    bind = inspect.signature(holds).bind
+    return check
+
+
+def _are_near(a: Any, b: Any, tolerance: float = 1.0e-6) -> Any:
+    return (np.abs(np.asarray(a) - np.asarray(b)) <= tolerance) | (np.asarray(a) == np.asarray(b))
 
 
 _NOTE = " Where that is not so the launch fails, as by an assertion, but the thread goes on."
-_register("expect_eq", _expect_equal, "a: Any, b: Any", "Expects two values of one type to be equal." + _NOTE)
-_register("expect_neq", _expect_different, "a: Any, b: Any", "Expects two values of one type to differ." + _NOTE)
-_register(
+provide(
+    "expect_eq",
+    "expect_eq(a: Any, b: Any) -> None",
+    "Expects two values of one type to be equal." + _NOTE,
+    _checks("expect_eq", lambda a, b: a == b),
+)(_expect_equal)
+provide(
+    "expect_neq",
+    "expect_neq(a: Any, b: Any) -> None",
+    "Expects two values of one type to differ." + _NOTE,
+    _checks("expect_neq", lambda a, b: not np.all(a == b)),
+)(_expect_different)
+provide(
     "expect_near",
-    _expect_near,
-    "a: Any, b: Any, tolerance: Float = 1e-6",
+    "expect_near(a: Any, b: Any, tolerance: Float = 1e-6) -> None",
     "Expects that no component of two values differs by more than `tolerance`; a NaN is near nothing." + _NOTE,
-)
+    _checks("expect_near", _are_near),
+)(_expect_near)

@@ -11,10 +11,10 @@ from typing import Any
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.expressions import shape_tuple
-from jaxwarp.frontend.lowering.frame import Frame, lowers
-from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
+from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, provide
 from jaxwarp.frontend.lowering.told.failures import format_of, tell, text_of
-from jaxwarp.frontend.lowering.values import PYTHON_OBJECTS, Intrinsic, NoValue, StructValue, describe, is_dynamic
+from jaxwarp.frontend.lowering.values import PYTHON_OBJECTS, NoValue, StructValue, describe, is_dynamic
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Mat, Transform, Vec, bool_, float64, int32, int64, uint32, uint64
 
@@ -238,18 +238,16 @@ def _converted(frame: Frame, value: ir.Value, text_format: str) -> tuple[ir.Valu
     return frame.ops.cast_scalar(uint64 if dtype.bits == 64 else uint32, value), text_format
 
 
-INTRINSICS["print"] = Intrinsic(
+provide(
     "print",
-    "Prints values in Warp's format, one line a call, whole whatever other threads print; f-strings too.",
     'print(*values: Any, sep: str = " ", end: str = "\\n") -> None',
-    host=builtins.print,
-)
-lowers(INTRINSICS["print"])(_print)
-INTRINSICS["printf"] = Intrinsic(
+    "Prints values in Warp's format, one line a call, whole whatever other threads print; f-strings too.",
+    builtins.print,
+)(_print)
+provide(
     "printf",
-    "Prints values in a format of C, which must be right for their types.",
     "printf(fmt: str, *values: Scalar) -> None",
-    host=lambda fmt, *values: builtins.print(fmt % values, end=""),
-)
-lowers(INTRINSICS["printf"])(_printf)
+    "Prints values in a format of C, which must be right for their types.",
+    lambda fmt, *values: builtins.print(fmt % values, end=""),
+)(_printf)
 PYTHON_OBJECTS[builtins.print] = INTRINSICS["print"]
