@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxwarp.analysis.effects import analyze
+from jaxwarp.analysis.effects import Access, analyze
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.struct_array import array_at
 from jaxwarp.codegen.abi import CudaOptions
@@ -27,7 +27,7 @@ from jaxwarp.ffi.launch.bind import (
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.native_launch import address_of, code_of
-from jaxwarp.ffi.launch.spec import OUTPUT, Launch
+from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import as_element
 from jaxwarp.memory.host_scope import HOST, capturing
@@ -119,6 +119,11 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
     return Checked(plan, values)
 
 
+def checked_like(plan: Plan, given: Sequence[Any]) -> Checked:
+    """A launch outside of JAX like one that was checked."""
+    return Checked(plan, [_Given(HOST, g) for g in given])
+
+
 def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> _Given:
     """Where an argument is, and what is known of it."""
     try:
@@ -194,6 +199,8 @@ class Plan(NamedTuple):
         shapes: of the arguments.
         converters: what makes an operand of each value, or None.
         written: the place in the source where each argument that the kernel writes is written first.
+        overwritten: of each of these, whether some of what it held stays or is added to, and whether that decides what
+            is written.
         untouched: arguments of which nothing is read or written, such as fields of structs.
     """
 
@@ -202,6 +209,7 @@ class Plan(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
     converters: tuple[Convert | None, ...]
     written: dict[int, Loc | None]
+    overwritten: dict[int, tuple[bool, bool]]
     untouched: frozenset[int]
 
 
@@ -226,9 +234,16 @@ def _plan(
     shapes = (shape or param.shape for shape, param in zip(given, launch.kernel.params, strict=True))
     effects, params = analyze(launch.kernel), launch.kernel.params
     written = {i: effects[params[i]].first_write for i in launch.result_params}
+    updated = {i for i in written if launch.roles[i] == IN_OUT}
+    overwritten = {i: (i in updated, i in updated and _decides(effects[params[i]])) for i in written}
     untouched = frozenset(i for i, p in enumerate(params) if not (effects[p].reads or effects[p].modifies))
     known = tuple(tuple(n for n in s if n is not None) for s in shapes)
-    return Plan(launch, arguments, known, converters, written, untouched)
+    return Plan(launch, arguments, known, converters, written, overwritten, untouched)
+
+
+def _decides(access: Access) -> bool:
+    """Whether what an argument held decides what is written."""
+    return bool(access.loads) or any(a.kind not in ("add", "sub") for a in access.atomics)
 
 
 def _result_hint(

@@ -5,24 +5,28 @@ arguments, and what is left is to find addresses and call the code. Large launch
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.arrays.eager import Checked, check, run_checked, run_like
+from jaxwarp.arrays.eager import Checked, Plan, check, checked_like, run_checked
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.errors import KernelError
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
 from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.kernel import Kernel
-from jaxwarp.memory.host_scope import HOST, recording
+from jaxwarp.memory.host_scope import HOST, Recorder, recording
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.types import SCALAR_BY_DTYPE, Array
 
 _MAX_KNOWN = 512
 _PLAIN = frozenset((HostArray, np.ndarray, int, float, bool))
+
+_Operands = tuple[list[int], list[np.ndarray]]
+"""Addresses, and the values of the host that are at some of them."""
 
 
 def launch_outside(kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None, is_recorded: bool) -> None:
@@ -33,37 +37,43 @@ def launch_outside(kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: in
         CheckError: in debug mode, a thread has failed a check.
     """
     tape = recording.get()
-    if tape is not None:
-        checked = check(HOST, kernel, dim, given, block_dim)
-        if is_recorded:
-            tape.record_launch(checked)
-            if not run_like(checked, lambda region: region.address):
-                run_checked(HOST, checked)
-            return
-        written = [r for i in checked.plan.written if (r := checked.values[i].region) is not None]
-        tape.see(*(checked.values[i].array for i in checked.plan.written))
-        for region in written:
-            tape.record_write(region)
-        run_checked(HOST, checked)
-        for region in written:
-            tape.record_result(region)
-        return
     views = [_as_array(value) for value in given]
     is_plain = block_dim is None and debug_now(mode_of(kernel)) is None
     key = _signature(kernel, dim, views) if is_plain else None
-    if key is not None and not compat.is_tracing():
-        known = _known.get(key)
-        if known is not None and known.run(views):
-            return
-    checked = check(HOST, kernel, dim, given, block_dim)
-    if key is None or checked.launch.debug is not None or 0 in checked.launch.grid:
-        run_checked(HOST, checked)
+    known = None if key is None or compat.is_tracing() else _known.get(key)
+    operands = None if known is None else known.operands(views)
+    if known is None or operands is None:
+        checked = check(HOST, kernel, dim, given, block_dim)
+        known = _remember(key, checked)
+        operands = None if known is None else known.operands(views)
+        run = partial(run_checked, HOST, checked)
+        if known is not None and operands is not None:
+            run = partial(known.run, views, operands)
+    elif tape is None:
+        known.run(views, operands)
         return
-    if len(_known) >= _MAX_KNOWN:
-        _known.clear()
-    made = _known[key] = _Known(checked)
-    if not made.run(views):
-        run_checked(HOST, checked)
+    else:
+        checked, run = checked_like(known.plan, given), partial(known.run, views, operands)
+    if tape is None:
+        run()
+    else:
+        _record(tape, checked, run, is_recorded)
+
+
+def _record(tape: Recorder, checked: Checked, run: Callable[[], None], is_recorded: bool) -> None:
+    """The launch on a tape, or what it writes."""
+    if is_recorded:
+        tape.record_launch(checked)
+        run()
+    else:
+        places = [checked.values[i] for i in checked.plan.written]
+        written = [place.region for place in places if place.region is not None]
+        tape.see(*(place.array for place in places))
+        for region in written:
+            tape.record_write(region)
+        run()
+        for region in written:
+            tape.record_result(region)
 
 
 def _as_array(value: Any) -> Any:
@@ -99,11 +109,14 @@ def _token(value: Any) -> Any:
 
 
 class _Known:
-    """A launch with everything found but the addresses."""
+    """A launch with everything found but the addresses.
 
-    def __init__(self, checked: Checked):
-        plan = checked.plan
-        launch = plan.launch
+    Attributes:
+        plan: what it is.
+    """
+
+    def __init__(self, plan: Plan):
+        self.plan, launch = plan, plan.launch
         self._code = code_of(launch.kernel, launch.fma, launch.grid, plan.shapes)
         self._sizes = [
             math.prod(shape) * param.dtype.numpy.itemsize
@@ -116,8 +129,8 @@ class _Known:
         self._written = tuple(plan.written)
         self._arrays = [i for i, argument in enumerate(plan.arguments) if argument.is_array]
 
-    def run(self, given: Sequence[Any]) -> bool:
-        """Runs it, unless arrays overlap."""
+    def operands(self, given: Sequence[Any]) -> _Operands | None:
+        """Where the arguments are, unless arrays overlap."""
         addresses: list[int] = []
         kept: list[np.ndarray] = []
         for value, convert in zip(given, self._converters, strict=True):
@@ -131,13 +144,26 @@ class _Known:
             low, high = addresses[i], addresses[i] + self._sizes[i]
             for j in self._arrays:
                 if i != j and addresses[j] < high and low < addresses[j] + self._sizes[j]:
-                    return False
-        self._code.run(addresses)
+                    return None
+        return addresses, kept
+
+    def run(self, given: Sequence[Any], operands: _Operands) -> None:
+        """The launch."""
+        self._code.run(operands[0])
         for i in self._written:
             value = given[i]
             if type(value) is HostArray and value._region.owner.tensors:
                 value._region.owner.written()
-        return True
+
+
+def _remember(key: Any, checked: Checked) -> _Known | None:
+    """What launches like this one need not look for again, unless there is more to do."""
+    if key is None or checked.launch.debug is not None or 0 in checked.launch.grid:
+        return None
+    if len(_known) >= _MAX_KNOWN:
+        _known.clear()
+    made = _known[key] = _Known(checked.plan)
+    return made
 
 
 _known: dict[Any, _Known] = {}

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.eager import Checked, check
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.native_pullback import native_pull
@@ -19,7 +18,7 @@ from jaxwarp.ffi.launch.debug import failures_raised
 from jaxwarp.ffi.launch.derivatives.rules import silent_launch
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pulled
 from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, Launch
+from jaxwarp.ffi.launch.spec import INPUT, Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.host_scope import HOST
@@ -68,13 +67,11 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
     launch, params = checked.launch, checked.launch.kernel.params
     if 0 in launch.grid:
         return
-    effects = analyze(launch.kernel)
-    for i in launch.result_params:
-        access = effects[params[i]]
-        if launch.roles[i] == IN_OUT and (access.loads or any(a.kind not in ("add", "sub") for a in access.atomics)):
+    for i, (_, is_needed) in checked.plan.overwritten.items():
+        if is_needed:
             raise DifferentiationError(
                 f"kernel {kernel.name}: the kernel overwrites '{params[i].name}', and its adjoint needs what was there",
-                access.first_write,
+                checked.plan.written[i],
                 hint="record the launch with a Tape, which keeps it",
             )
     places = {

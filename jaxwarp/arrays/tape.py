@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.eager import Checked, run_like
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.pullback import pull_back
 from jaxwarp.arrays.shadow import Shadow, is_float
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch
+from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.host_scope import HOST, capturing, recording
 from jaxwarp.memory.region import Region, Spans
@@ -24,7 +24,6 @@ from jaxwarp.memory.scope import view_of
 from jaxwarp.memory.tensor_owner import note_written
 from jaxwarp.types import Scalar
 
-_SUMS = ("add", "sub")
 Key = tuple[Any, ...]
 
 
@@ -36,11 +35,11 @@ class _Launched:
     checked: Checked
     regions: tuple[Region | None, ...]
 
-    @property
+    @cached_property
     def reads(self) -> list[Region]:
         return [r for i in self.launch.operand_params if (r := self.regions[i]) is not None]
 
-    @property
+    @cached_property
     def writes(self) -> list[Region]:
         return [r for i in self.launch.result_params if (r := self.regions[i]) is not None]
 
@@ -140,7 +139,6 @@ class Tape:
                     " a tape is recording, which tells elements apart by their place",
                     hint="pass a copy that is contiguous",
                 )
-        effects = analyze(launch.kernel)
         values = [
             value
             if value.region is not None
@@ -152,11 +150,9 @@ class Tape:
         )  # numbers are kept as they are now: a caller's array of one may change
         self.see(*(value.array for value in values))
         for i in launch.result_params:
-            access, region = effects[launch.kernel.params[i]], done.regions[i]
+            region = done.regions[i]
             assert region is not None
-            is_updated = launch.roles[i] == IN_OUT
-            is_needed = bool(access.loads) or any(a.kind not in _SUMS for a in access.atomics)
-            self._overwritten(region, is_updated, is_updated and is_needed)
+            self._overwritten(region, *plan.overwritten[i])
         for region in done.reads:
             self._read.add(region)
         self._ops.append(done)
@@ -283,6 +279,17 @@ def _contents(region: Region) -> np.ndarray:
     return region.view(HOST.lease("", region)).copy()
 
 
+class _Step:
+    """An operation, and the numbers of the blocks of memory of what it reads and writes, also of floats alone."""
+
+    def __init__(self, op: _Launched | _Copied | _Constant, memory: Shadow):
+        self.op = op
+        self.reads = [memory.block(r) for r in op.reads]
+        self.writes = [memory.block(r) for r in op.writes]
+        self.float_reads = [b for r, b in zip(op.reads, self.reads, strict=True) if is_float(r.dtype)]
+        self.float_writes = [b for r, b in zip(op.writes, self.writes, strict=True) if is_float(r.dtype)]
+
+
 class _Backward:
     """One run: the recording again, in private memory, then the way back."""
 
@@ -302,19 +309,20 @@ class _Backward:
             self.values.view(region)[...] = contents
         self.cotangents = Shadow(regions, regions, is_zero=True)
         self.cotangents.require_one_type()
+        self.steps = [_Step(op, self.values) for op in ops]
 
     def run(self) -> None:
         self._collect()
         # By block of memory: does it depend on an array with a gradient? Does the result depend on it? Where it does
         # not, a cotangent is zero whatever the slopes are.
         moving = {self.cotangents.block(a.region) for a, _ in self.pairs}
-        for op in self.ops:
-            if any(self.cotangents.block(r) in moving for r in op.reads if is_float(r.dtype)):
-                moving |= {self.cotangents.block(r) for r in op.writes if is_float(r.dtype)}
+        for step in self.steps:
+            if not moving.isdisjoint(step.float_reads):
+                moving.update(step.float_writes)
         operands = self._replay(moving)
         asked = {self.cotangents.block(a.region) for a, _ in self.pairs if self.cotangents.view(a.region).any()}
-        for op, values in zip(reversed(self.ops), reversed(operands), strict=True):
-            self._back(op, values, moving, asked)
+        for step, values in zip(reversed(self.steps), reversed(operands), strict=True):
+            self._back(step, values, moving, asked)
         for array, grad in self.pairs:
             view_of(grad.region)[...] = self.cotangents.view(array.region)
             note_written([grad.region])
@@ -348,18 +356,18 @@ class _Backward:
         """Runs the recording again. The operands of every launch that matters, as they were."""
         kept: list[Any] = []
         needed = self._needed_later()
-        for op, is_needed in zip(self.ops, needed, strict=True):
+        for step, is_needed in zip(self.steps, needed, strict=True):
             values: dict[int, np.ndarray] = {}
-            match op:
-                case _Launched():
-                    if any(is_float(r.dtype) and self.cotangents.block(r) in moving for r in op.reads):
+            match step.op:
+                case _Launched() as op:
+                    if not moving.isdisjoint(step.float_reads):
                         values = self._operands(op)
                     if is_needed and not run_like(op.checked, self.values.address):
                         op.checked.run_in(self.values.at)
-                case _Copied():
+                case _Copied() as op:
                     if is_needed:
                         self.values.view(op.target)[...] = self.values.view(op.source).copy()  # they may overlap
-                case _Constant():
+                case _Constant() as op:
                     if is_needed:
                         self.values.view(op.target)[...] = op.values
             kept.append(values)
@@ -367,10 +375,10 @@ class _Backward:
 
     def _needed_later(self) -> list[bool]:
         """For each operation, whether a later one reads what it writes."""
-        needed, read = [], set()
-        for op in reversed(self.ops):
-            needed.append(any(self.values.block(r) in read for r in op.writes))
-            read |= {self.values.block(r) for r in op.reads}
+        needed, read = [], set[int]()
+        for step in reversed(self.steps):
+            needed.append(not read.isdisjoint(step.writes))
+            read.update(step.reads)
         return needed[::-1]
 
     def _operands(self, op: _Launched) -> dict[int, np.ndarray]:
@@ -380,47 +388,48 @@ class _Backward:
             values[i] = op.checked.values[i].value if region is None else self.values.snapshot(region)
         return values
 
-    def _back(self, op: _Launched | _Copied | _Constant, values: Any, moving: set[int], asked: set[int]) -> None:
+    def _back(self, step: _Step, values: Any, moving: set[int], asked: set[int]) -> None:
         cotangents = self.cotangents
-        match op:
-            case _Constant():
+        match step.op:
+            case _Constant() as op:
                 cotangents.clear(op.target, asked)
-            case _Copied():
-                moved, is_asked = cotangents.view(op.target).copy(), cotangents.block(op.target) in asked
+            case _Copied() as op:
+                moved, is_asked = cotangents.view(op.target).copy(), not asked.isdisjoint(step.writes)
                 cotangents.clear(op.target, asked)
                 if is_float(op.source.dtype) and is_asked:
                     cotangents.view(op.source)[...] += moved
-                    asked |= {cotangents.block(op.source)}
-            case _Launched():
+                    asked.update(step.reads)
+            case _Launched() as op:
                 if values:
-                    self._back_launch(op, values, moving, asked)
+                    self._back_launch(step, op, values, moving, asked)
                 else:  # of nothing that has a gradient
                     for i in op.launch.result_params:
                         if op.launch.roles[i] == OUTPUT and (region := op.regions[i]) is not None:
                             cotangents.clear(region, asked)
 
-    def _back_launch(self, op: _Launched, values: dict[int, np.ndarray], moving: set[int], asked: set[int]) -> None:
-        cotangents, regions, launch = self.cotangents, op.regions, op.launch
-        results = {i: r for i in launch.result_params if (r := regions[i]) is not None and is_float(r.dtype)}
-        if not any(cotangents.block(r) in asked for r in results.values()):
+    def _back_launch(
+        self, step: _Step, op: _Launched, values: dict[int, np.ndarray], moving: set[int], asked: set[int]
+    ) -> None:
+        if asked.isdisjoint(step.float_writes):
             return
-        wanted = tuple(
-            i
-            for i in launch.operand_params
-            if (r := regions[i]) is not None and is_float(r.dtype) and cotangents.block(r) in moving
-        )
-        incoming = {i: cotangents.view(r).copy() for i, r in results.items() if cotangents.block(r) in asked}
+        cotangents, regions, launch = self.cotangents, op.regions, op.launch
+        reads, writes = step.float_reads, step.float_writes
+        results = {i: r for i in launch.result_params if (r := regions[i]) is not None and is_float(r.dtype)}
+        floats = [i for i in launch.operand_params if (r := regions[i]) is not None and is_float(r.dtype)]
+        wanted = tuple(i for i, block in zip(floats, reads, strict=True) if block in moving)
+        given = zip(results.items(), writes, strict=True)
+        incoming = {i: cotangents.view(r).copy() for (i, r), block in given if block in asked}
         found = pull_back(launch, wanted, values, incoming)
         for i, region in results.items():
             if launch.roles[i] == OUTPUT or (i in wanted and i not in found):
                 cotangents.clear(region, asked)
             elif i in found:
                 cotangents.view(region)[...] = found[i]
+        asked.update(block for i, block in zip(floats, reads, strict=True) if i in found)
         for i in found:
-            region = regions[i]
-            assert region is not None
-            asked |= {cotangents.block(region)}
             if launch.roles[i] == INPUT:
+                region = regions[i]
+                assert region is not None
                 cotangents.view(region)[...] += found[i]
 
 
