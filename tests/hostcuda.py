@@ -53,7 +53,18 @@ def run_host(
         block: threads per block.
         options: of the text.
     """
-    code = print_cuda(kernel, index_bits, options)
+    run_code(kernel, print_cuda(kernel, index_bits, options), grid, buffers, threads, block)
+
+
+def run_code(
+    kernel: Kernel,
+    code: CudaCode,
+    grid: Sequence[int],
+    buffers: Sequence[np.ndarray],
+    threads: int | None = None,
+    block: int | None = None,
+) -> None:
+    """As `run_host`, of a text made from the kernel."""
     if key(code) not in _launchers:
         compile_host([(kernel, code)])
     shapes = [b.shape for b in buffers]

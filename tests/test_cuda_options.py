@@ -123,14 +123,14 @@ def told(monkeypatch):
 )
 def test_options_reach_the_compiler_of_a_launch_and_of_its_gradient(options, option, told, monkeypatch):
     monkeypatch.setattr(lowering, "_cuda_targets", lambda _: lowering.Targets((90,), ()))
-    lowering._cuda_code.cache_clear()
+    lowering._compiled_cuda.cache_clear()
     run = wp.jax_kernel(make(**options))
     for f in (lambda x: run(x)[0], jax.grad(lambda x: run(x)[0].sum())):
         told.clear()
         jax.jit(f).trace(jnp.ones(3)).lower(lowering_platforms=("cuda",))
         assert told
         assert all(option in list(given) for _, given in told)
-    lowering._cuda_code.cache_clear()
+    lowering._compiled_cuda.cache_clear()
 
 
 @needs_nvrtc

@@ -57,10 +57,9 @@ class Gpu(frames.Runtime):
         try:
             kernel, grid, operands, fma, cuda = self.pending.pop()
             shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
-            bits = on_memory.index_bits_of(grid, shapes)
-            code, _ = on_memory._cuda_code(kernel, fma, cuda, bits, 90)
+            code, _ = on_memory._cuda_code(kernel, fma, cuda, grid, shapes, 90)
             values = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
-            number = c_int32 if bits == 32 else c_int64
+            number = c_int32 if code.index_bits == 32 else c_int64
             given = [cast(parameters[len(shapes) + i], POINTER(number))[0] for i in range(len(values) + 1)]
             total = int(np.prod(grid))
             assert given == [*values, total], (given, values, total)

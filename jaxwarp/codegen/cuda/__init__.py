@@ -1,6 +1,7 @@
 """CUDA C++ from the IR, compiled by NVRTC.
 
 code = print_cuda(prepare(kernel))          text, symbol, geometry
+code = code_for(prepare(kernel), ...)       the same for a launch, with its extents
 compile_cuda(code, default_archs())         cubins (and PTX) for the image of a launch
 ptx(code, 90), resources(code, 90)          to look at
 """
@@ -14,3 +15,4 @@ from jaxwarp.codegen.cuda.compile import ptx as ptx
 from jaxwarp.codegen.cuda.compile import resources as resources
 from jaxwarp.codegen.cuda.emit import CudaCode as CudaCode
 from jaxwarp.codegen.cuda.emit import print_cuda as print_cuda
+from jaxwarp.codegen.cuda.versions import code_for as code_for

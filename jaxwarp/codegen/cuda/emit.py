@@ -10,7 +10,7 @@ from jaxwarp.builtins.scalar_ops import cuda_template
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, Geometry
 from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
-from jaxwarp.codegen.cuda.layout import Layout
+from jaxwarp.codegen.cuda.layout import Grid, Layout
 from jaxwarp.codegen.cuda.liveness import count_uses
 from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
@@ -42,7 +42,7 @@ RANGE_COUNT(unsigned long long, unsigned long long)
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CudaCode:
     """The text of a kernel and how to call it.
 
@@ -67,7 +67,11 @@ class CudaCode:
 
 @with_deep_stack
 def print_cuda(
-    kernel: Kernel, index_bits: int = 32, options: CudaOptions = NO_CUDA_OPTIONS, comments: bool = False
+    kernel: Kernel,
+    index_bits: int = 32,
+    options: CudaOptions = NO_CUDA_OPTIONS,
+    comments: bool = False,
+    grid: Grid | None = None,
 ) -> CudaCode:
     """The CUDA C++ text of a kernel that `passes.pipeline.prepare` has been over.
 
@@ -76,6 +80,7 @@ def print_cuda(
         index_bits: 32 where every array has fewer than 2**31 elements and the launch fewer threads, else 64.
         options: the block it will be launched with, and what else decides about the text.
         comments: with the user's lines as comments.
+        grid: extents of the launch that are known.
 
     Raises:
         KernelValueError: `index_bits` cannot be, or the arrays of a thread's own are too large.
@@ -86,7 +91,7 @@ def print_cuda(
     name = symbol(kernel.name)
     names = Names({name, "trips", "range_count", *PRELUDE, *_called(kernel)})
     plan = plan_reductions(kernel, count_uses(kernel))
-    layout = Layout(kernel, names, index_bits, plan.shared)
+    layout = Layout(kernel, names, index_bits, plan.shared, grid)
     printer = ControlPrinter(kernel, names, layout, plan, comments)
     _print_thread(printer, kernel)
     # What is summed over threads wants few blocks.

@@ -10,7 +10,14 @@ from jaxwarp.codegen.cuda.expression import CPP_TYPES, PRIMARY, SUM, Expr, binar
 from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Load, Param, Size, Store, Tid, walk
-from jaxwarp.types import int32, int64
+from jaxwarp.types import Scalar, int32, int64, uint32
+
+Grid = Sequence[int | None]
+"""Extents of a launch; None: known at run time only."""
+
+# The counter of threads has no sign, and steps past the last one, by as many.
+_MOST_THREADS = 2**31 - 1024
+_MOST_ELEMENTS = 2**31
 
 
 class Layout:
@@ -19,12 +26,18 @@ class Layout:
     Attributes:
         geometry: the run-time integers that the function takes after the pointers.
         thread: the name of the loop variable over threads, `total` that of their number.
+        index: the width of the run-time integers.
+        counter: that of the number of threads, which is less where the extents of the grid say so.
     """
 
-    def __init__(self, kernel: Kernel, names: Names, index_bits: int, counted: Collection[Param] = ()):
+    def __init__(
+        self, kernel: Kernel, names: Names, index_bits: int, counted: Collection[Param] = (), grid: Grid | None = None
+    ):
         self.kernel = kernel
         self.names = names
         self.index = int32 if index_bits == 32 else int64
+        self.grid = grid or (None,) * kernel.grid_rank
+        self.counter = self._width(self.grid, _MOST_THREADS)
         ops = list(walk(kernel.body))
         self._written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self.params = {p: names.fresh(p.name) for p in (*kernel.params, *kernel.locals)}
@@ -59,7 +72,13 @@ class Layout:
         """Grid extents that thread indices are split by; the first axis' never is."""
         axes = {op.axis for op in ops if isinstance(op, Tid)}
         needed = range(max(1, min(axes, default=0)), self.kernel.grid_rank) if axes else ()
-        return {axis: self.names.fresh(f"grid_size{axis}") for axis in needed}
+        return {axis: self.names.fresh(f"grid_size{axis}") for axis in needed if self.grid[axis] is None}
+
+    def _width(self, extents: Grid, limit: int) -> Scalar:
+        """32 bits where they are enough for the product of some extents to stay below a limit."""
+        known = [n for n in extents if n is not None]
+        is_small = len(known) == len(extents) and math.prod(known) < limit
+        return int32 if is_small else self.index
 
     def size(self, param: Param, axis: int) -> Expr:
         """An extent, in the width of indices."""
@@ -76,9 +95,12 @@ class Layout:
         return count
 
     def _hoist_strides(self, param: Param) -> None:
-        stride = literal(1, self.index)
+        stride = literal(1, int32)
         for axis in range(param.rank - 1, -1, -1):
-            self._strides[param, axis] = stride
+            # Offsets within the inner axes need no more bits than these have elements.
+            width = self._width(param.shape[axis:], _MOST_ELEMENTS)
+            known = _constant(stride)
+            self._strides[param, axis] = stride if known is None else literal(known, width)
             if axis == 0:
                 break
             stride = self._product(self.size(param, axis), stride)
@@ -91,7 +113,8 @@ class Layout:
         """a * b with constants multiplied out."""
         factors = [_constant(e) for e in (a, b)]
         if factors[0] is not None and factors[1] is not None:
-            return literal(factors[0] * factors[1], self.index)
+            product = factors[0] * factors[1]
+            return literal(product, int32 if product < _MOST_ELEMENTS else int64)
         if factors[0] == 1:
             return b
         if factors[1] == 1:
@@ -112,7 +135,9 @@ class Layout:
         if not terms:
             return Expr(str(constant))
         if constant:
-            terms.append(literal(constant, self.index))
+            terms.append(literal(constant, self._width(param.shape, _MOST_ELEMENTS)))
+        if self.index is int64:
+            terms.sort(key=lambda t: "LL" in t.text)  # what 32 bits are enough for is added first
         # Sums are left unbracketed: an offset in range is the same in any order.
         return combine(
             " + ".join(t.at_least(SUM) for t in terms), SUM if len(terms) > 1 else terms[0].precedence, terms
@@ -139,7 +164,7 @@ class Layout:
     def loop_header(self) -> tuple[str, str]:
         """The grid-stride loop over all threads of the launch, on two lines."""
         thread = self.thread
-        if self.index is int32:
+        if self.counter is int32:
             # Unsigned: the last step may pass 2**31.
             first = f"for (unsigned int {thread} = blockIdx.x * blockDim.x + threadIdx.x; "
             return (
@@ -153,7 +178,7 @@ class Layout:
 
     def thread_header(self) -> tuple[str, str]:
         """The thread of a launch that has one for each of the grid, on two lines."""
-        if self.index is int32:
+        if self.counter is int32:
             first = f"const unsigned int {self.thread} = blockIdx.x * blockDim.x + threadIdx.x;"
             return first, f"if ({self.thread} < (unsigned int){self.total}) {{"
         first = f"const long long {self.thread} = (long long)blockIdx.x * blockDim.x + threadIdx.x;"
@@ -163,10 +188,14 @@ class Layout:
         """The launch index along an axis, from the flat thread number: the last axis runs fastest."""
         index = Expr(self.thread)
         for faster in range(self.kernel.grid_rank - 1, axis, -1):
-            index = binary("/", index, Expr(self._grid[faster]))
+            index = binary("/", index, self._grid_size(faster))
         if axis > 0:
-            index = binary("%", index, Expr(self._grid[axis]))
-        return index if self.index is int32 else cast("int", index)
+            index = binary("%", index, self._grid_size(axis))
+        return index if self.counter is int32 else cast("int", index)
+
+    def _grid_size(self, axis: int) -> Expr:
+        known = self.grid[axis]
+        return Expr(self._grid[axis]) if known is None else literal(known, uint32 if self.counter is int32 else int64)
 
 
 def _constant(e: Expr) -> int | None:

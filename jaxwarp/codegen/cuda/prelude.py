@@ -48,6 +48,11 @@ template <class T> INLINE T wrap_neg(T a) {
 }
 """,
 )
+# i % n for 0 <= i < 2 * n.
+_helper(
+    "wrap_around",
+    "INLINE int wrap_around(int i, int n) { return (int)min_of((unsigned int)i, (unsigned int)i - (unsigned int)n); }",
+)
 _helper("printed", "INLINE double printed(double x) { return x != x ? fabs(x) : x; }")
 _helper("int_abs", "template <class T> INLINE T int_abs(T a) { return a < 0 ? wrap_neg(a) : a; }")
 _helper(

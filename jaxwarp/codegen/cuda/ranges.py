@@ -41,7 +41,8 @@ def _limits(t: Scalar) -> Interval:
 class Ranges:
     """Intervals of a kernel's integer values, and what follows from them."""
 
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: Kernel, grid: Sequence[int | None]):
+        self._grid = grid
         self._known: dict[Value, Interval] = {}
         ops = list(walk(kernel.body))
         self._only_indexes = _only_indexes(ops)
@@ -55,7 +56,8 @@ class Ranges:
         if isinstance(op, Const) and op.result.type.is_int:
             self._known[op.result] = Interval(int(op.value), int(op.value))
         elif isinstance(op, Tid):
-            self._known[op.result] = Interval(0, _LARGEST_INDEX)
+            extent = self._grid[op.axis]
+            self._known[op.result] = Interval(0, _LARGEST_INDEX if extent is None else max(0, extent - 1))
         elif isinstance(op, Size):
             self._known[op.result] = Interval(0, _LARGEST_INDEX + 1)
         elif isinstance(op, For):
@@ -119,6 +121,19 @@ class Ranges:
                 return symbol if self.of(call.args[1]).low > 0 and not rounds_down else None
             case _:
                 return symbol if not t.is_signed or self._cannot_wrap(call) else None
+
+    def wrapped(self, call: Call) -> tuple[int, int] | None:
+        """`(below, divisor)` where `a % divisor` is a - below or a - below - divisor, whichever is not negative.
+
+        That is what indices of periodic neighbours are: no division is needed.
+        """
+        if call.builtin.name != "mod" or call.result.type is not int32:
+            return None
+        a, b = (self.of(x) for x in call.args)
+        if b.low != b.high or b.low <= 0 or a.low < 0 or a.high > _LARGEST_INDEX:
+            return None
+        below = a.low // b.low * b.low
+        return (below, b.low) if a.high < below + 2 * b.low else None
 
     def _cannot_wrap(self, call: Call) -> bool:
         exact = self._exact(call)

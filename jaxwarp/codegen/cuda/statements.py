@@ -57,7 +57,7 @@ class StatementPrinter:
     def __init__(self, kernel: Kernel, names: Names, layout: Layout, plan: Plan, comments: bool):
         self.layout = layout
         self.uses = count_uses(kernel)
-        self.ranges = Ranges(kernel)
+        self.ranges = Ranges(kernel, layout.grid)
         self.live = Liveness()
         self.locals = Locals(names, self.live)
         self.atomics = AtomicHelpers()
@@ -180,6 +180,11 @@ class StatementPrinter:
                 raise InternalError(f"the CUDA printer does not know {type(op).__name__}")
 
     def call(self, op: Call) -> Expr:
+        wrapped = self.ranges.wrapped(op)
+        if wrapped is not None:
+            below, extent = wrapped
+            index = binary("-", self.use(op.args[0]), literal(below, int32)) if below else self.use(op.args[0])
+            return apply_template("wrap_around({0}, {1})", (index, literal(extent, int32)))
         operator = self.ranges.operator(op)
         if operator is not None:
             return binary(operator, *(self.use(a) for a in op.args))

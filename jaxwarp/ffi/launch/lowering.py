@@ -13,7 +13,7 @@ import jax
 from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.succession import Succession
-from jaxwarp.codegen.abi import CopiesAttributes, CudaOptions, Cut, LaunchAttributes, LaunchCode, attributes_of
+from jaxwarp.codegen.abi import CopiesAttributes, Cut, LaunchAttributes, LaunchCode, attributes_of
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.launch.dims import format_shape
@@ -42,7 +42,7 @@ def call_attributes(
         case "cpu":
             code = _cpu_code_for(launch, shapes)
         case "cuda":
-            code = _cuda_code(launch.kernel, launch.fma, launch.cuda, index_bits, _cuda_targets(is_for_export))
+            code = _cuda_code(launch, shapes, index_bits, _cuda_targets(is_for_export))
         case _:
             raise InternalError(f"no launch on {platform}")
     declared = LaunchAttributes(
@@ -200,11 +200,18 @@ def _cpu_code(kernel: Kernel, fma: bool, order: Succession | None) -> LaunchCode
     return LaunchCode(code.symbol, image, code.geometry, code.cut)
 
 
-@functools.lru_cache(maxsize=_CODE_CACHE)
-def _cuda_code(kernel: Kernel, fma: bool, options: CudaOptions, index_bits: int, targets: Targets) -> LaunchCode:
-    from jaxwarp.codegen.cuda import compile_cuda, print_cuda
+def _cuda_code(launch: Launch, shapes: Sequence[tuple[Dim, ...]], index_bits: int, targets: Targets) -> LaunchCode:
+    from jaxwarp.codegen.cuda import code_for
 
-    code = print_cuda(prepared(kernel, fma), index_bits, options)
+    kernel = prepared(launch.kernel, launch.fma)
+    known = list(_extents(launch, kernel, shapes).values())
+    return _compiled_cuda(code_for(kernel, launch.grid, known, index_bits, launch.cuda), targets)
+
+
+@functools.lru_cache(maxsize=_CODE_CACHE)
+def _compiled_cuda(code: Any, targets: Targets) -> LaunchCode:
+    from jaxwarp.codegen.cuda import compile_cuda
+
     entries = compile_cuda(code, targets.cubins, ptx=targets.ptx)
     payload = pack_cuda_payload([CudaEntry(*entry) for entry in entries])
     return LaunchCode(code.symbol, pack_image(CUDA, payload), code.geometry, max_blocks=code.most_blocks)

@@ -40,12 +40,11 @@ def launch_cuda(
     scope: CudaScope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, cuda: CudaOptions
 ) -> None:
     """Queues a kernel on the stream of a call."""
-    shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
-    bits = index_bits_of(grid, shapes)
+    shapes = [tuple(o.shape) if isinstance(o, Region) else np.shape(o) for o in operands]
     made = scope.ready()
-    code, binary = _cuda_code(kernel, fma, cuda, bits, scope.architecture)
+    code, binary = _cuda_code(kernel, fma, cuda, grid, shapes, scope.architecture)
     function = _load(made, binary, code.symbol)
-    number = ctypes.c_int32 if bits == 32 else ctypes.c_int64
+    number = ctypes.c_int32 if code.index_bits == 32 else ctypes.c_int64
     block = cuda.block
     extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
     threads = math.prod(grid)
@@ -60,18 +59,31 @@ def launch_cuda(
     made.call("LaunchKernelEx", config, function, parameters, 0, what=f" of '{kernel.name}'")
 
 
-@functools.lru_cache(maxsize=256)
-def _cuda_code(kernel: Kernel, fma: bool, cuda: CudaOptions, bits: int, architecture: int) -> tuple[Any, bytes]:
+def _cuda_code(
+    kernel: Kernel,
+    fma: bool,
+    cuda: CudaOptions,
+    grid: Sequence[int],
+    shapes: Sequence[tuple[int, ...]],
+    architecture: int,
+) -> tuple[Any, bytes]:
     """The printed kernel, and machine code or PTX for an architecture."""
-    from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda
+    from jaxwarp.codegen.cuda import code_for
 
-    code = print_cuda(prepared(kernel, fma), bits, cuda)
+    code = code_for(prepared(kernel, fma), grid, shapes, index_bits_of(grid, shapes), cuda)
+    return code, _binary(code, architecture)
+
+
+@functools.lru_cache(maxsize=256)
+def _binary(code: Any, architecture: int) -> bytes:
+    from jaxwarp.codegen.cuda import compile_cuda, nvrtc
+
     known = nvrtc.supported_architectures()
     # A device newer than NVRTC compiles PTX itself.
     older = max((a for a in known if a <= architecture), default=architecture)
     exact = architecture in known
     (entry,) = compile_cuda(code, (architecture,) if exact else (), ptx=() if exact else (older,))
-    return code, entry.code
+    return entry.code
 
 
 _kernels: dict[tuple[bytes, str], int] = {}  # libraries stay for the life of the process, as the handlers' do

@@ -1,0 +1,67 @@
+"""Which text a launch gets: one with its extents as constants, or one for all extents.
+
+A program of a few shapes gets a version for each. One of many shapes would compile for ever; from MOST_VERSIONS on, a
+kernel's other launches share one text, which is given the extents. docs/design/0030-cuda-code.md has figures.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from jaxwarp.codegen.abi import CudaOptions
+from jaxwarp.codegen.cuda.emit import ANY_NUMBER, CudaCode, print_cuda
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.passes.extents import Shape, with_extents
+
+MOST_VERSIONS = 8
+_CACHE = 512
+
+_versions: weakref.WeakKeyDictionary[Kernel, set[tuple[Shape, ...]]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def code_for(
+    kernel: Kernel, grid: Sequence[Any], shapes: Sequence[Sequence[Any]], index_bits: int, options: CudaOptions
+) -> CudaCode:
+    """The text for a launch.
+
+    Args:
+        kernel: a prepared one.
+        grid, shapes: extents of the launch and of the parameters; what is no int is known at run time only.
+        index_bits: as `print_cuda` takes it.
+        options: what else decides about the text.
+    """
+    known = tuple(tuple(n if isinstance(n, int) else None for n in shape) for shape in (grid, *shapes))
+    if not _has_version(kernel, known):
+        return _generic(kernel, index_bits, options)
+    return _version(kernel, known, index_bits, options)
+
+
+def _has_version(kernel: Kernel, known: tuple[Shape, ...]) -> bool:
+    """Whether these extents are among the first that the kernel is launched with."""
+    with _lock:
+        seen = _versions.setdefault(kernel, set())
+        if known not in seen and len(seen) < MOST_VERSIONS:
+            seen.add(known)
+        return known in seen
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _generic(kernel: Kernel, index_bits: int, options: CudaOptions) -> CudaCode:
+    return print_cuda(kernel, index_bits, options)
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _version(kernel: Kernel, known: tuple[Shape, ...], index_bits: int, options: CudaOptions) -> CudaCode:
+    grid, *shapes = known
+    extents = [n for n in grid if n is not None]
+    if len(extents) == len(grid):
+        # A loop over threads is for more of them than there may be blocks for.
+        options = replace(options, grid_stride=math.prod(extents) > ANY_NUMBER * options.block)
+    return print_cuda(with_extents(kernel, shapes), index_bits, options, grid=grid)

@@ -1,0 +1,74 @@
+"""Machine code beside an expert's: how many instructions a thread executes, what it loads, what it never does.
+
+The bounds are those of docs/design/0030-cuda-code.md. A kernel that gets better gets a tighter one.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from sass import disassembly
+from sass.launches import CASES, SCALAR, array_of, ours, twin
+from sass.machine import LOCAL, bits_float, counts
+
+pytestmark = pytest.mark.skipif(
+    not disassembly.available(), reason="needs NVRTC and nvdisasm (pip install nvidia-cuda-nvdisasm)"
+)
+# Executed instructions of our code, at most so many times those of the twin.
+RATIO = {
+    "saxpy": 1.1,
+    "vec3": 1.3,
+    "vec4": 1.5,
+    "gather": 1.1,
+    "lbm2": 1.1,
+    "lbm3": 1.1,
+    "lbm3_large": 1.1,
+    "stencil": 1.1,
+    "nbody": 1.3,
+    "matmul": 1.1,
+}
+# Of sums: instructions for each element, at most.
+PER_ELEMENT = {"total": 10.0, "rowsum": 60.0}
+
+
+@pytest.mark.parametrize("name", RATIO)
+def test_executed_instructions_beside_those_of_the_twin(name: str):
+    _, mine = ours(name)
+    assert mine.per_element <= RATIO[name] * twin(name).per_element
+
+
+@pytest.mark.parametrize("name", PER_ELEMENT)
+def test_executed_instructions_for_each_element_of_a_sum(name: str):
+    _, mine = ours(name)
+    assert mine.per_element <= PER_ELEMENT[name]
+
+
+# The twin of n-body reads what other threads have put in shared memory, and there are none.
+@pytest.mark.parametrize("name", sorted(RATIO.keys() - {"nbody"}))
+def test_both_store_the_same(name: str):
+    """Which shows that the machine does what a GPU does, and that the twin is one."""
+    mine, theirs = (
+        {at: float(bits_float(bits)) for at, bits in ran.thread.memory.items() if at < LOCAL}
+        for ran in (ours(name)[1], twin(name))
+    )
+    assert mine
+    assert mine == pytest.approx(theirs, rel=2e-5)
+
+
+def test_bodies_store_what_numpy_finds():
+    _, mine = ours("nbody")
+    positions, masses = array_of("nbody", "pos"), array_of("nbody", "mass")
+    d = positions - positions[CASES["nbody"].at[0]]
+    expected = (d * (masses / (np.sum(d * d, 1) + SCALAR) ** 1.5)[:, None]).sum(0)
+    np.testing.assert_allclose([bits_float(b) for b in mine.thread.memory.values()], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_spilled_and_nothing_divided(name: str):
+    code, mine = ours(name)
+    executed = counts(mine.thread)
+    assert not {"LDL", "STL", "I2F", "F2I"} & set(executed)
+    # Extents and strides are constants.
+    assert not re.search(r"_size\d|_stride\d|grid_size", code.source)
