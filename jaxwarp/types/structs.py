@@ -90,6 +90,16 @@ def field_type(t: Any, field: Field) -> Any:
     return Array(inner.dtype, t.ndim + inner.ndim) if isinstance(inner, Array) else Array(inner, t.ndim)
 
 
+def leaves_in_handles(name: str, t: Any) -> list[str]:
+    """Of the leaves of a type those that are parts of a mesh, a grid, or what else Warp names by a number."""
+    found = struct_in(t)
+    if found is None:
+        return []
+    if getattr(found.kind, HANDLE, False):
+        return [leaf for leaf, _ in leaves_of(name, t)]
+    return [leaf for f in found.fields for leaf in leaves_in_handles(f"{name}.{f.name}", field_type(t, f))]
+
+
 def leaves_of(name: str, t: Any) -> list[tuple[str, Any]]:
     """What a type consists of, by name: `s.x`, `s.inner.v`. A type without structs is one leaf, itself."""
     found = struct_in(t)

@@ -79,3 +79,33 @@ def test_a_mesh_is_no_number_and_a_number_no_mesh():
         wp.launch(twice, dim=1, inputs=[mesh.id, wp.zeros(1, dtype=wp.uint64)])
     with pytest.raises(KernelError, match=r"no overload of mesh_query_ray takes \(uint64, "):
         wp.launch(heights, dim=1, inputs=[5, X, np.zeros(2, np.float32)])
+
+
+@wp.struct
+class Scene:
+    grid: wp.HashGrid
+    radius: float
+
+
+@wp.kernel
+def count_near(scene: Scene, x: wp.array[wp.vec3], near: wp.array[int]):
+    i = wp.tid()
+    for j in wp.hash_grid_query(scene.grid, x[i], scene.radius):
+        if wp.length(x[i] - x[j]) <= scene.radius:
+            near[i] += 1
+
+
+@wp.kernel
+def count_cells(scene: Scene, near: wp.array[int]):
+    near[wp.tid()] = scene.grid.start.shape[0]
+
+
+def test_arrays_inside_of_grids_do_not_give_the_launch_dimensions():
+    """A grid of fewer cells than there are points left the last ones out."""
+    x = jnp.asarray(np.random.default_rng(0).uniform(size=(40, 3)), jnp.float32)
+    scene = Scene(grid=wp.HashGrid.build(x, 0.5, 2), radius=0.5)
+    (near,) = wp.jax_kernel(count_near)(scene, x)
+    distances = np.linalg.norm(x[:, None] - x[None], axis=-1)
+    np.testing.assert_array_equal(near, (distances <= 0.5).sum(1))
+    with pytest.raises(KernelError, match="no array input to take the launch dimensions from"):
+        wp.jax_kernel(count_cells)(scene)

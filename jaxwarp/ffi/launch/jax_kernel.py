@@ -48,7 +48,7 @@ from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch, is_static
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.passes.tells import prints
-from jaxwarp.types import Element
+from jaxwarp.types import Element, leaves_in_handles
 
 VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
@@ -162,7 +162,8 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         vmap_method: how `jax.vmap` maps a call. None: one launch for all items, nothing copied; "sequential" and
             "sequential_unrolled": a launch per item; "broadcast_all": unbatched arguments are repeated;
             "expand_dims" and "legacy_vectorized": as None. The results are the same.
-        launch_dims: number of threads along each axis. Default: the shape of the first array argument.
+        launch_dims: number of threads along each axis. Default: the shape of the first array argument; the
+            arrays that a mesh or a grid consists of are none.
         output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
             has one for each output. Default: the launch dimensions.
         in_out_argnames: inputs that the kernel updates. Their new values are the first outputs.
@@ -416,8 +417,9 @@ class JaxKernel:
     def _launch_extents(self, given: Sequence[Given], options: CallOptions) -> tuple[Dim, ...]:
         if options.launch_dims is not None:
             return normalize_dims(options.launch_dims, f"kernel {self.__name__}: launch_dims")
+        inside = {n for a in self.kernel.arguments for n in leaves_in_handles(a.name, a.annotation)}
         for argument, value in zip(self._inputs, given, strict=True):
-            if argument.is_array and value.shape is not None and not value.is_absent:
+            if argument.is_array and value.shape is not None and not value.is_absent and argument.name not in inside:
                 return tuple(value.shape[: argument.ndim])
         raise KernelTypeError(
             f"kernel {self.__name__} has no array input to take the launch dimensions from",
