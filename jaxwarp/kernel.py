@@ -50,7 +50,7 @@ class Argument:
 
     @property
     def is_generic(self) -> bool:
-        return is_generic(self.annotation)
+        return any(is_generic(leaf.annotation) for leaf in self.leaves)
 
     @property
     def leaves(self) -> tuple[Argument, ...]:

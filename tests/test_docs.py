@@ -22,6 +22,7 @@ PAGES = [
     "docs/random.md",
     "docs/geometry.md",
     "docs/meshes.md",
+    "docs/volumes.md",
     "docs/sharding.md",
     "docs/debugging.md",
     "docs/errors.md",

@@ -47,6 +47,14 @@ GEOMETRY = {
         *("mesh_get", "mesh_get_bvh", "mesh_get_index", "mesh_get_point", "mesh_get_velocity"),
         *("mesh_eval_position", "mesh_eval_velocity", "mesh_eval_face_normal"),
     ),
+    "volumes.volume": ("Volume",),
+    "volumes.sampling": (
+        *("volume_sample", "volume_sample_f", "volume_sample_v", "volume_sample_i"),
+        *("volume_sample_grad", "volume_sample_grad_f", "volume_sample_index", "volume_sample_grad_index"),
+        *("volume_lookup", "volume_lookup_f", "volume_lookup_v", "volume_lookup_i", "volume_lookup_index"),
+        *("volume_store", "volume_store_f", "volume_store_v", "volume_store_i", "volume_voxel_count"),
+        *("volume_index_to_world", "volume_index_to_world_dir", "volume_world_to_index", "volume_world_to_index_dir"),
+    ),
 }
 _PACKAGES = ("geometry", "optim")
 # What programs for Warp write in kernels, and what would hide Python's own if it were imported with *.

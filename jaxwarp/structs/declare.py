@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxwarp.boundary import boundary, caller
 from jaxwarp.errors import KernelError, KernelTypeError
-from jaxwarp.structs.instances import METHODS, checked
+from jaxwarp.structs.instances import METHODS, checked, is_open
 from jaxwarp.types import STRUCT, Array, Field, Scalar, Struct, as_dtype, struct_of
 
 _OWN = ("__init__", "__setattr__", "__slots__", "__new__")
@@ -119,9 +119,9 @@ def _field(kind: type, name: str, annotation: Any, scope: Mapping[str, Any]) -> 
         dtype = annotation if isinstance(annotation, Array) else as_dtype(annotation)
     except KernelError as error:
         raise KernelTypeError(f"{where}: {error.message}", hint=error.hint) from None
-    if is_open(dtype):
+    if is_open(dtype) and not isinstance(dtype, Array):
         raise KernelTypeError(
-            f"{where}: {annotation!r} is generic; a field has one type", hint=f"write {name}: float, or an array[float]"
+            f"{where}: {annotation!r} is generic; a field has one type", hint=f"write {name}: float, or an array[Any]"
         )
     default, is_static = _declared(kind, name)
     field = Field(name, dtype, None, is_static)
@@ -148,15 +148,6 @@ def _declared(kind: type, name: str) -> tuple[Callable[[], Any] | None, bool]:
     if given.default_factory is not missing:
         return given.default_factory, is_static
     return (None if given.default is missing else lambda: copy.copy(given.default)), is_static
-
-
-def is_open(dtype: Any) -> bool:
-    """Whether a type leaves something open."""
-    if isinstance(dtype, Array):
-        return is_open(dtype.dtype)
-    if isinstance(dtype, (Scalar, Struct)):
-        return False
-    return dtype is Any or not isinstance(dtype.dtype, Scalar) or Any in dtype.shape
 
 
 # JAX

@@ -9,8 +9,8 @@ import functools
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.structs.declare import is_open, register
-from jaxwarp.structs.instances import METHODS
+from jaxwarp.structs.declare import register
+from jaxwarp.structs.instances import METHODS, is_open
 from jaxwarp.types import STRUCT, Array, Field, Indexed, Struct, as_dtype, int32
 
 MOST_AXES = 4

@@ -229,7 +229,7 @@ def _from_sequence(where: str, dtype: Any, value: Any) -> Any:
 def _require_array(where: str, dtype: Any, value: Any) -> None:
     """Leading axes are allowed: those of an array of structs, and what JAX maps over."""
     element, ndim = (dtype.dtype, dtype.ndim) if isinstance(dtype, Array) else (dtype, 0)
-    if isinstance(element, Struct):
+    if isinstance(element, Struct) or is_open(element):
         return
     shape, given = tuple(value.shape), value.dtype
     scalar, components = element_scalar(element), element_shape(element)
@@ -241,6 +241,15 @@ def _require_array(where: str, dtype: Any, value: Any) -> None:
             f"{where}: expected {_text(dtype)}, got {given} of shape {shape}",
             hint=f"the last axes are the components: {components}" if components and not fits else _hint(dtype),
         )
+
+
+def is_open(dtype: Any) -> bool:
+    """Whether a type leaves something open."""
+    if isinstance(dtype, Array):
+        return is_open(dtype.dtype)
+    if isinstance(dtype, (Scalar, Struct)):
+        return False
+    return dtype is Any or not isinstance(dtype.dtype, Scalar) or Any in dtype.shape
 
 
 def _may_hold(scalar: Scalar, given: Any) -> bool:

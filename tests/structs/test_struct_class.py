@@ -148,7 +148,7 @@ def test_what_cannot_be_a_struct():
 
         @wp.struct
         class Open:
-            a: wp.array(dtype=wp.types.vector(length=2, dtype=wp.Float))  # type: ignore[valid-type]
+            a: wp.types.vector(length=2, dtype=wp.Float)  # type: ignore[valid-type]
 
     with pytest.raises(KernelTypeError, match=r"struct Own: the class has __init__"):
 

@@ -396,10 +396,12 @@ class JaxKernel:
     def _resolve_elements(self, given: Sequence[Given]) -> list[Element]:
         """Element types of all arguments.
 
-        A generic output has the type of the first input with the same type variable, else of the first generic one.
+        A generic output has the type of the first input with the same type variable, else of the first generic one
+        that is no field of a struct.
         """
         inputs: list[Element] = [resolve_element(a, g) for a, g in zip(self._inputs, given, strict=True)]
-        generic = [(a, e) for a, e in zip(self._inputs, inputs, strict=True) if is_generic(a.element)]
+        pairs = zip(self._inputs, inputs, strict=True)
+        generic = [(a, e) for a, e in pairs if is_generic(a.element) and "." not in a.name]
         outputs: list[Element] = []
         for argument in self._arguments[len(inputs) :]:
             like = [a.meaning(e) for a, e in generic if a.variable is argument.variable] or [e for _, e in generic]

@@ -35,7 +35,7 @@ from jaxwarp.frontend.text.constants import attribute_chain
 from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import SizeUse
-from jaxwarp.types import Aggregate, Array, Quat, Scalar, Transform, Vec
+from jaxwarp.types import Aggregate, Array, Quat, Scalar, Struct, Transform, Vec
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul", ast.Div: "div", ast.FloorDiv: "floordiv",
@@ -301,6 +301,8 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
     found = _value_attribute(frame, base, node.attr)
     if found is not None:
         return found
+    if isinstance(base, Struct) and hasattr(base.kind, node.attr):
+        return frame.adopt(frame.source.attribute(base.kind, node.attr))  # a constant of the class
     if isinstance(base, Host):
         return _host_attribute(frame, base.value, node.attr)
     raise KernelNameError(f"{describe(base)} has no attribute {node.attr}", hint=_attribute_hint(base))

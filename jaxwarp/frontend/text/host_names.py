@@ -32,7 +32,6 @@ HOST_NAMES: dict[str, str] = {
     "Bvh*": _OUTSIDE,
     "HashGrid*": "sort points by cell outside: jnp.argsort, or utils.radix_sort_pairs, and search their cells' ranges",
     "Mesh*": _OUTSIDE,
-    "Volume*": "pass the grid as an array, and interpolate in a @func",
     "Texture*": "pass the image as an array, and interpolate in a @func",
     "GLTextureResource": _GRAPHICS,
     "RegisteredGLBuffer": _GRAPHICS,

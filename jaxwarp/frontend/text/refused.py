@@ -65,7 +65,6 @@ FAMILIES = {
     "mesh": _ELSEWHERE,
     "bvh": _ELSEWHERE,
     "hash_grid": _ELSEWHERE,
-    "volume": _ELSEWHERE,
     "texture": _ELSEWHERE,
     "tile": "write the loop over elements: threads of a block share nothing here",
 }

@@ -1,0 +1,1 @@
+"""Sparse volumes: bricks of 8 by 8 by 8 voxels, and a table that says where they are."""

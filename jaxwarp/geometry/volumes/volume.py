@@ -1,0 +1,307 @@
+"""`Volume`: bricks of voxels and where they are, as a value of JAX and an argument of kernels."""
+
+# pyright: reportInvalidTypeForm=false
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.geometry.volumes import allocate as made_of
+from jaxwarp.geometry.volumes.bricks import VOXELS
+from jaxwarp.geometry.volumes.build import KINDS, is_jax, transforms
+from jaxwarp.geometry.volumes.inspect import Inspected
+from jaxwarp.geometry.volumes.rebuild import Capacities, Rebuilt, built
+from jaxwarp.types import HANDLE
+
+Vec3: Any = wp.types.vector(length=3, dtype=Any)
+Vec4: Any = wp.types.vector(length=4, dtype=Any)
+
+
+@wp.struct
+class Volume(Inspected, Rebuilt):
+    """Values at the voxels of a sparse grid, for lookups and samples in kernels.
+
+    It is a struct: a pytree of JAX, an argument of kernels, annotated `wp.Volume`, or `wp.uint64` as in Warp.
+    `Volume.load_from_numpy`, `allocate`, `allocate_by_tiles`, `allocate_by_voxels` and `load_from_nvdb` make one. Given
+    arrays of JAX the first four are pure functions, also under `jit`, `vmap` and `scan`; else the volume has arrays of
+    NumPy, which kernels outside of JAX write to.
+
+    Voxels are in bricks of 8 by 8 by 8. The values are one array, of the type of the volume: those of the bricks, one
+    after the other, then a brick of the background, then one for each value that fills larger parts of a file. They
+    have derivatives, and so have the transforms.
+
+    Attributes:
+        table, entries, low, dims: what finds the brick at a place.
+        tiles: (b, 3) the lowest voxel of each brick.
+        index: (512 b) numbers of the voxels, of a grid of active ones; None: they are in order.
+        scalars, vec3s, vec4s: the values, None of all kinds but one; of an index grid, all are None.
+        matrix, inverse, translation: from index to world space, and back.
+        tile_count, voxel_count: how many there are.
+
+    Args:
+        data: a grid of NanoVDB in memory, without the header of a file: an array of bytes.
+        copy: accepted, no effect.
+    """
+
+    table: wp.array[int]
+    entries: wp.array[wp.vec4i]
+    low: wp.vec3i
+    dims: wp.vec3i
+    tiles: wp.array[wp.vec3i]
+    index: wp.array[int]
+    scalars: wp.array[Any]
+    vec3s: wp.array[Vec3]
+    vec4s: wp.array[Vec4]
+    matrix: wp.mat33
+    inverse: wp.mat33
+    translation: wp.vec3
+    tile_count: int
+    voxel_count: int
+
+    CLOSEST: ClassVar[int] = 0
+    LINEAR: ClassVar[int] = 1
+
+    @property
+    def id(self) -> Volume:
+        """Itself: what programs of Warp pass to kernels."""
+        return self
+
+    @property
+    def values(self) -> Any:
+        """The values of all bricks, (n[, c]), with what stands for the background; None of an index grid."""
+        return next((vars(self)[k] for k in KINDS if vars(self)[k] is not None), None)
+
+    @property
+    def bricks(self) -> Any:
+        """The values of the bricks, (b, 8, 8, 8[, c]), that of voxel (i, j, k) of a brick at [i, j, k]."""
+        values = self.values
+        if values is None:
+            raise KernelTypeError("Volume.bricks: an index grid has no values", hint="make an array for its voxels")
+        return values[: len(self.tiles) * VOXELS].reshape(-1, 8, 8, 8, *values.shape[1:])
+
+    @property
+    def background(self) -> Any:
+        """The value outside of all bricks; None of an index grid."""
+        return None if self.values is None else self.values[len(self.tiles) * VOXELS]
+
+    @property
+    def overflow(self) -> Any:
+        """Whether there was no room for some bricks: more were asked for in a program than `max_tiles`."""
+        return self.tile_count > len(self.tiles)
+
+    @boundary
+    def replace(self, bricks: Any = None, background: Any = None) -> Volume:
+        """Another volume with the same bricks, of other values, or with another background.
+
+        Args:
+            bricks: (b, 8, 8, 8[, c]).
+            background: a value.
+
+        Raises:
+            KernelTypeError, KernelValueError: they are of another type or shape.
+        """
+        values = self.values
+        if values is None:
+            raise KernelTypeError("Volume.replace: an index grid has no values", hint="make an array for its voxels")
+        first, rest = values[: len(self.tiles) * VOXELS], values[len(self.tiles) * VOXELS :]
+        if bricks is not None:
+            first = _fitting("bricks", bricks, self.bricks).reshape(first.shape)
+        if background is not None:
+            filled = _fitting("background", background, rest[0])
+            rest = _joined(_spread(filled, rest[:VOXELS].shape), rest[VOXELS:])
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.__dict__[next(k for k in KINDS if vars(self)[k] is not None)] = _joined(first, rest)
+        return made
+
+    @classmethod
+    @boundary
+    def load_from_numpy(
+        cls,
+        ndarray: Any,
+        min_world: Any = (0.0, 0.0, 0.0),
+        voxel_size: Any = 1.0,
+        bg_value: Any = 0.0,
+        device: Any = None,
+    ) -> Volume:
+        """The values of a dense array: a brick for every 8 by 8 by 8 of them.
+
+        Args:
+            ndarray: (nx, ny, nz), or (nx, ny, nz, 3 or 4) of vectors, of NumPy or JAX.
+            min_world: where voxel (0, 0, 0) is.
+            voxel_size: a number, or three.
+            bg_value: the value elsewhere. It says of which type the volume is: an integer of Python that it is int32, a
+                float float32, three or four numbers vec3f or vec4f, and `wp.float64(0.0)` and the like their type.
+            device: "cpu", or None.
+
+        Raises:
+            KernelTypeError, KernelValueError: the array is of another shape, there are no volumes of the type, or
+                a voxel has no positive size.
+        """
+        where = "Volume.load_from_numpy"
+        _require_cpu(where, device)
+        if voxel_size is None:
+            raise KernelTypeError(f"{where}: voxel_size: expected a number, or three, got None", hint="voxel_size=0.1")
+        return cls._of(made_of.of_dense(where, ndarray, transforms(where, voxel_size, min_world), bg_value))
+
+    @classmethod
+    @boundary
+    def allocate(
+        cls,
+        min: Any,  # noqa: A002
+        max: Any,  # noqa: A002
+        voxel_size: Any,
+        bg_value: Any = 0.0,
+        translation: Any = (0.0, 0.0, 0.0),
+        points_in_world_space: bool = False,
+        device: Any = None,
+    ) -> Volume:
+        """Bricks for all voxels of a box, of the background.
+
+        Args:
+            min, max: corners of the box, which are in it: voxels.
+            voxel_size: a number, or three.
+            bg_value: as in `load_from_numpy`, or None for an index grid.
+            translation: where voxel (0, 0, 0) is.
+            points_in_world_space: the corners are places in world space.
+            device: "cpu", or None.
+
+        Raises:
+            KernelTypeError, KernelValueError: as `load_from_numpy`.
+        """
+        where = "Volume.allocate"
+        _require_cpu(where, device)
+        frames = transforms(where, voxel_size, translation)
+        return cls._of(made_of.of_box(where, min, max, frames, bg_value, points_in_world_space))
+
+    @classmethod
+    @boundary
+    def allocate_by_tiles(  # noqa: PLR0913 - as Warp has it
+        cls,
+        tile_points: Any,
+        voxel_size: Any = None,
+        bg_value: Any = 0.0,
+        translation: Any = (0.0, 0.0, 0.0),
+        device: Any = None,
+        transform: Any = None,
+        rebuildable: bool = False,
+        max_tiles: int | None = None,
+        max_lower_nodes: int | None = None,
+        max_upper_nodes: int | None = None,
+        status: Any = None,
+        point_mask: Any = None,
+    ) -> Volume:
+        """A brick around each point, of the background.
+
+        Args:
+            tile_points: (n, 3) or an array of `vec3i` or `vec3`: voxels of int32, or places in world space of float32.
+            voxel_size: a number, or three; or `transform`.
+            bg_value: as in `load_from_numpy`, or None for an index grid.
+            translation: where voxel (0, 0, 0) is.
+            device: "cpu", or None.
+            transform: (3, 3), from index to world space.
+            rebuildable: `rebuild` may be called. So it may be if any of the following numbers is given.
+            max_tiles: how many bricks there may be. Under `jit`, it is the number there is room for, and `overflow`
+                says whether it was too few; by default it is the number of points.
+            max_lower_nodes, max_upper_nodes: how many nodes of NanoVDB there may be.
+            status: an array of one uint32, which is set to `Volume.REBUILD_` flags.
+            point_mask: (n,) of int32: points with 0 do not count.
+
+        Raises:
+            KernelTypeError, KernelValueError: arguments of another type or shape; world space that is not finite.
+        """
+        where = "Volume.allocate_by_tiles"
+        _require_cpu(where, device)
+        frames = transforms(where, voxel_size, translation, transform)
+        most = Capacities.of(where, len(tile_points), rebuildable, None, max_tiles, max_lower_nodes, max_upper_nodes)
+        return built(cls, where, "tiles", tile_points, frames, bg_value, point_mask, most, status)
+
+    @classmethod
+    @boundary
+    def allocate_by_voxels(  # noqa: PLR0913
+        cls,
+        voxel_points: Any,
+        voxel_size: Any = None,
+        translation: Any = (0.0, 0.0, 0.0),
+        device: Any = None,
+        transform: Any = None,
+        rebuildable: bool = False,
+        max_active_voxels: int | None = None,
+        max_leaf_nodes: int | None = None,
+        max_lower_nodes: int | None = None,
+        max_upper_nodes: int | None = None,
+        status: Any = None,
+        point_mask: Any = None,
+    ) -> Volume:
+        """An index grid of the voxels at points: it has no values, but a number for each of them.
+
+        Args:
+            voxel_points: as `tile_points` of `allocate_by_tiles`, and so are the others.
+            max_active_voxels: how many voxels there may be.
+            max_leaf_nodes: how many bricks there may be; under `jit`, how many there is room for.
+
+        Raises:
+            KernelTypeError, KernelValueError: as `allocate_by_tiles`.
+        """
+        where = "Volume.allocate_by_voxels"
+        _require_cpu(where, device)
+        frames = transforms(where, voxel_size, translation, transform)
+        numbers = (max_active_voxels, max_leaf_nodes, max_lower_nodes, max_upper_nodes)
+        most = Capacities.of(where, len(voxel_points), rebuildable, *numbers)
+        return built(cls, where, "voxels", voxel_points, frames, None, point_mask, most, status)
+
+    @classmethod
+    def _of(cls, fields: dict[str, Any]) -> Any:
+        made = object.__new__(cls)
+        made.__dict__.update(fields)
+        return made
+
+
+setattr(Volume, HANDLE, True)
+
+
+@boundary
+def _setattr(self: Volume, name: str, value: Any) -> None:
+    del self, value
+    raise KernelTypeError(f"Volume: {name} cannot be set", hint="volume = volume.replace(bricks=...)")
+
+
+Volume.__setattr__ = _setattr
+
+
+def _require_cpu(where: str, device: Any) -> None:
+    found = wp.get_device(device if device is not None else "cpu")
+    if not found.is_cpu:
+        raise KernelValueError(
+            f"{where}: volumes outside of JAX are on the CPU, got device {found}", hint="leave it out"
+        )
+
+
+def _fitting(what: str, given: Any, held: Any) -> Any:
+    """A value of the type of another.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is none.
+    """
+    given = given if is_jax(given) else np.asarray(given)
+    if given.shape != held.shape:
+        raise KernelValueError(f"Volume.replace: {what}: expected the shape {held.shape}, got {given.shape}")
+    if given.dtype != held.dtype and (what == "bricks" or not np.can_cast(given.dtype, held.dtype, "same_kind")):
+        raise KernelTypeError(
+            f"Volume.replace: {what}: expected {held.dtype}, got {given.dtype}", hint=f"{what}.astype('{held.dtype}')"
+        )
+    return given.astype(held.dtype)
+
+
+def _joined(*parts: Any) -> Any:
+    return (jnp if is_jax(*parts) else np).concatenate(parts)
+
+
+def _spread(value: Any, shape: tuple[int, ...]) -> Any:
+    return (jnp if is_jax(value) else np).broadcast_to(value, shape)
