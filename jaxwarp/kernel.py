@@ -24,7 +24,8 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.modules import MODULE_OPTIONS, Module
 from jaxwarp.passes.pipeline import prepare
-from jaxwarp.types import Absent, Array, Struct, as_dtype, handled, leaves_of, struct_in, struct_of, uint64
+from jaxwarp.types import Absent, Array, as_dtype, leaves_of, struct_in, struct_of
+from jaxwarp.types.given import given_types, require_one_meaning, takes_structs
 
 # Warp's keyword arguments. `enable_backward`, `module` and `name` have no meaning here, `cluster_dim` no effect.
 _KERNEL_OPTIONS = (
@@ -118,29 +119,35 @@ class Kernel(ByName):
         self.arguments = arguments
         self.leaves = tuple(leaf for a in arguments for leaf in a.leaves)
         self.has_structs = any(struct_in(a.annotation) is not None for a in arguments)
-        self.numbers = tuple(k for k, a in enumerate(arguments) if a.annotation == uint64)
+        self.takes_structs = tuple(k for k, a in enumerate(arguments) if takes_structs(a.annotation))
         self._specialized: dict[tuple[Any, ...], KernelIR] = {}
-        self._given: dict[tuple[Struct | None, ...], Kernel] = {}
+        self._given: dict[tuple[Any, ...], Kernel] = {}
 
     def given(self, values: Sequence[Any]) -> Kernel:
-        """The kernel for these arguments: one annotated uint64 that is given a `Mesh`, or what else Warp names by a
-        number, is one of that type."""
-        if not self.numbers:
+        """The kernel for these arguments, of which outputs may be missing: one that leaves open what is given a struct,
+        an array of structs, or, annotated uint64, what Warp names by a number, is one of that type."""
+        if not self.takes_structs:
             return self
-        found = tuple(handled(values[k]) if k < len(values) else None for k in self.numbers)
-        return self.with_handles(found) if any(found) else self
+        found = given_types(self.takes_structs, [a.annotation for a in self.arguments], values)
+        return self.with_types(found) if any(t is not None for t in found) else self
 
-    def with_handles(self, structs: tuple[Struct | None, ...]) -> Kernel:
-        """The kernel with structs in place of some of its uint64 arguments, in order."""
-        made = self._given.get(structs)
+    def with_types(self, types: tuple[Any, ...]) -> Kernel:
+        """The kernel with types in place of some annotations that take structs, in order; None: as they are.
+
+        Raises:
+            KernelTypeError: one type variable would be two types.
+        """
+        made = self._given.get(types)
         if made is None:
             arguments = list(self.arguments)
-            for k, struct in zip(self.numbers, structs, strict=True):
-                arguments[k] = arguments[k] if struct is None else Argument(arguments[k].name, struct)
+            for k, found in zip(self.takes_structs, types, strict=True):
+                arguments[k] = arguments[k] if found is None else Argument(arguments[k].name, found)
+            pairs = zip(self.arguments, arguments, strict=True)
+            require_one_meaning(self.name, [(a.name, a.annotation, b.annotation) for a, b in pairs if a is not b])
             made = object.__new__(type(self))
             made.__dict__.update(self.__dict__)
             made._set_arguments(tuple(arguments))
-            made = self._given.setdefault(structs, made)
+            made = self._given.setdefault(types, made)
         return made
 
     def __repr__(self) -> str:
@@ -190,7 +197,7 @@ class Kernel(ByName):
     @property
     def is_generic(self) -> bool:
         """Some argument's type is not known before it is called."""
-        return any(a.is_generic for a in self.arguments)
+        return any(a.is_generic for a in self.leaves)
 
     def specialize(self, types: Sequence[Any] | None = None) -> KernelIR:
         """The IR for arguments of these types; lowered once per signature.
@@ -217,7 +224,7 @@ class Kernel(ByName):
 
     def _require_types(self, types: Sequence[Any] | None) -> tuple[Any, ...]:
         if types is None:
-            generic = [a.name for a in self.arguments if a.is_generic]
+            generic = [a.name for a in self.leaves if a.is_generic]
             if generic:
                 raise KernelTypeError(
                     f"{self.name} is generic in {', '.join(generic)}: the types of its arguments are needed",

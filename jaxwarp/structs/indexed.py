@@ -26,9 +26,10 @@ def indexed_type(base: type, dtype: Any, ndim: Any) -> Indexed:
         KernelTypeError, KernelValueError: there are none.
     """
     element = as_dtype(dtype)
-    if is_open(element):
+    if is_open(element) and element is not Any:
         raise KernelTypeError(
-            f"indexedarray: {dtype!r} is generic; an indexed array has one type", hint="write indexedarray(dtype=float)"
+            f"indexedarray: {dtype!r} is generic in part; an indexed array has one type, or Any",
+            hint="write indexedarray(dtype=float), or indexedarray(dtype=Any)",
         )
     if not isinstance(ndim, int) or isinstance(ndim, bool) or not 1 <= ndim <= MOST_AXES:
         raise KernelValueError(

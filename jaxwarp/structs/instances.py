@@ -221,6 +221,8 @@ def _from_sequence(where: str, dtype: Any, value: Any) -> Any:
         made = np.asarray(value, dtype.dtype.numpy)
     except (TypeError, ValueError):
         made = None
+    if made is not None and made.shape == (dtype.size,):  # of a matrix, row after row
+        made = made.reshape(dtype.shape)
     if made is None or made.shape != dtype.shape:
         raise KernelTypeError(f"{where}: expected {dtype!r}, got {value!r}", hint=_hint(dtype))
     return made

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.boundary import boundary
@@ -42,7 +43,7 @@ from jaxwarp.ffi.launch.dims import (
 )
 from jaxwarp.ffi.launch.leaves import Packing
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
-from jaxwarp.ffi.launch.roles import assign_roles, bind_names, require_inputs_unchanged, written_last
+from jaxwarp.ffi.launch.roles import assign_roles, bind_names, require_inputs_unchanged, roles_of_written, written_last
 from jaxwarp.ffi.launch.sharding import Rule, fit_factors, parse_rule, require_splits
 from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch, is_static
 from jaxwarp.kernel import Kernel
@@ -107,12 +108,21 @@ class CallOptions:
 class _Plan:
     """What every call with one signature does: how operands are made of the arguments, and the launch.
 
-    `eager` makes operands for the compiled launch.
+    `eager` makes operands for the compiled launch. `kept`: places among the results, in order, and the operands that
+    stand there: arrays of a struct that is updated of which the kernel writes nothing.
     """
 
     launch: Launch
     converters: tuple[Convert | None, ...]
     eager: tuple[Convert | None, ...]
+    kept: tuple[tuple[int, int], ...] = ()
+
+    def with_kept(self, results: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+        """All results."""
+        made = list(results)
+        for place, operand in self.kept:
+            made.insert(place, jnp.asarray(operands[operand]))
+        return made
 
     @cached_property
     def compiled(self) -> Callable[..., list[Any]]:
@@ -211,7 +221,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode)
 
     call = made(kernel, arguments)
-    if kernel.numbers:
+    if kernel.takes_structs:
         in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
         call.remade = lambda kernel: made(kernel, assign_roles(kernel, num_outputs, in_outs))
     return call
@@ -243,7 +253,7 @@ class JaxKernel:
         self._rule = rule
         self._mode = mode
         self._plans: dict[Any, _Plan] = {}
-        # Of a kernel with arguments of uint64: the same call, of the kernel that takes structs for some of them.
+        # Of a kernel that leaves open what may be a struct: the same call, of the kernel that takes structs there.
         self.remade: Callable[[Kernel], JaxKernel] | None = None
         self._others: dict[Kernel, JaxKernel] = {}
         self._require_options(defaults)
@@ -320,9 +330,11 @@ class JaxKernel:
         for value in args:
             if type(value) is not ArrayImpl and isinstance(value, jax.core.Tracer):
                 require_jax(f"kernel {self.__name__}", is_traced=True)
-                return list(bind_launch(plan.launch, _converted(args, plan.converters)))
+                operands = _converted(args, plan.converters)
+                return plan.with_kept(bind_launch(plan.launch, operands), operands)
         require_jax(f"kernel {self.__name__}")
-        return list(plan.compiled(*_converted(args, plan.eager)))
+        operands = _converted(args, plan.eager)
+        return plan.with_kept(plan.compiled(*operands), operands)
 
     def _make_plan(self, args: Sequence[Any], options: CallOptions) -> _Plan:
         """Everything that does not depend on the values of the arguments; all checks of a call are below here."""
@@ -340,9 +352,10 @@ class JaxKernel:
         outputs = len(self._arguments) - len(given)
         shapes = [*(value.shape for value in given), *results[len(results) - outputs :]]
         how = LaunchOptions(options.vmap_method, self._cuda, self._has_side_effect, self._mode, "launch_dims=...")
-        launch = bind(self.kernel, specialized, extents, shapes, how, [a.role for a in self._arguments])
+        roles, kept = roles_of_written(specialized, self._arguments)
+        launch = bind(self.kernel, specialized, extents, shapes, how, roles)
         eager = tuple(map(eager_converter, self._inputs, elements, given, converters))
-        return _Plan(self._with_rule(launch, given, elements), converters, eager)
+        return _Plan(self._with_rule(launch, given, elements), converters, eager, kept)
 
     def _with_rule(self, launch: Launch, given: Sequence[Given], elements: Sequence[Element]) -> Launch:
         if self._rule is None:

@@ -145,6 +145,28 @@ def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[Argument]) -> N
             )
 
 
+def roles_of_written(
+    kernel: Kernel, arguments: Sequence[Argument]
+) -> tuple[list[str], tuple[tuple[int, int], ...]]:
+    """The roles in a launch: of a struct that is updated, arrays that the kernel does not write are inputs.
+
+    Returns:
+        The roles, and for each such array its place among the results and among the inputs.
+    """
+    effects, roles = analyze(kernel), [a.role for a in arguments]
+    unwritten = [
+        i
+        for i, (param, a) in enumerate(zip(kernel.params, arguments, strict=True))
+        if a.role == IN_OUT and a.root and not effects[param].modifies
+    ]
+    results = [i for i, role in enumerate(roles) if role != INPUT]
+    if len(unwritten) == len(results):  # a launch has a result
+        return roles, ()
+    for i in unwritten:
+        roles[i] = INPUT
+    return roles, tuple((results.index(i), i) for i in unwritten)
+
+
 def _written_hint(kernel: Kernel, arguments: Sequence[Argument], argument: Argument) -> str:
     """The options under which the kernel may write to an input."""
     in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))

@@ -8,6 +8,7 @@ ordinary code, which can be differentiated again, in both modes, and needs nothi
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 from jaxwarp.builtins.language.function import Function
@@ -17,7 +18,18 @@ from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.frontend.lowering.calls import bind, call, evaluate_arguments, execute_body
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.intrinsics import provide
-from jaxwarp.frontend.lowering.values import Differentiable, Gradient, Host, Intrinsic, describe, is_literal
+from jaxwarp.frontend.lowering.values import (  # fmt: skip
+    Differentiable,
+    Gradient,
+    Host,
+    Intrinsic,
+    NoArray,
+    StructValue,
+    StructView,
+    View,
+    describe,
+    is_literal,
+)
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import Kernel
@@ -98,12 +110,14 @@ def _stand_in(name: str, value: Any) -> Any:
         return ir.Value(value.type, value.name)
     if isinstance(value, Bundle):
         return Bundle(value.type, tuple(ir.Value(v.type, v.name) for v in value.values))
+    if isinstance(value, StructValue):
+        return StructValue(value.type, tuple(v if _is_array(v) else _stand_in(name, v) for v in value.values))
     if isinstance(value, (Func, Intrinsic, Scalar, Aggregate)) or (
         isinstance(value, Host) and isinstance(value.value, Function)
     ):
         return value  # a function or type has no gradient
     raise KernelTypeError(
-        f"grad({name}): an argument is {describe(value)}; gradients are by scalars, vectors and matrices",
+        f"grad({name}): an argument is {describe(value)}; gradients are by scalars, vectors, matrices and structs",
         hint="read what the function needs of it first, and pass that",
     )
 
@@ -120,13 +134,41 @@ def _gradients(
     _tell(frame, name, ops, outer)
     gradients = []
     for value, stand_in in pairs:
-        parts = [_partial(frame, ops, result, outer, s) for s in _scalars(stand_in)]
-        gradients.append(Bundle(value.type, tuple(parts)) if isinstance(value, Bundle) else parts[0])
+        gradients.append(_made_of(value, iter([_partial(frame, ops, result, outer, s) for s in _scalars(stand_in)])))
     return tuple(gradients)
 
 
-def _scalars(value: ir.Value | Bundle) -> tuple[ir.Value, ...]:
-    return value.values if isinstance(value, Bundle) else (value,)
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (View, StructView, NoArray))
+
+
+def _scalars(value: Any) -> tuple[ir.Value, ...]:
+    """The numbers of an argument: of a struct those of its fields that are no arrays."""
+    match value:
+        case Bundle():
+            return value.values
+        case StructValue():
+            return tuple(s for v in value.values if not _is_array(v) for s in _scalars(v))
+        case _:
+            return (value,)
+
+
+def _made_of(value: Any, parts: Iterator[ir.Value]) -> Any:
+    """A gradient by an argument, of its numbers. That by a struct is one, without arrays."""
+    match value:
+        case Bundle():
+            return Bundle(value.type, tuple(next(parts) for _ in value.values))
+        case StructValue():
+            fields = zip(value.type.fields, value.values, strict=True)
+            return StructValue(
+                value.type,
+                tuple(
+                    NoArray(f.type, f"the gradient's {f.name}") if _is_array(v) else _made_of(v, parts)
+                    for f, v in fields
+                ),
+            )
+        case _:
+            return next(parts)
 
 
 def _partial(

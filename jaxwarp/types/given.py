@@ -1,0 +1,78 @@
+"""What annotations that leave a type open mean for structs, arrays of structs and indexed arrays that are given."""
+
+from __future__ import annotations
+
+import builtins
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.types.arrays import Array
+from jaxwarp.types.scalars import uint64
+from jaxwarp.types.structs import Indexed, Struct, handled, struct_in, struct_of
+
+
+def takes_structs(annotation: Any) -> builtins.bool:
+    """Whether what an annotation means depends on the struct that is given."""
+    return annotation == uint64 or _open(annotation) is not None
+
+
+def given_types(places: Sequence[int], annotations: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
+    """What annotations at `places`, which take structs, mean for these values, of which outputs may be missing; None
+    for each that means what it says."""
+    return tuple(
+        _given(annotations[k], values[k]) if k < len(values) else _like(annotations[k], annotations, values)
+        for k in places
+    )
+
+
+def _open(annotation: Any) -> Any:
+    """What an annotation leaves open: `Any` or a type variable; None: nothing."""
+    inner = annotation.array if isinstance(annotation, Indexed) else annotation
+    element = inner.dtype if isinstance(inner, Array) else inner
+    is_open = element is Any or (isinstance(element, typing.TypeVar) and not element.__constraints__)
+    return element if is_open else None
+
+
+def _given(annotation: Any, value: Any) -> Any:
+    if annotation == uint64:
+        return handled(value)
+    struct = struct_of(type(value))
+    array = annotation.array if isinstance(annotation, Indexed) else annotation
+    if not isinstance(array, Array):
+        return struct
+    if isinstance(struct, Indexed):
+        return struct if struct.array.ndim == array.ndim else None
+    element = struct if struct is not None else getattr(value, "dtype", None)
+    is_records = isinstance(element, Struct) and not isinstance(annotation, Indexed)
+    return Array(element, array.ndim) if is_records else None
+
+
+def _like(annotation: Any, annotations: Sequence[Any], values: Sequence[Any]) -> Any:
+    """What an output that leaves its type open is: an array of the elements of the first argument that does so too."""
+    if not isinstance(annotation, Array):
+        return None
+    for value, written in zip(values, annotations, strict=False):
+        if _open(written) in (Any, annotation.dtype):
+            found = struct_in(_given(written, value))
+            element = found.array.dtype if isinstance(found, Indexed) else found
+            return None if element is None else Array(element, annotation.ndim)
+    return None
+
+
+def require_one_meaning(kernel: str, found: Sequence[tuple[str, Any, Any]]) -> None:
+    """Raises if a type variable means two structs.
+
+    Args:
+        found: the names of arguments, how they are annotated, and what that means.
+    """
+    meant: dict[Any, tuple[str, Any]] = {}
+    for name, written, meaning in found:
+        variable, struct = _open(written), struct_in(meaning)
+        first, other = meant.setdefault(variable, (name, struct))
+        if isinstance(variable, typing.TypeVar) and struct != other:
+            raise KernelTypeError(
+                f"kernel {kernel}: argument '{name}': {variable.__name__} is {other!r} for '{first}', got {struct!r}",
+                hint="pass one struct for both, or annotate with two type variables",
+            )
