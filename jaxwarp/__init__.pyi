@@ -101,6 +101,7 @@ from jaxwarp.geometry.mesh_values import mesh_get_velocity as mesh_get_velocity
 from jaxwarp.geometry.sorting import sort_pairs as sort_pairs
 from jaxwarp.geometry.steps import bvh_ascend as bvh_ascend
 from jaxwarp.geometry.steps import bvh_descend as bvh_descend
+from jaxwarp.geometry.surfaces.iso_surface import MarchingCubes as MarchingCubes
 from jaxwarp.geometry.volumes.sampling import volume_index_to_world as volume_index_to_world
 from jaxwarp.geometry.volumes.sampling import volume_index_to_world_dir as volume_index_to_world_dir
 from jaxwarp.geometry.volumes.sampling import volume_lookup as volume_lookup

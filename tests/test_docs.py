@@ -23,6 +23,7 @@ PAGES = [
     "docs/geometry.md",
     "docs/meshes.md",
     "docs/volumes.md",
+    "docs/surfaces.md",
     "docs/sharding.md",
     "docs/debugging.md",
     "docs/errors.md",

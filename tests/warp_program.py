@@ -66,6 +66,18 @@ def cloth(program: Any) -> Results:
     return {"positions": np.array(program.WpIntegrator(made, "cpu").simulate(1.0 / 60.0, 32))}
 
 
+def isosurface(program: Any) -> Results:
+    """The vertices, and what the triangles enclose: cells may be cut into other triangles."""
+    with program.wp.ScopedDevice("cpu"):
+        made = program.Example(stage_path=None)
+        made.step()
+    points, faces = made.iso.verts.numpy(), made.iso.indices.numpy().reshape(-1, 3)
+    a, b, c = (points[faces[:, k]].astype(np.float64) for k in range(3))
+    area = np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
+    return {"verts": points, "count": np.array([len(faces)]), "area": np.array([area]),
+            "volume": np.array([np.einsum("ij,ij->", a, np.cross(b, c)) / 6])}  # fmt: skip
+
+
 def launches(program: Any) -> Results:
     """It measures; what it says is that all kinds of arguments can be launched."""
     return {"devices": np.array([str(device) for device in program.devices])}
@@ -97,6 +109,8 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
     "core/example_mesh": (example(120, "positions", "velocities", stage_path=None), 1e-3),
     "core/example_sph": (example(1, "x", "v", stage_path=None), 1e-3),
     "core/example_dem": (example(1, "x", "v", stage_path=None), 1e-3),
+    "core/example_sample_mesh": (example(2, "points", stage_path=None), 1e-4),
+    "geometry/example_isosurface": (isosurface, 1e-3),
 }
 
 

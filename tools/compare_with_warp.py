@@ -358,6 +358,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
   Warp. A ray through an edge or a vertex hits, and crosses one of the faces there, so that counts are even or odd as
   they must be; on the border of an open mesh, `mesh_query_ray_count_intersections` may count none. `sign` of rays is
   1 or -1, and all results are 0 where nothing is found. Not there yet: groups, winding numbers.
+- **Surfaces** of `IsoSurfaceMarchingCubes` have Warp's vertices; cells may be cut into other triangles, as many.
+  `IsoSurfaceNets` cuts quads by their shorter diagonal, and does not part vertices at ambiguous sides that two cells
+  share. Nodes that are NaN make holes. Older names of arguments are taken without a warning.
 - **`tile_*`, `launch_tiled`**: threads of a block share nothing here.
 
 ## Of Warp's own tests

@@ -16,6 +16,12 @@ _MODULE_OF = {
     "signed_distance": "cast",
     "RayHits": "cast",
     "ClosestPoints": "cast",
+    "Surface": "surfaces.surface",
+    "marching_cubes": "surfaces.marching_cubes",
+    "surface_nets": "surfaces.surface_nets",
+    "IsoSurfaceBase": "surfaces.iso_surface",
+    "IsoSurfaceMarchingCubes": "surfaces.iso_surface",
+    "IsoSurfaceNets": "surfaces.iso_surface",
 }
 
 

@@ -43,6 +43,7 @@ GEOMETRY = {
         *("mesh_query_furthest_point_no_sign", "mesh_query_aabb", "mesh_query_sphere"),
         *("mesh_query_next", "mesh_query_aabb_next"),
     ),
+    "surfaces.iso_surface": ("MarchingCubes",),
     "mesh_values": (
         *("mesh_get", "mesh_get_bvh", "mesh_get_index", "mesh_get_point", "mesh_get_velocity"),
         *("mesh_eval_position", "mesh_eval_velocity", "mesh_eval_face_normal"),

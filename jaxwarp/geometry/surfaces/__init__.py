@@ -1,0 +1,1 @@
+"""Surfaces where a field on a grid has a given value."""
