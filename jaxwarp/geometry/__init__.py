@@ -16,6 +16,8 @@ _MODULE_OF = {
     "signed_distance": "cast",
     "RayHits": "cast",
     "ClosestPoints": "cast",
+    "SampledPoints": "sampling",
+    "sample_points": "sampling",
     "Surface": "surfaces.surface",
     "marching_cubes": "surfaces.marching_cubes",
     "surface_nets": "surfaces.surface_nets",
