@@ -7,6 +7,7 @@ settings are rows of `OF_WARP`: programs written for Warp assign to them, and no
 from __future__ import annotations
 
 import difflib
+import enum
 import os
 import sys
 import types
@@ -40,6 +41,14 @@ class Setting(NamedTuple):
     def expected(self) -> str:
         """What it accepts, as messages and the documentation say it."""
         return " or ".join(map(_text, self.accepts))
+
+
+class LaunchArrayAccessMode(enum.IntEnum):
+    """Values of Warp's `launch_array_access_mode`, without effect: arrays outside of JAX are on the CPU."""
+
+    RELAXED = 0
+    CHECKED = 1
+    STRICT = 2
 
 
 class Several(NamedTuple):

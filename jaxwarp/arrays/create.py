@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from jaxwarp.arrays.eager import clone_now, copy_now, make_now, type_of
-from jaxwarp.arrays.host_array import HostArray, require_not_retained, type_of_value
+from jaxwarp.arrays.host_array import HostArray, type_of_value
 from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.boundary import located_call
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, did_you_mean
 from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import program_now
@@ -38,9 +38,26 @@ class _Options(NamedTuple):
         """The array, with its gradient."""
         if isinstance(array, HostArray):
             require_cpu(self.device, name)
-            require_not_retained(self.retain_grad, name)
             array.requires_grad = bool(self.requires_grad)
+            if self.retain_grad:
+                array.retain_grad = True
         return array
+
+
+def _options(name: str, device: Any, requires_grad: bool | None, others: dict[str, Any]) -> _Options:
+    """The options of a call.
+
+    Raises:
+        KernelTypeError: there is none of that name.
+    """
+    for unknown in others:
+        if unknown not in _Options._fields:
+            raise KernelTypeError(
+                f"{name}: there is no argument {unknown!r}",
+                hint=did_you_mean(unknown, ("shape", "dtype", "value", *_Options._fields))
+                or f"its options are {', '.join(_Options._fields)}",
+            )
+    return _Options(device, requires_grad, **others)
 
 
 def _made(name: str, shape: Any, dtype: Any, value: Any, options: _Options) -> Any:
@@ -65,7 +82,7 @@ def zeros(shape: Any, dtype: Any = float32, device: Any = None, requires_grad: b
 
     Outside of JAX: `device`, where it is ("cpu"); `requires_grad`, whether it has a gradient, for a `Tape`.
     """
-    return _made("zeros", shape, dtype, 0, _Options(device, requires_grad, **options))
+    return _made("zeros", shape, dtype, 0, _options("zeros", device, requires_grad, options))
 
 
 # In a kernel, an array of the thread's own.
@@ -75,13 +92,13 @@ PYTHON_OBJECTS[zeros] = ZEROS
 @located_call
 def ones(shape: Any, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
     """A new array of ones. Options as of `zeros`."""
-    return _made("ones", shape, dtype, 1, _Options(device, requires_grad, **options))
+    return _made("ones", shape, dtype, 1, _options("ones", device, requires_grad, options))
 
 
 @located_call
 def empty(shape: Any, dtype: Any = float32, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
     """A new array. It holds zeros: nothing is ever uninitialised. Options as of `zeros`."""
-    return _made("empty", shape, dtype, 0, _Options(device, requires_grad, **options))
+    return _made("empty", shape, dtype, 0, _options("empty", device, requires_grad, options))
 
 
 @located_call
@@ -95,7 +112,7 @@ def full(
     element = float32 if dtype is None else dtype
     if dtype is None and scope_now() is HOST:
         element = type_of_value(value)
-    return _made("full", shape, element, value, _Options(device, requires_grad, **options))
+    return _made("full", shape, element, value, _options("full", device, requires_grad, options))
 
 
 def _made_like(name: str, src: Any, value: Any, options: _Options) -> Any:
@@ -110,25 +127,25 @@ def zeros_like(src: Any, device: Any = None, requires_grad: bool | None = None, 
 
     Options as of `zeros`.
     """
-    return _made_like("zeros_like", src, 0, _Options(device, requires_grad, **options))
+    return _made_like("zeros_like", src, 0, _options("zeros_like", device, requires_grad, options))
 
 
 @located_call
 def ones_like(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
     """A new array of ones, as `zeros_like`."""
-    return _made_like("ones_like", src, 1, _Options(device, requires_grad, **options))
+    return _made_like("ones_like", src, 1, _options("ones_like", device, requires_grad, options))
 
 
 @located_call
 def empty_like(src: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
     """A new array with the shape and type of another one. It holds zeros. As `zeros_like`."""
-    return _made_like("empty_like", src, 0, _Options(device, requires_grad, **options))
+    return _made_like("empty_like", src, 0, _options("empty_like", device, requires_grad, options))
 
 
 @located_call
 def full_like(src: Any, value: Any, device: Any = None, requires_grad: bool | None = None, **options: Any) -> Any:
     """A new array of one value, as `zeros_like`."""
-    return _made_like("full_like", src, value, _Options(device, requires_grad, **options))
+    return _made_like("full_like", src, value, _options("full_like", device, requires_grad, options))
 
 
 @located_call
@@ -137,7 +154,7 @@ def clone(src: Any, device: Any = None, requires_grad: bool | None = None, **opt
     scope = scope_now()
     src = src.contiguous() if isinstance(src, IndexedArray) else src
     if scope is not None:
-        found = _Options(device, requires_grad, **options)
+        found = _options("clone", device, requires_grad, options)
         if found.requires_grad is None and isinstance(src, HostArray):
             found = found._replace(requires_grad=src.requires_grad)
         return found.applied(clone_now(scope, src), "clone")
@@ -145,11 +162,14 @@ def clone(src: Any, device: Any = None, requires_grad: bool | None = None, **opt
 
 
 @located_call
-def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, **_: Any) -> None:
+def copy(
+    dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None
+) -> None:
     """Copies elements of `src` to `dest`: all of them, or `count` from offsets into arrays with one axis.
 
-    Outside of JAX, contiguous arrays of any shapes are copied in their order in memory.
+    Outside of JAX, contiguous arrays of any shapes are copied in their order in memory. `stream` has no effect.
     """
+    del stream
     scope = scope_now()
     src = src.contiguous() if isinstance(src, IndexedArray) else src
     if isinstance(dest, IndexedArray):

@@ -168,12 +168,18 @@ class HostArray(LiveArray):
 
     @property
     def retain_grad(self) -> bool:
-        """False: `Tape.backward` uses up gradients of what the tape wrote."""
-        return False
+        """Whether `Tape.backward` keeps the derivative by what the array holds after the tape's last write to it; else
+        the gradient of what the tape writes is used up. Parts of the array share it."""
+        return self._grad is not None and self._grad.owner.is_retained
 
     @retain_grad.setter
     def retain_grad(self, value: bool) -> None:
-        require_not_retained(value, "retain_grad")
+        if value and self._grad is None:
+            raise KernelValueError(
+                f"retain_grad: {self.label} has no gradient to keep", hint="set requires_grad=True, of floats, before"
+            )
+        if self._grad is not None:
+            self._grad.owner.is_retained = bool(value)
 
     def mark_init(self) -> None:
         """Does nothing: tapes find out what is overwritten."""
@@ -312,7 +318,8 @@ class HostArray(LiveArray):
                 f"grad: expected an array of {self.dtype} of shape {self.shape}, got {grad!r}",
                 hint="make it with zeros_like(array)",
             )
-        self._grad = grad
+        is_retained, self._grad = self.retain_grad, grad
+        self.retain_grad = is_retained and grad is not None
 
     # Interfaces.
 
@@ -357,15 +364,6 @@ def require_float(element: Element, where: str) -> None:
         raise KernelTypeError(
             f"{where}: expected an element type of floats, got {element}",
             hint="only floats have gradients: make the array with dtype=float",
-        )
-
-
-def require_not_retained(retain_grad: Any, where: str) -> None:
-    """Gradients of what a tape overwrites are used up."""
-    if retain_grad:
-        raise KernelValueError(
-            f"{where}: retain_grad is not there: Tape.backward uses up gradients of what it wrote",
-            hint="read the gradient before the next backward, or copy it: clone(array.grad)",
         )
 
 

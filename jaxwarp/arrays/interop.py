@@ -11,7 +11,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from jaxwarp.arrays.host_array import HostArray, require_not_retained
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.placed import placed_array
 from jaxwarp.arrays.struct_array import array_at, new_array
 from jaxwarp.boundary import boundary, located, located_call
@@ -93,7 +93,6 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     del pinned
     require_outside(f"{name}(...) of data")
     require_cpu(device, name)
-    require_not_retained(retain_grad, name)
     extents = None if shape is None else normalize_dims(shape, f"{name}: shape")
     if data is None:
         if extents is None:
@@ -120,6 +119,8 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     made.requires_grad = bool(requires_grad)
     if grad is not None:
         made.grad = grad
+    if retain_grad:
+        made.retain_grad = True
     return made
 
 

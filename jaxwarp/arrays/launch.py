@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from jaxwarp.arrays.launch_cache import launch_outside
 from jaxwarp.arrays.pullback import reverse_launch
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError, OutOfRangeError
+from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.leaves import spread
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
 from jaxwarp.frontend.text.host_values import frozen
@@ -89,6 +91,21 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     return None
 
 
+class Bounds(NamedTuple):
+    """The threads of a launch: along each axis."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return math.prod(self.shape)
+
+
 @boundaries
 class Launch:
     """A launch that is kept, to be made often: `launch(..., record_cmd=True)` gives it.
@@ -107,6 +124,15 @@ class Launch:
 
     def __repr__(self) -> str:
         return f"Launch({self.kernel.name}, dim={self.dim})"
+
+    @property
+    def bounds(self) -> Bounds:
+        """Its threads.
+
+        Raises:
+            KernelTypeError, KernelValueError: `dim` is no extents.
+        """
+        return Bounds(normalize_dims(self.dim, f"kernel {self.kernel.name}: dim"))
 
     def run(self) -> None:
         """The launch itself."""

@@ -119,7 +119,12 @@ def _shared(library: Library, where: str, array: HostArray) -> Any:
 
 @located_call
 def from_torch(
-    t: Any, dtype: Any = None, requires_grad: bool | None = None, grad: Any = None, return_ctype: bool = False
+    t: Any,
+    dtype: Any = None,
+    requires_grad: bool | None = None,
+    grad: Any = None,
+    return_ctype: bool = False,
+    retain_grad: bool = False,
 ) -> HostArray:
     """The memory of a PyTorch tensor as an array outside of JAX, without a copy.
 
@@ -135,12 +140,16 @@ def from_torch(
             array of its own.
         grad: an array, or a tensor, that is the gradient.
         return_ctype: accepted, no effect.
+        retain_grad: as the array's attribute.
 
     Raises:
         KernelTypeError, KernelValueError: it is no such tensor, or does not fit `dtype`.
     """
     del return_ctype
-    return _from_tensor(TORCH, t, dtype, requires_grad, grad)
+    made = _from_tensor(TORCH, t, dtype, requires_grad, grad)
+    if retain_grad:
+        made.retain_grad = True
+    return made
 
 
 @located_call

@@ -111,11 +111,32 @@ class Backward:
                 moving.update(step.float_writes)
         operands = self._replay(moving)
         asked = {self.cotangents.block(a.region) for a, _ in self.pairs if self.cotangents.view(a.region).any()}
+        kept: dict[Any, list[np.ndarray]] = {}
         for step, values in zip(reversed(self.steps), reversed(operands), strict=True):
+            self._keep(step.op.writes, kept)
             self._back(step, values, moving, asked)
         for array, grad in self.pairs:
             view_of(grad.region)[...] = self.cotangents.view(array.region)
+        for owner, found in kept.items():
+            for (_, grad), values in zip(self._retained[owner], found, strict=True):
+                view_of(grad.region)[...] = values
+        for _, grad in self.pairs:
             note_written([grad.region])
+
+    @cached_property
+    def _retained(self) -> dict[Any, list[tuple[HostArray, HostArray]]]:
+        """Arrays and gradients that are kept, by the memory of the gradients."""
+        found: dict[Any, list[tuple[HostArray, HostArray]]] = {}
+        for array, grad in self.pairs:
+            if grad.owner.is_retained:
+                found.setdefault(grad.owner, []).append((array, grad))
+        return found
+
+    def _keep(self, writes: Sequence[Region], kept: dict[Any, list[np.ndarray]]) -> None:
+        """Keeps the derivatives by what was written last, before they are used up."""
+        for owner, pairs in self._retained.items():
+            if owner not in kept and any(w.overlaps(array.region) for w in writes for array, _ in pairs):
+                kept[owner] = [self.cotangents.view(array.region).copy() for array, _ in pairs]
 
     def _collect(self) -> None:
         """Cotangents start from the gradients that are there."""

@@ -118,14 +118,16 @@ class Owner:
         memory: what is kept.
         tensors: which share it, with their library; by its name and their place.
         gradients: of tensors, which are in this memory.
+        is_retained: it is a gradient that `Tape.backward` keeps.
     """
 
-    __slots__ = ("gradients", "memory", "tensors")
+    __slots__ = ("gradients", "is_retained", "memory", "tensors")
 
     def __init__(self, memory: Any):
         self.memory = memory
         self.tensors: dict[Any, tuple[Library, Any]] = {}
         self.gradients: list[Gradient] = []
+        self.is_retained = False
 
     def add_tensor(self, library: Library, region: Region, tensor: Any) -> None:
         """A tensor shares the memory. It must keep `memory` alone, not its owner, or both would live forever."""

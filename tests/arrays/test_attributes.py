@@ -144,5 +144,27 @@ def test_refusals():
     ):
         with pytest.raises(KernelError, match=text):
             refused()
-    with pytest.raises(KernelValueError, match="retain_grad is not there"):
+    with pytest.raises(KernelValueError, match=r"retain_grad: array of float32 .* has no gradient to keep"):
         wp.zeros(3).retain_grad = True
+    for unknown, hint in (("requires_grads", "did you mean requires_grad"), ("colour", "its options are device")):
+        with pytest.raises(KernelTypeError, match=f"zeros: there is no argument '{unknown}'") as error:
+            wp.zeros(3, **{unknown: 1})
+        assert hint in error.value.hint
+
+
+def test_attributes_of_launches_and_functions():
+    @wp.kernel
+    def k(a: wp.array[float]):
+        a[wp.tid()] = 1.0
+
+    @wp.func
+    def f(x: float, by: float = 2.0):
+        return x * by
+
+    command = wp.launch(k, dim=(2, 3), inputs=[wp.zeros(6, dtype=float)], record_cmd=True)
+    assert (command.bounds.shape, command.bounds.ndim, command.bounds.size) == ((2, 3), 2, 6)
+    command.set_dim(4)
+    assert command.bounds.shape == (4,)
+    assert f.defaults == {"by": 2.0}
+    wp.config.launch_array_access_mode = wp.config.LaunchArrayAccessMode.STRICT
+    wp.config.launch_array_access_mode = 0

@@ -338,8 +338,8 @@ def test_refused():
         wp.launch(total, 5, [y], [loss])
     with pytest.raises(KernelValueError, match="loss: expected an array with requires_grad=True"):
         tape.backward(loss)
-    with pytest.raises(KernelValueError, match="retain_grad is not there"):
-        wp.zeros(3, requires_grad=True, retain_grad=True)
+    with pytest.raises(KernelValueError, match="has no gradient to keep"):
+        wp.zeros(3, retain_grad=True)
 
     @wp.kernel
     def neighbours(x: wp.array[float]):
@@ -740,3 +740,35 @@ def test_results_that_nobody_uses_in_native_code(pulls):
     np.testing.assert_array_equal(grad_of(x), np.full(5, 2.0))
     assert len(pulls) == 1
     assert None not in pulls
+
+
+def test_gradients_that_are_kept():
+    @wp.kernel
+    def scaled(x: wp.array[float], by: float, y: wp.array[float]):
+        i = wp.tid()
+        y[i] = by * x[i]
+
+    @wp.kernel
+    def added(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] += x[i] * x[i]
+
+    x = wp.array([1.0, 2.0], dtype=float, requires_grad=True)
+    y = wp.zeros(2, dtype=float, requires_grad=True, retain_grad=True)
+    z = wp.zeros(2, dtype=float, requires_grad=True)
+    assert (y.retain_grad, y[1:].retain_grad, x.retain_grad) == (True, True, False)
+    with wp.Tape() as tape:
+        wp.launch(scaled, 2, [x, 5.0, y])
+        wp.launch(added, 2, [y, z])  # reads what is overwritten next
+        wp.launch(scaled, 2, [x, 3.0, y])
+        wp.launch(added, 2, [y, z])
+    tape.backward(grads={z: wp.ones_like(z)})
+    assert y.grad.list() == [6.0, 12.0]  # by 3 x alone
+    assert x.grad.list() == [50.0 + 18.0, 100.0 + 36.0]
+    tape.zero()
+    y.retain_grad = False
+    tape.backward(grads={z: wp.ones_like(z)})
+    assert y.grad.list() == [0.0, 0.0]
+    y.retain_grad = True
+    y.requires_grad = False
+    assert not y.retain_grad

@@ -102,6 +102,11 @@ class Func(ByName):
     def __name__(self) -> str:
         return self.name
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The values of arguments that calls may leave out, by name; of the last overload."""
+        return {p.name: p.default for p in self.overloads[-1].parameters if p.default is not Missing}
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "__module__", self.module)  # where pickle looks for it
 
