@@ -18,6 +18,7 @@ from jax._src import effects as _effects
 from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
 from jax._src import xla_bridge as _xla_bridge
+from jax.experimental import jet as _jet
 from jax.interpreters import ad
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -121,6 +122,11 @@ def set_checkify_rule(primitive: Any, rule: Callable[..., Any]) -> None:
 
     has_context = hasattr(_checkify, "CheckifyContext")
     _checkify.error_checks[primitive] = in_context if has_context else plain
+
+
+def set_jet_rule(primitive: Any, rule: Callable[..., Any]) -> None:
+    """`rule(operands, series, **params)` gives results and their series; series are lists of Taylor coefficients."""
+    _jet.jet_rules[primitive] = rule
 
 
 def jit_primitive(function: Any) -> Callable[..., Any]:

@@ -309,6 +309,12 @@ def test_calls_and_options():
         jax_callable(smoothing, graph_mode=9)
 
 
+def test_the_signature_is_that_of_the_inputs():
+    parameters = inspect.signature(jax_callable(smoothing)).parameters
+    assert list(parameters)[-2:] == ["output_dims", "vmap_method"]
+    assert list(parameters)[:-2] == list(inspect.signature(smoothing).parameters)[:-1]
+
+
 def test_arguments_of_warps():
     """Those without effect here are checked: a name that is wrong is an error there, too."""
     names = list(inspect.signature(jax_callable).parameters)

@@ -378,7 +378,9 @@ def test_a_function_says_what_it_is():
     function = jax_kernel(axpy)
     assert repr(function) == "<jax_kernel axpy>"
     assert function.__name__ == "axpy"
-    assert "launch_dims" in inspect.signature(function).parameters
+    names = ["s", "x", "y", "launch_dims", "output_dims", "vmap_method"]
+    assert list(inspect.signature(function).parameters) == names
+    assert "out" in inspect.signature(jax_kernel(axpy, in_out_argnames=["out"])).parameters
 
 
 def test_numpy_results_of_wide_types_are_narrowed_as_jax_does():

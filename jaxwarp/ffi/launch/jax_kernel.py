@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,7 +44,14 @@ from jaxwarp.ffi.launch.dims import (
 )
 from jaxwarp.ffi.launch.leaves import Packing
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
-from jaxwarp.ffi.launch.roles import assign_roles, bind_names, require_inputs_unchanged, roles_of_written, written_last
+from jaxwarp.ffi.launch.roles import (
+    assign_roles,
+    bind_names,
+    call_signature,
+    require_inputs_unchanged,
+    roles_of_written,
+    written_last,
+)
 from jaxwarp.ffi.launch.sharding import Rule, fit_factors, parse_rule, require_splits
 from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch, is_static
 from jaxwarp.kernel import Kernel
@@ -260,6 +268,12 @@ class JaxKernel:
 
     def __repr__(self) -> str:
         return f"<jax_kernel {self.__name__}>"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The inputs of the kernel, and the options of a call."""
+        types = {a.name: a.annotation for a in self.kernel.arguments}
+        return call_signature(type(self).__call__, self._arguments, types, self.kernel.defaults)
 
     @boundary
     def __call__(

@@ -18,6 +18,7 @@ from jaxwarp.analysis.shardable import Factors
 from jaxwarp.errors import InternalError
 from jaxwarp.ffi.launch.debug import record_shape, scan_launches, told, with_checks
 from jaxwarp.ffi.launch.derivatives.rules import launch_jvp, launch_transpose
+from jaxwarp.ffi.launch.derivatives.taylor import launch_jet
 from jaxwarp.ffi.launch.flatten import flattened
 from jaxwarp.ffi.launch.image import sealed
 from jaxwarp.ffi.launch.interned import Interned
@@ -261,6 +262,10 @@ def _launch_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, launch: Laun
     return launch_jvp(bind_launch, launch, primals, tangents)
 
 
+def _launch_jet(primals: Sequence[Any], series: Sequence[Any], *, launch: Launch) -> tuple[list[Any], list[list[Any]]]:
+    return launch_jet(functools.partial(bind_launch, launch), primals, series)
+
+
 def _launch_transpose(cotangents: Sequence[Any], *operands: Any, launch: Launch) -> list[Any]:
     return launch_transpose(bind_launch, launch, cotangents, operands)
 
@@ -277,3 +282,4 @@ for _primitive_p in (launch_p, sharded_launch_p):
     batching.primitive_batchers[_primitive_p] = _launch_batch
     ad.primitive_jvps[_primitive_p] = _launch_jvp
     ad.primitive_transposes[_primitive_p] = _launch_transpose
+    compat.set_jet_rule(_primitive_p, _launch_jet)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -113,6 +114,17 @@ def bind_names(
             hint = f"leave out {', '.join(outputs)}: outputs are returned; output_dims says their shape"
         raise KernelTypeError(f"{where}: expected {expected}, got {len(args) + len(kwargs)}", hint=hint)
     return [*args, *(kwargs[name] for name in inputs[len(args) :])]
+
+
+def call_signature(
+    call: Callable[..., Any], arguments: Sequence[Argument], types: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> inspect.Signature:
+    """What `bind_names` takes, and the options of `call`."""
+    kind, none = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    names = dict.fromkeys(a.declared for a in arguments if a.role != OUTPUT)
+    inputs = [inspect.Parameter(n, kind, default=defaults.get(n, none), annotation=types[n]) for n in names]
+    options = [p for p in inspect.signature(call).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return inspect.Signature([*inputs, *options])
 
 
 def _array_hint(kernel: Any, role: str, name: str) -> str:

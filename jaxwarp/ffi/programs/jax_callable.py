@@ -36,7 +36,7 @@ from jaxwarp.ffi.launch.jax_kernel import (
     signature_token,
 )
 from jaxwarp.ffi.launch.leaves import Packing
-from jaxwarp.ffi.launch.roles import assign_roles, bind_names
+from jaxwarp.ffi.launch.roles import assign_roles, bind_names, call_signature
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.programs.capture import Recorder
 from jaxwarp.ffi.programs.python_call import Parameter, Static, bind_call, make_call, require_nothing
@@ -259,6 +259,12 @@ class JaxCallable:
 
     def __repr__(self) -> str:
         return f"<jax_callable {self.__name__}>"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The inputs of the function, and the options of a call."""
+        types = {n: p.annotation for n, p in inspect.signature(self.func).parameters.items()}
+        return call_signature(type(self).__call__, self._arguments, types, {})
 
     @boundary
     def __call__(self, *args: Any, output_dims: Any = None, vmap_method: str | None = None, **kwargs: Any) -> list[Any]:
