@@ -95,7 +95,7 @@ def key(code: CudaCode) -> str:
 
 def waits(code: CudaCode) -> bool:
     """Do threads of a block wait for each other?"""
-    return "__syncthreads()" in code.source or "__activemask()" in code.source
+    return any(word in code.source for word in ("__syncthreads()", "__activemask()", "_sync("))
 
 
 def compile_host(codes: Sequence[tuple[Kernel, CudaCode]]) -> None:

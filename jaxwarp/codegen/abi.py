@@ -21,6 +21,9 @@ GRID, OWN_COPIES = -1, -2
 Geometry = tuple[tuple[int, int], ...]
 """(parameter, axis), (GRID, grid axis) or (OWN_COPIES, 0) of each run-time integer that code gets."""
 
+PACK_BYTES = 16
+"""Of the widest access of CUDA code. Arrays of XLA begin at multiples of it."""
+
 DEFAULT_BLOCK = 256
 """Threads of a CUDA block, where a launch does not say."""
 

@@ -148,3 +148,63 @@ def test_a_loop_where_there_are_not_blocks_enough():
     assert "gridDim.x * blockDim.x" in few.source
     many = code_for(prepare(planes.specialize()), shape, [(3, *shape)] * 2, 64, CudaOptions(block=1024))
     assert "gridDim.x * blockDim.x" not in many.source
+
+
+@wp.kernel
+def packed(
+    x: wp.array[wp.vec4], m: wp.array2d[wp.mat22], n: wp.array[wp.vec2i], d: wp.array[wp.vec2d], y: wp.array[wp.vec4]
+):
+    i = wp.tid()
+    v = x[i]
+    a = m[i, 1]
+    k = n[i]
+    n[i] = wp.vec2i(k[1], k[0] + 1)
+    d[i] = d[i] * wp.float64(2.0)
+    last = y[i]
+    last += wp.vec4(v[3], v[2], a[0, 1], a[1, 0])
+    y[i] = last * float(k[0])
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("is_aligned", [True, False])
+def test_words_of_a_row_are_accessed_together(bits: int, is_aligned: bool):
+    kernel = prepare(packed.specialize())
+    random = np.random.default_rng(0)
+    buffers = [
+        random.random((5, 4), np.float32),
+        random.random((5, 2, 2, 2), np.float32),
+        random.integers(0, 9, (5, 2), np.int32),
+        random.random((5, 2)),
+        random.random((5, 4), np.float32),
+    ]
+    expected = [b.copy() for b in buffers]
+    interpret(kernel, (5,), expected)
+    code = code_for(kernel, (5,), [b.shape for b in buffers], bits, NO_CUDA_OPTIONS, is_aligned)
+    hostcuda.run_code(kernel, code, (5,), buffers)
+    for got, wanted in zip(buffers, expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    loads = code.source.count("*(const float4 *)&"), code.source.count("*(const int2 *)&")
+    stores = code.source.count("*(float4 *)&"), code.source.count("*(double2 *)&")
+    assert (*loads, *stores) == ((1, 1, 1, 1) if is_aligned else (0, 0, 0, 0))
+
+
+@wp.kernel
+def entangled(x: wp.array[wp.vec4], y: wp.array[wp.vec4]):
+    i = wp.tid()
+    y[i][0] = x[i][0]
+    y[i][1] = y[i][0] + x[i][1]
+    y[i][2] = x[i][2]
+    if x[i][0] > 0.5:
+        y[i][2] = 7.0
+    y[i][3] = y[i][2]
+
+
+def test_words_that_are_needed_in_between_are_not():
+    kernel = prepare(entangled.specialize())
+    x = np.random.default_rng(1).random((9, 4), np.float32)
+    got, expected = np.zeros_like(x), np.zeros_like(x)
+    interpret(kernel, (9,), [x, expected])
+    code = code_for(kernel, (9,), [x.shape, x.shape], 32, NO_CUDA_OPTIONS)
+    hostcuda.run_code(kernel, code, (9,), [x, got])
+    np.testing.assert_array_equal(got, expected)
+    assert "*(float4 *)&" not in code.source

@@ -22,6 +22,7 @@ from native import frames
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.codegen.cuda import code_for
 from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS
 from jaxwarp.ffi.callbacks import callback
 from jaxwarp.ffi.launch import on_memory
@@ -29,6 +30,7 @@ from jaxwarp.ffi.programs import python_call
 from jaxwarp.memory import cuda_scope
 from jaxwarp.memory.region import Region
 from jaxwarp.native.library import find_library
+from jaxwarp.passes.pipeline import prepared
 
 STREAM = f"stream {frames.STREAM:x}"
 frames.BYTES_OF |= {"bfloat16": (16, 2), "float16": (10, 2), "uint8": (6, 1), "int16": (3, 2), "complex64": (15, 8)}
@@ -57,7 +59,7 @@ class Gpu(frames.Runtime):
         try:
             kernel, grid, operands, fma, cuda = self.pending.pop()
             shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
-            code, _ = on_memory._cuda_code(kernel, fma, cuda, grid, shapes, 90)
+            code = code_for(prepared(kernel, fma), grid, shapes, on_memory.index_bits_of(grid, shapes), cuda)
             values = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
             number = c_int32 if code.index_bits == 32 else c_int64
             given = [cast(parameters[len(shapes) + i], POINTER(number))[0] for i in range(len(values) + 1)]

@@ -9,6 +9,12 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(threads)
 
+#define PACKS(name, T) \
+    struct alignas(2 * sizeof(T)) name##2 { T x, y; }; \
+    struct alignas(sizeof(T) == 4 ? 16 : 8) name##4 { T x, y, z, w; };
+PACKS(float, float) PACKS(int, int) PACKS(uint, unsigned int)
+PACKS(double, double) PACKS(longlong, long long) PACKS(ulonglong, unsigned long long)
+
 static inline void __syncthreads() { fibers::wait_for_block(); }
 // Each place where it is written is one instruction: threads that are there at the same time are together.
 #define __activemask() fibers::together(__COUNTER__)

@@ -94,6 +94,24 @@ __device__ inline void {name}({t} *address, {t} value)
     )
 
 
+def row_function(helpers: AtomicHelpers, kind: str, dtype: Scalar) -> str:
+    """Its name; all threads of a block call it with one address, and one of each warp does the atomic for that."""
+    lanes = lanes_function(helpers, kind, dtype)
+    name, t = f"row_{kind}_{dtype.short}", CPP_TYPES[dtype.short]
+    atomic = helpers.call(kind, dtype, "address", ["value"])
+    return helpers.define(
+        name,
+        f"""\
+__device__ inline void {name}({t} *address, {t} value)
+{{
+    const unsigned int left = blockDim.x - threadIdx.x / 32u * 32u;
+    value = left < 32u ? {lanes}(value, left) : {lanes}(value, 32);
+    if (threadIdx.x % 32u == 0) {atomic};
+}}
+""",
+    )
+
+
 def block_function(helpers: AtomicHelpers, kind: str, dtype: Scalar) -> str:
     """Its name; all threads of a block call it, and one does the atomic for all."""
     lanes = lanes_function(helpers, kind, dtype)

@@ -12,6 +12,7 @@ from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
 from jaxwarp.codegen.cuda.layout import Grid, Layout
 from jaxwarp.codegen.cuda.liveness import count_uses
+from jaxwarp.codegen.cuda.loops import ANY_NUMBER, Loop, loop_for
 from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
 from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS, plan_reductions
@@ -22,7 +23,6 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Tid, walk
 
 _LINE_LENGTH = 120
-ANY_NUMBER = (1 << 31) - 1  # of blocks
 LOCAL_BYTES = 512 * 1024  # of a thread's local memory, on every GPU
 
 # How often a range runs, without overflow; 0 for a step of 0.
@@ -72,6 +72,7 @@ def print_cuda(
     options: CudaOptions = NO_CUDA_OPTIONS,
     comments: bool = False,
     grid: Grid | None = None,
+    is_aligned: bool = False,
 ) -> CudaCode:
     """The CUDA C++ text of a kernel that `passes.pipeline.prepare` has been over.
 
@@ -81,6 +82,7 @@ def print_cuda(
         options: the block it will be launched with, and what else decides about the text.
         comments: with the user's lines as comments.
         grid: extents of the launch that are known.
+        is_aligned: whether every array begins at a multiple of 16 bytes.
 
     Raises:
         KernelValueError: `index_bits` cannot be, or the arrays of a thread's own are too large.
@@ -90,15 +92,14 @@ def print_cuda(
     require_own_bytes(kernel, LOCAL_BYTES)
     name = symbol(kernel.name)
     names = Names({name, "trips", "range_count", *PRELUDE, *_called(kernel)})
-    plan = plan_reductions(kernel, count_uses(kernel))
-    layout = Layout(kernel, names, index_bits, plan.shared, grid)
+    plan = plan_reductions(kernel, count_uses(kernel), grid or ())
+    layout = Layout(kernel, names, index_bits, plan.shared, grid, is_aligned)
     printer = ControlPrinter(kernel, names, layout, plan, comments)
-    _print_thread(printer, kernel)
-    # What is summed over threads wants few blocks.
-    header = layout.loop_header() if options.grid_stride or not plan.is_empty else layout.thread_header()
-    before = [*layout.hoisted, *printer.reductions.before(), *header]
-    body = [*(Line(1, text, None) for text in before), *printer.lines]
-    body += [Line(1, text, None) for text in ("}", *printer.reductions.after())]
+    loop = loop_for(kernel, plan, layout, printer.reductions, options)
+    before = [*(Line(1, text, None) for text in (*layout.hoisted, *printer.reductions.before())), *loop.before()]
+    _print_thread(printer, kernel, loop)
+    after = [*loop.after(), *(Line(1, text, None) for text in printer.reductions.after())]
+    body = [*before, *printer.lines, *after]
     head = _signature(name, layout.signature(), options.bounds or (options.block,))
     lines = [*(Line(0, text, None) for text in head), *body, Line(0, "}", None)]
     text = "\n".join("    " * line.depth + line.text for line in lines) + "\n"
@@ -111,19 +112,20 @@ def print_cuda(
         index_bits,
         options,
         (None,) * count + tuple(line.loc for line in lines),
-        ANY_NUMBER if plan.is_empty else MOST_BLOCKS,
+        ANY_NUMBER if plan.is_empty else loop.most_blocks or MOST_BLOCKS,
     )
 
 
-def _print_thread(printer: ControlPrinter, kernel: Kernel) -> None:
+def _print_thread(printer: ControlPrinter, kernel: Kernel, loop: Loop) -> None:
     """The body of the loop over threads."""
+    printer.depth = loop.depth
     indices: dict[int, str] = {}
     for op in walk(kernel.body):
         if isinstance(op, Tid) and printer.uses[op.result]:
             if op.axis not in indices:
                 name = printer.locals.names.fresh(op.result.name or f"tid{op.axis}")
                 indices[op.axis] = name
-                printer.line(f"int {name} = {printer.layout.thread_index(op.axis).text};")
+                printer.line(f"int {name} = {loop.index(op.axis).text};")
             printer.exprs[op.result] = Expr(indices[op.axis])
     for text in printer.layout.private_arrays():
         printer.line(text)

@@ -27,14 +27,22 @@ class Layout:
         geometry: the run-time integers that the function takes after the pointers.
         thread: the name of the loop variable over threads, `total` that of their number.
         index: the width of the run-time integers.
+        is_aligned: whether arrays begin where the widest accesses may.
         counter: that of the number of threads, which is less where the extents of the grid say so.
     """
 
     def __init__(
-        self, kernel: Kernel, names: Names, index_bits: int, counted: Collection[Param] = (), grid: Grid | None = None
+        self,
+        kernel: Kernel,
+        names: Names,
+        index_bits: int,
+        counted: Collection[Param] = (),
+        grid: Grid | None = None,
+        is_aligned: bool = False,
     ):
         self.kernel = kernel
         self.names = names
+        self.is_aligned = is_aligned
         self.index = int32 if index_bits == 32 else int64
         self.grid = grid or (None,) * kernel.grid_rank
         self.counter = self._width(self.grid, _MOST_THREADS)

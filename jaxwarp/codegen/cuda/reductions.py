@@ -1,11 +1,14 @@
 """Atomics at addresses that many threads share: combined within the block first, so that memory sees one per block.
 
 Where an array is only ever updated by atomics of one kind whose old values nobody reads, nothing depends on when, or in
-which parts, the updates arrive. Two forms, by what is known about the address:
+which parts, the updates arrive. Three forms, by what is known about the address:
 
 * An element known to exist, the same in the whole launch (a scalar, a component of a by-value vector): each thread
   combines its values in a variable of its own, through the whole loop over the grid; after it, where all threads of the
   block are, the block combines those (shuffles, then shared memory) and does one atomic.
+* An element of the row that a thread is in (`s[i]` of threads i, j), where extents say that it exists, and rows are
+  long: blocks go along rows, each thread combines what it meets of a row in a variable, and each warp does one atomic
+  for a piece of a row (`loops.py`).
 * An index that does not depend on the last thread index (`w[k]` in a loop over k): where all 32 threads of a warp are
   at the operation together and mean one address, which is looked at as it happens, one of them does it for all; else
   each does its own. If the array has at most SHARED_ELEMENTS elements, these atomics go to a copy in shared memory,
@@ -20,18 +23,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxwarp.codegen.cuda.atomics import AtomicHelpers
-from jaxwarp.codegen.cuda.combine import block_function, identity, pair_function, warp_function
-from jaxwarp.codegen.cuda.expression import CPP_TYPES
+from jaxwarp.codegen.cuda.combine import block_function, identity, pair_function, row_function, warp_function
+from jaxwarp.codegen.cuda.expression import CPP_TYPES, Expr, literal
 from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.codegen.cuda.varying import varying_values
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Const, Load, Param, Store, Value, walk
-from jaxwarp.types import Scalar, bool_
+from jaxwarp.ir.nodes import Atomic, Const, Load, Param, Store, Tid, Value, walk
+from jaxwarp.types import Scalar, bool_, int32
 
 SHARED_ELEMENTS = 256
 # Of the 48 KiB that every block may have; the rest is for sums over blocks.
@@ -40,8 +43,13 @@ _SHARED_BYTES = 40 * 1024
 _MOST_VARIABLES = 16
 # Blocks launched for a kernel that reduces: enough to fill a device, so few that what each does at its end is little.
 MOST_BLOCKS = 2048
+# Threads in a row from which on blocks go along it.
+LONG_ROW = 1024
 
 _KINDS = ("add", "min", "max", "and", "or", "xor")
+
+
+RowTarget = tuple[Param, tuple[tuple[bool, int], ...]]
 
 
 @dataclass
@@ -50,9 +58,12 @@ class Plan:
 
     Attributes:
         variables: atomics on elements (array, offset) that exist and are the same for all threads.
+        rows: atomics on elements that exist for every row of threads and are the same for all of it; the indices are
+            axes of the grid, as (True, axis), and constants, as (False, value).
         warps: atomics that a warp does together where it can.
     """
 
+    rows: dict[Atomic, RowTarget] = field(default_factory=dict)
     variables: dict[Atomic, tuple[Param, int]] = field(default_factory=dict)
     warps: dict[Atomic, None] = field(default_factory=dict)  # in order
 
@@ -65,15 +76,16 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        return not self.variables and not self.warps
+        return not self.variables and not self.warps and not self.rows
 
 
-def plan_reductions(kernel: Kernel, used: Iterable[Value]) -> Plan:
-    """Chooses the form for each atomic of a kernel. `used`: the values that something reads."""
+def plan_reductions(kernel: Kernel, used: Iterable[Value], grid: Sequence[int | None] = ()) -> Plan:
+    """Chooses the form for each atomic of a kernel. `used`: the values that something reads; `grid`: known extents."""
     plan, read = Plan(), set(used)
     varying = varying_values(kernel)
     ops = [op for op in walk(kernel.body) if isinstance(op, Const)]
     constants = {op.result: int(op.value) for op in ops if op.result.type.is_int}
+    axes = {op.result: op.axis for op in walk(kernel.body) if isinstance(op, Tid)} if _has_long_rows(grid) else {}
     for param, atomics in _only_updated(kernel, read).items():
         for op in atomics:
             offset = _known_offset(op, constants)
@@ -81,6 +93,8 @@ def plan_reductions(kernel: Kernel, used: Iterable[Value]) -> Plan:
             has_room = target in plan.variables.values() or len(set(plan.variables.values())) < _MOST_VARIABLES
             if offset is not None and has_room:
                 plan.variables[op] = target
+            elif (row := _row_target(op, constants, axes, grid)) is not None:
+                plan.rows[op] = row
             elif not any(i in varying for i in op.indices):
                 plan.warps[op] = None
     return plan
@@ -117,6 +131,27 @@ def _known_offset(op: Atomic, constants: dict[Value, int]) -> int | None:
     return offset
 
 
+def _has_long_rows(grid: Sequence[int | None]) -> bool:
+    """Whether threads have several elements of a row each; counted in 32 bits."""
+    known = [n for n in grid if n is not None]
+    return 1 < len(grid) == len(known) and known[-1] >= LONG_ROW and math.prod(known) < 2**31
+
+
+def _row_target(
+    op: Atomic, constants: Mapping[Value, int], axes: Mapping[Value, int], grid: Sequence[int | None]
+) -> RowTarget | None:
+    """The element, if it exists for every row of threads."""
+    found = []
+    for index, extent in zip(op.indices, op.param.shape, strict=True):
+        axis, at = axes.get(index), constants.get(index)
+        is_axis = axis is not None
+        most = grid[axis] if axis is not None else None if at is None else at + 1
+        if not axes or extent is None or most is None or most > extent or axis == len(grid) - 1 or (at or 0) < 0:
+            return None
+        found.append((is_axis, axis if axis is not None else at or 0))
+    return op.param, tuple(found)
+
+
 def _is_large(param: Param) -> bool:
     return math.prod(n for n in param.shape if n is not None) > SHARED_ELEMENTS
 
@@ -133,14 +168,19 @@ class Reductions:
         for op, target in plan.variables.items():
             if target not in self.variables:
                 self.variables[target] = names.fresh(f"{target[0].name}_part"), op.kind
+        self.rows: dict[RowTarget, tuple[str, str]] = {}
+        for op, row in plan.rows.items():
+            if row not in self.rows:
+                self.rows[row] = names.fresh(f"{row[0].name}_part"), op.kind
         self.copies = {p: (names.fresh(f"{p.name}_part"), names.fresh(f"{p.name}_is_small")) for p in plan.shared}
         self.kinds = {op.param: op.kind for op in plan.warps}
 
     def statement(self, op: Atomic, offset: str, value: str) -> str | None:
         """In place of the atomic; None if it stays one."""
         dtype = op.param.dtype
-        if op in self.plan.variables:
-            name, _ = self.variables[self.plan.variables[op]]
+        if op in self.plan.variables or op in self.plan.rows:
+            rows, variables = self.plan.rows, self.plan.variables
+            name, _ = self.rows[rows[op]] if op in rows else self.variables[variables[op]]
             if dtype.is_float:
                 return f"{name} += {value};"
             return f"{name} = {pair_function(self.helpers, op.kind, dtype)}({name}, {value});"
@@ -162,6 +202,21 @@ class Reductions:
             lines.append(f"const bool {is_small} = {count} <= {SHARED_ELEMENTS};")
             lines += self._each_element(param, f"{part}[{self.element}] = {identity(self.kinds[param], param.dtype)};")
         return [*lines, "__syncthreads();"] if self.copies else lines
+
+    def before_row(self) -> list[str]:
+        return [
+            f"{CPP_TYPES[param.dtype.short]} {name} = {identity(kind, param.dtype)};"
+            for (param, _), (name, kind) in self.rows.items()
+        ]
+
+    def after_row(self, axes: Mapping[int, Expr]) -> list[str]:
+        """Given the indices of the row."""
+        lines = []
+        for (param, indices), (name, kind) in self.rows.items():
+            places = [axes[n] if is_axis else literal(n, int32) for is_axis, n in indices]
+            call = row_function(self.helpers, kind, param.dtype)
+            lines.append(f"{call}(&{self.layout.params[param]}[{self.layout.offset(param, places).text}], {name});")
+        return lines
 
     def after(self) -> list[str]:
         lines = []

@@ -30,6 +30,7 @@ from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.liveness import Liveness, count_uses
 from jaxwarp.codegen.cuda.locals import Local, Locals
 from jaxwarp.codegen.cuda.names import Names
+from jaxwarp.codegen.cuda.packs import Access, Pack, integers_of, packs_of
 from jaxwarp.codegen.cuda.prints import print_calls
 from jaxwarp.codegen.cuda.ranges import Ranges
 from jaxwarp.codegen.cuda.reductions import Plan, Reductions
@@ -70,6 +71,9 @@ class StatementPrinter:
         self.wanted: dict[Value, Local] = {}  # where the results of the open block are to end up
         self.hints: dict[Value, str] = {}  # names for values without one
         self.folding = False
+        self.constants = integers_of(kernel.body)
+        self.packs: dict[Op, Pack] = {}
+        self.words: dict[Pack | Op, Expr] = {}  # of packs that are under way
         self._comments = comments
         self._commented: tuple[str, int] | None = None
 
@@ -164,6 +168,10 @@ class StatementPrinter:
                 self.exprs[op.result] = size if self.layout.index is int32 else cast("int", size)
             case Call():
                 self.define(op.result, self.call(op), op.loc)
+            case Load() if op in self.packs:
+                self.packed_load(op, self.packs[op])
+            case Store() if op in self.packs:
+                self.packed_store(op, self.packs[op])
             case Load():
                 self.define(op.result, self.load(op), op.loc, op.param.name)
             case Store():
@@ -208,6 +216,33 @@ class StatementPrinter:
         element = self.element(op.param, op.indices)
         return Expr(element.text, PRIMARY, element.reads, element.loads | {op.param})
 
+    def packed_load(self, op: Load, pack: Pack) -> None:
+        if op is pack.first:
+            name = self.locals.names.fresh(f"{op.param.name}_words")
+            self.line(f"const {pack.cpp_type} {name} = *(const {pack.cpp_type} *)&{self.first_word(pack)};", op.loc)
+            self.words[pack] = Expr(name)
+        self.exprs[op.result] = Expr(f"{self.words[pack].text}.{pack.part(op)}")
+
+    def packed_store(self, op: Store, pack: Pack) -> None:
+        value = self.use(op.value)
+        if not _ATOM.fullmatch(value.text) or (op is not pack.last and value.reads):
+            name = self.locals.names.fresh(f"{op.param.name}_{pack.part(op)}")
+            self.line(f"const {CPP_TYPES[op.param.dtype.short]} {name} = {value.text};", op.loc)
+            value = Expr(name)
+        self.words[op] = value
+        if op is pack.last:
+            self.flush(loading=op.param)
+            words = ", ".join(self.words[one].text for one in pack.ops)
+            self.line(f"*({pack.cpp_type} *)&{self.first_word(pack)} = {{{words}}};", op.loc)
+
+    def first_word(self, pack: Pack) -> str:
+        """The element that a pack begins with; constants in its index may not have been met yet."""
+        access: Access = pack.ops[0]
+        known = [self.constants.get(i) for i in access.indices]
+        places = zip(access.indices, known, strict=True)
+        indices = [self.use(i) if number is None else literal(number, int32) for i, number in places]
+        return f"{self.layout.params[access.param]}[{self.layout.offset(access.param, indices).text}]"
+
     def atomic(self, op: Atomic) -> None:
         offset = self.layout.offset(op.param, [self.use(i) for i in op.indices])
         args = [self.use(a) for a in op.args]
@@ -232,6 +267,8 @@ class StatementPrinter:
         defined = {value for op in block.ops for value in op.defined}
         wishes = zip(block.results, targets, strict=True)
         self.pending, self.wanted = {}, {}
+        if self.layout.is_aligned:
+            self.packs.update(packs_of(block, self.layout.kernel.params, self.constants))
         for value, target in wishes:
             if target is not None and value in defined:
                 self.wanted.setdefault(value, target)

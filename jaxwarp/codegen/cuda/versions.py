@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import Any
 
 from jaxwarp.codegen.abi import CudaOptions
-from jaxwarp.codegen.cuda.emit import ANY_NUMBER, CudaCode, print_cuda
+from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
+from jaxwarp.codegen.cuda.loops import ANY_NUMBER
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.extents import Shape, with_extents
 
@@ -27,7 +28,12 @@ _lock = threading.Lock()
 
 
 def code_for(
-    kernel: Kernel, grid: Sequence[Any], shapes: Sequence[Sequence[Any]], index_bits: int, options: CudaOptions
+    kernel: Kernel,
+    grid: Sequence[Any],
+    shapes: Sequence[Sequence[Any]],
+    index_bits: int,
+    options: CudaOptions,
+    is_aligned: bool = True,
 ) -> CudaCode:
     """The text for a launch.
 
@@ -36,11 +42,12 @@ def code_for(
         grid, shapes: extents of the launch and of the parameters; what is no int is known at run time only.
         index_bits: as `print_cuda` takes it.
         options: what else decides about the text.
+        is_aligned: whether every array begins at a multiple of 16 bytes, as XLA's do.
     """
     known = tuple(tuple(n if isinstance(n, int) else None for n in shape) for shape in (grid, *shapes))
     if not _has_version(kernel, known):
-        return _generic(kernel, index_bits, options)
-    return _version(kernel, known, index_bits, options)
+        return _generic(kernel, index_bits, options, is_aligned)
+    return _version(kernel, known, index_bits, options, is_aligned)
 
 
 def _has_version(kernel: Kernel, known: tuple[Shape, ...]) -> bool:
@@ -53,15 +60,17 @@ def _has_version(kernel: Kernel, known: tuple[Shape, ...]) -> bool:
 
 
 @functools.lru_cache(maxsize=_CACHE)
-def _generic(kernel: Kernel, index_bits: int, options: CudaOptions) -> CudaCode:
-    return print_cuda(kernel, index_bits, options)
+def _generic(kernel: Kernel, index_bits: int, options: CudaOptions, is_aligned: bool) -> CudaCode:
+    return print_cuda(kernel, index_bits, options, is_aligned=is_aligned)
 
 
 @functools.lru_cache(maxsize=_CACHE)
-def _version(kernel: Kernel, known: tuple[Shape, ...], index_bits: int, options: CudaOptions) -> CudaCode:
+def _version(
+    kernel: Kernel, known: tuple[Shape, ...], index_bits: int, options: CudaOptions, is_aligned: bool
+) -> CudaCode:
     grid, *shapes = known
     extents = [n for n in grid if n is not None]
     if len(extents) == len(grid):
         # A loop over threads is for more of them than there may be blocks for.
         options = replace(options, grid_stride=math.prod(extents) > ANY_NUMBER * options.block)
-    return print_cuda(with_extents(kernel, shapes), index_bits, options, grid=grid)
+    return print_cuda(with_extents(kernel, shapes), index_bits, options, grid=grid, is_aligned=is_aligned)

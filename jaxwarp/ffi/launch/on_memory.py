@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.codegen.abi import CudaOptions
+from jaxwarp.codegen.abi import PACK_BYTES, CudaOptions
 from jaxwarp.ffi.launch.lowering import index_bits_of
 from jaxwarp.ffi.launch.native_launch import address_of, code_of
 from jaxwarp.ir.kernel import Kernel
@@ -40,9 +40,14 @@ def launch_cuda(
     scope: CudaScope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, cuda: CudaOptions
 ) -> None:
     """Queues a kernel on the stream of a call."""
+    from jaxwarp.codegen.cuda import code_for  # which is slow to import
+
     shapes = [tuple(o.shape) if isinstance(o, Region) else np.shape(o) for o in operands]
     made = scope.ready()
-    code, binary = _cuda_code(kernel, fma, cuda, grid, shapes, scope.architecture)
+    # What is passed by value is put where it is aligned.
+    is_aligned = all(o.address % PACK_BYTES == 0 for o in operands if isinstance(o, Region))
+    code = code_for(prepared(kernel, fma), grid, shapes, index_bits_of(grid, shapes), cuda, is_aligned)
+    binary = _binary(code, scope.architecture)
     function = _load(made, binary, code.symbol)
     number = ctypes.c_int32 if code.index_bits == 32 else ctypes.c_int64
     block = cuda.block
@@ -59,23 +64,9 @@ def launch_cuda(
     made.call("LaunchKernelEx", config, function, parameters, 0, what=f" of '{kernel.name}'")
 
 
-def _cuda_code(
-    kernel: Kernel,
-    fma: bool,
-    cuda: CudaOptions,
-    grid: Sequence[int],
-    shapes: Sequence[tuple[int, ...]],
-    architecture: int,
-) -> tuple[Any, bytes]:
-    """The printed kernel, and machine code or PTX for an architecture."""
-    from jaxwarp.codegen.cuda import code_for
-
-    code = code_for(prepared(kernel, fma), grid, shapes, index_bits_of(grid, shapes), cuda)
-    return code, _binary(code, architecture)
-
-
 @functools.lru_cache(maxsize=256)
 def _binary(code: Any, architecture: int) -> bytes:
+    """Machine code for an architecture, or PTX."""
     from jaxwarp.codegen.cuda import compile_cuda, nvrtc
 
     known = nvrtc.supported_architectures()
