@@ -61,6 +61,7 @@ from jaxwarp.frontend.text.annotations import fixedarray as fixedarray
 from jaxwarp.frontend.text.functions import Func as Func
 from jaxwarp.geometry.bvh import Bvh as Bvh
 from jaxwarp.geometry.bvh_queries import BvhQuery as BvhQuery
+from jaxwarp.geometry.bvh_queries import bvh_get_group_root as bvh_get_group_root
 from jaxwarp.geometry.bvh_queries import bvh_query_aabb as bvh_query_aabb
 from jaxwarp.geometry.bvh_queries import bvh_query_capsule as bvh_query_capsule
 from jaxwarp.geometry.bvh_queries import bvh_query_next as bvh_query_next
@@ -95,6 +96,7 @@ from jaxwarp.geometry.mesh_values import mesh_eval_position as mesh_eval_positio
 from jaxwarp.geometry.mesh_values import mesh_eval_velocity as mesh_eval_velocity
 from jaxwarp.geometry.mesh_values import mesh_get as mesh_get
 from jaxwarp.geometry.mesh_values import mesh_get_bvh as mesh_get_bvh
+from jaxwarp.geometry.mesh_values import mesh_get_group_root as mesh_get_group_root
 from jaxwarp.geometry.mesh_values import mesh_get_index as mesh_get_index
 from jaxwarp.geometry.mesh_values import mesh_get_point as mesh_get_point
 from jaxwarp.geometry.mesh_values import mesh_get_velocity as mesh_get_velocity

@@ -10,8 +10,10 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.geometry.operations import detached
 from jaxwarp.geometry.steps import Node
-from jaxwarp.geometry.tree import boxes_of, detached, first_of, like, order_of
+from jaxwarp.geometry.tree import Order, boxes_of, order_of
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.types import HANDLE, Vec, element_shape
 
@@ -30,6 +32,7 @@ class Bvh:
         lowers, uppers: corners of the boxes, (n, 3) of float32; or arrays of `vec3` outside of JAX, whose contents may
             change before `refit()`. Boxes that are NaN, infinite or the wrong way round are found by no query.
         constructor: accepted, no effect: there is one kind of tree, halved at medians.
+        groups: (n,) of int32, a group for each box: `bvh_get_group_root` gives queries the root of one.
         leaf_size: accepted, no effect.
 
     Raises:
@@ -43,6 +46,9 @@ class Bvh:
     nodes: wp.array[Node]  # pyright: ignore[reportInvalidTypeForm]
     origin: wp.vec3
     step: wp.vec3
+    groups: wp.array[int]  # of the boxes, or None, as are these: the groups in ascending order, the root of each
+    names: wp.array[int]
+    roots: wp.array[int]
 
     @property
     def id(self) -> Bvh:
@@ -76,11 +82,11 @@ def _init(
 ) -> None:
     del leaf_size
     require_constructor("Bvh", constructor)
-    if groups is not None:
-        raise KernelTypeError("Bvh: groups are not there yet", hint="make a Bvh for each group")
     low, high = corners("Bvh: lowers", lowers), corners("Bvh: uppers", uppers)
     _require_alike(low, high, "lowers")
-    set_tree(self, lowers, uppers, order_of(low, high))
+    found = order_of(low, high, group_numbers("Bvh", groups, len(low), "box"))
+    _set_order(self, found, groups)
+    _set_boxes(self, lowers, uppers, low, high)
 
 
 Bvh.__init__ = _init
@@ -130,19 +136,46 @@ def corners(where: str, value: Any) -> Any:
     return value
 
 
-def set_tree(bvh: Bvh, lowers: Any, uppers: Any, order: Any) -> None:
-    """Gives a new Bvh all that it has."""
-    low, high = corners("Bvh: lowers", lowers), corners("Bvh: uppers", uppers)
-    nodes, origin, step = boxes_of(low, high, order)
-    held = bvh.__dict__
-    held.update(lowers=detached(lowers), uppers=detached(uppers), order=order, first=like(low, first_of(len(low))))
-    held.update(nodes=nodes, origin=origin, step=step)
+def group_numbers(where: str, groups: Any, count: int, of: str) -> Any:
+    """Groups as (count,) of int32, of NumPy or JAX; or None.
+
+    Raises:
+        KernelTypeError, KernelValueError: they are none.
+    """
+    value = groups.numpy() if isinstance(groups, LiveArray) else groups
+    if value is None:
+        return None
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None or dtype != np.int32:
+        got = type(value).__name__ if dtype is None else dtype
+        raise KernelTypeError(f"{where}: groups: expected an array of int32, got {got}", hint="groups.astype('int32')")
+    if tuple(shape) != (count,):
+        raise KernelValueError(
+            f"{where}: groups: expected {count}, one for each {of}, got the shape {tuple(shape)}",
+            hint=f"pass the number of a group for each {of}",
+        )
+    return value
 
 
-def tree_of(lowers: Any, uppers: Any, order: Any = None) -> Bvh:
-    """A Bvh, with the order given or its own."""
+def _set_order(bvh: Bvh, found: Order, groups: Any) -> None:
+    bvh.__dict__.update(order=found.order, first=found.first, groups=groups, names=found.groups, roots=found.roots)
+
+
+def _set_boxes(bvh: Bvh, lowers: Any, uppers: Any, low: Any, high: Any) -> None:
+    """Gives a Bvh with an order its boxes, and what is in them as NumPy or JAX read it."""
+    nodes, origin, step = boxes_of(low, high, bvh.order, bvh.first)
+    bvh.__dict__.update(lowers=detached(lowers), uppers=detached(uppers), nodes=nodes, origin=origin, step=step)
+
+
+def tree_of(lowers: Any, uppers: Any, groups: Any = None, ordered: Bvh | None = None) -> Bvh:
+    """A Bvh of its own order, or of another one's."""
     made = object.__new__(Bvh)
-    set_tree(made, lowers, uppers, order_of(lowers, uppers) if order is None else order)
+    if ordered is not None:
+        made.__dict__.update(ordered.__dict__)
+    else:
+        given = group_numbers("Bvh", groups, len(lowers), "box")
+        _set_order(made, order_of(lowers, uppers, given), groups)
+    _set_boxes(made, lowers, uppers, lowers, uppers)
     return made
 
 
@@ -155,6 +188,8 @@ def _remade(bvh: Bvh, lowers: Any, uppers: Any, is_ordered: bool) -> Bvh:
         raise KernelTypeError(
             f"Bvh.{what}: the boxes are arrays of JAX, which never change", hint=f"bvh = bvh.{what}(lowers, uppers)"
         )
+    if not is_new and HOST.defers(f"Bvh.{what}", lambda: _remade(bvh, None, None, is_ordered)):
+        return bvh
     lowers, uppers = (lowers, uppers) if is_new else (bvh.lowers, bvh.uppers)
     low, high = corners(f"Bvh.{what}: lowers", lowers), corners(f"Bvh.{what}: uppers", uppers)
     _require_alike(low, high, "lowers")
@@ -162,8 +197,14 @@ def _remade(bvh: Bvh, lowers: Any, uppers: Any, is_ordered: bool) -> Bvh:
         raise KernelValueError(
             f"Bvh.{what}: expected {len(bvh.lowers)} boxes, as the tree has, got {len(low)}", hint="make another Bvh"
         )
-    made = object.__new__(Bvh) if is_new else bvh
-    set_tree(made, lowers, uppers, bvh.order if is_ordered else order_of(low, high))
+    made = bvh
+    if is_new:
+        made = object.__new__(Bvh)
+        made.__dict__.update(bvh.__dict__)
+    if not is_ordered:
+        given = group_numbers("Bvh", bvh.groups, len(low), "box")
+        _set_order(made, order_of(low, high, given), bvh.groups)
+    _set_boxes(made, lowers, uppers, low, high)
     return made
 
 

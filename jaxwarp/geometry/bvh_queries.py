@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import jaxwarp as wp
 from jaxwarp.geometry.bvh import Bvh
-from jaxwarp.geometry.steps import bvh_ascend, bvh_descend, high_plane, low_plane
+from jaxwarp.geometry.steps import bvh_ascend, bvh_descend, high_plane, low_plane, root_node
 
 _BOX, _RAY, _CAPSULE, _SPHERE = 0, 1, 2, 3
 
@@ -28,32 +28,60 @@ class BvhQuery:
 
 
 @wp.func
-def _query(bvh: Bvh, kind: int, a: wp.vec3, b: wp.vec3, radius: float):
-    return BvhQuery(bvh, kind, a, b, radius, 1, 0, 0, 0)
+def _query(bvh: Bvh, kind: int, a: wp.vec3, b: wp.vec3, radius: float, root: int):
+    return BvhQuery(bvh, kind, a, b, radius, root_node(root, len(bvh.first) - 1), 0, 0, 0)
 
 
 @wp.func
-def bvh_query_aabb(id: Bvh, low: wp.vec3, high: wp.vec3) -> BvhQuery:
-    """A query for the boxes that overlap one, whose borders count."""
-    return _query(id, _BOX, low, high, 0.0)
+def group_root(names: wp.array[int], roots: wp.array[int], group: int) -> int:
+    """The root of a group, among those in ascending order; -1 if it is none of them."""
+    low = 0
+    high = len(names)
+    while low < high:
+        middle = (low + high) // 2
+        if names[middle] < group:
+            low = middle + 1
+        else:
+            high = middle
+    found = -1
+    if low < len(names):
+        found = roots[low] if names[low] == group else -1
+    return found
 
 
 @wp.func
-def bvh_query_ray(id: Bvh, start: wp.vec3, dir: wp.vec3) -> BvhQuery:
+def bvh_get_group_root(id: Bvh, group: int) -> int:
+    """The node that the boxes of a group are below, and no others: what queries take as `root`; -1 of no group."""
+    if id.names:
+        return group_root(id.names, id.roots, group)
+    return -1
+
+
+@wp.func
+def bvh_query_aabb(id: Bvh, low: wp.vec3, high: wp.vec3, root: int = -1) -> BvhQuery:
+    """A query for the boxes that overlap one, whose borders count.
+
+    `root` is the root of a group, see `bvh_get_group_root`; -1 for all.
+    """
+    return _query(id, _BOX, low, high, 0.0, root)
+
+
+@wp.func
+def bvh_query_ray(id: Bvh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> BvhQuery:
     """A query for the boxes that a ray goes through, before `max_dist` of `bvh_query_next`, in lengths of `dir`."""
-    return _query(id, _RAY, start, dir, 0.0)
+    return _query(id, _RAY, start, dir, 0.0, root)
 
 
 @wp.func
-def bvh_query_capsule(id: Bvh, start: wp.vec3, dir: wp.vec3, radius: float) -> BvhQuery:
+def bvh_query_capsule(id: Bvh, start: wp.vec3, dir: wp.vec3, radius: float, root: int = -1) -> BvhQuery:
     """A query for the boxes that a ray goes through if they are made larger by a radius; `max_dist` itself counts."""
-    return _query(id, _CAPSULE, start, dir, wp.max(radius, 0.0))
+    return _query(id, _CAPSULE, start, dir, wp.max(radius, 0.0), root)
 
 
 @wp.func
-def bvh_query_sphere(id: Bvh, center: wp.vec3, radius: float) -> BvhQuery:
+def bvh_query_sphere(id: Bvh, center: wp.vec3, radius: float, root: int = -1) -> BvhQuery:
     """A query for the boxes that overlap a sphere, whose surface counts."""
-    return _query(id, _SPHERE, center, center, wp.max(radius, 0.0))
+    return _query(id, _SPHERE, center, center, wp.max(radius, 0.0), root)
 
 
 @wp.func

@@ -6,14 +6,14 @@ from typing import Any
 
 import jax
 import jax.core
-import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.geometry.bvh import Bvh, corners, require_constructor, tree_of
-from jaxwarp.geometry.tree import detached, is_on_host, like
+from jaxwarp.geometry.bvh import Bvh, corners, group_numbers, require_constructor, tree_of
+from jaxwarp.geometry.faces import faces_in_order, in_order
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.types import HANDLE
 
@@ -32,6 +32,7 @@ class Mesh:
         indices: three vertices for each face: (3 m,) or (m, 3), int32.
         velocities: of the vertices, as `points`.
         support_winding_number: not there yet: refused.
+        groups: (m,) of int32, a group for each face: `mesh_get_group_root` gives queries the root of one.
         bvh_constructor, bvh_leaf_size: accepted, no effect: there is one kind of tree, halved at medians.
 
     Raises:
@@ -64,8 +65,12 @@ class Mesh:
             raise KernelTypeError(
                 "Mesh.refit: the points are an array of JAX, which never changes", hint="mesh = mesh.refit(points)"
             )
-        made = self if points is None else _copied(self)
-        _refit(made, "Mesh.refit: points", self.points if points is None else points)
+        if points is None:
+            if not HOST.defers("Mesh.refit", self.refit):
+                _refit(self, "Mesh.refit: points", self.points)
+            return self
+        made = _copied(self)
+        _refit(made, "Mesh.refit: points", points)
         return made
 
     @boundary
@@ -93,8 +98,6 @@ def _init(
 ) -> None:
     del bvh_leaf_size
     require_constructor("Mesh", bvh_constructor)
-    if groups is not None:
-        raise KernelTypeError("Mesh: groups are not there yet", hint="make a Mesh for each group")
     if support_winding_number:
         raise KernelTypeError(
             "Mesh: support_winding_number is not there yet",
@@ -102,10 +105,11 @@ def _init(
         )
     places, faces = corners("Mesh: points", points), _faces(indices)
     _require_vertices(faces, len(places))
-    triangles = _triangles(places, faces)
-    bvh = tree_of(*_bounds(triangles))
+    group_numbers("Mesh", groups, len(faces), "face")
+    triangles, lowers, uppers = faces_in_order(places, faces)
+    bvh = tree_of(lowers, uppers, groups)
     own = indices if isinstance(indices, LiveArray) else faces.reshape(-1)
-    self.__dict__.update(points=points, indices=own, velocities=None, bvh=bvh, corners=triangles[bvh.order])
+    self.__dict__.update(points=points, indices=own, velocities=None, bvh=bvh, corners=in_order(triangles, bvh.order))
     if velocities is not None:
         self.velocities = velocities
 
@@ -144,9 +148,8 @@ def _refit(mesh: Mesh, where: str, points: Any) -> None:
             f"{where}: expected {expected[0]} points, as the mesh has, got {len(places)}", hint="make another Mesh"
         )
     faces = mesh.indices.numpy() if isinstance(mesh.indices, LiveArray) else mesh.indices
-    triangles = _triangles(places, faces.reshape(-1, 3))
-    bvh = tree_of(*_bounds(triangles), mesh.bvh.order)
-    mesh.__dict__.update(points=points, bvh=bvh, corners=triangles[bvh.order])
+    triangles, lowers, uppers = faces_in_order(places, faces.reshape(-1, 3), mesh.bvh.order)
+    mesh.__dict__.update(points=points, bvh=tree_of(lowers, uppers, ordered=mesh.bvh), corners=triangles)
 
 
 def _faces(indices: Any) -> Any:
@@ -180,23 +183,3 @@ def _require_vertices(faces: Any, count: int) -> None:
             f"Mesh: indices: face {first} has the vertices {known[first].tolist()}, but there are {count} points",
             hint=f"vertices are numbered from 0 to {count - 1}" if count else "pass the points",
         )
-
-
-def _triangles(points: Any, faces: Any) -> Any:
-    """The corners of the faces, (m, 3, 3), without a derivative: NaN where there is no such vertex."""
-    given = points = detached(points)
-    is_host = is_on_host(points, faces)
-    array = np if is_host else jnp
-    points, faces = array.asarray(points), array.asarray(faces)
-    if len(points) == 0:
-        return (
-            like(given, np.zeros((len(faces), 3, 3), np.float32)) if is_host else jnp.full((len(faces), 3, 3), jnp.nan)
-        )
-    there = ((faces >= 0) & (faces < len(points))).all(1)[:, None, None]
-    found = array.where(there, points[array.clip(faces, 0, len(points) - 1)], np.float32(np.nan))
-    return like(given, found) if is_host else found
-
-
-def _bounds(triangles: Any) -> tuple[Any, Any]:
-    """Of each face; NaN if it has a vertex that is."""
-    return triangles.min(1), triangles.max(1)

@@ -51,13 +51,14 @@ class MeshQueryPoint:
 
 
 @wp.func
-def mesh_query_ray(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float) -> MeshQueryRay:
+def mesh_query_ray(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, root: int = -1) -> MeshQueryRay:
     """The first hit of a ray, where 0 <= t < max_t; `t` is in lengths of `dir`.
 
-    Derivatives are by `start`, `dir` and the mesh's points.
+    `root` is the root of a group, see `mesh_get_group_root`; -1 for all faces. Derivatives are by `start`, `dir` and
+    the mesh's points.
     """
     hit = MeshQueryRay(False, 0.0, -1, 0.0, 0.0, 0.0, wp.vec3())
-    face = find_hit(id, start, dir, max_t, False)
+    face = find_hit(id, start, dir, max_t, False, root)
     if face >= 0:
         t, u, v = ray_at(face_corners(id, face), start, dir)
         normal = mesh_eval_face_normal(id, face)
@@ -77,9 +78,10 @@ def mesh_query_ray(
     sign: wp.ref[float],
     normal: wp.ref[wp.vec3],
     face: wp.ref[int],
+    root: int = -1,
 ) -> bool:
     """The same, for variables: they are set where the ray hits."""
-    hit = mesh_query_ray(id, start, dir, max_t)
+    hit = mesh_query_ray(id, start, dir, max_t, root)
     if hit.result:
         t = hit.t
         bary_u = hit.u
@@ -91,15 +93,15 @@ def mesh_query_ray(
 
 
 @wp.func
-def mesh_query_ray_anyhit(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float) -> bool:
+def mesh_query_ray_anyhit(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, root: int = -1) -> bool:
     """Whether a ray hits a face, where 0 <= t < max_t."""
-    return find_hit(id, start, dir, max_t, True) >= 0
+    return find_hit(id, start, dir, max_t, True, root) >= 0
 
 
 @wp.func
-def mesh_query_ray_count_intersections(id: Mesh, start: wp.vec3, dir: wp.vec3) -> int:
+def mesh_query_ray_count_intersections(id: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
     """How many faces a ray crosses; where it meets a common edge of two, one of them."""
-    return count_hits(id, start, dir)
+    return count_hits(id, start, dir, root)
 
 
 # Points

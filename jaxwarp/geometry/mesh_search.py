@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import jaxwarp as wp
 from jaxwarp.geometry.mesh import Mesh
-from jaxwarp.geometry.steps import bvh_ascend, bvh_descend, high_plane, low_plane
+from jaxwarp.geometry.steps import bvh_ascend, bvh_descend, high_plane, low_plane, root_node
 from jaxwarp.geometry.triangles import closest_on, ray_crosses, ray_distance, ray_frame
 
 _LEAST = 1.0e-20
@@ -35,7 +35,7 @@ def _entry(x: wp.uint32, y: wp.uint32, z: wp.uint32, base: wp.vec3, scale: wp.ve
 
 
 @wp.func
-def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: bool) -> int:
+def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: bool, root: int = -1) -> int:
     """The first face that a ray hits before `max_t`, or any; -1 if there is none."""
     first = mesh.bvh.first
     leaves = len(first) - 1
@@ -43,7 +43,7 @@ def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: boo
     inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
     base = wp.cw_mul(mesh.bvh.origin - start, inverse)
     scale = wp.cw_mul(mesh.bvh.step, inverse)
-    node = int(1)
+    node = root_node(root, leaves)
     trail = int(0)
     best = float(max_t)
     found = int(-1)
@@ -67,7 +67,7 @@ def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: boo
 
 
 @wp.func
-def count_hits(mesh: Mesh, start: wp.vec3, dir: wp.vec3) -> int:
+def count_hits(mesh: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
     """How many faces a ray crosses."""
     first = mesh.bvh.first
     leaves = len(first) - 1
@@ -75,7 +75,7 @@ def count_hits(mesh: Mesh, start: wp.vec3, dir: wp.vec3) -> int:
     inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
     base = wp.cw_mul(mesh.bvh.origin - start, inverse)
     scale = wp.cw_mul(mesh.bvh.step, inverse)
-    node = int(1)
+    node = root_node(root, leaves)
     trail = int(0)
     count = int(0)
     while node != 0:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import jaxwarp as wp
 from jaxwarp.geometry.bvh import Bvh
+from jaxwarp.geometry.bvh_queries import bvh_get_group_root
 from jaxwarp.geometry.mesh import Mesh
 
 
@@ -19,6 +20,12 @@ def mesh_get(id: Mesh) -> Mesh:
 def mesh_get_bvh(id: Mesh) -> Bvh:
     """The tree over the faces of a mesh, for `bvh_query_aabb` and the like."""
     return id.bvh
+
+
+@wp.func
+def mesh_get_group_root(id: Mesh, group: int) -> int:
+    """The node that the faces of a group are below, and no others: what queries take as `root`; -1 of no group."""
+    return bvh_get_group_root(id.bvh, group)
 
 
 @wp.func

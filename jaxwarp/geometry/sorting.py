@@ -8,12 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
 
-from jaxwarp import compat
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.geometry.operations import operation
 from jaxwarp.native.library import SORT_TARGET
 
 _MOST = 2**31 - 1
@@ -69,7 +67,7 @@ def sort_pairs(keys: Any, values: Any) -> tuple[Any, Any]:
 def sort_order(keys: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The keys, (n,), in ascending order, and where each of them was: int32."""
     bits = _ordered(jax.lax.stop_gradient(keys))
-    sorted_bits, order = sort_p.bind(bits)
+    sorted_bits, order = sort_bits(bits)
     if bits.dtype == keys.dtype:
         return sorted_bits, order
     return taken(keys, order), order
@@ -111,42 +109,16 @@ def _turned(bits: jax.Array, dtype: Any, sign: Any) -> jax.Array:
     return jnp.where((bits & ~sign) > infinity, last, turned)
 
 
-sort_p = Primitive(SORT_TARGET)
-"""Unsigned keys (..., n), sorted along the last axis, and where each was."""
-sort_p.multiple_results = True
-
-
-def _sort_abstract(keys: Any) -> list[Any]:
+def _results(keys: Any) -> list[Any]:
     if isinstance(keys.shape[-1], int) and keys.shape[-1] > _MOST:
         raise KernelValueError(f"sort_pairs: at most {_MOST} keys can be sorted, got {keys.shape[-1]}")
-    return [compat.output_aval([keys], keys.shape, dtype) for dtype in (keys.dtype, np.dtype(np.int32))]
+    return [(keys.shape, keys.dtype), (keys.shape, np.dtype(np.int32))]
 
 
-def _sort_xla(keys: jax.Array) -> Sequence[jax.Array]:
+def sort_by_xla(keys: jax.Array) -> Sequence[jax.Array]:
     places = jax.lax.broadcasted_iota(np.int32, keys.shape, keys.ndim - 1)
     return jax.lax.sort((keys, places), num_keys=1, is_stable=True)
 
 
-def _sort_batch(operands: Sequence[Any], dims: Sequence[int]) -> tuple[list[Any], list[int]]:
-    return sort_p.bind(jnp.moveaxis(operands[0], dims[0], 0)), [0, 0]
-
-
-def _sort_impl(keys: jax.Array) -> list[Any]:
-    with jax.disable_jit(False):
-        return _compiled(keys)
-
-
-def _sort_lower_cpu(ctx: Any, keys: Any) -> Sequence[Any]:
-    return jax.ffi.ffi_lowering(SORT_TARGET)(ctx, keys)
-
-
-def _call(keys: jax.Array) -> list[Any]:
-    return sort_p.bind(keys)
-
-
-_compiled = compat.jit_primitive(_call)
-sort_p.def_impl(_sort_impl)
-sort_p.def_abstract_eval(_sort_abstract)
-mlir.register_lowering(sort_p, mlir.lower_fun(_sort_xla, multiple_results=True))
-mlir.register_lowering(sort_p, _sort_lower_cpu, platform="cpu")
-batching.primitive_batchers[sort_p] = _sort_batch
+sort_bits = operation(SORT_TARGET, _results, sort_by_xla)
+"""Unsigned keys (..., n), sorted along the last axis, and where each was."""

@@ -56,3 +56,10 @@ def low_plane(word: wp.uint32) -> float:
 @wp.func
 def high_plane(word: wp.uint32) -> float:
     return float(int(word >> wp.uint32(16)))
+
+
+@wp.func
+def root_node(root: int, leaves: int) -> int:
+    """Where a walk starts: at a node that is given, at 1 if that is negative, at the end if there is no such node."""
+    node = root if root < 2 * leaves else 0
+    return node if root >= 0 else 1

@@ -33,6 +33,7 @@ GEOMETRY = {
     "steps": ("bvh_ascend", "bvh_descend"),
     "bvh_queries": (
         *("BvhQuery", "bvh_query_aabb", "bvh_query_ray", "bvh_query_capsule", "bvh_query_sphere", "bvh_query_next"),
+        "bvh_get_group_root",
     ),
     "mesh": ("Mesh",),
     "mesh_queries": (
@@ -46,6 +47,7 @@ GEOMETRY = {
     "surfaces.iso_surface": ("MarchingCubes",),
     "mesh_values": (
         *("mesh_get", "mesh_get_bvh", "mesh_get_index", "mesh_get_point", "mesh_get_velocity"),
+        "mesh_get_group_root",
         *("mesh_eval_position", "mesh_eval_velocity", "mesh_eval_face_normal"),
     ),
     "volumes.volume": ("Volume",),

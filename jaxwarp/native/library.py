@@ -18,6 +18,8 @@ import numpy as np
 TARGET = "jaxwarp_launch"
 PROGRAM_TARGET = "jaxwarp_program"
 SORT_TARGET = "jaxwarp_sort"
+OPERATIONS = ("sort", "tree_order", "tree_grouped", "tree_boxes", "mesh_faces")
+"""Handlers for CPUs alone: what is `jaxwarp_sort` to XLA is `jaxwarp_cpu_sort` in the library."""
 
 Loader = Callable[[bytes, str, str], int]
 """Makes machine code of a CPU payload: (payload, digest, symbol) -> address of the function."""
@@ -215,8 +217,8 @@ _callback: Any = None  # C++ holds its address, so it lives as long as the proce
 
 
 def register(loader: Loader, unloader: Callable[[int], None]) -> None:
-    """Registers the handlers of `jaxwarp_launch` and `jaxwarp_program` with JAX, for the CPU and for CUDA, and that of
-    `jaxwarp_sort` for the CPU.
+    """Registers the handlers of `jaxwarp_launch` and `jaxwarp_program` with JAX, for the CPU and for CUDA, and those
+    of `OPERATIONS` for the CPU.
 
     A second call only replaces the two functions.
 
@@ -238,4 +240,6 @@ def register(loader: Loader, unloader: Callable[[int], None]) -> None:
                 functions = {stage: getattr(library, f"jaxwarp_{platform.lower()}_{prefix}{stage}") for stage in stages}
                 handlers = {stage: jax.ffi.pycapsule(function) for stage, function in functions.items()}
                 jax.ffi.register_ffi_target(target, handlers, platform=platform)
-        jax.ffi.register_ffi_target(SORT_TARGET, jax.ffi.pycapsule(library.jaxwarp_cpu_sort), platform="cpu")
+        for name in OPERATIONS:
+            handler = getattr(library, f"jaxwarp_cpu_{name}")
+            jax.ffi.register_ffi_target(f"jaxwarp_{name}", jax.ffi.pycapsule(handler), platform="cpu")

@@ -1,40 +1,21 @@
 // The CPU handler of `jaxwarp_sort`: rows of unsigned keys, sorted, and where each came from.
 #include "sort.h"
 
-#include "parallel.h"
+#include <type_traits>
 
 namespace jaxwarp {
 namespace {
 
 constexpr int64_t kMostKeys = INT32_MAX;  // in a row: places are int32
 
-// On the threads of XLA's pool.
-struct Pool {
-  const Frame* frame;
-  int64_t threads;
-  template <typename Work>
-  void operator()(int64_t count, Work work) const {
-    if (count == 1) return work(0);
-    ParallelFor(frame, threads, count, work);
-  }
-};
-
 template <typename Key, typename Parallel>
 void SortRows(const Sorted<Key>& all, int64_t rows, const Parallel& parallel) {
-  const auto row = [&](int64_t i) {
-    const int64_t at = i * all.size;
-    return Sorted<Key>{all.keys + at, all.size, all.sorted + at, all.order + at};
-  };
-  if (rows < parallel.threads) {  // one after the other, each by all threads
-    RadixSort<Key, Parallel> sort(parallel);
-    for (int64_t i = 0; i < rows; ++i) sort(row(i));
-    return;
-  }
-  const int64_t pieces = std::min(rows, 8 * parallel.threads);
-  parallel(pieces, [&](int64_t piece) {
-    const OneThread one;
-    RadixSort<Key, OneThread> sort(one);
-    for (int64_t i = PieceBegin(rows, pieces, piece); i < PieceBegin(rows, pieces, piece + 1); ++i) sort(row(i));
+  ForRows(rows, parallel, [&](int64_t begin, int64_t end, const auto& helpers) {
+    RadixSort<Key, std::decay_t<decltype(helpers)>> sort(helpers);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t at = i * all.size;
+      sort({all.keys + at, all.size, all.sorted + at, all.order + at});
+    }
   });
 }
 
@@ -49,9 +30,7 @@ void SortBuffers(const XLA_FFI_Buffer& keys, const XLA_FFI_Buffer& sorted, const
   if (count == 0) return;
   const Sorted<Key> all{static_cast<const Key*>(keys.data), size, static_cast<Key*>(sorted.data),
                         static_cast<int32_t*>(order.data)};
-  constexpr int64_t kFew = 1 << 14;  // below this a helper costs more than it saves
-  const Pool pool{frame, count < kFew ? 1 : PoolThreads(frame)};
-  SortRows(all, count / size, pool);
+  SortRows(all, count / size, PoolFor(frame, count));
 }
 
 void Sort(const Frame* frame) {

@@ -14,19 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "cut.h"
 #include "pages.h"
+#include "rows.h"
 
 namespace jaxwarp {
-
-// Calls work(0) ... work(count - 1) one after the other.
-struct OneThread {
-  int64_t threads = 1;
-  template <typename Work>
-  void operator()(int64_t count, Work work) const {
-    for (int64_t i = 0; i < count; ++i) work(i);
-  }
-};
 
 template <typename Key>
 struct Sorted {

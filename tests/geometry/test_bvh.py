@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelError
@@ -119,22 +120,113 @@ def test_what_is_far_away_from_a_query_is_found():
         assert (found <= outer).all()
 
 
-def test_an_order_is_the_same_on_the_host_and_in_a_program():
-    for n in (1, 3, 17, 300):
-        lower, upper = boxes(n)
-        lower[n // 2] = np.nan
-        upper[0] = np.inf
-        order = tree.ordered_by_numpy(lower, upper)
-        assert sorted(order) == list(range(n))
-        np.testing.assert_array_equal(tree.ordered_by_jax(lower, upper), order)
+def sets_of_boxes():
+    """Some are none; in half of the sets many centres are equal."""
+    for n, scale in ((1, None), (3, 2), (17, None), (301, 2)):
+        lower, upper = boxes(n, seed=n)
+        if scale:
+            lower, upper = np.round(lower * scale), np.round(lower * scale) + 1
+        if n > 3:
+            lower[n // 2], upper[0] = np.nan, np.inf
+        yield lower, upper
+
+
+def same(one, other):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_trees_are_the_same_by_native_code_and_by_jax():
+    for lower, upper in list(sets_of_boxes())[1::2]:
+        n = len(lower)
+        groups = np.random.default_rng(n).integers(-2, 3, n).astype(np.int32)
+        for args, by_jax, operation in (
+            ((lower, upper), lambda lo, hi: [jax.jit(tree.ordered_by_jax)(lo, hi)], tree._order),
+            ((lower, upper, groups), jax.jit(tree.grouped_by_jax), tree._grouped),
+        ):
+            on_host = tree.order_of(*args)
+            assert sorted(on_host.order) == list(range(n))
+            found = operation(*args)
+            same(found, by_jax(*args))
+            same(found, on_host if len(args) == 3 else on_host[:1])
+            boxed = tree.boxes_of(lower, upper, on_host.order, on_host.first)
+            same(boxed, jax.jit(tree.boxed_by_jax)(lower, upper, on_host.order, on_host.first))
+            same(boxed, tree._boxed(lower, upper, on_host.order, on_host.first))
+
+
+def test_rows_of_trees_and_devices_without_native_code():
+    sets = [boxes(50, seed) for seed in range(5)]
+    lower, upper = (jnp.stack(x) for x in zip(*sets, strict=True))
+    groups = jnp.arange(50, dtype=jnp.int32) % 3
+    bvh = jax.jit(jax.vmap(lambda lo, hi: wp.Bvh(lo, hi, groups=groups)))(lower, upper)
+    for k, (lo, hi) in enumerate(sets):
+        one = wp.Bvh(lo, hi, groups=np.asarray(groups))
+        same(jax.tree.leaves(jax.tree.map(lambda x: x[k], bvh)), jax.tree.leaves(one))  # noqa: B023
+    make = jax.jit(lambda lo, hi: jax.tree.leaves(wp.Bvh(lo, hi, groups=groups)))
+    whole = export.export(make, platforms=("cpu", "cuda"), disabled_checks=wp.export_checks())(lower[0], upper[0])
+    assert whole.mlir_module().count("custom_call @jaxwarp_tree_grouped") == 1
+    assert "stablehlo.sort" in whole.mlir_module()
+    same(export.deserialize(whole.serialize()).call(lower[0], upper[0]), make(lower[0], upper[0]))
+
+
+def test_groups_are_below_their_roots():
+    for lower, upper in sets_of_boxes():
+        groups = np.random.default_rng(0).choice([-7, 0, 3, 2**31 - 1], len(lower)).astype(np.int32)
+        found = tree.order_of(lower, upper, groups)
+        names = np.unique(groups)
+        np.testing.assert_array_equal(found.groups[: len(names)], names)
+        leaves = len(found.first) - 1
+        for name, root in zip(names, found.roots, strict=False):
+            node, last = root, root
+            while node < leaves:
+                node, last = 2 * node, 2 * last + 1
+            items = found.order[found.first[node - leaves] : found.first[last + 1 - leaves]]
+            np.testing.assert_array_equal(np.sort(items), np.flatnonzero(groups == name))
+        assert np.diff(found.first).max() <= tree.MOST_IN_LEAF
+
+
+@wp.kernel
+def in_group(bvh: wp.uint64, x: wp.array[wp.vec3], group: wp.array[int], counts: wp.array[wp.vec4i]):
+    i = wp.tid()
+    root = wp.bvh_get_group_root(bvh, group[i])
+    half = wp.vec3(0.4)
+    for _a in wp.bvh_query_aabb(bvh, x[i] - half, x[i] + half, root):
+        counts[i][0] += 1
+    for _b in wp.bvh_query_sphere(bvh, x[i], 0.4, root):
+        counts[i][1] += 1
+    ray = wp.bvh_query_ray(bvh, x[i], wp.vec3(1.0, 0.5, 0.2), root)
+    k = int(0)
+    while wp.bvh_query_next(ray, k):
+        counts[i][2] += 1
+    capsule = wp.bvh_query_capsule(bvh, x[i], wp.vec3(1.0, 0.5, 0.2), 0.1, root=root)
+    while wp.bvh_query_next(capsule, k):
+        counts[i][3] += 1
+
+
+def test_queries_of_a_group_find_what_a_tree_of_it_does():
+    lower, upper = boxes(300)
+    groups = np.random.default_rng(3).choice([-5, 1, 2, 9], 300, p=[0.7, 0.2, 0.09, 0.01]).astype(np.int32)
+    x = np.random.default_rng(1).uniform(-1, 1, (20, 3)).astype(np.float32)
+    call = wp.jax_kernel(in_group, launch_dims=20, output_dims=20)
+    bvh = wp.Bvh(lower, upper, groups=groups)
+    for name in (-5, 1, 2, 9):
+        (found,) = call(bvh, x, np.full(20, name, np.int32))
+        (alone,) = call(wp.Bvh(lower[groups == name], upper[groups == name]), x, np.zeros(20, np.int32))
+        np.testing.assert_array_equal(found, alone)
+    # A group that is none has the root of all, as in Warp.
+    of_all = call(wp.Bvh(lower, upper), x, groups[:20])[0]
+    np.testing.assert_array_equal(call(bvh, x, np.full(20, 4, np.int32))[0], of_all)
+    moved = bvh.refit(lower + np.float32(0.3), upper + np.float32(0.3))
+    np.testing.assert_array_equal(moved.roots, bvh.roots)
+    again = moved.rebuild(lower, upper)
+    same(jax.tree.leaves(again), jax.tree.leaves(bvh))
 
 
 def test_nodes_contain_their_items():
     lower, upper = boxes(123)
     upper[7] = np.nan
-    order = tree.ordered_by_numpy(lower, upper)
-    nodes, origin, step = tree.boxed(lower, upper, order)
-    first = tree.first_of(123)
+    order, first, *_ = tree.order_of(lower, upper)
+    nodes, origin, step = tree.boxes_of(lower, upper, order, first)
     leaves = len(first) - 1
     for leaf in range(leaves):
         items = [i for i in order[first[leaf] : first[leaf + 1]] if i != 7]
@@ -201,6 +293,19 @@ def test_outside_of_jax_a_tree_reads_its_arrays_again():
         high.assign(high.numpy() * np.float32(0.5) + np.float32(0.2))
         remake()
         np.testing.assert_array_equal(found(), ask(in_spheres, wp.Bvh(low.numpy(), high.numpy()), x, 0.3))
+
+
+def test_a_captured_refit_is_one_when_it_is_played():
+    lower, upper = boxes(60)
+    low, high = wp.array(lower, dtype=wp.vec3), wp.array(upper, dtype=wp.vec3)
+    bvh = wp.Bvh(low, high)
+    with wp.ScopedCapture() as capture:
+        assert bvh.refit() is bvh
+    low.assign(lower + np.float32(1.0))
+    high.assign(upper + np.float32(1.0))
+    before = bvh.origin
+    wp.capture_launch(capture.graph)
+    np.testing.assert_allclose(bvh.origin, before + 1.0, rtol=1e-5)
 
 
 def test_refit_and_rebuild_give_other_trees():
@@ -294,7 +399,8 @@ def test_wrong_arguments_are_refused():
         (lambda: wp.Bvh(lower, upper[:2]), "expected as many uppers as lowers, 4, got 2"),
         (lambda: wp.Bvh([[0.0, 0.0, 0.0]], upper), "expected an array of points, got list"),
         (lambda: wp.Bvh(lower, upper, constructor="best"), "expected a constructor of"),
-        (lambda: wp.Bvh(lower, upper, groups=np.zeros(4, np.int32)), "groups are not there yet"),
+        (lambda: wp.Bvh(lower, upper, groups=np.zeros(4, np.int64)), "groups: expected an array of int32, got int64"),
+        (lambda: wp.Bvh(lower, upper, groups=np.zeros(3, np.int32)), "groups: expected 4, one for each box"),
         (lambda: wp.Bvh(lower, upper).refit(lower[:3], upper[:3]), "Bvh.refit: expected 4 boxes"),
         (lambda: wp.Bvh(lower, upper).refit(lower), "expected lowers and uppers, got one of them"),
         (lambda: wp.Bvh(jnp.asarray(lower), jnp.asarray(upper)).refit(), "arrays of JAX, which never change"),

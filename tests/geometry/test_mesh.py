@@ -372,6 +372,34 @@ def test_meshes_that_move_in_programs():
     assert start.velocities is None
 
 
+@wp.kernel
+def in_group(
+    mesh: wp.uint64, o: wp.array[wp.vec3], d: wp.array[wp.vec3], group: int, face: wp.array[int],
+    counts: wp.array[wp.vec2i],
+):  # fmt: skip
+    i = wp.tid()
+    root = wp.mesh_get_group_root(mesh, group)
+    face[i] = wp.mesh_query_ray(mesh, o[i], d[i], 100.0, root).face
+    if wp.mesh_query_ray_anyhit(mesh, o[i], d[i], 100.0, root):
+        counts[i][0] = 1
+    counts[i][1] = wp.mesh_query_ray_count_intersections(mesh, o[i], d[i], root)
+
+
+def test_rays_of_a_group_hit_its_faces():
+    p, f = sphere()
+    o, d = rays(200)
+    groups = (np.arange(len(f)) % 3).astype(np.int32)
+    call = wp.jax_kernel(in_group, num_outputs=2, launch_dims=200, output_dims=200)
+    mesh = wp.Mesh(p, f, groups=groups)
+    for group in range(3):
+        kept = np.flatnonzero(groups == group)
+        face, counts = call(mesh, o, d, group)
+        alone, same_counts = call(wp.Mesh(p, f[kept]), o, d, 0)
+        np.testing.assert_array_equal(face, np.where(alone >= 0, kept[alone], -1))
+        np.testing.assert_array_equal(counts, same_counts)
+    np.testing.assert_array_equal(call(mesh, o, d, 5)[0], shoot(wp.Mesh(p, f), o, d)[1])
+
+
 def test_wrong_arguments_are_refused():
     p, f = sphere(2)
     mesh = wp.Mesh(jnp.asarray(p), jnp.asarray(f))
@@ -387,7 +415,7 @@ def test_wrong_arguments_are_refused():
         (lambda: jax.jit(lambda f: wp.Mesh(p, f[:, :2]))(f), "Mesh: indices: expected the shape"),
         (lambda: wp.Mesh(p, f, p[1:]), "Mesh: velocities: expected 26, one for each point, got 25"),
         (lambda: wp.Mesh(p, f, support_winding_number=True), "support_winding_number is not there yet"),
-        (lambda: wp.Mesh(p, f, groups=np.zeros(len(f), np.int32)), "groups are not there yet"),
+        (lambda: wp.Mesh(p, f, groups=np.zeros(3, np.int32)), f"groups: expected {len(f)}, one for each face"),
         (lambda: mesh.refit(p[1:]), "Mesh.refit: points: expected 26 points, as the mesh has, got 25"),
         (mesh.refit, "array of JAX, which never changes"),
         (lambda: mesh.replace(bvh=None), "bvh cannot be set"),

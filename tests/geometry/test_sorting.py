@@ -73,7 +73,7 @@ def test_keys_of_64_bits(dtype):
 @pytest.mark.parametrize("dtype", TYPES)
 def test_the_order_of_other_devices_is_the_same(dtype):
     keys = jnp.asarray(random_keys(dtype, 3000))
-    native, xla = (sort(sorting._ordered(keys)) for sort in (sorting.sort_p.bind, sorting._sort_xla))
+    native, xla = (sort(sorting._ordered(keys)) for sort in (sorting.sort_bits, sorting.sort_by_xla))
     for ours, theirs in zip(native, xla, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jax.export import DisabledSafetyCheck
 
-from jaxwarp.native.library import PROGRAM_TARGET, SORT_TARGET, TARGET
+from jaxwarp.native.library import OPERATIONS, PROGRAM_TARGET, TARGET
 
 
 def export_checks() -> list[DisabledSafetyCheck]:
@@ -18,4 +18,5 @@ def export_checks() -> list[DisabledSafetyCheck]:
     Example:
         >>> exported = jax.export.export(jax.jit(f), disabled_checks=jaxwarp.export_checks())(x)
     """
-    return [DisabledSafetyCheck.custom_call(target) for target in (TARGET, PROGRAM_TARGET, SORT_TARGET)]
+    targets = (TARGET, PROGRAM_TARGET, *(f"jaxwarp_{name}" for name in OPERATIONS))
+    return [DisabledSafetyCheck.custom_call(target) for target in targets]

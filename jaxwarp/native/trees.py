@@ -1,0 +1,82 @@
+"""Trees over boxes and the faces of meshes, made by native code of arrays of NumPy, on this thread. See tree.h."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.native.library import load_library
+
+_POINTER, _INT = ctypes.c_void_p, ctypes.c_int64
+WORDS = 8
+
+
+def _struct(name: str, *fields: tuple[str, Any]) -> Any:
+    return type(name, (ctypes.Structure,), {"_fields_": list(fields)})
+
+
+_TreeOrder = _struct(
+    "TreeOrder", ("lowers", _POINTER), ("uppers", _POINTER), ("groups", _POINTER), ("size", _INT), ("order", _POINTER),
+    ("first", _POINTER), ("names", _POINTER), ("roots", _POINTER),
+)  # fmt: skip
+_TreeBoxes = _struct(
+    "TreeBoxes", ("lowers", _POINTER), ("uppers", _POINTER), ("order", _POINTER), ("first", _POINTER), ("size", _INT),
+    ("leaves", _INT), ("nodes", _POINTER), ("origin", _POINTER), ("step", _POINTER),
+)  # fmt: skip
+_Faces = _struct(
+    "Faces", ("points", _POINTER), ("indices", _POINTER), ("order", _POINTER), ("vertices", _INT), ("size", _INT),
+    ("corners", _POINTER), ("lowers", _POINTER), ("uppers", _POINTER),
+)  # fmt: skip
+
+
+def _call(function: str, kind: Any, *values: np.ndarray | int | None) -> None:
+    """Gives a function of the library a struct of these."""
+    fields = [v.ctypes.data if isinstance(v, np.ndarray) else v for v in values]
+    call = getattr(load_library(), function)
+    call.restype = ctypes.c_bool
+    if not call(ctypes.byref(kind(*fields))):
+        raise MemoryError(f"no memory for {function}")
+
+
+def _floats(*arrays: np.ndarray) -> list[np.ndarray]:
+    return [np.ascontiguousarray(a, np.float32) for a in arrays]
+
+
+def _ints(*arrays: np.ndarray) -> list[np.ndarray]:
+    return [np.ascontiguousarray(a, np.int32) for a in arrays]
+
+
+def order_items(lowers: np.ndarray, uppers: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
+    """The order of boxes (n, 3), n > 0; of boxes in groups (n,) also where leaves start, groups and their roots."""
+    lowers, uppers = _floats(lowers, uppers)
+    count = len(lowers)
+    order = np.empty(count, np.int32)
+    if groups is None:
+        _call("jaxwarp_tree_order", _TreeOrder, lowers, uppers, None, count, order, None, None, None)
+        return (order,)
+    leaves = 1 << (count - 1).bit_length()
+    first, names, roots = (np.empty(n, np.int32) for n in (leaves + 1, count, count))
+    _call("jaxwarp_tree_order", _TreeOrder, lowers, uppers, *_ints(groups), count, order, first, names, roots)
+    return order, first, names, roots
+
+
+def box_items(lowers: np.ndarray, uppers: np.ndarray, order: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Nodes (leaves, 8), the origin and the step of their grid, of boxes (n, 3), n > 0."""
+    lowers, uppers = _floats(lowers, uppers)
+    order, first = _ints(order, first)
+    leaves = len(first) - 1
+    made = np.empty((leaves, WORDS), np.uint32), np.empty(3, np.float32), np.empty(3, np.float32)
+    _call("jaxwarp_tree_boxes", _TreeBoxes, lowers, uppers, order, first, len(lowers), leaves, *made)
+    return made
+
+
+def place_faces(points: np.ndarray, indices: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Corners (m, 3, 3) of faces in an order, and lower and upper corners of their boxes, (m, 3), by number."""
+    (points,) = _floats(points)
+    indices, order = _ints(indices, order)
+    count = len(order)
+    made = np.empty((count, 3, 3), np.float32), np.empty((count, 3), np.float32), np.empty((count, 3), np.float32)
+    _call("jaxwarp_mesh_faces", _Faces, points, indices, order, len(points), count, *made)
+    return made
