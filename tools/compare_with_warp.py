@@ -357,14 +357,10 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
   trees that Warp names are one. Where closest points of two faces are equally far, another face may be named than in
   Warp. A ray through an edge or a vertex hits, and crosses one of the faces there, so that counts are even or odd as
   they must be; on the border of an open mesh, `mesh_query_ray_count_intersections` may count none. `sign` of rays is
-<<<<<<< HEAD
-  1 or -1, and all results are 0 where nothing is found. Not there yet: groups, winding numbers.
+  1 or -1, and all results are 0 where nothing is found. Not there yet: winding numbers.
 - **Surfaces** of `IsoSurfaceMarchingCubes` have Warp's vertices; cells may be cut into other triangles, as many.
   `IsoSurfaceNets` cuts quads by their shorter diagonal, and does not part vertices at ambiguous sides that two cells
   share. Nodes that are NaN make holes. Older names of arguments are taken without a warning.
-=======
-  1 or -1, and all results are 0 where nothing is found. Not there yet: winding numbers.
->>>>>>> ab3faca (Trees of meshes are made and refitted in native code on CPUs; groups of faces and boxes)
 - **`tile_*`, `launch_tiled`**: threads of a block share nothing here.
 
 ## Of Warp's own tests

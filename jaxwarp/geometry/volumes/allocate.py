@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.geometry.tree import is_on_host
+from jaxwarp.geometry.operations import is_on_host
 from jaxwarp.geometry.volumes.bricks import EDGE, VOXELS, hashed, ordered_by_jax, ordered_by_numpy, table_of
 from jaxwarp.geometry.volumes.build import (
     TYPES,

@@ -13,7 +13,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.geometry.tree import is_on_host
+from jaxwarp.geometry.operations import is_on_host
 from jaxwarp.geometry.volumes.bricks import NOWHERE, VOXELS, Table
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.quaternions import HostValue
