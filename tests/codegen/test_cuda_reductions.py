@@ -16,7 +16,7 @@ from kernels_strategy import same_values
 import jaxwarp as wp
 from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda, resources
 from jaxwarp.codegen.cuda.emit import ANY_NUMBER
-from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS, SHARED_ELEMENTS
+from jaxwarp.codegen.cuda.sums.reductions import MOST_BLOCKS, SHARED_ELEMENTS
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel

@@ -23,7 +23,7 @@ from native import frames
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cuda import code_for
-from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS
+from jaxwarp.codegen.cuda.sums.reductions import MOST_BLOCKS
 from jaxwarp.ffi.callbacks import callback
 from jaxwarp.ffi.launch import on_memory
 from jaxwarp.ffi.programs import python_call

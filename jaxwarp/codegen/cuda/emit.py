@@ -15,8 +15,8 @@ from jaxwarp.codegen.cuda.liveness import count_uses
 from jaxwarp.codegen.cuda.loops import ANY_NUMBER, Loop, loop_for
 from jaxwarp.codegen.cuda.names import Names, symbol
 from jaxwarp.codegen.cuda.prelude import PRELUDE, prelude_for
-from jaxwarp.codegen.cuda.reductions import MOST_BLOCKS, plan_reductions
 from jaxwarp.codegen.cuda.statements import Line
+from jaxwarp.codegen.cuda.sums.reductions import MOST_BLOCKS, plan_reductions
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelValueError, Loc
 from jaxwarp.ir.kernel import Kernel

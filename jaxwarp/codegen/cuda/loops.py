@@ -13,8 +13,8 @@ from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda.expression import Expr, binary, literal
 from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.names import Names
-from jaxwarp.codegen.cuda.reductions import LONG_ROW, MOST_BLOCKS, Plan, Reductions
 from jaxwarp.codegen.cuda.statements import Line
+from jaxwarp.codegen.cuda.sums.reductions import LONG_ROW, MOST_BLOCKS, Plan, Reductions
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, For, While, walk
 from jaxwarp.types import int32, uint32

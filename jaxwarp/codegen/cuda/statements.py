@@ -33,7 +33,7 @@ from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.codegen.cuda.packs import Access, Pack, integers_of, packs_of
 from jaxwarp.codegen.cuda.prints import print_calls
 from jaxwarp.codegen.cuda.ranges import Ranges
-from jaxwarp.codegen.cuda.reductions import Plan, Reductions
+from jaxwarp.codegen.cuda.sums.reductions import Plan, Reductions
 from jaxwarp.errors import InternalError, Loc
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, Load, Op, Param, Size, Store, Tell, Tid, Value

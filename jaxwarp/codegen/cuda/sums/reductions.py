@@ -27,11 +27,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxwarp.codegen.cuda.atomics import AtomicHelpers
-from jaxwarp.codegen.cuda.combine import block_function, identity, pair_function, row_function, warp_function
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, Expr, literal
 from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.names import Names
-from jaxwarp.codegen.cuda.varying import varying_values
+from jaxwarp.codegen.cuda.sums.combine import block_function, identity, pair_function, row_function, warp_function
+from jaxwarp.codegen.cuda.sums.varying import varying_values
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Const, Load, Param, Store, Tid, Value, walk
 from jaxwarp.types import Scalar, bool_, int32
