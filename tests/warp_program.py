@@ -66,6 +66,25 @@ def cloth(program: Any) -> Results:
     return {"positions": np.array(program.WpIntegrator(made, "cpu").simulate(1.0 / 60.0, 32))}
 
 
+def diffray(program: Any) -> Results:
+    """Turns a mesh until its picture is that of another one, as the program does.
+
+    How far it gets is not compared: where no edges pass, our gradient is that of finite differences, and Warp's is not.
+    """
+    losses = []
+    with program.wp.ScopedDevice("cpu"):
+        wanted = program.Example(height=32)
+        wanted.ray_cast()
+        made = program.Example(height=32, train_iters=6, rot_array=[0.0, 0.25881905, 0.0, 0.96592583])
+        made.optimizer.lr = 1e-4
+        program.wp.copy(made.target_pixels, wanted.pixels)
+        for _ in range(6):
+            made.step()
+            difference = made.pixels.numpy() - wanted.pixels.numpy()
+            losses.append((np.sqrt(1.0 + difference**2) - 1.0).sum())
+    return {"target": wanted.pixels.numpy(), "loss": np.array(losses[:1]), "fell": np.array([losses[-1] < losses[0]])}
+
+
 def isosurface(program: Any) -> Results:
     """The vertices, and what the triangles enclose: cells may be cut into other triangles."""
     with program.wp.ScopedDevice("cpu"):
@@ -109,6 +128,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
     "core/example_mesh": (example(120, "positions", "velocities", stage_path=None), 1e-3),
     "core/example_sph": (example(1, "x", "v", stage_path=None), 1e-3),
     "core/example_dem": (example(1, "x", "v", stage_path=None), 1e-3),
+    "optim/example_diffray": (diffray, 1e-3),
     "core/example_sample_mesh": (example(2, "points", stage_path=None), 1e-4),
     "geometry/example_isosurface": (isosurface, 1e-3),
 }

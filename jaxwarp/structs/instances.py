@@ -20,7 +20,9 @@ from jaxwarp.types import (  # fmt: skip
     Struct,
     element_scalar,
     element_shape,
+    handled,
     struct_of,
+    uint64,
 )
 
 
@@ -156,6 +158,8 @@ def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
     where, dtype = f"struct {kind.__name__}: field {field.name}", field.type
     if isinstance(dtype, Struct):
         return _checked_struct(where, dtype, value, is_strict)
+    if dtype == uint64 and handled(value) is not None:
+        return value
     if isinstance(value, (list, tuple)) and isinstance(dtype, Aggregate):
         value = _from_sequence(where, dtype, value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and not isinstance(dtype, (Array, Scalar)):

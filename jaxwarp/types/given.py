@@ -5,17 +5,19 @@ from __future__ import annotations
 import builtins
 import typing
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.types.arrays import Array
 from jaxwarp.types.scalars import uint64
-from jaxwarp.types.structs import Indexed, Struct, handled, struct_in, struct_of
+from jaxwarp.types.structs import Field, Indexed, Struct, handled, struct_in, struct_of
 
 
 def takes_structs(annotation: Any) -> builtins.bool:
     """Whether what an annotation means depends on the struct that is given."""
-    return annotation == uint64 or _open(annotation) is not None
+    return annotation == uint64 or _open(annotation) is not None or _has_numbers(annotation)
 
 
 def given_types(places: Sequence[int], annotations: Sequence[Any], values: Sequence[Any]) -> tuple[Any, ...]:
@@ -35,9 +37,17 @@ def _open(annotation: Any) -> Any:
     return element if is_open else None
 
 
+def _has_numbers(annotation: Any) -> builtins.bool:
+    """Whether a struct has a field that may be what Warp names by a number."""
+    fields = annotation.fields if isinstance(annotation, Struct) and not isinstance(annotation, Indexed) else ()
+    return any(f.type == uint64 or _has_numbers(f.type) for f in fields)
+
+
 def _given(annotation: Any, value: Any) -> Any:
     if annotation == uint64:
         return handled(value)
+    if isinstance(annotation, Struct) and not isinstance(annotation, Indexed):
+        return _with_handles(annotation, value)
     struct = struct_of(type(value))
     array = annotation.array if isinstance(annotation, Indexed) else annotation
     if not isinstance(array, Array):
@@ -47,6 +57,20 @@ def _given(annotation: Any, value: Any) -> Any:
     element = struct if struct is not None else getattr(value, "dtype", None)
     is_records = isinstance(element, Struct) and not isinstance(annotation, Indexed)
     return Array(element, array.ndim) if is_records else None
+
+
+def _with_handles(struct: Struct, value: Any) -> Struct | None:
+    """The struct with meshes and the like in place of the numbers that it declares; None: there are none in it."""
+    names = [f.name for f in struct.fields if f.type == uint64 or _has_numbers(f.type)]
+    values = value if isinstance(value, dict) else {name: getattr(value, name, None) for name in names}
+    types = {f.name: _given(f.type, values.get(f.name)) for f in struct.fields if f.name in names}
+    found = tuple(replace(f, type=types[f.name]) if types.get(f.name) is not None else f for f in struct.fields)
+    return _variant(struct, found) if found != struct.fields else None
+
+
+@cache
+def _variant(struct: Struct, fields: tuple[Field, ...]) -> Struct:
+    return Struct(struct.kind, fields)
 
 
 def _like(annotation: Any, annotations: Sequence[Any], values: Sequence[Any]) -> Any:

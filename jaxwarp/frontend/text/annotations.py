@@ -192,6 +192,9 @@ def matches(pattern: Any, concrete: Any, bound: dict[Any, Any]) -> bool:
         case Array():
             same_rank = isinstance(concrete, Array) and pattern.ndim == concrete.ndim
             return same_rank and matches(pattern.dtype, concrete.dtype, bound)
+        case Struct():
+            # With meshes in place of its numbers it is the same struct.
+            return isinstance(concrete, Struct) and pattern.kind is concrete.kind
         case _:
             return pattern == concrete
 
