@@ -41,8 +41,8 @@ class Case:
         shapes: of the parameters, by name; of scalars ().
         grid: the launch; `at` is the thread.
         extents: the integers that the twin takes.
-        twin_block: its threads in a block; None: as many as ours, along the last axis.
-        gradient: of which arguments; None: the kernel itself.
+        twin_block: its threads in a block, along the last axis and the one before.
+        kernel: of `programs.py`, if it has another name than the case.
         is_sum: whether threads go round, so that what counts is an element.
     """
 
@@ -50,7 +50,6 @@ class Case:
     grid: tuple[int, ...]
     at: tuple[int, ...]
     extents: dict[str, int] = field(default_factory=dict)
-    twin: str = ""
     twin_block: tuple[int, ...] = (_BLOCK, 1)
     kernel: str = ""
     options: CudaOptions = NO_CUDA_OPTIONS
@@ -135,7 +134,7 @@ def run_ours(
 def twin(name: str) -> Ran:
     """The twin of a case, run for the same thread."""
     case = CASES[name]
-    source = TWINS[case.twin or name]
+    source = TWINS[name]
     listed = re.search(r"\(([^()]*)\) \{", source)
     assert listed is not None
     names, parameters = list(case.shapes), b""

@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 from sass import disassembly
-from sass.launches import CASES, SCALAR, array_of, ours, twin
+from sass.launches import CASES, SCALAR, array_of, gradient, ours, twin
 from sass.machine import LOCAL, bits_float, counts, most_loads_in_flight
 
 pytestmark = pytest.mark.skipif(
@@ -44,6 +44,16 @@ def test_executed_instructions_for_each_element_of_a_sum(name: str):
     _, mine = ours(name)
     assert mine.per_element <= PER_ELEMENT[name]
     assert most_loads_in_flight(mine.thread) >= 4
+
+
+@pytest.mark.parametrize("name", ["lbm2", "lbm3"])
+def test_gradients_of_lattices_need_no_atomics(name: str):
+    """And twice the instructions of the lattice at most."""
+    _, forward = ours(name)
+    ((code, backward),) = gradient(name)
+    assert not {"RED", "REDG", "ATOM", "ATOMG", "LDL", "STL"} & set(counts(backward.thread))
+    assert backward.per_element <= 1.9 * forward.per_element
+    assert code.geometry == ()
 
 
 # The twin of n-body reads what other threads have put in shared memory, and there are none.

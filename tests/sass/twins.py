@@ -207,19 +207,3 @@ _twin(
 """
     + _BLOCK_SUM.replace("STORE", "atomicAdd(s, a)"),
 )
-# The gradients: what one who derives by hand writes.
-_twin(
-    "stencil_gradient",
-    "const float *__restrict__ ct, float c, float *__restrict__ du, int ni, int nj, int nk",
-    """
-    int k = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y, i = blockIdx.z;
-    if (j >= nj || k >= nk) return;
-    int s = nj * nk, at = i * s + j * nk + k;
-    auto g = [&](int p, int q, int r, int o) {
-        return p > 0 && q > 0 && r > 0 && p < ni - 1 && q < nj - 1 && r < nk - 1 ? ct[at + o] : 0.0f;
-    };
-    float m = g(i, j, k, 0);
-    du[at] = m + c * (g(i - 1, j, k, -s) + g(i + 1, j, k, s) + g(i, j - 1, k, -nk) + g(i, j + 1, k, nk)
-                      + g(i, j, k - 1, -1) + g(i, j, k + 1, 1) - 6.0f * m);
-""",
-)

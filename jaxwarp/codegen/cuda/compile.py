@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from jaxwarp.codegen import cache
@@ -24,7 +24,8 @@ DEFAULT_ARCHITECTURES = (80, 90, 100, 120)
 # Contraction is an operation of the IR (passes/contract_fma), never the compiler's.
 _OPTIONS = ("--std=c++17", "--fmad=false")
 # Raise to forget what earlier versions of this module have put in the cache.
-_CACHE_VERSION = "cuda-1"
+_CACHE_VERSION = "cuda-2"
+_REPORT = ("--ptxas-options=-v",)
 
 
 class Entry(NamedTuple):
@@ -77,7 +78,7 @@ def resources(kernel: Kernel | CudaCode, arch: int | str) -> Resources:
     Raises:
         KernelValueError, CompileError: as `compile_cuda`.
     """
-    log = _compile(_printed(kernel), CUBIN, architecture(arch), ("--ptxas-options=-v",)).log
+    log = _compile_unspilled(_printed(kernel), architecture(arch)).log
     return Resources(
         registers=_reported(r"Used (\d+) registers", log, required=True),
         spill_stores=_reported(r"(\d+) bytes spill stores", log, required=True),
@@ -127,9 +128,28 @@ def _compile_cached(code: CudaCode, kind: int, arch: int) -> bytes:
     name = cache.key(_CACHE_VERSION, repr(nvrtc.version()), *_options(kind, arch, code.options), code.symbol, text)
     found = cache.get(name)
     if found is None:
-        found = _compile(code, kind, arch).code
+        found = (_compile_unspilled(code, arch) if kind == CUBIN else _compile(code, PTX, arch)).code
         cache.put(name, found)
     return found
+
+
+def _compile_unspilled(code: CudaCode, arch: int) -> nvrtc.Compiled:
+    """A cubin, with as many registers as it takes where ptxas, left to itself, would spill some into memory.
+
+    It stops at what lets a multiprocessor have as many threads as it can; one block fewer costs less than spills.
+    """
+    made = _compile(code, CUBIN, arch, _REPORT)
+    options = code.options
+    if options.bounds or options.max_registers is not None or not _spilled(made.log):
+        return made
+    bounds = f"__launch_bounds__({options.block}"
+    roomy = replace(code, source=code.source.replace(f"{bounds})", f"{bounds}, 1)", 1))
+    return min(_compile(roomy, CUBIN, arch, _REPORT), made, key=lambda found: _spilled(found.log))
+
+
+def _spilled(log: str) -> int:
+    """Bytes, written and read."""
+    return _reported(r"(\d+) bytes spill stores", log) + _reported(r"(\d+) bytes spill loads", log)
 
 
 def _options(kind: int, arch: int, options: CudaOptions) -> tuple[str, ...]:
