@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jaxwarp.analysis.effects import Access, analyze
-from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.host_array import HostArray, InRecords
 from jaxwarp.arrays.struct_array import array_at
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
@@ -27,7 +27,7 @@ from jaxwarp.ffi.launch.bind import (
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.native_launch import address_of, code_of
-from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Launch
+from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import as_element
 from jaxwarp.memory.host_scope import HOST, capturing
@@ -36,6 +36,7 @@ from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import note_written
 from jaxwarp.passes.checks.checked import Debug
+from jaxwarp.passes.in_records import Place, in_records
 from jaxwarp.structs.records import as_record, memory_axes, memory_dtype
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, Struct, as_dtype, element_scalar
 
@@ -59,6 +60,14 @@ class _Given:
             self.value = np.asarray(value)
         if self.region is not None and not self.region.shape and self.array is None:  # a tensor that is a number
             self.value, self.region = scope.read(self.region)[()], None
+
+    @property
+    def in_records(self) -> InRecords | None:
+        """Of an array with gaps between its elements, the records of which it is a field."""
+        array, region = self.array, self.region
+        if region is None or region.is_dense or not isinstance(array, HostArray) or region is not array.region:
+            return None  # none, or a tape has moved it
+        return array.in_records
 
     def with_value(self, value: Any) -> _Given:
         """The same with another value of the host."""
@@ -121,16 +130,20 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
 
 def checked_like(plan: Plan, given: Sequence[Any]) -> Checked:
     """A launch outside of JAX like one that was checked."""
-    return Checked(plan, [_Given(HOST, g) for g in given])
+    return Checked(plan, [_given(HOST, g, a.is_array) for a, g in zip(plan.arguments, given, strict=True)])
+
+
+def _given(scope: Scope, given: Any, is_array: bool) -> _Given:
+    made = _Given(scope, given)
+    if isinstance(given, np.ndarray) and not is_array:  # the components of one value
+        made.value, made.region = given, None
+    return made
 
 
 def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> _Given:
     """Where an argument is, and what is known of it."""
     try:
-        made = _Given(scope, given)
-        if isinstance(given, np.ndarray) and not kernel.leaves[index].is_array:  # the components of one value
-            made.value, made.region = given, None
-        return made
+        return _given(scope, given, kernel.leaves[index].is_array)
     except KernelError as error:
         error.message = f"kernel {kernel.name}: argument '{kernel.leaves[index].name}': {error.message}"
         raise
@@ -147,6 +160,7 @@ def run_checked(scope: Scope, checked: Checked) -> None:
         return
     operands: list[Any] = []
     staged: list[tuple[Region, Region]] = []
+    records: list[tuple[int, Place]] = []
     for index, (value, convert) in enumerate(zip(checked.values, plan.converters, strict=True)):
         region = value.region
         if region is None:
@@ -155,17 +169,26 @@ def run_checked(scope: Scope, checked: Checked) -> None:
             operands.append(region)
         elif index in plan.untouched:  # of which only the shape is asked for
             operands.append(dense_region(region.address, region.dtype, region.shape, region.owner))
+        elif index not in plan.added_to and plan.launch.debug is None and (found := value.in_records) is not None:
+            operands.append(found.region)
+            records.append((index, found.place))
         else:  # kernels take dense arrays
             operands.append(scope.make(region.dtype, region.shape))
             if plan.launch.roles[index] != OUTPUT or plan.launch.debug is not None:
                 scope.move(operands[-1], region)
             staged += [(region, operands[-1])] if index in plan.written else []
-    failure = launch_in(scope, plan.launch, operands)
+    failure = launch_in(scope, on_records(plan.launch, tuple(records)) if records else plan.launch, operands)
     for region, temporary in staged:
         scope.move(region, temporary)
     note_written([checked.values[i].region for i in plan.written])
     if failure is not None:
         raise failure
+
+
+@functools.lru_cache(maxsize=512)
+def on_records(launch: Launch, records: tuple[tuple[int, Place], ...]) -> Launch:
+    """The launch on the words of records."""
+    return launch.replace(kernel=intern_kernel(in_records(launch.kernel, dict(records))), origin=None)
 
 
 def run_like(checked: Checked, place: Callable[[Region], int]) -> bool:
@@ -202,6 +225,7 @@ class Plan(NamedTuple):
         overwritten: of each of these, whether some of what it held stays or is added to, and whether that decides what
             is written.
         untouched: arguments of which nothing is read or written, such as fields of structs.
+        added_to: those with atomics, of which code may make copies that it adds as a whole.
     """
 
     launch: Launch
@@ -211,6 +235,7 @@ class Plan(NamedTuple):
     written: dict[int, Loc | None]
     overwritten: dict[int, tuple[bool, bool]]
     untouched: frozenset[int]
+    added_to: frozenset[int]
 
 
 @functools.lru_cache(maxsize=512)
@@ -238,7 +263,8 @@ def _plan(
     overwritten = {i: (i in updated, i in updated and _decides(effects[params[i]])) for i in written}
     untouched = frozenset(i for i, p in enumerate(params) if not (effects[p].reads or effects[p].modifies))
     known = tuple(tuple(n for n in s if n is not None) for s in shapes)
-    return Plan(launch, arguments, known, converters, written, overwritten, untouched)
+    added_to = frozenset(i for i, p in enumerate(params) if effects[p].atomics)
+    return Plan(launch, arguments, known, converters, written, overwritten, untouched, added_to)
 
 
 def _decides(access: Access) -> bool:

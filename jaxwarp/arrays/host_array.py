@@ -6,7 +6,7 @@ import functools
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.memory.region import Region, dense_strides
+from jaxwarp.memory.region import Region, dense_region, dense_strides
 from jaxwarp.memory.scope import Scope, view_of
 from jaxwarp.memory.tensor_owner import Owner, owned
 from jaxwarp.structs.records import has_floats, memory_axes
@@ -38,6 +38,27 @@ from jaxwarp.types import (
     struct_of,
     vector,
 )
+
+_MOST_WORDS = 2**31 - 1  # that code for dense arrays takes
+
+
+class InRecords(NamedTuple):
+    """An array that is a field of records.
+
+    Attributes:
+        region: the words of its type of all records.
+        place: how many of them a record has, and which is its first one.
+        bytes: of a record, its first one and the one after its last.
+    """
+
+    region: Region
+    place: tuple[int, int]
+    bytes: tuple[int, int]
+
+    def is_apart_from(self, other: InRecords) -> bool:
+        """Whether the two have no byte in common, where they are of the same records."""
+        is_alike = self.region.shape[:-1] == other.region.shape[:-1] and self.region.nbytes == other.region.nbytes
+        return is_alike and (self.bytes[1] <= other.bytes[0] or other.bytes[1] <= self.bytes[0])
 
 
 @boundaries
@@ -81,11 +102,30 @@ class HostArray(LiveArray):
 
     @functools.cached_property
     def token(self) -> Any:
-        """What decides a launch on it but for where it is; None where its elements do not lie side by side."""
+        """What decides a launch on it but for where it is; None where its elements do not lie side by side, nor are a
+        field of records that do."""
         region = self._region
-        is_plain = region.is_dense and not region.address % region.dtype.alignment
         element = self.dtype if self.components else region.dtype  # which hash slower and faster
-        return (element, region.shape, self.is_writable) if is_plain else None
+        if region.is_dense and not region.address % region.dtype.alignment:
+            return element, region.shape, self.is_writable
+        found = self.in_records
+        return None if found is None else (element, region.shape, self.is_writable, found.place)
+
+    @functools.cached_property
+    def in_records(self) -> InRecords | None:
+        """The records of which the array is a field, if they lie side by side."""
+        region, whole = self._region, self.whole
+        if whole is None or not whole._region.is_dense:
+            return None
+        records, size = whole._region, region.dtype.itemsize
+        words, rest = divmod(records.dtype.itemsize, size)
+        first, odd = divmod(region.address - records.address, size)
+        strides = dense_strides(records.shape, records.dtype.itemsize)
+        is_apart = region.strides != (*strides, *dense_strides(self.components, size))
+        if rest or odd or is_apart or records.address % size or records.size * words > _MOST_WORDS:
+            return None
+        seen = dense_region(records.address, region.dtype, (*records.shape, words), region.owner)
+        return InRecords(seen, (words, first), (first * size, (first + math.prod(self.components)) * size))
 
     def __repr__(self) -> str:
         return f"array(shape={self.shape}, dtype={self.type.dtype}, device={self.device})"

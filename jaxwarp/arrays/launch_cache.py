@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.arrays.eager import Checked, Plan, check, checked_like, run_checked
+from jaxwarp.arrays.eager import Checked, check, checked_like, on_records, run_checked
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.errors import KernelError
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
@@ -115,13 +115,19 @@ class _Known:
         plan: what it is.
     """
 
-    def __init__(self, plan: Plan):
-        self.plan, launch = plan, plan.launch
-        self._code = code_of(launch.kernel, launch.fma, launch.grid, plan.shapes)
+    def __init__(self, checked: Checked):
+        self.plan = plan = checked.plan
+        records = {i: found for i, value in enumerate(checked.values) if (found := value.in_records) is not None}
+        launch = on_records(plan.launch, tuple((i, r.place) for i, r in records.items())) if records else plan.launch
+        shapes = tuple(records[i].region.shape if i in records else shape for i, shape in enumerate(plan.shapes))
+        self._code = code_of(launch.kernel, launch.fma, launch.grid, shapes)
         self._sizes = [
             math.prod(shape) * param.dtype.numpy.itemsize
-            for shape, param in zip(plan.shapes, launch.kernel.params, strict=True)
+            for shape, param in zip(shapes, launch.kernel.params, strict=True)
         ]
+        # How far from the first record fields begin; which of them have no byte in common in one record.
+        self._offsets = [(i, r.bytes[0]) for i, r in records.items()]
+        self._apart = {(i, j) for i, a in records.items() for j, b in records.items() if a.is_apart_from(b)}
         self._converters = [
             None if argument.is_array else convert or (lambda value: value)
             for argument, convert in zip(plan.arguments, plan.converters, strict=True)
@@ -140,10 +146,14 @@ class _Known:
                 array = value if convert is None else np.asarray(convert(value))
                 kept.append(array)
                 addresses.append(array.ctypes.data)
+        for i, offset in self._offsets:
+            addresses[i] -= offset
         for i in self._written:
             low, high = addresses[i], addresses[i] + self._sizes[i]
             for j in self._arrays:
                 if i != j and addresses[j] < high and low < addresses[j] + self._sizes[j]:
+                    if addresses[j] == low and (i, j) in self._apart:
+                        continue
                     return None
         return addresses, kept
 
@@ -160,9 +170,11 @@ def _remember(key: Any, checked: Checked) -> _Known | None:
     """What launches like this one need not look for again, unless there is more to do."""
     if key is None or checked.launch.debug is not None or 0 in checked.launch.grid:
         return None
+    if any(checked.values[i].in_records is not None for i in checked.plan.added_to):
+        return None
     if len(_known) >= _MAX_KNOWN:
         _known.clear()
-    made = _known[key] = _Known(checked.plan)
+    made = _known[key] = _Known(checked)
     return made
 
 

@@ -772,3 +772,20 @@ def test_gradients_that_are_kept():
     y.retain_grad = True
     y.requires_grad = False
     assert not y.retain_grad
+
+
+def test_components_by_value_from_numpy_are_kept():
+    @wp.kernel
+    def along(x: wp.array[wp.vec3], by: wp.vec3, y: wp.array[float]):
+        i = wp.tid()
+        y[i] = wp.dot(x[i], by)
+
+    x, y = wp.ones(2, dtype=wp.vec3, requires_grad=True), wp.zeros(2, dtype=float, requires_grad=True)
+    for _ in range(3):  # the first launch, and those that are like one before
+        by = np.array([1.0, 2.0, 3.0])
+        with wp.Tape() as tape:
+            wp.launch(along, 2, [x, by, y])
+        by[...] = 9.0
+        tape.backward(grads={y: wp.ones_like(y)})
+        assert x.grad.numpy().tolist() == [[1.0, 2.0, 3.0]] * 2
+        tape.zero()
