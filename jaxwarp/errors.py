@@ -94,6 +94,10 @@ class ArrayError(KernelError, RuntimeError):
     """Arrays that do not fit a function of `jaxwarp.utils`: their types, sizes or layout."""
 
 
+class FormatError(KernelError, RuntimeError):
+    """A file, or a grid in memory, that is not what it should be, or has what is not there yet."""
+
+
 class OutOfRangeError(KernelError, IndexError):
     """An index outside its array: certain before the launch, or met by the interpreter."""
 

@@ -102,13 +102,14 @@ def launches(program: Any) -> Results:
     return {"devices": np.array([str(device) for device in program.devices])}
 
 
-# The share of numbers that may differ more: of rays that just hit an edge on one, and just miss it on the other; of
-# particles that have met others, where sums are in another order.
+# The share of numbers that may differ more: of rays and particles that just hit a surface on one, and just miss it on
+# the other; of particles that have met others, where sums are in another order.
 EDGES = {
     "core/example_raymarch": 0.002,
     "core/example_mesh": 0.01,
     "core/example_sph": 0.01,
     "core/example_dem": 0.002,
+    "core/example_nvdb": 0.001,
 }
 
 # Program -> what to do with it, and the relative error that is allowed of its results.
@@ -127,6 +128,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
     "core/example_raycast": (example(1, "pixels", method="render", height=64, width=64), 1e-3),
     "core/example_mesh": (example(120, "positions", "velocities", stage_path=None), 1e-3),
     "core/example_sph": (example(1, "x", "v", stage_path=None), 1e-3),
+    "core/example_nvdb": (example(100, "positions", "velocities", stage_path=None), 1e-3),
     "core/example_dem": (example(1, "x", "v", stage_path=None), 1e-3),
     "optim/example_diffray": (diffray, 1e-3),
     "core/example_sample_mesh": (example(2, "points", stage_path=None), 1e-4),
@@ -170,19 +172,24 @@ def stand_ins(package: str) -> dict[str, types.ModuleType]:
     reader.Usd = types.SimpleNamespace(Stage=types.SimpleNamespace(Open=lambda _: stage))
     reader.UsdGeom = types.SimpleNamespace(Mesh=lambda found: found)
     examples: Any = types.ModuleType(f"{package}.examples")
-    examples.get_asset_directory = lambda: ""
+    examples.get_asset_directory = lambda: str(warp_folder() / "examples" / "assets")
     if package == "warp":
         return {"pxr": reader}
     importlib.import_module(package).examples = examples
     return {"pxr": reader, examples.__name__: examples, f"{package}.render": types.ModuleType(f"{package}.render")}
 
 
-def source_of(name: str) -> str | None:
-    """The text of a program, from the wheel of Warp that is installed; None: there is none."""
+def warp_folder() -> Path:
+    """Of the wheel of Warp that is installed, or one that is not there."""
     found = importlib.util.find_spec("warp")
     folders = found.submodule_search_locations if found is not None else None
-    path = Path(folders[0]) / "examples" / f"{name}.py" if folders else None
-    return path.read_text() if path is not None and path.exists() else None
+    return Path(folders[0]) if folders else Path("warp is not installed")
+
+
+def source_of(name: str) -> str | None:
+    """The text of a program, from the wheel of Warp that is installed; None: there is none."""
+    path = warp_folder() / "examples" / f"{name}.py"
+    return path.read_text() if path.exists() else None
 
 
 def for_package(text: str, package: str) -> str:

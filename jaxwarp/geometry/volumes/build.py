@@ -166,6 +166,15 @@ def kind_of(name: str) -> str:
     return f"{name[:4]}s" if name.startswith("vec") else "scalars"
 
 
+def type_name(volume: Any) -> str | None:
+    """The name of the type of the values; None of an index grid."""
+    values = volume.values
+    if values is None:
+        return None
+    inner = values.shape[1:]
+    return next(n for n, t in TYPES.items() if element_shape(t) == inner and element_scalar(t).numpy == values.dtype)
+
+
 def filled(name: str, value: Any, bricks: int) -> Any:
     """Values of bricks, all the same: (512 * bricks[, c])."""
     np_or_jnp = jnp if is_jax(value) else np

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -12,8 +13,10 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import ArrayError, KernelTypeError
+from jaxwarp.geometry.volumes import nanovdb
 from jaxwarp.geometry.volumes.bricks import STEPS, VOXELS
-from jaxwarp.geometry.volumes.build import TYPES
+from jaxwarp.geometry.volumes.build import TYPES, type_name
+from jaxwarp.geometry.volumes.layout import TYPE_NAMES
 from jaxwarp.types import element_scalar, element_shape
 
 NAMES = {
@@ -42,10 +45,21 @@ class GridInfo(NamedTuple):
     transform_matrix: Any
 
 
+class FeatureArrayInfo(NamedTuple):
+    """What is known of an array that came with a grid."""
+
+    name: str
+    ptr: int
+    value_size: int
+    value_count: int
+    type_str: str
+
+
 class Inspected:
-    """Of a volume: questions that the host asks."""
+    """Of a volume: questions that the host asks, and files."""
 
     GridInfo = GridInfo
+    FeatureArrayInfo = FeatureArrayInfo
 
     @property
     def device(self) -> Any:
@@ -113,17 +127,101 @@ class Inspected:
         made: Any = self
         if isinstance(made.matrix, jax.core.Tracer):
             raise KernelTypeError("Volume.get_voxel_size: it is not known in a program of JAX", hint="volume.matrix")
-        x, y, z = np.asarray(made.matrix).sum(1).tolist()
+        grid = self.__dict__.get("_grid")
+        found = np.asarray(made.matrix).sum(1) if grid is None else grid.header["voxel_size"].astype(np.float32)
+        x, y, z = found.tolist()
         return x, y, z
 
+    @boundary
+    def get_grid_info(self) -> GridInfo:
+        """What is known of the grid besides its voxels."""
+        made: Any = self
+        grid, size = self.__dict__.get("_grid"), len(nanovdb.bytes_of(made))
+        _, index, count = nanovdb.following(made)[0]
+        return GridInfo(
+            "" if grid is None else grid.name, size, index, count, self._type_str(grid),
+            wp.vec3(*np.asarray(made.translation).tolist()), wp.mat33(*np.asarray(made.matrix).reshape(-1).tolist()),
+        )  # fmt: skip
 
-def type_name(volume: Any) -> str | None:
-    """The name of the type of the values; None of an index grid."""
-    values = volume.values
-    if values is None:
-        return None
-    inner = values.shape[1:]
-    return next(n for n, t in TYPES.items() if element_shape(t) == inner and element_scalar(t).numpy == values.dtype)
+    def _type_str(self, grid: Any) -> str:
+        name = type_name(self)
+        return NAMES[name] if name is not None else "OnIndex" if grid is None else TYPE_NAMES[grid.layout.number]
+
+    @boundary
+    def array(self) -> Any:
+        """The volume as a grid of NanoVDB, and those that follow in its file: an array of uint8."""
+        chain = nanovdb.following(self)
+        found = b"".join(nanovdb.bytes_of(v, *place) for v, *place in chain)
+        return wp.array(np.frombuffer(found, np.uint8), dtype=wp.uint8, device="cpu")
+
+    @boundary
+    def save_to_nvdb(self, path: Any, codec: str = "none") -> Any:
+        """Writes a file of NanoVDB, with the grids that follow in the volume's own file.
+
+        Args:
+            path: its name.
+            codec: "none" or "zip".
+
+        Returns:
+            `path`.
+
+        Raises:
+            KernelValueError, FormatError: there is no such codec, or not here.
+            ArrayError: the volume is not the first one of its file.
+        """
+        Path(path).write_bytes(nanovdb.file_of(self, codec))
+        return path
+
+    @boundary
+    def load_next_grid(self) -> Any:
+        """The volume of the grid that follows in the file; None if there is none."""
+        return nanovdb.next_of(self)
+
+    def _features(self) -> Any:
+        grid = self.__dict__.get("_grid")
+        return () if grid is None else grid.features
+
+    def get_feature_array_count(self) -> int:
+        """How many arrays came with the grid."""
+        return len(self._features())
+
+    @boundary
+    def get_feature_array_info(self, feature_index: int) -> FeatureArrayInfo:
+        """What is known of an array that came with the grid.
+
+        Raises:
+            ArrayError: there is none of that number.
+        """
+        found = self._feature(feature_index)
+        count = len(found.data) // max(1, found.value_size)
+        return FeatureArrayInfo(found.name, found.data.ctypes.data, found.value_size, count, found.type_str)
+
+    def _feature(self, index: int) -> Any:
+        features = self._features()
+        if not 0 <= index < len(features):
+            raise ArrayError(f"Volume.feature_array: expected a number below {len(features)}, got {index}")
+        return features[index]
+
+    @boundary
+    def feature_array(self, feature_index: int, dtype: Any = None) -> Any:
+        """An array that came with the grid, copied.
+
+        Args:
+            feature_index: its number.
+            dtype: the type of its elements; None: as the file says, or bytes.
+
+        Raises:
+            ArrayError: there is none of that number, or the type does not fit it.
+        """
+        found = self._feature(feature_index)
+        name = next((n for n, text in NAMES.items() if text == found.type_str), None)
+        t = wp.types.as_dtype(dtype) if dtype is not None else TYPES.get(name or "", wp.uint8)
+        inner = element_shape(t)
+        size = element_scalar(t).numpy.itemsize * int(np.prod(inner))
+        if len(found.data) % size or (size not in (1, found.value_size) and found.value_size != 1):
+            raise ArrayError(f"Volume.feature_array: elements of {found.value_size} bytes are not of {t!r}")
+        data = np.array(found.data).view(element_scalar(t).numpy).reshape(-1, *inner)
+        return wp.array(data, dtype=t, device="cpu")
 
 
 def _known(what: str, count: Any) -> int:

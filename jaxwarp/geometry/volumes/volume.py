@@ -13,6 +13,7 @@ import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.volumes import allocate as made_of
+from jaxwarp.geometry.volumes import nanovdb
 from jaxwarp.geometry.volumes.bricks import VOXELS
 from jaxwarp.geometry.volumes.build import KINDS, is_jax, transforms
 from jaxwarp.geometry.volumes.inspect import Inspected
@@ -119,6 +120,25 @@ class Volume(Inspected, Rebuilt):
         made.__dict__.update(self.__dict__)
         made.__dict__[next(k for k in KINDS if vars(self)[k] is not None)] = _joined(first, rest)
         return made
+
+    @classmethod
+    @boundary
+    def load_from_nvdb(cls, file_or_buffer: Any, device: Any = None) -> Volume:
+        """The first grid of a file of NanoVDB; `load_next_grid` gives those that follow.
+
+        Grids are of float, double, int32, int64, uint32, vectors of three or four floats or doubles, or of indices;
+        codecs are none and zip.
+
+        Args:
+            file_or_buffer: a file that is open to read bytes, or bytes.
+            device: "cpu", or None.
+
+        Raises:
+            KernelTypeError: it is neither.
+            FormatError: it is not of NanoVDB, is damaged, or has what is not there yet.
+        """
+        _require_cpu("Volume.load_from_nvdb", device)
+        return nanovdb.load(cls, file_or_buffer)
 
     @classmethod
     @boundary
@@ -272,7 +292,14 @@ def _setattr(self: Volume, name: str, value: Any) -> None:
     raise KernelTypeError(f"Volume: {name} cannot be set", hint="volume = volume.replace(bricks=...)")
 
 
+@boundary
+def _init(self: Volume, data: Any, copy: bool = True) -> None:
+    del copy
+    self.__dict__.update(nanovdb.from_memory(type(self), data).__dict__)
+
+
 Volume.__setattr__ = _setattr
+Volume.__init__ = _init
 
 
 def _require_cpu(where: str, device: Any) -> None:
