@@ -180,7 +180,7 @@ def filled(name: str, value: Any, bricks: int) -> Any:
     np_or_jnp = jnp if is_jax(value) else np
     shape = (bricks * VOXELS, *element_shape(TYPES[name]))
     made = np_or_jnp.broadcast_to(value, shape)
-    return made if is_jax(value) else np.array(made)
+    return made if is_jax(value) else np.array(made, order="C")
 
 
 def fields(

@@ -54,6 +54,10 @@ def assert_same(a: Any, b: Any) -> None:
 @pytest.mark.parametrize("name", BACKGROUNDS)
 def test_values_come_back(tmp_path, name, codec):
     volume = some_volume(name)
+    assert volume.background.shape == volume.values.shape[1:]
+    filled = wp.Volume.allocate([0] * 3, [9] * 3, 1.0, BACKGROUNDS[name])
+    assert filled.values.flags.c_contiguous
+    assert_same(filled, wp.Volume(filled.array()))
     path = volume.save_to_nvdb(tmp_path / "a.nvdb", codec=codec)
     with path.open("rb") as file:
         again = wp.Volume.load_from_nvdb(file)
