@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
 import depth_camera
 import distance_field
+import lennard_jones
 
 import jaxwarp as wp
 
@@ -65,3 +66,30 @@ def test_a_field_is_fitted_to_points(tmp_path):
     assert abs(found["area"]) < 0.03
     assert abs(found["volume"]) < 0.03
     assert picture(tmp_path / "distance_field.png").shape == (360, 720)
+
+
+def test_a_fluid_is_that_of_the_handbook(tmp_path):
+    """NIST, Monte Carlo at the temperature 0.85 and density 0.82: energy -5.795, pressure 0.554."""
+    found = lennard_jones.main(["--side", "4", "--lists", "80", "--out", str(tmp_path)])
+    # Of a short run: what it is off by in temperature, and fluctuations of 256 particles.
+    assert abs(found["energy"] - (-5.795 + 1.2 * (found["temperature"] - 0.85))) < 0.05
+    assert abs(found["pressure"] - 0.554) < 0.35
+    assert abs(found["temperature"] - 0.85) < 0.06
+    assert found["drift"] < 5e-3
+    assert picture(tmp_path / "lennard_jones.png").shape == (300, 600, 3)
+
+
+def test_energies_of_lists_are_those_of_all_pairs():
+    fluid, box = lennard_jones.crystal(4, 0.82, 1.0)
+    x = fluid.x + 0.1 * fluid.v
+    near = lennard_jones.neighbors(x, box)
+    assert not near.overflow
+    way = np.asarray(x, np.float64)[:, None] - np.asarray(x, np.float64)
+    way -= box * np.round(way / box)
+    square = (way**2).sum(-1)
+    np.fill_diagonal(square, np.inf)
+    pairs = np.where(square < 9, 4 * (square**-6 - square**-3), 0.0).sum() / 2
+    found, push = jax.value_and_grad(lennard_jones.potential)(x, near.indices, box)
+    np.testing.assert_allclose(found, pairs, rtol=1e-5)
+    slope = np.where(square < 9, -48 * square**-7 + 24 * square**-4, 0.0)
+    np.testing.assert_allclose(push, (slope[..., None] * way).sum(1), atol=1e-4 * np.abs(push).max())
