@@ -97,6 +97,15 @@ def isosurface(program: Any) -> Results:
             "volume": np.array([np.einsum("ij,ij->", a, np.cross(b, c)) / 6])}  # fmt: skip
 
 
+def checkpointed(program: Any) -> Results:
+    """Six steps in segments, of which the loss and its derivative by the first velocities are taken."""
+    with program.wp.ScopedDevice("cpu"):
+        made = program.Example(sim_steps=6, pressure_iterations=4)
+        made.forward()
+        made.backward()
+    return {"loss": made.loss.numpy(), "gradient": made.vx_arrays[0].grad.numpy()}
+
+
 def launches(program: Any) -> Results:
     """It measures; what it says is that all kinds of arguments can be launched."""
     return {"devices": np.array([str(device) for device in program.devices])}
@@ -131,6 +140,8 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
     "core/example_nvdb": (example(100, "positions", "velocities", stage_path=None), 1e-3),
     "core/example_dem": (example(1, "x", "v", stage_path=None), 1e-3),
     "optim/example_diffray": (diffray, 1e-3),
+    "optim/example_particle_repulsion": (example(1, "positions"), 1e-3),
+    "optim/example_fluid_checkpoint": (checkpointed, 1e-3),
     "core/example_sample_mesh": (example(2, "points", stage_path=None), 1e-4),
     "geometry/example_isosurface": (isosurface, 1e-3),
 }
