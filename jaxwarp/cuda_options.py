@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from jaxwarp.codegen.abi import DEFAULT_BLOCK, CudaOptions
 from jaxwarp.errors import KernelValueError
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param
 
 _MOST_THREADS = 1024
 _MOST_REGISTERS = 255
@@ -44,6 +46,40 @@ def cuda_options(name: str, option: Callable[[str], Any], block_dim: Any = None)
         read.flag("lineinfo", False),
         read.flag("grid_stride", True),
     )
+
+
+def extents_of(kernel: Kernel, dim: Any, shapes: Mapping[str, Any]) -> tuple[tuple[int, ...], list[Any]]:
+    """The extents of a launch that somebody asks about, and of the kernel's parameters.
+
+    Args:
+        kernel: its IR.
+        dim: of the launch, as `wp.launch` takes it.
+        shapes: of arrays, by parameter, without what every element has (a vector's components).
+
+    Raises:
+        KernelValueError: a launch of another number of axes, a parameter that is not there, has another rank,
+            or is an array whose shape is not given.
+    """
+    grid = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    if len(grid) != kernel.grid_rank:
+        raise KernelValueError(f"kernel {kernel.name}: dim: expected {kernel.grid_rank} extents, got {dim!r}")
+    names = [p.name for p in kernel.params]
+    for name in shapes:
+        if name not in names:
+            raise KernelValueError(
+                f"kernel {kernel.name}: shapes: no parameter {name!r}", hint=f"the parameters are {', '.join(names)}"
+            )
+    return grid, [_extents(kernel.name, p, shapes.get(p.name)) for p in kernel.params]
+
+
+def _extents(kernel: str, param: Param, given: Any) -> tuple[int | None, ...]:
+    rank = param.shape.count(None)
+    if given is None and rank:
+        raise KernelValueError(f"kernel {kernel}: shapes: expected the shape of {param.name}, of {rank} axes")
+    shape = () if given is None else tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    if len(shape) != rank:
+        raise KernelValueError(f"kernel {kernel}: shapes: {param.name} has {rank} axes, got {given!r}")
+    return (*shape, *param.shape[rank:])
 
 
 class _Reader:

@@ -10,8 +10,8 @@ from typing import overload as _typing_overload
 
 from jaxwarp import config
 from jaxwarp.boundary import boundaries, boundary, caller, warn
-from jaxwarp.codegen.abi import CudaOptions
-from jaxwarp.cuda_options import cuda_options
+from jaxwarp.codegen.abi import CudaOptions, index_bits_of
+from jaxwarp.cuda_options import cuda_options, extents_of
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.derivatives.rules import register
 from jaxwarp.frontend.lower import lower
@@ -277,46 +277,62 @@ class Kernel(ByName):
         """
         Kernel.step(self, self._source, args, kwargs, dim, threads)
 
-    def source(self, target: str = "cuda", types: Sequence[Any] | None = None) -> str:
-        """The code made for a target: "cuda" (CUDA C++), "cpu" (LLVM IR) or "ir"."""
+    def source(
+        self, target: str = "cuda", types: Sequence[Any] | None = None, *, dim: Any = None, shapes: Any = None
+    ) -> str:
+        """The code made for a target: "cuda" (CUDA C++), "cpu" (LLVM IR) or "ir".
+
+        CUDA code is that of a launch over `dim` of arrays of `shapes`, by name, if these are given, else what takes
+        all extents as arguments.
+        """
         if target not in _TARGETS:
             raise KernelValueError(
                 f"source: no target {target!r}, expected one of {', '.join(_TARGETS)}", hint='write source("cuda")'
             )
         if target == "ir":
             return str(self.specialize(types))
-        kernel = self._prepared(types)
         if target == "cuda":
-            from jaxwarp.codegen.cuda import print_cuda
-
-            return print_cuda(kernel, options=self.cuda_options()).source
+            return self._cuda_code(types, dim, shapes).source
         from jaxwarp.codegen.cpu import compile_cpu
 
-        return compile_cpu(kernel).text
+        return compile_cpu(self._prepared(types)).text
+
+    def _cuda_code(self, types: Sequence[Any] | None, dim: Any, shapes: Any) -> Any:
+        from jaxwarp.codegen.cuda import code_for, print_cuda
+
+        kernel, options = self._prepared(types), self.cuda_options()
+        if dim is None:
+            return print_cuda(kernel, options=options)
+        grid, extents = extents_of(kernel, dim, shapes or {})
+        return code_for(kernel, grid, extents, index_bits_of(grid, extents), options)
 
     def _prepared(self, types: Sequence[Any] | None) -> KernelIR:
         return prepare(self.specialize(types), fma=self.options["fma"])
 
-    def ptx(self, arch: int | str = 80, types: Sequence[Any] | None = None) -> str:
-        """The PTX that NVRTC makes for an architecture, 90 or "sm_90". Needs no GPU.
+    def ptx(
+        self, arch: int | str = 80, types: Sequence[Any] | None = None, *, dim: Any = None, shapes: Any = None
+    ) -> str:
+        """The PTX that NVRTC makes for an architecture, 90 or "sm_90", of `source("cuda", ...)`. Needs no GPU.
 
         Raises:
             KernelValueError: NVRTC does not know the architecture.
             CompileError: there is no NVRTC.
         """
-        from jaxwarp.codegen.cuda import print_cuda, ptx
+        from jaxwarp.codegen.cuda import ptx
 
-        return ptx(print_cuda(self._prepared(types), options=self.cuda_options()), arch)
+        return ptx(self._cuda_code(types, dim, shapes), arch)
 
-    def resources(self, arch: int | str = 80, types: Sequence[Any] | None = None) -> Any:
+    def resources(
+        self, arch: int | str = 80, types: Sequence[Any] | None = None, *, dim: Any = None, shapes: Any = None
+    ) -> Any:
         """Registers, spills, stack and shared memory of the machine code for an architecture. Needs no GPU.
 
         Raises:
             KernelValueError, CompileError: as `ptx`.
         """
-        from jaxwarp.codegen.cuda import print_cuda, resources
+        from jaxwarp.codegen.cuda import resources
 
-        return resources(print_cuda(self._prepared(types), options=self.cuda_options()), arch)
+        return resources(self._cuda_code(types, dim, shapes), arch)
 
 
 def _leaf_types(t: Any) -> list[Any]:

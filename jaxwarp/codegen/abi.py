@@ -6,6 +6,7 @@ contract is docs/design/0002-launch-abi.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,6 +18,9 @@ from jaxwarp.ir.nodes import Atomic
 # In an entry of the geometry, in place of a parameter: an extent of the grid; whether a call has the arrays that its
 # launch may have copies of to itself (1 or 0, axis 0). `kGrid` and `kOwnCopies` of launch.h.
 GRID, OWN_COPIES = -1, -2
+
+# A CUDA thread steps past the end of the grid before it stops: that index must not wrap either.
+_INDEX32_LIMIT = 2**30
 
 Geometry = tuple[tuple[int, int], ...]
 """(parameter, axis), (GRID, grid axis) or (OWN_COPIES, 0) of each run-time integer that code gets."""
@@ -92,6 +96,13 @@ class LaunchCode:
     geometry: Geometry
     cut: Cut = Cut()
     max_blocks: int = 1
+
+
+def index_bits_of(grid: Sequence[Any], shapes: Sequence[Sequence[Any]]) -> int:
+    """Whether 32 bits are enough for every index of a launch, else 64. What is no integer is not known."""
+    extents = (tuple(grid), *shapes)
+    sizes = [math.prod(map(int, s)) for s in extents if all(isinstance(n, (int, np.integer)) for n in s)]
+    return 32 if len(sizes) == len(extents) and max(sizes) < _INDEX32_LIMIT else 64
 
 
 # Fields whose attribute has another name: what exported programs have does not change.

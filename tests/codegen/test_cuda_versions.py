@@ -9,10 +9,9 @@ from kernels import KERNELS
 from kernels_strategy import same_values
 
 import jaxwarp as wp
-from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
+from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, index_bits_of
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.codegen.cuda.versions import MOST_VERSIONS
-from jaxwarp.ffi.launch.lowering import index_bits_of
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
@@ -208,3 +207,30 @@ def test_words_that_are_needed_in_between_are_not():
     hostcuda.run_code(kernel, code, (9,), [x, got])
     np.testing.assert_array_equal(got, expected)
     assert "*(float4 *)&" not in code.source
+
+
+def test_the_text_of_a_launch():
+    text = packed.source("cuda", dim=8, shapes={"x": 8, "m": (8, 3), "n": (8,), "d": 8, "y": 8})
+    assert "*(const float4 *)&y[i * 4]" in text
+    assert "m[i * 12 + 5]" in text
+    assert "m[i * m_stride0 + 5]" in packed.source("cuda")
+    planes_of_4 = planes.source("cuda", dim=(4, 5), shapes={"x": (3, 4, 5), "y": (3, 4, 5)})
+    assert "thread / 5u" in planes_of_4
+    assert "gridDim" not in planes_of_4
+    assert "for (" in planes.source("cuda")
+    wide = planes.source("cuda", dim=(2**15, 2**15), shapes={"x": (3, 2**15, 2**15), "y": (3, 2**15, 2**15)})
+    assert "long long thread_count" in wide
+
+
+@pytest.mark.parametrize(
+    ("dim", "shapes", "message"),
+    [
+        (4, {}, "kernel planes: dim: expected 2 extents, got 4"),
+        ((4, 5), {"z": 3}, "kernel planes: shapes: no parameter 'z'"),
+        ((4, 5), {"x": (3, 4, 5)}, "kernel planes: shapes: expected the shape of y, of 3 axes"),
+        ((4, 5), {"x": (3, 4)}, r"kernel planes: shapes: x has 3 axes, got \(3, 4\)"),
+    ],
+)
+def test_extents_of_another_kernel_are_refused(dim, shapes, message):
+    with pytest.raises(wp.KernelValueError, match=message):
+        planes.source("cuda", dim=dim, shapes=shapes)

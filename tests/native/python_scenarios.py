@@ -21,6 +21,7 @@ from ffi.test_graph_none import X, accumulate, average, none, scale
 from native import frames
 
 import jaxwarp as wp
+from jaxwarp.codegen.abi import index_bits_of
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.codegen.cuda.sums.reductions import MOST_BLOCKS
@@ -59,7 +60,7 @@ class Gpu(frames.Runtime):
         try:
             kernel, grid, operands, fma, cuda = self.pending.pop()
             shapes = [o.shape if isinstance(o, Region) else np.shape(o) for o in operands]
-            code = code_for(prepared(kernel, fma), grid, shapes, on_memory.index_bits_of(grid, shapes), cuda)
+            code = code_for(prepared(kernel, fma), grid, shapes, index_bits_of(grid, shapes), cuda)
             values = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
             number = c_int32 if code.index_bits == 32 else c_int64
             given = [cast(parameters[len(shapes) + i], POINTER(number))[0] for i in range(len(values) + 1)]

@@ -22,9 +22,8 @@ from sass.operations import OPERATIONS
 from sass.twins import TWINS
 
 import jaxwarp as wp
-from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
+from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, index_bits_of
 from jaxwarp.codegen.cuda import CudaCode, code_for, compile_cuda
-from jaxwarp.ffi.launch.lowering import index_bits_of
 from jaxwarp.passes.pipeline import prepare, prepared
 
 SCALAR = 1.7

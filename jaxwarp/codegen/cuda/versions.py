@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
 from jaxwarp.codegen.cuda.loops import ANY_NUMBER
@@ -44,10 +46,16 @@ def code_for(
         options: what else decides about the text.
         is_aligned: whether every array begins at a multiple of 16 bytes, as XLA's do.
     """
-    known = tuple(tuple(n if isinstance(n, int) else None for n in shape) for shape in (grid, *shapes))
+    known = tuple(
+        tuple(int(n) if isinstance(n, (int, np.integer)) else None for n in shape) for shape in (grid, *shapes)
+    )
     if not _has_version(kernel, known):
         return _generic(kernel, index_bits, options, is_aligned)
     return _version(kernel, known, index_bits, options, is_aligned)
+
+
+def _known(extent: Any) -> int | None:
+    return int(extent) if isinstance(extent, (int, np.integer)) else None
 
 
 def _has_version(kernel: Kernel, known: tuple[Shape, ...]) -> bool:

@@ -13,7 +13,7 @@ import jax
 from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.succession import Succession
-from jaxwarp.codegen.abi import CopiesAttributes, Cut, LaunchAttributes, LaunchCode, attributes_of
+from jaxwarp.codegen.abi import CopiesAttributes, Cut, LaunchAttributes, LaunchCode, attributes_of, index_bits_of
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.launch.dims import format_shape
@@ -25,8 +25,6 @@ from jaxwarp.passes.pipeline import prepared
 
 TARGET = "jaxwarp_launch"
 
-# A CUDA thread steps past the end of the grid before it stops: that index must not wrap either.
-_INDEX32_LIMIT = 2**30
 _CODE_CACHE = 512
 
 
@@ -128,13 +126,6 @@ def _locate_grid(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> tuple[lis
         grid.append(-1)
         grid_from += place
     return grid, grid_from
-
-
-def index_bits_of(grid: Sequence[Dim], shapes: Sequence[tuple[Dim, ...]]) -> int:
-    """Whether 32 bits are enough for every index of a launch, else 64."""
-    sizes = [math.prod(shape) for shape in (tuple(grid), *shapes) if all(map(is_static, shape))]
-    is_small = len(sizes) == len(shapes) + 1 and max(sizes) < _INDEX32_LIMIT
-    return 32 if is_small else 64
 
 
 def _extents(launch: Launch, kernel: Kernel, shapes: Sequence[tuple[Dim, ...]]) -> dict[Param, tuple[Dim, ...]]:

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.codegen.abi import PACK_BYTES, CudaOptions
-from jaxwarp.ffi.launch.lowering import index_bits_of
+from jaxwarp.codegen.abi import PACK_BYTES, CudaOptions, index_bits_of
 from jaxwarp.ffi.launch.native_launch import address_of, code_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.memory.cuda_scope import CudaScope
