@@ -12,6 +12,7 @@ import jaxwarp as wp
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, index_bits_of
 from jaxwarp.codegen.cuda import code_for
 from jaxwarp.codegen.cuda.versions import MOST_VERSIONS
+from jaxwarp.errors import KernelValueError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
@@ -232,5 +233,5 @@ def test_the_text_of_a_launch():
     ],
 )
 def test_extents_of_another_kernel_are_refused(dim, shapes, message):
-    with pytest.raises(wp.KernelValueError, match=message):
+    with pytest.raises(KernelValueError, match=message):
         planes.source("cuda", dim=dim, shapes=shapes)
