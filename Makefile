@@ -98,8 +98,9 @@ bench: native  ## CPU code beside C++, Numba and Warp, and derivatives
 	PYTHONPATH=. $(PYTHON) benchmarks/irregular.py
 	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
 
-bench-irregular: native  ## rays, closest points, neighbours, sparse rows, samples beside C++, Numba and Warp
+bench-irregular: native  ## rays, closest points, neighbours, sparse rows, samples beside C++, Numba and Warp; meshes
 	PYTHONPATH=. $(PYTHON) benchmarks/irregular.py
+	PYTHONPATH=. $(PYTHON) benchmarks/meshes.py
 
 bench-debug: native  ## what debug mode costs
 	PYTHONPATH=. $(PYTHON) benchmarks/debug.py

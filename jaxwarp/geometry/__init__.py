@@ -14,6 +14,7 @@ _MODULE_OF = {
     "cast_rays": "cast",
     "closest_points": "cast",
     "signed_distance": "cast",
+    "winding_number": "winding",
     "RayHits": "cast",
     "ClosestPoints": "cast",
     "SampledPoints": "sampling",

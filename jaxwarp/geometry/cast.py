@@ -71,8 +71,9 @@ def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf) 
     Raises:
         KernelTypeError, KernelValueError: the arguments have other types or shapes.
     """
-    _require_mesh("cast_rays", mesh)
-    o, d = jnp.broadcast_arrays(_points("cast_rays: origins", origins), _points("cast_rays: directions", directions))
+    require_mesh("cast_rays", mesh)
+    o, d = as_points("cast_rays: origins", origins), as_points("cast_rays: directions", directions)
+    o, d = jnp.broadcast_arrays(o, d)
     shape, count = o.shape[:-1], o.size // 3
     o, d = o.reshape(count, 3), d.reshape(count, 3)
     (face,) = _find_hits(*_detached((mesh, o, d, jnp.float32(max_t))), launch_dims=count, output_dims=count)
@@ -96,8 +97,8 @@ def closest_points(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> Closest
     Raises:
         KernelTypeError, KernelValueError: the arguments have other types or shapes.
     """
-    _require_mesh("closest_points", mesh)
-    p = _points("closest_points: points", points)
+    require_mesh("closest_points", mesh)
+    p = as_points("closest_points: points", points)
     shape, count = p.shape[:-1], p.size // 3
     p = p.reshape(count, 3)
     (face,) = _find_closest(*_detached((mesh, p, jnp.float32(max_dist))), launch_dims=count, output_dims=count)
@@ -121,8 +122,8 @@ def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Ar
     Raises:
         KernelTypeError, KernelValueError: the arguments have other types or shapes.
     """
-    _require_mesh("signed_distance", mesh)
-    p = _points("signed_distance: points", points)
+    require_mesh("signed_distance", mesh)
+    p = as_points("signed_distance: points", points)
     shape, count = p.shape[:-1], p.size // 3
     p = p.reshape(count, 3)
     face, sign = _find_sides(*_detached((mesh, p, jnp.float32(max_dist))), launch_dims=count, output_dims=count)
@@ -134,14 +135,14 @@ def _detached(values: Any) -> Any:
     return jax.tree.map(jax.lax.stop_gradient, values)
 
 
-def _require_mesh(where: str, mesh: Any) -> None:
+def require_mesh(where: str, mesh: Any) -> None:
     if not isinstance(mesh, Mesh):
         raise KernelTypeError(
             f"{where}: mesh: expected a Mesh, got {type(mesh).__name__}", hint="make one: Mesh(points, indices)"
         )
 
 
-def _points(where: str, value: Any) -> jax.Array:
+def as_points(where: str, value: Any) -> jax.Array:
     if not isinstance(value, (jax.Array, np.ndarray)):
         raise KernelTypeError(
             f"{where}: expected an array, got {type(value).__name__}", hint="pass jnp.asarray(points, jnp.float32)"

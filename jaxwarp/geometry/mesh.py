@@ -6,15 +6,18 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.bvh import Bvh, corners, group_numbers, require_constructor, tree_of
-from jaxwarp.geometry.faces import faces_in_order, in_order
+from jaxwarp.geometry.moments import Moments, moments_of
+from jaxwarp.geometry.operations import detached, is_on_host, like, operation
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.native import trees
 from jaxwarp.types import HANDLE
 
 
@@ -31,7 +34,8 @@ class Mesh:
             `refit()`. A face with a vertex that is NaN or infinite is hit by nothing.
         indices: three vertices for each face: (3 m,) or (m, 3), int32.
         velocities: of the vertices, as `points`.
-        support_winding_number: not there yet: refused.
+        support_winding_number: whether it has what `mesh_query_point_sign_winding_number` and
+            `geometry.winding_number` sum.
         groups: (m,) of int32, a group for each face: `mesh_get_group_root` gives queries the root of one.
         bvh_constructor, bvh_leaf_size: accepted, no effect: there is one kind of tree, halved at medians.
 
@@ -45,6 +49,8 @@ class Mesh:
     velocities: wp.array[wp.vec3]
     bvh: Bvh
     corners: wp.array[wp.mat33]  # of the faces, in the order of the tree
+    winding_balls: wp.array[wp.vec4]  # around the faces below each node, and what is summed over them; or None
+    winding_moments: wp.array[Moments]  # pyright: ignore[reportInvalidTypeForm]
 
     @property
     def id(self) -> Mesh:
@@ -98,11 +104,6 @@ def _init(
 ) -> None:
     del bvh_leaf_size
     require_constructor("Mesh", bvh_constructor)
-    if support_winding_number:
-        raise KernelTypeError(
-            "Mesh: support_winding_number is not there yet",
-            hint="leave it out, and ask for signs with mesh_query_point or mesh_query_point_sign_normal",
-        )
     places, faces = corners("Mesh: points", points), _faces(indices)
     _require_vertices(faces, len(places))
     group_numbers("Mesh", groups, len(faces), "face")
@@ -110,6 +111,9 @@ def _init(
     bvh = tree_of(lowers, uppers, groups)
     own = indices if isinstance(indices, LiveArray) else faces.reshape(-1)
     self.__dict__.update(points=points, indices=own, velocities=None, bvh=bvh, corners=in_order(triangles, bvh.order))
+    self.__dict__.update(winding_balls=None, winding_moments=None)
+    if support_winding_number:
+        _set_moments(self, places, faces.reshape(-1))
     if velocities is not None:
         self.velocities = velocities
 
@@ -150,6 +154,13 @@ def _refit(mesh: Mesh, where: str, points: Any) -> None:
     faces = mesh.indices.numpy() if isinstance(mesh.indices, LiveArray) else mesh.indices
     triangles, lowers, uppers = faces_in_order(places, faces.reshape(-1, 3), mesh.bvh.order)
     mesh.__dict__.update(points=points, bvh=tree_of(lowers, uppers, ordered=mesh.bvh), corners=triangles)
+    if mesh.winding_balls is not None:
+        _set_moments(mesh, places, faces.reshape(-1))
+
+
+def _set_moments(mesh: Mesh, points: Any, indices: Any) -> None:
+    balls, moments = moments_of(points, indices, mesh.bvh)
+    mesh.__dict__.update(winding_balls=balls, winding_moments=moments)
 
 
 def _faces(indices: Any) -> Any:
@@ -183,3 +194,47 @@ def _require_vertices(faces: Any, count: int) -> None:
             f"Mesh: indices: face {first} has the vertices {known[first].tolist()}, but there are {count} points",
             hint=f"vertices are numbered from 0 to {count - 1}" if count else "pass the points",
         )
+
+
+# Corners in the order of the tree
+
+
+def faces_by_jax(points: Any, faces: Any, order: Any) -> tuple[Any, Any, Any]:
+    """The corners of faces (m, 3) in an order, (m, 3, 3), and their bounds, (m, 3), by number.
+
+    Of a face that names no vertex all is NaN; of one with a vertex that is NaN, its bounds are.
+    """
+    there = ((faces >= 0) & (faces < len(points))).all(1)[:, None, None]
+    triangles = jnp.where(there, points[jnp.clip(faces, 0, len(points) - 1)], jnp.nan)
+    return triangles[order], triangles.min(1), triangles.max(1)
+
+
+def _place_results(_points: Any, faces: Any, order: Any) -> Any:
+    batch = order.shape[:-1]
+    return [((*batch, *shape), np.float32) for shape in ((faces.shape[-2], 3, 3), faces.shape[-2:], faces.shape[-2:])]
+
+
+_place = operation(
+    "jaxwarp_mesh_faces", _place_results, jnp.vectorize(faces_by_jax, signature="(v,k),(m,j),(m)->(m,j,k),(m,k),(m,k)")
+)
+
+
+def faces_in_order(points: Any, faces: Any, order: Any = None) -> tuple[Any, Any, Any]:
+    """As `faces_by_jax`, without a derivative; in the order that they have if none is given."""
+    points = detached(points)
+    order = np.arange(len(faces), dtype=np.int32) if order is None else order
+    if len(points) == 0 or len(faces) == 0:
+        none = np.full((len(faces), 3, 3), np.nan, np.float32)
+        found = none, none[:, 0], none[:, 0]
+    elif is_on_host(points, faces, order):
+        found = trees.place_faces(np.asarray(points), np.asarray(faces), np.asarray(order))
+    else:
+        return tuple(_place(points, faces, order))
+    return like(points, found[0]), like(points, found[1]), like(points, found[2])
+
+
+def in_order(triangles: Any, order: Any) -> Any:
+    """Corners that have been found, in the order of the tree."""
+    if is_on_host(triangles, order):
+        return like(triangles, np.asarray(triangles)[np.asarray(order)])
+    return jnp.asarray(triangles).at[order].get(mode="promise_in_bounds", unique_indices=True)

@@ -108,7 +108,7 @@ def mesh_query_ray_count_intersections(id: Mesh, start: wp.vec3, dir: wp.vec3, r
 
 
 @wp.func
-def _on_face(mesh: Mesh, face: int, point: wp.vec3, sign: float) -> MeshQueryPoint:
+def on_face(mesh: Mesh, face: int, point: wp.vec3, sign: float) -> MeshQueryPoint:
     found = MeshQueryPoint(False, 0.0, -1, 0.0, 0.0)
     if face >= 0:
         v, w, square = closest_on(face_corners(mesh, face), point)
@@ -119,7 +119,7 @@ def _on_face(mesh: Mesh, face: int, point: wp.vec3, sign: float) -> MeshQueryPoi
 @wp.func
 def mesh_query_point_no_sign(id: Mesh, point: wp.vec3, max_dist: float) -> MeshQueryPoint:
     """The closest point of a mesh, if it is closer than `max_dist`."""
-    return _on_face(id, find_closest(id, point, max_dist), point, 0.0)
+    return on_face(id, find_closest(id, point, max_dist), point, 0.0)
 
 
 @wp.func
@@ -145,7 +145,7 @@ def mesh_query_point(id: Mesh, point: wp.vec3, max_dist: float) -> MeshQueryPoin
         votes += _votes_inside(id, point, wp.vec3(0.0, 1.0, 0.0))
         votes += _votes_inside(id, point, wp.vec3(0.0, 0.0, 1.0))
         sign = -1.0 if votes >= 2 else 1.0
-    return _on_face(id, face, point, sign)
+    return on_face(id, face, point, sign)
 
 
 @wp.func
@@ -169,7 +169,7 @@ def mesh_query_point_sign_parity(
             dir = wp.vec3(1.0, 1.0, 1.0) + perturbation_scale * wp.vec3(x, y, z)
             odd += count_hits(id, point, dir) & 1
         sign = -1.0 if 2 * odd >= n_sample else 1.0
-    return _on_face(id, face, point, sign)
+    return on_face(id, face, point, sign)
 
 
 # A weight that may be one of 0, after rounding.
@@ -231,7 +231,7 @@ def mesh_query_point_sign_normal(id: Mesh, point: wp.vec3, max_dist: float, epsi
             for other in bvh_query_sphere(id.bvh, probe, within):
                 normal += _angle(id, other, probe, within) * mesh_eval_face_normal(id, other)
         sign = -1.0 if wp.dot(normal, point - place) < 0.0 else 1.0
-    return _on_face(id, face, point, sign)
+    return on_face(id, face, point, sign)
 
 
 @wp.func

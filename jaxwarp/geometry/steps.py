@@ -63,3 +63,10 @@ def root_node(root: int, leaves: int) -> int:
     """Where a walk starts: at a node that is given, at 1 if that is negative, at the end if there is no such node."""
     node = root if root < 2 * leaves else 0
     return node if root >= 0 else 1
+
+
+@wp.func
+def next_node(node: int) -> int:
+    """The node that follows in preorder when those below are passed over: 0 after the last one, of all from node 1."""
+    after = (node >> trailing_zeros(0 - node - 1)) + 1
+    return after if after != 1 else 0

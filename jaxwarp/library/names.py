@@ -45,6 +45,7 @@ GEOMETRY = {
         *("mesh_query_next", "mesh_query_aabb_next"),
     ),
     "surfaces.iso_surface": ("MarchingCubes",),
+    "winding": ("mesh_query_point_sign_winding_number",),
     "mesh_values": (
         *("mesh_get", "mesh_get_bvh", "mesh_get_index", "mesh_get_point", "mesh_get_velocity"),
         "mesh_get_group_root",

@@ -241,5 +241,10 @@ def register(loader: Loader, unloader: Callable[[int], None]) -> None:
                 handlers = {stage: jax.ffi.pycapsule(function) for stage, function in functions.items()}
                 jax.ffi.register_ffi_target(target, handlers, platform=platform)
         for name in OPERATIONS:
-            handler = getattr(library, f"jaxwarp_cpu_{name}")
+            handler = getattr(library, f"jaxwarp_cpu_{name}", None)
+            if handler is None:
+                raise ImportError(
+                    f"jaxwarp's native library {find_library()} is older than the package: it lacks {name}. Install the"
+                    " package anew, or build the library into the source tree with `make native`."
+                )
             jax.ffi.register_ffi_target(f"jaxwarp_{name}", jax.ffi.pycapsule(handler), platform="cpu")

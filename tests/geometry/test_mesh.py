@@ -414,7 +414,6 @@ def test_wrong_arguments_are_refused():
         (lambda: wp.Mesh(p, outside), r"Mesh: indices: face 7 has the vertices \[.*99.*\], but there are 26 points"),
         (lambda: jax.jit(lambda f: wp.Mesh(p, f[:, :2]))(f), "Mesh: indices: expected the shape"),
         (lambda: wp.Mesh(p, f, p[1:]), "Mesh: velocities: expected 26, one for each point, got 25"),
-        (lambda: wp.Mesh(p, f, support_winding_number=True), "support_winding_number is not there yet"),
         (lambda: wp.Mesh(p, f, groups=np.zeros(3, np.int32)), f"groups: expected {len(f)}, one for each face"),
         (lambda: mesh.refit(p[1:]), "Mesh.refit: points: expected 26 points, as the mesh has, got 25"),
         (mesh.refit, "array of JAX, which never changes"),
