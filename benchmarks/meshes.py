@@ -6,6 +6,8 @@ A bumpy sphere of 69,168 triangles, one thread, its own processor time; contende
 of both and how many times as fast ours is: medians. Needs warp-lang. Writes results/meshes.json.
 """
 
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 import argparse
