@@ -55,7 +55,7 @@ def make_runs(size: int) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]
 
     import jaxwarp as wp
 
-    setattr(warp.config, "quiet", True)  # noqa: B010: pyright does not see it
+    warp.config.quiet = True  # pyright: ignore[reportAttributeAccessIssue]
     p, f = np.unique(bumpy_sphere(size).reshape(-1, 3), axis=0, return_inverse=True)
     f = f.reshape(-1).astype(np.int32)
     random = np.random.default_rng(SEED)
