@@ -19,6 +19,7 @@ import ising
 import kmeans
 import neural_field
 import ray_marching
+import waves
 
 import jaxwarp as wp
 
@@ -103,3 +104,20 @@ def test_encoding_is_bilinear_and_learns(tmp_path):
         np.testing.assert_allclose(code[n, 0], expected, rtol=1e-3, atol=1e-4)
     options = ["--height", "32", "--steps", "150", "--batch", "512", "--out", str(tmp_path)]
     assert neural_field.main(options) > 25
+
+
+def test_a_mode_swings_as_the_discrete_dispersion_says():
+    rows, columns, c, steps = 20, 31, 0.6, 150
+    kx, ky = 2 * np.pi / (rows + 1), 3 * np.pi / (columns + 1)
+    mode = np.sin(kx * (1 + np.arange(rows)))[:, None] * np.sin(ky * (1 + np.arange(columns)))
+    omega = 2 * np.arcsin(c * np.sqrt(np.sin(kx / 2) ** 2 + np.sin(ky / 2) ** 2))
+    launch = wp.jax_kernel(waves.step)
+    speed = jnp.full((rows, columns), c)
+    before, now = jnp.asarray(mode, jnp.float32), jnp.asarray(np.cos(omega) * mode, jnp.float32)
+    for _ in range(steps):
+        before, now = now, launch(now, before, speed, jnp.zeros_like(speed))[0]
+    np.testing.assert_allclose(now, np.cos((steps + 1) * omega) * mode, atol=2e-4)
+
+
+def test_the_lens_is_found(tmp_path):
+    assert abs(waves.main(["--rows", "48", "--out", str(tmp_path)]) - 0.33) < 1e-3
