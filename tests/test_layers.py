@@ -19,7 +19,7 @@ MAX_MODULES = 20  # in a folder
 
 # A module may import from its own layer and from those before it; within one layer, cycles are excluded too.
 LAYERS = (
-    ("errors", "quaternions", "types", "boundary", "config", "deep", "compat"),
+    ("errors", "quaternions", "types", "boundary", "config", "deep", "unlocked", "compat"),
     ("ir",),
     ("builtins",),
     ("analysis",),
@@ -50,7 +50,7 @@ NEIGHBOURS = {
     ("compat", "boundary"),
 }
 WITHOUT_JAX = (
-    *("errors", "quaternions", "types", "deep", "ir", "builtins", "analysis", "passes", "vjp", "codegen"),
+    *("errors", "quaternions", "types", "deep", "unlocked", "ir", "builtins", "analysis", "passes", "vjp", "codegen"),
     "frontend",
 )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from jaxwarp.analysis import affine
@@ -20,6 +19,7 @@ from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.unlocked import cached_property
 
 # A derivative asks about each of its stages a few times.
 _KEPT = 64

@@ -26,7 +26,7 @@ from jaxwarp.ffi.launch.bind import (
 )
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.dims import normalize_dims
-from jaxwarp.ffi.launch.native_launch import address_of, code_of
+from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import as_element
@@ -39,6 +39,7 @@ from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.in_records import Place, in_records
 from jaxwarp.structs.records import as_record, memory_axes, memory_dtype
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, Struct, as_dtype, element_scalar
+from jaxwarp.unlocked import address_of
 
 
 class _Given:

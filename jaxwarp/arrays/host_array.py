@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import sys
 from collections.abc import Callable
@@ -38,6 +37,7 @@ from jaxwarp.types import (
     struct_of,
     vector,
 )
+from jaxwarp.unlocked import address_of, cached_property
 
 _MOST_WORDS = 2**31 - 1  # that code for dense arrays takes
 
@@ -100,7 +100,7 @@ class HostArray(LiveArray):
         """Where it is."""
         return self._region
 
-    @functools.cached_property
+    @cached_property
     def token(self) -> Any:
         """What decides a launch on it but for where it is; None where its elements do not lie side by side, nor are a
         field of records that do."""
@@ -111,7 +111,7 @@ class HostArray(LiveArray):
         found = self.in_records
         return None if found is None else (element, region.shape, self.is_writable, found.place)
 
-    @functools.cached_property
+    @cached_property
     def in_records(self) -> InRecords | None:
         """The records of which the array is a field, if they lie side by side."""
         region, whole = self._region, self.whole
@@ -433,5 +433,5 @@ def type_of_value(value: Any) -> Element | Struct:
 
 def _inside(region: Region, array: np.ndarray) -> Region:
     """The region of a view of a region's memory."""
-    address = array.ctypes.data if array.size else region.address
+    address = address_of(array) if array.size else region.address
     return Region(address, region.dtype, array.shape, array.strides, region.owner)

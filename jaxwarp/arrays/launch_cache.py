@@ -21,6 +21,7 @@ from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import HOST, Recorder, recording
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.types import SCALAR_BY_DTYPE, Array
+from jaxwarp.unlocked import address_of
 
 _MAX_KNOWN = 512
 _PLAIN = frozenset((HostArray, np.ndarray, int, float, bool))
@@ -145,7 +146,7 @@ class _Known:
             else:
                 array = value if convert is None else np.asarray(convert(value))
                 kept.append(array)
-                addresses.append(array.ctypes.data)
+                addresses.append(address_of(array))
         for i, offset in self._offsets:
             addresses[i] -= offset
         for i in self._written:

@@ -14,9 +14,10 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.arrays.shadow import is_float
 from jaxwarp.ffi.launch.derivatives.zeros import Values, mark_p
-from jaxwarp.ffi.launch.native_launch import address_of, code_of
+from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.ffi.launch.primitive import launch_p
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
+from jaxwarp.unlocked import address_of
 
 Arrays = Sequence[np.ndarray]
 Step = Callable[[Arrays], Arrays]

@@ -13,6 +13,7 @@ import numpy as np
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.memory.region import Region, bytes_of
 from jaxwarp.types import bfloat16
+from jaxwarp.unlocked import address_of
 
 _ALIGNMENT = 64
 
@@ -51,9 +52,9 @@ class Shadow:
         low, high = self._lows[block], self._highs[block]
         # As far from a multiple of the alignment as there: what is aligned stays so.
         memory = np.zeros(high - low + _ALIGNMENT, np.uint8)
-        start = (low - memory.ctypes.data) % _ALIGNMENT
+        start = (low - address_of(memory)) % _ALIGNMENT
         part = memory[start : start + high - low]
-        address = part.ctypes.data
+        address = address_of(part)
         self._shifts[block] = address - low
         if not is_zero:
             ctypes.memmove(address, low, high - low)

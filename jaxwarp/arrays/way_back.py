@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import view_of
 from jaxwarp.memory.tensor_owner import note_written, place_of
+from jaxwarp.unlocked import cached_property
 
 
 @dataclass(frozen=True)

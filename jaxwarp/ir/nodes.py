@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from jaxwarp.errors import Loc
 from jaxwarp.types import Scalar
+from jaxwarp.unlocked import cached_property
 
 PRINT, EXPECT, ASSERT = TELL_KINDS = ("print", "expect", "assert")
 ATOMIC_KINDS = ("add", "min", "max", "exch", "cas", "and", "or", "xor")

@@ -17,6 +17,7 @@ from jaxwarp.memory.driver import CudaError, Driver, driver
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.strided import copies, fills
+from jaxwarp.unlocked import address_of
 
 _ALIGNMENT = 16  # of allocations, whose sizes are multiples of it: atomics on bytes work on the word around them
 _SLOTS_BYTES = 2**16
@@ -144,7 +145,7 @@ class CudaScope(Scope):
         array = np.empty(region.shape, region.dtype)
         if array.size:
             dense = self._dense(region)
-            self.ready().call("MemcpyDtoHAsync", array.ctypes.data, dense.address, region.nbytes, self.stream)
+            self.ready().call("MemcpyDtoHAsync", address_of(array), dense.address, region.nbytes, self.stream)
             self.synchronize()
         return array
 
@@ -163,7 +164,7 @@ class CudaScope(Scope):
         if not target.is_dense:
             dense = dense_region(self._allocate(target.nbytes), target.dtype, target.shape)
         # The host's memory may go when this returns, so it waits.
-        self.ready().call("MemcpyHtoDAsync", dense.address, host.ctypes.data, target.nbytes, self.stream)
+        self.ready().call("MemcpyHtoDAsync", dense.address, address_of(host), target.nbytes, self.stream)
         self.synchronize()
         if dense is not target:
             self.copy(target, dense)

@@ -7,10 +7,11 @@ import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from jaxwarp.unlocked import address_of, cached_property
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def dense_region(address: int, dtype: np.dtype, shape: Sequence[int], owner: Any
 
 def array_region(array: np.ndarray) -> Region:
     """Where a NumPy array is."""
-    return Region(array.ctypes.data, array.dtype, array.shape, array.strides, array)
+    return Region(address_of(array), array.dtype, array.shape, array.strides, array)
 
 
 def leaves_of(values: np.ndarray) -> list[np.ndarray]:

@@ -15,6 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxwarp.unlocked import address_of
+
 TARGET = "jaxwarp_launch"
 PROGRAM_TARGET = "jaxwarp_program"
 SORT_TARGET = "jaxwarp_sort"
@@ -124,7 +126,7 @@ def sort_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         MemoryError: there is not enough.
     """
     ordered, order = np.empty_like(keys), np.empty(keys.size, np.int32)
-    arrays = keys.ctypes.data, keys.size, keys.itemsize, ordered.ctypes.data, order.ctypes.data
+    arrays = address_of(keys), keys.size, keys.itemsize, address_of(ordered), address_of(order)
     if not load_library().jaxwarp_sort(*arrays):
         raise MemoryError(f"no memory to sort {keys.size} keys")
     return ordered, order

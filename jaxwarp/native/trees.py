@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.native.library import load_library
+from jaxwarp.unlocked import address_of
 
 _POINTER, _INT = ctypes.c_void_p, ctypes.c_int64
 WORDS = 8
@@ -33,7 +34,7 @@ _Faces = _struct(
 
 def _call(function: str, kind: Any, *values: np.ndarray | int | None) -> None:
     """Gives a function of the library a struct of these."""
-    fields = [v.ctypes.data if isinstance(v, np.ndarray) else v for v in values]
+    fields = [address_of(v) if isinstance(v, np.ndarray) else v for v in values]
     call = getattr(load_library(), function)
     call.restype = ctypes.c_bool
     if not call(ctypes.byref(kind(*fields))):

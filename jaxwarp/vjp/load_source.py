@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from jaxwarp.analysis.addresses import Access, Addresses, ownership_of
 from jaxwarp.analysis.dependence import Dependence
@@ -16,6 +15,7 @@ from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, For, Load, Op, Param, Store, While, walk
 from jaxwarp.passes.simplify import simplify
+from jaxwarp.unlocked import cached_property
 from jaxwarp.vjp.activity import used_values
 from jaxwarp.vjp.promote import promote_memory
 

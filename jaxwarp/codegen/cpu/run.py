@@ -15,6 +15,7 @@ from jaxwarp.codegen.cpu.compile import CpuCode, compile_cpu, load_bitcode
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.unlocked import address_of
 
 Tile = tuple[int, int, int, int]
 """row_begin, row_end, col_begin, col_end"""
@@ -65,7 +66,7 @@ def launch(
     _require_fit(kernel, grid, buffers)
     function = entry(code)
     # ctypes arrays are at least one element long, so that there is an address.
-    pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(b.ctypes.data for b in buffers))
+    pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(address_of(b) for b in buffers))
     known = {GRID: tuple(grid), OWN_COPIES: (int(has_copies),)}
     entries = [(known.get(source) or buffers[source].shape)[axis] for source, axis in code.geometry]
     geometry = (ctypes.c_int64 * max(1, len(entries)))(*entries)

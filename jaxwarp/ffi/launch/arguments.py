@@ -6,7 +6,6 @@ import math
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -36,6 +35,7 @@ from jaxwarp.types import (
     type_variable,
     uint32,
 )
+from jaxwarp.unlocked import cached_property
 
 Convert = Callable[[Any], Any]
 

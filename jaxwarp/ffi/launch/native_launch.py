@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import GRID, OWN_COPIES
 from jaxwarp.ffi.launch.lowering import succession
@@ -86,11 +84,6 @@ def _cpu_code(made: Kernel, order: Succession | None) -> Any:
 
     # XLA may call the function from several threads at a time, and each may update an array that is not XLA's.
     return compile_cpu(made, shared=True, succession=order)
-
-
-def address_of(array: np.ndarray) -> int:
-    """Where an array is. `array.ctypes` takes three times as long."""
-    return array.__array_interface__["data"][0]
 
 
 def _cut(rows: int, columns: int, grain: int, threads: int, pieces: int) -> list[tuple[int, int, int, int]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.codegen.abi import PACK_BYTES, CudaOptions, index_bits_of
-from jaxwarp.ffi.launch.native_launch import address_of, code_of
+from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.memory.cuda_scope import CudaScope
 from jaxwarp.memory.driver import Driver
@@ -20,6 +20,7 @@ from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.passes.pipeline import prepared
+from jaxwarp.unlocked import address_of
 
 
 def launch_on(

@@ -9,7 +9,6 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from jaxwarp.ir.nodes import walk
 from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.passes.tells import prints
+from jaxwarp.unlocked import cached_property
 from jaxwarp.vjp.derived import Slot
 
 Dim = Any

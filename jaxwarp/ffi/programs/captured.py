@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -17,6 +16,7 @@ import numpy as np
 
 from jaxwarp.ffi.launch.primitive import bind_launch
 from jaxwarp.ffi.launch.spec import Dim, Launch
+from jaxwarp.unlocked import cached_property
 
 Shape = tuple[Dim, ...]
 

@@ -46,6 +46,7 @@ from jaxwarp.frontend.text.annotations import resolve
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.types import Array
+from jaxwarp.unlocked import cached_property
 
 _MAX_COMPILED = 256
 _DEFAULT_GRAPHS, _ALL_GRAPHS = 32, 2**62
@@ -219,7 +220,7 @@ class _Compiled:
     def __init__(self, plain: Callable[..., list[Any]], failing: list[bool]):
         self.plain, self.failing = plain, failing
 
-    @functools.cached_property
+    @cached_property
     def _raising(self) -> Callable[..., list[Any]]:
         return raising(self.plain)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from jaxwarp.errors import Loc
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
 from jaxwarp.frontend.text.liveness import Liveness
+from jaxwarp.unlocked import cached_property
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from jaxwarp.geometry.volumes.bricks import STEPS, VOXELS
 from jaxwarp.geometry.volumes.build import TYPES, type_name
 from jaxwarp.geometry.volumes.layout import TYPE_NAMES
 from jaxwarp.types import element_scalar, element_shape
+from jaxwarp.unlocked import address_of
 
 NAMES = {
     "float32": "float",
@@ -194,7 +195,7 @@ class Inspected:
         """
         found = self._feature(feature_index)
         count = len(found.data) // max(1, found.value_size)
-        return FeatureArrayInfo(found.name, found.data.ctypes.data, found.value_size, count, found.type_str)
+        return FeatureArrayInfo(found.name, address_of(found.data), found.value_size, count, found.type_str)
 
     def _feature(self, index: int) -> Any:
         features = self._features()

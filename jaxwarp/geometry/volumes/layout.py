@@ -6,7 +6,6 @@ Values of a type are aligned as C does, tables and nodes to 32 bytes. The format
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 

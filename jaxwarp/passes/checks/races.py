@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from jaxwarp.analysis.affine import Forms
@@ -28,6 +27,7 @@ from jaxwarp.ir.nodes import Atomic, Load, Op, Param, Store, Tid, Value, walk
 from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.passes.checks.reports import thread_number
 from jaxwarp.types import Scalar, int32, int64, uint16, uint32, uint64
+from jaxwarp.unlocked import cached_property
 
 PLACES = 1 << 10
 TOP = 1 << 62

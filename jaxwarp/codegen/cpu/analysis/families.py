@@ -12,12 +12,12 @@ of them is on for all. Two things follow, where a lane is on:
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides
 from jaxwarp.ir.nodes import Call, Const, Load, Op, Param, Size, Tid, Value
+from jaxwarp.unlocked import cached_property
 
 Shifts = tuple[int, ...]
 Roots = tuple[Value | None, ...]
@@ -31,7 +31,7 @@ class Family:
 
     of: dict[Load, Shifts] = field(default_factory=dict)
 
-    @functools.cached_property
+    @cached_property
     def least(self) -> Shifts:
         """Of each axis."""
         return tuple(map(min, zip(*self.of.values(), strict=True)))

@@ -1,0 +1,34 @@
+"""What takes no lock of Python's: a daemon thread that is stopped inside of one, as the process ends, never gives it
+back, and Python's last finalizers would wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+class cached_property(Generic[T]):  # noqa: N801 - as in functools
+    """As `functools.cached_property` is from Python 3.12 on. That of 3.11 has a lock that all objects share."""
+
+    def __init__(self, function: Callable[[Any], T]):
+        self.function, self.name, self.__doc__ = function, function.__name__, function.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> cached_property[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> T: ...
+    def __get__(self, instance: object | None, owner: type | None = None) -> cached_property[T] | T:
+        if instance is None:
+            return self
+        # Found there from now on, before this method.
+        value = instance.__dict__[self.name] = self.function(instance)
+        return value
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where an array is. `array.ctypes` imports a module each time, which takes a lock, and three times as long."""
+    return array.__array_interface__["data"][0]
