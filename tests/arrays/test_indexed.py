@@ -280,7 +280,6 @@ def test_refusals():
         (lambda: wp.indexedarray(data, dtype=int), "the data are of float32"),
         (lambda: wp.indexedarray(3), "data: expected an array, got int"),
         (wp.indexedarray, "expected data, or dtype="),
-        (lambda: wp.indexedarray(dtype=Any), "is generic"),
         (lambda: wp.indexedarray(dtype=float, ndim=5), "expected a number from 1 to 4"),
         (lambda: wp.launch(twice, 3, [wp.zeros(3), wp.zeros(3)]), r"'a': expected an indexedarray\[float32, 1\]"),
         (lambda: wp.launch(twice, 3, [part, wp.zeros(3)]), "'a.data': expected float32 of shape"),

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxwarp.unlocked import cached_property
+
 FILE_MAGICS = (0x304244566F6E614E, 0x324244566F6E614E)  # NanoVDB0, NanoVDB2
 GRID_MAGICS = (0x304244566F6E614E, 0x314244566F6E614E)  # NanoVDB0, NanoVDB1
 MAJOR = 32
