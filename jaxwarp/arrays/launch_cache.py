@@ -26,6 +26,9 @@ from jaxwarp.unlocked import address_of
 _MAX_KNOWN = 512
 _PLAIN = frozenset((HostArray, np.ndarray, int, float, bool))
 
+_VALUES = frozenset((float, int, bool, type(None)))  # None is an array without elements
+_NOWHERE = np.zeros(0)
+
 _Operands = tuple[list[int], list[np.ndarray]]
 """Addresses, and the values of the host that are at some of them."""
 
@@ -106,7 +109,7 @@ def _token(value: Any) -> Any:
         flags = value.flags
         plain = value.ndim and flags.c_contiguous and flags.aligned
         return (value.dtype, value.shape, flags.writeable) if plain else None
-    return kind if kind in (float, int, bool) or isinstance(value, np.generic) else None
+    return kind if kind in _VALUES or isinstance(value, np.generic) else None
 
 
 class _Known:
@@ -143,6 +146,8 @@ class _Known:
         for value, convert in zip(given, self._converters, strict=True):
             if type(value) is HostArray:
                 addresses.append(value._region.address)
+            elif value is None:
+                addresses.append(address_of(_NOWHERE))
             else:
                 array = value if convert is None else np.asarray(convert(value))
                 kept.append(array)

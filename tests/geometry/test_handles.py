@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+from jaxwarp.arrays import launch_cache
 from jaxwarp.errors import KernelError
 from tests.geometry.brute import sphere
 
@@ -109,3 +110,25 @@ def test_arrays_inside_of_grids_do_not_give_the_launch_dimensions():
     np.testing.assert_array_equal(near, (distances <= 0.5).sum(1))
     with pytest.raises(KernelError, match="no array input to take the launch dimensions from"):
         wp.jax_kernel(count_cells)(scene)
+
+
+@wp.kernel
+def look_down(mesh: wp.uint64, weight: wp.array[float], t: wp.array[float]):
+    i = wp.tid()
+    t[i] = wp.mesh_query_ray(mesh, wp.vec3(0.1, 0.2, 5.0), wp.vec3(0.0, 0.0, -1.0), 10.0).t
+    if weight:
+        t[i] *= weight[i]
+
+
+def test_launches_on_a_mesh_are_checked_once(monkeypatch):
+    """A mesh without velocities, and None for an array, are as good as any other argument."""
+    mesh = wp.Mesh(points=wp.array(P, dtype=wp.vec3), indices=wp.array(F.ravel(), dtype=int))
+    found, weights, checks = [], [None, wp.full(3, 2.0), None, wp.full(3, 3.0)], []
+    check = launch_cache.check
+    monkeypatch.setattr(launch_cache, "check", lambda *given: checks.append(given) or check(*given))
+    for weight in weights:
+        t = wp.zeros(3)
+        wp.launch(look_down, 3, [mesh.id, weight], [t])
+        found.append(float(t.numpy()[2]))
+    np.testing.assert_allclose(found, np.array([1, 2, 1, 3]) * found[0], rtol=1e-6)
+    assert len(checks) == 2
