@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from jaxwarp.boundary import boundary
@@ -73,9 +74,20 @@ def _are_equal(a: Any, b: Any) -> bool:
     return bool(np.all(a == b))
 
 
+_MOST_SHOWN = 16  # elements
+
+
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+    shown = ", ".join(f"{name}={_shown(value)}" for name, value in vars(self).items())
     return f"{type(self).__name__}({shown})"
+
+
+def _shown(value: Any) -> str:
+    """A value, or of a large array of NumPy or JAX its type and shape: `float32[1000,3]`."""
+    if isinstance(value, (np.ndarray, jax.Array)) and not isinstance(value, jax.core.Tracer):
+        if value.size > _MOST_SHOWN:
+            return f"{value.dtype}[{','.join(map(str, value.shape))}]"
+    return repr(value)
 
 
 def _numpy_dtype(kind: type) -> np.dtype:

@@ -47,6 +47,7 @@ def test_equal_if_all_fields_are():
     assert Body(1.0, x) != Body(1.0, x[:1])
     assert Spring((1.0, 2.0, 3.0)) != Body()
     assert repr(Spring((1.0, 2.0, 3.0))) == "Spring(rest=vec3f([1.0, 2.0, 3.0]), stiffness=2.0)"
+    assert "float32[1000,3]" in repr(Body(1.0, jnp.zeros((1000, 3))))
 
 
 def test_copies_are_values_arrays_references():
