@@ -84,10 +84,8 @@ def _repr(self: Any) -> str:
 
 def _shown(value: Any) -> str:
     """A value, or of a large array of NumPy or JAX its type and shape: `float32[1000,3]`."""
-    if isinstance(value, (np.ndarray, jax.Array)) and not isinstance(value, jax.core.Tracer):
-        if value.size > _MOST_SHOWN:
-            return f"{value.dtype}[{','.join(map(str, value.shape))}]"
-    return repr(value)
+    is_array = isinstance(value, (np.ndarray, jax.Array)) and not isinstance(value, jax.core.Tracer)
+    return f"{value.dtype}[{','.join(map(str, value.shape))}]" if is_array and value.size > _MOST_SHOWN else repr(value)
 
 
 def _numpy_dtype(kind: type) -> np.dtype:
