@@ -15,7 +15,7 @@ class cached_property(Generic[T]):  # noqa: N801 - as in functools
     """As `functools.cached_property` is from Python 3.12 on. That of 3.11 has a lock that all objects share."""
 
     def __init__(self, function: Callable[[Any], T]):
-        self.function, self.name, self.__doc__ = function, function.__name__, function.__doc__
+        self.func, self.name, self.__doc__ = function, function.__name__, function.__doc__
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> cached_property[T]: ...
@@ -25,7 +25,7 @@ class cached_property(Generic[T]):  # noqa: N801 - as in functools
         if instance is None:
             return self
         # Found there from now on, before this method.
-        value = instance.__dict__[self.name] = self.function(instance)
+        value = instance.__dict__[self.name] = self.func(instance)
         return value
 
 
