@@ -497,3 +497,29 @@ def test_fields_of_arrays_of_structs_have_one_length():
         pulled(ps, 0.5)
     with pytest.raises(KernelTypeError, match=r"'ps': expected an array of struct Particle with 1 axis, got ArrayImpl"):
         pulled(ps.x, 0.5)
+
+
+@wp.struct
+class Weighted:
+    x: wp.array[float]
+    weight: wp.array[float]
+
+
+@wp.kernel
+def halve(of: Weighted):
+    i = wp.tid()
+    of.x[i] *= 0.5
+    if of.weight:
+        of.weight[i] = 0.0
+
+
+def test_no_array_stays_none():
+    """An empty one in its place was there for the next kernel, which read outside of it; loops refused it as state."""
+    call = wp.jax_kernel(halve, in_out_argnames=["of"], launch_dims=2)
+    for weight in (None, jnp.ones(2)):
+        of = Weighted(x=jnp.array([4.0, 8.0]), weight=weight)
+        for (after,) in (call(of), jax.jit(call)(of)):
+            assert jax.tree.structure(after) == jax.tree.structure(of)
+        last, _ = jax.lax.scan(lambda of, _: (call(of)[0], None), of, None, 2)
+        assert last.x.tolist() == [1.0, 2.0]
+        assert last.weight is None if weight is None else not last.weight.any()

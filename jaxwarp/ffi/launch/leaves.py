@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.arguments import Argument
-from jaxwarp.ffi.launch.spec import INPUT, OUTPUT
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.types import Array, Indexed, Struct, field_type, leaves_of, struct_in
@@ -76,7 +76,9 @@ class Packing:
             leaves = []
             for role in part.roles:
                 old = None if role == OUTPUT else next(given)
-                leaves.append(old if role == INPUT else next(made))
+                new = old if role == INPUT else next(made)
+                # No array stays none: an empty one would be there for the next kernel.
+                leaves.append(None if role == IN_OUT and old is None else new)
             if set(part.roles) - {INPUT}:
                 found.append(rebuilt(part.type, iter(leaves)))
         return found

@@ -348,6 +348,8 @@ def test_stores_in_jax_make_another_volume():
     call = wp.jax_kernel(store_f, in_out_argnames=["volume"], num_outputs=1, launch_dims=3)
     ijk = jnp.array([[0, 0, 0], [1, 2, 3], [9, 0, 0]], jnp.int32)
     (after,) = jax.jit(call)(volume, ijk, jnp.array([1.0, 2.0, 3.0]))
+    assert after.entries is None
+    assert jax.tree.structure(after) == jax.tree.structure(volume)
     assert at(after, ijk)[0].tolist() == [1.0, 2.0, 0.0]
     assert at(volume, ijk)[0].tolist() == [0.0, 0.0, 0.0]
 
