@@ -396,6 +396,14 @@ Of those that use public names alone, these fail, and are meant to; `*` stands f
 - Private names: of code generation, modules, hashes, descriptors: `test_codegen_emits_inline_attrs`,
   `test_extract_*_source*`, `test_line_directive_*`, `test_shared_source_*`, `test_entry_point_abi_*`,
   `test_factory_style_*_metadata`, `test_builtin_*overload*`.
+- Warp's derivative of `volume_index_to_world(id, vec3)` and its like is by the matrix, where the transpose is right:
+  `test_volume_transform_gradient`. Derivatives by the values of a volume are zero in Warp, and right here.
+- A volume is itself and no number: `test_volume_sample_grad_rejects_transposed_grad`, `test_volume_new_del`; types of
+  vectors with equal parts are one: `test_volume_sample_index_equivalent_dtype`; memory of arrays has no `deleter`:
+  `test_volume_from_numpy`, `test_volume_from_numpy_3d`.
+- Files of NanoVDB with values of types that are not there, such as FloatN, are refused, and faults of others are told
+  by our own texts: `test_volume_load_accepts_fpn_leaf_spans`, `test_volume_load_rejects_*`,
+  `test_volume_load_validates_*`.
 
 Besides them, those that use what is listed above.
 """
