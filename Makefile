@@ -25,7 +25,15 @@ help:  ## this list
 docs: $(VENV)/ready  ## write what is generated: the type stub, docs/builtins.md, docs/config.md, the IR's grammar
 	$(BIN)/python -m jaxwarp.document
 
-.PHONY: help docs demo test lint pytest native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives bench-gpu bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
+site: $(VENV)/ready docs  ## the documentation as a site in build/site, with the API, the gallery and a search
+	@mkdir -p build
+	$(BIN)/python -c "import tomllib; extras = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	  print(*extras['optional-dependencies']['docs'], sep='\n')" >build/docs-requirements.txt
+	$(BIN)/python -m pip install --quiet --requirement build/docs-requirements.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+	@echo "wrote build/site/index.html"
+
+.PHONY: help docs site demo test lint pytest native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives bench-gpu bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
