@@ -5,6 +5,7 @@
 
 from typing import Annotated, Any, Generic, TypeVar
 
+from jaxwarp import autograd as autograd
 from jaxwarp import config as config
 from jaxwarp import errors as errors
 from jaxwarp import geometry as geometry

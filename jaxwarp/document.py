@@ -328,7 +328,7 @@ def stub() -> str:
     """The type stub of the package."""
     imports, assignments = _public_statements((PACKAGE / "__init__.py").read_text())
     imports += [f"from {m.__name__} import {n} as {n}" for m, names in EXPORTS.items() for n in names]
-    imports += [f"from jaxwarp import {package} as {package}" for package in ("geometry", "optim")]
+    imports += [f"from jaxwarp import {package} as {package}" for package in ("autograd", "geometry", "optim")]
     imports += [f"from jaxwarp.geometry.{m} import {n} as {n}" for m, names in GEOMETRY.items() for n in names]
     parts = [_STUB_HEAD, "".join(f"{line}\n" for line in sorted(imports)), _STUB_CLASSES]
     scalars = [t.name for t in SCALARS if t is not bool_]

@@ -36,7 +36,7 @@ LAYERS = (
     ("arrays",),
     ("host",),
     ("utils",),
-    ("optim",),
+    ("optim", "autograd"),
 )
 # Of the modules at the bottom these know each other; `vjp` and `codegen` do not.
 NEIGHBOURS = {

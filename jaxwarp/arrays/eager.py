@@ -218,6 +218,7 @@ class Plan(NamedTuple):
     """What every launch with one signature does.
 
     Attributes:
+        kernel: what is launched.
         launch: its shapes are those of the arguments.
         arguments: of the kernel.
         shapes: of the arguments.
@@ -229,6 +230,7 @@ class Plan(NamedTuple):
         added_to: those with atomics, of which code may make copies that it adds as a whole.
     """
 
+    kernel: Kernel
     launch: Launch
     arguments: tuple[Argument, ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -265,7 +267,7 @@ def _plan(
     untouched = frozenset(i for i, p in enumerate(params) if not (effects[p].reads or effects[p].modifies))
     known = tuple(tuple(n for n in s if n is not None) for s in shapes)
     added_to = frozenset(i for i, p in enumerate(params) if effects[p].atomics)
-    return Plan(launch, arguments, known, converters, written, overwritten, untouched, added_to)
+    return Plan(kernel, launch, arguments, known, converters, written, overwritten, untouched, added_to)
 
 
 def _decides(access: Access) -> bool:

@@ -80,6 +80,15 @@ def _record(tape: Recorder, checked: Checked, run: Callable[[], None], is_record
             tape.record_result(region)
 
 
+def launch_again(checked: Checked) -> None:
+    """A launch that was checked, once more. An active tape records it."""
+    tape, run = recording.get(), partial(run_checked, HOST, checked)
+    if tape is None:
+        run()
+    else:
+        _record(tape, checked, run, True)
+
+
 def _as_array(value: Any) -> Any:
     """A tensor of another library as an array; any other value as it is."""
     library = None if type(value) in _PLAIN else library_of(value)

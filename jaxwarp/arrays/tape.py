@@ -139,6 +139,11 @@ class Tape:
         del backward, arrays
         raise KernelValueError("Tape.record_func is not there", hint="give a @func a rule with func_grad")
 
+    @property
+    def launches(self) -> list[Launched]:
+        """The launches that it has recorded, in order."""
+        return [op for op in self._ops if isinstance(op, Launched)]
+
     # Gradients.
 
     @property

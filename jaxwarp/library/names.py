@@ -60,7 +60,7 @@ GEOMETRY = {
         *("volume_index_to_world", "volume_index_to_world_dir", "volume_world_to_index", "volume_world_to_index_dir"),
     ),
 }
-_PACKAGES = ("geometry", "optim")
+_PACKAGES = ("autograd", "geometry", "optim")
 # What programs for Warp write in kernels, and what would hide Python's own if it were imported with *.
 _OF_PYTHON = {"float": float32, "int": int32}
 _MODULE_OF = {
