@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 import gc
 import threading
@@ -15,6 +16,7 @@ from native import frames
 
 import jaxwarp as wp
 from jaxwarp.native.library import counter
+from jaxwarp.unlocked import address_of, cached_property
 
 PROGRAMS = [
     ("jax_shared", "from_dlpack", "numpy", "tape"),
@@ -33,6 +35,73 @@ PROGRAMS = [
 def test_programs_end_with_status_0():
     programs = [[name for name in program if name in exits.PIECES] for program in PROGRAMS]
     assert exits.failures(programs) == []
+
+
+@wp.kernel
+def doubled(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+
+
+def everyday_work():
+    x, y = wp.array(np.arange(4.0), dtype=float, requires_grad=True), wp.zeros(4, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(doubled, 4, [x], [y])
+    y.grad.fill_(1.0)
+    tape.backward()
+    wp.copy(y, x)
+    wp.clone(x).zero_()
+    np.from_dlpack(wp.zeros(4))
+    x.grad.numpy(), x[1:3].numpy(), y.list(), x.__array_interface__, x.__dlpack__()
+
+
+def test_launches_and_shared_memory_import_nothing(monkeypatch):
+    """A daemon thread that is stopped within an import keeps its lock, and the last finalizers of the process wait."""
+    everyday_work()
+    imports, real = [], builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", lambda name, *rest: imports.append(name) or real(name, *rest))
+    everyday_work()
+    monkeypatch.undo()
+    assert imports == []
+
+
+class Point:
+    def __init__(self):
+        self.computed = 0
+
+    @cached_property
+    def norm(self):
+        """Its length."""
+        self.computed += 1
+        return 5.0
+
+
+def test_cached_properties_are_computed_once_and_documented():
+    point = Point()
+    assert (point.norm, point.norm, point.computed) == (5.0, 5.0, 1)
+    assert (vars(point)["norm"], Point.norm.name, Point.norm.__doc__) == (5.0, "norm", "Its length.")
+
+
+def test_cached_properties_have_no_lock():
+    """Two threads may be in one at once: that of Python 3.11 lets only one into all of them."""
+    meeting = threading.Barrier(2, timeout=60)
+
+    class Slow:
+        @cached_property
+        def value(self):
+            return meeting.wait()
+
+    threads = [threading.Thread(target=lambda: Slow().value) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not meeting.broken
+
+
+@pytest.mark.parametrize("array", [np.arange(6.0), np.arange(6)[::-2], np.zeros((0, 3)), np.array(1.0)])
+def test_addresses_are_those_of_ctypes(array):
+    assert address_of(array) == array.ctypes.data
 
 
 def shared():

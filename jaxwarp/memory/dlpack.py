@@ -161,7 +161,8 @@ def _writes_anyway(module: str) -> bool:
 
 def _describe(label: str, region: Region, device: tuple[int, int]) -> _Description:
     dtype, ndim = region.dtype, len(region.shape)
-    code = _CODES_BY_NAME.get(dtype.name, _CODES.get(dtype.kind))
+    # `dtype.name` imports a module each time: see `jaxwarp.unlocked`.
+    code = _CODES_BY_NAME.get(dtype.type.__name__, _CODES.get(dtype.kind))
     if code is None:
         raise BufferError(f"{label}: DLPack has no name for {dtype}")
     strides = [s // dtype.itemsize for s in region.strides]

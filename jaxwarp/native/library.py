@@ -3,6 +3,7 @@
 import atexit
 import ctypes
 import functools
+import importlib
 import os
 import sys
 import threading
@@ -75,7 +76,14 @@ def _address(name: str) -> int:
 
 
 def _close(library: ctypes.CDLL) -> None:
-    """Python ends: what other libraries keep of ours no longer enters it, see python.h. Waits for who is inside."""
+    """Python ends: what other libraries keep of ours no longer enters it, see python.h. Waits for who is inside.
+
+    An import under way in a daemon thread, of the code generator at a first launch, ends before: Python would stop
+    the thread with the import lock in its hands, for which finalizers that import (JAX's `from_dlpack`) wait for ever.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.startswith("jaxwarp.") and getattr(module.__spec__, "_initializing", False):
+            importlib.import_module(name)
     while not library.jaxwarp_python_close(100):  # in pieces, so that Ctrl-C is heard
         pass
 
