@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from typing import overload as _typing_overload
 
 from jaxwarp import config
@@ -26,6 +26,9 @@ from jaxwarp.modules import MODULE_OPTIONS, Module
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Absent, Array, as_dtype, leaves_of, struct_in, struct_of
 from jaxwarp.types.given import given_types, require_one_meaning, takes_structs
+
+if TYPE_CHECKING:
+    from jaxwarp.analysis.roofline import Roofline
 
 # Warp's keyword arguments. `enable_backward`, `module` and `name` have no meaning here, `cluster_dim` no effect.
 _KERNEL_OPTIONS = (
@@ -333,6 +336,41 @@ class Kernel(ByName):
         from jaxwarp.codegen.cuda import resources
 
         return resources(self._cuda_code(types, dim, shapes), arch)
+
+    def roofline(
+        self,
+        dim: Any,
+        shapes: Any,
+        types: Sequence[Any] | None = None,
+        *,
+        trips: int | None = None,
+        bandwidth: float | None = None,
+        peak_flops: float | None = None,
+    ) -> Roofline:
+        """Operations and bytes of a launch, counted from its code, and the least time that these take.
+
+        Args:
+            dim: threads along each axis.
+            shapes: of the arrays, by name, without the components of vectors and matrices.
+            types: of the arguments of a generic kernel, as `ir` takes them.
+            trips: how often to count loops whose turns data decides. Default: their most is infinite.
+            bandwidth: of memory, bytes a second.
+            peak_flops: floating-point operations a second.
+
+        Raises:
+            KernelValueError: `dim` or `shapes` do not fit the kernel, or a number is not positive.
+        """
+        from jaxwarp.analysis.roofline import roofline
+
+        for name, number in (("trips", trips), ("bandwidth", bandwidth), ("peak_flops", peak_flops)):
+            if number is not None and not (isinstance(number, (int, float)) and number > 0):
+                raise KernelValueError(
+                    f"kernel {self.name}: {name}: expected a positive number, got {number!r}",
+                    hint="give bandwidth in bytes a second and peak_flops in operations a second",
+                )
+        kernel = self._prepared(types)
+        grid, extents = extents_of(kernel, dim, shapes)
+        return roofline(kernel, grid, dict(zip(kernel.params, extents, strict=True)), trips, bandwidth, peak_flops)
 
 
 def _leaf_types(t: Any) -> list[Any]:

@@ -56,7 +56,7 @@ API = {
     ),
 }
 # Of classes whose other members are for the package's own use.
-MEMBERS = {"Kernel": "ir source ptx resources interpret", "Func": "", "Module": ""}
+MEMBERS = {"Kernel": "ir source ptx resources roofline interpret", "Func": "", "Module": ""}
 MODULES = {"Geometry": "jaxwarp.geometry", "Optimisers": "jaxwarp.optim", "Utilities": "jaxwarp.utils"}
 
 
