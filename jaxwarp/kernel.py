@@ -24,7 +24,7 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.modules import MODULE_OPTIONS, Module
 from jaxwarp.passes.pipeline import prepare
-from jaxwarp.types import Absent, Array, as_dtype, leaves_of, struct_in, struct_of
+from jaxwarp.types import Absent, Array, as_dtype, leaves_of, struct_in, struct_of, uint64
 from jaxwarp.types.given import given_types, require_one_meaning, takes_structs
 
 if TYPE_CHECKING:
@@ -510,7 +510,8 @@ def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
         types = [argument_types.get(a.name, a.annotation) for a in kernel.arguments]
     else:
         types = list(argument_types)
-    kernel.specialize(types)
+    if not any(t is uint64 for t in types):  # one of those may be a mesh, which is known when it is called
+        kernel.specialize(types)
     return kernel
 
 

@@ -362,6 +362,8 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **Surfaces** of `IsoSurfaceMarchingCubes` have Warp's vertices; cells may be cut into other triangles, as many.
   `IsoSurfaceNets` cuts quads by their shorter diagonal, and does not part vertices at ambiguous sides that two cells
   share. Nodes that are NaN make holes. Older names of arguments are taken without a warning.
+- **`swept_volume_sdf`** takes one mesh and its poses; Warp's an array of numbers of meshes. **`delaunay_edge_flip`**
+  leaves edges whose four points are on a circle within rounding, and in JAX returns the triangles.
 - **`tile_*`, `launch_tiled`**: threads of a block share nothing here.
 
 ## Of Warp's own tests
@@ -401,6 +403,17 @@ Of those that use public names alone, these fail, and are meant to; `*` stands f
 - A volume is itself and no number: `test_volume_sample_grad_rejects_transposed_grad`, `test_volume_new_del`; types of
   vectors with equal parts are one: `test_volume_sample_index_equivalent_dtype`; memory of arrays has no `deleter`:
   `test_volume_from_numpy`, `test_volume_from_numpy_3d`.
+- There is one kind of tree, which has groups: `test_bvh_cubql_groups_error`; and no depth that a stack has to fit:
+  `test_sah_depth_fits_query_stack`. On the border of an open mesh a count may be none, so that counts are even or odd:
+  `test_mesh_query_ray_parallel_slab_boundaries`.
+- Queries by a block of threads: `test_tile_bvh_query_*`, `test_bvh_query_*_tiled*`.
+- Texts of errors of grids and surfaces are our own: `test_hashgrid_cell_count_overflow`,
+  `test_marching_cubes_bound_argument_conflicts`, `test_marching_cubes_degenerate_field`; older names of arguments are
+  taken without a warning: `test_marching_cubes_deprecated_*`, `test_marching_cubes_extract_deprecated_alias`.
+- A capture takes whatever is asked of grids and triangles: `test_hashgrid_saveable_capture_unsupported`,
+  `test_hashgrid_reserve_during_capture_unsupported`, `test_adjacency_requires_vertex_count_under_capture`.
+- Private names of geometry: `test_*_new_del`, `test_predicates`, `test_hashgrid_query_type*`. A variable that is assigned
+  in a loop only: `test_triangle_closest_point`.
 - Files of NanoVDB with values of types that are not there, such as FloatN, are refused, and faults of others are told
   by our own texts: `test_volume_load_accepts_fpn_leaf_spans`, `test_volume_load_rejects_*`,
   `test_volume_load_validates_*`.

@@ -25,6 +25,17 @@ _MODULE_OF = {
     "IsoSurfaceBase": "surfaces.iso_surface",
     "IsoSurfaceMarchingCubes": "surfaces.iso_surface",
     "IsoSurfaceNets": "surfaces.iso_surface",
+    "lipschitz_octree": "surfaces.sparse",
+    "sparse_marching_cubes": "surfaces.sparse",
+    "sparse_marching_cubes_from_cells": "surfaces.sparse",
+    "SweptVolumeSignMode": "surfaces.swept",
+    "swept_volume_bounds": "surfaces.swept",
+    "swept_volume_field": "surfaces.swept",
+    "swept_volume_mesh": "surfaces.swept",
+    "swept_volume_sdf": "surfaces.swept",
+    "delaunay_edge_flip": "triangulations.delaunay",
+    "find_triangle_neighbor_edge_index": "triangulations.adjacency",
+    "tri_tri_adjacency": "triangulations.adjacency",
 }
 
 

@@ -303,6 +303,20 @@ def test_a_kernel_object():
         kernel.specialize([wp.int32])
 
 
+def test_overload_takes_what_stands_for_a_mesh():
+    """Which type a uint64 is, is known when the kernel is called."""
+
+    @wp.kernel
+    def kernel(grid: wp.uint64, x: Any, out: wp.array[int]):
+        out[0] = wp.hash_grid_point_id(grid, 0) + int(x)
+
+    assert wp.overload(kernel, [wp.uint64, wp.float32, wp.array[int]]) is kernel
+    grid, out = wp.HashGrid(4, 4, 4), wp.zeros(1, dtype=int)
+    grid.build(wp.array([[0.5, 0.5, 0.5]], dtype=wp.vec3), 1.0)
+    wp.launch(kernel, 1, inputs=[grid.id, 2.0, out])
+    assert out.numpy().tolist() == [2]
+
+
 def test_overload_names_the_types_of_a_generic_kernel():
     kernel = define("from typing import Any\n@wp.kernel\ndef k(x: Any, a: wp.array[Any]):\n    a[0] = x\n")["k"]
     assert wp.overload(kernel, {"x": float, "a": wp.array[float]}) is kernel
