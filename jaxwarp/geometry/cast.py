@@ -76,7 +76,7 @@ def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf) 
     o, d = jnp.broadcast_arrays(o, d)
     shape, count = o.shape[:-1], o.size // 3
     o, d = o.reshape(count, 3), d.reshape(count, 3)
-    (face,) = _find_hits(*_detached((mesh, o, d, jnp.float32(max_t))), launch_dims=count, output_dims=count)
+    (face,) = _find_hits(*detached((mesh, o, d, jnp.float32(max_t))), launch_dims=count, output_dims=count)
     t, u, v, normal = _evaluate_hits(mesh.points, mesh.indices, face, o, d, launch_dims=count, output_dims=count)
     t, face, u, v = (x.reshape(shape) for x in (t, face, u, v))
     return RayHits(t, face, u, v, normal.reshape(*shape, 3))
@@ -101,7 +101,7 @@ def closest_points(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> Closest
     p = as_points("closest_points: points", points)
     shape, count = p.shape[:-1], p.size // 3
     p = p.reshape(count, 3)
-    (face,) = _find_closest(*_detached((mesh, p, jnp.float32(max_dist))), launch_dims=count, output_dims=count)
+    (face,) = _find_closest(*detached((mesh, p, jnp.float32(max_dist))), launch_dims=count, output_dims=count)
     found = _evaluate_closest(mesh.points, mesh.indices, face, p, launch_dims=count, output_dims=count)
     distance, u, v, face = (x.reshape(shape) for x in (*found[:3], face))
     return ClosestPoints(distance, found[3].reshape(*shape, 3), face, u, v)
@@ -126,12 +126,12 @@ def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Ar
     p = as_points("signed_distance: points", points)
     shape, count = p.shape[:-1], p.size // 3
     p = p.reshape(count, 3)
-    face, sign = _find_sides(*_detached((mesh, p, jnp.float32(max_dist))), launch_dims=count, output_dims=count)
+    face, sign = _find_sides(*detached((mesh, p, jnp.float32(max_dist))), launch_dims=count, output_dims=count)
     distance = _evaluate_closest(mesh.points, mesh.indices, face, p, launch_dims=count, output_dims=count)[0]
     return jnp.where(face >= 0, sign * distance, jnp.inf).reshape(shape)
 
 
-def _detached(values: Any) -> Any:
+def detached(values: Any) -> Any:
     return jax.tree.map(jax.lax.stop_gradient, values)
 
 
@@ -178,7 +178,7 @@ def _sides(mesh: Mesh, points: wp.array[wp.vec3], max_dist: float, faces: wp.arr
 
 
 @wp.func
-def _corners(points: wp.array[wp.vec3], indices: wp.array[int], face: int) -> wp.mat33:
+def corners_of(points: wp.array[wp.vec3], indices: wp.array[int], face: int) -> wp.mat33:
     a = points[indices[3 * face]]
     b = points[indices[3 * face + 1]]
     c = points[indices[3 * face + 2]]
@@ -201,7 +201,7 @@ def _hit_values(  # noqa: PLR0913
     face = faces[i]
     t[i] = wp.inf
     if face >= 0:
-        corners = _corners(points, indices, face)
+        corners = corners_of(points, indices, face)
         at, bary_u, bary_v = ray_at(corners, origins[i], directions[i])
         t[i] = at
         u[i] = bary_u
@@ -226,7 +226,7 @@ def _closest_values(
     distances[i] = wp.inf
     found[i] = point
     if face >= 0:
-        corners = _corners(points, indices, face)
+        corners = corners_of(points, indices, face)
         b, c, _square = closest_on(corners, point)
         place = (1.0 - b - c) * corners[0] + b * corners[1] + c * corners[2]
         away = wp.dot(place - point, place - point)

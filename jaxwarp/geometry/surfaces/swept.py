@@ -7,7 +7,8 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
@@ -18,7 +19,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.geometry.cast import require_mesh
+from jaxwarp.geometry.cast import corners_of, detached, require_mesh
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_queries import (
     MeshQueryPoint,
@@ -29,6 +30,7 @@ from jaxwarp.geometry.mesh_queries import (
 from jaxwarp.geometry.mesh_values import mesh_eval_position
 from jaxwarp.geometry.surfaces.iso_surface import IsoSurfaceMarchingCubes
 from jaxwarp.geometry.surfaces.marching_cubes import marching_cubes
+from jaxwarp.geometry.triangles import closest_on
 from jaxwarp.geometry.winding import mesh_query_point_sign_winding_number
 
 
@@ -60,6 +62,18 @@ def _by_winding(mesh: Mesh, point: wp.vec3, max_dist: float) -> MeshQueryPoint:
 
 
 @wp.func
+def _unsigned(mesh: Mesh, point: wp.vec3, max_dist: float) -> MeshQueryPoint:
+    found = mesh_query_point_no_sign(mesh, point, max_dist)
+    found.sign = 1.0
+    return found
+
+
+@wp.func
+def _local(point: wp.vec3, pose: wp.transform) -> wp.vec3:
+    return wp.transform_point(wp.transform_inverse(pose), point)
+
+
+@wp.func
 def swept_volume_sdf(
     point: wp.vec3, mesh: Mesh, transforms: wp.array[wp.transform], max_dist: float, sign_mode: int
 ) -> float:
@@ -77,7 +91,7 @@ def swept_volume_sdf(
     """
     best = max_dist
     for k in range(transforms.shape[0]):
-        local = wp.transform_point(wp.transform_inverse(transforms[k]), point)
+        local = _local(point, transforms[k])
         found = MeshQueryPoint(False, 0.0, -1, 0.0, 0.0)
         if sign_mode == _WINDING:
             found = _by_winding(mesh, local, max_dist)
@@ -86,30 +100,73 @@ def swept_volume_sdf(
         elif sign_mode == _PARITY:
             found = mesh_query_point_sign_parity(mesh, local, max_dist)
         else:
-            found = mesh_query_point_no_sign(mesh, local, max_dist)
-            found.sign = 1.0
+            found = _unsigned(mesh, local, max_dist)
         if found.result:
             distance = found.sign * wp.length(mesh_eval_position(mesh, found.face, found.u, found.v) - local)
             best = distance if not distance >= best else best  # NaN stays
     return best
 
 
+@wp.func
+def _node(i: int, j: int, k: int, dims: wp.vec3i, lower: wp.vec3, upper: wp.vec3) -> wp.vec3:
+    share = wp.vec3(float(i) / float(dims[0] - 1), float(j) / float(dims[1] - 1), float(k) / float(dims[2] - 1))
+    return lower + wp.cw_mul(share, upper - lower)
+
+
+class _Nearest(NamedTuple):
+    """A kernel that finds the nearest pose at each node, its face, and the sign: on values without a derivative."""
+
+    kernel: Any
+    call: Any
+
+
+@cache
+def _nearest(mode: int) -> _Nearest:
+    query = {_WINDING: _by_winding, _NORMAL: mesh_query_point_sign_normal, _PARITY: mesh_query_point_sign_parity}.get(
+        mode, _unsigned
+    )
+
+    @wp.kernel
+    def find(
+        mesh: Mesh, transforms: wp.array[wp.transform], dims: wp.vec3i, lower: wp.vec3, upper: wp.vec3,
+        found: wp.array3d[wp.vec3i],
+    ) -> None:  # fmt: skip
+        i, j, k = wp.tid()
+        point = _node(i, j, k, dims, lower, upper)
+        best = float(wp.inf)
+        nearest = wp.vec3i(-1, -1, 1)
+        for n in range(transforms.shape[0]):
+            local = _local(point, transforms[n])
+            hit = query(mesh, local, wp.inf)
+            if hit.result:
+                distance = hit.sign * wp.length(mesh_eval_position(mesh, hit.face, hit.u, hit.v) - local)
+                if distance < best:
+                    best = distance
+                    nearest = wp.vec3i(n, hit.face, -1 if hit.sign < 0.0 else 1)
+        found[i, j, k] = nearest
+
+    return _Nearest(find, wp.jax_kernel(find))
+
+
 @wp.kernel
-def _stamp(
-    mesh: Mesh, transforms: wp.array[wp.transform], lower: wp.vec3, upper: wp.vec3, sign_mode: int,
-    before: wp.array3d[float], field: wp.array3d[float],
+def _measure(  # noqa: PLR0913
+    points: wp.array[wp.vec3], indices: wp.array[int], transforms: wp.array[wp.transform], dims: wp.vec3i,
+    lower: wp.vec3, upper: wp.vec3, nearest: wp.array3d[wp.vec3i], before: wp.array3d[float], field: wp.array3d[float],
 ) -> None:  # fmt: skip
+    """The distance to the nearest pose, where that is less than what was before."""
     i, j, k = wp.tid()
-    x = float(i) / float(before.shape[0] - 1)
-    y = float(j) / float(before.shape[1] - 1)
-    z = float(k) / float(before.shape[2] - 1)
-    point = wp.vec3(lower[0] + x * (upper[0] - lower[0]), lower[1] + y * (upper[1] - lower[1]),
-                    lower[2] + z * (upper[2] - lower[2]))  # fmt: skip
-    found = swept_volume_sdf(point, mesh, transforms, wp.inf, sign_mode)
-    field[i, j, k] = found if not found >= before[i, j, k] else before[i, j, k]
+    pose = nearest[i, j, k][0]
+    value = before[i, j, k]
+    if pose >= 0:
+        local = _local(_node(i, j, k, dims, lower, upper), transforms[pose])
+        corners = corners_of(points, indices, nearest[i, j, k][1])
+        v, w, _square = closest_on(corners, local)
+        away = (1.0 - v - w) * corners[0] + v * corners[1] + w * corners[2] - local
+        value = wp.min(float(nearest[i, j, k][2]) * wp.length(away), value)
+    field[i, j, k] = value
 
 
-_stamps = wp.jax_kernel(_stamp)
+_measured = wp.jax_kernel(_measure)
 
 
 # Where
@@ -264,24 +321,28 @@ def _field(where: str, meshes: Sequence[Mesh], poses: Any, grid: Any, sign_mode:
             f"{where}: meshes: one has no sums for winding numbers",
             hint="make it with support_winding_number=True, or pass sign_mode=SweptVolumeSignMode.NORMAL",
         )
-    mode = int(sign_mode)
+    nearest, size = _nearest(int(sign_mode)), wp.vec3i(*dims)
     if any(isinstance(x, jax.Array) for x in (poses, lower, upper, *(m.points for m in meshes))):
         low, high = (jnp.asarray(c).astype(jnp.float32) for c in (lower, upper))
         if low.shape != (3,) or high.shape != (3,):
             raise KernelValueError(f"{where}: lower, upper: expected three coordinates, got {low.shape}, {high.shape}")
-        found: Any = jnp.full(dims, jnp.inf, jnp.float32)
-        for mesh, pose in zip(meshes, poses, strict=True):
-            (found,) = _stamps(mesh, jnp.asarray(pose), low, high, mode, found, launch_dims=dims, output_dims=dims)
-        return found, low, high
+        made: Any = jnp.full(dims, jnp.inf, jnp.float32)
+        shapes = {"launch_dims": dims, "output_dims": dims}
+        for mesh, pose in zip(meshes, jnp.asarray(poses), strict=True):
+            (found,) = nearest.call(*detached((mesh, pose)), size, *detached((low, high)), **shapes)
+            (made,) = _measured(mesh.points, mesh.indices, pose, size, low, high, found, made, **shapes)
+        return made, low, high
     low, high = (wp.vec3(*(float(x) for x in c)) for c in (lower, upper))
     if any(not low[k] < high[k] for k in range(3)):
         raise KernelValueError(f"{where}: upper: expected more than lower, {low}, got {high}")
-    found = wp.full(dims, math.inf, dtype=float, device="cpu")
+    made = wp.full(dims, math.inf, dtype=float, device="cpu")
     for mesh, pose in zip(meshes, poses, strict=True):
-        before, found = found, wp.empty(dims, dtype=float, device="cpu")
-        given = [mesh, wp.array(pose, dtype=wp.transform, device="cpu"), low, high, mode, before]
-        wp.launch(_stamp, dims, given, [found], record_tape=False)
-    return found, low, high
+        before, made = made, wp.empty(dims, dtype=float, device="cpu")
+        found, held = wp.empty(dims, dtype=wp.vec3i, device="cpu"), wp.array(pose, dtype=wp.transform, device="cpu")
+        wp.launch(nearest.kernel, dims, [mesh, held, size, low, high], [found], record_tape=False)
+        given = [mesh.points, mesh.indices, held, size, low, high, found, before]
+        wp.launch(_measure, dims, given, [made], record_tape=False)
+    return made, low, high
 
 
 @boundary
