@@ -412,8 +412,8 @@ Of those that use public names alone, these fail, and are meant to; `*` stands f
   taken without a warning: `test_marching_cubes_deprecated_*`, `test_marching_cubes_extract_deprecated_alias`.
 - A capture takes whatever is asked of grids and triangles: `test_hashgrid_saveable_capture_unsupported`,
   `test_hashgrid_reserve_during_capture_unsupported`, `test_adjacency_requires_vertex_count_under_capture`.
-- Private names of geometry: `test_*_new_del`, `test_predicates`, `test_hashgrid_query_type*`. A variable that is assigned
-  in a loop only: `test_triangle_closest_point`.
+- Private names of geometry: `test_*_new_del`, `test_predicates`, `test_hashgrid_query_type*`. A variable that is
+  assigned in a loop only: `test_triangle_closest_point`.
 - Files of NanoVDB with values of types that are not there, such as FloatN, are refused, and faults of others are told
   by our own texts: `test_volume_load_accepts_fpn_leaf_spans`, `test_volume_load_rejects_*`,
   `test_volume_load_validates_*`.
