@@ -153,6 +153,10 @@ class Kernel(ByName):
             made = self._given.setdefault(types, made)
         return made
 
+    def add_overload(self, arg_types: Any) -> Kernel:
+        """Names the types of a generic kernel in advance, as `overload` does. It stays generic."""
+        return overload(self, arg_types)
+
     def __repr__(self) -> str:
         return f"<jaxwarp kernel {self.key}>"
 

@@ -398,7 +398,8 @@ def from_jax(jax_array: Any, dtype: Any = None) -> HostArray:
 
     Args:
         jax_array: on one device, a CPU; for a struct as `dtype`, one of such arrays, which are copied.
-        dtype: an element type whose components are the array's last axes, or a struct; None: a scalar type.
+        dtype: an element type whose components are the array's last axes, or a struct; None: a scalar type. Integers
+            may be seen with a sign or without, and bools as 8-bit integers.
 
     Raises:
         KernelTypeError, KernelValueError: it is no such array, or of another type.
@@ -426,7 +427,8 @@ def from_jax(jax_array: Any, dtype: Any = None) -> HostArray:
 def from_dlpack(source: Any, dtype: Any = None) -> HostArray:
     """The memory of an array with DLPack's interface, or of a capsule, as an array outside of JAX, without a copy.
 
-    What its library lets be written can be written; the memory of JAX arrays can only be read.
+    What its library lets be written can be written; the memory of JAX arrays can only be read. `dtype` is as for
+    `from_jax`, but no struct.
 
     Raises:
         KernelTypeError, KernelValueError: it is no memory of the host, or does not fit `dtype`.
@@ -446,6 +448,7 @@ def wrapped(where: str, region: Region, dtype: Any, is_writable: bool, jax_value
     require_outside(where)
     element = _element_of(where, region.dtype) if dtype is None else _concrete(where, dtype)
     scalar, components = element_scalar(element).numpy, element_shape(element)
+    region = _seen_as(region, scalar)
     rank = len(region.shape) - len(components)
     if region.dtype != scalar or rank < 0 or region.shape[rank:] != components:
         raise KernelTypeError(
@@ -456,6 +459,14 @@ def wrapped(where: str, region: Region, dtype: Any, is_writable: bool, jax_value
             hint="without dtype it has the type that it comes with",
         )
     return HostArray(where, Array(element, rank), region, is_writable, jax_value)
+
+
+def _seen_as(region: Region, dtype: np.dtype) -> Region:
+    """The same memory as integers with or without a sign, where it holds integers of that size, or bools."""
+    is_other = region.dtype != dtype and region.dtype.itemsize == dtype.itemsize
+    if is_other and region.dtype.kind in "iub" and dtype.kind in "iu":
+        return Region(region.address, dtype, region.shape, region.strides, region.owner)
+    return region
 
 
 @located_call

@@ -86,6 +86,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         require_cpu(device, "launch")
     command = Launch(kernel, dim, given, adjoints, block_dim, record_tape)
     if record_cmd:
+        command.set_dim(dim)
         return command
     command.run()
     return None
@@ -173,7 +174,12 @@ class Launch:
         self.run()
 
     def set_dim(self, dim: Any) -> None:
-        """Sets the threads along each axis."""
+        """Sets the threads along each axis.
+
+        Raises:
+            KernelTypeError, KernelValueError: `dim` is no extents.
+        """
+        normalize_dims(dim, f"kernel {self.kernel.name}: dim")
         self.dim = dim
 
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:

@@ -133,7 +133,8 @@ def from_torch(
 
     Args:
         t: a dense tensor on the CPU.
-        dtype: an element type whose components are the tensor's last axes; None: a scalar type.
+        dtype: an element type whose components are the tensor's last axes; None: a scalar type. Integers may be seen
+            with a sign or without, and bools as 8-bit integers.
         requires_grad: whether the array has a gradient; None: if the tensor has. It is `t.grad`, which is made if it is
             None, and found again when an optimiser has set it to None. In functions of `torch.autograd.Function` and in
             custom operators, where PyTorch adds to `t.grad` itself, and of tensors that PyTorch has computed, it is an

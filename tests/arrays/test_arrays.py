@@ -508,6 +508,30 @@ def test_dlpack_shares_memory():
     assert wp.from_dlpack(np.array([True, False])).dtype == wp.bool
 
 
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [(wp.int64, wp.uint64), (wp.uint32, wp.int32), (wp.int16, wp.uint16), (wp.uint8, wp.int8), (wp.bool, wp.uint8)],
+)
+def test_integers_are_seen_with_a_sign_or_without(given, seen):
+    source = wp.array([0, 1, 1], dtype=given)
+    shared = wp.from_dlpack(source, dtype=seen)
+    assert (shared.dtype, shared.ptr, shared.list()) == (seen, source.ptr, [0, 1, 1])
+    rows = wp.from_dlpack(wp.zeros((2, 3), dtype=given), dtype=wp.types.vector(3, seen))
+    assert (rows.dtype, rows.shape) == (wp.types.vector(3, seen), (2,))
+    shared.fill_(1)
+    assert source.list() == [1, 1, 1]
+
+
+def test_what_is_not_seen_as_another_type():
+    for given, seen in ((wp.uint8, wp.bool), (wp.float32, wp.int32), (wp.int32, wp.float32), (wp.int32, wp.uint64)):
+        with pytest.raises(KernelTypeError, match=f"from_dlpack: expected {seen.numpy}, got {given.numpy}"):
+            wp.from_dlpack(wp.zeros(2, dtype=given), dtype=seen)
+    words = wp.from_jax(jnp.array([-1, 2], jnp.int32), dtype=wp.uint32)
+    assert words.list() == [2**32 - 1, 2]
+    with pytest.raises(KernelTypeError, match="the memory of a JAX array, which never changes"):
+        words.fill_(0)
+
+
 def test_dlpack_memory_lives():
     host = X.copy()
     gone = weakref.ref(host)

@@ -97,6 +97,18 @@ def test_strides_components_and_single_numbers():
         wp.from_torch(torch.ones(2, dtype=torch.float64), dtype=float)
 
 
+def test_tensors_of_integers_are_seen_without_a_sign():
+    tensor = torch.tensor([-1, 2])
+    array = wp.from_torch(tensor, wp.uint64)
+    assert array.list() == [2**64 - 1, 2]
+    version = tensor._version
+    array.fill_(7)
+    assert tensor.tolist() == [7, 7]
+    assert tensor._version > version
+    assert wp.to_torch(array).dtype == torch.uint64
+    assert wp.from_torch(torch.tensor([True, False]), wp.uint8).list() == [1, 0]
+
+
 def test_launches_copies_and_dlpack_take_tensors():
     for x, y in (
         (torch.arange(4.0), torch.ones(4)),

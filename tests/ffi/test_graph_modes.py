@@ -39,6 +39,15 @@ def recording(program, *args, **options):
 
 
 @pytest.mark.release_mode("GraphMode.WARP is launches then")
+@pytest.mark.parametrize("mode", [GraphMode.NONE, GraphMode.JAX, GraphMode.WARP])
+def test_a_callable_knows_its_graph_mode(mode):
+    def nothing(x: wp.array[float], y: wp.array[float]):
+        pass
+
+    assert wp.jax_callable(nothing, graph_mode=mode).graph_mode is mode
+    assert wp.jax_callable(nothing, graph_mode=int(mode)).graph_mode is mode
+
+
 def test_a_callable_is_one_operation_with_scratch_memory_of_xlas():
     text = jax.jit(lambda a: smooth_warp(a, 50)[0]).lower(X).compile().as_text()
     assert text.count("custom-call(") == 1

@@ -102,6 +102,23 @@ def test_kernel_without_inputs():
     assert out.shape == (2, 3, 3)
 
 
+def test_an_output_with_more_axes_than_the_launch_is_like_the_first_array():
+    @wp.kernel
+    def doubled(scale: float, a: wp.array3d[wp.vec2], b: wp.array3d[float], c: wp.array2d[float]):
+        i, j = wp.tid()
+        for m in range(a.shape[0]):
+            b[m, i, j] = scale * a[m, i, j][1]
+            c[i, j] += a[m, i, j][0]
+
+    a = jnp.arange(48.0).reshape(2, 3, 4, 2)
+    call = jax_kernel(doubled, 2, launch_dims=(3, 4))
+    b, c = both(call, 2.0, a)
+    np.testing.assert_array_equal(b, 2 * a[..., 1])
+    np.testing.assert_array_equal(c, a[..., 0].sum(0))
+    batched = jax.vmap(lambda a: call(2.0, a)[0])(jnp.stack([a, 3 * a]))
+    np.testing.assert_array_equal(batched, jnp.stack([2 * a[..., 1], 6 * a[..., 1]]))
+
+
 def test_launch_dims_per_call_override_those_of_the_function():
     a, b = rng.random((3, 2), np.float32), rng.random((2, 5), np.float32)
     function = jax_kernel(matmul, launch_dims=(3, 4))

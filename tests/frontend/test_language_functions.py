@@ -320,6 +320,7 @@ def test_overload_takes_what_stands_for_a_mesh():
 def test_overload_names_the_types_of_a_generic_kernel():
     kernel = define("from typing import Any\n@wp.kernel\ndef k(x: Any, a: wp.array[Any]):\n    a[0] = x\n")["k"]
     assert wp.overload(kernel, {"x": float, "a": wp.array[float]}) is kernel
+    assert kernel.add_overload([float, wp.array[float]]) is kernel
     with pytest.raises(KernelTypeError, match="a holds int32, got float32"):
         wp.overload(kernel, [float, wp.array[int]])
     with pytest.raises(KernelTypeError, match="overload: k has no argument b"):

@@ -183,7 +183,8 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         launch_dims: number of threads along each axis. Default: the shape of the first array argument; the
             arrays that a mesh or a grid consists of are none.
         output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
-            has one for each output. Default: the launch dimensions.
+            has one for each output. Default: the launch dimensions; for an output with another number of axes the
+            shape of the first array argument, if that has as many.
         in_out_argnames: inputs that the kernel updates. Their new values are the first outputs.
         module_preload_mode: checked; no effect: code is compiled with the program that calls it.
         enable_backward: accepted, no effect.
@@ -446,14 +447,21 @@ class JaxKernel:
     def _launch_extents(self, given: Sequence[Given], options: CallOptions) -> tuple[Dim, ...]:
         if options.launch_dims is not None:
             return normalize_dims(options.launch_dims, f"kernel {self.__name__}: launch_dims")
+        found = self._first_extents(given)
+        if found is None:
+            raise KernelTypeError(
+                f"kernel {self.__name__} has no array input to take the launch dimensions from",
+                hint="pass launch_dims=...",
+            )
+        return found
+
+    def _first_extents(self, given: Sequence[Given]) -> tuple[Dim, ...] | None:
+        """The shape of the first array argument, without component axes; None: there is none."""
         inside = {n for a in self.kernel.arguments for n in leaves_in_handles(a.name, a.annotation)}
         for argument, value in zip(self._inputs, given, strict=True):
             if argument.is_array and value.shape is not None and not value.is_absent and argument.name not in inside:
                 return tuple(value.shape[: argument.ndim])
-        raise KernelTypeError(
-            f"kernel {self.__name__} has no array input to take the launch dimensions from",
-            hint="pass launch_dims=...",
-        )
+        return None
 
     def _result_shapes(
         self, given: Sequence[Given], elements: Sequence[Element], extents: tuple[Dim, ...], options: CallOptions
@@ -463,17 +471,20 @@ class JaxKernel:
             if argument.role == IN_OUT:
                 shapes.append(tuple(given[index].shape or ()))
             elif argument.role == OUTPUT:
-                shapes.append(self._output_shape(argument, element, extents, options.output_dims))
+                like = (extents, self._first_extents(given) or ())
+                shapes.append(self._output_shape(argument, element, like, options.output_dims))
         return tuple(shapes)
 
     def _output_shape(
-        self, argument: Argument, element: Element, extents: tuple[Dim, ...], dims: Any
+        self, argument: Argument, element: Element, like: Sequence[tuple[Dim, ...]], dims: Any
     ) -> tuple[Dim, ...]:
+        """What `dims` say, else the first shape of `like` with as many axes."""
         where = f"kernel {self.__name__}: output '{argument.name}'"
-        if dims is None and len(extents) != argument.ndim:
+        extents = next((shape for shape in like if len(shape) == argument.ndim), None)
+        if dims is None and extents is None:
             axes = "1 axis" if argument.ndim == 1 else f"{argument.ndim} axes"
             raise KernelValueError(
-                f"{where} has {axes}, but its shape is by default that of the launch, {extents}",
+                f"{where} has {axes}, but its shape is by default that of the launch, {like[0]}",
                 hint="pass output_dims=..., or launch_dims=...",
             )
         dims = extents if dims is None else dict(dims.items)[argument.declared] if isinstance(dims, ByName) else dims

@@ -232,7 +232,12 @@ class _Compiled:
 
 
 class JaxCallable:
-    """A Python function that launches kernels, as a function of JAX values: see `jax_callable`."""
+    """A Python function that launches kernels, as a function of JAX values: see `jax_callable`.
+
+    Attributes:
+        func: the function.
+        graph_mode: how its launches get into CUDA graphs.
+    """
 
     def __init__(
         self,
@@ -252,7 +257,7 @@ class JaxCallable:
         self._packing = packing
         self._defaults = defaults
         self._has_side_effect = has_side_effect
-        self._graph_mode = graph_mode
+        self.graph_mode = graph_mode
         self._graphs = graphs  # how many to keep under GraphMode.WARP
         self._function = func if packing is None else _of_leaves(func, packing)
         self._compiled: dict[Any, _Compiled] = {}
@@ -323,13 +328,13 @@ class JaxCallable:
         `note` is told whether a launch may fail.
         """
         program = Program(self.__name__, options.vmap_method, self._has_side_effect)
-        if self._graph_mode == GraphMode.WARP:
+        if self.graph_mode == GraphMode.WARP:
             program = Recorder(program, self._graphs)
         bound = [self._input(program, a, v) for a, v in zip(self._inputs, values, strict=True)]
         arrays = [b for b in bound if isinstance(b, ArrayHandle)]
         outputs = [a for a in self._arguments if a.role == OUTPUT]
         shapes = [self._output_shape(a, arrays, options.output_dims) for a in outputs]
-        if self._graph_mode == GraphMode.NONE:
+        if self.graph_mode == GraphMode.NONE:
             note(debug_now() is not None)
             return self._bind_call(bound, shapes, options)
         bound += [
