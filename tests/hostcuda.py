@@ -65,16 +65,24 @@ def run_code(
     block: int | None = None,
 ) -> None:
     """As `run_host`, of a text made from the kernel."""
-    if key(code) not in _launchers:
-        compile_host([(kernel, code)])
     shapes = [b.shape for b in buffers]
     geometry = [grid[axis] if number < 0 else shapes[number][axis] for number, axis in code.geometry]
     total = math.prod(grid)
     block = min(block or (BLOCK if waits(code) else 4), total) or 1
     blocks = min(-(-(threads or total) // block), code.most_blocks)
-    pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(b.ctypes.data for b in buffers))
-    numbers = (ctypes.c_longlong * max(1, len(geometry)))(*geometry)
-    _launchers[key(code)](pointers, numbers, ctypes.c_longlong(total), blocks, block)
+    launch_at(kernel, code, [b.ctypes.data for b in buffers], [*geometry, total], blocks, block)
+
+
+def launch_at(
+    kernel: Kernel, code: CudaCode, addresses: Sequence[int], numbers: Sequence[int], blocks: int, block: int
+) -> None:
+    """A launch with the arguments that the driver gets: addresses of arrays, then extents and the number of threads."""
+    if key(code) not in _launchers:
+        compile_host([(kernel, code)])
+    *geometry, total = numbers
+    pointers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+    extents = (ctypes.c_longlong * max(1, len(geometry)))(*geometry)
+    _launchers[key(code)](pointers, extents, ctypes.c_longlong(total), blocks, block)
 
 
 def prepare_host(kernels: Iterable[Kernel], index_bits: Sequence[int] = (32, 64)) -> None:

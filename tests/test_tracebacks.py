@@ -76,7 +76,7 @@ CASES = {
     "gradient of another shape": "wp.zeros(3).grad = wp.zeros(4)  # here",
     "from_numpy": "wp.from_numpy(np.array(['a']))  # here",
     "to_jax": "wp.to_jax(3)  # here",
-    "device": "wp.set_device('cuda:0')  # here",
+    "device": "wp.set_device('cuda:99')  # here",
     "a function of the language, in Python": "wp.dot(wp.vec3(1.0), wp.vec2(1.0))  # here",
     "an intrinsic, in Python": "wp.tid()  # here",
     "a vector": "wp.vec3(1.0, 2.0)  # here",

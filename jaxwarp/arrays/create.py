@@ -21,8 +21,11 @@ from jaxwarp.ffi.programs.tracing import program_now
 from jaxwarp.frontend.lowering.local_arrays import ZEROS
 from jaxwarp.frontend.lowering.values import PYTHON_OBJECTS
 from jaxwarp.memory.current import scope_now
-from jaxwarp.memory.devices import require_cpu
+from jaxwarp.memory.gpu.pinned import host_memory
+from jaxwarp.memory.gpu.scope import place_of_device
+from jaxwarp.memory.gpu.streams import ScopedStream, Stream
 from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.scope import Scope
 from jaxwarp.types import Array, as_dtype, element_shape, float32
 
 
@@ -34,10 +37,16 @@ class _Options(NamedTuple):
     pinned: Any = False
     retain_grad: Any = False
 
-    def applied(self, array: Any, name: str) -> Any:
+    def place(self, scope: Scope | None, name: str) -> Scope | None:
+        """Where an array is made: outside of JAX on a device."""
+        if scope is not HOST:
+            return scope
+        found = place_of_device(self.device, name)
+        return host_memory(self.pinned) if found is HOST else found
+
+    def applied(self, array: Any) -> Any:
         """The array, with its gradient."""
         if isinstance(array, HostArray):
-            require_cpu(self.device, name)
             array.requires_grad = bool(self.requires_grad)
             if self.retain_grad:
                 array.retain_grad = True
@@ -61,10 +70,10 @@ def _options(name: str, device: Any, requires_grad: bool | None, others: dict[st
 
 
 def _made(name: str, shape: Any, dtype: Any, value: Any, options: _Options) -> Any:
-    scope = scope_now()
+    scope = options.place(scope_now(), name)
     if scope is not None:
         made = make_now(scope, name, shape, dtype, value)
-        return options.applied(made, name)
+        return options.applied(made)
     element = as_dtype(dtype)
     extents = normalize_dims(shape, f"{name}: shape")
     return program_now().filled(name, Array(element, len(extents)), (*extents, *element_shape(element)), value)
@@ -116,6 +125,8 @@ def full(
 
 
 def _made_like(name: str, src: Any, value: Any, options: _Options) -> Any:
+    if options.device is None and isinstance(src, (HostArray, IndexedArray)):
+        options = options._replace(device=src.device)
     if options.requires_grad is None and isinstance(src, (HostArray, IndexedArray)):
         options = options._replace(requires_grad=src.requires_grad)
     return _made(name, *_like(src, name), value, options)
@@ -157,20 +168,26 @@ def clone(src: Any, device: Any = None, requires_grad: bool | None = None, **opt
         found = _options("clone", device, requires_grad, options)
         if found.requires_grad is None and isinstance(src, HostArray):
             found = found._replace(requires_grad=src.requires_grad)
-        return found.applied(clone_now(scope, src), "clone")
+        if found.device is None and isinstance(src, HostArray):
+            found = found._replace(device=src.device)
+        place = found.place(scope, "clone")
+        assert place is not None
+        return found.applied(clone_now(place, src))
     return program_now().clone(src)
 
 
 @located_call
-def copy(
-    dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None
-) -> None:
+def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None) -> None:
     """Copies elements of `src` to `dest`: all of them, or `count` from offsets into arrays with one axis.
 
-    Outside of JAX, contiguous arrays of any shapes are copied in their order in memory. `stream` has no effect.
+    Outside of JAX, contiguous arrays of any shapes are copied in their order in memory, on `stream` if that is a stream
+    of a GPU; elsewhere it has no effect.
     """
-    del stream
     scope = scope_now()
+    if isinstance(stream, Stream) and scope is HOST:
+        with ScopedStream(stream, sync_enter=False):
+            copy.__wrapped__(dest, src, dest_offset, src_offset, count)
+        return
     src = src.contiguous() if isinstance(src, IndexedArray) else src
     if isinstance(dest, IndexedArray):
         if dest_offset or src_offset or count:

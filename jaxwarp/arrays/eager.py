@@ -46,7 +46,7 @@ class _Given:
     """An argument of a launch: where it is, if it is an array of this call's memory, else a value of the host."""
 
     def __init__(self, scope: Scope, value: Any):
-        if isinstance(value, HostArray) and scope.platform != "cpu":
+        if isinstance(value, HostArray) and scope.platform != "cpu" and not scope.is_outside:
             value = value.numpy()
         self.array = value if isinstance(value, MemoryArray) else None
         self.region: Region | None = None
@@ -91,6 +91,7 @@ class Checked(NamedTuple):
 
     plan: Plan
     values: Sequence[_Given]
+    scope: Scope
 
     @property
     def launch(self) -> Launch:
@@ -103,7 +104,7 @@ class Checked(NamedTuple):
         for value in self.values:
             moved.append(copy.copy(value))
             moved[-1].region = None if value.region is None else place(value.region)
-        run_checked(HOST, self._replace(values=moved))
+        run_checked(self.scope, self._replace(values=moved))
 
 
 def launch_now(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:
@@ -126,12 +127,12 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
     cuda = kernel.cuda_options(block_dim)
     plan = _plan(kernel, tuple(v.describe() for v in values), extents, cuda, debug_now(mode_of(kernel)))
     _require_writable(scope, plan, values)
-    return Checked(plan, values)
+    return Checked(plan, values, scope)
 
 
 def checked_like(plan: Plan, given: Sequence[Any]) -> Checked:
     """A launch outside of JAX like one that was checked."""
-    return Checked(plan, [_given(HOST, g, a.is_array) for a, g in zip(plan.arguments, given, strict=True)])
+    return Checked(plan, [_given(HOST, g, a.is_array) for a, g in zip(plan.arguments, given, strict=True)], HOST)
 
 
 def _given(scope: Scope, given: Any, is_array: bool) -> _Given:
@@ -297,7 +298,7 @@ def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) ->
     if not argument.is_array:
         return values
     region = scope.make(values.dtype, values.shape)
-    scope.write(region, values)
+    scope.put(region, values)
     return region
 
 
@@ -307,7 +308,7 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[_Given]) -> Non
     for i, line in plan.written.items():
         where, region = f"{arguments[i].where} is written by the kernel", values[i].region
         if region is None:
-            kind, memory = type(values[i].value).__name__, "of the host" if scope is HOST else "of the call"
+            kind, memory = type(values[i].value).__name__, _memory_of(scope)
             raise KernelTypeError(
                 f"{where}: expected an array in the memory {memory}, got {kind}",
                 line,
@@ -330,6 +331,12 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[_Given]) -> Non
                 raise KernelTypeError(
                     f"{where}, and shares memory with argument '{arguments[j].name}'", line, hint="pass a copy as one"
                 )
+
+
+def _memory_of(scope: Scope) -> str:
+    if not scope.is_outside:
+        return "of the call"
+    return "of the host" if scope is HOST else f"of cuda:{scope.device_ordinal}"
 
 
 def _read_only(where: str, line: Any, array: MemoryArray | None, value: Any) -> KernelTypeError:
@@ -362,7 +369,7 @@ def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> Liv
 
 
 def _require_host(scope: Scope, name: str, struct: Struct) -> None:
-    if scope is not HOST:
+    if not scope.is_outside:
         raise KernelTypeError(
             f"{name}: an array of struct {struct!r} in memory is for outside of JAX, not for callbacks and callables",
             hint=f"make a struct of arrays, {struct!r}(...)",
@@ -371,7 +378,7 @@ def _require_host(scope: Scope, name: str, struct: Struct) -> None:
 
 def _array(scope: Scope, name: str, type_: Array, region: Region) -> LiveArray:
     """A new array in the memory of a scope."""
-    if scope is HOST:
+    if scope.is_outside:
         return array_at(name, type_, region, is_writable=True)
     return LiveArray(scope, name, type_, region, is_writable=True)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -16,13 +17,15 @@ from jaxwarp.arrays.refused import REFUSED
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.convert import cast_values
-from jaxwarp.memory.devices import CPU, Device, require_cpu
+from jaxwarp.memory.devices import Device
 from jaxwarp.memory.dlpack import make_capsule
-from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.gpu.pinned import Pinned
+from jaxwarp.memory.gpu.scope import device_of, place_of_device
+from jaxwarp.memory.host_scope import HOST, Outside
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region, dense_region, dense_strides
-from jaxwarp.memory.scope import Scope, view_of
+from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import Owner, owned
 from jaxwarp.structs.records import has_floats, memory_axes
 from jaxwarp.types import (
@@ -37,7 +40,7 @@ from jaxwarp.types import (
     struct_of,
     vector,
 )
-from jaxwarp.unlocked import address_of, cached_property
+from jaxwarp.unlocked import cached_property
 
 _MOST_WORDS = 2**31 - 1  # that code for dense arrays takes
 
@@ -68,15 +71,18 @@ class HostArray(LiveArray):
     `numpy()` is a view of its memory; parts by slices are too.
 
     Attributes:
+        scope: of the process, in the memory of the host or of a GPU.
         jax_value: the JAX array whose memory this is, where it is one's: it is never written.
         whole: the array of structs of which it is a field.
     """
 
+    scope: Outside
     # Operators beside numbers of NumPy (-1e6) are the array's, beside arrays of NumPy (0) are theirs.
     __array_priority__: ClassVar[float] = -1.0
 
     def __init__(self, name: str, type_: Array, region: Region, is_writable: bool, jax_value: Any = None):
-        super().__init__(HOST, name, type_, owned(region), is_writable)
+        region = owned(region)
+        super().__init__(region.owner.scope or HOST, name, type_, region, is_writable)
         self.jax_value = jax_value
         self._grad: HostArray | None = None
         self.whole: HostArray | None = None
@@ -105,6 +111,8 @@ class HostArray(LiveArray):
         """What decides a launch on it but for where it is; None where its elements do not lie side by side, nor are a
         field of records that do."""
         region = self._region
+        if self.scope is not HOST:
+            return None
         element = self.dtype if self.components else region.dtype  # which hash slower and faster
         if region.is_dense and not region.address % region.dtype.alignment:
             return element, region.shape, self.is_writable
@@ -134,14 +142,19 @@ class HostArray(LiveArray):
         return str(self.numpy())
 
     def require_scope(self, scope: Scope) -> None:
-        """It is memory of the host for every call on the CPU."""
-        if scope.platform != "cpu":
+        """Memory of the host is that for every call on the CPU; that of a GPU is used on it, outside of calls."""
+        if self.scope is HOST and scope.platform != "cpu" and not scope.is_outside:
             raise KernelTypeError(f"{self.label} is memory of the host", hint="pass array.numpy(), which is copied")
+        if self.scope is not scope and not (self.scope is HOST and scope.platform == "cpu"):
+            where = device_of(scope)
+            raise KernelTypeError(
+                f"{self.label} is on {self.device}, and is used on {where}", hint=f'pass a copy: array.to("{where}")'
+            )
 
     @property
     def device(self) -> Device:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Where it is."""
-        return CPU
+        return device_of(self.scope)
 
     def require_writable(self, what: str) -> None:
         self.scope.require_untraced(self.label, what)
@@ -168,6 +181,8 @@ class HostArray(LiveArray):
         # Numbers of Python have no type of their own.
         if isinstance(source, (list, tuple)):
             source = cast_values(np.asarray(source), self._region.dtype, self.label)
+        elif isinstance(source, HostArray):  # wherever it is
+            return source.region
         elif library_of(source) is not None and (found := self.scope.find(source)) is not None:
             return found[0]
         return super()._source(source)
@@ -203,8 +218,8 @@ class HostArray(LiveArray):
 
     @property
     def pinned(self) -> bool:
-        """False: no memory is pinned."""
-        return False
+        """Whether GPUs copy from and to the memory without a detour: memory of the host that was made so."""
+        return isinstance(self.owner.memory, Pinned)
 
     @property
     def retain_grad(self) -> bool:
@@ -247,15 +262,15 @@ class HostArray(LiveArray):
         """The same memory in another shape; one extent may be -1. The array must be contiguous."""
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         region = self._dense("reshaped")
-        array = view_of(region)
-        try:
-            found = array.reshape(*given, *self.components)
-        except (TypeError, ValueError):
+        extents = _extents(given, self.size)
+        if extents is None:
             raise KernelValueError(
                 f"{self.label} cannot be reshaped to {tuple(given)}",
                 hint=f"it has {self.size} elements: their number must stay",
-            ) from None
-        made = self._as(self.type.dtype, _inside(region, found))
+            )
+        made = self._as(
+            self.type.dtype, dense_region(region.address, region.dtype, (*extents, *self.components), region.owner)
+        )
         made._grad = None if self._grad is None else self._grad.reshape(tuple(made.shape))
         return made
 
@@ -307,25 +322,26 @@ class HostArray(LiveArray):
         return math.prod(self.components) * self.region.dtype.itemsize == size and inner == dense
 
     def to(self, device: Any, requires_grad: bool | None = None) -> HostArray:
-        """The array itself: it is on the CPU, and nowhere else can be one yet.
+        """The array on a device: itself, if it is there, else a copy, with a gradient of its own.
 
         Raises:
-            KernelTypeError, KernelValueError: another device.
+            KernelTypeError, KernelValueError: there is no such device.
         """
-        require_cpu(device, "to")
-        if requires_grad is None or bool(requires_grad) == self.requires_grad:
+        place = place_of_device(device, "to")
+        wants = self.requires_grad if requires_grad is None else bool(requires_grad)
+        if place is self.scope and wants == self.requires_grad:
             return self
-        made = self._as(self.type.dtype, self.region)
-        made.requires_grad = requires_grad
+        made = self._as(self.type.dtype, self.region) if place is self.scope else self.new_like(place).assign(self)
+        made.requires_grad = wants
         return made
 
     def contiguous(self) -> HostArray:
         """The array itself if its elements lie side by side, else a copy."""
         return self if self.is_contiguous else self.new_like().assign(self)
 
-    def new_like(self) -> HostArray:
-        """A new array of zeros of its shape and type."""
-        region = HOST.make(self._region.dtype, self._region.shape)
+    def new_like(self, place: Scope | None = None) -> HostArray:
+        """A new array of zeros of its shape and type, in the same memory or that of `place`."""
+        region = (place or self.scope).make(self._region.dtype, self._region.shape)
         return type(self)(self.name, self.type, region, is_writable=True)
 
     # Gradients.
@@ -431,7 +447,12 @@ def type_of_value(value: Any) -> Element | Struct:
             )
 
 
-def _inside(region: Region, array: np.ndarray) -> Region:
-    """The region of a view of a region's memory."""
-    address = address_of(array) if array.size else region.address
-    return Region(address, region.dtype, array.shape, array.strides, region.owner)
+def _extents(given: Sequence[Any], size: int) -> tuple[int, ...] | None:
+    """A shape of so many elements, in which one extent may be -1; None: it is none."""
+    if not all(hasattr(n, "__index__") for n in given):
+        return None
+    extents = [operator.index(n) for n in given]
+    if extents.count(-1) == 1:
+        others = -math.prod(extents)
+        extents[extents.index(-1)] = size // others if others > 0 and size % others == 0 else -2
+    return tuple(extents) if min(extents, default=0) >= 0 and math.prod(extents) == size else None

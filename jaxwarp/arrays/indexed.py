@@ -19,6 +19,7 @@ from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array, array4d
 from jaxwarp.kernel import Kernel, func, kernel
 from jaxwarp.memory.devices import Device
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region
 from jaxwarp.structs.indexed import MOST_AXES, indexed_of, indexed_type
 from jaxwarp.structs.records import memory_axes
@@ -117,9 +118,14 @@ class IndexedArray:
         """The elements as Python values, in order."""
         return array_of(self.numpy(), self.dtype).list()
 
+    @property
+    def _place(self) -> Any:
+        """The memory that the array is in."""
+        return self.data.scope if isinstance(self.data, HostArray) else HOST
+
     def contiguous(self) -> HostArray:
         """A new array with its elements. A tape records it."""
-        made = new_array("contiguous", self.dtype, self.shape)
+        made = new_array("contiguous", self.dtype, self.shape, self._place)
         made.requires_grad = self.requires_grad
         self._move(_copies()[0], made)
         return made
@@ -128,6 +134,8 @@ class IndexedArray:
         """Gives it the contents of another array of its shape. An element that is there twice keeps either."""
         given = source.contiguous() if isinstance(source, IndexedArray) else source
         given = given if isinstance(given, HostArray) else array_of(given, self.dtype)
+        if given.scope is not self._place:
+            given = given.new_like(self._place).assign(given)
         if given.dtype != self.dtype or given.shape != self.shape:
             raise KernelTypeError(
                 f"{self!r}: expected an array of {self.dtype} of shape {self.shape}, got {given.dtype} of shape"
@@ -139,16 +147,18 @@ class IndexedArray:
 
     def fill_(self, value: Any) -> IndexedArray:
         """Sets every element to a value."""
-        return self.assign(new_array("fill_", self.dtype, self.shape).fill_(value))
+        return self.assign(new_array("fill_", self.dtype, self.shape, self._place).fill_(value))
 
     def zero_(self) -> IndexedArray:
         """Sets every element to zero."""
-        return self.assign(new_array("zero_", self.dtype, self.shape))
+        return self.assign(new_array("zero_", self.dtype, self.shape, self._place))
 
     def to(self, device: Any, requires_grad: bool | None = None) -> IndexedArray:
-        """The indexed array itself: it is on the CPU."""
-        self.data.to(device, requires_grad)
-        return self
+        """The indexed array on a device: itself, if it is there."""
+        data = self.data.to(device, requires_grad)
+        moved = [index if index is None else index.to(device) for index in self.indices]
+        is_here = all(a is b for a, b in zip([data, *moved], [self.data, *self.indices], strict=True))
+        return self if is_here else indexedarray(data, moved)
 
     def _require_inside(self) -> None:
         if not isinstance(self.data, HostArray) and not isinstance(self.data, np.ndarray):

@@ -20,9 +20,10 @@ from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.frontend.text.annotations import ArrayAnnotation
 from jaxwarp.memory.convert import cast_values
 from jaxwarp.memory.current import scope_now
-from jaxwarp.memory.devices import require_cpu
 from jaxwarp.memory.dlpack import import_tensor
-from jaxwarp.memory.host_scope import HOST, recording, require_unrecorded
+from jaxwarp.memory.gpu.pinned import host_memory
+from jaxwarp.memory.gpu.scope import place_of_device
+from jaxwarp.memory.host_scope import HOST, Outside, recording, require_unrecorded
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.region import Region, array_region
 from jaxwarp.structs.records import as_records
@@ -90,9 +91,8 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
     capacity: int | None = None,
     deleter: Any = None,
 ) -> HostArray:
-    del pinned
     require_outside(f"{name}(...) of data")
-    require_cpu(device, name)
+    place = data.scope if device is None and isinstance(data, HostArray) else place_of_device(device, name)
     extents = None if shape is None else normalize_dims(shape, f"{name}: shape")
     if data is None:
         if extents is None:
@@ -101,16 +101,18 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
             )
         element = as_dtype(float32 if dtype is Any else dtype)
         if all(option is None for option in (ptr, strides, capacity, deleter)):
-            made = new_array(name, element, extents)
+            made = new_array(name, element, extents, host_memory(pinned) if place is HOST else place)
         else:
-            made = placed_array(name, element, extents, ptr, strides, capacity, deleter)
+            made = placed_array(place, name, element, extents, ptr, strides, capacity, deleter)
     elif not all(option is None for option in (ptr, strides, capacity, deleter)):
         raise KernelTypeError(
             f"{name}(...): ptr, strides, capacity and deleter are for arrays without data",
             hint="for a part of data take slices of it: array(data)[::2]",
         )
     else:
-        made = _of_data(name, data, dtype, extents, copy)
+        made = _placed(place, name, data, dtype, extents, copy, device)
+    if pinned and place is HOST and copy and host_memory(pinned) is not HOST and not made.pinned:
+        made = made.new_like(host_memory(pinned)).assign(made)
     if ndim is not None and made.ndim != ndim:
         raise KernelValueError(
             f"{name}(...): expected data with {ndim} axes, got shape {made.shape}",
@@ -187,6 +189,23 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
     kept = data if isinstance(data, jax.Array) and is_shared else None
     type_ = Array(element, shaped.ndim - len(element_shape(element)))
     return HostArray(name, type_, array_region(shaped), is_writable, kept)
+
+
+def _placed(
+    place: Outside, name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, copy: bool, device: Any
+) -> HostArray:
+    """An array of data, on a device."""
+    where = data.scope if isinstance(data, HostArray) else HOST
+    if where is HOST and place is HOST:
+        return _of_data(name, data, dtype, shape, copy)
+    if not copy and (where is not place if device is not None else where is HOST):
+        raise KernelTypeError(
+            f"{name}(...): copy=False: the data is on another device than the array", hint="leave copy=False out"
+        )
+    if where is not HOST and shape is None and (dtype is Any or as_dtype(dtype) == data.dtype):
+        return data.new_like(place).assign(data) if copy else data
+    made = _of_data(name, data.to("cpu") if where is not HOST else data, dtype, shape, copy=True)
+    return made if place is HOST else made.new_like(place).assign(made)
 
 
 def _struct_of(data: Any) -> Struct | None:

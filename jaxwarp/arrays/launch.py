@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxwarp.arrays.eager import check, launch_now
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch_cache import launch_outside
 from jaxwarp.arrays.pullback import reverse_launch
 from jaxwarp.boundary import boundaries, located_call
@@ -21,8 +22,10 @@ from jaxwarp.ffi.programs.tracing import launch_traced, program_now
 from jaxwarp.frontend.text.host_values import frozen
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
-from jaxwarp.memory.devices import require_cpu
-from jaxwarp.memory.host_scope import HOST, capturing
+from jaxwarp.memory.gpu.ordering import Queue
+from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, place_of_device
+from jaxwarp.memory.gpu.streams import Stream
+from jaxwarp.memory.host_scope import HOST, Outside, capturing
 from jaxwarp.types import handled
 
 
@@ -55,8 +58,9 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
             writes is found in the kernel, not here.
         adj_inputs: with `adjoint`, outside of JAX: arrays to which the derivatives by the inputs are added, or None.
         adj_outputs: with `adjoint`: the derivatives by the outputs.
-        device: outside of JAX, the device, "cpu"; elsewhere accepted, no effect: JAX places the program.
-        stream: accepted, no effect.
+        device: outside of JAX, the device, "cpu" or "cuda:0"; None: that of the arrays, or the one that is chosen;
+            elsewhere accepted, no effect: JAX places the program.
+        stream: outside of JAX, the stream of a GPU that it is queued on; elsewhere no effect.
         adjoint: run the adjoint of the kernel, not the kernel.
         record_tape: whether an active `Tape` records the launch.
         record_cmd: nothing is launched: gives a `Launch`, which can be launched often, also with other arguments.
@@ -67,7 +71,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
         DifferentiationError: with `adjoint`, the derivative cannot be had.
     """
-    del stream, max_blocks
+    del max_blocks
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
     given = [*_as_list(inputs), *_as_list(outputs)]
@@ -82,14 +86,46 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     if adjoint or adj_inputs or adj_outputs:
         _require_host("launch with adjoint")
         adjoints = _adjoints(kernel, len(_as_list(inputs)), adj_inputs, adj_outputs) if adjoint else None
-    if scope_now() is HOST:
-        require_cpu(device, "launch")
-    command = Launch(kernel, dim, given, adjoints, block_dim, record_tape)
+    is_open = device is None and stream is None  # the arrays decide
+    target = NOWHERE if is_open or scope_now() is not HOST else _target(device, stream)
+    command = Launch(kernel, dim, given, adjoints, block_dim, record_tape, target)
     if record_cmd:
         command.set_dim(dim)
         return command
     command.run()
     return None
+
+
+class Target(NamedTuple):
+    """Where a launch outside of JAX happens: None says that the arrays decide; of a stream, the one that is chosen."""
+
+    place: Outside | None
+    queue: Queue | None
+
+
+NOWHERE = Target(None, None)
+
+
+def _target(device: Any, stream: Any) -> Target:
+    """Where a launch is asked for."""
+    if isinstance(stream, Stream):
+        found = gpu_scope(stream.device.ordinal)
+        if device is not None and place_of_device(device, "launch") is not found:
+            raise KernelValueError(
+                f"launch: {stream!r} is no stream of {device}", hint="leave device out: the stream has one"
+            )
+        return Target(found, stream.queue)
+    return NOWHERE if device is None else Target(place_of_device(device, "launch"), None)
+
+
+def _place(target: Target, given: Sequence[Any]) -> Outside:
+    """Where a launch happens: as asked for, or where its arrays are."""
+    if target.place is not None:
+        return target.place
+    for value in given:
+        if isinstance(value, HostArray):
+            return value.scope
+    return place_of_device(None, "launch")
 
 
 class Bounds(NamedTuple):
@@ -118,10 +154,17 @@ class Launch:
     """
 
     def __init__(
-        self, kernel: Kernel, dim: Any, params: list[Any], adjoints: list[Any] | None, block_dim: Any, is_recorded: bool
+        self,
+        kernel: Kernel,
+        dim: Any,
+        params: list[Any],
+        adjoints: list[Any] | None,
+        block_dim: Any,
+        is_recorded: bool,
+        target: Target = NOWHERE,
     ):
         self.kernel, self.dim, self.params = kernel, dim, params
-        self._adjoints, self._block_dim, self._is_recorded = adjoints, block_dim, is_recorded
+        self._adjoints, self._block_dim, self._is_recorded, self._target = adjoints, block_dim, is_recorded, target
 
     def __repr__(self) -> str:
         return f"Launch({self.kernel.name}, dim={self.dim})"
@@ -147,31 +190,45 @@ class Launch:
         elif scope is HOST and capturing.get() is not None:
             self._defer(kernel, given)
         elif scope is HOST:
-            launch_outside(kernel, dim, given, self._block_dim, self._is_recorded)
+            self._launch_outside(kernel, dim, given)
         elif scope is not None:
             launch_now(scope, kernel, dim, given, self._block_dim)
         else:
             launch_traced(program_now(), kernel, dim, given, self._block_dim)
 
+    def _launch_outside(self, kernel: Kernel, dim: Any, given: Sequence[Any]) -> None:
+        place, queue = _place(self._target, given), self._target.queue
+        if queue is None or not isinstance(place, GpuScope):
+            launch_outside(place, kernel, dim, given, self._block_dim, self._is_recorded)
+            return
+        with place.on_queue(queue):
+            launch_outside(place, kernel, dim, given, self._block_dim, self._is_recorded)
+
     def _defer(self, kernel: Kernel, given: Sequence[Any]) -> None:
         """Gives the launch to the capture: with numbers as they are now, with grids and meshes as they are then."""
         with contextlib.suppress(OutOfRangeError):  # they may be empty still
-            check(HOST, kernel, self.dim, given, self._block_dim)
+            check(_place(self._target, given), kernel, self.dim, given, self._block_dim)
         if any(map(handled, self.params)):
             kept = [v if handled(v) or isinstance(v, np.ndarray) else frozen(v) for v in self.params]
-            play = Launch(self.kernel, self.dim, kept, None, self._block_dim, self._is_recorded).run
+            play = Launch(self.kernel, self.dim, kept, None, self._block_dim, self._is_recorded, self._target).run
         else:
-            play = partial(launch_outside, kernel, self.dim, _copied(given), self._block_dim, self._is_recorded)
+            play = partial(self._launch_outside, kernel, self.dim, _copied(given))
         HOST.defers(f"launch of {kernel.name}", play)
 
     def launch(self, stream: Any = None) -> None:
-        """Launches it.
+        """Launches it, on `stream`, or where it was made for.
 
         Raises:
             KernelTypeError, KernelValueError: the arguments do not fit the kernel.
         """
-        del stream
-        self.run()
+        if stream is None or scope_now() is not HOST:
+            self.run()
+            return
+        before, self._target = self._target, _target(None, stream)
+        try:
+            self.run()
+        finally:
+            self._target = before
 
     def set_dim(self, dim: Any) -> None:
         """Sets the threads along each axis.

@@ -18,7 +18,7 @@ from jaxwarp.errors import KernelError
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
 from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.kernel import Kernel
-from jaxwarp.memory.host_scope import HOST, Recorder, recording
+from jaxwarp.memory.host_scope import HOST, Outside, Recorder, recording
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.types import SCALAR_BY_DTYPE, Array
 from jaxwarp.unlocked import address_of
@@ -33,24 +33,26 @@ _Operands = tuple[list[int], list[np.ndarray]]
 """Addresses, and the values of the host that are at some of them."""
 
 
-def launch_outside(kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None, is_recorded: bool) -> None:
-    """A launch on arrays outside of JAX, at once. An active tape records it, or, unless `is_recorded`, its results.
+def launch_outside(
+    place: Outside, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None, is_recorded: bool
+) -> None:
+    """A launch on arrays outside of JAX, at once: in the memory of a `place`. An active tape records it, or, unless
+    `is_recorded`, its results.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
-        CheckError: in debug mode, a thread has failed a check.
     """
     tape = recording.get()
     views = [_as_array(value) for value in given]
-    is_plain = block_dim is None and debug_now(mode_of(kernel)) is None
+    is_plain = place is HOST and block_dim is None and debug_now(mode_of(kernel)) is None
     key = _signature(kernel, dim, views) if is_plain else None
     known = None if key is None or compat.is_tracing() else _known.get(key)
     operands = None if known is None else known.operands(views)
     if known is None or operands is None:
-        checked = check(HOST, kernel, dim, given, block_dim)
+        checked = check(place, kernel, dim, given, block_dim)
         known = _remember(key, checked)
         operands = None if known is None else known.operands(views)
-        run = partial(run_checked, HOST, checked)
+        run = partial(run_checked, place, checked)
         if known is not None and operands is not None:
             run = partial(known.run, views, operands)
     elif tape is None:

@@ -84,7 +84,7 @@ def map(  # noqa: A001 - the name users know from Warp
             with gradients if an input has one. It may be an input.
         return_kernel: nothing is computed: the kernel is returned, which takes the inputs and then the outputs.
         block_dim: as in `launch`.
-        device: the CPU.
+        device: as in `launch`.
 
     Returns:
         The array, or a list of arrays, of the broadcast shape.
@@ -103,7 +103,8 @@ def map(  # noqa: A001 - the name users know from Warp
     kernel = _kernel(mapped, takes, len(shape), len(elements))
     if return_kernel:
         return kernel
-    results = _outputs(out, elements, shape, any(isinstance(a, HostArray) and a.requires_grad for a in inputs))
+    arrays = [a for a in inputs if isinstance(a, HostArray)]
+    results = _outputs(out, elements, shape, arrays)
     given = [_apart(value, results) for value in inputs]
     launch(kernel, shape, given, results, device=device, block_dim=block_dim)
     return results[0] if len(elements) == 1 else results
@@ -136,9 +137,10 @@ def _apart(value: Any, results: Sequence[HostArray]) -> Any:
     return value
 
 
-def _outputs(out: Any, elements: Sequence[Any], shape: tuple[int, ...], requires_grad: bool) -> list[HostArray]:
+def _outputs(out: Any, elements: Sequence[Any], shape: tuple[int, ...], inputs: Sequence[HostArray]) -> list[HostArray]:
     if out is None:
-        made = [new_array("map", element, shape) for element in elements]
+        requires_grad = any(a.requires_grad for a in inputs)
+        made = [new_array("map", element, shape, inputs[0].scope) for element in elements]
         for array in made:
             array.requires_grad = requires_grad and element_scalar(array.dtype).is_float
         return made
@@ -269,7 +271,8 @@ def _results(mapped: Any, takes: tuple[_Input, ...], inputs: Sequence[Any]) -> t
     """The element types of what the function returns."""
     probe = _probe(mapped, takes)
     arguments = arguments_of(probe)
-    described = tuple(argument_given(HOST, probe, i, value).describe() for i, value in enumerate(inputs))
+    place = next((value.scope for value in inputs if isinstance(value, HostArray)), HOST)
+    described = tuple(argument_given(place, probe, i, value).describe() for i, value in enumerate(inputs))
     found = _result_types(probe, tuple(arguments), described)
     if not found or None in found:
         raise KernelTypeError("map: The provided function must return a value", hint="end it with return")

@@ -9,7 +9,7 @@ from typing import Any
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.struct_array import array_at
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.host_scope import Outside
 from jaxwarp.memory.region import Region, dense_strides
 from jaxwarp.structs.records import memory_axes, memory_dtype
 from jaxwarp.types import Array, Element, Struct
@@ -24,6 +24,7 @@ class _Foreign:
 
 
 def placed_array(
+    place: Outside,
     name: str,
     element: Element | Struct,
     shape: tuple[int, ...],
@@ -55,7 +56,7 @@ def placed_array(
     if ptr is None:
         if low != region.address:
             raise KernelValueError(f"{name}(...): strides: a new array has none below 0", hint="take array[::-1]")
-        made = HOST.make(memory_dtype(element), (-(-(high - low) // dtype.itemsize),))
+        made = place.make(memory_dtype(element), (-(-(high - low) // dtype.itemsize),))
         return array_at(name, Array(element, len(shape)), Region(made.address, *_layout(region), made.owner), True)
     if capacity is not None and not (low == region.address and high - low <= capacity):
         raise KernelValueError(
@@ -64,7 +65,8 @@ def placed_array(
             hint="pass the bytes from ptr to the end of the memory",
         )
     owner = _Foreign(deleter, region.address, high - low if capacity is None else capacity)
-    return array_at(name, Array(element, len(shape)), Region(region.address, *_layout(region), owner), True)
+    kept = place.taken(owner)
+    return array_at(name, Array(element, len(shape)), Region(region.address, *_layout(region), kept), True)
 
 
 def _layout(region: Region) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:

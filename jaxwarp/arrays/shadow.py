@@ -33,6 +33,12 @@ class Shadow:
     """
 
     def __init__(self, regions: Sequence[Region], written: Sequence[Region], is_zero: bool = False):
+        for region in regions:
+            if getattr(region.owner, "scope", None) is not None:
+                raise KernelTypeError(
+                    "Tape.backward: an array that it records is on a GPU, and tapes are of the host alone",
+                    hint='record launches on copies, array.to("cpu"), or write the program with jax_kernel',
+                )
         self._regions = regions
         spans = sorted({r.span for r in regions if r.size})
         self._lows: list[int] = []

@@ -13,6 +13,7 @@ from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, did_you_mean
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region
+from jaxwarp.memory.scope import Scope
 from jaxwarp.structs.records import as_record, as_records, has_floats, instance_of, memory_axes, memory_dtype
 from jaxwarp.types import Array, Element, Struct, field_type, struct_of
 
@@ -112,7 +113,7 @@ def array_at(name: str, type_: Array, region: Region, is_writable: bool, jax_val
     return kind(name, type_, region, is_writable, jax_value)
 
 
-def new_array(name: str, element: Element | Struct, shape: tuple[int, ...]) -> HostArray:
+def new_array(name: str, element: Element | Struct, shape: tuple[int, ...], place: Scope = HOST) -> HostArray:
     """A new array of zeros."""
-    region = HOST.make(memory_dtype(element), (*shape, *memory_axes(element)))
+    region = place.make(memory_dtype(element), (*shape, *memory_axes(element)))
     return array_at(name, Array(element, len(shape)), region, is_writable=True)

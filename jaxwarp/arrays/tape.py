@@ -75,6 +75,12 @@ class Tape:
         plan, launch = checked.plan, checked.launch
         if 0 in launch.grid:
             return
+        if checked.scope is not HOST:
+            raise KernelTypeError(
+                f"kernel {launch.name}: a tape is recording, and the launch is on cuda:{checked.scope.device_ordinal}:"
+                " tapes are of the host alone",
+                hint='launch on copies, array.to("cpu"), or write the program with jax_kernel',
+            )
         for argument, value in zip(plan.arguments, checked.values, strict=True):
             if value.region is not None and value.region.repeats and is_float(value.region.dtype):
                 raise KernelTypeError(

@@ -9,8 +9,8 @@ from jaxwarp.arrays.host_array import HostArray, require_float
 from jaxwarp.arrays.interop import require_outside, wrapped
 from jaxwarp.boundary import located_call
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
-from jaxwarp.ffi.callbacks.streams import Stream
 from jaxwarp.memory.devices import CPU, Device
+from jaxwarp.memory.gpu.streams import Stream
 from jaxwarp.memory.tensor_owner import Gradient, Library
 from jaxwarp.memory.torch import TORCH, scalars, torch
 from jaxwarp.types import Array, Scalar, Struct, as_dtype, element_shape

@@ -13,7 +13,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.current import scope_now
-from jaxwarp.memory.devices import require_cpu
+from jaxwarp.memory.devices import require_device
 from jaxwarp.memory.host_scope import HOST, capturing, recording
 from jaxwarp.types import int32
 
@@ -88,14 +88,14 @@ def capture_begin(device: Any = None, **options: Any) -> None:
     """Begins a capture: until `capture_end()` launches, copies and fills are kept, and do not happen.
 
     Args:
-        device: the CPU.
+        device: where it will be launched: arrays and launches have their own.
         options: of Warp's, without effect: `stream`, `force_module_load`, `apic`, `capture_mode`.
 
     Raises:
         KernelTypeError, KernelValueError: another capture is being made, or a tape records; another device.
     """
     _require_outside("capture_begin")
-    require_cpu(device, "capture_begin")
+    require_device(device, "capture_begin")
     _require_options("capture_begin", options)
     if capturing.get() is not None:
         raise KernelValueError("capture_begin: another capture is being made", hint="end it first: capture_end()")
@@ -115,7 +115,7 @@ def capture_end(device: Any = None, stream: Any = None) -> Graph:
         KernelTypeError, KernelValueError: no capture is being made; another device.
     """
     del stream
-    require_cpu(device, "capture_end")
+    require_device(device, "capture_end")
     graph = capturing.get()
     if not isinstance(graph, Graph):
         raise KernelValueError("capture_end: no capture is being made", hint="begin one: capture_begin()")

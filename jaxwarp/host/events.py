@@ -1,6 +1,6 @@
-"""Events, and timers of parts of a program.
+"""What is done with events, and timers of parts of a program.
 
-Launches outside of JAX have ended when they return, so that the clock of the host measures them.
+Launches outside of JAX on the CPU have ended when they return, so that the clock of the host measures them.
 """
 
 from __future__ import annotations
@@ -10,52 +10,13 @@ import threading
 import time
 from typing import Any, ClassVar
 
-from jaxwarp.boundary import boundaries, boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError
 from jaxwarp.memory.current import scope_now
-from jaxwarp.memory.devices import Device, require_cpu
+from jaxwarp.memory.gpu.events import Event
+from jaxwarp.memory.gpu.streams import require_event
+from jaxwarp.memory.gpu.streams import synchronize as synchronize_all
 from jaxwarp.memory.host_scope import HOST
-
-
-@boundaries
-class Event:
-    """A moment of the program, of work outside of JAX: `record_event(event)` sets it.
-
-    Args:
-        device: the CPU.
-        enable_timing: whether `get_event_elapsed_time` may be asked about it.
-
-    Raises:
-        KernelTypeError, KernelValueError: another device, or an event that somebody else has made.
-    """
-
-    def __init__(self, device: Any = None, cuda_event: Any = None, enable_timing: bool = False, **_: Any):
-        if cuda_event is not None:
-            raise KernelValueError(
-                f"Event: cuda_event: events outside of JAX are of the CPU, got {cuda_event!r}",
-                hint="leave cuda_event out; on CUDA XLA orders the work",
-            )
-        self.device: Device = require_cpu(device, "Event")
-        self.enable_timing = enable_timing
-        self._time: int | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all work before it has ended: it has."""
-        return True
-
-    def record(self) -> None:
-        """Sets it to now."""
-        self._time = time.perf_counter_ns()
-
-    @property
-    def time(self) -> int:
-        """When it was, in nanoseconds of the clock of the process."""
-        if not self.enable_timing:
-            raise KernelValueError("the event keeps no time", hint="make it with Event(enable_timing=True)")
-        if self._time is None:
-            raise KernelValueError("the event has not been recorded", hint="call record_event(event) first")
-        return self._time
 
 
 def _require_host(what: str) -> None:
@@ -65,58 +26,53 @@ def _require_host(what: str) -> None:
         )
 
 
-def _require_event(what: str, event: Any) -> Event:
-    if not isinstance(event, Event):
-        raise KernelTypeError(f"{what}: expected an Event, got {event!r}", hint="make one with Event()")
-    return event
-
-
 @boundary
 def record_event(event: Event | None = None, external: bool = False) -> Event:
-    """Sets an event, or a new one, to now.
+    """Sets an event, or a new one, to when what is queued is done: on the CPU to now.
 
     Raises:
         KernelTypeError: it is no event, or this is a function that XLA calls or JAX traces.
     """
     del external
     _require_host("record_event")
-    found = Event() if event is None else _require_event("record_event", event)
+    found = Event() if event is None else require_event("record_event", event)
     found.record()
     return found
 
 
 @boundary
 def wait_event(event: Event, external: bool = False) -> None:
-    """Lets later work wait for an event: what came before it has ended.
+    """Lets later work wait for an event.
 
     Raises:
         KernelTypeError: it is no event, or this is a function that XLA calls or JAX traces.
     """
     del external
     _require_host("wait_event")
-    _require_event("wait_event", event)
+    require_event("wait_event", event).precede()
 
 
 @boundary
 def synchronize_event(event: Event) -> None:
-    """Waits for an event: what came before it has ended.
+    """Waits for an event.
 
     Raises:
         KernelTypeError: it is no event.
     """
-    _require_event("synchronize_event", event)
+    require_event("synchronize_event", event).synchronize()
 
 
 @boundary
 def get_event_elapsed_time(start_event: Event, end_event: Event, synchronize: bool = True) -> float:
-    """Milliseconds from one event to another.
+    """Milliseconds from one event to another; `synchronize`: first wait for the later one.
 
     Raises:
         KernelTypeError, KernelValueError: one is no event, keeps no time, or has not been recorded.
     """
-    del synchronize
-    start, end = (_require_event("get_event_elapsed_time", e) for e in (start_event, end_event))
-    return (end.time - start.time) / 1e6
+    start, end = (require_event("get_event_elapsed_time", e) for e in (start_event, end_event))
+    if synchronize:
+        end.synchronize()
+    return start.milliseconds_to(end)
 
 
 class _Depth(threading.local):
@@ -134,7 +90,7 @@ class ScopedTimer:
         print: whether the time is printed.
         detailed: whether Python's profile of the `with` is printed.
         dict: lists of times by name: the time is added to the timer's.
-        synchronize: work outside of JAX has ended when it returns, so there is nothing to wait for.
+        synchronize: whether work on GPUs is waited for, before and after.
         options: of Warp's that have no effect: `use_nvtx`, `color`, `cuda_filter`, `report_func`, `skip_tape`.
 
     Attributes:
@@ -157,7 +113,6 @@ class ScopedTimer:
         synchronize: bool = False,
         **options: Any,
     ):
-        del synchronize
         unknown = [option for option in options if option not in self._OPTIONS]
         if unknown:
             raise KernelTypeError(
@@ -171,7 +126,7 @@ class ScopedTimer:
             detailed,
             dict,
         )
-        self.elapsed, self.extra_msg = 0.0, ""
+        self.elapsed, self.extra_msg, self._synchronizes = 0.0, "", synchronize
         self.timing_results: list[Any] = []
         if dict is not None:
             dict.setdefault(name, [])
@@ -180,6 +135,8 @@ class ScopedTimer:
         if self.active:
             self._depth.value += self.print
             self._profile = cProfile.Profile() if self.detailed else None
+            if self._synchronizes:
+                synchronize_all()
             self._start = time.perf_counter_ns()
             if self._profile is not None:
                 self._profile.enable()
@@ -188,6 +145,8 @@ class ScopedTimer:
     def __exit__(self, *_: Any) -> None:
         if not self.active:
             return
+        if self._synchronizes:
+            synchronize_all()
         self.elapsed = (time.perf_counter_ns() - self._start) / 1e6
         if self._profile is not None:
             self._profile.disable()

@@ -123,15 +123,22 @@ class CudaScope(Scope):
     def _allocate(self, nbytes: int) -> int:
         if self._is_capturing():
             raise _refuse_capture("no arrays can be made")
-        size = _padded(nbytes)
+        size = padded(nbytes)
         address = int(self.ready().call("MemAllocAsync", size, self.stream, what=f" of {size} bytes"))
         self._allocated.append((address, self.stream))
         return address
 
-    def make(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
+    def _new(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
+        """New memory, which holds anything."""
         nbytes = math.prod(shape) * dtype.itemsize
-        region = dense_region(self._allocate(nbytes) if nbytes else 0, dtype, shape)
-        self.fill(region, np.zeros((), dtype))
+        return dense_region(self._allocate(nbytes) if nbytes else 0, dtype, shape)
+
+    def uses(self, reads: Sequence[Region], writes: Sequence[Region]) -> None:
+        """Something is about to be queued that reads and writes these: all memory of a call is on its stream."""
+
+    def make(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
+        region = self._new(dtype, shape)
+        self.set(region, np.zeros((), dtype))
         return region
 
     def numpy(self, name: str, region: Region, is_writable: bool) -> np.ndarray:
@@ -145,6 +152,7 @@ class CudaScope(Scope):
         array = np.empty(region.shape, region.dtype)
         if array.size:
             dense = self._dense(region)
+            self.uses([dense], [])
             self.ready().call("MemcpyDtoHAsync", address_of(array), dense.address, region.nbytes, self.stream)
             self.synchronize()
         return array
@@ -152,24 +160,28 @@ class CudaScope(Scope):
     def _dense(self, region: Region) -> Region:
         if region.is_dense:
             return region
-        dense = dense_region(self._allocate(region.nbytes), region.dtype, region.shape)
-        self.copy(dense, region)
+        dense = self._new(region.dtype, region.shape)
+        self.duplicate(dense, region)
         return dense
 
     def write(self, target: Region, values: np.ndarray) -> None:
         if target.size == 0:
             return
         host = np.ascontiguousarray(values)
-        dense = target
-        if not target.is_dense:
-            dense = dense_region(self._allocate(target.nbytes), target.dtype, target.shape)
+        dense = target if target.is_dense else self._new(target.dtype, target.shape)
+        self.uses([], [dense])
         # The host's memory may go when this returns, so it waits.
         self.ready().call("MemcpyHtoDAsync", dense.address, address_of(host), target.nbytes, self.stream)
         self.synchronize()
         if dense is not target:
-            self.copy(target, dense)
+            self.duplicate(target, dense)
 
     def fill(self, target: Region, value: np.ndarray) -> None:
+        self.set(target, value)
+
+    def set(self, target: Region, value: np.ndarray) -> None:
+        """As `fill`, of memory that is the scope's own."""
+        self.uses([], [target])
         for part in fills(target, value):
             bits = 8 * part.unit
             if part.height == 1:
@@ -180,10 +192,15 @@ class CudaScope(Scope):
                 )
 
     def copy(self, target: Region, source: Region) -> None:
+        self.duplicate(target, source)
+
+    def duplicate(self, target: Region, source: Region) -> None:
+        """As `copy`, in the memory of this GPU."""
         if target.overlaps(source):
-            apart = dense_region(self._allocate(source.nbytes), source.dtype, source.shape)
-            self.copy(apart, source)
+            apart = self._new(source.dtype, source.shape)
+            self.duplicate(apart, source)
             source = apart
+        self.uses([source], [target])
         for part in copies(target, source):
             if part.height == 1:
                 self.ready().call("MemcpyDtoDAsync", part.target, part.source, part.width, self.stream)
@@ -212,22 +229,24 @@ class CudaScope(Scope):
         self._used.append(value)
         return region, not is_read_only
 
-    def addresses(self, operands: Sequence[Any]) -> list[int]:
-        """Of each operand. What is passed by value is put into memory, by fills: they take the value along, also into a
-        CUDA graph."""
+    def addresses(self, operands: Sequence[Any]) -> tuple[list[int], Any]:
+        """Of each operand, and what keeps them until the launch is queued. What is passed by value is put into memory,
+        by fills: they take the value along, also into a CUDA graph."""
         values = {i: np.asarray(o) for i, o in enumerate(operands) if not isinstance(o, Region)}
         places: dict[int, int] = {}
+        kept = None
         if values and self._is_capturing():
             places = {i: _slots.find(self.device_ordinal, value) for i, value in values.items()}
         elif values:
             _slots.prepare(self.ready(), self.device_ordinal)
-            at = self._allocate(sum(_padded(v.nbytes) for v in values.values()))
+            kept = self._new(np.dtype(np.uint8), (sum(padded(v.nbytes) for v in values.values()),))
+            at = kept.address
             for i, value in values.items():
                 places[i] = at
-                at += _padded(value.nbytes)
+                at += padded(value.nbytes)
         for i, value in values.items():
-            self.fill(dense_region(places[i], value.dtype, value.shape), value)
-        return [o.address if isinstance(o, Region) else places[i] for i, o in enumerate(operands)]
+            self.set(dense_region(places[i], value.dtype, value.shape), value)
+        return [o.address if isinstance(o, Region) else places[i] for i, o in enumerate(operands)], kept
 
 
 class _Slots:
@@ -252,17 +271,17 @@ class _Slots:
             key = device, value.tobytes()
             start, end = self._free.get(device, (0, 0))
             if key not in self._places:
-                if start + _padded(value.nbytes) > end:
+                if start + padded(value.nbytes) > end:
                     raise _refuse_capture("more values are passed to kernels than there is room for")
                 self._places[key] = start
-                self._free[device] = start + _padded(value.nbytes), end
+                self._free[device] = start + padded(value.nbytes), end
             return self._places[key]
 
 
 _slots = _Slots()
 
 
-def _padded(nbytes: int) -> int:
+def padded(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 

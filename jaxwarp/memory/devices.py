@@ -1,7 +1,9 @@
-"""Devices by their names in Warp: "cpu", "cuda:0". Arrays outside of JAX are on the CPU."""
+"""Devices by their names in Warp: "cpu", "cuda:0". Arrays outside of JAX are on the CPU if none is named."""
 
 from __future__ import annotations
 
+import contextvars
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ import jax
 
 from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.memory.driver import CudaError, driver
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,66 +51,119 @@ class Device:
 CPU = Device("cpu")
 
 
+@functools.cache
+def _gpus() -> tuple[int, str]:
+    """How many GPUs the driver has, and why there are none."""
+    try:
+        count = int(driver().call("DeviceGetCount"))
+    except CudaError as error:
+        return 0, str(error)
+    return count, "the CUDA driver has no device here"
+
+
+class _Chosen:
+    """The device of the process; in a `with` of `ScopedDevice` another one is."""
+
+    device = CPU
+
+
+_chosen = _Chosen()
+_within: contextvars.ContextVar[Device | None] = contextvars.ContextVar("jaxwarp_device", default=None)
+
+
+def _named(device: Any, where: str) -> Device:
+    """The device of a name.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is no name of one.
+    """
+    if device is None:
+        return _within.get() or _chosen.device
+    if not isinstance(device, (str, Device)):
+        raise KernelTypeError(
+            f'{where}: expected a device, such as "cpu", got {device!r}', hint='write "cpu", or leave the device out'
+        )
+    kind, _, number = str(device).partition(":")
+    if str(device) == "cpu":
+        return CPU
+    if kind == "cuda" and (not number or number.isdigit()):
+        return Device(f"cuda:{int(number or 0)}")
+    raise KernelValueError(
+        f'{where}: expected the device "cpu", or "cuda:0" and so on, got {str(device)!r}',
+        hint='write "cpu", or leave the device out',
+    )
+
+
+def require_device(device: Any, where: str) -> Device:
+    """The device of a name; None: the one that is chosen.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device, or no such GPU here.
+    """
+    found = _named(device, where)
+    if found.is_cuda and found.ordinal >= _gpus()[0]:
+        count, why = _gpus()
+        raise KernelValueError(
+            f"{where}: {found} cannot be used: " + (f"there are {count} CUDA devices" if count else why),
+            hint='write "cpu", or leave the device out',
+        )
+    return found
+
+
 def require_cpu(device: Any, where: str) -> Device:
-    """The CPU, which is where arrays outside of JAX are.
+    """The CPU, for what works on memory of the host alone.
 
     Raises:
         KernelTypeError, KernelValueError: another device, or no device.
     """
     if device is None:
         return CPU
-    if not isinstance(device, (str, Device)):
-        raise KernelTypeError(
-            f'{where}: expected a device, such as "cpu", got {device!r}', hint='write "cpu", or leave the device out'
-        )
-    if str(device) == "cpu":
-        return CPU
-    if str(device).split(":")[0] == "cuda":
+    found = _named(device, where)
+    if found.is_cuda:
         raise KernelValueError(
-            f"{where}: arrays outside of JAX are in the memory of the host; {device} cannot be used yet",
-            hint="use jax_kernel or jax_callable on a GPU: JAX places their arrays",
+            f"{where} works on memory of the host; {found} cannot be used yet", hint='write "cpu", or leave it out'
         )
-    raise KernelValueError(
-        f'{where}: expected the device "cpu", got {str(device)!r}', hint='write "cpu", or leave the device out'
-    )
+    return found
 
 
 @boundary
 def get_device(ident: Any = None) -> Device:
-    """The device of a name; None: the one on which arrays outside of JAX are made, which is the CPU.
+    """The device of a name; None: the one on which arrays outside of JAX are made, the CPU unless another is chosen.
 
     Raises:
-        KernelTypeError, KernelValueError: there is no such device for arrays outside of JAX.
+        KernelTypeError, KernelValueError: there is no such device.
     """
-    return require_cpu(ident, "get_device")
+    return require_device(ident, "get_device")
 
 
-get_preferred_device = get_device
+def get_preferred_device() -> Device:
+    """The first CUDA device, or the CPU where there is none."""
+    return Device("cuda:0") if is_cuda_available() else CPU
 
 
 def get_devices() -> list[Device]:
     """The devices that arrays outside of JAX can be on."""
-    return [CPU]
+    return [CPU, *get_cuda_devices()]
 
 
 def get_cuda_devices() -> list[Device]:
-    """The CUDA devices that arrays outside of JAX can be on: none yet. JAX's are `jax.devices("cuda")`."""
-    return []
+    """The CUDA devices that arrays outside of JAX can be on: those of the driver. JAX's are `jax.devices("cuda")`."""
+    return [Device(f"cuda:{i}") for i in range(_gpus()[0])]
 
 
 def get_cuda_device_count() -> int:
     """How many CUDA devices arrays outside of JAX can be on."""
-    return len(get_cuda_devices())
+    return _gpus()[0]
 
 
 @boundary
 def get_cuda_device(ordinal: int | None = None) -> Device:
-    """A CUDA device.
+    """A CUDA device; None: the first one.
 
     Raises:
-        KernelValueError: arrays outside of JAX cannot be there.
+        KernelValueError: there is none of that number.
     """
-    return require_cpu(f"cuda:{ordinal or 0}", "get_cuda_device")
+    return require_device(f"cuda:{ordinal or 0}", "get_cuda_device")
 
 
 def is_cpu_available() -> bool:
@@ -116,41 +172,43 @@ def is_cpu_available() -> bool:
 
 
 def is_cuda_available() -> bool:
-    """Whether arrays outside of JAX can be on a GPU: not yet. JAX's devices are `jax.devices()`."""
-    return bool(get_cuda_devices())
+    """Whether arrays outside of JAX can be on a GPU: the CUDA driver has one, and cuda-python is there."""
+    return _gpus()[0] > 0
 
 
 def is_device_available(device: Any) -> bool:
     """Whether arrays outside of JAX can be on a device."""
-    return str(device) == "cpu"
+    return str(device) in {str(found) for found in get_devices()} or (str(device) == "cuda" and is_cuda_available())
 
 
 @boundary
 def set_device(ident: Any) -> None:
-    """The device on which arrays are made when none is named: only the CPU can be.
+    """The device on which arrays are made when none is named.
 
     Raises:
-        KernelTypeError, KernelValueError: another device.
+        KernelTypeError, KernelValueError: there is no such device.
     """
-    require_cpu(ident, "set_device")
+    _chosen.device = require_device(ident, "set_device")
 
 
 @boundaries
 class ScopedDevice:
-    """`with ScopedDevice("cpu"):` makes a device the one on which arrays are made in the `with`.
+    """`with ScopedDevice("cuda:0"):` makes a device the one on which arrays are made in the `with`.
 
     Raises:
-        KernelTypeError, KernelValueError: another device than the CPU.
+        KernelTypeError, KernelValueError: there is no such device.
     """
 
     def __init__(self, device: Any):
-        self.device = require_cpu(device, "ScopedDevice")
+        self.device = require_device(device, "ScopedDevice")
+        self._tokens: list[contextvars.Token[Device | None]] = []
 
     def __enter__(self) -> Device:
+        self._tokens.append(_within.set(self.device))
         return self.device
 
     def __exit__(self, *_: Any) -> None:
-        pass
+        _within.reset(self._tokens.pop())
 
 
 @boundary
@@ -192,12 +250,3 @@ def device_to_jax(device: Any = None) -> Any:
     raise KernelValueError(
         f"device_to_jax: JAX has no device {name!r} in this process", hint="jax.devices() lists those that there are"
     )
-
-
-@boundary
-def synchronize(device: Any = None) -> None:
-    """Waits until work on arrays outside of JAX is done: on the CPU it is, when a launch or copy returns."""
-    del device
-
-
-synchronize_device = synchronize_stream = synchronize

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 from jaxwarp.errors import JaxwarpError
+
+_NOT_READY = 600  # CUDA_ERROR_NOT_READY
 
 
 class CudaError(JaxwarpError):
@@ -44,16 +47,30 @@ class Driver:
         Raises:
             CudaError: it fails, with the driver's text; or there is no driver, or one that has no such function.
         """
+        status, *results = self._answer(name, arguments)
+        if int(status):
+            raise CudaError(f"cu{name}{what} failed: {self._reason(status)}")
+        return results[0] if results else None
+
+    def asks(self, name: str, *arguments: Any) -> bool:
+        """Whether what a function asks for has happened.
+
+        Raises:
+            CudaError: as `call`.
+        """
+        status = self._answer(name, arguments)[0]
+        if int(status) not in (0, _NOT_READY):
+            raise CudaError(f"cu{name} failed: {self._reason(status)}")
+        return not int(status)
+
+    def _answer(self, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
         try:
-            status, *results = getattr(self.types, f"cu{name}")(*arguments)
+            return getattr(self.types, f"cu{name}")(*arguments)
         except RuntimeError as error:  # the library, or a function in it, was not found
             text = " ".join(str(error).split())
             if name == "Init":
                 raise CudaError(f"there is no CUDA driver here ({text})") from None
             raise CudaError(f"the CUDA driver has no cu{name}; CUDA 12.0 or later is needed ({text})") from None
-        if int(status):
-            raise CudaError(f"cu{name}{what} failed: {self._reason(status)}")
-        return results[0] if results else None
 
     def _reason(self, status: Any) -> str:
         (_, name), (_, text) = self.types.cuGetErrorName(status), self.types.cuGetErrorString(status)

@@ -16,7 +16,7 @@ from jaxwarp.memory.dlpack import import_tensor
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region, array_region, leaves_of
-from jaxwarp.memory.scope import Scope
+from jaxwarp.memory.scope import Scope, view_of
 from jaxwarp.memory.tensor_owner import Library, note_written
 from jaxwarp.types import SCALAR_BY_DTYPE
 
@@ -78,11 +78,11 @@ def require_settled(what: str) -> None:
         )
 
 
-class HostScope(Scope):
-    """The process, outside of every call."""
+class Outside(Scope):
+    """The process, outside of every call: in the memory of the host, or of a GPU (`gpu/scope.py`). Tapes and captures
+    are told what happens there."""
 
-    def __init__(self) -> None:
-        super().__init__("process", 0)
+    is_outside = True
 
     def require_open(self, name: str) -> None:
         """It does not end."""
@@ -94,25 +94,6 @@ class HostScope(Scope):
                 f"{label} cannot be {what} in a function that JAX traces: that runs once, when it is traced",
                 hint="launch with jax_kernel or jax_callable there; they take and return JAX arrays",
             )
-
-    def find(self, value: Any) -> tuple[Region, bool] | None:
-        """Arrays of NumPy and JAX, and of what has NumPy's or DLPack's interface to the memory of the host."""
-        found = super().find(value)
-        if found is not None or isinstance(value, _PLAIN):
-            return found
-        if isinstance(value, jax.Array):
-            return (array_region(_values_of(value)), False) if value.ndim else None
-        library = library_of(value)
-        if library is not None:
-            require_unrecorded(library, value)
-            return library.region(value), True
-        if hasattr(value, "__array_interface__"):
-            array = np.asarray(value)
-            return array_region(array), bool(array.flags.writeable)
-        if hasattr(value, "__dlpack__"):
-            return import_tensor(value)
-        # What `__array__` makes may be a copy, and what is written to it lost.
-        return (array_region(np.asarray(value)), False) if hasattr(value, "__array__") else None
 
     def require_settled(self, what: str) -> None:
         require_settled(what)
@@ -184,8 +165,57 @@ class HostScope(Scope):
         self.move(target, source)
 
     def move(self, target: Region, source: Region) -> None:
-        super().copy(target, source)
+        self.bring(target, source)
         note_written([target])
+
+    def put(self, target: Region, values: np.ndarray) -> None:
+        self.move(target, array_region(values))
+
+    def taken(self, owner: Any) -> Any:
+        """Who keeps memory of this scope that somebody else made: an `Owner`, where more is to be known of it."""
+        return owner
+
+    def bring(self, target: Region, source: Region) -> None:
+        """A copy to memory of this scope, from memory of the process wherever it is."""
+        raise NotImplementedError
+
+
+def scope_of(region: Region) -> Any:
+    """The scope outside of all calls that memory is of."""
+    return getattr(region.owner, "scope", None) or HOST
+
+
+class HostScope(Outside):
+    """The memory of the host, outside of every call."""
+
+    def __init__(self) -> None:
+        super().__init__("process", 0)
+
+    def find(self, value: Any) -> tuple[Region, bool] | None:
+        """Arrays of NumPy and JAX, and of what has NumPy's or DLPack's interface to the memory of the host."""
+        found = super().find(value)
+        if found is not None or isinstance(value, _PLAIN):
+            return found
+        if isinstance(value, jax.Array):
+            return (array_region(_values_of(value)), False) if value.ndim else None
+        library = library_of(value)
+        if library is not None:
+            require_unrecorded(library, value)
+            return library.region(value), True
+        if hasattr(value, "__array_interface__"):
+            array = np.asarray(value)
+            return array_region(array), bool(array.flags.writeable)
+        if hasattr(value, "__dlpack__"):
+            return import_tensor(value)
+        # What `__array__` makes may be a copy, and what is written to it lost.
+        return (array_region(np.asarray(value)), False) if hasattr(value, "__array__") else None
+
+    def bring(self, target: Region, source: Region) -> None:
+        place = scope_of(source)
+        if place is self:
+            Scope.copy(self, target, source)
+        else:
+            view_of(target)[...] = place.read(source)
 
 
 def require_unrecorded(library: Library, tensor: Any) -> None:

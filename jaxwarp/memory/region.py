@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.errors import KernelTypeError
 from jaxwarp.unlocked import address_of, cached_property
 
 
@@ -179,7 +180,18 @@ def leaves_of(values: np.ndarray) -> list[np.ndarray]:
 
 
 def bytes_of(region: Region) -> Any:
-    """The bytes of a region's span, which keep its owner."""
+    """The bytes of a region's span, which keep its owner.
+
+    Raises:
+        KernelTypeError: they are in the memory of a GPU.
+    """
+    scope = getattr(region.owner, "scope", None)
+    if scope is not None:
+        raise KernelTypeError(
+            f"an array of {region.dtype} of shape {region.shape} is in the memory of cuda:{scope.device_ordinal}, and"
+            " is used here by the host",
+            hint='pass a copy of it: array.to("cpu")',
+        )
     low, high = region.span
     memory: Any = (ctypes.c_char * (high - low)).from_address(low)
     memory.owner = region.owner

@@ -32,6 +32,7 @@ class Scope:
     """
 
     platform = "cpu"
+    is_outside = False  # of all calls: memory of the process
     stream: int | None = None
 
     def __init__(self, what: str, device_ordinal: int):
@@ -122,6 +123,10 @@ class Scope:
     def write(self, target: Region, values: np.ndarray) -> None:
         """Copies an array of the host to a region of its shape and dtype."""
         self.copy(target, array_region(values))
+
+    def put(self, target: Region, values: np.ndarray) -> None:
+        """As `write`, where it is part of something else."""
+        self.write(target, values)
 
     def find(self, value: Any) -> tuple[Region, bool] | None:
         """Where an array is that belongs to no jaxwarp object, and whether it may be written; None: it is none here."""

@@ -119,12 +119,14 @@ class Owner:
         tensors: which share it, with their library; by its name and their place.
         gradients: of tensors, which are in this memory.
         is_retained: it is a gradient that `Tape.backward` keeps.
+        scope: the `Scope` that the memory is of; None: memory of the host.
+        work: of memory of a GPU, the streams that use it (`Work`).
     """
 
-    __slots__ = ("gradients", "is_retained", "memory", "tensors")
+    __slots__ = ("gradients", "is_retained", "memory", "scope", "tensors", "work")
 
-    def __init__(self, memory: Any):
-        self.memory = memory
+    def __init__(self, memory: Any, scope: Any = None, work: Any = None):
+        self.memory, self.scope, self.work = memory, scope, work
         self.tensors: dict[Any, tuple[Library, Any]] = {}
         self.gradients: list[Gradient] = []
         self.is_retained = False

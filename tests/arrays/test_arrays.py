@@ -201,8 +201,8 @@ def test_the_same_memory_as_another_type():
             a.view(dtype)
     assert a.to("cpu") is a
     assert not a.to("cpu", requires_grad=False).requires_grad
-    with pytest.raises(KernelValueError, match="to: arrays outside of JAX"):
-        a.to("cuda:0")
+    with pytest.raises(KernelValueError, match="to: cuda:99 cannot be used"):
+        a.to("cuda:99")
 
 
 def test_isinstance_and_text():
@@ -334,8 +334,8 @@ def test_arguments_that_do_not_fit():
     assert "argument 'out' is written by the kernel, but it is a JAX array, which never changes" in text
     assert "expected extents from 0" in fails(scale, -1, [a, 1.0], [b], error=KernelValueError)
     assert "dim" in fails(scale, True, [a, 1.0], [b])
-    assert "launch: arrays outside of JAX are in the memory of the host; cuda:0 cannot be used yet" in fails(
-        scale, 6, [a, 1.0], [b], device="cuda:0", error=KernelValueError
+    assert "launch: cuda:99 cannot be used: " in fails(
+        scale, 6, [a, 1.0], [b], device="cuda:99", error=KernelValueError
     )
     assert "launch: expected a kernel" in fails(np.sin, 6, [a])
     assert b.list() == [0.0] * 6
@@ -468,13 +468,13 @@ def test_devices_and_types_by_their_names():
     device = wp.device_from_jax(jax.local_devices(backend="cpu")[0])
     assert device == "cpu" == wp.get_device() == wp.get_device("cpu")
     assert wp.device_to_jax(device) == jax.local_devices(backend="cpu")[0]
-    assert [str(d) for d in wp.get_devices()] == ["cpu"]
+    assert str(wp.get_devices()[0]) == "cpu"
     assert wp.is_cpu_available()
     with wp.ScopedDevice("cpu"):
         wp.synchronize()
-    with pytest.raises(KernelValueError, match="zeros: arrays outside of JAX are in the memory of the host; cuda:1"):
-        wp.zeros(3, device="cuda:1")
-    with pytest.raises(KernelValueError, match="expected the device \"cpu\", got 'tpu'"):
+    with pytest.raises(KernelValueError, match="zeros: cuda:99 cannot be used: "):
+        wp.zeros(3, device="cuda:99")
+    with pytest.raises(KernelValueError, match="expected the device \"cpu\", or \"cuda:0\" and so on, got 'tpu'"):
         wp.zeros(3, device="tpu")
     assert wp.dtype_to_jax(wp.bool) == jnp.bool_
     assert wp.dtype_from_numpy(float) == wp.float64  # NumPy's meaning of Python's types

@@ -1,5 +1,8 @@
 // A CUDA driver whose memory is that of the host: copies and fills happen, launches call a function of the test, and
 // everything is written down. Built by the tests as libcuda.so.1, for Python functions that run on the memory of a GPU.
+//
+// A lazy driver does what is put on a stream as late as it may: when the host waits for it, or an event behind it is
+// waited for. So what forgets to wait finds other numbers.
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,9 +15,17 @@ typedef unsigned long long Hex;
 
 static char written[1 << 16];
 static char failing[64];
-static intptr_t current = 0, libraries = 0;
-static int held = 0;
+enum { DEEPEST = 16, QUEUES = 4096, EVENTS = 4096, FIRST_STREAM = 0x5000, DEVICES = 4 };
+static _Thread_local intptr_t entered[DEEPEST];
+static _Thread_local int depth = 0;
+#define current (depth ? entered[depth - 1] : 0)
+static intptr_t libraries = 0;
+static int held = 0, lazy = 0, devices = DEVICES;
 static Launched launched = 0;
+// Given a launch, keeps its arguments and returns a number for `run`.
+typedef long (*Kept)(void *kernel, unsigned blocks, unsigned threads, void **parameters);
+static Kept kept = 0;
+static void (*run)(long number) = 0;
 static uint64_t captured = 0;
 
 const char *fake_log(void) { return written; }
@@ -23,6 +34,8 @@ void fake_fail(const char *function) { strcpy(failing, function); }
 void fake_launched(Launched function) { launched = function; }
 // The stream that XLA is capturing; 0 for none.
 void fake_capture(uint64_t stream) { captured = stream; }
+void fake_lazy(int is_lazy, Kept keep, void (*function)(long)) { lazy = is_lazy, kept = keep, run = function; }
+void fake_devices(int count) { devices = count; }
 // How much is to be given back: allocations, contexts that are current, contexts that are retained.
 int fake_held(void) { return held; }
 
@@ -39,12 +52,54 @@ static int fails(const char *function) { return strcmp(failing, function) == 0 ?
   if (current == 0) return 201;  \
   if (fails(function)) return 999
 
+// Work on streams, done in order.
+typedef struct Op {
+  void (*work)(struct Op *);
+  uint64_t a, b, c, d, e, f;
+  struct Op *next;
+} Op;
+typedef struct { uint64_t stream, put, done; Op *first, *last; } Queue;
+typedef struct { Queue *queue; uint64_t behind; int lives, timed; } Event;
+static Queue queues[QUEUES];
+static Event events[EVENTS];
+static int queue_count = 0, event_count = 0, created = 0, created_lives = 0, events_live = 0;
+
+static Queue *queue_of(const void *stream) {
+  uint64_t handle = (uint64_t)(uintptr_t)stream;
+  for (int i = 0; i < queue_count; ++i) if (queues[i].stream == handle) return &queues[i];
+  queues[queue_count].stream = handle;
+  return &queues[queue_count++];
+}
+static void advance(Queue *queue, uint64_t until) {
+  while (queue->done < until && queue->first) {
+    Op *op = queue->first;
+    queue->first = op->next, ++queue->done;
+    if (!queue->first) queue->last = 0;
+    op->work(op);
+    free(op);
+  }
+}
+static void advance_all(void) {
+  for (int i = 0; i < queue_count; ++i) advance(&queues[i], queues[i].put);
+}
+static void put(const void *stream, Op op) {
+  if (!lazy) { op.work(&op); return; }
+  Queue *queue = queue_of(stream);
+  Op *made = malloc(sizeof op);
+  *made = op, made->next = 0;
+  if (queue->last) queue->last->next = made; else queue->first = made;
+  queue->last = made, ++queue->put;
+}
+// What there is: streams, events.
+void fake_live(int *counts) { counts[0] = created_lives, counts[1] = events_live; }
+
 static int Init(unsigned flags) { return flags ? 1 : fails("cuInit"); }
 static int GetErrorName(int code, const char **text) {
   *text = code == 201 ? "CUDA_ERROR_INVALID_CONTEXT" : code == 1 ? "CUDA_ERROR_INVALID_VALUE" : "CUDA_ERROR_UNKNOWN";
   return 0;
 }
 static int GetErrorString(int code, const char **text) { *text = code == 999 ? "unknown error" : 0; return 0; }
+static int DeviceGetCount(int *count) { *count = devices; return fails("cuDeviceGetCount"); }
 static int DeviceGet(int *device, int ordinal) { *device = 100 + ordinal; return fails("cuDeviceGet"); }
 static int DeviceGetAttribute(int *value, int attribute, int device) {
   *value = attribute == 75 ? 9 : 0;
@@ -62,12 +117,13 @@ static int PrimaryRelease(int device) {
 }
 static int Push(void *context) {
   if (fails("cuCtxPushCurrent")) return 999;
-  current = (intptr_t)context, ++held;
+  if (depth == DEEPEST) return 1;
+  entered[depth++] = (intptr_t)context, ++held;
   return 0;
 }
 static int Pop(void **context) {
   *context = (void *)current;
-  current = 0, --held;
+  depth -= depth > 0, --held;
   return fails("cuCtxPopCurrent");
 }
 static int LibraryLoad(void **library, const void *code, const int *options, void *const *values, unsigned count,
@@ -84,12 +140,14 @@ static int GetKernel(void **kernel, void *library, const char *name) {
   *kernel = (void *)((intptr_t)library + 1000);
   return 0;
 }
+static void do_launch(Op *op) { run((long)op->a); }
 static int Launch(const Config *c, void *kernel, void **parameters, void **extra) {
   if (extra || c->attributes || c->count || c->shared || c->grid[1] != 1 || c->grid[2] != 1) return 1;
   if (c->block[1] != 1 || c->block[2] != 1 || c->grid[0] == 0) return 1;
   BEGIN("cuLaunchKernelEx");
   say("launch %d grid %u block %u stream %llx\n", (int)(intptr_t)kernel, c->grid[0], c->block[0], (Hex)(uintptr_t)c->stream);
-  if (launched) launched(kernel, c->grid[0], c->block[0], parameters);
+  if (lazy && kept) put(c->stream, (Op){do_launch, (uint64_t)kept(kernel, c->grid[0], c->block[0], parameters)});
+  else if (launched) launched(kernel, c->grid[0], c->block[0], parameters);
   return 0;
 }
 static int Alloc(uint64_t *address, size_t bytes) {
@@ -106,22 +164,47 @@ static int AllocAsync(uint64_t *address, size_t bytes, void *stream) {
   say("alloc %zu stream %llx\n", bytes, (Hex)(uintptr_t)stream), ++held;
   return 0;
 }
+static void do_free(Op *op) {
+  if (lazy) memset((void *)(uintptr_t)op->a, 0x5a, 16);  // who reads it still finds out
+  else free((void *)(uintptr_t)op->a);
+}
 static int FreeAsync(uint64_t address, void *stream) {
   say("free stream %llx\n", (Hex)(uintptr_t)stream), --held;
-  free((void *)(uintptr_t)address);
+  put(stream, (Op){do_free, address});
   return fails("cuMemFreeAsync");
+}
+static int HostAlloc(void **address, size_t bytes, unsigned flags) {
+  BEGIN("cuMemHostAlloc");
+  if (flags != 1) return 1;  // portable: for all contexts
+  say("pinned %zu\n", bytes), ++held;
+  *address = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return 0;
+}
+static int FreeHost(void *address) {
+  say("unpin\n"), --held;
+  free(address);
+  return fails("cuMemFreeHost");
 }
 static void rows(uint64_t to, size_t to_pitch, uint64_t from, size_t from_pitch, size_t width, size_t height) {
   for (size_t row = 0; row < height; ++row) {
     memcpy((char *)(uintptr_t)to + row * to_pitch, (const char *)(uintptr_t)from + row * from_pitch, width);
   }
 }
+static void do_copy(Op *op) { rows(op->a, 0, op->b, 0, op->c, 1); }
+static void do_rows(Op *op) { rows(op->a, op->b, op->c, op->d, op->e, op->f); }
+static int CopyPeer(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t bytes, void *stream) {
+  BEGIN("cuMemcpyPeerAsync");
+  say("peer %zu from %d to %d stream %llx\n", bytes, (int)(intptr_t)from_context, (int)(intptr_t)to_context,
+      (Hex)(uintptr_t)stream);
+  put(stream, (Op){do_copy, to, from, bytes});
+  return 0;
+}
 #define TRANSFER(kind, To, From)                                                    \
   static int kind(To to, From from, size_t bytes, void *stream) {                   \
     if (bytes == 0) return 1;                                                       \
     BEGIN("cuMemcpy" #kind "Async");                                                \
     say(#kind " %zu stream %llx\n", bytes, (Hex)(uintptr_t)stream);                 \
-    rows((uint64_t)(uintptr_t)to, 0, (uint64_t)(uintptr_t)from, 0, bytes, 1);       \
+    put(stream, (Op){do_copy, (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes}); \
     return 0;                                                                       \
   }
 TRANSFER(DtoD, uint64_t, uint64_t)
@@ -136,15 +219,20 @@ static int Memcpy2D(const Copy2D *c, void *stream) {
   if (c->from.pitch < c->width || c->to.pitch < c->width || c->width == 0) return 1;
   BEGIN("cuMemcpy2DAsync");
   say("2D %zu x %zu pitches %zu %zu stream %llx\n", c->width, c->height, c->to.pitch, c->from.pitch, (Hex)(uintptr_t)stream);
-  rows(c->to.address, c->to.pitch, c->from.address, c->from.pitch, c->width, c->height);
+  put(stream, (Op){do_rows, c->to.address, c->to.pitch, c->from.address, c->from.pitch, c->width, c->height});
   return 0;
+}
+// `e` rows of `c` units of `f` bytes that hold `d`, `b` bytes apart.
+static void do_set(Op *op) {
+  for (size_t row = 0; row < op->e; ++row)
+    for (size_t i = 0; i < op->c; ++i) memcpy((char *)(uintptr_t)op->a + row * op->b + i * op->f, &op->d, op->f);
 }
 #define SET(bits, Unit)                                                                                       \
   static int Set##bits(uint64_t at, Unit value, size_t count, void *stream) {                                 \
     if (at % sizeof value || count == 0) return 1;                                                            \
     BEGIN("cuMemsetD" #bits "Async");                                                                         \
     say("set" #bits " %llx x %zu stream %llx\n", (Hex)value, count, (Hex)(uintptr_t)stream);                  \
-    for (size_t i = 0; i < count; ++i) memcpy((char *)(uintptr_t)at + i * sizeof value, &value, sizeof value); \
+    put(stream, (Op){do_set, at, 0, count, value, 1, sizeof value});                                          \
     return 0;                                                                                                 \
   }                                                                                                           \
   static int SetRows##bits(uint64_t at, size_t pitch, Unit value, size_t width, size_t height, void *stream) { \
@@ -152,9 +240,7 @@ static int Memcpy2D(const Copy2D *c, void *stream) {
     BEGIN("cuMemsetD2D" #bits "Async");                                                                       \
     say("set" #bits " %llx x %zu x %zu pitch %zu stream %llx\n", (Hex)value, width, height, pitch,            \
         (Hex)(uintptr_t)stream);                                                                              \
-    for (size_t row = 0; row < height; ++row)                                                                 \
-      for (size_t i = 0; i < width; ++i)                                                                      \
-        memcpy((char *)(uintptr_t)at + row * pitch + i * sizeof value, &value, sizeof value);                 \
+    put(stream, (Op){do_set, at, pitch, width, value, height, sizeof value});                                 \
     return 0;                                                                                                 \
   }
 SET(8, unsigned char)
@@ -168,6 +254,80 @@ static int Synchronize(void *stream) {
   if ((uint64_t)(uintptr_t)stream == captured) return 900;
   BEGIN("cuStreamSynchronize");
   say("synchronize %llx\n", (Hex)(uintptr_t)stream);
+  Queue *queue = queue_of(stream);
+  advance(queue, queue->put);
+  return 0;
+}
+static int SynchronizeContext(void) {
+  BEGIN("cuCtxSynchronize");
+  say("synchronize all\n");
+  advance_all();
+  return 0;
+}
+static int StreamQuery(void *stream) {
+  BEGIN("cuStreamQuery");
+  Queue *queue = queue_of(stream);
+  return queue->done < queue->put ? 600 : 0;
+}
+static int StreamCreate(void **stream, unsigned flags, int priority) {
+  BEGIN("cuStreamCreateWithPriority");
+  if (flags) return 1;
+  *stream = (void *)(intptr_t)(FIRST_STREAM + created++), ++created_lives;
+  say("stream %llx priority %d\n", (Hex)(uintptr_t)*stream, priority);
+  return 0;
+}
+static int StreamDestroy(void *stream) {
+  BEGIN("cuStreamDestroy");
+  say("destroy stream %llx\n", (Hex)(uintptr_t)stream), --created_lives;
+  return 0;
+}
+static int EventCreate(void **event, unsigned flags) {
+  BEGIN("cuEventCreate");
+  if (event_count == EVENTS) event_count = 0;  // tests keep none for so long
+  while (events[event_count].lives) if (++event_count == EVENTS) return 1;
+  events[event_count] = (Event){0, 0, 1, flags == 0}, ++events_live;
+  *event = (void *)(intptr_t)(++event_count);
+  return flags == 0 || flags == 2 ? 0 : 1;
+}
+static Event *event_at(void *event) { return &events[(intptr_t)event - 1]; }
+static int EventRecord(void *event, void *stream) {
+  BEGIN("cuEventRecord");
+  if (!event_at(event)->lives) return 1;
+  say("record stream %llx\n", (Hex)(uintptr_t)stream);
+  event_at(event)->queue = queue_of(stream), event_at(event)->behind = queue_of(stream)->put;
+  return 0;
+}
+static void do_wait(Op *op) { if (op->a) advance((Queue *)(uintptr_t)op->a, op->b); }
+static int StreamWait(void *stream, void *event, unsigned flags) {
+  BEGIN("cuStreamWaitEvent");
+  if (flags || !event_at(event)->lives) return 1;
+  say("wait stream %llx for %llx\n", (Hex)(uintptr_t)stream,
+      (Hex)(event_at(event)->queue ? event_at(event)->queue->stream : 0));
+  put(stream, (Op){do_wait, (uint64_t)(uintptr_t)event_at(event)->queue, event_at(event)->behind});
+  return 0;
+}
+static int EventDestroy(void *event) {
+  BEGIN("cuEventDestroy");
+  if (!event_at(event)->lives) return 1;
+  event_at(event)->lives = 0, --events_live;
+  return 0;
+}
+static int EventQuery(void *event) {
+  BEGIN("cuEventQuery");
+  Queue *queue = event_at(event)->queue;
+  return queue && queue->done < event_at(event)->behind ? 600 : 0;
+}
+static int EventSynchronize(void *event) {
+  BEGIN("cuEventSynchronize");
+  say("synchronize event\n");
+  if (event_at(event)->queue) advance(event_at(event)->queue, event_at(event)->behind);
+  return 0;
+}
+static int EventElapsed(float *milliseconds, void *start, void *end) {
+  BEGIN("cuEventElapsedTime");
+  if (!event_at(start)->timed || !event_at(end)->timed) return 400;
+  if (EventQuery(start) || EventQuery(end)) return 600;
+  *milliseconds = (float)(event_at(end)->behind - event_at(start)->behind);
   return 0;
 }
 
@@ -182,7 +342,13 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
       {"cuMemcpyHtoDAsync", HtoD}, {"cuMemcpy2DAsync", Memcpy2D}, {"cuMemsetD8Async", Set8},
       {"cuMemsetD16Async", Set16}, {"cuMemsetD32Async", Set32}, {"cuMemsetD2D8Async", SetRows8},
       {"cuMemsetD2D16Async", SetRows16}, {"cuMemsetD2D32Async", SetRows32}, {"cuStreamSynchronize", Synchronize},
-      {"cuStreamIsCapturing", IsCapturing}, {"cuMemAlloc", Alloc}};
+      {"cuStreamIsCapturing", IsCapturing}, {"cuMemAlloc", Alloc}, {"cuDeviceGetCount", DeviceGetCount},
+      {"cuMemHostAlloc", HostAlloc}, {"cuMemFreeHost", FreeHost}, {"cuMemcpyPeerAsync", CopyPeer},
+      {"cuCtxSynchronize", SynchronizeContext}, {"cuStreamQuery", StreamQuery},
+      {"cuStreamCreateWithPriority", StreamCreate}, {"cuStreamDestroy", StreamDestroy},
+      {"cuEventCreate", EventCreate}, {"cuEventRecord", EventRecord}, {"cuStreamWaitEvent", StreamWait},
+      {"cuEventDestroy", EventDestroy}, {"cuEventQuery", EventQuery}, {"cuEventSynchronize", EventSynchronize},
+      {"cuEventElapsedTime", EventElapsed}};
   if (status) *status = 0;
   if (flags != 0 || version < 2000) return 1;
   for (size_t i = 0; i < sizeof table / sizeof *table; ++i) {

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.abi import PACK_BYTES, CudaOptions, index_bits_of
 from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.ir.kernel import Kernel
@@ -46,14 +47,18 @@ def launch_cuda(
     made = scope.ready()
     # What is passed by value is put where it is aligned.
     is_aligned = all(o.address % PACK_BYTES == 0 for o in operands if isinstance(o, Region))
-    code = code_for(prepared(kernel, fma), grid, shapes, index_bits_of(grid, shapes), cuda, is_aligned)
+    ready = prepared(kernel, fma)
+    written = _written(ready)
+    regions = [(i in written, o) for i, o in enumerate(operands) if isinstance(o, Region)]
+    scope.uses([o for is_written, o in regions if not is_written], [o for is_written, o in regions if is_written])
+    code = code_for(ready, grid, shapes, index_bits_of(grid, shapes), cuda, is_aligned)
     binary = _binary(code, scope.architecture)
     function = _load(made, binary, code.symbol)
     number = ctypes.c_int32 if code.index_bits == 32 else ctypes.c_int64
     block = cuda.block
     extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
     threads = math.prod(grid)
-    addresses, numbers = scope.addresses(operands), [*extents, threads]
+    (addresses, kept), numbers = scope.addresses(operands), [*extents, threads]
     blocks = min(-(-threads // block), code.most_blocks)
     config = made.types.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
@@ -62,6 +67,14 @@ def launch_cuda(
     types = (ctypes.c_void_p,) * len(addresses) + (number,) * len(numbers)
     parameters = (*addresses, *numbers), types
     made.call("LaunchKernelEx", config, function, parameters, 0, what=f" of '{kernel.name}'")
+    del kept  # memory that the launch uses is given back behind it
+
+
+@functools.lru_cache(maxsize=512)
+def _written(kernel: Kernel) -> frozenset[int]:
+    """The numbers of the parameters that a kernel changes."""
+    effects = analyze(kernel)
+    return frozenset(i for i, param in enumerate(kernel.params) if effects[param].modifies)
 
 
 @functools.lru_cache(maxsize=256)

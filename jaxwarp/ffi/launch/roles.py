@@ -157,9 +157,7 @@ def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[Argument]) -> N
             )
 
 
-def roles_of_written(
-    kernel: Kernel, arguments: Sequence[Argument]
-) -> tuple[list[str], tuple[tuple[int, int], ...]]:
+def roles_of_written(kernel: Kernel, arguments: Sequence[Argument]) -> tuple[list[str], tuple[tuple[int, int], ...]]:
     """The roles in a launch: of a struct that is updated, arrays that the kernel does not write are inputs.
 
     Returns:

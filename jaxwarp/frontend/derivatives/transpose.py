@@ -198,9 +198,7 @@ class _Transposing:
         for value, result in zip(touched, results, strict=True):
             self.add(value, result)
 
-    def side(
-        self, block: ir.Block, moves: Sequence[ir.Value | None]
-    ) -> tuple[list[ir.Op], dict[ir.Value, ir.Value]]:
+    def side(self, block: ir.Block, moves: Sequence[ir.Value | None]) -> tuple[list[ir.Op], dict[ir.Value, ir.Value]]:
         """One side of a branch, its factors computed again: the operations, and how values outside of it move."""
         inside = {v for op in block.all_ops for v in op.defined}
         inner = _Transposing(self.builder, self.linearity, self.sinks, self.factors.values)

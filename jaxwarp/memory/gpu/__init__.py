@@ -1,0 +1,1 @@
+"""Memory, streams and events of GPUs, outside of JAX."""

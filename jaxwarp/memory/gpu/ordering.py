@@ -1,0 +1,122 @@
+"""Streams that work on the same memory: who waits for whom, so that what is read has been written."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from jaxwarp.memory.driver import CudaError
+from jaxwarp.memory.region import Region
+from jaxwarp.memory.tensor_owner import Owner
+
+_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+
+
+class Entry(Protocol):
+    """A driver whose calls are made in the context of a device."""
+
+    def call(self, name: str, *arguments: Any, what: str = "") -> Any:
+        """See `Driver.call`."""
+        ...
+
+    def asks(self, name: str, *arguments: Any) -> bool:
+        """See `Driver.asks`."""
+        ...
+
+
+class Queue:
+    """A stream, and how others wait for it.
+
+    Args:
+        driver: of its device.
+        handle: its address.
+        is_owned: it ends when nobody has it any more. Others may end a foreign one at any time after its use: then an
+            event is recorded, and only that is asked for later.
+    """
+
+    def __init__(self, driver: Entry, handle: int, is_owned: bool):
+        self._driver, self.handle, self.is_owned = driver, handle, is_owned
+        self._users = 0
+        self._event: Any = None
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_finalizing():
+            return  # the driver may be gone
+        with contextlib.suppress(CudaError):
+            if self._event is not None:
+                self._driver.call("EventDestroy", self._event)
+            if self.is_owned:
+                self._driver.call("StreamDestroy", self.handle)  # which happens when its work is done
+
+    def waits_for(self, other: Queue) -> None:
+        """What is queued from now on happens after all that `other` has."""
+        if other.handle == self.handle and other._driver is self._driver:
+            return
+        if other._event is not None and not other._users:
+            self._driver.call("StreamWaitEvent", self.handle, other._event, 0)
+            return
+        event = other._driver.call("EventCreate", _NO_TIMING)
+        try:
+            other._driver.call("EventRecord", event, other.handle)
+            self._driver.call("StreamWaitEvent", self.handle, event, 0)
+        finally:
+            other._driver.call("EventDestroy", event)  # which happens when it has been reached
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """In the `with` work is queued."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self.is_owned:
+                if self._event is None:
+                    self._event = self._driver.call("EventCreate", _NO_TIMING)
+                self._driver.call("EventRecord", self._event, self.handle)
+
+    def stays_used(self) -> None:
+        """From now on work may be queued at any time, so that the stream does not end."""
+        self._users += 1
+
+    def is_done(self) -> bool:
+        """Whether all that is queued is done."""
+        return self._driver.asks("StreamQuery", self.handle)
+
+    def synchronize(self) -> None:
+        """Waits until all that is queued is done."""
+        self._driver.call("StreamSynchronize", self.handle)
+
+
+class Work:
+    """The streams that may still work on a piece of memory: that which wrote it last, and those that read it since."""
+
+    __slots__ = ("readers", "writer")
+
+    def __init__(self, writer: Queue):
+        self.writer = writer
+        self.readers: tuple[Queue, ...] = ()
+
+
+def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> None:
+    """Something on `queue` is about to read and write regions: what others do with these comes first."""
+    waited: list[Queue] = []
+    for region in reads:
+        work = _work_on(region)
+        if work is not None and work.writer is not queue:
+            waited.append(work.writer)
+            if queue not in work.readers:
+                work.readers = (*work.readers, queue)
+    for region in writes:
+        work = _work_on(region)
+        if work is not None and (work.readers or work.writer is not queue):
+            waited += [work.writer, *work.readers]
+            work.writer, work.readers = queue, ()
+    for other in dict.fromkeys(waited):
+        queue.waits_for(other)
+
+
+def _work_on(region: Region) -> Work | None:
+    return region.owner.work if isinstance(region.owner, Owner) else None

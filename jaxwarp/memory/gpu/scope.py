@@ -1,0 +1,270 @@
+"""The memory of a GPU, outside of all calls: a scope that never ends. See docs/design/0034."""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.memory.cuda_scope import CudaScope, padded
+from jaxwarp.memory.devices import CPU, Device, require_device
+from jaxwarp.memory.driver import CudaError, Driver, driver
+from jaxwarp.memory.gpu.ordering import Queue, Work, note
+from jaxwarp.memory.host_scope import HOST, Outside, scope_of
+from jaxwarp.memory.region import Region, dense_region, leaves_of
+from jaxwarp.memory.scope import Scope, view_of
+from jaxwarp.memory.tensor_owner import Owner
+
+_BYTE = np.dtype(np.uint8)
+_MOST_VALUES = 256  # that launches have got by value, and that stay in memory
+
+
+class _Here(threading.local):
+    """The context that this thread has entered."""
+
+    context: Any = None
+
+
+_here = _Here()
+
+
+class _Inside:
+    """The driver, each call in the context of a device: others (JAX, PyTorch) have theirs current before and after."""
+
+    def __init__(self, made: Driver, context: Any):
+        self._made, self._context, self.types = made, context, made.types
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """The calls in the `with` find the context current."""
+        before = _here.context
+        if before is self._context:
+            yield
+            return
+        self._made.call("CtxPushCurrent", self._context)
+        _here.context = self._context
+        try:
+            yield
+        finally:
+            _here.context = before
+            self._made.call("CtxPopCurrent")
+
+    def call(self, name: str, *arguments: Any, what: str = "") -> Any:
+        """See `Driver.call`."""
+        with self.entered():
+            return self._made.call(name, *arguments, what=what)
+
+    def asks(self, name: str, *arguments: Any) -> bool:
+        """See `Driver.asks`."""
+        with self.entered():
+            return self._made.asks(name, *arguments)
+
+
+class _Memory:
+    """Memory of the driver's, given back when nobody has it any more, after all that was queued on it."""
+
+    def __init__(self, scope: GpuScope, address: int, work: Work):
+        self._scope, self._address, self._work = scope, address, work
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():  # then the driver may be gone, and the process gives all back
+            self._scope.give_back(self._address, self._work)
+
+
+# By the number of a device: the stream of `with ScopedStream(...)`.
+queues: contextvars.ContextVar[dict[int, Queue]] = contextvars.ContextVar("jaxwarp_streams")
+
+
+class GpuScope(Outside, CudaScope):
+    """The memory of a GPU, outside of every call.
+
+    Each operation is queued on the stream that is chosen, in the device's primary context, which JAX uses too. It waits
+    for those of other streams on the same memory.
+
+    Attributes:
+        chosen: the stream where no other one is chosen by a `with`.
+    """
+
+    def __init__(self, device_ordinal: int):
+        Scope.__init__(self, "process", device_ordinal)
+        made = driver()
+        self._device = made.call("DeviceGet", device_ordinal)
+        self.architecture = made.architecture(self._device)
+        self._entry = _Inside(made, made.call("DevicePrimaryCtxRetain", self._device))
+        # It waits for the default stream, and that for it: where other libraries work if nothing else is said.
+        self.main = self.chosen = self.new_queue()
+        self._known_values: dict[Any, Region] = {}
+
+    def new_queue(self, priority: int = 0) -> Queue:
+        """A new stream."""
+        handle = int(self._entry.call("StreamCreateWithPriority", 0, priority))
+        return Queue(self._entry, handle, is_owned=True)
+
+    def foreign_queue(self, handle: int) -> Queue:
+        """A stream of somebody else's."""
+        return Queue(self._entry, handle, is_owned=False)
+
+    @property
+    def queue(self) -> Queue:
+        """The stream that is chosen."""
+        return queues.get({}).get(self.device_ordinal, self.chosen)
+
+    @property
+    def stream(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.queue.handle
+
+    @contextmanager
+    def on_queue(self, queue: Queue) -> Iterator[None]:
+        """What is done in the `with` is queued on `queue`."""
+        token = queues.set({**queues.get({}), self.device_ordinal: queue})
+        try:
+            with queue.used():
+                yield
+        finally:
+            queues.reset(token)
+
+    def ready(self) -> Any:
+        return self._entry
+
+    def _is_capturing(self) -> bool:
+        return False
+
+    def uses(self, reads: Sequence[Region], writes: Sequence[Region]) -> None:
+        note(self.queue, reads, writes)
+
+    def _new(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
+        nbytes = math.prod(shape) * dtype.itemsize
+        if not nbytes:
+            return dense_region(0, dtype, shape, Owner(None, self))
+        size, queue = padded(nbytes), self.queue
+        address = int(self._entry.call("MemAllocAsync", size, queue.handle, what=f" of {size} bytes"))
+        work = Work(queue)
+        return dense_region(address, dtype, shape, Owner(_Memory(self, address, work), self, work))
+
+    def taken(self, owner: Any) -> Owner:
+        return Owner(owner, self, Work(self.queue))
+
+    def give_back(self, address: int, work: Work) -> None:
+        """Frees memory after all that may still use it. Called by finalizers."""
+        queue = work.writer if work.writer.is_owned else self.main
+        with suppress(CudaError):  # which the next call tells, too
+            for other in (work.writer, *work.readers):
+                queue.waits_for(other)
+            self._entry.call("MemFreeAsync", address, queue.handle)
+
+    def make(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
+        region = self._new(dtype, shape)
+        self.set(dense_region(region.address, _BYTE, (region.nbytes,), region.owner), np.zeros((), _BYTE))
+        return region
+
+    def set(self, target: Region, value: np.ndarray) -> None:
+        for leaf, number in zip(target.leaves, leaves_of(value), strict=True):
+            super().set(leaf, number)
+
+    def addresses(self, operands: Sequence[Any]) -> tuple[list[int], Any]:
+        values = {i: np.asarray(o) for i, o in enumerate(operands) if not isinstance(o, Region)}
+        if not values:
+            return [o.address for o in operands], None
+        memory = self._constants(list(values.values()))
+        self.uses([memory], [])
+        ends = itertools.accumulate((padded(value.nbytes) for value in values.values()), initial=memory.address)
+        places = dict(zip(values, ends, strict=False))
+        return [o.address if isinstance(o, Region) else places[i] for i, o in enumerate(operands)], memory
+
+    def _constants(self, values: Sequence[np.ndarray]) -> Region:
+        """Memory that holds values, one behind the other; those of late launches are kept."""
+        key = tuple((value.dtype.str, value.tobytes()) for value in values)
+        found = self._known_values.get(key)
+        if found is not None:
+            return found
+        made = self._new(_BYTE, (sum(padded(value.nbytes) for value in values),))
+        at = made.address
+        for value in values:
+            self.set(dense_region(at, value.dtype, value.shape, made.owner), value)
+            at += padded(value.nbytes)
+        if len(self._known_values) >= _MOST_VALUES:
+            self._known_values.clear()
+        self._known_values[key] = made
+        return made
+
+    def numpy(self, name: str, region: Region, is_writable: bool) -> np.ndarray:
+        self.require_settled(name)
+        return super().numpy(name, region, is_writable)
+
+    def lease(self, name: str, region: Region) -> Any:
+        del name
+        return region.owner
+
+    def bring(self, target: Region, source: Region) -> None:
+        place = scope_of(source)
+        if place is self:
+            self.duplicate(target, source)
+        elif isinstance(place, GpuScope):
+            self._from_peer(target, place, source)
+        else:
+            CudaScope.write(self, target, view_of(source))
+
+    def _from_peer(self, target: Region, place: GpuScope, source: Region) -> None:
+        """A copy from another GPU."""
+        if not target.size:
+            return
+        given, made = place._dense(source), target if target.is_dense else self._new(target.dtype, target.shape)
+        self.uses([given], [made])
+        contexts = self._entry._context, place._entry._context
+        self._entry.call(
+            "MemcpyPeerAsync", made.address, contexts[0], given.address, contexts[1], made.nbytes, self.stream
+        )
+        if made is not target:
+            self.duplicate(target, made)
+
+    def synchronize(self) -> None:
+        """Waits for the stream that is chosen."""
+        self.queue.synchronize()
+
+    def synchronize_all(self) -> None:
+        """Waits for all that is queued on the device."""
+        self._entry.call("CtxSynchronize")
+
+
+_lock = threading.Lock()
+_scopes: dict[int, GpuScope] = {}
+
+
+def gpu_scope(ordinal: int) -> GpuScope:
+    """The memory of a GPU.
+
+    Raises:
+        CudaError: there is no such device.
+    """
+    found = _scopes.get(ordinal)
+    if found is None:
+        with _lock:
+            found = _scopes.get(ordinal) or _scopes.setdefault(ordinal, GpuScope(ordinal))
+    return found
+
+
+def gpu_scopes() -> list[GpuScope]:
+    """Those that are in use."""
+    return list(_scopes.values())
+
+
+def place_of_device(device: Any, where: str) -> Outside:
+    """The memory of the process on a device; None: on the one that is chosen.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device.
+    """
+    found = require_device(device, where)
+    return HOST if found.is_cpu else gpu_scope(found.ordinal)
+
+
+def device_of(scope: Scope) -> Device:
+    """The device of a scope."""
+    return CPU if scope.platform == "cpu" else Device(f"cuda:{scope.device_ordinal}")

@@ -1,0 +1,562 @@
+"""Arrays outside of JAX on GPUs that are not there: what they ask of the driver, and what comes out.
+
+The driver of fake_memory.c does what is put on a stream as late as it may, so that what forgets to wait is wrong; it
+runs the CUDA text of kernels on the host. Run as `outside_scenarios.py`; prints the traceback of every scenario as
+JSON, empty for those that hold.
+"""
+
+import gc
+import json
+import traceback
+
+import numpy as np
+import pytest
+from native.pretended import Gpus
+
+import jaxwarp as wp
+from jaxwarp.ffi.launch import on_memory
+from jaxwarp.memory.driver import CudaError
+from jaxwarp.memory.gpu.scope import gpu_scope
+
+MAIN = "5000"  # the stream of the first device
+
+
+@wp.struct
+class Particle:
+    x: wp.vec3
+    mass: float
+    tag: wp.int8
+
+
+@wp.kernel
+def saxpy(x: wp.array(dtype=float), y: wp.array(dtype=float), a: float):
+    i = wp.tid()
+    y[i] = a * x[i] + y[i]
+
+
+@wp.kernel
+def total(x: wp.array2d(dtype=float), s: wp.array(dtype=float)):
+    i, j = wp.tid()
+    wp.atomic_add(s, 0, x[i, j])
+
+
+@wp.kernel
+def push(p: wp.array(dtype=Particle), by: wp.vec3, m: wp.mat22):
+    i = wp.tid()
+    p[i].x = p[i].x + by * (p[i].mass + m[1, 0])
+
+
+@wp.kernel
+def guarded(x: wp.array(dtype=float)):
+    i = wp.tid()
+    assert x[i] >= 0.0
+    x[i] = x[i + 1]
+
+
+def devices(gpus):
+    assert [str(d) for d in wp.get_devices()] == ["cpu", "cuda:0", "cuda:1", "cuda:2", "cuda:3"]
+    assert wp.is_cuda_available()
+    assert wp.get_cuda_device_count() == 4
+    assert wp.get_device("cuda") == wp.get_preferred_device() == wp.get_cuda_device() == "cuda:0"
+    assert wp.is_device_available("cuda:3")
+    assert not wp.is_device_available("cuda:4")
+    assert wp.get_device() == "cpu"
+    with wp.ScopedDevice("cuda:1") as device:
+        assert wp.get_device() == device == wp.zeros(3).device == "cuda:1"
+        with wp.ScopedDevice("cpu"):
+            assert wp.array([1.0]).device == "cpu"
+        assert wp.array([1.0]).device == "cuda:1"
+        assert wp.zeros(3, device="cpu").device == "cpu"
+    wp.set_device("cuda:2")
+    assert wp.full(3, 1.0).device == "cuda:2"
+    wp.set_device("cpu")
+    with pytest.raises(wp.KernelError, match="zeros: cuda:4 cannot be used: there are 4 CUDA devices"):
+        wp.zeros(3, device="cuda:4")
+    with pytest.raises(wp.KernelError, match='expected the device "cpu", or "cuda:0" and so on, got \'gpu\''):
+        wp.zeros(3, device="gpu")
+
+
+def memory(gpus):
+    """What is made, how it is filled, and when it goes."""
+    gpus.log()
+    a = wp.array([1.0, 2.0, 3.0], dtype=float, device="cuda:0")
+    assert gpus.log()[-4:] == [f"alloc 16 stream {MAIN}", f"set8 0 x 12 stream {MAIN}", f"HtoD 12 stream {MAIN}",
+                               f"synchronize {MAIN}"]  # fmt: skip
+    b = wp.full((2, 3), 7, dtype=wp.int16, device="cuda:0")
+    assert gpus.log() == [f"alloc 16 stream {MAIN}", f"set8 0 x 12 stream {MAIN}", f"set16 7 x 6 stream {MAIN}"]
+    assert (a.device, a.shape, b.dtype, a.ptr % 256, len(b)) == ("cuda:0", (3,), wp.int16, 0, 2)
+    assert a.list() == [1.0, 2.0, 3.0]
+    assert b.numpy().tolist() == [[7, 7, 7], [7, 7, 7]]
+    assert str(a) == "[1. 2. 3.]"
+    assert "device=cuda:0" in repr(a)
+    assert float(a[1:2].item()) == 2.0
+    values = a.numpy()
+    assert not values.flags.writeable, "what would be written to a copy would be lost"
+    gc.collect()
+    gpus.log()
+    part = b[1:, ::2]
+    del b
+    gc.collect()
+    assert gpus.log() == [], "a part keeps the memory"
+    part.fill_(9)
+    assert part.numpy().tolist() == [[9, 9]]
+    del part
+    assert gpus.log()[-1] == f"free stream {MAIN}"
+    empty = wp.zeros((0, 3), dtype=wp.vec3, device="cuda:0")
+    assert gpus.log() == []
+    assert empty.numpy().shape == (0, 3, 3)
+    assert empty.ptr is None
+    assert not hasattr(a, "__array_interface__")
+    assert np.asarray(a).tolist() == [1.0, 2.0, 3.0]
+
+
+def copies(gpus):
+    host = np.arange(12, dtype=np.float32).reshape(3, 4)
+    a = wp.array(host, dtype=float, device="cuda:0")
+    for index in (slice(1, 3), (slice(None), 2), (slice(None, None, -1), slice(None, None, 2))):
+        np.testing.assert_array_equal(a[index].numpy(), host[index])
+        b = wp.zeros_like(a)
+        assert b.device == "cuda:0"
+        b[index].assign(a[index])
+        expected = np.zeros_like(host)
+        expected[index] = host[index]
+        np.testing.assert_array_equal(b.numpy(), expected)
+        b[index].assign(host[index] + 1)
+        expected[index] += 1
+        np.testing.assert_array_equal(b.numpy(), expected)
+    on_cpu = wp.zeros((3, 4), dtype=float)
+    wp.copy(on_cpu, a)
+    np.testing.assert_array_equal(on_cpu.numpy(), host)
+    on_cpu[1:, ::2].assign(a[:2, 1::2])
+    np.testing.assert_array_equal(on_cpu.numpy()[1:, ::2], host[:2, 1::2])
+    wp.copy(a, on_cpu[::-1])
+    np.testing.assert_array_equal(a.numpy(), on_cpu.numpy()[::-1])
+    wp.copy(a, on_cpu, dest_offset=4, src_offset=0, count=4)
+    np.testing.assert_array_equal(a.numpy()[1], on_cpu.numpy()[0])
+    gpus.log()
+    c = a.to("cuda:1")
+    assert [line for line in gpus.log() if line.startswith(("peer", "wait"))] == [
+        "wait stream 5001 for 5000", "peer 48 from 100 to 101 stream 5001",
+    ]  # fmt: skip
+    assert c.device == "cuda:1"
+    assert c.to("cuda:1") is c
+    np.testing.assert_array_equal(c.numpy(), a.numpy())
+    c[:, 1].assign(a[:, 3])
+    np.testing.assert_array_equal(c.numpy()[:, 1], a.numpy()[:, 3])
+    assert wp.clone(c).device == "cuda:1"
+    assert wp.clone(c, device="cpu").device == "cpu"
+    assert wp.array(c).device == "cuda:1"
+    assert wp.array(c, device="cuda:0", dtype=float).device == "cuda:0"
+    assert wp.array(c, dtype=wp.float64).numpy().dtype == np.float64
+    assert wp.array(c, copy=False).ptr == c.ptr
+    assert c.flatten().reshape((4, 3)).transpose().contiguous().device == "cuda:1"
+    np.testing.assert_array_equal(c.transpose().contiguous().numpy(), c.numpy().T)
+    a[1:, :].assign(a[:-1, :])  # they overlap
+    with pytest.raises(wp.KernelError, match="copy=False: the data is on another device"):
+        wp.array(host, dtype=float, device="cuda:0", copy=False)
+
+
+def records(gpus):
+    p = wp.zeros(4, dtype=Particle, device="cuda:0")
+    p[1].assign((wp.vec3(1.0, 2.0, 3.0), 4.0, 5))
+    p[2:].fill_((wp.vec3(1.0, 1.0, 1.0), 0.5, -1))
+    p.field("mass").assign(np.array([1, 4, 2, 3], np.float32))
+    wp.launch(push, 4, [p, wp.vec3(1.0, 0.0, -1.0), np.array([[0, 0], [10, 0]], np.float32)])
+    found = p.numpy()
+    assert found["x"].tolist() == [[11, 0, -11], [15, 2, -11], [13, 1, -11], [14, 1, -12]]
+    assert found["tag"].tolist() == [0, 5, -1, -1]
+    assert p.to("cpu").list()[1].mass == 4.0
+
+
+def launches(gpus):
+    x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
+    y = wp.ones(6, dtype=float, device="cuda:0")
+    wp.launch(saxpy, 6, [x, y, 2.0])
+    gpus.log()
+    wp.launch(saxpy, 6, [x, y, 2.0], block_dim=64)
+    lines = gpus.log()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("launch")
+    assert lines[0].endswith(f"grid 1 block 64 stream {MAIN}")
+    np.testing.assert_array_equal(y.numpy(), 1 + 4 * np.arange(6))
+    big = wp.array(np.arange(600.0).reshape(20, 30), dtype=float, device="cuda:0")
+    s = wp.zeros(1, dtype=float, device="cuda:0")
+    wp.launch(total, (20, 30), [big], [s])
+    wp.launch(total, (4, 30), [big[::5]], [s])  # with gaps: copied for the launch
+    assert s.list() == [float(np.arange(600).sum() + np.arange(600).reshape(20, 30)[::5].sum())]
+    part = y[::2]
+    wp.launch(saxpy, 3, [x[3:], part, 1.0])
+    np.testing.assert_array_equal(y.numpy()[::2], 1 + 4 * np.arange(6)[::2] + np.arange(3, 6))
+    host = np.full(6, 10, np.float32)
+    wp.launch(saxpy, 6, [host, y, 1.0])  # NumPy's are copied
+    wp.launch(saxpy, 0, [x, y, 1.0])
+    command = wp.launch(saxpy, 6, [x, y, 1.0], record_cmd=True)
+    before = y.numpy()
+    command.set_param_by_name("a", -1.0)
+    command.launch()
+    np.testing.assert_array_equal(y.numpy(), before - np.arange(6))
+    with pytest.raises(wp.KernelError, match=r"argument 'x': array .* is on cpu, and is used on"):
+        wp.launch(saxpy, 6, [x.to("cpu"), y, 1.0], device="cuda:0")
+    with pytest.raises(wp.KernelError, match="is on cuda:0, and is used on cpu"):
+        wp.launch(saxpy, 6, [x, y, 1.0], device="cpu")
+    with pytest.raises(wp.KernelError, match=r"argument 'y': .* is on cuda:0, and is used on cuda:1"):
+        wp.launch(saxpy, 6, [x.to("cuda:1"), y, 1.0])
+    with pytest.raises(wp.KernelError, match=r"argument 'y' is written .* in the memory of cuda:0, got ndarray"):
+        wp.launch(saxpy, 6, [x, host, 1.0])
+    with pytest.raises(wp.KernelError, match="shares memory with argument 'x'"):
+        wp.launch(saxpy, 5, [y[1:], y[:5], 1.0])
+
+
+def maps_and_parts(gpus):
+    """What is written with launches and copies: operators, maps, parts by indices, captures, grids of commands."""
+    x = wp.array([1.0, 2.0, 3.0, 4.0], dtype=float, device="cuda:1")
+    y = x * 2.0 + x
+    assert y.device == "cuda:1"
+    assert y.list() == [3.0, 6.0, 9.0, 12.0]
+    assert wp.map(lambda a, b: wp.min(a, b), x, 2.5).list() == [1.0, 2.0, 2.5, 2.5]
+    y += 1.0
+    assert y.list() == [4.0, 7.0, 10.0, 13.0]
+    part = x[wp.array([3, 0], dtype=int, device="cuda:1")]
+    assert part.list() == [4.0, 1.0]
+    assert part.contiguous().device == "cuda:1"
+    part.fill_(7.0)
+    assert x.list() == [7.0, 2.0, 3.0, 7.0]
+    part.assign([8.0, 9.0])
+    assert x.list() == [9.0, 2.0, 3.0, 8.0]
+    assert part.to("cpu").device == "cpu"
+    assert part.to("cpu").list() == [8.0, 9.0]
+    host = wp.zeros(4, dtype=float)
+    with wp.ScopedCapture("cuda:1") as capture:
+        wp.launch(saxpy, 4, [x, y, 1.0])
+        wp.copy(host, y)
+        x.zero_()
+    assert host.list() == [0.0] * 4
+    for _ in range(2):
+        wp.capture_launch(capture.graph)
+    assert host.list() == y.list() == [13.0, 9.0, 13.0, 21.0]
+    assert x.list() == [0.0] * 4
+
+
+def checks(gpus):
+    """Assertions, and debug mode."""
+    x = wp.array([1.0, -2.0, 3.0, 4.0], dtype=float, device="cuda:0")
+    with pytest.raises(wp.errors.CheckError, match=r"thread \(1,\)"):
+        wp.launch(guarded, 3, [x])
+    x.fill_(1.0)
+    wp.config.mode = "debug"
+    try:
+        with pytest.raises(wp.errors.CheckError, match=r"thread \(3,\)"):
+            wp.launch(guarded, 4, [x])
+    finally:
+        wp.config.mode = "release"
+
+
+def streams(gpus):
+    """What uses the same memory waits for what used it before, on whatever stream."""
+    x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
+    y = wp.ones(6, dtype=float, device="cuda:0")
+    one, other = wp.Stream("cuda:0"), wp.Stream("cuda:0", priority=-1)
+    assert one.device == "cuda:0"
+    assert one.cuda_stream != other.cuda_stream
+    gpus.log()
+    wp.launch(saxpy, 6, [x, y, 1.0], stream=one)
+    assert not one.is_complete
+    wp.launch(saxpy, 6, [x, y, 1.0], stream=other)
+    np.testing.assert_array_equal(y.numpy(), 1 + 2 * np.arange(6))
+    names = {f"{s.cuda_stream:x}": n for s, n in ((one, "one"), (other, "other"))} | {MAIN: "main"}
+    waits = [line.split() for line in gpus.log() if line.startswith("wait")]
+    found = list(dict.fromkeys((names[w[2]], names[w[4]]) for w in waits))
+    assert found == [("one", "main"), ("other", "main"), ("other", "one"), ("main", "other")], found
+    assert one.is_complete
+    assert other.is_complete
+    with wp.ScopedStream(one, sync_enter=False) as within:
+        assert within is one
+        assert wp.get_stream("cuda:0").cuda_stream == one.cuda_stream
+        z = wp.full(6, 3.0, device="cuda:0")
+        wp.copy(z, y)
+    wp.copy(z, y, stream=other)
+    assert gpus.log()[-1].endswith(f"stream {other.cuda_stream:x}")
+    with wp.ScopedStream(other, sync_enter=False):
+        z.fill_(2.0)  # after the copy
+    assert z.list() == [2.0] * 6
+    wp.launch(saxpy, 6, [x, z, 1.0], stream=one)
+    del z  # after the launch
+    gc.collect()
+    assert gpus.log()[-1].startswith("free")
+    wp.set_stream(one)
+    try:
+        y.fill_(5.0)
+        assert gpus.log()[-1] == f"set32 40a00000 x 6 stream {one.cuda_stream:x}"
+    finally:
+        wp.set_stream(other)
+    wp.wait_stream(one)
+    other.wait_stream(one)
+    wp.synchronize_stream(other)
+    assert y.list() == [5.0] * 6
+    place = gpu_scope(0)
+    place.chosen = place.main
+    with pytest.raises(wp.KernelError, match="the CPU has no streams"):
+        wp.Stream("cpu")
+    with pytest.raises(wp.KernelError, match="is no stream of cuda:1"):
+        wp.launch(saxpy, 6, [x, y, 1.0], stream=one, device="cuda:1")
+    del one, other, within
+    y.fill_(0.0)
+
+
+def streams_of_others(gpus):
+    """They may end when they are no longer used: then an event stands for them."""
+    x = wp.zeros(6, dtype=float, device="cuda:0")
+    gpus.log()
+    with wp.ScopedStream(wp.Stream("cuda:0", cuda_stream=0x77)):
+        x.fill_(1.0)
+    begin = [f"record stream {MAIN}", f"wait stream 77 for {MAIN}"]
+    assert gpus.log() == [*begin, *begin, "set32 3f800000 x 6 stream 77", "record stream 77"]
+    assert x.list() == [1.0] * 6
+    assert gpus.log() == [f"wait stream {MAIN} for 77", f"DtoH 24 stream {MAIN}", f"synchronize {MAIN}"]
+
+    class Theirs:
+        def __cuda_stream__(self):
+            return 0, 0x78
+
+    with wp.ScopedStream(Theirs()):
+        x.fill_(2.0)
+    del x
+    gc.collect()
+    assert gpus.log()[-2:] == [f"wait stream {MAIN} for 78", f"free stream {MAIN}"]
+
+
+def events(gpus):
+    x = wp.zeros(6, dtype=float, device="cuda:0")
+    one, other = wp.Stream("cuda:0"), wp.Stream("cuda:0")
+    start, end = wp.Event("cuda:0", enable_timing=True), wp.Event("cuda:0", enable_timing=True)
+    assert start.is_complete
+    one.record_event(start)
+    wp.launch(saxpy, 6, [x, wp.ones(6, device="cuda:0"), 1.0], stream=one)
+    one.record_event(end)
+    assert not end.is_complete
+    other.wait_event(end)
+    wp.synchronize_stream(other)
+    assert end.is_complete
+    assert wp.get_event_elapsed_time(start, end) >= 1
+    with wp.ScopedDevice("cuda:0"):
+        made = wp.record_event()
+    wp.wait_event(made)
+    wp.synchronize_event(made)
+    assert made.is_complete
+    with pytest.raises(wp.KernelError, match="keeps no time"):
+        wp.get_event_elapsed_time(made, end)
+    with pytest.raises(wp.KernelError, match="whose clocks differ"):
+        wp.get_event_elapsed_time(start, wp.record_event(wp.Event("cpu", enable_timing=True)))
+    with wp.ScopedTimer("x", print=False, synchronize=True) as timer:
+        wp.launch(saxpy, 6, [x, wp.ones(6, device="cuda:0"), 1.0])
+    assert gpus.log()[-1] == "synchronize all"
+    assert timer is None or timer.elapsed > 0
+    del start, end, made, one, other
+    gc.collect()
+
+
+def tapes_are_of_the_host(gpus):
+    x = wp.ones(6, dtype=float, device="cuda:0", requires_grad=True)
+    assert x.grad.device == "cuda:0"
+    with (
+        wp.Tape(),
+        pytest.raises(wp.KernelError, match="kernel saxpy: a tape is recording, and the launch is on cuda:0"),
+    ):
+        wp.launch(saxpy, 6, [x, wp.zeros_like(x), 1.0])
+
+
+def waiting(gpus):
+    x = wp.zeros(6, dtype=float, device="cuda:0")
+    gpus.log()
+    x.fill_(1.0)
+    assert not wp.get_stream("cuda:0").is_complete
+    wp.synchronize_device("cuda:0")
+    assert gpus.log()[-1] == "synchronize all"
+    assert wp.get_stream("cuda:0").is_complete
+    wp.synchronize()
+    wp.synchronize_stream("cuda:0")
+    wp.synchronize_device("cpu")
+    assert gpus.log()[-1] == f"synchronize {MAIN}"
+
+
+def pinned(gpus):
+    gpus.log()
+    a = wp.zeros(6, dtype=float, device="cpu", pinned=True)
+    assert a.pinned
+    assert a.device == "cpu"
+    assert gpus.log() == ["pinned 24"]
+    a.numpy()[:] = 3.0
+    b = wp.array([1.0, 2.0], dtype=float, pinned=True)
+    assert b.pinned
+    assert b.list() == [1.0, 2.0]
+    assert not wp.zeros(3).pinned
+    assert not wp.zeros(3, device="cuda:0", pinned=True).pinned
+    c = wp.zeros(6, dtype=float, device="cuda:0")
+    wp.copy(c, a)
+    a.fill_(0.0)
+    assert c.list() == [3.0] * 6
+    wp.launch(saxpy, 6, [a, a.to("cpu").contiguous().new_like(), 1.0])
+    wp.copy(a, c)
+    assert a.list() == [3.0] * 6
+    view = a.numpy()
+    gc.collect()
+    gpus.log()
+    del a
+    gc.collect()
+    assert gpus.log() == []
+    assert view.tolist() == [3.0] * 6, view
+    del view
+    gc.collect()
+    assert gpus.log() == ["unpin"]
+
+
+def memory_of_others(gpus):
+    """Memory at an address, and what has CUDA's array interface."""
+    from jaxwarp.memory.gpu.scope import gpu_scope as scope
+
+    address = scope(0).make(np.dtype(np.float32), (6,))
+    freed = []
+    a = wp.array(ptr=address.address, shape=3, strides=(8,), capacity=24, dtype=float, device="cuda:0",
+                 deleter=lambda *given: freed.append(given))  # fmt: skip
+    a.fill_(2.0)
+    assert scope(0).read(address).tolist() == [2, 0, 2, 0, 2, 0]
+    interface = a.__cuda_array_interface__
+    assert interface["data"] == (address.address, False)
+    assert interface["strides"] == (8,)
+    assert interface["stream"] == 0x5000
+    del a
+    gc.collect()
+    assert freed == [(address.address, 24)]
+
+
+def the_host_does_not_read_gpus(gpus):
+    """What works on memory of the host says so, and does not take the address for one of its own."""
+    x = wp.ones(6, dtype=float, device="cuda:0")
+    for use in (
+        lambda: wp.utils.array_sum(x),
+        lambda: wp.utils.array_scan(x, wp.zeros_like(x)),
+        lambda: memoryview(x),
+        lambda: x.region.view(wp.zeros(1).scope.lease("", x.region)),
+    ):
+        with pytest.raises((wp.KernelError, TypeError), match=r"in the memory of cuda:0|bytes-like"):
+            use()
+
+
+def every_failure_is_told_and_leaks_nothing(gpus):
+    place = gpu_scope(0)
+    x = wp.ones(6, dtype=float, device="cuda:0")
+
+    def program():
+        y = wp.full((2, 6), 2.0, device="cuda:0")
+        wp.launch(saxpy, 6, [x, y[0], 3.0])
+        wp.full(4, 258, wp.int16, device="cuda:0").fill_(1)
+        y[:, 1].fill_(1.0)
+        wp.copy(y[:, 2], x[:2])
+        y[1].assign(y[0])
+        y.to("cuda:1")
+        y.assign(np.ones((2, 6), np.float32))
+        made = wp.Stream("cuda:0")
+        with wp.ScopedStream(made):
+            y.fill_(3.0)
+        event = made.record_event()
+        wp.wait_event(event)
+        wp.synchronize_event(event)
+        assert event.is_complete
+        assert made.is_complete
+        timed = [wp.Event("cuda:0", enable_timing=True) for _ in range(2)]
+        for t in timed:
+            made.record_event(t)
+        wp.get_event_elapsed_time(*timed)
+        wp.zeros(3, pinned=True)
+        wp.synchronize()
+        return y.numpy()
+
+    program()
+    gc.collect()
+    held = gpus.held()
+    for function in (
+        "cuCtxPushCurrent", "cuMemAllocAsync", "cuMemsetD8Async", "cuMemsetD32Async", "cuMemsetD16Async",
+        "cuMemsetD2D32Async", "cuMemcpy2DAsync", "cuMemcpyDtoDAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+        "cuMemcpyPeerAsync", "cuLaunchKernelEx", "cuLibraryLoadData", "cuLibraryGetKernel", "cuStreamSynchronize",
+        "cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventSynchronize",
+        "cuEventQuery", "cuStreamQuery", "cuEventElapsedTime", "cuMemHostAlloc", "cuCtxSynchronize",
+    ):  # fmt: skip
+        if function.startswith("cuLibrary"):
+            on_memory._kernels.clear()
+        place._known_values.clear()
+        gpus.fail(function)
+        with pytest.raises(CudaError, match=f"{function}.* failed: CUDA_ERROR_UNKNOWN") as caught:
+            program()
+        gpus.fail()
+        if function == "cuLaunchKernelEx":
+            assert "of 'saxpy'" in str(caught.value)
+        del caught
+        gc.collect()
+        program()
+        place._known_values.clear()
+        gc.collect()
+        found = gpus.held()
+        program()
+        gc.collect()
+        place._known_values.clear()
+        gc.collect()
+        assert found == gpus.held() and found[1:] == held[1:], (function, held, found, gpus.held())
+    for function in ("cuMemFreeAsync", "cuStreamDestroy", "cuEventDestroy", "cuMemFreeHost"):
+        gpus.fail(function)  # of finalizers, which raise nothing
+        if function != "cuEventDestroy":
+            program()
+        gc.collect()
+        gpus.fail()
+    gpus.log()
+
+
+def nothing_is_left(gpus):
+    """When all arrays, streams and events are gone, so is their memory."""
+    gpu_scope(0)._known_values.clear()
+    gc.collect()
+    wp.synchronize()
+    before = gpus.held()
+    for _ in range(3):
+        memory(gpus), copies(gpus), launches(gpus), streams(gpus), streams_of_others(gpus), events(gpus), pinned(gpus)
+    gpu_scope(0)._known_values.clear()
+    gc.collect()
+    wp.synchronize()
+    assert gpus.held() == before, (before, gpus.held())
+
+
+SCENARIOS = [
+    devices,
+    memory,
+    copies,
+    records,
+    launches,
+    maps_and_parts,
+    checks,
+    streams,
+    streams_of_others,
+    events,
+    tapes_are_of_the_host,
+    waiting,
+    pinned,
+    memory_of_others,
+    the_host_does_not_read_gpus,
+    nothing_is_left,
+    every_failure_is_told_and_leaks_nothing,
+]
+
+
+def outcome(scenario, gpus):
+    """The traceback of a scenario that fails, or nothing."""
+    gpus.fail()
+    try:
+        scenario(gpus)
+        gpus.log()
+    except BaseException:
+        return traceback.format_exc()
+    return ""
+
+
+if __name__ == "__main__":
+    made = Gpus(is_lazy=True)
+    gpu_scope(0), gpu_scope(1)  # whose streams have known names
+    print(json.dumps({s.__name__: outcome(s, made) for s in SCENARIOS}))

@@ -1,0 +1,115 @@
+"""GPUs that are not there: a driver whose memory is the host's, and which runs the CUDA text of kernels on the host.
+
+`libcuda.so.1` is built of fake_memory.c; it must be found when the process starts (`build`, `environment`).
+"""
+
+import ctypes
+import hashlib
+import itertools
+import os
+import shutil
+import subprocess
+import traceback
+from ctypes import CFUNCTYPE, POINTER, c_int32, c_int64, c_long, c_uint, c_uint64, c_void_p, cast
+from pathlib import Path
+
+import hostcuda
+
+HERE = Path(__file__).parent
+TESTS = HERE.parent
+
+
+def build(folder):
+    """Builds the driver in a folder."""
+    compiler = shutil.which("cc")
+    assert compiler is not None, "the driver needs a C compiler"
+    command = [compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", HERE / "fake_memory.c"]
+    subprocess.run([*command, "-o", folder / "libcuda.so.1"], check=True)
+
+
+def environment(folder):
+    """That of a process that finds the driver of a folder."""
+    paths = os.pathsep.join([str(folder), os.environ.get("LD_LIBRARY_PATH", "")]).rstrip(os.pathsep)
+    made = os.environ | {"LD_LIBRARY_PATH": paths, "JAX_PLATFORMS": "cpu"}
+    made["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    return made
+
+
+class Gpus:
+    """The driver of this process, and its log.
+
+    Args:
+        is_lazy: what is put on a stream happens as late as it may.
+    """
+
+    def __init__(self, is_lazy=False):
+        from jaxwarp.ffi.launch import on_memory
+
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        self.driver.fake_log.restype = ctypes.c_char_p
+        self._kept, self._numbers, self._codes, self._kernels, self._failed = {}, itertools.count(1), {}, {}, []
+        self._keep_hook = CFUNCTYPE(c_long, c_void_p, c_uint, c_uint, POINTER(c_void_p))(self._keep)
+        self._now_hook = CFUNCTYPE(None, c_void_p, c_uint, c_uint, POINTER(c_void_p))(self._now)
+        self._run_hook = CFUNCTYPE(None, c_long)(self._run)
+        self.driver.fake_launched(self._now_hook)
+        self.lazy(is_lazy)
+        self._original = on_memory.launch_cuda
+        on_memory.launch_cuda = self._launch
+        on_memory._binary = self._binary
+        self._prepared = on_memory.prepared
+
+    def lazy(self, is_lazy):
+        """Whether work waits until it is asked for."""
+        self.driver.fake_lazy(int(is_lazy), self._keep_hook, self._run_hook)
+
+    def _binary(self, code, architecture):
+        """Stands for machine code: nothing here reads it, and NVRTC has tests of its own."""
+        assert architecture == 90
+        made = b"\x7fELF" + hashlib.sha256(code.source.encode()).digest()
+        self._codes[made] = code
+        self._loading = code
+        return made
+
+    def _launch(self, scope, kernel, grid, operands, fma, cuda):
+        self._launching = self._prepared(kernel, fma)
+        self._original(scope, kernel, grid, operands, fma, cuda)
+
+    def _arguments(self, kernel, blocks, threads, parameters):
+        """What the driver is given, as the driver reads it when it is called."""
+        code, ir = self._loading, self._launching
+        count = len(ir.params)
+        number = c_int32 if code.index_bits == 32 else c_int64
+        addresses = [cast(parameters[i], POINTER(c_uint64))[0] for i in range(count)]
+        numbers = [cast(parameters[count + i], POINTER(number))[0] for i in range(len(code.geometry) + 1)]
+        return ir, code, addresses, numbers, blocks, threads
+
+    def _keep(self, kernel, blocks, threads, parameters):
+        number = next(self._numbers)
+        self._kept[number] = self._arguments(kernel, blocks, threads, parameters)
+        return number
+
+    def _run(self, number):
+        try:
+            hostcuda.launch_at(*self._kept.pop(number))
+        except BaseException:
+            self._failed.append(traceback.format_exc())
+
+    def _now(self, kernel, blocks, threads, parameters):
+        self._run(self._keep(kernel, blocks, threads, parameters))
+
+    def log(self):
+        """The calls since the last look."""
+        text = self.driver.fake_log().decode()
+        self.driver.fake_forget()
+        assert not self._failed, self._failed.pop()
+        return [line for line in text.splitlines() if not line.startswith(("load", "kernel"))]
+
+    def fail(self, function=""):
+        """From now on a function of the driver fails."""
+        self.driver.fake_fail(function.encode())
+
+    def held(self):
+        """What the driver waits to get back: memory and contexts, streams, events."""
+        counts = (ctypes.c_int * 2)()
+        self.driver.fake_live(counts)
+        return self.driver.fake_held(), *counts
