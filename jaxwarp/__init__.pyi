@@ -49,8 +49,6 @@ from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
 from jaxwarp.errors import KernelError as KernelError
 from jaxwarp.ffi.callbacks.callback import register_ffi_callback as register_ffi_callback
-from jaxwarp.ffi.callbacks.streams import ScopedStream as ScopedStream
-from jaxwarp.ffi.callbacks.streams import Stream as Stream
 from jaxwarp.ffi.launch.checkify import kernel_checks as kernel_checks
 from jaxwarp.ffi.launch.export import export_checks as export_checks
 from jaxwarp.ffi.launch.jax_kernel import ModulePreloadMode as ModulePreloadMode
@@ -167,9 +165,14 @@ from jaxwarp.memory.devices import is_cpu_available as is_cpu_available
 from jaxwarp.memory.devices import is_cuda_available as is_cuda_available
 from jaxwarp.memory.devices import is_device_available as is_device_available
 from jaxwarp.memory.devices import set_device as set_device
-from jaxwarp.memory.devices import synchronize as synchronize
-from jaxwarp.memory.devices import synchronize_device as synchronize_device
-from jaxwarp.memory.devices import synchronize_stream as synchronize_stream
+from jaxwarp.memory.gpu.streams import ScopedStream as ScopedStream
+from jaxwarp.memory.gpu.streams import Stream as Stream
+from jaxwarp.memory.gpu.streams import get_stream as get_stream
+from jaxwarp.memory.gpu.streams import set_stream as set_stream
+from jaxwarp.memory.gpu.streams import synchronize as synchronize
+from jaxwarp.memory.gpu.streams import synchronize_device as synchronize_device
+from jaxwarp.memory.gpu.streams import synchronize_stream as synchronize_stream
+from jaxwarp.memory.gpu.streams import wait_stream as wait_stream
 from jaxwarp.modules import Module as Module
 from jaxwarp.modules import get_module as get_module
 from jaxwarp.structs.declare import struct as struct

@@ -186,7 +186,7 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     scope = scope_now()
     if isinstance(stream, Stream) and scope is HOST:
         with ScopedStream(stream, sync_enter=False):
-            copy.__wrapped__(dest, src, dest_offset, src_offset, count)
+            copy.__wrapped__(dest, src, dest_offset, src_offset, count)  # pyright: ignore[reportFunctionMemberAccess]
         return
     src = src.contiguous() if isinstance(src, IndexedArray) else src
     if isinstance(dest, IndexedArray):

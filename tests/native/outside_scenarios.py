@@ -213,7 +213,7 @@ def maps_and_parts(gpus):
     y = x * 2.0 + x
     assert y.device == "cuda:1"
     assert y.list() == [3.0, 6.0, 9.0, 12.0]
-    assert wp.map(lambda a, b: wp.min(a, b), x, 2.5).list() == [1.0, 2.0, 2.5, 2.5]
+    assert wp.map(wp.min, x, 2.5).list() == [1.0, 2.0, 2.5, 2.5]
     y += 1.0
     assert y.list() == [4.0, 7.0, 10.0, 13.0]
     part = x[wp.array([3, 0], dtype=int, device="cuda:1")]
@@ -322,7 +322,8 @@ def streams_of_others(gpus):
         x.fill_(2.0)
     del x
     gc.collect()
-    assert gpus.log()[-2:] == [f"wait stream {MAIN} for 78", f"free stream {MAIN}"]
+    lines = gpus.log()
+    assert lines[lines.index(f"wait stream {MAIN} for 78") + 1] == f"free stream {MAIN}", lines
 
 
 def events(gpus):
@@ -360,7 +361,7 @@ def tapes_are_of_the_host(gpus):
     assert x.grad.device == "cuda:0"
     with (
         wp.Tape(),
-        pytest.raises(wp.KernelError, match="kernel saxpy: a tape is recording, and the launch is on cuda:0"),
+        pytest.raises(wp.KernelError, match="a tape is recording, and the launch is on cuda:0"),
     ):
         wp.launch(saxpy, 6, [x, wp.zeros_like(x), 1.0])
 
@@ -500,7 +501,8 @@ def every_failure_is_told_and_leaks_nothing(gpus):
         gc.collect()
         place._known_values.clear()
         gc.collect()
-        assert found == gpus.held() and found[1:] == held[1:], (function, held, found, gpus.held())
+        assert found == gpus.held(), function
+        assert found[1:] == held[1:], function
     for function in ("cuMemFreeAsync", "cuStreamDestroy", "cuEventDestroy", "cuMemFreeHost"):
         gpus.fail(function)  # of finalizers, which raise nothing
         if function != "cuEventDestroy":
@@ -548,6 +550,8 @@ SCENARIOS = [
 def outcome(scenario, gpus):
     """The traceback of a scenario that fails, or nothing."""
     gpus.fail()
+    gc.collect()
+    gpus.log()
     try:
         scenario(gpus)
         gpus.log()
@@ -558,5 +562,6 @@ def outcome(scenario, gpus):
 
 if __name__ == "__main__":
     made = Gpus(is_lazy=True)
+    gc.disable()  # what is freed is freed when they say so
     gpu_scope(0), gpu_scope(1)  # whose streams have known names
     print(json.dumps({s.__name__: outcome(s, made) for s in SCENARIOS}))
