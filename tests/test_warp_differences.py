@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,3 +64,20 @@ def test_the_page_is_what_the_comparison_gives(tool):
     assert tool.page(found) == tool.PAGE.read_text(), "run python tools/compare_with_warp.py"
     used = {(d.case.expression, tool.about(d.case, d.arguments, d.warp, d.ours)) for d in found}
     assert used == set(tool.REASONS), "reasons that nothing needs"
+
+
+def test_reasons_of_failing_cases(tool, tmp_path, capsys):
+    listed = tool.warp_cases
+    names = [name for row in listed.reasons() for name in row["cases"]]
+    assert len(names) == len(set(names))
+    assert all(f"`{name}`" in tool.PAGE.read_text() for name in names)
+    passed = {f"TestOf::test_{name}_cpu": "passed" for name in ("view", "unheard_of", "right", "private")}
+    (tmp_path / "baseline.json").write_text(json.dumps({"tests": {"test_a.py": passed}}))
+    (tmp_path / "internal_cases.json").write_text('{"test_a.py": {"TestOf::test_private_cpu": ["ptr"]}}')
+    tests = {case: {"status": "passed" if "right" in case else "error"} for case in passed}
+    (tmp_path / "results.json").write_text(json.dumps({"files": [{"file": "test_a.py", "tests": tests}]}))
+    assert listed.main([str(tmp_path), str(tmp_path / "results.json")]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "no reason: test_unheard_of"
+    assert len(printed) == len(names) + 1  # test_view is fitted by one name
+    assert printed[-1] == "2 failing, 1 of them without a reason"

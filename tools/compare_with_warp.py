@@ -20,6 +20,9 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent))
+import warp_cases
+
 PAGE = Path(__file__).parents[1] / "docs" / "warp_differences.md"
 INTEGERS = ("int8", "uint8", "int32", "uint32", "int64", "uint64")
 FLOATS = ("float16", "float32", "float64")
@@ -368,57 +371,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 
 ## Of Warp's own tests
 
-Of those that use public names alone, these fail, and are meant to; `*` stands for what differs between several.
+Of those that use public names alone, these fail, and are meant to, besides those that use what is listed above. `*`
+stands for what differs between several.
 
-- Warp's gradient is wrong: what is overwritten afterwards moves nothing: `test_mat_slicing_assign_backward`, where of
-  `z[0, :2] = x; z[:2, 1:] = y` the second of x has the derivative 0 there.
-- Warp's derivative of `a % b` by b is 0; here it is the quotient, negated: `test_binary_ops_float*`.
-- Warp refuses a gradient that is right here: `test_array_composite_slot_multiply_assign_backward_rejected`.
-- Integers of NumPy have a power on the host: `test_py_pow_ops_*int*`.
-- A rule written by hand may not write floats, or to anything at all: `test_custom_grad_no_return`,
-  `test_augassign_no_double_eval_adjoint`.
-- JAX arrays never change: memory of theirs is not written: `test_dlpack_jax_to_warp*`, `test_dlpack_warp_to_jax*`.
-- C++ text, addresses and memory by address are not there: `test_cpu_snippet`, `test_func_native_*`,
-  `test_native_snippet_*`, `test_array_from_ptr`, `test_*_error_invalid_ptr`.
-- Threads share no tiles and launches have none: `test_tiled_*`, `test_custom_grad_tile_matmul`,
-  `test_ffi_jax_kernel_block_dim_tile`, `test_ffi_jax_kernel_cpu_shaped_tile_store`, `test_tile_*`.
-- Launches have less than 2^31 threads along an axis: `test_*_oversized_*`, `test_large_array_excessive_*`.
-- Graph modes are three, and decided for a callable as a whole: `test_ffi_jax_callable_cpu_graph_modes`,
-  `test_ffi_jax_callable_cache_stage_argnames`, `test_ffi_jax_callable_integer_graph_mode`.
-- Derivatives with `launch_dims` and `output_dims` work here; Warp raises:
-  `test_ffi_jax_kernel_output_dims_autodiff_still_blocked`, `test_ffi_jax_kernel_autodiff_per_call_override_rejected`.
-- An output has one shape with its component axes, given by `output_dims`:
-  `test_ffi_jax_kernel_launch_dims_autodiff_*`.
-- Numbers outside of kernels are NumPy's, and have their methods and errors: `test_constant`,
-  `test_float_overflow_comparison`, `test_vector_error_*`, `test_matrix_error_*`.
-- A function called from Python computes in float32 where kernels do: `test_vec*_float_args_precision`,
-  `test_mat*_float_args_precision`.
-- Texts of errors are our own: `test_swizzle_error_*`, `test_error_*`, `test_invalid_namespace_path`,
-  `test_constant_error_invalid_type`.
-- Private names: of code generation, modules, hashes, descriptors: `test_codegen_emits_inline_attrs`,
-  `test_extract_*_source*`, `test_line_directive_*`, `test_shared_source_*`, `test_entry_point_abi_*`,
-  `test_factory_style_*_metadata`, `test_builtin_*overload*`.
-- Warp's derivative of `volume_index_to_world(id, vec3)` and its like is by the matrix, where the transpose is right:
-  `test_volume_transform_gradient`. Derivatives by the values of a volume are zero in Warp, and right here.
-- A volume is itself and no number: `test_volume_sample_grad_rejects_transposed_grad`, `test_volume_new_del`; types of
-  vectors with equal parts are one: `test_volume_sample_index_equivalent_dtype`; memory of arrays has no `deleter`:
-  `test_volume_from_numpy`, `test_volume_from_numpy_3d`.
-- There is one kind of tree, which has groups: `test_bvh_cubql_groups_error`; and no depth that a stack has to fit:
-  `test_sah_depth_fits_query_stack`. On the border of an open mesh a count may be none, so that counts are even or odd:
-  `test_mesh_query_ray_parallel_slab_boundaries`.
-- Queries by a block of threads: `test_tile_bvh_query_*`, `test_bvh_query_*_tiled*`.
-- Texts of errors of grids and surfaces are our own: `test_hashgrid_cell_count_overflow`,
-  `test_marching_cubes_bound_argument_conflicts`, `test_marching_cubes_degenerate_field`; older names of arguments are
-  taken without a warning: `test_marching_cubes_deprecated_*`, `test_marching_cubes_extract_deprecated_alias`.
-- A capture takes whatever is asked of grids and triangles: `test_hashgrid_saveable_capture_unsupported`,
-  `test_hashgrid_reserve_during_capture_unsupported`, `test_adjacency_requires_vertex_count_under_capture`.
-- Private names of geometry: `test_*_new_del`, `test_predicates`, `test_hashgrid_query_type*`. A variable that is
-  assigned in a loop only: `test_triangle_closest_point`.
-- Files of NanoVDB with values of types that are not there, such as FloatN, are refused, and faults of others are told
-  by our own texts: `test_volume_load_accepts_fpn_leaf_spans`, `test_volume_load_rejects_*`,
-  `test_volume_load_validates_*`.
-
-Besides them, those that use what is listed above.
 """
 
 
@@ -438,7 +393,8 @@ def page(found: Sequence[Difference]) -> str:
         for u in UNDEFINED
         for e in u.expressions
     ]
-    return _HEAD.format(count=len(cases())) + "".join(lines) + _TAIL + "".join(undefined) + _LANGUAGE
+    tables = _HEAD.format(count=len(cases())) + "".join(lines) + _TAIL + "".join(undefined)
+    return tables + _LANGUAGE + warp_cases.listed()
 
 
 def _code(expression: str) -> str:
