@@ -679,6 +679,12 @@ def mod(a: Any, b: Any) -> Any:
     divisor is 0.
     """
 
+def div_approx(a: Any, b: Any) -> Any:
+    """`div_approx(a: Any, b: Any) -> Any`
+
+    `a / b` of floats. Nothing is approximated: derivatives and devices agree to the last digits.
+    """
+
 def neg(x: Any) -> Any:
     """`neg(x: Any) -> Any`
 
@@ -1647,6 +1653,21 @@ def sample_unit_cube(state: Any) -> Any:
     """`sample_unit_cube(state: ref[State]) -> vec3`
 
     A random point of the cube of side 1 around 0.
+    """
+
+def erfinv(*args: Any, **keywords: Any) -> Any:
+    """`erfinv(...)`
+
+    The value whose error function is x: infinite at -1 and 1, NaN outside. Overloads: erfinv(x: float16) ->
+    float16, erfinv(x: bfloat16) -> bfloat16, erfinv(x: float32) -> float32, erfinv(x: float64) -> float64.
+    """
+
+def erfcinv(*args: Any, **keywords: Any) -> Any:
+    """`erfcinv(...)`
+
+    The value of which 1 - erf is x: infinite at 0 and 2, NaN outside. Accurate for small x. Overloads: erfcinv(x:
+    float16) -> float16, erfcinv(x: bfloat16) -> bfloat16, erfcinv(x: float32) -> float32, erfcinv(x: float64) ->
+    float64.
     """
 
 def lower_bound(*args: Any, **keywords: Any) -> Any:

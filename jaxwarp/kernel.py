@@ -219,6 +219,9 @@ class Kernel(ByName):
         Raises:
             KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
         """
+        meant = self if types is None else self._of_structs(types)
+        if meant is not self:
+            return meant.specialize(types)
         key = self._require_types(types)
         with self._lock:
             found = self._specialized.get(key)
@@ -228,6 +231,15 @@ class Kernel(ByName):
             with self._lock:
                 found = self._specialized.setdefault(key, lowered)
         return found
+
+    def _of_structs(self, types: Sequence[Any]) -> Kernel:
+        """The kernel for arguments of these types, as `given` has it for values."""
+        if not self.takes_structs or len(types) != len(self.arguments):
+            return self
+        given = [struct_of(types[k]) or types[k] for k in self.takes_structs]
+        open_ = [struct_in(self.arguments[k].annotation) is None for k in self.takes_structs]
+        found = tuple(t if o and struct_in(t) is not None else None for t, o in zip(given, open_, strict=True))
+        return self.with_types(found) if any(t is not None for t in found) else self
 
     def _require_types(self, types: Sequence[Any] | None) -> tuple[Any, ...]:
         if types is None:

@@ -53,10 +53,10 @@ class HostValue(np.ndarray):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Integers of Python wrap, as in kernels."""
+        if isinstance(value, (str, bytes)):  # NumPy would read a number in it
+            raise KernelTypeError(f"{self.type}: expected numbers, got {value!r}", hint="convert it: float(text)")
         scalar = None if self.type is None else self.type.dtype
-        if scalar is not None and scalar.is_int and type(value) is int:
-            value = scalar.wrapped(value)
-        np.asarray(self)[key] = value
+        np.asarray(self)[key] = _wrapped(scalar, value) if scalar is not None and scalar.is_int else value
 
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
@@ -111,13 +111,78 @@ class HostValue(np.ndarray):
     def __rtruediv__(self, other: Any) -> Any:
         return _scaled(np.divide, "/", other, self)
 
+    def __mod__(self, other: Any) -> Any:
+        return _sum(_remainder if isinstance(other, HostValue) else np.remainder, "%", self, other)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **named: Any) -> Any:
+        """What NumPy makes of the components, but for `number / v` with a number of its own, which ends here too."""
+        if ufunc is np.divide and isinstance(inputs[0], np.generic) and not (out or named):
+            return _scaled(ufunc, "/", *inputs)
+        into = {"out": tuple(map(_components, out))} if out else {}
+        made = getattr(ufunc, method)(*map(_components, inputs), **into, **named)
+        return out[0] if len(out) == 1 else out or self._like(made)
+
+    def _like(self, made: Any) -> Any:
+        """An array of NumPy as a value of this one's type, if it can be one."""
+        if isinstance(made, tuple):
+            return tuple(map(self._like, made))
+        is_one = self.type is not None and np.shape(made) == self.type.shape and made.dtype == self.type.dtype.numpy
+        return HostValue.of(self.type, made) if is_one else made
+
     # What they give may be of another shape: a matrix times a vector.
     __imul__ = __mul__
     __itruediv__ = __truediv__
 
+    def get_row(self, r: int) -> Any:
+        """Of a matrix, a row."""
+        return self._matrix()[r]
+
+    def get_col(self, c: int) -> Any:
+        """Of a matrix, a column."""
+        return self._matrix()[:, c]
+
+    def set_row(self, r: int, v: Any) -> None:
+        """Of a matrix: sets a row, or all of its components to a number."""
+        self._matrix()[r] = v
+
+    def set_col(self, c: int, v: Any) -> None:
+        """Of a matrix: sets a column, or all of its components to a number."""
+        self._matrix()[:, c] = v
+
+    def _matrix(self) -> HostValue:
+        if self.ndim != 2:
+            raise AttributeError(f"{self.type or 'an array'} has no rows and columns")
+        return self
+
 
 # What generic programs for Warp ask of a value or its type.
 _OF_TYPES = ("_wp_scalar_type_", "_shape_", "_length_")
+
+
+def _components(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, HostValue) else value
+
+
+def _wrapped(scalar: Any, value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return [_wrapped(scalar, v) for v in value]
+    return scalar.wrapped(value) if type(value) is int else value
+
+
+def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`a / b` as in kernels: that of integers goes toward zero, and is 0 where b is."""
+    if not all(v.dtype.kind in "iu" for v in (a, b)):
+        return np.divide(a, b)
+    with np.errstate(all="ignore"):
+        down = np.floor_divide(a, b)
+        # Where it is not exact and negative, the next one up.
+        return down + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0))).astype(down.dtype)
+
+
+def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`a % b` as in kernels: with the sign of a, and 0 where b is an integer that is."""
+    with np.errstate(all="ignore"):
+        return np.fmod(a, b)
 
 
 def _text(values: np.ndarray) -> str:
@@ -129,7 +194,7 @@ def _text(values: np.ndarray) -> str:
 def _sum(operator: Any, symbol: str, a: HostValue, b: Any) -> Any:
     if a.type is not None and getattr(b, "type", None) != a.type and (isinstance(b, HostValue) or not a.type.is_open):
         raise _undefined(symbol, a, b)
-    return operator(a, b)
+    return a._like(operator(_components(a), _components(b)))
 
 
 def _product(a: HostValue, b: Any) -> Any:
@@ -147,7 +212,7 @@ def _scaled(operator: Any, symbol: str, a: Any, b: Any) -> Any:
     is_scaled = np.ndim(a) == 0 or np.ndim(b) == 0
     if not is_scaled and (len(types) == 2 or not all(t.is_open for t in types)):
         raise _undefined(symbol, a, b)
-    made = operator(np.asarray(a), np.asarray(b))
+    made = (_quotient if is_scaled and operator is np.divide else operator)(np.asarray(a), np.asarray(b))
     return HostValue.of(types[0], made) if types and is_scaled else made
 
 

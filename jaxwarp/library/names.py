@@ -18,6 +18,7 @@ LIBRARY = {
         *("sample_unit_ring", "sample_unit_disk", "sample_unit_sphere_surface", "sample_unit_sphere"),
         *("sample_unit_hemisphere_surface", "sample_unit_hemisphere", "sample_unit_square", "sample_unit_cube"),
     ),
+    "special": ("erfinv", "erfcinv"),
     "search": ("lower_bound", "bit_count"),
     "proximity": ("closest_point_edge_edge", "intersect_tri_tri"),
     "noise": ("noise", "pnoise", "curlnoise"),

@@ -17,8 +17,10 @@ from jaxwarp.types import (  # fmt: skip
     Aggregate,
     Array,
     Field,
+    Mat,
     Scalar,
     Struct,
+    bool_,
     element_scalar,
     element_shape,
     handled,
@@ -170,8 +172,12 @@ def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
         return _checked_struct(where, dtype, value, is_strict)
     if dtype == uint64 and handled(value) is not None:
         return value
+    if isinstance(dtype, Aggregate) and value is None and is_strict:
+        return np.zeros(dtype.shape, dtype.dtype.numpy)
     if isinstance(value, (list, tuple)) and isinstance(dtype, Aggregate):
         value = _from_sequence(where, dtype, value)
+    if isinstance(value, np.ndarray) and isinstance(dtype, Mat) and value.shape == (dtype.size,):
+        value = value.reshape(dtype.shape)  # row after row, as in a sequence
     if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and not isinstance(dtype, (Array, Scalar)):
         # Integers are numbers of a vector of floats, as they are of one that is made of them.
         value = value.astype(dtype.dtype.numpy) if dtype.dtype.is_float else value
@@ -179,7 +185,7 @@ def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
         _require_array(where, dtype, value)
         return _own(dtype, value) if isinstance(value, np.ndarray) and not isinstance(dtype, Array) else value
     if isinstance(value, (bool, int, float)) and isinstance(dtype, Scalar):
-        return _checked_number(where, dtype, value)
+        return bool(value) if dtype is bool_ else _checked_number(where, dtype, value)
     is_none = value is None and isinstance(dtype, Array)
     is_data = isinstance(value, (list, tuple, float, str, dict)) or struct_of(type(value)) is not None
     if is_none or not (is_strict or is_data):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,16 @@ class Array:
     def __repr__(self) -> str:
         return f"array[{type_name(self.dtype)}, {self.ndim}]"
 
-    def __or__(self, other: Any) -> Array:
-        """`array[float] | None`: None may be given for any array."""
-        return self if other is None else NotImplemented
+    def __or__(self, other: Any) -> Any:
+        """`array[float] | None`: None may be given for any array. Other unions are for functions of Python."""
+        return self if other is None else typing.Union[self, other]  # noqa: UP007 - it is made here
 
-    __ror__ = __or__
+    def __ror__(self, other: Any) -> Any:
+        return self if other is None else typing.Union[other, self]  # noqa: UP007
+
+    def __call__(self, *_: Any) -> typing.NoReturn:
+        """Calling it is for `typing`, which takes what can be called for a type."""
+        raise TypeError(f"{self!r} is an annotation: make an array by array(data, dtype={type_name(self.dtype)})")
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,14 @@ class Indexed(Struct):
 
     array: Array
 
+    @property
+    def dtype(self) -> Any:
+        return self.array.dtype
+
+    @property
+    def ndim(self) -> Any:
+        return self.array.ndim
+
 
 # The attribute of a class that holds its `Struct`.
 STRUCT = "__jaxwarp_struct__"

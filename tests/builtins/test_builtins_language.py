@@ -85,6 +85,7 @@ FORMS: dict[str, list[str]] = {
 FLOAT_FORMS: dict[str, list[str]] = {
     **{name: [" ".join("s" * count)] for name, count in ROW_FUNCTIONS.items() if not name.startswith(("pop", "c")) or
        name in ("cos", "cosh", "cbrt", "ceil", "copysign")},
+    "div_approx": ["s s", "3 s", "M22 s"],
     "frac": ["s"],
     "degrees": ["s"],
     "radians": ["s"],

@@ -1221,3 +1221,39 @@ def elements_of_a_tuple_in_a_loop(x: F, out: F):
     for part in (x[i] * x[i], x[i] * x[i] * x[i]):
         total = total + part
     out[i] = total
+
+
+@case(lambda x, out, w: w / (1 - x), x=np.array([0.1, 0.3, 0.8]), out=zeros(3))
+@wp.kernel
+def slope_of_the_quantile(x: F, out: F):
+    """The derivative of erfinv is sqrt(pi) / 2 exp(z**2), whose logarithm is divided by here."""
+    i = wp.tid()
+    z = wp.erfinv(x[i])
+    y = wp.erfcinv(wp.float64(1.0) - x[i])
+    out[i] = -wp.log(wp.float64(1.0) - x[i]) + z * z - y * y
+
+
+@wp.struct
+class Complex:
+    re: wp.float64
+    im: wp.float64
+
+
+@wp.func
+def add(a: Complex, b: Complex):
+    return Complex(a.re + b.re, a.im + b.im)
+
+
+@wp.func
+def mul(a: Complex, b: Complex):
+    return Complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
+
+
+@case(lambda x, out, w: w * np.real(3 * (x + 2j) ** 2 + 2 * (x + 2j)), x=X, out=zeros(3))
+@wp.kernel
+def operators_of_a_struct(x: F, out: F):
+    i = wp.tid()
+    z = Complex(x[i], wp.float64(2.0))
+    y = z * z
+    y += z * z * z
+    out[i] = y.re

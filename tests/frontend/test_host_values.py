@@ -12,6 +12,7 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp import types
+from jaxwarp.errors import KernelTypeError
 
 
 def test_vectors_have_parts_operators_and_a_type():
@@ -254,3 +255,61 @@ def test_functions_give_values_outside_of_kernels():
     assert isinstance(wp.outer(v, v), wp.mat33)
     assert isinstance(wp.dot(v, v), wp.float32)
     assert type(wp.sin(np.zeros(3))) is np.ndarray
+
+
+@pytest.mark.parametrize("dtype", [wp.int8, wp.int32, wp.uint16, wp.int64])
+def test_integers_divide_as_in_kernels(dtype):
+    kind = wp.types.vector(3, dtype)
+    signed = not dtype.name.startswith("u")
+    v, w = kind(7, -7 if signed else 7, 3), kind(2, 2, 0)
+    expected = (3, -3 if signed else 3, 1)
+    assert v / dtype(2) == v / 2 == wp.div(v, dtype(2)) == expected
+    assert dtype(12) / kind(5, 3, 0) == 12 / kind(5, 3, 0) == (2, 4, 0)
+    assert v % w == wp.mod(v, w) == (1, -1 if signed else 1, 0)
+    v /= dtype(2)
+    assert v == expected
+    assert type(v) is type(w)
+
+
+def test_floats_divide_as_numpy():
+    v = wp.vec3(1.0, 2.0, -3.5)
+    assert v / 2 == (0.5, 1.0, -1.75)
+    assert np.float32(2.0) / v == 2.0 / v == (2.0, 1.0, np.float32(2.0 / -3.5))
+    assert v % wp.vec3(2.0) == (1.0, 0.0, -1.5)
+    np.testing.assert_array_equal(wp.vec3i(1, 2, 3) / np.array([2, 2, 2]), [0.5, 1.0, 1.5])
+
+
+def test_numpy_computes_with_components():
+    v = wp.vec3(1.0, 4.0, 9.0)
+    assert np.sqrt(v) == (1.0, 2.0, 3.0)
+    assert np.sqrt(v).y == 2.0
+    assert np.add.reduce(v) == np.sum(v) == 14.0
+    same = v
+    v += wp.vec3(1.0)
+    assert v is same
+    assert v == (2.0, 5.0, 10.0)
+    np.multiply(v, 2.0, out=v)
+    assert same == (4.0, 10.0, 20.0)
+    assert (v > 5.0).tolist() == [False, True, True]
+
+
+def test_slices_of_components_wrap_and_take_numbers_only():
+    v = wp.types.vector(4, wp.uint8)(1, 2, 3, 4)
+    v[1:3] = (-2, 258)
+    assert v == (1, 254, 2, 4)
+    m = wp.types.matrix((2, 2), wp.int8)()
+    m[0] = [1, 300]
+    assert m == wp.types.matrix((2, 2), wp.int8)(1, 44, 0, 0)
+    with pytest.raises(KernelTypeError, match=r"expected numbers, got '1\.5'"):
+        m[0, 0] = "1.5"
+
+
+def test_rows_and_columns():
+    m = wp.mat22(1.0, 2.0, 3.0, 4.0)
+    m.set_row(1, (7.0, 8.0))
+    m.set_col(0, 5.0)
+    assert m == wp.mat22(5.0, 2.0, 5.0, 8.0)
+    assert m.get_row(1) == wp.vec2(5.0, 8.0)
+    assert m.get_col(1) == wp.vec2(2.0, 8.0)
+    with pytest.raises(AttributeError, match="has no rows and columns"):
+        wp.vec3().get_row(0)

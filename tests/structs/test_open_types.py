@@ -202,3 +202,30 @@ def product(s: Inner):
 
 def test_a_matrix_of_a_struct_is_given_in_a_row():
     assert Inner((1.0, 2.0, 3.0, 4.0), 1.0).m == ((1.0, 2.0), (3.0, 4.0))
+
+
+@wp.struct
+class One:
+    n: int
+
+
+@wp.struct
+class Other:
+    unused: float
+    n: int
+
+
+@wp.kernel
+def of_any(s: Any, out: wp.array[int]):
+    out[wp.tid()] = s.n
+
+
+@pytest.mark.parametrize("kind", [One, Other])
+def test_named_types_of_open_arguments_may_be_structs(kind):
+    wp.overload(of_any, [kind, wp.array[int]])
+    assert "s.n" in str(of_any.ir([kind, wp.array[int]]))
+    out = wp.zeros(2, dtype=int)
+    s = kind()
+    s.n = 42
+    wp.launch(of_any, 2, [s, out])
+    assert out.numpy().tolist() == [42, 42]

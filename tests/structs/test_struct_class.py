@@ -227,3 +227,20 @@ def test_exported_with_the_program():
     found = again.call(body)
     assert type(found) is Body
     assert found == body
+
+
+def test_matrices_of_flat_arrays_and_none_for_zero():
+    @wp.struct
+    class Values:
+        m: wp.mat22
+        v: wp.vec3
+        on: wp.bool
+
+    s = Values()
+    s.m = np.array([1, 2, 3, 4])
+    np.testing.assert_array_equal(s.m, [[1, 2], [3, 4]])
+    s.v = (1.0, 2.0, 3.0)
+    s.v = None
+    np.testing.assert_array_equal(s.v, [0, 0, 0])
+    s.on = 1
+    assert s.on is True

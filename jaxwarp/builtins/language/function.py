@@ -86,7 +86,9 @@ class Function:
         if is_assigning:
             self._assign([args[place] for place in self.writes], result)
             return None
-        return _typed(result) if any(isinstance(a, HostValue) for a in args) else _plain(result)
+        is_of_numpy = any(isinstance(a, np.ndarray) and not isinstance(a, HostValue) for a in args)
+        is_typed = any(isinstance(a, HostValue) for a in args) or not is_of_numpy
+        return _typed(result) if is_typed else _plain(result)
 
     def _by_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call, by position where the signature names them; the body may call them otherwise."""

@@ -74,6 +74,18 @@ def _operator(table: Table, name: str, row: str, symbol: str, kind: str) -> None
 
 for _name, _symbol in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"), ("floordiv", "//"), ("mod", "%")):
     _operator(_arithmetic, _name, _name, _symbol, "Any")
+
+
+@_arithmetic.add("div_approx(a: Any, b: Any) -> Any", ROWS["div"].ref)
+def _div_approx(ops: Ops, a: Operand, b: Operand) -> Operand:
+    """`a / b` of floats. Nothing is approximated: derivatives and devices agree to the last digits."""
+    made = ops.binary("div", *(float(v) if isinstance(v, int) else v for v in (a, b)))
+    like = made.dtype if isinstance(made, Bundle) else ops.scalar(made).type
+    if not like.is_float:
+        raise KernelTypeError(f"div_approx: the operands must be floats, got {like}", hint="write a // b")
+    return made
+
+
 for _name, _row, _symbol in (
     ("bit_and", "bit_and", "&"), ("bit_or", "bit_or", "|"), ("bit_xor", "bit_xor", "^"), ("lshift", "shl", "<<"),
     ("rshift", "shr", ">>"),

@@ -197,7 +197,7 @@ def _not_callable(value: Any) -> Exception:
 # Inlining
 
 
-def inline(frame: Frame, node: ast.Call, func: Func, args: list[Any], keywords: dict[str, Any]) -> Any:
+def inline(frame: Frame, node: ast.AST, func: Func, args: list[Any], keywords: dict[str, Any]) -> Any:
     """The body of the overload that fits, in place of the call."""
     overload, variables = bind(
         frame, func, [value_of(frame, a) for a in args], {k: value_of(frame, v) for k, v in keywords.items()}
@@ -218,7 +218,7 @@ def bind(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]) ->
     return overload, {p.name: typed_as(frame, bound[p.name], p.pattern) for p in overload.parameters}
 
 
-def execute_body(frame: Frame, node: ast.Call, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
+def execute_body(frame: Frame, node: ast.AST, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
     """Appends the code of an overload, with its derivative rules; `variables` are its parameters' values.
 
     Those of references are in the end what the function leaves there.
@@ -231,7 +231,7 @@ def execute_body(frame: Frame, node: ast.Call, func: Func, overload: Overload, v
     return rules.apply(frame, node, func, overload, variables)
 
 
-def plain_body(frame: Frame, node: ast.Call, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
+def plain_body(frame: Frame, node: ast.AST, func: Func, overload: Overload, variables: dict[str, Any]) -> Any:
     """Appends the code of an overload as it stands."""
     stack = frame.context.stack
     if overload in stack:
@@ -262,6 +262,15 @@ def _result(inner: Frame, func: Func) -> Any:
             hint="end the function with a return of the same type",
         )
     return inner.variables[RESULT]
+
+
+def fits(frame: Frame, func: Func, args: list[Any]) -> bool:
+    """Whether an overload of a function takes arguments."""
+    try:
+        _choose(frame, func, args, {})
+    except KernelTypeError:
+        return False
+    return True
 
 
 def _choose(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]) -> tuple[Overload, dict[str, Any]]:

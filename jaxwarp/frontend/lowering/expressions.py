@@ -1,4 +1,4 @@
-"""Expressions: constants, names, operators, attributes, subscripts. Calls are in calls.py."""
+"""Expressions: constants, names, comparisons, attributes, subscripts. Calls: calls.py; operators: operators.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.frontend.lowering.adjoints import adjoint, refused_adjoint
 from jaxwarp.frontend.lowering.components import component_element, extract, known_slice, named_part, section
-from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression, unreachable
+from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression
 from jaxwarp.frontend.lowering.memory import element_type, load_element
 from jaxwarp.frontend.lowering.merge import MismatchError, same, type_hint, type_text, unify
 from jaxwarp.frontend.lowering.short_circuit import append, aside, branch, joined_condition
@@ -37,17 +37,6 @@ from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import SizeUse
 from jaxwarp.types import Aggregate, Array, Quat, Scalar, Struct, Transform, Vec
 
-OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "matmul", ast.Div: "div", ast.FloorDiv: "floordiv",
-    ast.Mod: "mod", ast.Pow: "pow", ast.LShift: "shl", ast.RShift: "shr", ast.BitAnd: "bit_and", ast.BitOr: "bit_or",
-    ast.BitXor: "bit_xor",
-}  # fmt: skip
-_SYMBOLS = dict(
-    zip(OPERATORS.values(), ("+", "-", "*", "@", "/", "//", "%", "**", "<<", ">>", "&", "|", "^"), strict=True)
-)
-_UNARY: dict[type[ast.unaryop], str] = {
-    ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "bit_not", ast.Not: "logical_not",
-}  # fmt: skip
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
 }  # fmt: skip
@@ -59,10 +48,6 @@ _REFUSED_COMPARISONS = {
 
 # Integer operators whose exact result, wrapped, is the result in any integer type.
 _FOLDED = frozenset(("add", "sub", "mul", "div", "floordiv", "mod", "neg", *_COMPARISONS.values()))
-
-
-def symbol(operator: str) -> str:
-    return _SYMBOLS[operator]
 
 
 _LITERAL_HINTS = {
@@ -92,27 +77,6 @@ def _name(frame: Frame, node: ast.Name) -> Any:
 @expression(ast.Tuple)
 def _tuple(frame: Frame, node: ast.Tuple) -> Any:
     return tuple(frame.evaluate(element) for element in node.elts)
-
-
-@expression(ast.BinOp)
-def _binary(frame: Frame, node: ast.BinOp) -> Any:
-    operator = OPERATORS.get(type(node.op))
-    if operator is None:
-        unreachable(node.op)
-    left, right = (frame.value(n, f"the operand of {symbol(operator)}") for n in (node.left, node.right))
-    return folded(frame, operator, (left, right), lambda a, b: frame.ops.binary(operator, a, b))
-
-
-@expression(ast.UnaryOp)
-def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
-    operator = _UNARY.get(type(node.op))
-    if operator is None:
-        unreachable(node.op)
-    if operator == "logical_not":
-        test = frame.test(node.operand)
-        return (not test) if isinstance(test, bool) else frame.ops.unary(operator, test)
-    value = frame.value(node.operand, "the operand of an operator")
-    return folded(frame, operator, (value,), lambda a: frame.ops.unary(operator, a))
 
 
 def folded(frame: Frame, name: str, operands: Sequence[Any], apply: Callable[..., Any]) -> Any:

@@ -10,11 +10,11 @@ from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.adjoints import add_to_adjoint, names_adjoint
 from jaxwarp.frontend.lowering.binding import converted
 from jaxwarp.frontend.lowering.components import extract
-from jaxwarp.frontend.lowering.expressions import OPERATORS, symbol
-from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, start_hint, statement, unreachable
+from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, start_hint, statement
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, lower_tid
+from jaxwarp.frontend.lowering.operators import OPERATORS, operand, or_function, symbol
 from jaxwarp.frontend.lowering.targets import Name, Place, Section, accumulate, target
-from jaxwarp.frontend.lowering.values import NoValue, Shape, describe
+from jaxwarp.frontend.lowering.values import NoValue, Shape, StructValue, describe
 from jaxwarp.frontend.lowering.views import shape_of
 from jaxwarp.frontend.text import annotations
 from jaxwarp.frontend.text.constants import evaluate_host
@@ -97,23 +97,23 @@ def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
 
 @statement(ast.AugAssign)
 def _augmented(frame: Frame, node: ast.AugAssign) -> None:
-    operator = OPERATORS.get(type(node.op))
-    if operator is None:
-        unreachable(node.op)
+    operator, shown = OPERATORS[type(node.op)], f"{symbol(node.op)}="
     if names_adjoint(frame, node.target):
-        add_to_adjoint(frame, node.target, operator, frame.value(node.value, f"{symbol(operator)}="))
+        add_to_adjoint(frame, node.target, operator, frame.value(node.value, shown))
         return
     with frame.at(node.target):
         where = target(frame, node.target)
     if isinstance(where, Name):
         frame.lookup(where.name)
-    value = frame.value(node.value, f"{symbol(operator)}=")
-    if isinstance(where, Place) and accumulate(frame, where.element(), operator, value):
+    value = operand(frame, node.value, shown)
+    is_struct = isinstance(where, Place) and isinstance(where.place, StructValue)
+    if isinstance(where, Place) and not is_struct and accumulate(frame, where.element(), operator, value):
         return
     if isinstance(where, Section) and where.accumulate(frame, operator, value):
         return
+    old = where.get(frame)
     try:
-        result = frame.ops.binary(operator, where.get(frame), value)
+        result = or_function(frame, node, node.op, [old, value], lambda: frame.ops.binary(operator, old, value))
     except KernelTypeError as error:
         if isinstance(where, Name):
             error.hint = start_hint(where.name, frame.literal_starts.get(where.name), value) or error.hint

@@ -23,7 +23,7 @@ from jaxwarp.frontend.lowering.components import (
 )
 from jaxwarp.frontend.lowering.expressions import indices_of, no_array
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.memory import addresses, element_type, load_element, store_element, update
+from jaxwarp.frontend.lowering.memory import addresses, element_type, load_element, loaded, store_element, update
 from jaxwarp.frontend.lowering.structs import field_of, fitted, index_struct
 from jaxwarp.frontend.lowering.values import Element, NoArray, Slice, StructValue, StructView, View, describe
 from jaxwarp.frontend.lowering.views import index_view
@@ -61,8 +61,7 @@ class Place:
         return self.place
 
     def element(self) -> Element:
-        if isinstance(self.place, StructValue):
-            raise KernelTypeError(f"{self.place.type!r} has no operators", hint="change its fields, one by one")
+        assert not isinstance(self.place, StructValue)
         if not isinstance(self.place, Element):
             left, name = self.place.ndim, self.place.name
             raise KernelTypeError(
@@ -73,6 +72,8 @@ class Place:
         return self.place
 
     def get(self, frame: Frame) -> Any:
+        if isinstance(self.place, StructValue):
+            return loaded(frame.builder, self.place)
         return load_element(frame.builder, self.element())
 
     def set(self, frame: Frame, value: Any) -> None:

@@ -59,7 +59,7 @@ class ArrayAnnotation:
         if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
             raise KernelValueError(
                 f"{self._name}(...): ndim must be a positive integer, got {ndim!r}",
-                hint=f"{self._name}(dtype=float, ndim=2)",
+                hint=f"write {self._name}(dtype=float, ndim=2)" if ndim is not Any else "write Any for the argument",
             )
         if self._ndim is not None and rank != self._ndim:
             raise KernelValueError(
@@ -140,6 +140,11 @@ def resolve(annotation: Any) -> Any:
         parts = [a for a in typing.get_args(annotation) if a is not type(None)]
         if len(parts) == 1:
             return resolve(parts[0])
+        listed = " or ".join(pattern_text(resolve(p)) for p in parts)
+        raise KernelTypeError(
+            f"a union, {listed}, is no type of the kernel language",
+            hint="write Any, or an overload for each: functions of one name are chosen by the types of arguments",
+        )
     if getattr(annotation, "pattern", None) is collections.abc.Callable:  # `Function`
         return collections.abc.Callable
     if typing.get_origin(annotation) is tuple:

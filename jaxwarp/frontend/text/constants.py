@@ -17,6 +17,13 @@ from jaxwarp.errors import KernelError, KernelNameError, KernelValueError, Loc, 
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
 from jaxwarp.frontend.text.source import Source
 
+# What users call functions that stand for operators, as in Warp.
+OPERATOR_FUNCTIONS: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.MatMult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv",
+    ast.Mod: "mod", ast.Pow: "pow", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitAnd: "bit_and",
+    ast.BitOr: "bit_or", ast.BitXor: "bit_xor", ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert",
+}  # fmt: skip
+
 # `static` itself, filled where it is defined.
 STATIC: list[Any] = []
 
@@ -37,6 +44,8 @@ def capture(source: Source, scope: Mapping[str, Any]) -> None:
                 source.captured[node.id] = frozen(value)
         elif isinstance(node, ast.Attribute):
             attribute_chain(source, node)
+        elif isinstance(node, ast.operator | ast.unaryop):
+            _capture_operator(source, node, scope)
     # With `from __future__ import annotations` a name that only annotations use is in no closure.
     arguments = source.tree.args
     annotations = [a.annotation for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
@@ -44,6 +53,13 @@ def capture(source: Source, scope: Mapping[str, Any]) -> None:
         for node in ast.walk(annotation) if annotation is not None else ():
             if isinstance(node, ast.Name) and node.id in scope:
                 source.captured[node.id] = scope[node.id]
+
+
+def _capture_operator(source: Source, node: ast.operator | ast.unaryop, scope: Mapping[str, Any]) -> None:
+    """Keeps the function that may stand for an operator. It is in no closure, since nothing names it."""
+    name = OPERATOR_FUNCTIONS.get(type(node), "not")
+    if name in scope and name not in source.captured and name != source.name:
+        source.captured[name] = scope[name]
 
 
 def _outside_statics(source: Source) -> Iterator[ast.AST]:
