@@ -13,8 +13,10 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
+import avalanche
 import depth_camera
 import distance_field
+import drop
 import lennard_jones
 
 import jaxwarp as wp
@@ -93,3 +95,95 @@ def test_energies_of_lists_are_those_of_all_pairs():
     np.testing.assert_allclose(found, pairs, rtol=1e-5)
     slope = np.where(square < 9, -48 * square**-7 + 24 * square**-4, 0.0)
     np.testing.assert_allclose(push, (slope[..., None] * way).sum(1), atol=1e-4 * np.abs(push).max())
+
+
+def all_pairs(x: np.ndarray, box: float) -> tuple[np.ndarray, float, float]:
+    """Forces, energy and virial of the fluid in double precision, without lists."""
+    way = x[:, None] - x
+    way -= box * np.round(way / box)
+    square = (way**2).sum(-1)
+    np.fill_diagonal(square, np.inf)
+    sixth = np.where(square < lennard_jones.CUTOFF**2, square**-3, 0.0)
+    pull = (48 * sixth**2 - 24 * sixth) / square
+    return (pull[..., None] * way).sum(1), 2 * (sixth**2 - sixth).sum(), 0.5 * (pull * np.where(sixth, square, 0)).sum()
+
+
+def test_a_fluid_without_lists_has_the_same_energy_and_pressure():
+    """From one state on, this code in NumPy beside the example: the steps are the same, rounding is not."""
+    fluid, box = lennard_jones.crystal(3, 0.82, 1.7)
+    fluid, _ = lennard_jones.run(fluid, box, 40, temperature=0.85)
+    _, told = lennard_jones.run(fluid, box, 40)
+    x, v = (np.asarray(a, np.float64) for a in fluid)
+    force = all_pairs(x, box)[0]
+    energies, virials, dt = [], [], lennard_jones.STEP
+    energy = virial = 0.0
+    for _ in range(40):
+        for _ in range(lennard_jones.STEPS):
+            v += 0.5 * dt * force
+            x = x + dt * v
+            force, energy, virial = all_pairs(x, box)
+            v += 0.5 * dt * force
+        energies.append(energy)
+        virials.append(virial)
+    count = len(x)
+    np.testing.assert_allclose(told["potential"][:5] / count, np.array(energies[:5]) / count, atol=2e-4)
+    assert abs(float(told["potential"].mean()) - np.mean(energies)) / count < 0.02
+    assert abs(float(told["virial"].mean()) - np.mean(virials)) / (3 * box**3) < 0.15
+
+
+def test_a_drop_is_stretched_to_an_ellipse(tmp_path):
+    found = drop.main(["--spacing", "0.1", "--out", str(tmp_path)])
+    assert abs(found["a"] - found["a_ellipse"]) < 0.04
+    assert abs(found["b"] - found["b_ellipse"]) < 0.06
+    assert found["momentum"] < 1e-4
+    assert picture(tmp_path / "drop.png").shape == (400, 800, 3)
+
+
+def test_the_ellipse_keeps_its_area_and_its_energy():
+    """Of an ellipse with the velocity (s x, -s y), energy is s^2 (a^2 + b^2) times a constant."""
+    a, b = drop.ellipse().T
+    np.testing.assert_allclose(a * b, 1, rtol=1e-6)
+    s = np.gradient(np.log(a), drop.END / (len(a) - 1))
+    np.testing.assert_allclose((s**2 * (a**2 + b**2))[2:-2], 2.0, rtol=1e-4)
+
+
+def grains(x, v, radius):
+    zeros = np.zeros(len(x))
+    places = (np.c_[x, zeros], np.c_[v, zeros], zeros, np.asarray(radius))
+    return avalanche.Grains(*(jnp.asarray(a, jnp.float32) for a in places))
+
+
+def test_two_grains_bounce_as_a_damped_spring_does():
+    made = grains([[10, 50], [12.2, 50]], [[2.0, 0], [-2.0, 0]], [1.0, 1.0])
+    end, _ = avalanche.run(made, 200)
+    assert abs(float(end.v[1, 0] - end.v[0, 0]) / 4.0 - avalanche.BOUNCE) < 0.05
+    np.testing.assert_allclose(end.v[:, 1], -200 * avalanche.STEP, rtol=1e-4)
+
+
+def test_a_disc_that_slides_comes_to_roll():
+    """Friction turns it until it rolls: with two thirds of its speed, whatever the friction."""
+    sunk = np.pi / avalanche.STIFFNESS
+    made = grains([[50.0, 1 - sunk]], [[5.0, 0.0]], [1.0])
+    rolling, _ = avalanche.run(made, 4000)
+    np.testing.assert_allclose(rolling.v[0, 0], 10 / 3, rtol=1e-2)
+    np.testing.assert_allclose(rolling.spin[0], -10 / 3, rtol=1e-2)
+    sliding, _ = avalanche.run(made, 500)
+    np.testing.assert_allclose(sliding.v[0, 0], 5 - avalanche.FRICTION * 500 * avalanche.STEP, rtol=1e-2)
+
+
+def test_how_far_grains_flow_hardly_depends_on_how_many_they_are(tmp_path):
+    found = [avalanche.main(["--across", str(n), "--slender", "1", "--out", str(tmp_path)]) for n in (8, 14)]
+    assert found[0]["moving"] < 0.5
+    assert 1 < found[0]["reach"] < 5
+    assert abs(found[0]["reach"] / found[1]["reach"] - 1) < 0.25
+    assert picture(tmp_path / "avalanche.png").shape == (900, 900, 3)
+
+
+def test_a_mirror_becomes_a_paraboloid(tmp_path):
+    pytest.importorskip("optax")
+    import mirror
+
+    found = mirror.main(["--side", "13", "--steps", "400", "--out", str(tmp_path)])
+    assert found["off"] < 0.005
+    assert found["missed"] < 0.5 * found["face"] < 0.2 * found["missed_before"]
+    assert picture(tmp_path / "mirror.png").shape == (300, 900, 3)

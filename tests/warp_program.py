@@ -142,6 +142,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
     "optim/example_diffray": (diffray, 1e-3),
     "optim/example_particle_repulsion": (example(1, "positions"), 1e-3),
     "optim/example_fluid_checkpoint": (checkpointed, 1e-3),
+    "core/example_mesh_intersect": (example(1, "array_result", stage_path=None), 0.0),
     "core/example_sample_mesh": (example(2, "points", stage_path=None), 1e-4),
     "geometry/example_isosurface": (isosurface, 1e-3),
 }

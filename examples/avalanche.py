@@ -1,0 +1,168 @@
+"""A column of grains that collapses, in one `lax.scan`.
+
+    python examples/avalanche.py
+
+Grains are discs of several sizes. Where they overlap, a spring and a damper push them apart, and friction holds them
+back, up to the coefficient times the force between them; they turn, too. A hash grid, built anew in each step, finds
+who touches whom. How far the heap reaches, as a multiple of the column's width, depends on how slender the column was,
+and hardly on its size: Lube, Huppert, Sparks and Hallworth 2004; Staron and Hinch 2005 for discs.
+
+Forces: Cundall and Strack 1979. Units: the mean radius, gravity, and the density of grains are 1.
+
+Writes `avalanche.png` into --out: the column, the flow, and the heap, coloured by where grains were.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from PIL import Image, ImageDraw
+
+import jaxwarp as wp
+
+STIFFNESS, DAMPING, FRICTION, GRIP = 4.0e4, 60.0, 0.5, 400.0
+STEP, LARGEST = 0.002, 1.3
+BOUNCE = np.exp(-np.pi * DAMPING / np.sqrt(4 * STIFFNESS * (np.pi / 2) - DAMPING**2))  # of two grains of radius 1
+
+
+class Grains(NamedTuple):
+    x: jax.Array  # [grains, 3], in the plane z = 0
+    v: jax.Array
+    spin: jax.Array
+    radius: jax.Array
+
+
+@wp.func
+def contact(depth: float, normal: wp.vec3, speed: wp.vec3):
+    """The force of something that a grain is pressed into, which pushes along `normal`; `speed` is the grain's."""
+    along = wp.dot(speed, normal)
+    push = wp.max(STIFFNESS * depth - DAMPING * along, 0.0)
+    aside = speed - along * normal
+    hold = wp.min(GRIP, FRICTION * push / wp.max(wp.length(aside), 1.0e-6))
+    return push * normal - hold * aside
+
+
+@wp.func
+def turning(spin: float, arm: wp.vec3) -> wp.vec3:
+    """The speed of a point of a grain that turns."""
+    return wp.vec3(-spin * arm[1], spin * arm[0], 0.0)
+
+
+@wp.kernel
+def forces(
+    grid: wp.HashGrid,
+    x: wp.array[wp.vec3],
+    v: wp.array[wp.vec3],
+    spin: wp.array[float],
+    radius: wp.array[float],
+    wall: float,
+    force: wp.array[wp.vec3],
+    torque: wp.array[float],
+):
+    """Of other grains, of the floor y = 0, and of a wall on the left."""
+    i = wp.tid()
+    r = radius[i]
+    total = wp.vec3(0.0, -wp.pi * r * r, 0.0)
+    turn = 0.0
+    for j in wp.hash_grid_query(grid, x[i], r + LARGEST):
+        way = x[i] - x[j]
+        far = wp.length(way)
+        if far < r + radius[j] and far > 0.0:
+            normal = way / far
+            speed = v[i] - v[j] + turning(spin[i], -r * normal) - turning(spin[j], radius[j] * normal)
+            found = contact(r + radius[j] - far, normal, speed)
+            total += found
+            turn += r * (normal[1] * found[0] - normal[0] * found[1])
+    for k in range(2):
+        normal = wp.vec3(0.0, 1.0, 0.0) if k == 0 else wp.vec3(1.0, 0.0, 0.0)
+        depth = r - (x[i][1] if k == 0 else x[i][0] - wall)
+        if depth > 0.0:
+            found = contact(depth, normal, v[i] + turning(spin[i], -r * normal))
+            total += found
+            turn += r * (normal[1] * found[0] - normal[0] * found[1])
+    force[i] = total
+    torque[i] = turn
+
+
+@partial(jax.jit, static_argnames=("steps", "kept"))
+def run(grains: Grains, steps: int, kept: int = 1, wall: float = 0.0) -> tuple[Grains, Grains]:
+    """The grains at the end, and at `kept` times up to there."""
+    count, mass = len(grains.x), jnp.pi * grains.radius**2
+
+    def step(grains: Grains, _: None) -> tuple[Grains, None]:
+        grid = wp.HashGrid.build(grains.x, 2 * LARGEST, (256, 64, 1))
+        call = wp.jax_kernel(forces, num_outputs=2, launch_dims=count, output_dims=count)
+        force, torque = call(grid, *grains, wall)
+        v = grains.v + STEP * force / mass[:, None]
+        spin = grains.spin + STEP * torque / (0.5 * mass * grains.radius**2)
+        return Grains(grains.x + STEP * v, v, spin, grains.radius), None
+
+    def part(grains: Grains, _: None) -> tuple[Grains, Grains]:
+        after, _ = jax.lax.scan(step, grains, None, steps // kept)
+        return after, after
+
+    return jax.lax.scan(part, grains, None, kept)
+
+
+def column(across: int, slender: float) -> tuple[Grains, float]:
+    """A column so many grains wide, and so many times as high as wide; and its width."""
+    high = round(across * slender)
+    random = np.random.default_rng(0)
+    n = np.stack(np.meshgrid(np.arange(across), np.arange(high), indexing="ij"), -1).reshape(-1, 2)
+    x = np.zeros((len(n), 3))
+    x[:, :2] = 1.05 + 2.1 * n + random.uniform(-0.05, 0.05, n.shape)
+    radius = random.uniform(0.7, 1.0, len(n))
+    grains = Grains(*(jnp.asarray(a, jnp.float32) for a in (x, 0 * x, 0 * radius, radius)))
+    return grains, 2.1 * across
+
+
+def draw(kept: list[Grains], width: float, path: Path) -> None:
+    """One under the other; grains are coloured by where they were at first."""
+    scale, size = 900 / (4.2 * width), (900, 300)
+    image = Image.new("RGB", (size[0], size[1] * len(kept)), (14, 16, 26))
+    pen = ImageDraw.Draw(image)
+    high = np.asarray(kept[0].x[:, 1])
+    layer = (5 * high / high.max()).astype(int) % 2
+    for n, grains in enumerate(kept):
+        floor = size[1] * (n + 1) - 10
+        pen.line([(0, floor), (size[0], floor)], fill=(74, 78, 92))
+        for (x, y, _), r, k in zip(*(np.asarray(a) for a in (grains.x, grains.radius)), layer, strict=True):
+            at = (8 + scale * x, floor - scale * y)
+            colour = (240, 190, 110) if k else (150, 100, 70)
+            pen.ellipse([at[0] - scale * r, at[1] - scale * r, at[0] + scale * r, at[1] + scale * r], fill=colour)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path)
+
+
+def reach(grains: Grains, width: float) -> float:
+    """How far the heap goes beyond the column, as a multiple of its width: but for the last hundredth of the grains."""
+    return float(jnp.quantile(grains.x[:, 0] + grains.radius, 0.99)) / width - 1
+
+
+def main(arguments: list[str] | None = None) -> dict[str, float]:
+    """Lets the column collapse, draws, and returns how far it reaches, and how much it still moves."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--across", type=int, default=24, help="grains (default %(default)s)")
+    parser.add_argument("--slender", type=float, default=1.5, help="height by width (default %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture (default %(default)s)")
+    options = parser.parse_args(arguments)
+    start, width = column(options.across, options.slender)
+    fall = np.sqrt(width * options.slender)
+    end, kept = run(start, 5 * round(7 * fall / STEP / 5), 5)
+    moving = 0.5 * float(jnp.mean(jnp.sum(end.v**2, 1)))
+    found = {"reach": reach(end, width), "height": float(jnp.max(end.x[:, 1])) / width, "moving": moving}
+    print(f"{len(start.x)} grains, a column {options.slender} times as high as wide")
+    print(f"the heap reaches {found['reach']:.2f} widths further, and is {found['height']:.2f} widths high")
+    draw([start, jax.tree.map(lambda leaf: leaf[0], kept), end], width, options.out / "avalanche.png")
+    print(f"wrote {options.out / 'avalanche.png'}")
+    return found
+
+
+if __name__ == "__main__":
+    main()
