@@ -99,12 +99,12 @@ class Checked(NamedTuple):
         return self.plan.launch
 
     def run_in(self, place: Callable[[Region], Region]) -> None:
-        """The launch on other memory of the process."""
+        """The launch on memory of the host, whatever it was launched on."""
         moved = []
         for value in self.values:
             moved.append(copy.copy(value))
             moved[-1].region = None if value.region is None else place(value.region)
-        run_checked(self.scope, self._replace(values=moved))
+        run_checked(HOST, self._replace(values=moved))
 
 
 def launch_now(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:

@@ -17,7 +17,7 @@ from jaxwarp.arrays.refused import REFUSED
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.convert import cast_values
-from jaxwarp.memory.devices import Device
+from jaxwarp.memory.devices import Device, device_to_jax
 from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.gpu.pinned import Pinned
 from jaxwarp.memory.gpu.scope import device_of, place_of_device
@@ -394,7 +394,14 @@ class HostArray(LiveArray):
                 f"to_jax: {self.label}: 64-bit types are not enabled in JAX",
                 hint='enable them with jax.config.update("jax_enable_x64", True), before the first array is made',
             )
-        return jnp.array(self.numpy(), copy=True)
+        device = device_of(self.scope)
+        if device.is_cpu:
+            return jnp.array(self.numpy(), copy=True)
+        try:
+            target = device_to_jax(device)
+        except KernelValueError:  # JAX has no GPU: what it gets is on the host
+            return jnp.array(self.numpy(), copy=True)
+        return jax.dlpack.from_dlpack(self) if self.size else jax.device_put(self.numpy(), target)
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None

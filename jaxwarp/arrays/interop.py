@@ -20,9 +20,9 @@ from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.frontend.text.annotations import ArrayAnnotation
 from jaxwarp.memory.convert import cast_values
 from jaxwarp.memory.current import scope_now
-from jaxwarp.memory.dlpack import import_tensor
+from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.pinned import host_memory
-from jaxwarp.memory.gpu.scope import place_of_device
+from jaxwarp.memory.gpu.scope import gpu_of, place_of_device
 from jaxwarp.memory.host_scope import HOST, Outside, recording, require_unrecorded
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.region import Region, array_region
@@ -191,19 +191,41 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
     return HostArray(name, type_, array_region(shaped), is_writable, kept)
 
 
+def _foreign(name: str, data: Any) -> Any:
+    """An array of another library on a GPU as one of ours; any other data as it is."""
+    if isinstance(data, (HostArray, np.ndarray, list, tuple)):
+        return data
+    if is_on_gpu(data):
+        region, is_writable = import_tensor(data, _gpu)
+    elif not isinstance(data, jax.Array) and getattr(data, "__cuda_array_interface__", None) is not None:
+        found = gpu_of(data).find(data)
+        assert found is not None
+        region, is_writable = found
+    else:
+        return data
+    kept = data if isinstance(data, jax.Array) else None
+    return wrapped(name, region, None, is_writable and kept is None, kept)
+
+
 def _placed(
     place: Outside, name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, copy: bool, device: Any
 ) -> HostArray:
     """An array of data, on a device."""
+    data = _foreign(name, data)
     where = data.scope if isinstance(data, HostArray) else HOST
+    if where is not HOST and device is None:
+        place = where
     if where is HOST and place is HOST:
         return _of_data(name, data, dtype, shape, copy)
     if not copy and (where is not place if device is not None else where is HOST):
         raise KernelTypeError(
             f"{name}(...): copy=False: the data is on another device than the array", hint="leave copy=False out"
         )
+    if where is not HOST and not copy:
+        shared = data if dtype is Any or as_dtype(dtype) == data.dtype else data.view(dtype)
+        return shared if shape is None else shared.reshape(shape)
     if where is not HOST and shape is None and (dtype is Any or as_dtype(dtype) == data.dtype):
-        return data.new_like(place).assign(data) if copy else data
+        return data.new_like(place).assign(data)
     made = _of_data(name, data.to("cpu") if where is not HOST else data, dtype, shape, copy=True)
     return made if place is HOST else made.new_like(place).assign(made)
 
@@ -416,7 +438,7 @@ def from_jax(jax_array: Any, dtype: Any = None) -> HostArray:
     change. `clone` of it can be written.
 
     Args:
-        jax_array: on one device, a CPU; for a struct as `dtype`, one of such arrays, which are copied.
+        jax_array: on one device; for a struct as `dtype`, one of such arrays, which are copied.
         dtype: an element type whose components are the array's last axes, or a struct; None: a scalar type. Integers
             may be seen with a sign or without, and bools as 8-bit integers.
 
@@ -433,9 +455,12 @@ def from_jax(jax_array: Any, dtype: Any = None) -> HostArray:
             f"from_jax: expected a JAX array, got {given}", hint="write array(data) for lists and NumPy arrays"
         )
     devices = list(jax_array.devices())
+    if len(devices) == 1 and is_on_gpu(jax_array):
+        region, _ = import_tensor(jax_array, _gpu)
+        return wrapped("from_jax", region, dtype, is_writable=False, jax_value=jax_array)
     if len(devices) != 1 or devices[0].platform != "cpu":
         raise KernelValueError(
-            f"from_jax: expected an array on one CPU device, got one on {', '.join(map(str, devices))}",
+            f"from_jax: expected an array on one device, got one on {', '.join(map(str, devices))}",
             hint="copy it there: jax.device_put(array, jax.local_devices(backend='cpu')[0])",
         )
     values = np.asarray(jax_array)
@@ -450,17 +475,23 @@ def from_dlpack(source: Any, dtype: Any = None) -> HostArray:
     `from_jax`, but no struct.
 
     Raises:
-        KernelTypeError, KernelValueError: it is no memory of the host, or does not fit `dtype`.
+        KernelTypeError, KernelValueError: it is memory of no device here, or does not fit `dtype`.
     """
     if isinstance(source, jax.Array):
         return from_jax.__wrapped__(source, dtype)  # pyright: ignore[reportFunctionMemberAccess]
     library = library_of(source)
     if library is not None:
         require_unrecorded(library, source)
+    if library is not None and not is_on_gpu(source):
         region = library.region(source)
         return wrapped("from_dlpack", region, dtype, is_writable=not region.repeats)
-    region, is_writable = import_tensor(source)
+    region, is_writable = import_tensor(source, _gpu)
     return wrapped("from_dlpack", region, dtype, is_writable)
+
+
+def _gpu(ordinal: int) -> Outside:
+    """The memory of a GPU that another library names."""
+    return place_of_device(f"cuda:{ordinal}", "from_dlpack")
 
 
 def wrapped(where: str, region: Region, dtype: Any, is_writable: bool, jax_value: Any = None) -> HostArray:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from jaxwarp.arrays.eager import check, launch_now
@@ -22,6 +23,7 @@ from jaxwarp.ffi.programs.tracing import launch_traced, program_now
 from jaxwarp.frontend.text.host_values import frozen
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
+from jaxwarp.memory.dlpack import is_on_gpu
 from jaxwarp.memory.gpu.ordering import Queue
 from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, place_of_device
 from jaxwarp.memory.gpu.streams import Stream
@@ -125,6 +127,9 @@ def _place(target: Target, given: Sequence[Any]) -> Outside:
     for value in given:
         if isinstance(value, HostArray):
             return value.scope
+    for value in given:  # tensors of other libraries on GPUs
+        if not isinstance(value, (np.ndarray, np.generic, int, float, jax.Array)) and is_on_gpu(value):
+            return gpu_scope(int(value.__dlpack_device__()[1]))
     return place_of_device(None, "launch")
 
 

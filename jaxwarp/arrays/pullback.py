@@ -21,8 +21,8 @@ from jaxwarp.ffi.launch.primitive import bind_launch
 from jaxwarp.ffi.launch.spec import INPUT, Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
-from jaxwarp.memory.host_scope import HOST
-from jaxwarp.memory.scope import view_of
+from jaxwarp.memory.host_scope import HOST, contents_of, set_contents
+from jaxwarp.memory.region import Region
 
 
 @functools.lru_cache(maxsize=256)
@@ -63,7 +63,8 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
         KernelTypeError, KernelValueError: the arguments do not fit; the kernel overwrites what its reverse needs.
     """
     require_jax("launch with adjoint")
-    checked = check(HOST, kernel, dim, given, None)
+    place = next((value.scope for value in given if isinstance(value, HostArray)), HOST)
+    checked = check(place, kernel, dim, given, None)
     launch, params = checked.launch, checked.launch.kernel.params
     if 0 in launch.grid:
         return
@@ -81,26 +82,28 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
     }
     wanted = tuple(i for i, place in places.items() if place is not None and launch.roles[i] == INPUT)
     operands = {i: _operand(checked, i) for i in launch.operand_params}
-    incoming = {i: place.copy() for i in launch.result_params if (place := places.get(i)) is not None and place.any()}
+    given_by = {i: contents_of(place) for i in launch.result_params if (place := places.get(i)) is not None}
+    incoming = {i: values for i, values in given_by.items() if values.any()}
     for i, found in pull_back(launch, wanted, operands, incoming).items() if wanted and incoming else ():
-        places[i][...] += found
+        if (place := places[i]) is not None:
+            set_contents(place, contents_of(place) + found)
 
 
 def _operand(checked: Checked, i: int) -> np.ndarray:
     value, convert = checked.values[i], checked.plan.converters[i]
     if value.region is not None:
-        return view_of(value.region).copy()
+        return contents_of(value.region)
     return np.asarray(value.value if convert is None else convert(value.value))
 
 
-def _adjoint(checked: Checked, i: int, given: Any, is_written: bool) -> Any:
-    """A view of the adjoint of an argument."""
+def _adjoint(checked: Checked, i: int, given: Any, is_written: bool) -> Region | None:
+    """Where the adjoint of an argument is."""
     array, where = checked.values[i], f"{checked.plan.arguments[i].where}: its adjoint"
     if given is None or isinstance(given, (bool, int, float, np.generic)):
         given = array.array.grad if isinstance(array.array, HostArray) else None
     if given is None:
         return None
-    found = (given.region, given.is_writable) if isinstance(given, HostArray) else HOST.find(given)
+    found = (given.region, given.is_writable) if isinstance(given, HostArray) else checked.scope.find(given)
     if found is None:
         raise KernelTypeError(
             f"{where}: expected an array, got {type(given).__name__}",
@@ -116,4 +119,4 @@ def _adjoint(checked: Checked, i: int, given: Any, is_written: bool) -> Any:
         )
     if is_written and not is_writable:
         raise KernelTypeError(f"{where} is added to, and it is read-only", hint="pass a copy")
-    return view_of(region)
+    return region

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.memory.region import Region, bytes_of
+from jaxwarp.memory.host_scope import HOST, contents_of, scope_of
+from jaxwarp.memory.region import Region, bytes_of, dense_region
 from jaxwarp.types import bfloat16
 from jaxwarp.unlocked import address_of
 
@@ -24,21 +25,15 @@ def is_float(dtype: np.dtype) -> bool:
 
 
 class Shadow:
-    """Memory for `regions`. Those that overlap share a block.
+    """Memory of the host for `regions`. Those that overlap share a block.
 
-    Blocks without a region of `written` are the memory itself, not copies: they are only read.
+    Blocks without a region of `written` are the memory itself, not copies, unless it is a GPU's: they are only read.
 
     Args:
         is_zero: the copy starts as zeros.
     """
 
     def __init__(self, regions: Sequence[Region], written: Sequence[Region], is_zero: bool = False):
-        for region in regions:
-            if getattr(region.owner, "scope", None) is not None:
-                raise KernelTypeError(
-                    "Tape.backward: an array that it records is on a GPU, and tapes are of the host alone",
-                    hint='record launches on copies, array.to("cpu"), or write the program with jax_kernel',
-                )
         self._regions = regions
         spans = sorted({r.span for r in regions if r.size})
         self._lows: list[int] = []
@@ -51,10 +46,12 @@ class Shadow:
                 self._highs.append(high)
         self._memory: dict[int, np.ndarray] = {}
         self._shifts: dict[int, int] = {}  # from an address there to one here
-        for block in {self.block(r) for r in written if r.size}:
-            self._memory[block] = self._copy(block, is_zero)
+        # Memory of GPUs is never that of the host.
+        gpus = {self.block(r): r for r in regions if r.size and scope_of(r) is not HOST}
+        for block in {self.block(r) for r in written if r.size} | set(gpus):
+            self._memory[block] = self._copy(block, is_zero, gpus.get(block))
 
-    def _copy(self, block: int, is_zero: bool) -> np.ndarray:
+    def _copy(self, block: int, is_zero: bool, region: Region | None) -> np.ndarray:
         low, high = self._lows[block], self._highs[block]
         # As far from a multiple of the alignment as there: what is aligned stays so.
         memory = np.zeros(high - low + _ALIGNMENT, np.uint8)
@@ -62,7 +59,10 @@ class Shadow:
         part = memory[start : start + high - low]
         address = address_of(part)
         self._shifts[block] = address - low
-        if not is_zero:
+        if region is not None and not is_zero:
+            bare = dense_region(low, np.dtype(np.uint8), (high - low,), region.owner)
+            part[...] = contents_of(bare)
+        elif not is_zero:
             ctypes.memmove(address, low, high - low)
         return part
 

@@ -15,7 +15,7 @@ from jaxwarp.arrays.way_back import Backward, Constant, Copied, Launched
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.fork_guard import require_jax
-from jaxwarp.memory.host_scope import HOST, capturing, recording
+from jaxwarp.memory.host_scope import HOST, capturing, contents_of, recording
 from jaxwarp.memory.region import Region, Spans
 from jaxwarp.memory.tensor_owner import place_of
 from jaxwarp.types import Scalar
@@ -61,7 +61,7 @@ class Tape:
     def __exit__(self, *_: Any) -> None:
         assert self._token is not None
         recording.reset(self._token)
-        self._after = [(region, _contents(region)) for region in self._checked.values()]
+        self._after = [(region, contents_of(region)) for region in self._checked.values()]
 
     # What is recorded, before it happens.
 
@@ -75,12 +75,6 @@ class Tape:
         plan, launch = checked.plan, checked.launch
         if 0 in launch.grid:
             return
-        if checked.scope is not HOST:
-            raise KernelTypeError(
-                f"kernel {launch.name}: a tape is recording, and the launch is on cuda:{checked.scope.device_ordinal}:"
-                " tapes are of the host alone",
-                hint='launch on copies, array.to("cpu"), or write the program with jax_kernel',
-            )
         for argument, value in zip(plan.arguments, checked.values, strict=True):
             if value.region is not None and value.region.repeats and is_float(value.region.dtype):
                 raise KernelTypeError(
@@ -123,7 +117,7 @@ class Tape:
 
     def record_result(self, target: Region) -> None:
         """What a launch that is not recorded has left in `target`."""
-        self._ops.append(Constant(target, _contents(target)))
+        self._ops.append(Constant(target, contents_of(target)))
 
     def _overwritten(self, region: Region, is_updated: bool = False, is_needed: bool = False) -> None:
         """Saves what a region holds, unless the tape has made that, or nobody asks for it.
@@ -136,7 +130,7 @@ class Tape:
         self._settled.add(key)
         is_needed = is_needed or self._read.overlap(region)
         if is_updated or is_needed:
-            self._saved.append((region, _contents(region)))
+            self._saved.append((region, contents_of(region)))
         if is_needed:
             self._checked[key] = region
 
@@ -199,7 +193,7 @@ class Tape:
             array.grad.assign(grad)
             self._arrays.setdefault(id(array), array)
         for region, contents in self._after:
-            if region.view(HOST.lease("", region)).tobytes() != contents.tobytes():
+            if contents_of(region).tobytes() != contents.tobytes():
                 raise KernelValueError(
                     f"Tape.backward: the array of {region.dtype} of shape {region.shape} at {region.address:#x}, which"
                     " the tape reads and overwrites, has changed since it was recorded",
@@ -227,7 +221,3 @@ class Tape:
             )
         loss.grad.fill_(1.0)
         self._arrays.setdefault(id(loss), loss)
-
-
-def _contents(region: Region) -> np.ndarray:
-    return region.view(HOST.lease("", region)).copy()

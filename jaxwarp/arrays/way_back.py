@@ -14,8 +14,8 @@ from jaxwarp.arrays.pullback import pull_back
 from jaxwarp.arrays.shadow import Shadow, is_float
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
+from jaxwarp.memory.host_scope import contents_of, set_contents
 from jaxwarp.memory.region import Region
-from jaxwarp.memory.scope import view_of
 from jaxwarp.memory.tensor_owner import note_written, place_of
 from jaxwarp.unlocked import cached_property
 
@@ -116,10 +116,10 @@ class Backward:
             self._keep(step.op.writes, kept)
             self._back(step, values, moving, asked)
         for array, grad in self.pairs:
-            view_of(grad.region)[...] = self.cotangents.view(array.region)
+            set_contents(grad.region, self.cotangents.view(array.region))
         for owner, found in kept.items():
             for (_, grad), values in zip(self._retained[owner], found, strict=True):
-                view_of(grad.region)[...] = values
+                set_contents(grad.region, values)
         for _, grad in self.pairs:
             note_written([grad.region])
 
@@ -161,7 +161,7 @@ class Backward:
                 hint="give each a gradient of its own",
             )
         for array, grad in self.pairs:
-            self.cotangents.view(array.region)[...] = view_of(grad.region)
+            self.cotangents.view(array.region)[...] = contents_of(grad.region)
 
     def _replay(self, moving: set[int]) -> list[Any]:
         """Runs the recording again. The operands of every launch that matters, as they were."""

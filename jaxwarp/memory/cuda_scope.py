@@ -114,8 +114,9 @@ class CudaScope(Scope):
         self._leases.append((name, weakref.ref(memory)))
         return memory
 
-    def hand_over(self, stream: Any) -> None:
+    def hand_over(self, stream: Any, region: Region) -> None:
         """Somebody reads memory of the call on `stream`, as DLPack counts streams: what is queued must come first."""
+        del region
         if stream == -1 or {1: 0, None: 0}.get(stream, stream) == self.stream:
             return
         self.synchronize()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+from collections.abc import Callable
 from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
@@ -133,13 +134,15 @@ def make_capsule(
         raise BufferError(f"{array.label}: is on DLPack device {device}, not {tuple(dl_device)}")
     is_on_cpu = device[0] == CPU
     if copy:
-        if not is_on_cpu:
+        if not is_on_cpu and not scope.is_outside:
             raise BufferError(f"{array.label}: a copy of memory of a GPU is for the library that reads it to make")
-        region = array_region(scope.read(region))
+        region = array_region(scope.read(region)) if is_on_cpu else scope.duplicated(region)
+    if is_on_cpu and copy:
+        pass
     elif is_on_cpu and stream is not None:
         raise BufferError(f"{array.label}: is in memory of the host, which knows no stream {stream!r}")
-    elif not is_on_cpu:
-        scope.hand_over(stream)
+    if not is_on_cpu:
+        scope.hand_over(stream, region)
     kind: Any = Versioned if max_version is not None and max_version[0] >= 1 else Managed
     is_writable = array.is_writable or bool(copy)
     if not is_writable and kind is Managed and not never_writes:
@@ -186,20 +189,41 @@ _rename: Any = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, c_void_p)(("PyC
 _DTYPES_BY_CODE = {0: "int", 1: "uint", 2: "float", 6: "bool"}
 
 
-def import_tensor(source: Any) -> tuple[Region, bool]:
+Places = Callable[[int], Any]
+"""The scope, outside of all calls, of the memory of a GPU with a number."""
+
+
+def is_on_gpu(value: Any) -> bool:
+    """Whether an array with DLPack's interface is in the memory of a GPU of CUDA."""
+    device = getattr(value, "__dlpack_device__", None)
+    try:
+        return device is not None and int(device()[0]) == CUDA
+    except (BufferError, RuntimeError, TypeError, ValueError):  # it is nowhere
+        return False
+
+
+def import_tensor(source: Any, places: Places | None = None) -> tuple[Region, bool]:
     """The memory of an array with `__dlpack__`, or of a capsule, and whether it may be written.
 
+    Args:
+        places: takes memory of GPUs; None: only that of the host is taken.
+
     Raises:
-        KernelTypeError, KernelValueError: it is no memory of the host, or of a type that kernels do not have.
+        KernelTypeError, KernelValueError: it is no such memory, or of a type that kernels do not have.
         BufferError: the array does not give it.
     """
     capsule = source
     if hasattr(source, "__dlpack__"):
-        _require_host(int(source.__dlpack_device__()[0]))
+        kind, ordinal = source.__dlpack_device__()
+        options: dict[str, Any] = {}
+        if int(kind) == CUDA and places is not None:  # what is queued there comes before what is queued on this stream
+            options["stream"] = places(int(ordinal)).stream
+        else:
+            _require_host(int(kind))
         try:
-            capsule = source.__dlpack__(max_version=(1, 0))
+            capsule = source.__dlpack__(max_version=(1, 0), **options)
         except TypeError:  # from before version 1 of the protocol
-            capsule = source.__dlpack__()
+            capsule = source.__dlpack__(**options)
     if type(capsule).__name__ != "PyCapsule":
         raise KernelTypeError(
             f"from_dlpack: expected an array with __dlpack__, or a capsule, got {type(source).__name__}",
@@ -207,24 +231,29 @@ def import_tensor(source: Any) -> tuple[Region, bool]:
         )
     for kind in _KINDS:
         if _holds(capsule, _name(kind, _FRESH)):
-            return _take(capsule, kind)
+            return _take(capsule, kind, places)
     if any(_holds(capsule, _name(kind, _USED)) for kind in _KINDS):
         raise KernelValueError("from_dlpack: the capsule has been used already", hint="ask for a new one")
     raise KernelTypeError("from_dlpack: expected a capsule of DLPack", hint="pass the array itself")
 
 
-def _take(capsule: Any, kind: Any) -> tuple[Region, bool]:
+def _take(capsule: Any, kind: Any, places: Places | None) -> tuple[Region, bool]:
     address = _open(capsule, _name(kind, _FRESH))
     managed = kind.from_address(address)
     tensor = managed.tensor
     if kind is Versioned and managed.major > 1:
         raise KernelValueError(f"from_dlpack: version {managed.major} of DLPack is not known")
-    _require_host(tensor.device_type)
+    place = None
+    if tensor.device_type == CUDA and places is not None:
+        place = places(tensor.device_id)
+    else:
+        _require_host(tensor.device_type)
     dtype = _dtype_of(tensor)
     is_from_jax = compat.has_started() and managed.deleter == _deleter_of_jax()
     if _rename(capsule, _name(kind, _USED)):
         raise KernelValueError("from_dlpack: the capsule cannot be taken")
     owner = _new(address, _name(kind, _TAKEN), _native().give_back)  # when nobody uses the memory any more
+    owner = owner if place is None else place.taken(owner)
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     start = (tensor.data or 0) + tensor.byte_offset
     region = dense_region(start, dtype, shape, owner)

@@ -185,6 +185,20 @@ def scope_of(region: Region) -> Any:
     return getattr(region.owner, "scope", None) or HOST
 
 
+def contents_of(region: Region) -> np.ndarray:
+    """A copy of what memory of the process holds, wherever it is."""
+    return scope_of(region).read(region)
+
+
+def set_contents(region: Region, values: np.ndarray) -> None:
+    """Sets memory of the process, wherever it is; no tape is told."""
+    place = scope_of(region)
+    if place is HOST:
+        view_of(region)[...] = values
+    else:
+        place.put(region, values)
+
+
 class HostScope(Outside):
     """The memory of the host, outside of every call."""
 
@@ -231,13 +245,18 @@ def require_unrecorded(library: Library, tensor: Any) -> None:
         )
 
 
+def untraced(value: Any) -> KernelTypeError:
+    """What to say of a value that JAX traces."""
+    return KernelTypeError(
+        f"expected an array with numbers in it, got the traced value {value}",
+        hint="launch with jax_kernel or jax_callable in functions that JAX traces",
+    )
+
+
 def _values_of(value: jax.Array) -> np.ndarray:
     """The contents of a JAX array: its memory, where there is one piece of it on the CPU."""
     if isinstance(value, jax.core.Tracer):
-        raise KernelTypeError(
-            f"expected an array with numbers in it, got the traced value {value}",
-            hint="launch with jax_kernel or jax_callable in functions that JAX traces",
-        )
+        raise untraced(value)
     return np.asarray(value)
 
 

@@ -230,7 +230,7 @@ class MemoryArray:
             "strides": None if region.is_dense else region.strides,
             "version": 3,
             # The interface has no 0: it calls the default stream 1.
-            "stream": self.scope.stream or 1,
+            "stream": self.scope.settled_on(region) or 1,
         }
 
     def __dlpack__(

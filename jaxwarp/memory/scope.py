@@ -58,6 +58,11 @@ class Scope:
     def require_settled(self, what: str) -> None:
         """What is to be read has happened."""
 
+    def settled_on(self, region: Region) -> int | None:
+        """The stream on which what happens to a region has been queued."""
+        del region
+        return self.stream
+
     def can_wait(self) -> bool:
         """Whether the host may wait for what it launches."""
         return True

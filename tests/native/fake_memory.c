@@ -258,6 +258,14 @@ static int Synchronize(void *stream) {
   advance(queue, queue->put);
   return 0;
 }
+static int pointer_device = 0;
+void fake_pointers(int device) { pointer_device = device; }
+static int PointerAttribute(void *value, int attribute, uint64_t address) {
+  BEGIN("cuPointerGetAttribute");
+  if (attribute != 9 || !address) return 1;  // the device's number
+  *(int *)value = pointer_device;
+  return 0;
+}
 static int SynchronizeContext(void) {
   BEGIN("cuCtxSynchronize");
   say("synchronize all\n");
@@ -343,6 +351,7 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
       {"cuMemsetD16Async", Set16}, {"cuMemsetD32Async", Set32}, {"cuMemsetD2D8Async", SetRows8},
       {"cuMemsetD2D16Async", SetRows16}, {"cuMemsetD2D32Async", SetRows32}, {"cuStreamSynchronize", Synchronize},
       {"cuStreamIsCapturing", IsCapturing}, {"cuMemAlloc", Alloc}, {"cuDeviceGetCount", DeviceGetCount},
+      {"cuPointerGetAttribute", PointerAttribute},
       {"cuMemHostAlloc", HostAlloc}, {"cuMemFreeHost", FreeHost}, {"cuMemcpyPeerAsync", CopyPeer},
       {"cuCtxSynchronize", SynchronizeContext}, {"cuStreamQuery", StreamQuery},
       {"cuStreamCreateWithPriority", StreamCreate}, {"cuStreamDestroy", StreamDestroy},

@@ -356,14 +356,64 @@ def events(gpus):
     gc.collect()
 
 
-def tapes_are_of_the_host(gpus):
-    x = wp.ones(6, dtype=float, device="cuda:0", requires_grad=True)
-    assert x.grad.device == "cuda:0"
-    with (
-        wp.Tape(),
-        pytest.raises(wp.KernelError, match="a tape is recording, and the launch is on cuda:0"),
-    ):
-        wp.launch(saxpy, 6, [x, wp.zeros_like(x), 1.0])
+@wp.kernel
+def misfit(x: wp.array(dtype=float), y: wp.array(dtype=float), loss: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_add(loss, 0, (x[i] - y[i]) ** 2.0)
+
+
+@wp.kernel
+def step(p: wp.array(dtype=Particle), out: wp.array(dtype=float)):
+    i = wp.tid()
+    p[i].x = p[i].x * p[i].mass
+    out[i] = wp.dot(p[i].x, p[i].x)
+
+
+def _gradients(device):
+    """A program with copies, fills, records, updates in place and parts, and its gradients."""
+    x = wp.array(np.arange(1.0, 7.0), dtype=float, device=device, requires_grad=True)
+    y = wp.full(6, 0.5, dtype=float, device=device, requires_grad=True)
+    p = wp.zeros(2, dtype=Particle, device=device, requires_grad=True)
+    p.field("x").assign(np.arange(6, dtype=np.float32).reshape(2, 3))
+    p.field("mass").fill_(2.0)
+    moved = wp.zeros(6, dtype=float, device="cpu", requires_grad=True)
+    back, squares = (wp.zeros(n, dtype=float, device=device, requires_grad=True) for n in (6, 2))
+    loss = wp.zeros(1, dtype=float, device=device, requires_grad=True, retain_grad=True)
+    assert x.grad.device == loss.grad.device == device
+    tape = wp.Tape()
+    with tape:
+        wp.launch(saxpy, 6, [x, y, 2.0])
+        wp.launch(saxpy, 3, [y[:3], y[3:], 3.0])
+        y[1:2].fill_(0.25)
+        wp.copy(moved, y)
+        wp.copy(back, moved)
+        wp.launch(step, 2, [p, squares])
+        wp.launch(misfit, 2, [back[::3], squares, loss])
+        wp.launch(misfit, 6, [x, back, loss])
+    tape.backward(loss)
+    first = [a.grad.numpy().copy() for a in (x, y, p.field("x"), p.field("mass"), loss)]
+    x.fill_(2.0)  # what is only read is taken as it is
+    tape.zero()
+    tape.backward(loss)
+    return [*first, x.grad.numpy().copy(), loss.numpy().copy()]
+
+
+def tapes(gpus):
+    for got, expected in zip(_gradients("cuda:1"), _gradients("cpu"), strict=True):
+        np.testing.assert_array_equal(got, expected)
+        assert expected.any()
+    for device in ("cpu", "cuda:0"):
+        x = wp.array([1.0, 2.0], dtype=float, device=device, requires_grad=True)
+        loss = wp.zeros(1, dtype=float, device=device, requires_grad=True)
+        given = wp.ones(1, dtype=float, device=device)
+        adjoint = wp.ones_like(x)
+        wp.launch(misfit, 2, [x, wp.zeros_like(x)], [loss], adj_inputs=[adjoint], adj_outputs=[given], adjoint=True)
+        assert adjoint.list() == [3.0, 5.0]
+    with wp.Tape() as tape:
+        wp.launch(saxpy, 2, [x, x.new_like(), 1.0], record_tape=False)
+    tape.reset()
+    x.fill_(1.0)
+    assert x.grad.list() == [0.0, 0.0]
 
 
 def waiting(gpus):
@@ -428,6 +478,120 @@ def memory_of_others(gpus):
     del a
     gc.collect()
     assert freed == [(address.address, 24)]
+
+
+class Foreign:
+    """An array of another library on the first device, by CUDA's array interface."""
+
+    def __init__(self, array, stream=None, is_read_only=False):
+        self.array = array  # one of ours
+        region = array.region
+        self.__cuda_array_interface__ = {
+            "shape": region.shape, "typestr": region.dtype.str, "data": (region.address, is_read_only), "version": 3,
+            "strides": region.strides, "stream": stream,
+        }  # fmt: skip
+
+
+class Exchanged:
+    """An array of another library, by DLPack."""
+
+    def __init__(self, array):
+        self.array, self.streams = array, []
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        self.streams.append(stream)
+        return self.array.__dlpack__(stream=stream, max_version=max_version)
+
+
+def cuda_array_interface(gpus):
+    """Theirs, in launches, copies and arrays: what their stream does comes first."""
+    x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
+    y = wp.ones(6, dtype=float, device="cuda:0")
+    gpus.log()
+    wp.launch(saxpy, 6, [Foreign(x, 0x99), y, 2.0])
+    lines = gpus.log()
+    assert [line for line in lines if "99" in line] == ["record stream 99", f"wait stream {MAIN} for 99"], lines
+    wp.launch(saxpy, 3, [Foreign(x[::2]), Foreign(y), 1.0], device="cuda:0")
+    np.testing.assert_array_equal(y.numpy(), [1, 5, 9, 7, 9, 11])
+    wp.copy(y, Foreign(x))
+    np.testing.assert_array_equal(y.numpy(), np.arange(6))
+    shared = wp.array(Foreign(x.reshape((2, 3))), dtype=wp.vec3, copy=False)
+    assert (shared.ptr, shared.shape, shared.device, shared.dtype) == (x.ptr, (2,), "cuda:0", wp.vec3)
+    shared.fill_(wp.vec3(1.0, 2.0, 3.0))
+    assert x.list() == [1.0, 2.0, 3.0] * 2
+    assert wp.array(Foreign(x), dtype=float).ptr != x.ptr
+    assert wp.array(Foreign(x), dtype=float, device="cpu").list() == [1.0, 2.0, 3.0] * 2
+    with pytest.raises(wp.KernelError, match="it is a read-only array"):
+        wp.launch(saxpy, 6, [x, Foreign(y, is_read_only=True), 2.0], device="cuda:0")
+    gpus.driver.fake_pointers(1)
+    with pytest.raises(wp.KernelError, match="argument 'x': the array is on cuda:1, and is used on cuda:0"):
+        wp.launch(saxpy, 6, [Foreign(x), y, 2.0])
+    assert wp.array(Foreign(x), dtype=float, copy=False).device == "cuda:1"
+    gpus.driver.fake_pointers(0)
+    one = wp.Stream("cuda:0")
+    wp.launch(saxpy, 6, [y, x, 1.0], stream=one)
+    gpus.log()
+    interface = x.__cuda_array_interface__
+    assert interface["stream"] == int(MAIN, 16)
+    assert gpus.log()[-1] == f"wait stream {MAIN} for {one.cuda_stream:x}"
+
+
+def dlpack(gpus):
+    x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
+    theirs = Exchanged(x)
+    a = wp.from_dlpack(theirs)
+    assert (a.ptr, a.device, a.shape, theirs.streams) == (x.ptr, "cuda:0", (6,), [int(MAIN, 16)])
+    assert wp.from_dlpack(Exchanged(x.reshape((2, 3))), dtype=wp.vec3).shape == (2,)
+    assert wp.from_dlpack(wp.to_dlpack(x)).ptr == x.ptr
+    y = wp.ones(6, dtype=float, device="cuda:1")
+    wp.launch(saxpy, 6, [Exchanged(y), y.new_like(), 1.0])
+    wp.launch(saxpy, 6, [Exchanged(y.to("cuda:0")), Exchanged(x), 1.0])  # where they are
+    np.testing.assert_array_equal(x.numpy(), 1 + np.arange(6))
+    with pytest.raises(wp.KernelError, match="the array is on cuda:1, and is used on cuda:0"):
+        wp.launch(saxpy, 6, [Exchanged(y), x, 1.0])
+    x.fill_(3.0)
+    gpus.log()
+    x.__dlpack__(stream=0x88, max_version=(1, 0))
+    assert gpus.log() == [f"record stream {MAIN}", f"wait stream 88 for {MAIN}", "record stream 88"]
+    x.__dlpack__(stream=-1)
+    assert gpus.log() == []
+    x.__dlpack__()
+    lines = gpus.log()
+    assert "wait stream 1 for 88" in lines, lines
+    assert wp.from_dlpack(Exchanged(x)).list() == [3.0] * 6
+    pointer = x.ptr
+    capsule = x.__dlpack__(stream=-1, copy=True)
+    del x, a, theirs
+    gc.collect()
+    b = wp.from_dlpack(capsule)
+    assert b.ptr != pointer
+    assert b.list() == [3.0] * 6
+    del capsule
+    gc.collect()
+    gpus.log()
+    del b
+    gc.collect()
+    assert gpus.log()[-1].startswith("free")
+
+
+def jax_arrays(gpus):
+    """JAX has no GPU here: what it gets is on the host."""
+    import jax
+    import jax.numpy as jnp
+
+    x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
+    value = wp.to_jax(x)
+    x.fill_(0.0)
+    np.testing.assert_array_equal(value, np.arange(6.0))
+    np.testing.assert_array_equal(jax.jit(jnp.sin)(x), np.zeros(6))
+    wp.launch(saxpy, 6, [value, x, 2.0])
+    np.testing.assert_array_equal(x.numpy(), 2 * np.arange(6))
+    assert wp.array(value, device="cuda:0", dtype=float).list() == list(range(6))
+    with pytest.raises(wp.KernelError, match=r"argument 'y' is written .* got ndarray"):
+        wp.launch(saxpy, 6, [x, value, 2.0], device="cuda:0")
 
 
 def the_host_does_not_read_gpus(gpus):
@@ -537,10 +701,13 @@ SCENARIOS = [
     streams,
     streams_of_others,
     events,
-    tapes_are_of_the_host,
+    tapes,
     waiting,
     pinned,
     memory_of_others,
+    cuda_array_interface,
+    dlpack,
+    jax_arrays,
     the_host_does_not_read_gpus,
     nothing_is_left,
     every_failure_is_told_and_leaks_nothing,

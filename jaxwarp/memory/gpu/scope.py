@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import itertools
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import jax
+import jax.core
 import numpy as np
 
+from jaxwarp.errors import KernelTypeError
 from jaxwarp.memory.cuda_scope import CudaScope, padded
 from jaxwarp.memory.devices import CPU, Device, require_device
+from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.driver import CudaError, Driver, driver
 from jaxwarp.memory.gpu.ordering import Queue, Work, note
-from jaxwarp.memory.host_scope import HOST, Outside, scope_of
+from jaxwarp.memory.host_scope import HOST, Outside, scope_of, untraced
 from jaxwarp.memory.region import Region, dense_region, leaves_of
 from jaxwarp.memory.scope import Scope, view_of
 from jaxwarp.memory.tensor_owner import Owner
@@ -202,6 +207,58 @@ class GpuScope(Outside, CudaScope):
         del name
         return region.owner
 
+    def settled_on(self, region: Region) -> int:
+        note(self.queue, [], [region])
+        return self.stream
+
+    def duplicated(self, region: Region) -> Region:
+        """A copy in new memory."""
+        made = self._new(region.dtype, region.shape)
+        self.duplicate(made, region)
+        return made
+
+    def hand_over(self, stream: Any, region: Region) -> None:
+        """Another library uses memory on `stream`, as DLPack counts streams: what is queued on it comes first."""
+        if stream == -1:
+            return
+        reader = self.queue if stream == self.stream else self.foreign_queue(1 if stream is None else int(stream))
+        with reader.used():
+            note(reader, [], [region])
+
+    def find(self, value: Any) -> tuple[Region, bool] | None:
+        """An array of another library, by CUDA's array interface or DLPack's; what it has queued on it comes first."""
+        if isinstance(value, jax.core.Tracer):
+            raise untraced(value)
+        interface = None if isinstance(value, jax.Array) else getattr(value, "__cuda_array_interface__", None)
+        if interface is not None:
+            return self._described(value, interface)
+        if isinstance(value, (np.ndarray, np.generic)) or not is_on_gpu(value):
+            return None
+        region, is_writable = import_tensor(value, self._require_own)
+        return region, is_writable and not isinstance(value, jax.Array)
+
+    def _require_own(self, ordinal: int) -> GpuScope:
+        if ordinal != self.device_ordinal:
+            raise KernelTypeError(
+                f"the array is on cuda:{ordinal}, and is used on {device_of(self)}", hint="move it, or launch there"
+            )
+        return self
+
+    def _described(self, value: Any, interface: Mapping[str, Any]) -> tuple[Region, bool]:
+        """The memory that CUDA's array interface describes."""
+        dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
+        address, is_read_only = interface["data"]
+        if math.prod(shape):
+            attribute = self._entry.types.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+            self._require_own(int(self._entry.call("PointerGetAttribute", attribute, address)))
+        producer = interface.get("stream")
+        if producer is not None:
+            self.queue.waits_for(self.foreign_queue(int(producer)))
+        region = dense_region(int(address or 0), dtype, shape, self.taken(value))
+        if interface.get("strides") is not None:
+            region = dataclasses.replace(region, strides=tuple(interface["strides"]))
+        return region, not is_read_only
+
     def bring(self, target: Region, source: Region) -> None:
         place = scope_of(source)
         if place is self:
@@ -248,6 +305,14 @@ def gpu_scope(ordinal: int) -> GpuScope:
         with _lock:
             found = _scopes.get(ordinal) or _scopes.setdefault(ordinal, GpuScope(ordinal))
     return found
+
+
+def gpu_of(value: Any) -> GpuScope:
+    """The memory that an array with CUDA's array interface is in."""
+    entry = gpu_scope(0).ready()
+    attribute = entry.types.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    address = value.__cuda_array_interface__["data"][0]
+    return gpu_scope(int(entry.call("PointerGetAttribute", attribute, address)) if address else 0)
 
 
 def gpu_scopes() -> list[GpuScope]:
