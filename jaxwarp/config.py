@@ -109,6 +109,11 @@ SETTINGS = {
         "Loops of at most so many iterations, known when a kernel is lowered, are unrolled. Per kernel:"
         ' `@kernel(module_options={"max_unroll": n})`.',
     ),
+    "progress": Setting(
+        None,
+        (bool, None),
+        "Compiling that takes longer than two seconds says so on standard error. None: if that is a terminal.",
+    ),
     "verbose": Setting(
         False,
         (bool,),
@@ -162,6 +167,7 @@ mode: str
 checks: tuple[str, ...]
 max_steps: int
 max_unroll: int
+progress: bool | None
 verbose: bool
 
 

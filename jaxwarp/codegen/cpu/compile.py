@@ -29,6 +29,7 @@ from jaxwarp.codegen.cpu.plan.cost import choose_cut
 from jaxwarp.codegen.cpu.plan.plan import Plan
 from jaxwarp.codegen.cpu.plan.target import Machine, host
 from jaxwarp.codegen.cpu.plan.width import STACK_BYTES, choose_width
+from jaxwarp.codegen.progress import told
 from jaxwarp.codegen.provided import PROVIDED
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import CompileError, InternalError
@@ -227,7 +228,8 @@ def load_bitcode(payload: bytes, digest: str, symbol: str) -> int:
             return _linker().link(code, symbol)
         except RuntimeError as error:
             logger.warning("machine code from the cache cannot be linked, compiling again: %s", error)
-    code = compile_object(payload, machine)
+    with told(f"compiling {symbol} for the CPU"):
+        code = compile_object(payload, machine)
     try:
         address = _linker().link(code, symbol)
     except RuntimeError as error:

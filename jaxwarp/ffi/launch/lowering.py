@@ -14,6 +14,7 @@ from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import CopiesAttributes, Cut, LaunchAttributes, LaunchCode, attributes_of, index_bits_of
+from jaxwarp.codegen.progress import told
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.launch.dims import format_shape
@@ -186,7 +187,8 @@ def _succession(
 def _cpu_code(kernel: Kernel, fma: bool, order: Succession | None) -> LaunchCode:
     from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
 
-    code = compile_cpu(prepared(kernel, fma), succession=order)
+    with told(f"making CPU code of {kernel.name}"):
+        code = compile_cpu(prepared(kernel, fma), succession=order)
     image = pack_image(CPU, code.bitcode)
     return LaunchCode(code.symbol, image, code.geometry, code.cut)
 
@@ -203,7 +205,8 @@ def _cuda_code(launch: Launch, shapes: Sequence[tuple[Dim, ...]], index_bits: in
 def _compiled_cuda(code: Any, targets: Targets) -> LaunchCode:
     from jaxwarp.codegen.cuda import compile_cuda
 
-    entries = compile_cuda(code, targets.cubins, ptx=targets.ptx)
+    with told(f"compiling {code.symbol} for CUDA"):
+        entries = compile_cuda(code, targets.cubins, ptx=targets.ptx)
     payload = pack_cuda_payload([CudaEntry(*entry) for entry in entries])
     return LaunchCode(code.symbol, pack_image(CUDA, payload), code.geometry, max_blocks=code.most_blocks)
 
