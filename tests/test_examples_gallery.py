@@ -15,9 +15,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
 import cloth
 import figure_eight
+import heat_design
+import image_filters
 import ising
 import kmeans
+import n_body
 import neural_field
+import plasma
 import ray_marching
 import waves
 
@@ -121,3 +125,66 @@ def test_a_mode_swings_as_the_discrete_dispersion_says():
 
 def test_the_lens_is_found(tmp_path):
     assert abs(waves.main(["--rows", "48", "--out", str(tmp_path)]) - 0.33) < 1e-3
+
+
+def test_two_beams_grow_as_theory_says(tmp_path):
+    found, expected = plasma.main(["--particles", "20000", "--cells", "64", "--out", str(tmp_path)])
+    assert abs(found / expected - 1) < 0.03
+    assert abs(expected - 1 / 8**0.5) < 1e-12  # the largest rate there is, in closed form
+    x = jnp.asarray([0.1, 3.0, 6.2], jnp.float32)
+    (charge,) = wp.jax_kernel(plasma.deposit, output_dims=8)(x, 1.0)
+    at = np.asarray(x) * 8 / plasma.LENGTH
+    by_hand = np.zeros(8)
+    for place in at:
+        by_hand[int(place)] += 1 - place % 1
+        by_hand[(int(place) + 1) % 8] += place % 1
+    np.testing.assert_allclose(charge, by_hand, atol=1e-5)
+
+
+def test_clusters_pull_as_newton_says(tmp_path):
+    assert n_body.main(["--stars", "200", "--steps", "20", "--out", str(tmp_path)]) < 2e-3
+    x, v = n_body.plummer(jax.random.key(3), 4000)
+    a, potential = wp.jax_kernel(n_body.pull, num_outputs=2)(x[:50], 0.5)
+    away = np.asarray(x[None, :50] - x[:50, None], np.float64)
+    r = np.sqrt((away**2).sum(-1) + n_body.SOFTENING**2)
+    np.testing.assert_allclose(a, 0.5 * (away / r[..., None] ** 3).sum(1), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(potential, -0.5 * (1 / r - np.eye(50) / n_body.SOFTENING).sum(1), rtol=1e-3)
+    # The energy of Plummer's sphere, of which the outermost hundredth is left out.
+    assert abs(sum(n_body.energy((x, v), 1 / 4000)) / (-3 * np.pi / 64) - 1) < 0.1
+
+
+def test_filters_are_those_of_the_formula(tmp_path):
+    rng = np.random.default_rng(5)
+    u = rng.uniform(size=(9, 11, 3)).astype(np.float32)
+    padded = np.pad(u, ((4, 4), (4, 4), (0, 0)), mode="edge").astype(np.float64)
+    total, weights = np.zeros(u.shape), np.zeros((9, 11, 1))
+    for k in range(9):
+        for m in range(9):
+            there = padded[k : k + 9, m : m + 11]
+            near = ((k - 4) ** 2 + (m - 4) ** 2) / (2 * image_filters.SIGMA**2)
+            w = np.exp(-near - 3.0 * ((there - u) ** 2).sum(-1, keepdims=True))
+            total, weights = total + w * there, weights + w
+    np.testing.assert_allclose(image_filters.smooth(u, 3.0)[0], total / weights, rtol=1e-4)
+    ramp = np.broadcast_to(0.1 * np.arange(11.0, dtype=np.float32)[:, None], (9, 11, 3))
+    np.testing.assert_allclose(image_filters.outline(ramp)[0][1:-1, 1:-1], 0.1, rtol=1e-4)  # of a ramp, its slope
+    before, after = image_filters.main(["--height", "48", "--out", str(tmp_path)])
+    assert after > before + 5
+
+
+def test_the_design_is_cooler_and_its_gradient_is_right(tmp_path):
+    rng = np.random.default_rng(6)
+    design = jnp.asarray(rng.uniform(0.2, 0.8, (12, 12)), jnp.float32)
+    c = heat_design.conductivity(design)
+    (columns,) = jax.vmap(lambda t: wp.jax_kernel(heat_design.conduct)(t, c))(jnp.eye(144).reshape(144, 12, 12))
+    matrix = np.asarray(columns, np.float64).reshape(144, 144)
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-6)
+    by_hand = np.linalg.solve(matrix, np.full(144, 1 / 144)).reshape(12, 12)
+    np.testing.assert_allclose(heat_design.temperature(c), by_hand, rtol=2e-3)
+    mean = jax.jit(heat_design.mean_temperature)
+    slope = jax.jit(jax.grad(mean))(design)
+    for i, j in ((0, 0), (5, 1), (11, 7)):
+        step = 0.02
+        ends = [mean(design.at[i, j].add(s)) for s in (step, -step)]
+        assert abs(slope[i, j] - (ends[0] - ends[1]) / (2 * step)) < 0.03 * abs(slope[i, j]) + 2e-3
+    before, after = heat_design.main(["--size", "24", "--steps", "25", "--out", str(tmp_path)])
+    assert after < before / 3
