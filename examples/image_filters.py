@@ -25,7 +25,7 @@ RADIUS = 4
 SIGMA = 2.0  # of the distance, in pixels
 
 
-@wp.kernel
+@wp.kernel(module_options={"max_unroll": 1})  # loops stay loops: less to compile, twice differentiated
 def bilateral(u: wp.array2d[wp.vec3], sharpness: float, out: wp.array2d[wp.vec3]):
     """`sharpness`: what a squared difference of colours is multiplied with."""
     i, j = wp.tid()
