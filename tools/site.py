@@ -2,7 +2,7 @@
 
 Pages are made of the examples (the gallery's text, its picture, the code), of public names (their docstrings, by
 mkdocstrings), and of what docs/ points to outside of itself. Links between them are the files' own: a link that leaves
-docs/ is turned into one to the page of that file. A public name without a place in `API` ends the build.
+docs/ is turned into one to the page of that file. A public name without a place in `API` is on the page More.
 """
 
 from __future__ import annotations
@@ -64,17 +64,16 @@ def on_config(config: Any) -> Any:
     """Navigation of what is made here."""
     sections = {title: pages for entry in config.nav for title, pages in entry.items()}
     sections["Gallery"] += ["gallery.md", *(f"examples/{path.stem}.md" for path in examples())]
-    sections["Reference"] += [f"api/{slug(title)}.md" for title in (*API, *MODULES)]
+    sections["Reference"] += [f"api/{slug(title)}.md" for title in (*public_names(), *MODULES)]
     pages = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/design").glob("*.md"))
     sections["Design"] += ["modules.md", *OUTSIDE.values(), {"Decisions": pages}]
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    require_places()
     made = {f"examples/{path.stem}.md": example_page(path) for path in examples()}
     made |= {page: rewritten((ROOT / source).read_text(), source, page) for source, page in OUTSIDE.items()}
-    made |= {f"api/{slug(title)}.md": api_page(title, names.split()) for title, names in API.items()}
+    made |= {f"api/{slug(title)}.md": api_page(title, names) for title, names in public_names().items()}
     made |= {f"api/{slug(title)}.md": module_page(title, module) for title, module in MODULES.items()}
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
@@ -162,12 +161,14 @@ def module_page(title: str, module: str) -> str:
     return f"# {title}\n\n::: {module}\n    options:\n      show_root_heading: false\n      heading_level: 2\n"
 
 
-def require_places() -> None:
-    """Every public function and class is on a page."""
+def public_names() -> dict[str, list[str]]:
+    """Every public function and class by page; those without a place in `API` are on one of their own."""
     tree = ast.parse((ROOT / "jaxwarp/__init__.py").read_text())
     elsewhere = ("jaxwarp", "jaxwarp.types")  # modules, which have pages, and types of numbers
     imports = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module not in elsewhere]
     public = {a.asname for n in imports for a in n.names if a.asname == a.name}
-    placed = set(" ".join(API.values()).split())
-    if public != placed:
-        raise PluginError(f"tools/site.py: API lacks {public - placed}, and has {placed - public} too many")
+    pages = {title: names.split() for title, names in API.items()}
+    placed = {name for names in pages.values() for name in names}
+    if placed - public:
+        raise PluginError(f"tools/site.py: API has names that are not there: {placed - public}")
+    return pages | ({"More": sorted(public - placed)} if public - placed else {})
