@@ -44,31 +44,45 @@ class Shadow:
             else:
                 self._lows.append(low)
                 self._highs.append(high)
-        self._memory: dict[int, np.ndarray] = {}
-        self._shifts: dict[int, int] = {}  # from an address there to one here
+        # By the identity of regions, which are kept: most are asked for many times.
+        self._blocks: dict[int, tuple[Region, int]] = {}
+        self._views: dict[int, tuple[Region, np.ndarray]] = {}
+        self._shifts: dict[int, int] = {}  # from an address there to one here, of the blocks that are copied
         # Memory of GPUs is never that of the host.
         gpus = {self.block(r): r for r in regions if r.size and scope_of(r) is not HOST}
-        for block in {self.block(r) for r in written if r.size} | set(gpus):
-            self._memory[block] = self._copy(block, is_zero, gpus.get(block))
+        self._memory = self._make(sorted({self.block(r) for r in written if r.size} | set(gpus)))
+        self._start = address_of(self._memory)
+        for block in self._shifts if not is_zero else ():
+            self._copy(block, gpus.get(block))
 
-    def _copy(self, block: int, is_zero: bool, region: Region | None) -> np.ndarray:
-        low, high = self._lows[block], self._highs[block]
-        # As far from a multiple of the alignment as there: what is aligned stays so.
-        memory = np.zeros(high - low + _ALIGNMENT, np.uint8)
-        start = (low - address_of(memory)) % _ALIGNMENT
-        part = memory[start : start + high - low]
-        address = address_of(part)
-        self._shifts[block] = address - low
-        if region is not None and not is_zero:
-            bare = dense_region(low, np.dtype(np.uint8), (high - low,), region.owner)
-            part[...] = contents_of(bare)
-        elif not is_zero:
-            ctypes.memmove(address, low, high - low)
-        return part
+    def _make(self, blocks: Sequence[int]) -> np.ndarray:
+        """Zeros for some blocks, each as far from a multiple of the alignment as there: what is aligned stays so."""
+        places, end = [], 0
+        for block in blocks:
+            end += (self._lows[block] - end) % _ALIGNMENT
+            places.append(end)
+            end += self._highs[block] - self._lows[block]
+        memory = np.zeros(end + _ALIGNMENT, np.uint8)
+        start = address_of(memory) + -address_of(memory) % _ALIGNMENT
+        self._shifts = {b: start + place - self._lows[b] for b, place in zip(blocks, places, strict=True)}
+        return memory
+
+    def _copy(self, block: int, region: Region | None) -> None:
+        """What a block holds; `region` is one in it, if it is memory of a GPU."""
+        low, size = self._lows[block], self._highs[block] - self._lows[block]
+        if region is None:
+            ctypes.memmove(low + self._shifts[block], low, size)
+        else:
+            there = dense_region(low, np.dtype(np.uint8), (size,), region.owner)
+            place = low + self._shifts[block] - self._start
+            self._memory[place : place + size] = contents_of(there)
 
     def block(self, region: Region) -> int:
         """The number of the block that a region is in."""
-        return bisect.bisect_right(self._lows, region.span[0]) - 1
+        found = self._blocks.get(id(region))
+        if found is None:
+            found = self._blocks[id(region)] = region, bisect.bisect_right(self._lows, region.span[0]) - 1
+        return found[1]
 
     def address(self, region: Region) -> int:
         """Where the region begins here."""
@@ -76,20 +90,23 @@ class Shadow:
 
     def at(self, region: Region) -> Region:
         """The region's place here."""
-        block = self.block(region) if region.size else -1
-        memory = self._memory.get(block)
-        if memory is None:
+        address = self.address(region)
+        if address == region.address:
             return region
-        return Region(region.address + self._shifts[block], region.dtype, region.shape, region.strides, memory)
+        return Region(address, region.dtype, region.shape, region.strides, self._memory)
 
     def view(self, region: Region) -> np.ndarray:
         """The region's place here, as a NumPy array."""
-        block = self.block(region) if region.size else -1
-        memory = self._memory.get(block)
-        if memory is None:
+        found = self._views.get(id(region))
+        if found is None:
+            found = self._views[id(region)] = region, self._view(region)
+        return found[1]
+
+    def _view(self, region: Region) -> np.ndarray:
+        address = self.address(region)
+        if address == region.address:
             return region.view(bytes_of(region))
-        offset = region.address - self._lows[block]
-        return np.ndarray(region.shape, region.dtype, memory, offset, region.strides)
+        return np.ndarray(region.shape, region.dtype, self._memory, address - self._start, region.strides)
 
     def clear(self, region: Region, filled: set[int]) -> None:
         """Sets a region to zero; its block is `filled` no more if that is all of it."""
@@ -98,11 +115,10 @@ class Shadow:
         if region.size and region.is_dense and region.span == (self._lows[block], self._highs[block]):
             filled.discard(block)
 
-    def snapshot(self, region: Region) -> np.ndarray:
-        """What a region holds now: a copy, where it may change."""
+    def snapshot(self, region: Region, may_change: bool) -> np.ndarray:
+        """What a region holds now, dense: a copy, where it may change."""
         found = self.view(region)
-        is_fixed = region.size and self.block(region) not in self._memory and region.is_dense
-        return found if is_fixed else np.ascontiguousarray(found).reshape(region.shape).copy()
+        return found.copy() if may_change or not region.is_dense else found
 
     def require_one_type(self) -> None:
         """Memory that is seen as numbers of two types has no derivative.

@@ -166,13 +166,13 @@ class Backward:
     def _replay(self, moving: set[int]) -> list[Any]:
         """Runs the recording again. The operands of every launch that matters, as they were."""
         kept: list[Any] = []
-        needed = self._needed_later()
-        for step, is_needed in zip(self.steps, needed, strict=True):
+        needed, changing = self._needed_later(), self._changing()
+        for step, is_needed, changed in zip(self.steps, needed, changing, strict=True):
             values: dict[int, np.ndarray] = {}
             match step.op:
                 case Launched() as op:
                     if not moving.isdisjoint(step.float_reads):
-                        values = self._operands(op)
+                        values = self._operands(op, changed)
                     if is_needed and not run_like(op.checked, self.values.address):
                         op.checked.run_in(self.values.at)
                 case Copied() as op:
@@ -192,11 +192,19 @@ class Backward:
             read.update(step.reads)
         return needed[::-1]
 
-    def _operands(self, op: Launched) -> dict[int, np.ndarray]:
+    def _changing(self) -> list[bool]:
+        """For each operation, whether it or a later one writes to what it reads."""
+        changing, written = [], set[int]()
+        for step in reversed(self.steps):
+            written.update(step.writes)
+            changing.append(not written.isdisjoint(step.reads))
+        return changing[::-1]
+
+    def _operands(self, op: Launched, may_change: bool) -> dict[int, np.ndarray]:
         values = {}
         for i in op.launch.operand_params:
             region = op.regions[i]
-            values[i] = op.checked.values[i].value if region is None else self.values.snapshot(region)
+            values[i] = op.checked.values[i].value if region is None else self.values.snapshot(region, may_change)
         return values
 
     def _back(self, step: _Step, values: Any, moving: set[int], asked: set[int]) -> None:
