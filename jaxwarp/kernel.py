@@ -14,6 +14,7 @@ from jaxwarp.codegen.abi import CudaOptions, index_bits_of
 from jaxwarp.cuda_options import cuda_options, extents_of
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.derivatives.rules import register
+from jaxwarp.frontend.evaluate import evaluate
 from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.text.annotations import is_generic, matches, pattern_text
 from jaxwarp.frontend.text.functions import ByName, Func, Overload
@@ -37,6 +38,7 @@ _KERNEL_OPTIONS = (
 )  # fmt: skip
 _FUNC_OPTIONS = ("name", "module", "inline")
 _TARGETS = ("ir", "cuda", "cpu")
+Func.evaluate = staticmethod(evaluate)
 # Options that a module and `jaxwarp.config` call otherwise than `@kernel` does.
 _NAMES_OF_MODULES = {"grid_stride": "default_grid_stride"}
 

@@ -20,11 +20,12 @@ from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import HOST, Outside, Recorder, recording
 from jaxwarp.memory.libraries import library_of
+from jaxwarp.quaternions import HostValue
 from jaxwarp.types import SCALAR_BY_DTYPE, Array
 from jaxwarp.unlocked import address_of
 
 _MAX_KNOWN = 512
-_PLAIN = frozenset((HostArray, np.ndarray, int, float, bool))
+_PLAIN = frozenset((HostArray, HostValue, np.ndarray, int, float, bool))
 
 _VALUES = frozenset((float, int, bool, type(None)))  # None is an array without elements
 _NOWHERE = np.zeros(0)
@@ -120,6 +121,8 @@ def _token(value: Any) -> Any:
         flags = value.flags
         plain = value.ndim and flags.c_contiguous and flags.aligned
         return (value.dtype, value.shape, flags.writeable) if plain else None
+    if kind is HostValue:  # a vector and a quaternion are not taken for each other
+        return (value.type, value.dtype, value.shape) if value.flags.c_contiguous else None
     return kind if kind in _VALUES or isinstance(value, np.generic) else None
 
 

@@ -16,6 +16,7 @@ from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.structs.records import as_record, as_records, has_floats, instance_of, memory_axes, memory_dtype
 from jaxwarp.types import Array, Element, Struct, field_type, struct_of
+from jaxwarp.unlocked import cached_property
 
 
 @boundaries
@@ -34,18 +35,35 @@ class StructArray(HostArray):
         Raises:
             KernelTypeError: there is no such field.
         """
+        type_, region, found = self._places.get(name) or self._place(name)
+        part = array_at(self.name, type_, region, self.is_writable)
+        part.whole = self if self.whole is None else self.whole
+        if self._grad is not None and has_floats(type_.dtype):
+            assert isinstance(self._grad, StructArray)
+            part._grad = self._grad.field(name)
+        if isinstance(part, StructArray):
+            return part
+        if not found:
+            found.update(in_records=part.in_records, token=part.token)
+        elif found["token"] is None or found["token"][2] == self.is_writable:
+            vars(part).update(found)
+        return part
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[Array, Region, dict[str, Any]]]:
+        """Of the fields that were asked for: the type, where it is, and what an array of it finds out about itself. No
+        array, which would hold this one, and be held by it."""
+        return {}
+
+    def _place(self, name: str) -> tuple[Array, Region, dict[str, Any]]:
         struct = self.struct
         found = next((f for f in struct.fields if f.name == name), None)
         if found is None:
             names = [f.name for f in struct.fields]
             hint = did_you_mean(name, names) or f"its fields are {', '.join(names)}"
             raise KernelTypeError(f"{self.label}: struct {struct!r} has no field {name}", hint=hint)
-        part = array_at(self.name, field_type(self.type, found), self.region.field(name), self.is_writable)
-        part.whole = self if self.whole is None else self.whole
-        if self._grad is not None and has_floats(found.type):
-            assert isinstance(self._grad, StructArray)
-            part._grad = self._grad.field(name)
-        return part
+        made = self._places[name] = (field_type(self.type, found), self.region.field(name), {})
+        return made
 
     @property
     def leaves(self) -> tuple[HostArray, ...]:

@@ -82,7 +82,8 @@ class Overload:
 class Func(ByName):
     """What `@func` returns: one name, one or more overloads, chosen by argument types.
 
-    Called from Python it runs the Python function, of the overload that fits the values.
+    Called from Python it runs the Python function, of the overload that fits the values; one of the library gives what
+    it gives in a kernel.
     """
 
     name: str
@@ -92,6 +93,8 @@ class Func(ByName):
 
     pattern: ClassVar[Any] = Callable
     """What the class means as an annotation (`wp.Function`)."""
+    evaluate: ClassVar[Callable[..., Any]]
+    """Calls a function of the library from Python: `(func, args, kwargs)`. kernel.py gives it."""
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
@@ -111,6 +114,8 @@ class Func(ByName):
         object.__setattr__(self, "__module__", self.module)  # where pickle looks for it
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.module.startswith("jaxwarp.library."):
+            return Func.evaluate(self, args, kwargs)
         if len(self.overloads) == 1:
             return self.overloads[0].source.function(*args, **kwargs)
         from jaxwarp.frontend.text.host_calls import chosen
