@@ -130,9 +130,9 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
     return Checked(plan, values, scope)
 
 
-def checked_like(plan: Plan, given: Sequence[Any]) -> Checked:
+def checked_like(scope: Scope, plan: Plan, given: Sequence[Any]) -> Checked:
     """A launch outside of JAX like one that was checked."""
-    return Checked(plan, [_given(HOST, g, a.is_array) for a, g in zip(plan.arguments, given, strict=True)], HOST)
+    return Checked(plan, [_given(scope, g, a.is_array) for a, g in zip(plan.arguments, given, strict=True)], scope)
 
 
 def _given(scope: Scope, given: Any, is_array: bool) -> _Given:

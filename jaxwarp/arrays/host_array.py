@@ -15,6 +15,7 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.arrays.refused import REFUSED
 from jaxwarp.boundary import boundaries
+from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.convert import cast_values
 from jaxwarp.memory.devices import Device, device_to_jax
@@ -111,9 +112,13 @@ class HostArray(LiveArray):
         """What decides a launch on it but for where it is; None where its elements do not lie side by side, nor are a
         field of records that do."""
         region = self._region
-        if self.scope is not HOST:
-            return None
         element = self.dtype if self.components else region.dtype  # which hash slower and faster
+        if self.scope is not HOST:
+            return (
+                (element, region.shape, self.is_writable, self.scope, not region.address % PACK_BYTES)
+                if (region.is_dense and not region.address % region.dtype.alignment)
+                else None
+            )
         if region.is_dense and not region.address % region.dtype.alignment:
             return element, region.shape, self.is_writable
         found = self.in_records

@@ -14,10 +14,14 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.arrays.eager import Checked, check, checked_like, on_records, run_checked
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelError
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
 from jaxwarp.ffi.launch.native_launch import code_of
+from jaxwarp.ffi.launch.on_memory import CudaLaunch
+from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.kernel import Kernel
+from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, Outside, Recorder, recording
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.quaternions import HostValue
@@ -29,9 +33,6 @@ _PLAIN = frozenset((HostArray, HostValue, np.ndarray, int, float, bool))
 
 _VALUES = frozenset((float, int, bool, type(None)))  # None is an array without elements
 _NOWHERE = np.zeros(0)
-
-_Operands = tuple[list[int], list[np.ndarray]]
-"""Addresses, and the values of the host that are at some of them."""
 
 
 def launch_outside(
@@ -45,8 +46,9 @@ def launch_outside(
     """
     tape = recording.get()
     views = [_as_array(value) for value in given]
-    is_plain = place is HOST and block_dim is None and debug_now(mode_of(kernel)) is None
+    is_plain = block_dim is None and debug_now(mode_of(kernel)) is None
     key = _signature(kernel, dim, views) if is_plain else None
+    key = key if place is HOST or key is None else (place, *key)
     known = None if key is None or compat.is_tracing() else _known.get(key)
     operands = None if known is None else known.operands(views)
     if known is None or operands is None:
@@ -60,7 +62,7 @@ def launch_outside(
         known.run(views, operands)
         return
     else:
-        checked, run = checked_like(known.plan, given), partial(known.run, views, operands)
+        checked, run = checked_like(place, known.plan, given), partial(known.run, views, operands)
     if tape is None:
         run()
     else:
@@ -138,7 +140,7 @@ class _Known:
         records = {i: found for i, value in enumerate(checked.values) if (found := value.in_records) is not None}
         launch = on_records(plan.launch, tuple((i, r.place) for i, r in records.items())) if records else plan.launch
         shapes = tuple(records[i].region.shape if i in records else shape for i, shape in enumerate(plan.shapes))
-        self._code = code_of(launch.kernel, launch.fma, launch.grid, shapes)
+        self._code = self._compiled(checked, launch, shapes)
         self._sizes = [
             math.prod(shape) * param.dtype.numpy.itemsize
             for shape, param in zip(shapes, launch.kernel.params, strict=True)
@@ -153,7 +155,11 @@ class _Known:
         self._written = tuple(plan.written)
         self._arrays = [i for i, argument in enumerate(plan.arguments) if argument.is_array]
 
-    def operands(self, given: Sequence[Any]) -> _Operands | None:
+    def _compiled(self, checked: Checked, launch: Launch, shapes: Any) -> Any:
+        del checked
+        return code_of(launch.kernel, launch.fma, launch.grid, shapes)
+
+    def operands(self, given: Sequence[Any]) -> Any:
         """Where the arguments are, unless arrays overlap."""
         addresses: list[int] = []
         kept: list[np.ndarray] = []
@@ -168,16 +174,20 @@ class _Known:
                 addresses.append(address_of(array))
         for i, offset in self._offsets:
             addresses[i] -= offset
+        return (addresses, kept) if self._are_apart(addresses) else None
+
+    def _are_apart(self, addresses: Sequence[Any]) -> bool:
+        """Whether no array that is written overlaps another one."""
         for i in self._written:
             low, high = addresses[i], addresses[i] + self._sizes[i]
             for j in self._arrays:
                 if i != j and addresses[j] < high and low < addresses[j] + self._sizes[j]:
                     if addresses[j] == low and (i, j) in self._apart:
                         continue
-                    return None
-        return addresses, kept
+                    return False
+        return True
 
-    def run(self, given: Sequence[Any], operands: _Operands) -> None:
+    def run(self, given: Sequence[Any], operands: Any) -> None:
         """The launch."""
         self._code.run(operands[0])
         for i in self._written:
@@ -186,15 +196,54 @@ class _Known:
                 value._region.owner.written()
 
 
+class _KnownOnGpu(_Known):
+    """A launch in the memory of a GPU."""
+
+    _code: CudaLaunch
+
+    def _compiled(self, checked: Checked, launch: Launch, shapes: Any) -> CudaLaunch:
+        assert isinstance(checked.scope, GpuScope)
+        self._scope = checked.scope
+        regions = [value.region for value in checked.values if value.region is not None]
+        is_aligned = all(region.address % PACK_BYTES == 0 for region in regions)
+        return CudaLaunch(self._scope, launch.kernel, launch.grid, shapes, launch.fma, launch.cuda, is_aligned)
+
+    def operands(self, given: Sequence[Any]) -> Any:
+        addresses: list[int | None] = []
+        values: list[np.ndarray] = []
+        for value, convert in zip(given, self._converters, strict=True):
+            if type(value) is HostArray:
+                addresses.append(value._region.address)
+            elif convert is None:
+                addresses.append(0)  # None, of which no element is touched
+            else:
+                addresses.append(None)
+                values.append(np.asarray(convert(value)))
+        return (addresses, values) if self._are_apart(addresses) else None
+
+    def run(self, given: Sequence[Any], operands: Any) -> None:
+        scope, written = self._scope, self._code.written
+        reads = [v._region for i, v in enumerate(given) if type(v) is HostArray and i not in written]
+        with scope.entered():
+            scope.uses(reads, [given[i]._region for i in written if type(given[i]) is HostArray])
+            addresses, kept = scope.placed(*operands)
+            self._code.run(scope, addresses)
+        del kept  # given back behind the launch
+
+
 def _remember(key: Any, checked: Checked) -> _Known | None:
     """What launches like this one need not look for again, unless there is more to do."""
     if key is None or checked.launch.debug is not None or 0 in checked.launch.grid:
         return None
     if any(checked.values[i].in_records is not None for i in checked.plan.added_to):
         return None
+    is_on_gpu = isinstance(checked.scope, GpuScope)
+    values = zip(checked.plan.arguments, checked.values, strict=True)
+    if is_on_gpu and any(a.is_array and v.region is None and v.value is not None for a, v in values):
+        return None  # it is copied for each launch
     if len(_known) >= _MAX_KNOWN:
         _known.clear()
-    made = _known[key] = _Known(checked)
+    made = _known[key] = _KnownOnGpu(checked) if is_on_gpu else _Known(checked)
     return made
 
 

@@ -5,6 +5,7 @@ runs the CUDA text of kernels on the host. Run as `outside_scenarios.py`; prints
 JSON, empty for those that hold.
 """
 
+import cProfile
 import gc
 import json
 import traceback
@@ -14,6 +15,7 @@ import pytest
 from native.pretended import Gpus
 
 import jaxwarp as wp
+from jaxwarp.arrays import launch_cache
 from jaxwarp.ffi.launch import on_memory
 from jaxwarp.memory.driver import CudaError
 from jaxwarp.memory.gpu.scope import gpu_scope
@@ -179,6 +181,13 @@ def launches(gpus):
     assert lines[0].startswith("launch")
     assert lines[0].endswith(f"grid 1 block 64 stream {MAIN}")
     np.testing.assert_array_equal(y.numpy(), 1 + 4 * np.arange(6))
+    # One like before, in fewer than 250 calls of functions (131, and those of the driver that pretends).
+    wp.launch(saxpy, 6, [x, y, 0.0])
+    profile = cProfile.Profile()
+    profile.runcall(wp.launch, saxpy, 6, [x, y, 0.0])
+    assert sum(row.callcount for row in profile.getstats()) < 250
+    for shifted in (x[1:], x[:5]):  # code for aligned arrays is not for others
+        wp.launch(saxpy, 5, [shifted, y[1:], 0.0])
     big = wp.array(np.arange(600.0).reshape(20, 30), dtype=float, device="cuda:0")
     s = wp.zeros(1, dtype=float, device="cuda:0")
     wp.launch(total, (20, 30), [big], [s])
@@ -648,6 +657,7 @@ def every_failure_is_told_and_leaks_nothing(gpus):
     ):  # fmt: skip
         if function.startswith("cuLibrary"):
             on_memory._kernels.clear()
+            launch_cache._known.clear()
         place._known_values.clear()
         gpus.fail(function)
         with pytest.raises(CudaError, match=f"{function}.* failed: CUDA_ERROR_UNKNOWN") as caught:

@@ -43,20 +43,20 @@ class Gpus:
     """
 
     def __init__(self, is_lazy=False):
+        from jaxwarp.codegen import cuda
         from jaxwarp.ffi.launch import on_memory
 
         self.driver = ctypes.CDLL("libcuda.so.1")
         self.driver.fake_log.restype = ctypes.c_char_p
-        self._kept, self._numbers, self._codes, self._kernels, self._failed = {}, itertools.count(1), {}, {}, []
+        self._kept, self._numbers, self._failed = {}, itertools.count(1), []
+        self._codes, self._kernels, self._functions = {}, {}, {}
         self._keep_hook = CFUNCTYPE(c_long, c_void_p, c_uint, c_uint, POINTER(c_void_p))(self._keep)
         self._now_hook = CFUNCTYPE(None, c_void_p, c_uint, c_uint, POINTER(c_void_p))(self._now)
         self._run_hook = CFUNCTYPE(None, c_long)(self._run)
         self.driver.fake_launched(self._now_hook)
         self.lazy(is_lazy)
-        self._original = on_memory.launch_cuda
-        on_memory.launch_cuda = self._launch
-        on_memory._binary = self._binary
-        self._prepared = on_memory.prepared
+        self._code_for, self._load = cuda.code_for, on_memory._load
+        cuda.code_for, on_memory._binary, on_memory._load = self._made, self._binary, self._loaded
 
     def lazy(self, is_lazy):
         """Whether work waits until it is asked for."""
@@ -66,17 +66,22 @@ class Gpus:
         """Stands for machine code: nothing here reads it, and NVRTC has tests of its own."""
         assert architecture == 90
         made = b"\x7fELF" + hashlib.sha256(code.source.encode()).digest()
-        self._codes[made] = code
-        self._loading = code
+        self._codes[made] = self._kernels[code.source], code
         return made
 
-    def _launch(self, scope, kernel, grid, operands, fma, cuda):
-        self._launching = self._prepared(kernel, fma)
-        self._original(scope, kernel, grid, operands, fma, cuda)
+    def _made(self, kernel, *details):
+        code = self._code_for(kernel, *details)
+        self._kernels[code.source] = kernel
+        return code
+
+    def _loaded(self, made, binary, symbol):
+        handle = self._load(made, binary, symbol)
+        self._functions[handle] = self._codes[binary]
+        return handle
 
     def _arguments(self, kernel, blocks, threads, parameters):
         """What the driver is given, as the driver reads it when it is called."""
-        code, ir = self._loading, self._launching
+        ir, code = self._functions[kernel]
         count = len(ir.params)
         number = c_int32 if code.index_bits == 32 else c_int64
         addresses = [cast(parameters[i], POINTER(c_uint64))[0] for i in range(count)]

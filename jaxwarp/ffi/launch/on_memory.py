@@ -23,6 +23,8 @@ from jaxwarp.memory.scope import Scope
 from jaxwarp.passes.pipeline import prepared
 from jaxwarp.unlocked import address_of
 
+_MOST_STREAMS = 64  # whose configuration of a launch is kept
+
 
 def launch_on(
     scope: Scope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, cuda: CudaOptions
@@ -40,34 +42,66 @@ def launch_on(
 def launch_cuda(
     scope: CudaScope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, cuda: CudaOptions
 ) -> None:
-    """Queues a kernel on the stream of a call."""
-    from jaxwarp.codegen.cuda import code_for  # which is slow to import
-
+    """Queues a kernel on the stream of a call, or of the process."""
     shapes = [tuple(o.shape) if isinstance(o, Region) else np.shape(o) for o in operands]
-    made = scope.ready()
     # What is passed by value is put where it is aligned.
     is_aligned = all(o.address % PACK_BYTES == 0 for o in operands if isinstance(o, Region))
-    ready = prepared(kernel, fma)
-    written = _written(ready)
-    regions = [(i in written, o) for i, o in enumerate(operands) if isinstance(o, Region)]
+    launch = CudaLaunch(scope, kernel, grid, shapes, fma, cuda, is_aligned)
+    regions = [(i in launch.written, o) for i, o in enumerate(operands) if isinstance(o, Region)]
     scope.uses([o for is_written, o in regions if not is_written], [o for is_written, o in regions if is_written])
-    code = code_for(ready, grid, shapes, index_bits_of(grid, shapes), cuda, is_aligned)
-    binary = _binary(code, scope.architecture)
-    function = _load(made, binary, code.symbol)
-    number = ctypes.c_int32 if code.index_bits == 32 else ctypes.c_int64
-    block = cuda.block
-    extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
-    threads = math.prod(grid)
-    (addresses, kept), numbers = scope.addresses(operands), [*extents, threads]
-    blocks = min(-(-threads // block), code.most_blocks)
-    config = made.types.CUlaunchConfig()
-    config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
-    config.blockDimX, config.blockDimY, config.blockDimZ = block, 1, 1
-    config.hStream = scope.stream
-    types = (ctypes.c_void_p,) * len(addresses) + (number,) * len(numbers)
-    parameters = (*addresses, *numbers), types
-    made.call("LaunchKernelEx", config, function, parameters, 0, what=f" of '{kernel.name}'")
+    addresses, kept = scope.addresses(operands)
+    launch.run(scope, addresses)
     del kept  # memory that the launch uses is given back behind it
+
+
+class CudaLaunch:
+    """A launch of a kernel on dense arrays of known shapes in the memory of a GPU.
+
+    Attributes:
+        written: the numbers of the arguments that it changes.
+    """
+
+    def __init__(
+        self,
+        scope: CudaScope,
+        kernel: Kernel,
+        grid: Sequence[int],
+        shapes: Sequence[Sequence[int]],
+        fma: bool,
+        cuda: CudaOptions,
+        is_aligned: bool,
+    ):
+        from jaxwarp.codegen.cuda import code_for  # which is slow to import
+
+        made, ready = scope.ready(), prepared(kernel, fma)
+        code = code_for(ready, grid, shapes, index_bits_of(grid, shapes), cuda, is_aligned)
+        self._function = _load(made, _binary(code, scope.architecture), code.symbol)
+        number = ctypes.c_int32 if code.index_bits == 32 else ctypes.c_int64
+        threads = math.prod(grid)
+        extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
+        self._numbers = (*extents, threads)
+        self._types = (ctypes.c_void_p,) * len(shapes) + (number,) * len(self._numbers)
+        self._blocks, self._block = min(-(-threads // cuda.block), code.most_blocks), cuda.block
+        self._what = f" of '{kernel.name}'"
+        self._configs: dict[int | None, Any] = {}  # by stream
+        self.written = _written(ready)
+
+    def run(self, scope: CudaScope, addresses: Sequence[int]) -> None:
+        """Queues it on the stream of the scope."""
+        made, stream = scope.ready(), scope.stream
+        config = self._configs.get(stream) or self._configured(made, stream)
+        parameters = (*addresses, *self._numbers), self._types
+        made.call("LaunchKernelEx", config, self._function, parameters, 0, what=self._what)
+
+    def _configured(self, made: Driver, stream: int | None) -> Any:
+        config = made.types.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = self._blocks, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = self._block, 1, 1
+        config.hStream = stream
+        if len(self._configs) >= _MOST_STREAMS:
+            self._configs.clear()
+        self._configs[stream] = config
+        return config
 
 
 @functools.lru_cache(maxsize=512)

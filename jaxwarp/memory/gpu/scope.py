@@ -135,6 +135,10 @@ class GpuScope(Outside, CudaScope):
         finally:
             queues.reset(token)
 
+    def entered(self) -> Any:
+        """In the `with` the device's context is current."""
+        return self._entry.entered()
+
     def ready(self) -> Any:
         return self._entry
 
@@ -174,14 +178,17 @@ class GpuScope(Outside, CudaScope):
             super().set(leaf, number)
 
     def addresses(self, operands: Sequence[Any]) -> tuple[list[int], Any]:
-        values = {i: np.asarray(o) for i, o in enumerate(operands) if not isinstance(o, Region)}
+        values = [np.asarray(o) for o in operands if not isinstance(o, Region)]
+        return self.placed([o.address if isinstance(o, Region) else None for o in operands], values)
+
+    def placed(self, addresses: Sequence[int | None], values: Sequence[np.ndarray]) -> tuple[list[int], Any]:
+        """Addresses of operands, of which some, None, are passed by value; and what keeps the values."""
         if not values:
-            return [o.address for o in operands], None
-        memory = self._constants(list(values.values()))
+            return [at or 0 for at in addresses], None
+        memory = self._constants(values)
         self.uses([memory], [])
-        ends = itertools.accumulate((padded(value.nbytes) for value in values.values()), initial=memory.address)
-        places = dict(zip(values, ends, strict=False))
-        return [o.address if isinstance(o, Region) else places[i] for i, o in enumerate(operands)], memory
+        places = itertools.accumulate((padded(value.nbytes) for value in values), initial=memory.address)
+        return [next(places) if at is None else at for at in addresses], memory
 
     def _constants(self, values: Sequence[np.ndarray]) -> Region:
         """Memory that holds values, one behind the other; those of late launches are kept."""
