@@ -87,7 +87,7 @@ def _record(tape: Recorder, checked: Checked, run: Callable[[], None], is_record
 
 def launch_again(checked: Checked) -> None:
     """A launch that was checked, once more. An active tape records it."""
-    tape, run = recording.get(), partial(run_checked, HOST, checked)
+    tape, run = recording.get(), partial(run_checked, checked.scope, checked)
     if tape is None:
         run()
     else:

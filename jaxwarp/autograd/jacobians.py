@@ -14,6 +14,8 @@ from jaxwarp.autograd.plot import draw
 from jaxwarp.autograd.subject import Pair, Run, Subject, require_pairs, subject_of
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelValueError
+from jaxwarp.memory.host_scope import contents_of, set_contents
+from jaxwarp.memory.region import Region
 from jaxwarp.types import element_shape
 
 Mask = Sequence[tuple[int | str, int | str]]
@@ -130,27 +132,34 @@ def _sweeps(run: Run, inputs: Sequence[Any], outputs: Sequence[Any], pairs: Sequ
     found = {(i, j): _blank(inputs[i], outputs[j]) for i, j in pairs}
     with _gradients_kept([*run.gradients, *moving]) as gradients:
         for j in dict.fromkeys(j for _, j in pairs):
-            seeds = outputs[j].grad.numpy()
+            seeds = outputs[j].grad.region
             for row in range(_limit(seeds.size, most)):
                 for gradient in gradients:
-                    gradient[...] = 0
-                seeds.flat[row] = 1
+                    set_contents(gradient, np.zeros(gradient.shape, gradient.dtype))
+                set_contents(seeds, _unit(seeds, row))
                 run.backward()
                 for i in (i for i, of in pairs if of == j):
-                    found[i, j][row] = inputs[i].grad.numpy().reshape(found[i, j].shape[1:])
+                    found[i, j][row] = contents_of(inputs[i].grad.region).reshape(found[i, j].shape[1:])
     return found
 
 
 @contextlib.contextmanager
-def _gradients_kept(arrays: Sequence[HostArray]) -> Iterator[list[np.ndarray]]:
-    """Views of the gradients of arrays, which get back what they hold now."""
-    views = [grad.numpy() for array in arrays if (grad := array.grad) is not None]
-    kept = [view.copy() for view in views]
+def _gradients_kept(arrays: Sequence[HostArray]) -> Iterator[list[Region]]:
+    """Where the gradients of arrays are; they get back what they hold now."""
+    regions = [grad.region for array in arrays if (grad := array.grad) is not None]
+    kept = [contents_of(region) for region in regions]
     try:
-        yield views
+        yield regions
     finally:
-        for view, contents in zip(views, kept, strict=True):
-            view[...] = contents
+        for region, contents in zip(regions, kept, strict=True):
+            set_contents(region, contents)
+
+
+def _unit(region: Region, place: int) -> np.ndarray:
+    """Zeros, and a one."""
+    made = np.zeros(region.shape, region.dtype)
+    made.flat[place] = 1
+    return made
 
 
 def by_differences(subject: Subject, mask: Mask | None, most: int, eps: float) -> tuple[Matrices, list[str]]:
@@ -163,9 +172,9 @@ def by_differences(subject: Subject, mask: Mask | None, most: int, eps: float) -
     for i in dict.fromkeys(i for i, _ in pairs):
         wanted = [j for k, j in pairs if k == i]
         subject.inputs[i].require_writable(f"moved by {subject.what}")
-        numbers = subject.inputs[i].numpy()
-        for column in range(_limit(numbers.size, most)):
-            for j, slopes in zip(wanted, _slopes(subject, numbers, column, wanted, eps), strict=True):
+        region = subject.inputs[i].region
+        for column in range(_limit(region.size, most)):
+            for j, slopes in zip(wanted, _slopes(subject, region, column, wanted, eps), strict=True):
                 matrix = found[i, j]
                 if len(slopes) != len(matrix):
                     raise KernelValueError(
@@ -176,8 +185,9 @@ def by_differences(subject: Subject, mask: Mask | None, most: int, eps: float) -
     return found, subject.names_of(outputs)
 
 
-def _slopes(subject: Subject, numbers: np.ndarray, place: int, wanted: Sequence[int], eps: float) -> list[np.ndarray]:
+def _slopes(subject: Subject, region: Region, place: int, wanted: Sequence[int], eps: float) -> list[np.ndarray]:
     """The difference quotients of outputs by one number."""
+    numbers = contents_of(region)
     here = numbers.flat[place]
     left, right = (type(here)(float(here) + step) for step in (-eps, eps))
     if not float(right) > float(left):
@@ -187,13 +197,15 @@ def _slopes(subject: Subject, numbers: np.ndarray, place: int, wanted: Sequence[
         )
     sides = []
     for value in (left, right):
-        numbers.flat[place] = value
+        moved = numbers.copy()
+        moved.flat[place] = value
+        set_contents(region, moved)
         try:
             run, outputs = subject.run()
             sides.append([outputs[j].numpy().astype(np.float64).ravel() for j in wanted])
             subject.undo(run)
         finally:
-            numbers.flat[place] = here
+            set_contents(region, numbers)
     step = float(right) - float(left)
     with np.errstate(all="ignore"):  # of infinities
         return [(high - low) / step for low, high in zip(*sides, strict=True)]
@@ -201,7 +213,7 @@ def _slopes(subject: Subject, numbers: np.ndarray, place: int, wanted: Sequence[
 
 def _blank(given: HostArray, output: HostArray) -> np.ndarray:
     """What a Jacobian is written to: NaN."""
-    shape = (output.numpy().size, given.size, *element_shape(given.dtype))
+    shape = (output.region.size, given.size, *element_shape(given.dtype))
     return np.full(shape, np.nan, given.region.dtype)
 
 

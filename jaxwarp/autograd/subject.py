@@ -16,8 +16,9 @@ from jaxwarp.arrays.tape import Tape
 from jaxwarp.arrays.way_back import Launched
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.kernel import Kernel
-from jaxwarp.memory.host_scope import HOST
-from jaxwarp.memory.region import Region, array_region
+from jaxwarp.memory.host_scope import HOST, set_contents
+from jaxwarp.memory.region import Region
+from jaxwarp.memory.tensor_owner import note_written
 
 Pair = tuple[int, int]
 """The numbers of an input and of an output."""
@@ -33,7 +34,8 @@ class Run(Tape):
     def undo(self) -> None:
         """Gives arrays what they held before."""
         for region, contents in reversed(self._saved):
-            HOST.move(region, array_region(contents))
+            set_contents(region, contents)
+        note_written([region for region, _ in self._saved])
 
 
 class Subject(NamedTuple):

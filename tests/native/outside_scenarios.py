@@ -418,6 +418,14 @@ def tapes(gpus):
         adjoint = wp.ones_like(x)
         wp.launch(misfit, 2, [x, wp.zeros_like(x)], [loss], adj_inputs=[adjoint], adj_outputs=[given], adjoint=True)
         assert adjoint.list() == [3.0, 5.0]
+    y = wp.ones_like(x)
+    expected = [[2.0, 0.0], [0.0, 2.0]]
+    for f in (wp.autograd.jacobian, wp.autograd.jacobian_fd):
+        np.testing.assert_allclose(f(saxpy, 2, [x], [y, 2.0])[0, 0].numpy(), expected, rtol=1e-3, atol=1e-3)
+    with wp.Tape() as tape:
+        wp.launch(saxpy, 2, [x, y, 2.0])
+    assert wp.autograd.gradcheck_tape(tape, show_summary=False, eps=1e-2)
+    assert (x.list(), y.list(), x.grad.list()) == ([1.0, 2.0], [3.0, 5.0], [0.0, 0.0])
     with wp.Tape() as tape:
         wp.launch(saxpy, 2, [x, x.new_like(), 1.0], record_tape=False)
     tape.reset()
