@@ -302,6 +302,23 @@ mesh_query_aabb_next = mesh_query_next
 
 
 @wp.func
+def hand_over(
+    found: MeshQueryPoint,
+    inside: wp.ref[float],
+    face: wp.ref[int],
+    bary_u: wp.ref[float],
+    bary_v: wp.ref[float],
+) -> bool:
+    """Sets variables to a result, if there is one."""
+    if found.result:
+        inside = found.sign
+        face = found.face
+        bary_u = found.u
+        bary_v = found.v
+    return found.result
+
+
+@wp.func
 def mesh_query_point_no_sign(
     id: Mesh,
     point: wp.vec3,
@@ -311,12 +328,8 @@ def mesh_query_point_no_sign(
     bary_v: wp.ref[float],
 ) -> bool:
     """The same, for variables: they are set where a point is found."""
-    found = mesh_query_point_no_sign(id, point, max_dist)
-    if found.result:
-        face = found.face
-        bary_u = found.u
-        bary_v = found.v
-    return found.result
+    inside = float(0.0)
+    return hand_over(mesh_query_point_no_sign(id, point, max_dist), inside, face, bary_u, bary_v)
 
 
 @wp.func
@@ -329,12 +342,8 @@ def mesh_query_furthest_point_no_sign(
     bary_v: wp.ref[float],
 ) -> bool:
     """The same, for variables: they are set where a point is found."""
-    found = mesh_query_furthest_point_no_sign(id, point, min_dist)
-    if found.result:
-        face = found.face
-        bary_u = found.u
-        bary_v = found.v
-    return found.result
+    inside = float(0.0)
+    return hand_over(mesh_query_furthest_point_no_sign(id, point, min_dist), inside, face, bary_u, bary_v)
 
 
 @wp.func
@@ -348,13 +357,7 @@ def mesh_query_point(
     bary_v: wp.ref[float],
 ) -> bool:
     """The same, for variables: they are set where a point is found."""
-    found = mesh_query_point(id, point, max_dist)
-    if found.result:
-        inside = found.sign
-        face = found.face
-        bary_u = found.u
-        bary_v = found.v
-    return found.result
+    return hand_over(mesh_query_point(id, point, max_dist), inside, face, bary_u, bary_v)
 
 
 @wp.func
@@ -371,12 +374,7 @@ def mesh_query_point_sign_parity(
 ) -> bool:
     """The same, for variables: they are set where a point is found."""
     found = mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
-    if found.result:
-        inside = found.sign
-        face = found.face
-        bary_u = found.u
-        bary_v = found.v
-    return found.result
+    return hand_over(found, inside, face, bary_u, bary_v)
 
 
 @wp.func
@@ -391,10 +389,4 @@ def mesh_query_point_sign_normal(
     epsilon: float = 1.0e-3,
 ) -> bool:
     """The same, for variables: they are set where a point is found."""
-    found = mesh_query_point_sign_normal(id, point, max_dist, epsilon)
-    if found.result:
-        inside = found.sign
-        face = found.face
-        bary_u = found.u
-        bary_v = found.v
-    return found.result
+    return hand_over(mesh_query_point_sign_normal(id, point, max_dist, epsilon), inside, face, bary_u, bary_v)

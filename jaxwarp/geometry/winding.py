@@ -13,7 +13,7 @@ Source: Barill, Dickson, Schmidt, Levin and Jacobson, "Fast winding numbers for 
 single faces: van Oosterom and Strackee, 1983.
 """
 
-# ruff: noqa: A002, F811, F841, PLR0913, UP018
+# ruff: noqa: A002, F811, PLR0913, UP018
 # pyright: reportRedeclaration=false, reportUnusedVariable=false, reportInvalidTypeForm=false
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.geometry.cast import as_points, require_mesh
 from jaxwarp.geometry.mesh import Mesh
-from jaxwarp.geometry.mesh_queries import MeshQueryPoint, on_face
+from jaxwarp.geometry.mesh_queries import MeshQueryPoint, hand_over, on_face
 from jaxwarp.geometry.mesh_search import find_closest
 from jaxwarp.geometry.mesh_values import face_corners
 from jaxwarp.geometry.moments import Moments
@@ -138,12 +138,7 @@ def mesh_query_point_sign_winding_number(
 ) -> bool:
     """The same, for variables: they are set where a point is found."""
     found = mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
-    if found.result:
-        inside = found.sign
-        face = found.face
-        bary_u = found.u
-        bary_v = found.v
-    return found.result
+    return hand_over(found, inside, face, bary_u, bary_v)
 
 
 @wp.kernel
@@ -159,8 +154,9 @@ _wind = wp.jax_kernel(_winding)
 def winding_number(mesh: Mesh, points: Any, accuracy: Any = 2.0) -> jax.Array:
     """How often a mesh winds around each point: of a closed mesh 1 inside and 0 outside, where faces front outwards.
 
-    Of a mesh with holes it is something between, and smooth. Differentiable in both modes, by `points` and, where the
-    mesh is made of traced points, by those. Works under `jit`, `vmap`, `scan` and the other transformations of JAX.
+    Of a mesh with holes it is something between, and smooth. Differentiable in both modes, also twice, by `points` and,
+    where the mesh is made of traced points, by those. Works under `jit`, `vmap`, `scan` and the other transformations
+    of JAX.
 
     Args:
         mesh: a `Mesh`, made with `support_winding_number=True`.

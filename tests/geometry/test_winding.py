@@ -75,6 +75,31 @@ def test_derivatives_by_vertices_and_points():
     np.testing.assert_allclose(forward, (gp * dp).sum() + (gq * dq).sum(), rtol=1e-4)
 
 
+def test_second_derivatives_by_points_and_vertices():
+    """Beside differences, in double precision, of the exact gradient."""
+    p = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
+    f = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3]], np.int32)
+    q = np.array([0.9, 0.8, 0.7], np.float32)
+    rng = np.random.default_rng(2)
+    (dp, eq), (ep, dq) = (
+        (rng.normal(size=p.shape).astype(np.float32), rng.normal(size=3).astype(np.float32)) for _ in range(2)
+    )
+
+    def number(s, t):
+        return wind(made(p + s * dp + t * ep, f), (q + s * dq + t * eq)[None], 8.0)[0]
+
+    def known(s, t):
+        return exact(p.astype(np.float64) + s * dp + t * ep, f, (q.astype(np.float64) + s * dq + t * eq)[None])[0]
+
+    h = 1e-4
+    mixed = (known(h, h) - known(h, -h) - known(-h, h) + known(-h, -h)) / (4 * h * h)
+    zero = jnp.float32(0)
+    found = jax.jvp(lambda t: jax.grad(number)(zero, t), (zero,), (jnp.float32(1),))[1]
+    np.testing.assert_allclose(found, mixed, rtol=1e-3)
+    again = jax.jacfwd(jax.jacfwd(number, 0), 1)(zero, zero)
+    np.testing.assert_allclose(again, mixed, rtol=1e-3)
+
+
 def test_meshes_that_move_and_rows_of_them():
     p, f = sphere(3)
     moved = p * np.float32(0.7) + np.float32(0.1)

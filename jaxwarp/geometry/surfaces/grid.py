@@ -8,6 +8,13 @@ Field = wp.array3d[float]
 
 
 @wp.func
+def node_at(field: Field, number: int) -> wp.vec3i:
+    """The node with a number, in the order of the field's memory."""
+    row = number // field.shape[2]
+    return wp.vec3i(row // field.shape[1], row % field.shape[1], number % field.shape[2])
+
+
+@wp.func
 def crosses(a: float, b: float, threshold: float) -> bool:
     """Whether the surface passes between two nodes. None passes beside a NaN."""
     return (a >= threshold and b < threshold) or (a < threshold and b >= threshold)

@@ -15,7 +15,7 @@ import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.geometry.surfaces.cases import CORNERS, EDGES, axis_of, triangle_table
 from jaxwarp.geometry.surfaces.extraction import Method, extract
-from jaxwarp.geometry.surfaces.grid import Field, crosses, crossing, joined_case, slice_case, spacing
+from jaxwarp.geometry.surfaces.grid import Field, crosses, crossing, joined_case, node_at, slice_case, spacing
 from jaxwarp.geometry.surfaces.surface import Surface, require_bounds, require_field
 
 # Where the parts of the table begin: of each case's triangles, of their corners, and the way to each edge of a cell.
@@ -108,11 +108,9 @@ def _place(
 ) -> None:  # fmt: skip
     n = wp.tid()
     if n < count[0]:
-        node = codes[n] // 3
-        k = node % field.shape[2]
-        j = node // field.shape[2] % field.shape[1]
-        i = node // field.shape[2] // field.shape[1]
-        points[n] = lower + wp.cw_mul(crossing(field, threshold, i, j, k, codes[n] % 3), spacing(field, lower, upper))
+        at = node_at(field, codes[n] // 3)
+        place = crossing(field, threshold, at[0], at[1], at[2], codes[n] % 3)
+        points[n] = lower + wp.cw_mul(place, spacing(field, lower, upper))
 
 
 METHOD = Method(_count, _number, _write, _place, _table, places=3, corners=3)

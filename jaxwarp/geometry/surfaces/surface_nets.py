@@ -20,7 +20,7 @@ import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.geometry.surfaces.cases import CORNERS, EDGES, axis_of, patch_table
 from jaxwarp.geometry.surfaces.extraction import Method, extract
-from jaxwarp.geometry.surfaces.grid import Field, crosses, crossing, joined_case, slice_case, spacing
+from jaxwarp.geometry.surfaces.grid import Field, crosses, crossing, joined_case, node_at, slice_case, spacing
 from jaxwarp.geometry.surfaces.surface import Surface, require_bounds, require_field, require_size
 
 # Where the parts of the table begin: of how many patches each case has, which of them passes each edge, the low corner
@@ -140,10 +140,8 @@ def _place(
 ) -> None:  # fmt: skip
     n = wp.tid()
     if n < count[0]:
-        cell = codes[n] // 4
-        k = cell % field.shape[2]
-        j = cell // field.shape[2] % field.shape[1]
-        i = cell // field.shape[2] // field.shape[1]
+        cell = node_at(field, codes[n] // 4)
+        i, j, k = cell[0], cell[1], cell[2]
         case = _case(field, i, j, k, threshold)
         total = wp.vec3()
         passed = float(0.0)

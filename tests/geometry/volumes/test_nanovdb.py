@@ -90,6 +90,18 @@ def assets() -> list[Path]:
     )
 
 
+SOURCES: list[Any] = [*assets(), "float32", "int32", "vec3f", "index"]
+"""Files of Warp, where they are, and the types of others that are written here."""
+
+
+def data_of(source: Any) -> bytes:
+    return source.read_bytes() if isinstance(source, Path) else file_of(source)
+
+
+def name_of(source: Any) -> str:
+    return source.stem if isinstance(source, Path) else f"written here: {source}"
+
+
 @pytest.fixture(scope="module")
 def warp() -> Any:
     pytest.importorskip("warp")
@@ -143,9 +155,9 @@ def around(volume: Any) -> np.ndarray:
     return np.concatenate([some, some + random.integers(-9, 10, some.shape), anywhere, inside, far]).astype(np.int32)
 
 
-@pytest.mark.parametrize("path", assets(), ids=lambda p: p.stem)
-def test_lookups_of_files_are_those_of_warp(warp, path):
-    data = path.read_bytes()
+@pytest.mark.parametrize("source", SOURCES, ids=name_of)
+def test_lookups_of_files_are_those_of_warp(warp, source):
+    data = data_of(source)
     ours, theirs = wp.Volume.load_from_nvdb(data), warp.load(data)
     np.testing.assert_array_equal(ours.get_tiles().numpy(), theirs.get_tiles().numpy())
     np.testing.assert_array_equal(ours.get_voxels().numpy(), theirs.get_voxels().numpy())
@@ -171,12 +183,13 @@ def test_lookups_of_files_are_those_of_warp(warp, path):
         np.testing.assert_allclose(out.numpy(), expected_value, atol=(2e-6 if mode else 0.0) * scale)
 
 
-@pytest.mark.parametrize("path", assets(), ids=lambda p: p.stem)
+@pytest.mark.parametrize("source", SOURCES, ids=name_of)
 @pytest.mark.parametrize("codec", ["none", "zip"])
-def test_warp_reads_what_is_written(warp, tmp_path, path, codec):
-    ours = wp.Volume.load_from_nvdb(path.read_bytes())
+def test_warp_reads_what_is_written(warp, tmp_path, source, codec):
+    given = data_of(source)
+    ours = wp.Volume.load_from_nvdb(given)
     data = ours.save_to_nvdb(tmp_path / "a.nvdb", codec).read_bytes()
-    theirs, original = warp.load(data), warp.load(path.read_bytes())
+    theirs, original = warp.load(data), warp.load(given)
     np.testing.assert_array_equal(theirs.get_voxels().numpy(), original.get_voxels().numpy())
     assert theirs.get_active_stats() == original.get_active_stats() == tuple(ours.get_active_stats())
     assert theirs.get_feature_array_count() == original.get_feature_array_count() == ours.get_feature_array_count()
