@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.builtins.language.ops import Ops
+from jaxwarp.builtins.language.shown import OfInstances, parsed
 from jaxwarp.builtins.language.values import Bundle, describe
 from jaxwarp.errors import KernelError, KernelTypeError
 from jaxwarp.quaternions import HostValue
@@ -53,6 +54,13 @@ class Function:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_parameters", inspect.signature(self.body))
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    __doc__ = OfInstances(lambda self: f"{self.signature}\n\n{self.doc}", __doc__)  # type: ignore[assignment]
+    __signature__ = OfInstances(lambda self: parsed(self.signature))
 
     def expand(self, ops: Ops, *args: Any, **kwargs: Any) -> Any:
         """Appends the operations of a call; returns its value.

@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.builtins.language.function import Function
+from jaxwarp.builtins.language.shown import OfInstances, parsed
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.frontend.text.functions import Func
@@ -184,6 +185,13 @@ class Intrinsic:
     doc: str = ""
     signature: str = ""
     host: Callable[..., Any] | None = None
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    __doc__ = OfInstances(lambda self: f"{self.signature}\n\n{self.doc}", __doc__)  # type: ignore[assignment]
+    __signature__ = OfInstances(lambda self: parsed(self.signature))
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

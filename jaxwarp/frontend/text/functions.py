@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from jaxwarp.builtins.language.shown import OfInstances
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.source import Source
 
@@ -100,6 +102,9 @@ class Func(ByName):
     def __doc__(self) -> str | None:  # type: ignore[override]
         said = [o.source.function.__doc__ for o in self.overloads]
         return next((text for text in reversed(said) if text), None)
+
+    # Of the last overload.
+    __signature__ = OfInstances(lambda self: inspect.signature(self.overloads[-1].source.function))
 
     @property
     def __name__(self) -> str:
