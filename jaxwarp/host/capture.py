@@ -14,6 +14,7 @@ from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import require_device
+from jaxwarp.memory.gpu.streams import ScopedStream
 from jaxwarp.memory.host_scope import HOST, capturing, recording
 from jaxwarp.types import int32
 
@@ -125,14 +126,15 @@ def capture_end(device: Any = None, stream: Any = None) -> Graph:
 
 @located_call
 def capture_launch(graph: Graph, stream: Any = None) -> None:
-    """Does what a capture has kept, in order, with the arrays as they are now. A tape records it.
+    """Does what a capture has kept, in order, with the arrays as they are now; on `stream`, if that is one of a GPU. A
+    tape records it.
 
     Raises:
-        KernelTypeError: it is no graph.
+        KernelTypeError: it is no graph, or no stream.
     """
-    del stream
     _require_outside("capture_launch")
-    _graph("capture_launch", graph).run()
+    with ScopedStream(stream, sync_enter=False):
+        _graph("capture_launch", graph).run()
 
 
 Body = Callable[..., Any] | Graph

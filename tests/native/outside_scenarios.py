@@ -244,6 +244,11 @@ def maps_and_parts(gpus):
         wp.capture_launch(capture.graph)
     assert host.list() == y.list() == [13.0, 9.0, 13.0, 21.0]
     assert x.list() == [0.0] * 4
+    one = wp.Stream("cuda:1")
+    gpus.log()
+    wp.capture_launch(capture.graph, stream=one)
+    assert [line.split()[-1] for line in gpus.log() if line.startswith("launch")] == [f"{one.cuda_stream:x}"]
+    assert host.list() == [13.0, 9.0, 13.0, 21.0]
 
 
 def checks(gpus):
