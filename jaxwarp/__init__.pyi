@@ -412,60 +412,60 @@ def clear_jax_callable_graph_cache(*args: Any, **keywords: Any) -> Any:
     """Does nothing: XLA keeps the graphs of its programs."""
 
 def is_mempool_supported(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
 
 def is_mempool_enabled(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
 
 def set_mempool_enabled(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
 
 def get_mempool_release_threshold(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
 
 def set_mempool_release_threshold(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
 
 def get_mempool_used_mem_current(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
 
 def get_mempool_used_mem_high(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
 
 class ScopedMempool:
-    """Does nothing: outside of JAX memory is NumPy's, and in programs XLA's."""
+    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None: ...
     def __enter__(self) -> Any: ...
     def __exit__(self, *args: Any) -> None: ...
 
 def is_mempool_access_supported(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: there are no arrays on GPUs outside of JAX."""
+    """Does nothing: the arrays of a launch are on one GPU, and copies between GPUs are the driver's."""
 
 def is_mempool_access_enabled(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: there are no arrays on GPUs outside of JAX."""
+    """Does nothing: the arrays of a launch are on one GPU, and copies between GPUs are the driver's."""
 
 def set_mempool_access_enabled(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: there are no arrays on GPUs outside of JAX."""
+    """Does nothing: the arrays of a launch are on one GPU, and copies between GPUs are the driver's."""
 
 class ScopedMempoolAccess:
-    """Does nothing: there are no arrays on GPUs outside of JAX."""
+    """Does nothing: the arrays of a launch are on one GPU, and copies between GPUs are the driver's."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None: ...
     def __enter__(self) -> Any: ...
     def __exit__(self, *args: Any) -> None: ...
 
 def is_peer_access_supported(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: there are no arrays on GPUs outside of JAX."""
+    """Does nothing: the arrays of a launch are on one GPU, and copies between GPUs are the driver's."""
 
 def is_peer_access_enabled(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: there are no arrays on GPUs outside of JAX."""
+    """Does nothing: the arrays of a launch are on one GPU, and copies between GPUs are the driver's."""
 
 def set_peer_access_enabled(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: there are no arrays on GPUs outside of JAX."""
+    """Does nothing: the arrays of a launch are on one GPU, and copies between GPUs are the driver's."""
 
 class ScopedPeerAccess:
-    """Does nothing: there are no arrays on GPUs outside of JAX."""
+    """Does nothing: the arrays of a launch are on one GPU, and copies between GPUs are the driver's."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None: ...
     def __enter__(self) -> Any: ...
@@ -512,13 +512,13 @@ class ScopedLogLevel:
     def __exit__(self, *args: Any) -> None: ...
 
 def get_cuda_driver_version(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: CUDA is JAX's; `jax.devices()` lists its devices."""
+    """Does nothing: `python -m jaxwarp info` shows the driver, NVRTC and the devices."""
 
 def get_cuda_toolkit_version(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: CUDA is JAX's; `jax.devices()` lists its devices."""
+    """Does nothing: `python -m jaxwarp info` shows the driver, NVRTC and the devices."""
 
 def get_cuda_supported_archs(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: CUDA is JAX's; `jax.devices()` lists its devices."""
+    """Does nothing: `python -m jaxwarp info` shows the driver, NVRTC and the devices."""
 
 def is_cubql_available(*args: Any, **keywords: Any) -> Any:
     """Does nothing: there is one kind of tree."""

@@ -25,10 +25,10 @@ class Idle(NamedTuple):
 
 
 _COMPILED = "kernels are compiled when they are first launched, and found again by their text and types"
-_POOL = "outside of JAX memory is NumPy's, and in programs XLA's"
-_PEER = "there are no arrays on GPUs outside of JAX"
+_POOL = "outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's"
+_PEER = "the arrays of a launch are on one GPU, and copies between GPUs are the driver's"
 _LOG = "nothing is logged"
-_TOOLKIT = "CUDA is JAX's; `jax.devices()` lists its devices"
+_TOOLKIT = "`python -m jaxwarp info` shows the driver, NVRTC and the devices"
 
 # What does nothing at all. Those that check their arguments are functions below.
 ROWS: dict[str, Idle] = {
