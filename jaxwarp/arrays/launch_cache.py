@@ -122,7 +122,8 @@ def _token(value: Any) -> Any:
     if kind is np.ndarray:
         flags = value.flags
         plain = value.ndim and flags.c_contiguous and flags.aligned
-        return (value.dtype, value.shape, flags.writeable) if plain else None
+        # A value may be given as an array of NumPy of another type, and is converted: not as an array of ours.
+        return (np.ndarray, value.dtype, value.shape, flags.writeable) if plain else None
     if kind is HostValue:  # a vector and a quaternion are not taken for each other
         return (value.type, value.dtype, value.shape) if value.flags.c_contiguous else None
     return kind if kind in _VALUES or isinstance(value, np.generic) else None

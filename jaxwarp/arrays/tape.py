@@ -76,12 +76,8 @@ class Tape:
         if 0 in launch.grid:
             return
         for argument, value in zip(plan.arguments, checked.values, strict=True):
-            if value.region is not None and value.region.repeats and is_float(value.region.dtype):
-                raise KernelTypeError(
-                    f"{argument.where}: several of its elements are in one place (strides {value.region.strides}), and"
-                    " a tape is recording, which tells elements apart by their place",
-                    hint="pass a copy that is contiguous",
-                )
+            if value.region is not None:
+                _require_places(f"{argument.where}: several of its elements", value.region)
         values = [
             value
             if value.region is not None
@@ -102,6 +98,8 @@ class Tape:
 
     def record_copy(self, target: Region, source: Region) -> None:
         """A copy."""
+        for what, region in ("destination", target), ("source", source):
+            _require_places(f"copy: several elements of the {what}", region)
         self._read.add(source)  # first: they may overlap
         self._overwritten(target)
         self._ops.append(Copied(target, source))
@@ -221,3 +219,13 @@ class Tape:
             )
         loss.grad.fill_(1.0)
         self._arrays.setdefault(id(loss), loss)
+
+
+def _require_places(which: str, region: Region) -> None:
+    """A tape tells elements apart by their place; `which` of them are in one."""
+    if region.repeats and is_float(region.dtype):
+        raise KernelTypeError(
+            f"{which} are in one place (strides {region.strides}), and a tape is recording, which tells elements apart"
+            " by their place",
+            hint="pass a copy that is contiguous",
+        )

@@ -822,3 +822,17 @@ def test_numbers_of_numpy_leave_operators_to_the_array():
 
 def test_matrices_are_filled_with_their_components_in_a_row():
     assert wp.full(1, (1.0, 2.0, 3.0, 4.0), dtype=wp.mat22).numpy().tolist() == [[[1.0, 2.0], [3.0, 4.0]]]
+
+
+def test_a_launch_like_one_with_an_array_of_numpy_for_components_takes_no_array_of_another_type():
+    @wp.kernel
+    def spread(v: wp.vec3d, out: wp.array[wp.float64]):
+        i = wp.tid()
+        out[i] = v[i]
+
+    out = np.zeros(3)
+    for _ in range(2):
+        wp.launch(spread, dim=3, inputs=[np.array([1, 2, 3], np.float32), out])  # which is converted
+        assert out.tolist() == [1.0, 2.0, 3.0]
+        with pytest.raises(KernelTypeError, match=r"'v': expected float64 of shape \(3,\), got float32"):
+            wp.launch(spread, dim=3, inputs=[wp.array([1.0, 2.0, 3.0], dtype=float), out])

@@ -789,3 +789,16 @@ def test_components_by_value_from_numpy_are_kept():
         tape.backward(grads={y: wp.ones_like(y)})
         assert x.grad.numpy().tolist() == [[1.0, 2.0, 3.0]] * 2
         tape.zero()
+
+
+def test_copies_of_elements_in_one_place_are_refused():
+    row = wp.array(np.broadcast_to(np.float32(2.0), (4,)), dtype=float, copy=False, requires_grad=True)
+    y = wp.zeros(4, dtype=float, requires_grad=True)
+    with wp.Tape(), pytest.raises(KernelTypeError, match="copy: several elements of the source are in one place"):
+        wp.copy(y, row)
+    one = wp.zeros(1, dtype=float)
+    same = wp.array(ptr=one.ptr, shape=(4,), strides=(0,), dtype=float)
+    with wp.Tape(), pytest.raises(KernelTypeError, match="copy: several elements of the destination are in one place"):
+        same.assign(y)
+    wp.copy(y, row)  # without a tape
+    assert y.list() == [2.0] * 4
