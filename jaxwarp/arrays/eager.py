@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -42,25 +41,13 @@ from jaxwarp.types import SCALAR_BY_DTYPE, Array, Struct, as_dtype, element_scal
 from jaxwarp.unlocked import address_of
 
 
-class _Given:
+class _Given(NamedTuple):
     """An argument of a launch: where it is, if it is an array of this call's memory, else a value of the host."""
 
-    def __init__(self, scope: Scope, value: Any):
-        if isinstance(value, HostArray) and scope.platform != "cpu" and not scope.is_outside:
-            value = value.numpy()
-        self.array = value if isinstance(value, MemoryArray) else None
-        self.region: Region | None = None
-        self.is_writable = False
-        self.value = value
-        if isinstance(value, MemoryArray):
-            value.require_scope(scope)
-            self.region, self.is_writable = value.region, value.is_writable
-        elif (found := scope.find(value)) is not None:
-            self.region, self.is_writable = found
-        elif isinstance(value, jax.Array):
-            self.value = np.asarray(value)
-        if self.region is not None and not self.region.shape and self.array is None:  # a tensor that is a number
-            self.value, self.region = scope.read(self.region)[()], None
+    value: Any
+    array: MemoryArray | None = None
+    region: Region | None = None
+    is_writable: bool = False
 
     @property
     def in_records(self) -> InRecords | None:
@@ -69,12 +56,6 @@ class _Given:
         if region is None or region.is_dense or not isinstance(array, HostArray) or region is not array.region:
             return None  # none, or a tape has moved it
         return array.in_records
-
-    def with_value(self, value: Any) -> _Given:
-        """The same with another value of the host."""
-        made = copy.copy(self)
-        made.value = value
-        return made
 
     def describe(self) -> Given:
         """As `describe`, but 64-bit data are that: they do not go through JAX."""
@@ -100,10 +81,7 @@ class Checked(NamedTuple):
 
     def run_in(self, place: Callable[[Region], Region]) -> None:
         """The launch on memory of the host, whatever it was launched on."""
-        moved = []
-        for value in self.values:
-            moved.append(copy.copy(value))
-            moved[-1].region = None if value.region is None else place(value.region)
+        moved = [v if v.region is None else v._replace(region=place(v.region)) for v in self.values]
         run_checked(HOST, self._replace(values=moved))
 
 
@@ -135,11 +113,20 @@ def checked_like(scope: Scope, plan: Plan, given: Sequence[Any]) -> Checked:
     return Checked(plan, [_given(scope, g, a.is_array) for a, g in zip(plan.arguments, given, strict=True)], scope)
 
 
-def _given(scope: Scope, given: Any, is_array: bool) -> _Given:
-    made = _Given(scope, given)
-    if isinstance(given, np.ndarray) and not is_array:  # the components of one value
-        made.value, made.region = given, None
-    return made
+def _given(scope: Scope, value: Any, is_array: bool) -> _Given:
+    if isinstance(value, HostArray) and scope.platform != "cpu" and not scope.is_outside:
+        value = value.numpy()
+    if isinstance(value, MemoryArray):
+        value.require_scope(scope)
+        return _Given(value, value, value.region, value.is_writable)
+    if isinstance(value, np.ndarray) and not is_array:  # the components of one value
+        return _Given(value)
+    if (found := scope.find(value)) is None:
+        return _Given(np.asarray(value) if isinstance(value, jax.Array) else value)
+    region, is_writable = found
+    if not region.shape:  # a tensor that is a number
+        return _Given(scope.read(region)[()], None, None, is_writable)
+    return _Given(value, None, region, is_writable)
 
 
 def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> _Given:

@@ -81,7 +81,7 @@ class Tape:
         values = [
             value
             if value.region is not None
-            else value.with_value(np.array(value.value if convert is None else convert(value.value)))
+            else value._replace(value=np.array(value.value if convert is None else convert(value.value)))
             for value, convert in zip(checked.values, plan.converters, strict=True)
         ]
         done = Launched(
