@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,11 @@ def extents_of(kernel: Kernel, dim: Any, shapes: Mapping[str, Any]) -> tuple[tup
     """
     grid = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     if len(grid) != kernel.grid_rank:
-        raise KernelValueError(f"kernel {kernel.name}: dim: expected {kernel.grid_rank} extents, got {dim!r}")
+        raise KernelValueError(
+            f"kernel {kernel.name}: dim: expected {kernel.grid_rank} extents, got {dim!r}",
+            hint="pass one integer for each axis of its threads",
+        )
+    _require_extents(f"kernel {kernel.name}: dim", grid)
     names = [p.name for p in kernel.params]
     for name in shapes:
         if name not in names:
@@ -75,11 +79,24 @@ def extents_of(kernel: Kernel, dim: Any, shapes: Mapping[str, Any]) -> tuple[tup
 def _extents(kernel: str, param: Param, given: Any) -> tuple[int | None, ...]:
     rank = param.shape.count(None)
     if given is None and rank:
-        raise KernelValueError(f"kernel {kernel}: shapes: expected the shape of {param.name}, of {rank} axes")
+        raise KernelValueError(
+            f"kernel {kernel}: shapes: expected the shape of {param.name}, of {rank} axes",
+            hint=f'pass shapes={{"{param.name}": ...}}',
+        )
     shape = () if given is None else tuple(given) if isinstance(given, (tuple, list)) else (given,)
     if len(shape) != rank:
-        raise KernelValueError(f"kernel {kernel}: shapes: {param.name} has {rank} axes, got {given!r}")
+        raise KernelValueError(
+            f"kernel {kernel}: shapes: {param.name} has {rank} axes, got {given!r}",
+            hint="leave out the components of vectors and matrices",
+        )
+    _require_extents(f"kernel {kernel}: shapes: {param.name}", shape)
     return (*shape, *param.shape[rank:])
+
+
+def _require_extents(where: str, extents: Sequence[Any]) -> None:
+    for n in extents:
+        if not _is_integer(n, 0, 2**31 - 1):
+            raise KernelValueError(f"{where}: expected integers from 0, got {n!r}", hint="extents are below 2^31")
 
 
 class _Reader:

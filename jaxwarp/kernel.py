@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -380,11 +381,15 @@ class Kernel(ByName):
         """
         from jaxwarp.analysis.roofline import roofline
 
-        for name, number in (("trips", trips), ("bandwidth", bandwidth), ("peak_flops", peak_flops)):
-            if number is not None and not (isinstance(number, (int, float)) and number > 0):
+        for name, number, kind, text in (
+            ("trips", trips, numbers.Integral, "a positive integer"),
+            ("bandwidth", bandwidth, numbers.Real, "a positive number"),
+            ("peak_flops", peak_flops, numbers.Real, "a positive number"),
+        ):
+            if number is not None and (not isinstance(number, kind) or isinstance(number, bool) or not number > 0):
                 raise KernelValueError(
-                    f"kernel {self.name}: {name}: expected a positive number, got {number!r}",
-                    hint="give bandwidth in bytes a second and peak_flops in operations a second",
+                    f"kernel {self.name}: {name}: expected {text}, got {number!r}",
+                    hint="trips count turns; bandwidth is in bytes a second, peak_flops in operations a second",
                 )
         kernel = self._prepared(types)
         grid, extents = extents_of(kernel, dim, shapes)

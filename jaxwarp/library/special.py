@@ -79,6 +79,8 @@ def _erfcinv(x: Any):
     half, one = type(x)(0.5), type(x)(1.0)
     if x < half and x > type(x)(0.0):
         return _upper_inverse(x)
+    if x < type(x)(0.0):
+        return type(x)(wp.NAN)  # 1 - x may be 1
     return _erfinv(one - x)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import jaxwarp as wp
@@ -152,3 +153,11 @@ def test_what_is_wrong_is_named():
         saxpy.roofline(10, {})
     with pytest.raises(wp.KernelError, match="bandwidth: expected a positive number, got -1"):
         saxpy.roofline(10, {"x": 10, "y": 10, "out": 10}, bandwidth=-1)
+    with pytest.raises(wp.KernelError, match="trips: expected a positive integer, got 0.5"):
+        saxpy.roofline(10, {"x": 10, "y": 10, "out": 10}, trips=0.5)
+    with pytest.raises(wp.KernelError, match="dim: expected integers from 0, got -1"):
+        saxpy.roofline(-1, {"x": 10, "y": 10, "out": 10})
+    with pytest.raises(wp.KernelError, match="shapes: x: expected integers from 0, got -3"):
+        saxpy.roofline(10, {"x": -3, "y": 10, "out": 10})
+    found = saxpy.roofline(10, {"x": 10, "y": 10, "out": 10}, bandwidth=np.float32(1e9))
+    assert found.seconds == pytest.approx(found.bytes / 1e9)

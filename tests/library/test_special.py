@@ -82,3 +82,21 @@ def test_of_a_literal():
     np.testing.assert_allclose(
         wp.jax_kernel(median, output_dims=1)(launch_dims=1)[0], 2 * special.erfinv(0.5), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("dtype", [wp.float16, wp.float32, wp.float64])
+def test_there_is_none_beside_the_range(dtype):
+    @wp.kernel
+    def inverses(x: wp.array[dtype], a: wp.array[dtype], b: wp.array[dtype]):
+        i = wp.tid()
+        a[i] = wp.erfinv(x[i])
+        b[i] = wp.erfcinv(x[i])
+
+    info = np.finfo(dtype.numpy)
+    tiny, two = info.tiny, np.nextafter(dtype.numpy.type(2), dtype.numpy.type(3))  # 1 + tiny is 1
+    x = np.array([-tiny, -0.0, 0.0, 1.0, -1.0, 2.0, two, -two, np.inf, np.nan], dtype.numpy)
+    a, b = np.zeros_like(x), np.zeros_like(x)
+    wp.launch(inverses, len(x), [x, a, b])
+    inf, nan = np.inf, np.nan
+    np.testing.assert_array_equal(a[1:], [0.0, 0.0, inf, -inf, nan, nan, nan, nan, nan])
+    np.testing.assert_array_equal(b, [nan, inf, inf, 0.0, nan, -inf, nan, nan, nan, nan])
