@@ -18,7 +18,7 @@ def outcomes(tmp_path_factory):
     pretended.build(folder)
     command = [sys.executable, "-X", "faulthandler", pretended.HERE / "outside_scenarios.py"]
     done = subprocess.run(
-        command, env=pretended.environment(folder), capture_output=True, text=True, timeout=300, check=False
+        command, env=pretended.environment(folder), capture_output=True, text=True, timeout=1200, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
