@@ -15,6 +15,7 @@ NATIVE := $(wildcard jaxwarp/native/*.cc jaxwarp/native/*.h) jaxwarp/native/expo
 LIBRARY := jaxwarp/native/lib/libjaxwarp.so
 BIN := $(VENV)/bin
 LINT := .venv-lint
+RELEASE := .venv-release
 REQUIRE_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
   echo "jaxwarp needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
        "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -33,7 +34,18 @@ site: $(VENV)/ready docs  ## the documentation as a site in build/site, with the
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 	@echo "wrote build/site/index.html"
 
-.PHONY: help docs site demo test lint pytest native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives bench-gpu bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
+# Versions are those of pyproject.toml: which tag a wheel may have is auditwheel's to know.
+wheels:  ## wheels for x86_64 and, with GNU's cross compiler, aarch64, and the source distribution, in build/wheels
+	@$(REQUIRE_PYTHON)
+	@mkdir -p build
+	test -x $(RELEASE)/bin/python || $(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb')); \
+	  needed = project['project']['optional-dependencies']['release'] + project['build-system']['requires']; \
+	  print(*needed, sep='\n')" >build/release-requirements.txt
+	$(RELEASE)/bin/python -m pip install --quiet --requirement build/release-requirements.txt
+	$(RELEASE)/bin/python tools/wheels.py
+
+.PHONY: help docs site wheels demo test lint pytest native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives bench-gpu bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
@@ -75,7 +87,8 @@ $(LIBRARY): CMakeLists.txt $(NATIVE)
 	@{ cmake -S . -B build/native -DPython_EXECUTABLE="$$(command -v $(PYTHON))" && cmake --build build/native \
 	    && cmake --install build/native --prefix . ; } >build/native.log 2>&1 \
 	  || { echo "CMake failed (build/native.log); calling the compiler directly"; \
-	       $(or $(CXX),g++) -std=c++17 -O3 -fPIC -shared -fvisibility=hidden -static-libstdc++ -static-libgcc \
+	       $(or $(CXX),g++) -std=c++17 -O3 -fPIC -shared -fvisibility=hidden \
+	         -static-libstdc++ -shared-libgcc -Wl,--gc-sections \
 	         -isystem "$$($(PYTHON) -c "import importlib.util as u; \
 	                   print(u.find_spec('jaxlib').submodule_search_locations[0])")/include" \
 	         -Wl,--version-script=jaxwarp/native/exports.map jaxwarp/native/*.cc -ldl -o $@; }
