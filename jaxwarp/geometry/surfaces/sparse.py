@@ -20,11 +20,13 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.geometry.surfaces.cases import CORNERS, EDGES, axis_of, triangle_table
+from jaxwarp.geometry.surfaces.given import integer, number, place
 from jaxwarp.geometry.surfaces.grid import share
 from jaxwarp.native.library import sort_order as sort_on_host
 
 _STEPS = np.array(CORNERS, np.int64)
 _MOST_DEPTH = 30  # places of cells are int32
+_MOST_PLACE = 1 << 62
 Field = Callable[[Any], Any]
 
 
@@ -83,7 +85,7 @@ def _measured(where: str, field: Field, places: np.ndarray) -> Any:
     return values
 
 
-def _require_field(where: str, field: Any, lipschitz_bound: float) -> None:
+def _require_field(where: str, field: Any, threshold: Any, lipschitz_bound: Any) -> None:
     if isinstance(field, Func) or not callable(field):
         raise KernelTypeError(
             f"{where}: field: expected a function of an array of places, got {type(field).__name__}",
@@ -94,8 +96,11 @@ def _require_field(where: str, field: Any, lipschitz_bound: float) -> None:
             f"{where}: in JAX arrays have a size that does not depend on values",
             hint="call it outside of jit; or geometry.marching_cubes(field, threshold, size=...)",
         )
-    if not lipschitz_bound >= 0:
-        raise KernelValueError(f"{where}: lipschitz_bound: expected 0 or more, got {lipschitz_bound}")
+    number(where, "threshold", threshold)
+    if number(where, "lipschitz_bound", lipschitz_bound) < 0:
+        raise KernelValueError(
+            f"{where}: lipschitz_bound: expected 0 or more, got {lipschitz_bound}", hint="1 for distances"
+        )
 
 
 def _cells(
@@ -157,12 +162,9 @@ def lipschitz_octree(
     """
     del device
     where = "lipschitz_octree"
-    _require_field(where, field, lipschitz_bound)
-    if not 0 <= max_depth <= _MOST_DEPTH:
-        raise KernelValueError(f"{where}: max_depth: expected 0 to {_MOST_DEPTH}, got {max_depth}")
-    if not root_width > 0:
-        raise KernelValueError(f"{where}: root_width: expected a positive number, got {root_width}")
-    corner, width = np.array([float(x) for x in origin]), np.full(3, float(root_width))
+    _require_field(where, field, threshold, lipschitz_bound)
+    max_depth = integer(where, "max_depth", max_depth, 0, _MOST_DEPTH)
+    corner, width = np.array(place(where, "origin", origin)), np.full(3, number(where, "root_width", root_width, 0.0))
     measure = lambda places: _measured(where, field, places).numpy()  # noqa: E731
     cells, _ = _cells(measure, corner, width, max_depth, threshold, lipschitz_bound)
     return wp.array(cells, dtype=wp.vec3i, device="cpu"), float(root_width) / (1 << max_depth)
@@ -177,14 +179,22 @@ def _nodes(where: str, cells: np.ndarray) -> Nodes:
     Raises:
         KernelValueError: the cells are too far apart.
     """
-    low = cells.min(0).astype(np.int64)
-    dims = [int(d) for d in cells.max(0).astype(np.int64) + 2 - low]
+    ends = [[int(n) for n in found] for found in (cells.min(0), cells.max(0))]
+    dims = [b + 2 - a for a, b in zip(*ends, strict=True)]
+    if min(ends[0]) < -_MOST_PLACE or max(ends[1]) > _MOST_PLACE:
+        raise KernelValueError(
+            f"{where}: cells: expected places from -2^62 to 2^62, got {ends[0]} to {ends[1]}", hint="use int32"
+        )
+    low = np.array(ends[0])
     if math.prod(dims) >= 1 << 63:
         raise KernelValueError(f"{where}: cells: they are too far apart: {dims} nodes are between them")
     at = (cells.astype(np.int64) - low)[:, None] + _STEPS
     keys = ((at[..., 0] * dims[1] + at[..., 1]) * dims[2] + at[..., 2]).reshape(-1)
     ordered, order = sort_on_host(keys.astype(np.uint64))
     is_first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    lowest = order[order % 8 == 0]  # the first corners, by their places
+    if (keys[lowest[1:]] == keys[lowest[:-1]]).any():
+        raise KernelValueError(f"{where}: cells: expected each cell once", hint="pass np.unique(cells, axis=0)")
     corners = np.empty(len(keys), np.int64)
     corners[order] = np.cumsum(is_first) - 1
     key = ordered[is_first].astype(np.int64)
@@ -277,23 +287,30 @@ def sparse_marching_cubes_from_cells(
     """
     del device
     where = "sparse_marching_cubes_from_cells"
-    if not cell_width > 0:
-        raise KernelValueError(f"{where}: cell_width: expected a positive number, got {cell_width}")
+    cell_width, threshold = number(where, "cell_width", cell_width, 0.0), number(where, "threshold", threshold)
+    lowest = np.array(place(where, "origin", origin))
     found = np.asarray(cells.numpy() if isinstance(cells, HostArray) else cells)
     if not np.issubdtype(found.dtype, np.integer) or found.ndim != 2 or found.shape[1] != 3:
-        raise KernelValueError(f"{where}: cells: expected integers, (n, 3), got {found.dtype} of {found.shape}")
+        raise KernelValueError(
+            f"{where}: cells: expected integers, (n, 3), got {found.dtype} of {found.shape}", hint="an array of vec3i"
+        )
     values = _corner_values(where, corner_values, len(found))
     if len(found) == 0:
         return _nothing(values.requires_grad)
     nodes = _nodes(where, found)
-    places = np.array([float(x) for x in origin]) + float(cell_width) * nodes.places
-    return _surface(nodes, values, nodes.source, places, float(threshold))
+    return _surface(nodes, values, nodes.source, lowest + cell_width * nodes.places, threshold)
 
 
 def _corner_values(where: str, given: Any, count: int) -> Any:
     """An array of 8 floats for each cell, outside of JAX."""
     if not isinstance(given, HostArray):
-        given = wp.array(np.asarray(given, np.float32), dtype=float, device="cpu")
+        found = np.asarray(given)
+        if found.dtype.kind not in "iuf":
+            raise KernelTypeError(
+                f"{where}: corner_values: expected float32, ({count}, 8), got {found.dtype}, {found.shape}",
+                hint="convert them: np.asarray(values, np.float32)",
+            )
+        given = wp.array(found.astype(np.float32), dtype=float, device="cpu")
     if given.dtype != wp.float32 or given.size != 8 * count:
         raise KernelValueError(
             f"{where}: corner_values: expected float32, ({count}, 8), got {given.dtype}, {tuple(given.shape)}"
@@ -338,12 +355,15 @@ def sparse_marching_cubes(  # noqa: PLR0913 - as Warp has it
     """
     del device
     where = "sparse_marching_cubes"
-    _require_field(where, field, lipschitz_bound)
-    dims = np.array([nx, ny, nz])
-    if dims.min() < 2 or dims.max() > 1 << _MOST_DEPTH:
-        raise KernelValueError(f"{where}: nx, ny, nz: expected 2 to 2^{_MOST_DEPTH}, got {nx}, {ny}, {nz}")
-    low, high = ([float(x) for x in (end if given is None else given)]
-                 for end, given in (((0.0,) * 3, lower), (dims - 1, upper)))  # fmt: skip
+    _require_field(where, field, threshold, lipschitz_bound)
+    counts = zip(("nx", "ny", "nz"), (nx, ny, nz), strict=True)
+    dims = np.array([integer(where, name, n, 2, 1 << _MOST_DEPTH) for name, n in counts])
+    low = place(where, "lower", (0.0, 0.0, 0.0) if lower is None else lower)
+    high = place(where, "upper", dims - 1 if upper is None else upper)
+    if any(a == b for a, b in zip(low, high, strict=True)):
+        raise KernelValueError(
+            f"{where}: upper: expected other coordinates than lower, {low}, got {high}", hint="cells have a width"
+        )
     step, depth = (np.array(high) - low) / (dims - 1), int(dims.max() - 2).bit_length()
     stats = {"leaf_cells": 0, "unique_corners": 0, "field_evaluations": 0, "resolution": 1 << depth,
              "requested_ncells": (nx - 1, ny - 1, nz - 1), "culled_cells": 0}  # fmt: skip

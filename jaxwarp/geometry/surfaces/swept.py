@@ -28,6 +28,7 @@ from jaxwarp.geometry.mesh_queries import (
     mesh_query_point_sign_parity,
 )
 from jaxwarp.geometry.mesh_values import mesh_eval_position
+from jaxwarp.geometry.surfaces.given import integer, number, place
 from jaxwarp.geometry.surfaces.iso_surface import IsoSurfaceMarchingCubes
 from jaxwarp.geometry.surfaces.marching_cubes import marching_cubes
 from jaxwarp.geometry.triangles import closest_on
@@ -48,6 +49,8 @@ class SweptVolumeSignMode(enum.IntEnum):
 
 
 _NORMAL, _WINDING, _PARITY = 0, 1, 2
+_MOST_NODES = 1 << 30
+_LENGTH_ERROR = 1e-3  # of a quaternion: distances are wrong by as much
 _CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], np.float32)
 
 
@@ -183,13 +186,25 @@ def _poses(where: str, meshes: Sequence[Mesh], transforms: Any) -> Any:
     for mesh in meshes:
         require_mesh(where, mesh)
     found = transforms.numpy() if isinstance(transforms, HostArray) else transforms
-    found = found if isinstance(found, jax.Array) else np.asarray(found, np.float32)
+    found = found if isinstance(found, jax.Array) else np.asarray(found)
+    if found.dtype.kind not in "iuf":
+        raise KernelTypeError(
+            f"{where}: transforms: expected numbers, got {found.dtype}", hint="(meshes, poses, 7) of float32"
+        )
     if found.ndim != 3 or found.shape[0] != len(meshes) or found.shape[1] == 0 or found.shape[2] != 7:
         raise KernelValueError(
             f"{where}: transforms: expected ({len(meshes)}, poses, 7), at least one pose, got {found.shape}",
             hint="a place and a quaternion, x, y, z, w, for each mesh and pose",
         )
-    return found.astype(np.float32)
+    found = found.astype(np.float32)
+    if not isinstance(found, jax.core.Tracer):
+        lengths = np.linalg.norm(np.asarray(found)[..., 3:], axis=-1)
+        if not (np.isfinite(np.asarray(found)).all() and (abs(lengths - 1) <= _LENGTH_ERROR).all()):
+            raise KernelValueError(
+                f"{where}: transforms: expected finite places and quaternions of length 1, got {np.asarray(found)}",
+                hint="a place and a quaternion, x, y, z, w: wp.transform(p, wp.normalize(q))",
+            )
+    return found
 
 
 def _bounds(meshes: Sequence[Mesh], poses: Any) -> tuple[Any, Any]:
@@ -226,6 +241,7 @@ def swept_volume_bounds(meshes: Sequence[Mesh], transforms: Any, padding: float 
     """
     del device
     poses = _poses("swept_volume_bounds", meshes, transforms)
+    padding = padding if isinstance(padding, jax.Array) else number("swept_volume_bounds", "padding", padding)
     low, high = _bounds(meshes, poses)
     found = low - padding, high + padding
     return found if isinstance(low, jax.Array) else tuple(wp.vec3(*(float(x) for x in c)) for c in found)
@@ -242,26 +258,35 @@ def _grid(
             hint="voxel_size=0.05; or resolution=(32, 32, 32), lower=..., upper=...",
         )
     if resolution is not None:
-        if len(resolution) != 3 or min(resolution) < 2:
-            raise KernelValueError(f"{where}: resolution: expected three numbers from 2 on, got {resolution}")
-        dims = tuple(int(n) for n in resolution)
+        if not isinstance(resolution, (Sequence, np.ndarray)) or len(resolution) != 3:
+            raise KernelValueError(
+                f"{where}: resolution: expected three numbers from 2 on, got {resolution}", hint="write (32, 32, 32)"
+            )
+        dims = tuple(integer(where, "resolution", n, 2, _MOST_NODES) for n in resolution)
         if lower is not None:
             return dims, lower, upper
         low, high = _bounds(meshes, poses)
         wider = more + 2 * (high - low) / (np.array(dims, np.float32) - 1)
         return dims, low - wider, high + wider
-    if lower is not None or not voxel_size > 0:
+    if lower is not None:
         raise KernelValueError(
-            f"{where}: voxel_size: expected a positive number, and no corners, got {voxel_size}",
+            f"{where}: voxel_size: expected no corners beside it, got {lower} and {upper}",
             hint="with corners, pass resolution",
         )
+    voxel_size = number(where, "voxel_size", voxel_size, 0.0)
     low, high = _bounds(meshes, poses)
     if isinstance(low, jax.core.Tracer):
         raise KernelTypeError(
             f"{where}: in a program the number of nodes does not depend on values", hint="pass resolution=(32, 32, 32)"
         )
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
-    dims = np.ceil((high - low + 2 * more) / voxel_size).astype(int) + 5
+    counts = np.ceil((high - low + 2 * more) / voxel_size) + 5
+    if not counts.prod() <= _MOST_NODES:
+        raise KernelValueError(
+            f"{where}: voxel_size: {voxel_size} makes {counts.prod():.3g} nodes, more than {_MOST_NODES}",
+            hint="pass a greater one",
+        )
+    dims = counts.astype(int)
     around = ((dims - 1) * voxel_size - (high - low)) / 2
     return tuple(int(n) for n in dims), low - around, high + around
 
@@ -321,7 +346,7 @@ def _field(where: str, meshes: Sequence[Mesh], poses: Any, grid: Any, sign_mode:
             f"{where}: meshes: one has no sums for winding numbers",
             hint="make it with support_winding_number=True, or pass sign_mode=SweptVolumeSignMode.NORMAL",
         )
-    nearest, size = _nearest(int(sign_mode)), wp.vec3i(*dims)
+    nearest, size = _nearest(integer(where, "sign_mode", sign_mode, 0, 3)), wp.vec3i(*dims)
     if any(isinstance(x, jax.Array) for x in (poses, lower, upper, *(m.points for m in meshes))):
         low, high = (jnp.asarray(c).astype(jnp.float32) for c in (lower, upper))
         if low.shape != (3,) or high.shape != (3,):
@@ -332,7 +357,7 @@ def _field(where: str, meshes: Sequence[Mesh], poses: Any, grid: Any, sign_mode:
             (found,) = nearest.call(*detached((mesh, pose)), size, *detached((low, high)), **shapes)
             (made,) = _measured(mesh.points, mesh.indices, pose, size, low, high, found, made, **shapes)
         return made, low, high
-    low, high = (wp.vec3(*(float(x) for x in c)) for c in (lower, upper))
+    low, high = (wp.vec3(*place(where, name, c)) for name, c in (("lower", lower), ("upper", upper)))
     if any(not low[k] < high[k] for k in range(3)):
         raise KernelValueError(f"{where}: upper: expected more than lower, {low}, got {high}")
     made = wp.full(dims, math.inf, dtype=float, device="cpu")
@@ -375,7 +400,8 @@ def swept_volume_mesh(  # noqa: PLR0913 - as Warp has it
     """
     del device
     where = "swept_volume_mesh"
-    if sign_mode == SweptVolumeSignMode.NO_SIGN and not threshold > 0:
+    threshold = number(where, "threshold", threshold)
+    if sign_mode == SweptVolumeSignMode.NO_SIGN and threshold <= 0:
         raise KernelValueError(
             f"{where}: threshold: expected a positive number, got {threshold}",
             hint="distances without a sign are nowhere negative: they have no surface at 0",

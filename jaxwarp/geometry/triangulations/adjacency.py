@@ -33,6 +33,7 @@ def beside(triangles: jax.Array) -> tuple[jax.Array, jax.Array]:
     is_first = after & ~before & ~jnp.concatenate([is_same[1:], none, none])[: len(order)]
     is_second = jnp.concatenate([none, is_first[:-1]])
     mate = jnp.where(is_first, jnp.roll(order, -1), jnp.where(is_second, jnp.roll(order, 1), -1))
+    mate = jnp.where(mate // 3 == order // 3, -1, mate)  # two edges of a triangle with a corner twice
     found = jnp.full(len(order), -1, jnp.int32).at[order].set(mate, unique_indices=True).reshape(-1, 3)
     return jnp.where(found < 0, -1, found // 3), jnp.where(found < 0, -1, found % 3)
 
@@ -45,9 +46,13 @@ def require_triangles(where: str, indices: Any) -> None:
     shape, dtype = getattr(indices, "shape", None), getattr(indices, "dtype", None)
     if shape is None or dtype not in (np.int32, wp.int32):
         given = type(indices).__name__ if shape is None else dtype
-        raise KernelTypeError(f"{where}: indices: expected an array of int32, got {given}")
+        raise KernelTypeError(
+            f"{where}: indices: expected an array of int32, got {given}", hint="np.asarray(indices, np.int32)"
+        )
     if len(shape) != 2 or shape[1] != 3:
-        raise KernelValueError(f"{where}: indices: expected the shape (m, 3), got {tuple(shape)}")
+        raise KernelValueError(
+            f"{where}: indices: expected the shape (m, 3), got {tuple(shape)}", hint="indices.reshape((-1, 3))"
+        )
 
 
 @boundary

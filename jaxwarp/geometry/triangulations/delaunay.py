@@ -7,7 +7,6 @@ of edges that want the same triangle, the one with the largest number, by a hash
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
@@ -19,6 +18,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.operations import is_on_host
+from jaxwarp.geometry.surfaces.given import integer, number
 from jaxwarp.geometry.triangulations.adjacency import beside, require_triangles
 from jaxwarp.memory.host_scope import HOST
 
@@ -34,6 +34,9 @@ def _turn(a: jax.Array, b: jax.Array) -> jax.Array:
 def _is_in_circle(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array:
     """Whether d is inside of the circle through a, b and c, counterclockwise, by more than rounding."""
     a, b, c = a - d, b - d, c - d
+    # By a power of two, which rounds nothing, lengths are about 1: their fourth powers are numbers.
+    _, exponent = jnp.frexp(jnp.max(abs(jnp.stack([a, b, c])), (0, -1)))
+    a, b, c = (jnp.ldexp(p, -exponent[..., None]) for p in (a, b, c))
     pairs = ((a, b, c), (b, c, a), (c, a, b))
     value = sum((p**2).sum(-1) * _turn(q, r) for p, q, r in pairs)
     size = sum((p**2).sum(-1) * (abs(q[..., 0] * r[..., 1]) + abs(q[..., 1] * r[..., 0])) for p, q, r in pairs)
@@ -122,14 +125,21 @@ def delaunay_edge_flip(
     """
     where = "delaunay_edge_flip"
     require_triangles(where, indices)
-    if not isinstance(max_passes, int) or max_passes < 1:
-        raise KernelValueError(f"{where}: max_passes: expected 1 or more, got {max_passes}")
+    max_passes = integer(where, "max_passes", max_passes, 1, 2**31 - 1)
     for name, given in (("area_epsilon", area_epsilon), ("ref_area_epsilon", ref_area_epsilon)):
-        if not isinstance(given, jax.Array) and not (math.isfinite(given) and given >= 0):
-            raise KernelValueError(f"{where}: {name}: expected a finite number, 0 or more, got {given}")
+        if not isinstance(given, jax.Array) and number(where, name, given) < 0:
+            raise KernelValueError(
+                f"{where}: {name}: expected a finite number, 0 or more, got {given}", hint="0.0 for any area"
+            )
     is_host = isinstance(indices, HostArray)
     points = _plane(where, "positions", positions, is_host)
     reference = None if ref_positions is None else _plane(where, "ref_positions", ref_positions, is_host)
+    if reference is not None and tuple(reference.shape) != tuple(points.shape):
+        raise KernelValueError(
+            f"{where}: ref_positions: expected the shape of positions, {tuple(points.shape)}, got"
+            f" {tuple(reference.shape)}",
+            hint="pass where the same points were",
+        )
     limits = jnp.int32(max_passes), jnp.float32(area_epsilon), jnp.float32(ref_area_epsilon)
     if is_host:
         return _on_host(indices, points, reference, limits)
@@ -142,6 +152,7 @@ def delaunay_edge_flip(
 
 def _on_host(indices: HostArray, points: Any, reference: Any, limits: tuple[Any, ...]) -> HostArray:
     """Writes `indices`, and gives how many edges were flipped."""
+    indices.require_writable("written by delaunay_edge_flip")
     count = wp.zeros(1, dtype=int, device="cpu")
 
     def run() -> None:

@@ -159,10 +159,20 @@ BAD = {
     "max_depth: expected 0 to 30": lambda: geo.lipschitz_octree(torus, [0] * 3, 1.0, 31),
     "root_width": lambda: geo.lipschitz_octree(torus, [0] * 3, 0.0, 3),
     "lipschitz_bound": lambda: geo.sparse_marching_cubes(torus, 3, 3, 3, lipschitz_bound=-1.0),
-    "nx, ny, nz": lambda: geo.sparse_marching_cubes(torus, 3, 1, 3),
+    "ny: expected 2 to 1073741824, got 1": lambda: geo.sparse_marching_cubes(torus, 3, 1, 3),
     "cell_width": lambda: geo.sparse_marching_cubes_from_cells(CELL, FLAT, cell_width=0.0),
     "cells: expected integers": lambda: geo.sparse_marching_cubes_from_cells(CELL.astype(np.float32), FLAT),
     r"corner_values: expected float32, \(1, 8\)": lambda: geo.sparse_marching_cubes_from_cells(CELL, FLAT[:, :7]),
+    "cells: expected each cell once": lambda: geo.sparse_marching_cubes_from_cells(
+        np.repeat(CELL, 2, 0), np.repeat(FLAT, 2, 0)
+    ),
+    "cells: expected places": lambda: geo.sparse_marching_cubes_from_cells(CELL.astype(np.uint64) + 2**63, FLAT),
+    "corner_values: .* got complex64": lambda: geo.sparse_marching_cubes_from_cells(CELL, FLAT + 1j),
+    "origin: expected three": lambda: geo.sparse_marching_cubes_from_cells(CELL, FLAT, origin=(1.0,)),
+    "threshold: expected a finite": lambda: geo.sparse_marching_cubes_from_cells(CELL, FLAT, threshold=np.nan),
+    "nx: expected 2 to .* got 2[.]5": lambda: geo.sparse_marching_cubes(torus, 2.5, 3, 3),
+    "upper: expected other": lambda: geo.sparse_marching_cubes(torus, 3, 3, 3, lower=[0] * 3, upper=[0] * 3),
+    "root_width: expected a positive finite": lambda: geo.lipschitz_octree(torus, [0] * 3, np.inf, 2),
     "too far apart": lambda: geo.sparse_marching_cubes_from_cells(
         np.array([[-(2**30)] * 3, [2**30] * 3], np.int32), np.zeros((2, 8), np.float32)
     ),

@@ -126,13 +126,27 @@ BAD = {
     "at least one pose": lambda: geo.swept_volume_bounds([MESH], np.zeros((1, 0, 7))),
     "expected voxel_size or resolution": lambda: geo.swept_volume_field([MESH], slide([0, 0, 0])),
     "voxel_size: expected a positive": lambda: geo.swept_volume_field([MESH], slide([0, 0, 0]), 0.0),
-    "resolution: expected three": lambda: geo.swept_volume_field([MESH], slide([0, 0, 0]), resolution=(3, 1, 3)),
+    "resolution: expected 2 to 1073741824, got 1": lambda: geo.swept_volume_field(
+        [MESH], slide([0, 0, 0]), resolution=(3, 1, 3)
+    ),
     "no sums for winding": lambda: geo.swept_volume_field([MESH], slide([0, 0, 0]), 0.1),
     "threshold: expected a positive": lambda: geo.swept_volume_mesh(
         [MESH], slide([0, 0, 0]), 0.1, sign_mode=Mode.NO_SIGN
     ),
     "does not depend on values": lambda: jax.jit(lambda t: geo.swept_volume_field([MESH], t, 0.1))(
         jnp.asarray(slide([0, 0, 0]))
+    ),
+    "sign_mode: expected 0 to 3, got 7": lambda: geo.swept_volume_field([MESH], slide([0, 0, 0]), 0.1, sign_mode=7),
+    "resolution: expected 2 to 1073741824, got 2[.]5": lambda: geo.swept_volume_field(
+        [MESH], slide([0, 0, 0]), resolution=(2.5, 3, 3)
+    ),
+    "resolution: expected three numbers": lambda: geo.swept_volume_field([MESH], slide([0, 0, 0]), resolution=8),
+    "quaternions of length 1": lambda: geo.swept_volume_bounds([MESH], 2 * slide([0, 0, 0])),
+    "expected finite places": lambda: geo.swept_volume_bounds([MESH], slide([np.nan, 0, 0])),
+    "padding: expected a finite number": lambda: geo.swept_volume_bounds([MESH], slide([0, 0, 0]), float("nan")),
+    "makes .* nodes": lambda: geo.swept_volume_field([MESH], slide([0, 0, 0]), 1e-5, sign_mode=Mode.NORMAL),
+    "lower: expected three": lambda: geo.swept_volume_field(
+        [MESH], slide([0, 0, 0]), resolution=(3, 3, 3), lower=[0] * 2, upper=[1] * 2, sign_mode=Mode.NORMAL
     ),
     "upper: expected more": lambda: geo.swept_volume_field(
         [MESH], slide([0, 0, 0]), resolution=(3, 3, 3), lower=[0] * 3, upper=[0] * 3, sign_mode=Mode.NORMAL

@@ -100,6 +100,20 @@ def test_what_is_not_flipped():
     assert int(geo.delaunay_edge_flip(QUAD, PAIR[:0])[1]) == 0
 
 
+@pytest.mark.parametrize("scale", [1e-15, 1e-11, 1e11, 1e15])
+def test_units_do_not_matter(scale):
+    points, faces = fan(12)
+    expected, flips = geo.delaunay_edge_flip(points, faces)
+    found, others = geo.delaunay_edge_flip(points * np.float32(scale), faces)
+    assert as_set(found) == as_set(expected)
+    assert int(others) == int(flips) > 0
+
+
+def test_no_triangle_is_beside_itself():
+    found = geo.tri_tri_adjacency(np.array([[0, 0, 1], [2, 3, 4]], np.int32))
+    assert all((np.asarray(x) == -1).all() for x in found)
+
+
 def test_neighbours_are_those_that_share_an_edge():
     _, faces = jittered(7)
     random = np.random.default_rng(2)
@@ -134,6 +148,13 @@ def test_the_shared_edge_is_found_in_kernels():
 
 BAD = {
     "max_passes: expected 1": lambda: geo.delaunay_edge_flip(QUAD, PAIR, max_passes=0),
+    "max_passes: expected 1 to .* got 1099511627776": lambda: geo.delaunay_edge_flip(QUAD, PAIR, max_passes=2**40),
+    "ref_positions: expected the shape of positions": lambda: geo.delaunay_edge_flip(
+        QUAD, PAIR, ref_positions=QUAD[:2]
+    ),
+    "cannot be written by delaunay_edge_flip": lambda: geo.delaunay_edge_flip(
+        wp.array(QUAD, dtype=wp.vec2), wp.from_jax(jnp.asarray(PAIR))
+    ),
     "area_epsilon: expected a finite": lambda: geo.delaunay_edge_flip(QUAD, PAIR, area_epsilon=float("nan")),
     r"expected the shape \(m, 3\)": lambda: geo.tri_tri_adjacency(np.zeros(6, np.int32)),
     "expected an array of int32, got int64": lambda: geo.tri_tri_adjacency(np.zeros((1, 3), np.int64)),
