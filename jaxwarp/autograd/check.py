@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxwarp.arrays.tape import Tape
-from jaxwarp.autograd.jacobians import Mask, Matrices, by_differences, by_sweeps
+from jaxwarp.autograd.jacobians import Mask, Matrices, by_differences, by_sweeps, rows_of
 from jaxwarp.autograd.plot import draw
 from jaxwarp.autograd.subject import Pair, Subject, subject_of, subject_of_recorded
 from jaxwarp.boundary import boundary
@@ -169,7 +169,7 @@ def _cut(derivative: np.ndarray, difference: np.ndarray, options: _Options) -> t
     """The numbers of which both are known, as float64."""
     rows, columns = options.max_outputs_per_var, options.max_inputs_per_var
     part = slice(rows if rows > 0 else None), slice(columns if columns > 0 else None)
-    first, second = (matrix.reshape(len(matrix), -1).astype(np.float64)[part] for matrix in (derivative, difference))
+    first, second = (rows_of(matrix).astype(np.float64)[part] for matrix in (derivative, difference))
     return first, second
 
 

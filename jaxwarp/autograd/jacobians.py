@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import numbers
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -145,12 +147,18 @@ def _sweeps(run: Run, inputs: Sequence[Any], outputs: Sequence[Any], pairs: Sequ
 
 @contextlib.contextmanager
 def _gradients_kept(arrays: Sequence[HostArray]) -> Iterator[list[Region]]:
-    """Where the gradients of arrays are; they get back what they hold now."""
+    """Where the gradients of arrays are; they get back what they hold now. Meanwhile none is retained: that is the
+    derivative by what an array holds last, not by what it held first."""
     regions = [grad.region for array in arrays if (grad := array.grad) is not None]
     kept = [contents_of(region) for region in regions]
+    retained = {id(region.owner): region.owner for region in regions if region.owner.is_retained}
+    for owner in retained.values():
+        owner.is_retained = False
     try:
         yield regions
     finally:
+        for owner in retained.values():
+            owner.is_retained = True
         for region, contents in zip(regions, kept, strict=True):
             set_contents(region, contents)
 
@@ -164,6 +172,10 @@ def _unit(region: Region, place: int) -> np.ndarray:
 
 def by_differences(subject: Subject, mask: Mask | None, most: int, eps: float) -> tuple[Matrices, list[str]]:
     """The Jacobians by differences, and the names of the outputs."""
+    if not isinstance(eps, numbers.Real) or not 0 < eps < math.inf:
+        raise KernelValueError(
+            f"{subject.what}: eps: expected a positive finite number, got {eps!r}", hint="pass how far to move: 1e-3"
+        )
     run, outputs = subject.run()
     subject.undo(run)
     pairs = subject.pairs(outputs, mask)
@@ -181,7 +193,7 @@ def by_differences(subject: Subject, mask: Mask | None, most: int, eps: float) -
                         f"{subject.what}: {subject.name} gave an output of {len(matrix)} numbers, then {len(slopes)}",
                         hint="shapes must not depend on the contents of inputs",
                     )
-                matrix.reshape(len(matrix), -1)[:, column] = slopes
+                rows_of(matrix)[:, column] = slopes
     return found, subject.names_of(outputs)
 
 
@@ -215,6 +227,11 @@ def _blank(given: HostArray, output: HostArray) -> np.ndarray:
     """What a Jacobian is written to: NaN."""
     shape = (output.region.size, given.size, *element_shape(given.dtype))
     return np.full(shape, np.nan, given.region.dtype)
+
+
+def rows_of(matrix: np.ndarray) -> np.ndarray:
+    """A Jacobian with an axis for the numbers of the input; it may have none."""
+    return matrix.reshape(len(matrix), math.prod(matrix.shape[1:]))
 
 
 def _limit(count: int, most: int) -> int:

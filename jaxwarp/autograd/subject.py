@@ -94,6 +94,12 @@ class Subject(NamedTuple):
             KernelTypeError, KernelValueError: the mask names what is not there; an array has no Jacobian.
         """
         names = self.names_of(outputs)
+        for pair in mask or ():
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise KernelTypeError(
+                    f"{self.what}: input_output_mask: expected pairs, got {pair!r}",
+                    hint="write pairs of an input and an output: [(0, 0)]",
+                )
         asked = {(self._number(i, self.input_names), self._number(j, names)) for i, j in mask or ()}
         ins = [i for i, given in enumerate(self.inputs) if self._is_moving(given)]
         outs = [j for j, found in enumerate(outputs) if self._is_moving(found)]
@@ -149,6 +155,11 @@ def subject_of(
     """
     if inputs is None:
         raise KernelValueError(f"{what}: there are no inputs", hint="pass inputs=[...]")
+    for kind, given in (("inputs", inputs), ("outputs", outputs)):
+        if given is not None and not isinstance(given, (list, tuple)):
+            raise KernelTypeError(
+                f"{what}: {kind}: expected a list of arguments, got {type(given).__name__}", hint=f"{kind}=[...]"
+            )
     if isinstance(function, Kernel):
         if not outputs:
             raise KernelValueError(

@@ -424,3 +424,40 @@ def test_pictures_of_what_is_not_there():
 def test_names():
     assert "autograd" in dir(wp)
     assert wp.autograd.gradcheck is gradcheck
+
+
+def test_gradients_that_are_retained_are_no_jacobians():
+    def grown(x):
+        made = wp.zeros(4, dtype=float, requires_grad=True)
+        wp.launch(grow, 4, [x])
+        wp.launch(square, 4, [x, made])
+        return made
+
+    x = wp.array(X, dtype=float, requires_grad=True, retain_grad=True)
+    found = jacobian(grown, inputs=[x])[0, 0].numpy()
+    np.testing.assert_allclose(found, np.diag(4 * X * (X**2 + 1)), rtol=1e-6)
+    assert x.retain_grad
+    assert gradcheck(grown, inputs=[x], eps=1e-2, show_summary=False)
+
+
+def test_arrays_without_elements_are_checked():
+    x, y = (wp.zeros(0, dtype=float, requires_grad=True) for _ in range(2))
+    assert gradcheck(square, 0, [x], [y], show_summary=False)
+    one = wp.zeros(1, dtype=float, requires_grad=True)
+    assert gradcheck(square, 0, [one], [y], show_summary=False)
+
+
+@pytest.mark.parametrize(
+    ("message", "given"),
+    {
+        "inputs: expected a list of arguments, got HostArray": {"inputs": wp.zeros(4, dtype=float)},
+        "outputs: expected a list of arguments, got HostArray": {"outputs": wp.zeros(4, dtype=float)},
+        "input_output_mask: expected pairs, got 0": {"input_output_mask": [0]},
+        "eps: expected a positive finite number, got inf": {"eps": np.inf},
+        "eps: expected a positive finite number, got '1'": {"eps": "1"},
+    }.items(),
+)
+def test_arguments_that_cannot_be(message, given):
+    inputs, outputs = [wp.array(X, dtype=float, requires_grad=True)], [wp.zeros(4, dtype=float, requires_grad=True)]
+    with pytest.raises((KernelTypeError, KernelValueError), match=message):
+        jacobian_fd(square, 4, **{"inputs": inputs, "outputs": outputs, **given})
