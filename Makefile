@@ -45,11 +45,15 @@ wheels:  ## wheels for x86_64 and, with GNU's cross compiler, aarch64, and the s
 	$(RELEASE)/bin/python -m pip install --quiet --requirement build/release-requirements.txt
 	$(RELEASE)/bin/python tools/wheels.py
 
-.PHONY: help docs site wheels demo test lint pytest native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives bench-gpu bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
+.PHONY: help docs site wheels demo notebooks test lint pytest native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives bench-gpu bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
 	$(BIN)/python examples/wind_tunnel.py
+
+notebooks: $(VENV)/ready  ## run some of the examples as notebooks, into examples/notebooks
+	$(BIN)/python -m pip install --quiet --editable '.[notebooks,examples]'
+	$(BIN)/python tools/notebooks.py
 
 test: lint pytest  ## set up an environment, then lint and pytest
 
