@@ -26,7 +26,7 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.modules import MODULE_OPTIONS, Module
 from jaxwarp.passes.pipeline import prepare
-from jaxwarp.types import Absent, Array, as_dtype, leaves_of, struct_in, struct_of, uint64
+from jaxwarp.types import Absent, Array, Struct, as_dtype, leaves_of, struct_in, struct_of, uint64
 from jaxwarp.types.given import given_types, require_one_meaning, takes_structs
 
 if TYPE_CHECKING:
@@ -156,8 +156,27 @@ class Kernel(ByName):
             made = self._given.setdefault(types, made)
         return made
 
+    def of_types(self, types: Sequence[Any]) -> Kernel:
+        """The kernel for arguments of these types alone; itself, if none of its own is open.
+
+        Raises:
+            KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
+        """
+        self.specialize(types)
+        named = tuple(t if isinstance(t, Array | Absent | Struct) else struct_of(t) or as_dtype(t) for t in types)
+        if len(named) != len(self.arguments) or not (self.is_generic or any(struct_in(t) for t in named)):
+            return self
+        made = self._given.get(("of_types", *named))
+        if made is None:
+            made = object.__new__(type(self))
+            made.__dict__.update(self.__dict__)
+            pairs = zip(self.arguments, named, strict=True)
+            made._set_arguments(tuple(Argument(a.name, t) for a, t in pairs))
+            made = self._given.setdefault(("of_types", *named), made)
+        return made
+
     def add_overload(self, arg_types: Any) -> Kernel:
-        """Names the types of a generic kernel in advance, as `overload` does. It stays generic."""
+        """The kernel for arguments of these types, as `overload` gives it. This one stays generic."""
         return overload(self, arg_types)
 
     def __repr__(self) -> str:
@@ -516,7 +535,17 @@ def _require_options(decorator: str, options: dict[str, Any], known: Sequence[st
 
 @boundary
 def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
-    """Warp's `overload`: names the types of a generic kernel in advance. Kernels here are specialised when called."""
+    """The kernel of a generic one that takes arguments of some types alone.
+
+    Kernels are specialised when they are called, so none has to be named: `kernel` itself takes these types, too.
+
+    Args:
+        kernel: with arguments annotated `Any` or by type variables.
+        argument_types: a list of all types, or a dictionary of those that are open, by name. None: `kernel` as it is.
+
+    Raises:
+        KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
+    """
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(
             f"overload: expected a kernel, got {type(kernel).__name__}", hint="decorate the function with @kernel"
@@ -533,9 +562,8 @@ def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
         types = [argument_types.get(a.name, a.annotation) for a in kernel.arguments]
     else:
         types = list(argument_types)
-    if not any(t is uint64 for t in types):  # one of those may be a mesh, which is known when it is called
-        kernel.specialize(types)
-    return kernel
+    is_open = any(t is uint64 for t in types)  # it may be a mesh, which is known when it is called
+    return kernel if is_open else kernel.of_types(types)
 
 
 @boundary

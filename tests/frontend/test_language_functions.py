@@ -319,12 +319,30 @@ def test_overload_takes_what_stands_for_a_mesh():
 
 def test_overload_names_the_types_of_a_generic_kernel():
     kernel = define("from typing import Any\n@wp.kernel\ndef k(x: Any, a: wp.array[Any]):\n    a[0] = x\n")["k"]
-    assert wp.overload(kernel, {"x": float, "a": wp.array[float]}) is kernel
-    assert kernel.add_overload([float, wp.array[float]]) is kernel
+    named = wp.overload(kernel, {"x": float, "a": wp.array[float]})
+    assert kernel.add_overload([float, wp.array[float]]) is named
+    assert wp.overload(named, [float, wp.array[float]]) is named
+    assert (kernel.is_generic, named.is_generic) == (True, False)
     with pytest.raises(KernelTypeError, match="a holds int32, got float32"):
         wp.overload(kernel, [float, wp.array[int]])
     with pytest.raises(KernelTypeError, match="overload: k has no argument b"):
         wp.overload(kernel, {"b": float})
+
+
+def test_overload_gives_a_kernel_of_these_types_alone():
+    code = "from typing import Any\n@wp.kernel\ndef k(x: wp.array[Any], y: wp.array[Any]):\n    y[0] = x[0] + x[0]\n"
+    kernel = define(code)["k"]
+    named = wp.overload(kernel, [wp.array[wp.vec3], wp.array[wp.vec3]])
+    ones = np.ones((1, 3), np.float32)
+    np.testing.assert_array_equal(wp.jax_kernel(named, output_dims=1)(ones)[0], 2 * ones)
+    out = np.zeros_like(ones)
+    wp.launch(named, 1, [ones, out])
+    np.testing.assert_array_equal(out, 2 * ones)
+    with pytest.raises(KernelTypeError, match=r"'x': expected float32 of shape \(\?, 3\), got float64 of shape \(1,\)"):
+        wp.launch(named, 1, [np.ones(1), np.zeros(1)])
+    wide = np.zeros(1)
+    wp.launch(kernel, 1, [np.ones(1), wide])  # which is generic still
+    assert wide.tolist() == [2.0]
 
 
 def test_tid_of_several_axes():

@@ -222,10 +222,12 @@ def of_any(s: Any, out: wp.array[int]):
 
 @pytest.mark.parametrize("kind", [One, Other])
 def test_named_types_of_open_arguments_may_be_structs(kind):
-    wp.overload(of_any, [kind, wp.array[int]])
+    named = wp.overload(of_any, [kind, wp.array[int]])
     assert "s.n" in str(of_any.ir([kind, wp.array[int]]))
     out = wp.zeros(2, dtype=int)
     s = kind()
     s.n = 42
-    wp.launch(of_any, 2, [s, out])
-    assert out.numpy().tolist() == [42, 42]
+    for kernel in (of_any, named):
+        out.zero_()
+        wp.launch(kernel, 2, [s, out])
+        assert out.numpy().tolist() == [42, 42]
