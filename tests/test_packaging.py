@@ -6,10 +6,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+
+import jaxwarp
 
 ROOT = Path(__file__).parents[1]
 HANDLERS = {
@@ -91,6 +94,14 @@ def library(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("library")
     with zipfile.ZipFile(wheel) as archive:
         return archive.extract("jaxwarp/native/lib/libjaxwarp.so", folder)
+
+
+def test_the_version_is_the_same_everywhere():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert jaxwarp.__version__ == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    newest = next(line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## "))
+    assert newest.split()[1] == version
 
 
 def test_the_source_distribution_has_what_a_build_needs_and_nothing_else(distribution, source):
