@@ -45,7 +45,7 @@ wheels:  ## wheels for x86_64 and, with GNU's cross compiler, aarch64, and the s
 	$(RELEASE)/bin/python -m pip install --quiet --requirement build/release-requirements.txt
 	$(RELEASE)/bin/python tools/wheels.py
 
-.PHONY: help docs site wheels demo notebooks test lint pytest native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives bench-gpu bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
+.PHONY: help docs site wheels demo notebooks test lint pytest native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
@@ -134,8 +134,9 @@ bench-debug: native  ## what debug mode costs
 bench-derivatives: native  ## derivatives beside their primals
 	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
 
-bench-gpu: native  ## GPU code
-	PYTHONPATH=. $(PYTHON) benchmarks/gpu.py
+# OUT is the folder for results. DRY=1 runs all of it without a GPU, on little data.
+gpu-report: native  ## all that a machine with a GPU can say, in eight minutes, as tables and JSON: OUT= DRY=
+	PYTHONPATH=.:benchmarks:tests $(PYTHON) -u -m gpu_report $(if $(OUT),--out $(OUT)) $(if $(DRY),--dry-run)
 
 bench-launch: native  ## what a launch costs
 	PYTHONPATH=. $(PYTHON) benchmarks/launch.py

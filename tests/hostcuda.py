@@ -108,7 +108,17 @@ def waits(code: CudaCode) -> bool:
 
 def compile_host(codes: Sequence[tuple[Kernel, CudaCode]]) -> None:
     """One library for these texts."""
-    unit = f'#include "{SHIM.name}"\n' + "\n".join(_unit(kernel, code) for kernel, code in codes)
+    loaded = load_unit("\n".join(_unit(kernel, code) for kernel, code in codes))
+    for _, code in codes:
+        launcher = getattr(loaded, f"launch_{key(code)}")
+        launcher.restype = None
+        launcher.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_uint, ctypes.c_uint]
+        _launchers[key(code)] = launcher
+
+
+def load_unit(text: str) -> ctypes.CDLL:
+    """A library of C++ that is written for the shim."""
+    unit = f'#include "{SHIM.name}"\n' + text
     identity = "\0".join([SHIM.read_text(), FIBERS.read_text(), unit, *FLAGS])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
     folder = Path(tempfile.gettempdir()) / f"jaxwarp-host-cuda-{os.getuid()}"
@@ -116,12 +126,7 @@ def compile_host(codes: Sequence[tuple[Kernel, CudaCode]]) -> None:
     library = folder / f"{digest}.so"
     if not library.exists():
         _compile(unit, folder, library)
-    loaded = ctypes.CDLL(str(library))
-    for _, code in codes:
-        launcher = getattr(loaded, f"launch_{key(code)}")
-        launcher.restype = None
-        launcher.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_uint, ctypes.c_uint]
-        _launchers[key(code)] = launcher
+    return ctypes.CDLL(str(library))
 
 
 def _compile(unit: str, folder: Path, library: Path) -> None:

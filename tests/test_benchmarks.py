@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-import hostcuda
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxwarp import jax_kernel
-from jaxwarp.codegen.cuda import nvrtc
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -26,102 +20,11 @@ import cpu  # noqa: E402
 import cpu_cases  # noqa: E402
 import cpu_kernels  # noqa: E402
 import derivatives  # noqa: E402
-import gpu  # noqa: E402
-import gpu_kernels as timed  # noqa: E402
-import handwritten  # noqa: E402
 import launch  # noqa: E402
 import measure  # noqa: E402
 import sizes  # noqa: E402
 
 RNG = np.random.default_rng(5)
-PAIRS = {
-    "saxpy": (handwritten.saxpy, timed.saxpy, (1000,)),
-    "lbm": (handwritten.lbm, timed.lbm, (13, 21)),
-    "increment": (handwritten.increment, timed.increment, (16,)),
-}
-
-
-def inputs(name: str, grid: tuple[int, ...]) -> list[np.ndarray]:
-    match name:
-        case "saxpy":
-            return [np.float32(1.7), *RNG.standard_normal((2, *grid), np.float32)]
-        case "lbm":
-            weight = np.array(timed.WEIGHT)[:, None, None]
-            return [(weight * RNG.uniform(0.8, 1.2, (9, *grid))).astype(np.float32), np.float32(1.6)]
-        case _:
-            return [RNG.standard_normal(grid, np.float32)]
-
-
-def expected(name: str, operands: list[np.ndarray]) -> np.ndarray:
-    wide = [np.asarray(x, np.float64) for x in operands]
-    match name:
-        case "saxpy":
-            return wide[0] * wide[1] + wide[2]
-        case "lbm":
-            return gpu.lbm_reference(operands[0], 1.6)
-        case _:
-            return wide[0] + 1
-
-
-def run_by_hand(code: handwritten.ByHand, twin: object, grid: tuple[int, ...], buffers: list[np.ndarray]) -> None:
-    """The hand-written text as C++ on the host."""
-    key = hostcuda.key(code.code)
-    if key not in hostcuda._launchers:
-        hostcuda.compile_host([(twin.specialize(), code.code)])
-    geometry = [grid[axis] if number < 0 else buffers[number].shape[axis] for number, axis in code.geometry]
-    total = math.prod(grid)
-    pointers = (ctypes.c_void_p * len(buffers))(*(b.ctypes.data for b in buffers))
-    numbers = (ctypes.c_longlong * max(1, len(geometry)))(*geometry)
-    hostcuda._launchers[key](pointers, numbers, ctypes.c_longlong(total), -(-total // 4), 4)
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_by_hand_and_kernel_mean_the_same(name):
-    code, kernel, grid = PAIRS[name]
-    operands = inputs(name, grid)
-    want = expected(name, operands)
-    shape = want.shape
-    (ours,) = jax_kernel(kernel, launch_dims=grid, output_dims=shape)(*map(jnp.asarray, operands))
-    by_hand = np.full(shape, np.nan, np.float32)
-    run_by_hand(code, kernel, grid, [*(np.array(x, np.float32) for x in operands), by_hand])
-    np.testing.assert_allclose(ours, want, rtol=2e-6, atol=2e-7)
-    np.testing.assert_allclose(by_hand, want, rtol=2e-6, atol=2e-7)
-
-
-@pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
-@pytest.mark.parametrize("name", PAIRS)
-def test_by_hand_compiles_and_lowers(name):
-    code, _, grid = PAIRS[name]
-    operands = [jnp.asarray(x) for x in inputs(name, grid)]
-    shape = expected(name, [np.asarray(x) for x in operands]).shape
-    call = code.call(grid, jax.ShapeDtypeStruct(shape, jnp.float32), 90)
-    traced = jax.jit(call).trace(*operands)
-    assert code.symbol in traced.lower(lowering_platforms=("cuda",)).as_text()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", PAIRS)
-def test_by_hand_on_a_gpu(name):
-    code, kernel, grid = PAIRS[name]
-    operands = inputs(name, grid)
-    want = expected(name, operands)
-    arch = int(jax.devices("cuda")[0].compute_capability.replace(".", ""))
-    by_hand = jax.jit(code.call(grid, jax.ShapeDtypeStruct(want.shape, jnp.float32), arch))
-    ours = jax_kernel(kernel, launch_dims=grid, output_dims=want.shape)
-    for got in (by_hand(*map(jnp.asarray, operands)), ours(*map(jnp.asarray, operands))[0]):
-        np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-7)
-
-
-def test_bench_gpu_says_that_there_is_none():
-    done = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "gpu.py"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "bench-gpu: no CUDA GPU is visible to JAX, so there is nothing to measure\n"
 
 
 def test_bench_launch_checks_what_it_times():

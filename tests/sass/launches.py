@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from sass import programs
 from sass.disassembly import Code, code_of, compiled
 from sass.machine import LOCAL, Place, Thread, float_bits
 from sass.operations import OPERATIONS
-from sass.twins import TWINS
+from sass.twins import TWINS, parameters_of
 
 import jaxwarp as wp
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, index_bits_of
@@ -134,14 +133,11 @@ def twin(name: str) -> Ran:
     """The twin of a case, run for the same thread."""
     case = CASES[name]
     source = TWINS[name]
-    listed = re.search(r"\(([^()]*)\) \{", source)
-    assert listed is not None
     names, parameters = list(case.shapes), b""
-    for declared in listed[1].split(","):
-        *kind, word = re.findall(r"[\w*]+", declared)
-        if "*" in declared:
-            packed = struct.pack("<Q", address_of(names.index(word.lstrip("*"))))
-        elif kind == ["float"]:
+    for kind, word in parameters_of(source):
+        if kind == "*":
+            packed = struct.pack("<Q", address_of(names.index(word)))
+        elif kind == "float":
             packed = struct.pack("<f", SCALAR)
         else:
             packed = struct.pack("<i", case.extents[word])

@@ -1,14 +1,29 @@
-"""The kernels of `programs.py` in CUDA C++, as one who knows GPUs would write them: the same arithmetic, by hand.
+"""The kernels of `programs.py`, and some gradients, in CUDA C++ as one who knows GPUs would write them: the same
+arithmetic, by hand.
 
-Extents are arguments, as they are of code that is compiled once. Blocks have as many axes as the data.
+Extents are arguments, as they are of code that is compiled once. Blocks have as many axes as the data. A gradient takes
+the cotangent `ct` of the output and writes the cotangents of inputs, `df` for that of f.
 """
 
 from __future__ import annotations
+
+import re
 
 from sass.programs import C19, CX, CY, W9, W19
 
 _KERNEL = 'extern "C" __global__ void __launch_bounds__(256) '
 TWINS: dict[str, str] = {}
+
+
+def parameters_of(source: str) -> list[tuple[str, str]]:
+    """The first kernel's parameters, in order: "*", "float" or "int", and the name."""
+    listed = re.search(r"\(([^()]*)\) \{", source)
+    assert listed is not None
+    found = []
+    for declared in listed[1].split(","):
+        *kind, name = re.findall(r"\w+", declared)
+        found.append(("*" if "*" in declared else kind[0], name))
+    return found
 
 
 def _twin(name: str, parameters: str, body: str, before: str = "") -> None:
@@ -66,16 +81,21 @@ _AROUND = """
     int {a}m = {a} == 0 ? n{a} - 1 : {a} - 1, {a}p = {a} == n{a} - 1 ? 0 : {a} + 1;"""
 
 
-def _pulled(axes: str, directions: tuple[tuple[int, ...], ...]) -> str:
-    """The loads of all populations: by plane, row and column."""
-    lines = []
+def _sources(axes: str, directions: tuple[tuple[int, ...], ...]) -> list[str]:
+    """Where each population comes from: by plane, row and column."""
+    found = []
     for q, shift in enumerate(directions):
         names = [f"{a}{'m' if s > 0 else 'p' if s < 0 else ''}" for a, s in zip(axes, shift, strict=True)]
         at = names[0]
         for a, name in zip(axes[1:], names[1:], strict=True):
             at = f"({at} * n{a} + {name})"
-        lines.append(f"    v[{q}] = f[{q} * n + {at}];")
-    return "\n".join(lines)
+        found.append(f"{q} * n + {at}")
+    return found
+
+
+def _pulled(axes: str, directions: tuple[tuple[int, ...], ...]) -> str:
+    """The loads of all populations."""
+    return "\n".join(f"    v[{q}] = f[{at}];" for q, at in enumerate(_sources(axes, directions)))
 
 
 _D2 = tuple(zip(CY, CX, strict=True))
@@ -174,12 +194,12 @@ _twin(
 """,
 )
 _BLOCK_SUM = """
-    for (int d = 16; d; d >>= 1) a += __shfl_down_sync(~0u, a, d);
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = a;
+    for (int d = 16; d; d >>= 1) sum += __shfl_down_sync(~0u, sum, d);
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = sum;
     __syncthreads();
     if (threadIdx.x < 8) {
-        a = part[threadIdx.x];
-        for (int d = 4; d; d >>= 1) a += __shfl_down_sync(0xff, a, d);
+        sum = part[threadIdx.x];
+        for (int d = 4; d; d >>= 1) sum += __shfl_down_sync(0xff, sum, d);
         if (threadIdx.x == 0) STORE;
     }
 """
@@ -189,21 +209,89 @@ _twin(
     """
     __shared__ float part[8];
     const float4 *r = (const float4 *)(x + (long long)blockIdx.x * cols);
-    float a = 0;
-    for (int j = threadIdx.x; j < cols / 4; j += 256) { float4 v = r[j]; a += (v.x + v.y) + (v.z + v.w); }
+    float sum = 0;
+    for (int j = threadIdx.x; j < cols / 4; j += 256) { float4 v = r[j]; sum += (v.x + v.y) + (v.z + v.w); }
 """
-    + _BLOCK_SUM.replace("STORE", "s[blockIdx.x] = a"),
+    + _BLOCK_SUM.replace("STORE", "s[blockIdx.x] = sum"),
 )
 _twin(
     "total",
     "const float4 *__restrict__ x, float *__restrict__ s, int n",
     """
     __shared__ float part[8];
-    float a = 0;
+    float sum = 0;
     for (int j = blockIdx.x * 256 + threadIdx.x; j < n / 4; j += 256 * gridDim.x) {
         float4 v = x[j];
-        a += (v.x + v.y) + (v.z + v.w);
+        sum += (v.x + v.y) + (v.z + v.w);
     }
 """
-    + _BLOCK_SUM.replace("STORE", "atomicAdd(s, a)"),
+    + _BLOCK_SUM.replace("STORE", "atomicAdd(s, sum)"),
+)
+
+# Gradients
+
+_twin(
+    "saxpy_gradient",
+    "float a, const float *__restrict__ x, const float *__restrict__ ct, float *__restrict__ da, "
+    "float *__restrict__ dx, int n",
+    """
+    __shared__ float part[8];
+    float sum = 0;
+    for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += 256 * gridDim.x) {
+        float t = ct[i];
+        dx[i] = a * t;
+        sum += t * x[i];
+    }
+"""
+    + _BLOCK_SUM.replace("STORE", "atomicAdd(da, sum)"),
+)
+_twin(
+    "stencil_gradient",
+    "const float *__restrict__ ct, float c, float *__restrict__ du, int ni, int nj, int nk",
+    """
+    int k = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y, i = blockIdx.z;
+    if (j >= nj || k >= nk) return;
+    int s = nj * nk, at = i * s + j * nk + k;
+    auto inner = [&](int p, int q, int r) {
+        bool is_inside = p > 0 && q > 0 && r > 0 && p < ni - 1 && q < nj - 1 && r < nk - 1;
+        return is_inside ? ct[p * s + q * nk + r] : 0.0f;
+    };
+    float here = inner(i, j, k);
+    float around = inner(i - 1, j, k) + inner(i + 1, j, k) + inner(i, j - 1, k) + inner(i, j + 1, k)
+        + inner(i, j, k - 1) + inner(i, j, k + 1);
+    du[at] = here + c * (around - 6.0f * here);
+""",
+)
+_PUSHED = "\n".join(
+    f"    df[{at}] = (1.0f - omega) * e[{q}] + drho + cx[{q}] * dux + cy[{q}] * duy;"
+    for q, at in enumerate(_sources("yx", _D2))
+)
+# Each population is read by one cell, so that its cotangent is stored once.
+_twin(
+    "lbm2_gradient",
+    "const float *__restrict__ f, float omega, const float *__restrict__ ct, float *__restrict__ df, int ny, int nx",
+    f"""
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;
+    if (x >= nx) return;
+{_constants("cx", CX)}{_constants("cy", CY)}{_constants("w", W9)}
+    float v[9], e[9], rho = 0, ux = 0, uy = 0;
+    int n = nx * ny, i = y * nx + x;{_AROUND.format(a="x")}{_AROUND.format(a="y")}
+{_pulled("yx", _D2)}
+#pragma unroll
+    for (int q = 0; q < 9; ++q) {{
+        e[q] = ct[q * n + i];
+        rho += v[q]; ux += cx[q] * v[q]; uy += cy[q] * v[q];
+    }}
+    ux /= rho; uy /= rho;
+    float rest = 1.0f - 1.5f * (ux * ux + uy * uy), drho = 0, dux = 0, duy = 0;
+#pragma unroll
+    for (int q = 0; q < 9; ++q) {{
+        float cu = cx[q] * ux + cy[q] * uy, t = omega * w[q] * e[q], d = t * (3.0f + 9.0f * cu);
+        drho += t * (rest + 3.0f * cu + 4.5f * cu * cu);
+        dux += cx[q] * d - 3.0f * t * ux;
+        duy += cy[q] * d - 3.0f * t * uy;
+    }}
+    drho -= dux * ux + duy * uy;
+{_PUSHED}
+""",
 )
