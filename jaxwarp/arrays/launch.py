@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -20,7 +21,6 @@ from jaxwarp.errors import KernelTypeError, KernelValueError, OutOfRangeError
 from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.leaves import spread
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
-from jaxwarp.frontend.text.host_values import frozen
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.dlpack import is_on_gpu
@@ -28,7 +28,7 @@ from jaxwarp.memory.gpu.ordering import Queue
 from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, place_of_device
 from jaxwarp.memory.gpu.streams import Stream
 from jaxwarp.memory.host_scope import HOST, Outside, capturing
-from jaxwarp.types import handled
+from jaxwarp.types import Array, handled, struct_in, struct_of
 
 
 @located_call
@@ -214,10 +214,13 @@ class Launch:
         with contextlib.suppress(OutOfRangeError):  # they may be empty still
             check(_place(self._target, given), kernel, self.dim, given, self._block_dim)
         if any(map(handled, self.params)):
-            kept = [v if handled(v) or isinstance(v, np.ndarray) else frozen(v) for v in self.params]
+            arguments = zip(kernel.arguments, self.params, strict=True)
+            kept = [_as_now(value, argument.annotation) for argument, value in arguments]
             play = Launch(self.kernel, self.dim, kept, None, self._block_dim, self._is_recorded, self._target).run
         else:
-            play = partial(self._launch_outside, kernel, self.dim, _copied(given))
+            leaves = zip(kernel.leaves, given, strict=True)
+            kept = [_as_now(value, leaf.annotation) for leaf, value in leaves]
+            play = partial(self._launch_outside, kernel, self.dim, kept)
         HOST.defers(f"launch of {kernel.name}", play)
 
     def launch(self, stream: Any = None) -> None:
@@ -283,8 +286,16 @@ class Launch:
         self.params = list(values)
 
 
-def _copied(given: Sequence[Any]) -> list[Any]:
-    return [list(value) if isinstance(value, list) else value for value in given]
+def _as_now(value: Any, annotation: Any) -> Any:
+    """What a launch that is kept has for an argument: values as they are now, arrays, grids and meshes as they are
+    then."""
+    if isinstance(value, np.ndarray):
+        return value if isinstance(annotation, Array) else value.copy()
+    if handled(value) is None and (struct := struct_of(type(value))) is not None:
+        made = copy.copy(value)
+        made.__dict__.update((f.name, _as_now(vars(value)[f.name], f.type)) for f in struct.fields)
+        return made
+    return copy.deepcopy(value) if isinstance(value, (list, dict)) and not struct_in(annotation) else value
 
 
 def _adjoints(kernel: Kernel, count: int, adj_inputs: Any, adj_outputs: Any) -> list[Any]:

@@ -154,7 +154,8 @@ class _Known:
             for argument, convert in zip(plan.arguments, plan.converters, strict=True)
         ]
         self._written = tuple(plan.written)
-        self._arrays = [i for i, argument in enumerate(plan.arguments) if argument.is_array]
+        # Of the memory that is used: also components of one value that are given as an array of ours.
+        self._arrays = [i for i, value in enumerate(checked.values) if value.region is not None]
 
     def _compiled(self, checked: Checked, launch: Launch, shapes: Any) -> Any:
         del checked

@@ -836,3 +836,17 @@ def test_a_launch_like_one_with_an_array_of_numpy_for_components_takes_no_array_
         assert out.tolist() == [1.0, 2.0, 3.0]
         with pytest.raises(KernelTypeError, match=r"'v': expected float64 of shape \(3,\), got float32"):
             wp.launch(spread, dim=3, inputs=[wp.array([1.0, 2.0, 3.0], dtype=float), out])
+
+
+def test_components_in_the_memory_that_is_written_are_refused_in_every_launch():
+    @wp.kernel
+    def turn_round(v: wp.vec3, out: wp.array[float]):
+        i = wp.tid()
+        out[i] = v[(i + 1) % 3]
+
+    v, out = wp.array([1.0, 2.0, 3.0], dtype=float), wp.zeros(3, dtype=float)
+    for _ in range(2):
+        wp.launch(turn_round, 3, [v, out])
+        assert out.list() == [2.0, 3.0, 1.0]
+        with pytest.raises(KernelTypeError, match="'out' is written by .* shares memory with argument 'v'"):
+            wp.launch(turn_round, 3, [v, v])

@@ -182,3 +182,34 @@ def test_arguments_of_a_launch_that_are_wrong():
         command.set_params([1.0])
     with pytest.raises(wp.KernelError, match="is of no adjoint"):
         command.set_param_at_index(0, None, adjoint=True)
+
+
+def test_components_are_kept_as_they_are_and_arrays_of_numpy_are_written():
+    @wp.struct
+    class Step:
+        way: wp.vec3
+        scale: float
+        out: wp.array[float]
+
+    @wp.kernel
+    def run(step: Step, turn: wp.mat33):
+        i = wp.tid()
+        step.out[i] = step.scale * (turn * step.way)[i]
+
+    @wp.kernel
+    def run_beside(grid: wp.uint64, step: Step, turn: wp.mat33):
+        i = wp.tid()
+        step.out[i] = step.scale * (turn * step.way)[i] + float(wp.hash_grid_point_id(grid, 0))
+
+    grid = wp.HashGrid(4, 4, 4)
+    grid.build(wp.zeros(1, dtype=wp.vec3), 1.0)
+    for kernel, before in ((run, []), (run_beside, [grid.id])):
+        for turn in (np.eye(3, dtype=np.float32), wp.mat33(np.eye(3)), np.eye(3).tolist()):
+            step, out = Step(), np.zeros(3, np.float32)
+            step.way, step.scale, step.out = wp.vec3(1.0, 2.0, 3.0), 2.0, out
+            with wp.ScopedCapture() as capture:
+                wp.launch(kernel, 3, [*before, step, turn])
+            step.way[0], step.scale = 9.0, 9.0
+            turn[1][1] = 9.0
+            wp.capture_launch(capture.graph)
+            assert out.tolist() == [2.0, 4.0, 6.0]
