@@ -163,11 +163,16 @@ def _flat(name: str, n: int, shapes: dict[str, Shape], function: Callable[..., A
 def lattice(directions: Any, weights: Any) -> Callable[..., Any]:
     """A step of lattice Boltzmann; `directions` (q, axes), in the order of the axes."""
     c, w = np.array(directions), np.array(weights)
-    axes = tuple(range(c.shape[1]))
+    q, axes = len(c), c.shape[1]
+
+    def along(values: Any) -> Any:
+        """One for each direction, to go with (q, ...)."""
+        return values.reshape(q, *[1] * axes)
 
     def function(f: Any, omega: Any) -> Any:
-        each, weight = jnp.asarray(c, f.dtype), jnp.asarray(w, f.dtype).reshape(-1, *[1] * len(axes))
-        v = jnp.stack([jnp.roll(f[q], c[q], axes) for q in range(len(c))])
+        each, weight = jnp.asarray(c, f.dtype), along(jnp.asarray(w, f.dtype))
+        here = np.indices(f.shape[1:])
+        v = f[(along(np.arange(q)), *((here[a] - along(c[:, a])) % f.shape[1 + a] for a in range(axes)))]
         rho = v.sum(0)
         u = jnp.tensordot(each.T, v, 1) / rho
         cu = jnp.tensordot(each, u, 1)
