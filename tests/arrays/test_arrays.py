@@ -848,5 +848,5 @@ def test_components_in_the_memory_that_is_written_are_refused_in_every_launch():
     for _ in range(2):
         wp.launch(turn_round, 3, [v, out])
         assert out.list() == [2.0, 3.0, 1.0]
-        with pytest.raises(KernelTypeError, match="'out' is written by .* shares memory with argument 'v'"):
+        with pytest.raises(KernelTypeError, match=r"'out' is written by .* shares memory with argument 'v'"):
             wp.launch(turn_round, 3, [v, v])
