@@ -313,3 +313,27 @@ def test_rows_and_columns():
     assert m.get_col(1) == wp.vec2(2.0, 8.0)
     with pytest.raises(AttributeError, match="has no rows and columns"):
         wp.vec3().get_row(0)
+
+
+def test_functions_give_quaternions_and_transforms_of_these():
+    turn, way = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 0.5), wp.vec3(1.0, 2.0, 3.0)
+    for found in (turn, wp.normalize(turn), wp.quat_inverse(turn), wp.quat_identity(), wp.quat_slerp(turn, turn, 0.5)):
+        assert found.type == wp.quat().type
+    assert wp.neg(turn).type == wp.add(turn, turn).type == wp.sub(turn, turn).type == turn.type
+    pose = wp.transform(way, turn)
+    assert wp.transform_inverse(pose).type == pose.type
+    assert wp.transform_get_rotation(pose).type == turn.type
+    np.testing.assert_allclose(wp.quat_inverse(turn) * turn, [0, 0, 0, 1], atol=1e-6)
+
+
+def test_zero_vectors_are_normalized_to_zero():
+    for zero in (wp.vec2(), wp.vec3(), wp.vec4(), wp.vec3d()):
+        found = wp.normalize(zero)
+        assert (found.type, found.tolist()) == (zero.type, [0.0] * len(zero))
+    assert wp.normalize(wp.quat(0.0, 0.0, 0.0, 0.0)).tolist() == [0.0, 0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("args", [(), (1.0, 2.0), ("a",), (None,)])
+def test_calls_of_functions_of_one_number(args):
+    with pytest.raises(KernelTypeError, match=r"sin: expected (1 argument|numbers), got"):
+        wp.sin(*args)

@@ -147,7 +147,8 @@ def _host(a: Any) -> Any:
 
 
 def _plain(result: Any) -> Any:
-    return result[()] if isinstance(result, np.ndarray) else result
+    is_value = isinstance(result, HostValue) and result.type is not None  # parts of a quaternion are none
+    return result[()] if isinstance(result, np.ndarray) and not is_value else result
 
 
 def _typed(result: Any) -> Any:

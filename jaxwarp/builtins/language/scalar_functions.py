@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.nodes import Value
 from jaxwarp.quaternions import HostValue
-from jaxwarp.types import Scalar, as_dtype, uint32
+from jaxwarp.types import SCALAR_BY_DTYPE, Scalar, as_dtype, uint32
 
 # Rows that are functions of the language as they stand, on scalars. Operands' names are for the page.
 _OF_ONE_FLOAT = (
@@ -38,15 +40,23 @@ def _row_function(group: str, name: str, parameters: str) -> Function:
     names = parameters.split(", ")
     signature = f"{name}({', '.join(f'{p}: {kind}' for p in names)}) -> {kind}"
 
+    expected = f"{len(names)} argument" + "s" * (len(names) > 1)
+
     def body(ops: Ops, *args: Operand) -> Value:
         if len(args) != len(names):
-            expected = f"{len(names)} argument" + "s" * (len(names) > 1)
             raise KernelTypeError(f"{name}: expected {expected}, got {len(args)}", hint=f"the signature is {signature}")
         return ops.call(name, *args)
 
+    def ref(*args: Any) -> Any:
+        if len(args) != len(names):  # NumPy would take one more as where to write
+            raise TypeError(f"expected {expected}, got {len(args)}")
+        if wrong := [a for a in args if np.asarray(a).dtype not in SCALAR_BY_DTYPE]:
+            raise TypeError(f"expected numbers, got {type(wrong[0]).__name__}")
+        return builtin.ref(*args)
+
     domain: Interval = builtin.domain[0] if builtin.domain else (-100.0, 100.0)
     ulp = max(builtin.ulp.values(), default=0.0)
-    return Function(name, group, signature, builtin.doc, body, builtin.ref, domain, ulp)
+    return Function(name, group, signature, builtin.doc, body, ref, domain, ulp)
 
 
 _arithmetic = Table("Arithmetic")
@@ -60,8 +70,14 @@ def _mul_ref(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.matmul(a, b) if np.ndim(a) and np.ndim(b) else ROWS["mul"].ref(a, b)
 
 
+def _of_values(operation: Callable[..., Any], ref: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator that knows the types of values; `ref` is that of what has none."""
+    return lambda *args: (operation if any(isinstance(a, HostValue) for a in args) else ref)(*args)
+
+
 def _operator(table: Table, name: str, row: str, symbol: str, kind: str) -> None:
     doc, ref = f"The operator `a {symbol} b`. {ROWS[row].doc}", ROWS[row].ref
+    ref = _of_values(getattr(operator, row), ref) if row in ("add", "sub") else ref
     signature = f"{name}(a: {kind}, b: {kind}) -> {kind}"
     if row == "mul":
         doc += " The accuracy is that of products of matrices; others are exact."
@@ -108,7 +124,7 @@ def _cast(ops: Ops, a: Operand, dtype: Any) -> Value:
     return ops.bitcast(target, a)
 
 
-@_arithmetic.add("neg(x: Any) -> Any", ROWS["neg"].ref)
+@_arithmetic.add("neg(x: Any) -> Any", _of_values(operator.neg, ROWS["neg"].ref))
 def _neg(ops: Ops, x: Operand) -> Operand:
     """The operator `-x`."""
     return ops.unary("neg", x)
