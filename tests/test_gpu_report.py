@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from native import pretended
 
 from jaxwarp.codegen.cuda import nvrtc
 
@@ -75,6 +76,33 @@ def test_a_wrong_kernel_is_said_and_not_timed(setup, monkeypatch):
     assert rows["other arguments", "jaxwarp"]["us"] > 0
     assert rows["other numbers", "jaxwarp"]["failed"].startswith("wrong: relative error ")
     assert "us" not in rows["other numbers", "jaxwarp"]
+
+
+@needs_tools
+def test_what_is_written_by_hand_goes_through_the_driver(tmp_path):
+    """That of a GPU which is not there."""
+    pretended.build(tmp_path)
+    environment = pretended.environment(tmp_path)
+    environment["PYTHONPATH"] = PATH
+    script = ROOT / "tests" / "native" / "by_hand_scenarios.py"
+    done = subprocess.run(
+        [sys.executable, script, tmp_path], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    log = [line.split(" stream ")[0] for line in json.loads(done.stdout.splitlines()[-1])]
+    assert log[:2] == ["retain 100", "stream 5000 priority 0"]
+    wait, launches = "synchronize 5000", {"copy": 1, "saxpy": 4, "total": 2, "nbody": 2}
+    expected = []
+    for number, (name, blocks) in enumerate(launches.items(), 1001):
+        launch = [f"launch {number} grid {blocks} block 256", wait]
+        # What adds is cleared first; all but the copy is compared before it is timed.
+        once = ["clear", *launch] if name == "total" else launch
+        again = [] if name == "copy" else once
+        load = ["load ELF", f"kernel {name}"]
+        at = once.index(launch[0])
+        expected += [*once[:at], *load, *once[at:], *again]
+    cleared = ["clear" if "set" in line else line for line in log[2:]]
+    assert cleared == [*expected, "clear", wait]
 
 
 def test_what_goes_wrong_in_one_section_leaves_the_others(setup, monkeypatch, capfd):

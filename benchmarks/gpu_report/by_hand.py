@@ -71,19 +71,29 @@ class OnGpu:
         self._driver = driver()
         device = self._driver.call("DeviceGet", 0)
         self.architecture = self._driver.architecture(device)
-        # The context that JAX has, too.
-        self._driver.call("CtxSetCurrent", self._driver.call("DevicePrimaryCtxRetain", device))
-        self._stream = self._driver.call("StreamCreate", 0)
-        self._functions: dict[str, Any] = {}
+        # The context that JAX has, too. The calls are those that the package makes.
+        self._driver.call("CtxPushCurrent", self._driver.call("DevicePrimaryCtxRetain", device))
+        self._stream = self._driver.call("StreamCreateWithPriority", 0, 0)
+        self._kernels: dict[str, Any] = {}
+        self._configs: dict[Place, Any] = {}
 
     def launch(self, name: str, place: Place, arguments: Mapping[str, Any]) -> None:
         """Queues it. `arguments` are arrays of JAX and numbers, by parameter; arrays are written in place."""
-        if name not in self._functions:
-            module = self._driver.call("ModuleLoadData", compiled(name, self.architecture).code)
-            self._functions[name] = self._driver.call("ModuleGetFunction", module, name.encode())
-        values, types = _packed(name, arguments)
-        function = self._functions[name]
-        self._driver.call("LaunchKernel", function, *place.blocks, *place.block, 0, self._stream, (values, types), 0)
+        if name not in self._kernels:
+            code = compiled(name, self.architecture).code
+            library = self._driver.call("LibraryLoadData", code, [], [], 0, [], [], 0)
+            self._kernels[name] = self._driver.call("LibraryGetKernel", library, name.encode())
+        if place not in self._configs:
+            self._configs[place] = self._config(place)
+        # A kernel is taken for a function by its number, as the package does.
+        self._driver.call("LaunchKernelEx", self._configs[place], int(self._kernels[name]), _packed(name, arguments), 0)
+
+    def _config(self, place: Place) -> Any:
+        config = self._driver.types.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = place.blocks
+        config.blockDimX, config.blockDimY, config.blockDimZ = place.block
+        config.hStream = self._stream
+        return config
 
     def clear(self, array: jax.Array) -> None:
         self._driver.call("MemsetD8Async", array.unsafe_buffer_pointer(), 0, array.nbytes, self._stream)
