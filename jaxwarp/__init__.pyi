@@ -127,6 +127,8 @@ from jaxwarp.geometry.volumes.sampling import volume_world_to_index as volume_wo
 from jaxwarp.geometry.volumes.sampling import volume_world_to_index_dir as volume_world_to_index_dir
 from jaxwarp.geometry.volumes.volume import Volume as Volume
 from jaxwarp.geometry.winding import mesh_query_point_sign_winding_number as mesh_query_point_sign_winding_number
+from jaxwarp.host.autotune import Tuned as Tuned
+from jaxwarp.host.autotune import autotune as autotune
 from jaxwarp.host.capture import Graph as Graph
 from jaxwarp.host.capture import ScopedCapture as ScopedCapture
 from jaxwarp.host.capture import capture_begin as capture_begin

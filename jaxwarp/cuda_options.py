@@ -14,6 +14,8 @@ from jaxwarp.ir.nodes import Param
 
 _MOST_THREADS = 1024
 _MOST_REGISTERS = 255
+_AUTO = "auto"
+_BLOCK_HINT = 'block_dim=256 is the default; "auto" is what wp.autotune has measured'
 
 
 def cuda_options(name: str, option: Callable[[str], Any], block_dim: Any = None) -> CudaOptions:
@@ -29,7 +31,9 @@ def cuda_options(name: str, option: Callable[[str], Any], block_dim: Any = None)
     """
     read = _Reader(name, option)
     bounds = read.bounds()
-    block = read.integer("block_dim", 1, _MOST_THREADS, "block_dim=256 is the default", block_dim)
+    block = option("block_dim") if block_dim is None else block_dim
+    is_tuned = isinstance(block, str) and block == _AUTO
+    block = None if is_tuned else read.integer("block_dim", 1, _MOST_THREADS, _BLOCK_HINT, block_dim)
     if block is None:
         block = min(DEFAULT_BLOCK, bounds[0]) if bounds else DEFAULT_BLOCK
     if bounds and block > bounds[0]:
@@ -45,6 +49,7 @@ def cuda_options(name: str, option: Callable[[str], Any], block_dim: Any = None)
         read.integer("optimization_level", 0, 3, "3 is the default"),
         read.flag("lineinfo", False),
         read.flag("grid_stride", True),
+        is_tuned,
     )
 
 

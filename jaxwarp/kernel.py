@@ -200,7 +200,7 @@ class Kernel(ByName):
         given = (self.options.get("module_options") or {}, *self._options_of_modules())
         return next((options[name] for options in given if options.get(name) is not None), default)
 
-    def cuda_options(self, block_dim: int | None = None) -> CudaOptions:
+    def cuda_options(self, block_dim: int | str | None = None) -> CudaOptions:
         """What holds for its CUDA code: of the call, of `@kernel`, of its module, of `jaxwarp.config`, in this order.
 
         Raises:

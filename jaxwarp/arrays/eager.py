@@ -85,7 +85,7 @@ class Checked(NamedTuple):
         run_checked(HOST, self._replace(values=moved))
 
 
-def launch_now(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:
+def launch_now(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None) -> None:
     """Runs a kernel on arrays of the call, arrays of other libraries in the same memory, and numbers.
 
     Raises:
@@ -94,7 +94,7 @@ def launch_now(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], blo
     run_checked(scope, check(scope, kernel, dim, given, block_dim))
 
 
-def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None) -> Checked:
+def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None) -> Checked:
     """All checks of a launch.
 
     Raises:
@@ -147,6 +147,26 @@ def run_checked(scope: Scope, checked: Checked) -> None:
     plan = checked.plan
     if 0 in plan.launch.grid:
         return
+    launch, operands, staged = placed(scope, checked)
+    failure = launch_in(scope, launch, operands)
+    for region, temporary in staged:
+        scope.move(region, temporary)
+    note_written([checked.values[i].region for i in plan.written])
+    if failure is not None:
+        raise failure
+
+
+class Placed(NamedTuple):
+    """A launch on dense memory: `staged` are written arrays with gaps, each with the copy that is launched on."""
+
+    launch: Launch
+    operands: list[Any]
+    staged: list[tuple[Region, Region]]
+
+
+def placed(scope: Scope, checked: Checked) -> Placed:
+    """The operands of a launch; what is not dense is copied."""
+    plan = checked.plan
     operands: list[Any] = []
     staged: list[tuple[Region, Region]] = []
     records: list[tuple[int, Place]] = []
@@ -166,12 +186,7 @@ def run_checked(scope: Scope, checked: Checked) -> None:
             if plan.launch.roles[index] != OUTPUT or plan.launch.debug is not None:
                 scope.move(operands[-1], region)
             staged += [(region, operands[-1])] if index in plan.written else []
-    failure = launch_in(scope, on_records(plan.launch, tuple(records)) if records else plan.launch, operands)
-    for region, temporary in staged:
-        scope.move(region, temporary)
-    note_written([checked.values[i].region for i in plan.written])
-    if failure is not None:
-        raise failure
+    return Placed(on_records(plan.launch, tuple(records)) if records else plan.launch, operands, staged)
 
 
 @functools.lru_cache(maxsize=512)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxwarp.arrays.eager import check, launch_now
+from jaxwarp.arrays.eager import Checked, check, launch_now
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch_cache import launch_outside
 from jaxwarp.arrays.pullback import reverse_launch
@@ -45,7 +45,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     record_tape: bool = True,
     record_cmd: bool = False,
     max_blocks: int = 0,
-    block_dim: int | None = None,
+    block_dim: int | str | None = None,
 ) -> Launch | None:
     """Launches a kernel.
 
@@ -67,7 +67,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         record_tape: whether an active `Tape` records the launch.
         record_cmd: nothing is launched: gives a `Launch`, which can be launched often, also with other arguments.
         max_blocks: accepted, no effect.
-        block_dim: CUDA threads per block.
+        block_dim: CUDA threads per block; "auto": as `wp.autotune` has measured.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
@@ -182,6 +182,12 @@ class Launch:
             KernelTypeError, KernelValueError: `dim` is no extents.
         """
         return Bounds(normalize_dims(self.dim, f"kernel {self.kernel.name}: dim"))
+
+    def checked(self) -> Checked:
+        """Where it would happen, and what is known of it; nothing is launched."""
+        kernel = self.kernel.given(self.params)
+        given = spread(kernel, self.params)
+        return check(_place(self._target, given), kernel, self.dim, given, self._block_dim)
 
     def run(self) -> None:
         """The launch itself."""

@@ -31,12 +31,13 @@ from jaxwarp.unlocked import address_of
 _MAX_KNOWN = 512
 _PLAIN = frozenset((HostArray, HostValue, np.ndarray, int, float, bool))
 
+_BLOCKS = frozenset((int, str, type(None)))
 _VALUES = frozenset((float, int, bool, type(None)))  # None is an array without elements
 _NOWHERE = np.zeros(0)
 
 
 def launch_outside(
-    place: Outside, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None, is_recorded: bool
+    place: Outside, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None, is_recorded: bool
 ) -> None:
     """A launch on arrays outside of JAX, at once: in the memory of a `place`. An active tape records it, or, unless
     `is_recorded`, its results.
@@ -46,8 +47,9 @@ def launch_outside(
     """
     tape = recording.get()
     views = [_as_array(value) for value in given]
-    is_plain = block_dim is None and debug_now(mode_of(kernel)) is None
+    is_plain = type(block_dim) in _BLOCKS and debug_now(mode_of(kernel)) is None
     key = _signature(kernel, dim, views) if is_plain else None
+    key = key if block_dim is None or key is None else (block_dim, *key)
     key = key if place is HOST or key is None else (place, *key)
     known = None if key is None or compat.is_tracing() else _known.get(key)
     operands = None if known is None else known.operands(views)
@@ -247,6 +249,11 @@ def _remember(key: Any, checked: Checked) -> _Known | None:
         _known.clear()
     made = _known[key] = _KnownOnGpu(checked) if is_on_gpu else _Known(checked)
     return made
+
+
+def forget() -> None:
+    """The next launches are looked at again: their code may be another one."""
+    _known.clear()
 
 
 _known: dict[Any, _Known] = {}

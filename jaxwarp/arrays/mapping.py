@@ -72,7 +72,7 @@ def map(  # noqa: A001 - the name users know from Warp
     *inputs: Any,
     out: Any = None,
     return_kernel: bool = False,
-    block_dim: int | None = None,
+    block_dim: int | str | None = None,
     device: Any = None,
 ) -> Any:
     """Calls a function for each element of arrays: `map(lambda x, y: x + 2.0 * y, a, b)`.

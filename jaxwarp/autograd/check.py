@@ -45,7 +45,7 @@ def gradcheck(  # noqa: PLR0913 - the signature users know from Warp
     input_output_mask: Mask | None = None,
     device: Any = None,
     max_blocks: int = 0,
-    block_dim: int | None = None,
+    block_dim: int | str | None = None,
     max_inputs_per_var: int = -1,
     max_outputs_per_var: int = -1,
     plot_relative_error: bool = False,

@@ -145,7 +145,7 @@ def subject_of(
     inputs: Sequence[Any] | None,
     outputs: Sequence[Any] | None,
     device: Any,
-    block_dim: int | None,
+    block_dim: int | str | None,
     restore_inputs: bool,
 ) -> Subject:
     """What a call differentiates. What launches write is always undone.

@@ -44,6 +44,7 @@ class CudaOptions:
         optimization_level: of ptxas, 0 to 3; None: its own.
         line_info: whether machine code says which of the user's lines it is of.
         grid_stride: whether there is a loop over threads, so that fewer blocks than it takes will do.
+        is_tuned: `block` is for launches that were not measured (codegen/tuned.py).
     """
 
     block: int = DEFAULT_BLOCK
@@ -53,6 +54,7 @@ class CudaOptions:
     optimization_level: int | None = None
     line_info: bool = False
     grid_stride: bool = True
+    is_tuned: bool = False
 
 
 NO_CUDA_OPTIONS = CudaOptions()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from jaxwarp import errors
-from jaxwarp.host import capture, events, idle, options
+from jaxwarp.host import autotune, capture, events, idle, options
 
 # By module, for the type stub.
 EXPORTS: dict[Any, tuple[str, ...]] = {
+    autotune: ("Tuned", "autotune"),
     capture: ("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_if", "capture_launch", "capture_while",
               "is_conditional_graph_supported"),
     events: ("Event", "ScopedTimer", "get_event_elapsed_time", "record_event", "synchronize_event", "wait_event"),

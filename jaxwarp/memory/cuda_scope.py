@@ -62,6 +62,11 @@ class CudaScope(Scope):
             self._driver = made
         return self._driver
 
+    def model(self) -> str:
+        """What the maker calls the device, as JAX's `device_kind`."""
+        self.ready()
+        return driver().name(self._device)
+
     def close(self) -> None:
         super().close()
         if self._driver is None:

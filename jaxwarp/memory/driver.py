@@ -77,6 +77,10 @@ class Driver:
         why = (name or str(int(status)).encode()).decode()
         return f"{why} ({text.decode()})" if text else why
 
+    def name(self, device: Any) -> str:
+        """What the maker calls the model."""
+        return bytes(self.call("DeviceGetName", 256, device)).split(b"\0", 1)[0].decode()
+
     def architecture(self, device: Any) -> int:
         """90 for sm_90."""
         attribute = self.types.CUdevice_attribute

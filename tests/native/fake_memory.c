@@ -101,6 +101,10 @@ static int GetErrorName(int code, const char **text) {
 static int GetErrorString(int code, const char **text) { *text = code == 999 ? "unknown error" : 0; return 0; }
 static int DeviceGetCount(int *count) { *count = devices; return fails("cuDeviceGetCount"); }
 static int DeviceGet(int *device, int ordinal) { *device = 100 + ordinal; return fails("cuDeviceGet"); }
+static int DeviceGetName(char *name, int length, int device) {
+  snprintf(name, length, "Pretended %d", 100);
+  return device < 100 ? 1 : fails("cuDeviceGetName");
+}
 static int DeviceGetAttribute(int *value, int attribute, int device) {
   *value = attribute == 75 ? 9 : 0;
   return attribute == 75 || attribute == 76 ? fails("cuDeviceGetAttribute") : device;
@@ -342,7 +346,7 @@ static int EventElapsed(float *milliseconds, void *start, void *end) {
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
   static const struct { const char *name; void *function; } table[] = {
       {"cuInit", Init}, {"cuGetErrorName", GetErrorName}, {"cuGetErrorString", GetErrorString},
-      {"cuDeviceGet", DeviceGet}, {"cuDeviceGetAttribute", DeviceGetAttribute},
+      {"cuDeviceGet", DeviceGet}, {"cuDeviceGetName", DeviceGetName}, {"cuDeviceGetAttribute", DeviceGetAttribute},
       {"cuDevicePrimaryCtxRetain", PrimaryRetain}, {"cuDevicePrimaryCtxRelease", PrimaryRelease},
       {"cuCtxPushCurrent", Push}, {"cuCtxPopCurrent", Pop}, {"cuLibraryLoadData", LibraryLoad},
       {"cuLibraryGetKernel", GetKernel}, {"cuLaunchKernelEx", Launch}, {"cuMemAllocAsync", AllocAsync},

@@ -8,6 +8,7 @@ JSON, empty for those that hold.
 import cProfile
 import gc
 import json
+import tempfile
 import traceback
 
 import numpy as np
@@ -16,6 +17,7 @@ from native.pretended import Gpus
 
 import jaxwarp as wp
 from jaxwarp.arrays import launch_cache
+from jaxwarp.codegen import tuned
 from jaxwarp.ffi.launch import on_memory
 from jaxwarp.memory.driver import CudaError
 from jaxwarp.memory.gpu.scope import gpu_scope
@@ -34,6 +36,12 @@ class Particle:
 def saxpy(x: wp.array(dtype=float), y: wp.array(dtype=float), a: float):
     i = wp.tid()
     y[i] = a * x[i] + y[i]
+
+
+@wp.kernel
+def doubled(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
 
 
 @wp.kernel
@@ -214,6 +222,109 @@ def launches(gpus):
         wp.launch(saxpy, 6, [x, host, 1.0])
     with pytest.raises(wp.KernelError, match="shares memory with argument 'x'"):
         wp.launch(saxpy, 5, [y[1:], y[:5], 1.0])
+
+
+class Stopwatch:
+    """A clock that says of each launch what it is told to say of its block size."""
+
+    def __init__(self, gpus, times):
+        self._gpus, self._times, self.asked = gpus, times, []
+
+    def __call__(self, run):
+        self._gpus.log()
+        run()
+        (line,) = [line for line in self._gpus.log() if line.startswith("launch")]
+        self.asked.append(int(line.split(" block ")[1].split()[0]))
+        return self._times[self.asked[-1]]
+
+
+def block_of(gpus, run):
+    """The block size of the one launch."""
+    gpus.log()
+    run()
+    (line,) = [line for line in gpus.log() if line.startswith("launch")]
+    return int(line.split(" block ")[1].split()[0])
+
+
+def tuning(gpus):
+    """Block sizes that are measured, by a clock of the test's own."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAXWARP_CACHE_DIR", folder)
+        _tune(gpus)
+    tuned._known.clear()
+
+
+def _tune(gpus):
+    x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
+    y = wp.ones(6, dtype=float, device="cuda:0")
+    other = wp.ones(6, dtype=float, device="cuda:1")
+    assert block_of(gpus, lambda: wp.launch(saxpy, 6, [x, y, 0.0], block_dim="auto")) == 256
+    times = {64: 3.0, 128: 1.0, 256: 2.0, 512: 2.5, 1024: 4.0}
+    clock = Stopwatch(gpus, times)
+    found = wp.autotune(saxpy, 6, [x, y, 1.0], timer=clock)
+    assert (found.block_dim, found.times) == (128, times)
+    assert clock.asked == [*times] * 7, "each has its turn"
+    assert y.list() == [1.0] * 6, "arguments are as they were"
+    assert block_of(gpus, lambda: wp.launch(saxpy, 6, [x, y, 1.0], block_dim="auto")) == 128
+    assert block_of(gpus, lambda: wp.launch(saxpy, 6, [x, y, 1.0])) == 256, "off by default"
+    np.testing.assert_array_equal(y.numpy(), 1 + 2 * np.arange(6))
+    assert block_of(gpus, lambda: wp.launch(saxpy, 5, [x[:5], y[:5], 1.0], block_dim="auto")) == 256
+    with wp.ScopedDevice("cuda:1"):  # of the same model
+        assert block_of(gpus, lambda: wp.launch(saxpy, 6, [x.to("cuda:1"), other, 1.0], block_dim="auto")) == 128
+    # What was measured is not measured again, also by the next process, which has the disk.
+    clock = Stopwatch(gpus, {64: 1.0, 256: 1.0})
+    assert wp.autotune(saxpy, 6, [x, y, 1.0], timer=clock) == (128, times)
+    tuned._known.clear()
+    assert wp.autotune(saxpy, 6, [x, y, 1.0], timer=clock) == (128, times)
+    assert clock.asked == []
+    found = wp.autotune(saxpy, 6, [x, y, 1.0], block_dims=(64, 256), timer=clock, refresh=True)
+    assert found == (256, {64: 1.0, 256: 1.0}), "the default, if another one is not faster"
+    assert block_of(gpus, lambda: wp.launch(saxpy, 6, [x, y, 1.0], block_dim="auto")) == 256
+    # Arrays with gaps, fields of structs, numbers by value.
+    p = wp.zeros(4, dtype=Particle, device="cuda:0")
+    p.field("mass").fill_(2.0)
+    before = p.numpy()
+    given = [p, wp.vec3(1.0, 0.0, -1.0), np.array([[0, 0], [10, 0]], np.float32)]
+    assert wp.autotune(push, 4, given, block_dims=(32, 64), timer=Stopwatch(gpus, {32: 1.0, 64: 2.0})).block_dim == 32
+    np.testing.assert_array_equal(p.numpy(), before)
+    assert block_of(gpus, lambda: wp.launch(push, 4, given, block_dim="auto")) == 32
+    # As a call under JAX: the same launch, on copies.
+    clock = Stopwatch(gpus, {64: 1.0, 256: 2.0})
+    call = wp.jax_kernel(doubled, block_dim="auto")
+    data = np.arange(6, dtype=np.float32)
+    assert wp.autotune(call, inputs=[data], device="cuda:0", block_dims=(64, 256), timer=clock).block_dim == 64
+    assert wp.autotune(call, inputs=[data], block_dims=(64, 256)) == (256, {}), "the CPU has no blocks"
+    z = wp.empty_like(x)
+    assert block_of(gpus, lambda: wp.launch(doubled, 6, [x], [z], block_dim="auto")) == 64
+    updated = wp.jax_kernel(saxpy, in_out_argnames=["y"], block_dim="auto")
+    found = wp.autotune(
+        updated, inputs=[data, data, 1.0], device="cuda:0", block_dims=(96,), timer=Stopwatch(gpus, {96: 1.0})
+    )
+    assert found.block_dim == 96
+    assert data.tolist() == [0, 1, 2, 3, 4, 5]
+    # The clock of the package: events, each launch behind work that empties the caches.
+    gpus.log()
+    found = wp.autotune(doubled, 6, [x], [z], block_dims=(128, 512), refresh=True)
+    lines = gpus.log()
+    assert found.times.keys() == {128, 512}
+    flushes = [i for i, line in enumerate(lines) if line.startswith(f"set8 0 x {2**27}")]
+    assert len(flushes) == 15
+    assert [line.split()[0] for line in lines[flushes[-1] :][:4]] == ["set8", "record", "launch", "record"]
+    # What fails leaves the arguments as they were.
+    y.fill_(5.0)
+
+    def stopped(run):
+        run()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        wp.autotune(saxpy, 6, [x, y, 1.0], timer=stopped, refresh=True)
+    assert y.list() == [5.0] * 6
+    with wp.ScopedCapture("cuda:0"), pytest.raises(wp.KernelError, match="autotune measures launches"):
+        wp.autotune(saxpy, 6, [x, y, 1.0])
+    with wp.Tape() as tape:
+        wp.autotune(saxpy, 6, [x, y, 1.0], timer=Stopwatch(gpus, times), refresh=True)
+    assert tape.launches == []
 
 
 def maps_and_parts(gpus):
@@ -719,6 +830,7 @@ SCENARIOS = [
     copies,
     records,
     launches,
+    tuning,
     maps_and_parts,
     checks,
     streams,

@@ -164,7 +164,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     module_preload_mode: Any = ModulePreloadMode.CURRENT_DEVICE,
     enable_backward: bool = False,
     has_side_effect: bool = False,
-    block_dim: int | None = None,
+    block_dim: int | str | None = None,
     sharding_rule: str | None = None,
     mode: str | None = None,
 ) -> JaxKernel:
@@ -189,7 +189,8 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         module_preload_mode: checked; no effect: code is compiled with the program that calls it.
         enable_backward: accepted, no effect.
         has_side_effect: launch even if no output is used.
-        block_dim: CUDA threads per block; default: the kernel's option of that name, or 256.
+        block_dim: CUDA threads per block; "auto": as `wp.autotune` has measured; default: the kernel's option of that
+            name, or 256.
         sharding_rule: which axes of inputs and outputs are cut together, as in "i k, k j -> i j". Under `jit` over
             sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
         mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
@@ -320,6 +321,21 @@ class JaxKernel:
                 self._plans.clear()
             self._plans[key] = plan
         return self._bind(plan, args)
+
+    def launch_for(self, args: Sequence[Any]) -> tuple[Launch, list[Any]]:
+        """The launch that a call makes, and its operands; nothing is launched.
+
+        Raises:
+            KernelTypeError, KernelValueError: as a call.
+        """
+        if len(args) != self._input_count:
+            args = self._bound(args, {})
+        if self.remade is not None and (kernel := self.kernel.given(args)) is not self.kernel:
+            return self.remade(kernel).launch_for(args)
+        leaves = args if self._packing is None else self._packing.spread(args)
+        values = tuple(map(as_jax_value, leaves))
+        plan = self._make_plan(values, self._defaults)
+        return plan.launch, _converted(values, plan.converters)
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The inputs in order. Where they are too few, the number of outputs may be what is wrong."""

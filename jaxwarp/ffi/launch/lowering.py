@@ -15,6 +15,7 @@ from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import CopiesAttributes, Cut, LaunchAttributes, LaunchCode, attributes_of, index_bits_of
 from jaxwarp.codegen.progress import told
+from jaxwarp.codegen.tuned import with_block
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.launch.dims import format_shape
@@ -41,6 +42,7 @@ def call_attributes(
         case "cpu":
             code = _cpu_code_for(launch, shapes)
         case "cuda":
+            launch = _with_measured_block(launch, shapes, is_for_export) if launch.cuda.is_tuned else launch
             code = _cuda_code(launch, shapes, index_bits, _cuda_targets(is_for_export))
         case _:
             raise InternalError(f"no launch on {platform}")
@@ -199,6 +201,22 @@ def _cuda_code(launch: Launch, shapes: Sequence[tuple[Dim, ...]], index_bits: in
     kernel = prepared(launch.kernel, launch.fma)
     known = list(_extents(launch, kernel, shapes).values())
     return _compiled_cuda(code_for(kernel, launch.grid, known, index_bits, launch.cuda), targets)
+
+
+def _with_measured_block(launch: Launch, shapes: Sequence[tuple[Dim, ...]], is_for_export: bool) -> Launch:
+    kernel = prepared(launch.kernel, launch.fma)
+    known = list(_extents(launch, kernel, shapes).values())
+    gpu = None if is_for_export else _gpu_model()
+    return launch.replace(cuda=with_block(launch.cuda, kernel, launch.grid, known, gpu))
+
+
+def _gpu_model() -> str | None:
+    """That of the GPUs of this process, if all are of one."""
+    try:
+        found = {device.device_kind for device in jax.local_devices(backend="cuda")}
+    except RuntimeError:  # there are none
+        return None
+    return found.pop() if len(found) == 1 else None
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)

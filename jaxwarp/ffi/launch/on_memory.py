@@ -13,6 +13,7 @@ import numpy as np
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.abi import PACK_BYTES, CudaOptions, index_bits_of
+from jaxwarp.codegen.tuned import with_block
 from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.memory.cuda_scope import CudaScope
@@ -74,6 +75,7 @@ class CudaLaunch:
         from jaxwarp.codegen.cuda import code_for  # which is slow to import
 
         made, ready = scope.ready(), prepared(kernel, fma)
+        cuda = with_block(cuda, ready, grid, shapes, scope.model()) if cuda.is_tuned else cuda
         code = code_for(ready, grid, shapes, index_bits_of(grid, shapes), cuda, is_aligned)
         self._function = _load(made, _binary(code, scope.architecture), code.symbol)
         number = ctypes.c_int32 if code.index_bits == 32 else ctypes.c_int64

@@ -114,7 +114,9 @@ def tracing(program: Program) -> Iterator[None]:
         current.reset(token)
 
 
-def launch_traced(program: Program, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | None) -> None:
+def launch_traced(
+    program: Program, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None
+) -> None:
     """Makes a launch an operation of a program."""
     arguments = arguments_of(kernel)
     _refuse_host_arrays(arguments, given)

@@ -55,7 +55,7 @@ HOST_NAMES: dict[str, str] = {
     "get_cpu_kernel_cache_key": _BUILD,
     "get_cuda_kernel_properties": "kernel.resources(arch=...) lists registers and memory of the compiled kernel",
     "get_cuda_max_cluster_dim": _BUILD,
-    "get_suggested_block_size": "the default block_dim suits most kernels; measure others",
+    "get_suggested_block_size": "the default block_dim suits most kernels; wp.autotune measures others",
     "func_native": "write it in the kernel language as a @func",
     "launch_tiled": "launch one thread for each element: threads of a block share nothing here",
     "map_cuda_device": "JAX numbers the devices: jax.devices('cuda')",
