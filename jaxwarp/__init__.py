@@ -58,6 +58,7 @@ from jaxwarp.errors import CheckError as CheckError
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
 from jaxwarp.errors import KernelError as KernelError
+from jaxwarp.errors import PerformanceWarning as PerformanceWarning
 from jaxwarp.ffi.callbacks.callback import register_ffi_callback as register_ffi_callback
 from jaxwarp.ffi.launch.checkify import kernel_checks as kernel_checks
 from jaxwarp.ffi.launch.export import export_checks as export_checks

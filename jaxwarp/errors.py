@@ -143,6 +143,10 @@ def located_text(message: str, loc: Loc) -> str:
     return "\n".join([f"{where}: {message}", *loc.excerpt().split("\n")[1:]])
 
 
+class PerformanceWarning(UserWarning):
+    """What a program does is right, and costs more than it has to."""
+
+
 class InternalError(JaxwarpError, RuntimeError):
     """A fault of jaxwarp itself; please report it."""
 

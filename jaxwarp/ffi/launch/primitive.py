@@ -16,6 +16,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxwarp import compat
 from jaxwarp.analysis.shardable import Factors
 from jaxwarp.errors import InternalError
+from jaxwarp.ffi.launch.costs import loop_copies
 from jaxwarp.ffi.launch.debug import record_shape, scan_launches, told, with_checks
 from jaxwarp.ffi.launch.derivatives.rules import launch_jvp, launch_transpose
 from jaxwarp.ffi.launch.derivatives.taylor import launch_jet
@@ -103,6 +104,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platfo
         return mlir.lower_fun(lambda *xs: flat(lambda x, made: bind_launch(made, x), xs), multiple_results=True)(
             ctx, *operands
         )
+    loop_copies.watch(ctx, launch, avals)
     return _custom_call(ctx, operands, launch, platform, {})
 
 
