@@ -7,6 +7,7 @@ against central differences of the adjoint (second order).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,11 @@ from jaxwarp.ir.verify import verify
 from jaxwarp.vjp.derived import Derived
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint
+
+# Checks of one case ask for the same derivatives. Kernels are one if they are the same object.
+verified = functools.lru_cache(maxsize=16)(verify)
+tangent_of = functools.lru_cache(maxsize=4)(tangent)
+adjoint_of = functools.lru_cache(maxsize=4)(adjoint)
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Case:
 
 def run(kernel: Kernel, grid: tuple[int, ...], buffers: Sequence[np.ndarray]) -> list[np.ndarray]:
     copies = [np.array(b) for b in buffers]
-    interpret(verify(kernel), grid, copies, max_steps=100_000)
+    interpret(verified(kernel), grid, copies, max_steps=100_000)
     return copies
 
 
@@ -97,7 +103,7 @@ def moved(case: Case, tangents: dict[int, np.ndarray], eps: float) -> list[np.nd
 
 
 def push(case: Case, tangents: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    derived = tangent(case.kernel, case.wanted, case.grid)
+    derived = tangent_of(case.kernel, case.wanted, case.grid)
     finals = run(case.kernel, case.grid, case.buffers)
     found = results(derived, run(derived.kernel, case.grid, feed(derived, case.buffers, tangents, finals)), "tangent")
     return {i: t for i, t in tangents.items() if i in case.outputs} | found
@@ -106,7 +112,7 @@ def push(case: Case, tangents: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
 def pull(
     case: Case, buffers: Sequence[np.ndarray], cotangents: dict[int, np.ndarray], with_grid: bool = True
 ) -> dict[int, np.ndarray]:
-    derived = adjoint(case.kernel, case.wanted, case.grid if with_grid else None)
+    derived = adjoint_of(case.kernel, case.wanted, case.grid if with_grid else None)
     incoming = {s.index: cotangents[s.index] for s in derived.slots if s.kind == "cotangent" and s.reads}
     finals = run(case.kernel, case.grid, buffers)
     found = results(derived, run(derived.kernel, case.grid, feed(derived, buffers, incoming, finals)), "cotangent")
@@ -142,7 +148,7 @@ def check_adjoint(case: Case) -> None:
 
 def check_adjoint_of_tangent(case: Case, with_grid: bool = False) -> None:
     _, cotangents = directions(case, 2)
-    first = tangent(case.kernel, case.wanted, case.grid)
+    first = tangent_of(case.kernel, case.wanted, case.grid)
     positions = {s.index: n for n, s in enumerate(first.slots) if s.kind == "tangent"}
     wanted = [positions[i] for i in case.wanted]
     second = adjoint(first.kernel, wanted, case.grid, finals=False)
@@ -172,7 +178,7 @@ def check_adjoint_of_tangent(case: Case, with_grid: bool = False) -> None:
 
 def check_tangent_of_adjoint(case: Case, eps: float = 1e-6) -> None:
     tangents, cotangents = directions(case, 3)
-    first = adjoint(case.kernel, case.wanted, case.grid)
+    first = adjoint_of(case.kernel, case.wanted, case.grid)
     primal = {s.index: n for n, s in enumerate(first.slots) if s.kind == "primal"}
     final = {s.index: n for n, s in enumerate(first.slots) if s.kind == "final"}
     wanted = [*(primal[i] for i in case.wanted if i in primal), *final.values()]

@@ -31,7 +31,8 @@ BLOCK = 40  # of threads that wait for each other: a whole warp and a part of on
 # Signed overflow wraps and words are read as other types, as NVRTC's helpers assume; no contraction, as --fmad=false.
 # Without -frounding-math GCC takes `0.0f - (float)i` for `-(float)i`, which is another zero.
 MEANING = ("-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-frounding-math")
-FLAGS = ("-std=c++17", "-O1", *MEANING, "-w", "-fPIC", "-shared")
+FLAGS = ("-std=c++17", *MEANING, "-w", "-fPIC", "-shared")
+OPTIMISED = "-O1"
 
 _launchers: dict[str, Callable[..., None]] = {}
 
@@ -106,9 +107,9 @@ def waits(code: CudaCode) -> bool:
     return any(word in code.source for word in ("__syncthreads()", "__activemask()", "_sync("))
 
 
-def compile_host(codes: Sequence[tuple[Kernel, CudaCode]]) -> None:
+def compile_host(codes: Sequence[tuple[Kernel, CudaCode]], optimisation: str = OPTIMISED) -> None:
     """One library for these texts."""
-    loaded = load_unit("\n".join(_unit(kernel, code) for kernel, code in codes))
+    loaded = load_unit("\n".join(_unit(kernel, code) for kernel, code in codes), optimisation)
     for _, code in codes:
         launcher = getattr(loaded, f"launch_{key(code)}")
         launcher.restype = None
@@ -116,26 +117,27 @@ def compile_host(codes: Sequence[tuple[Kernel, CudaCode]]) -> None:
         _launchers[key(code)] = launcher
 
 
-def load_unit(text: str) -> ctypes.CDLL:
+def load_unit(text: str, optimisation: str = OPTIMISED) -> ctypes.CDLL:
     """A library of C++ that is written for the shim."""
     unit = f'#include "{SHIM.name}"\n' + text
-    identity = "\0".join([SHIM.read_text(), FIBERS.read_text(), unit, *FLAGS])
+    flags = (*FLAGS, optimisation)
+    identity = "\0".join([SHIM.read_text(), FIBERS.read_text(), unit, *flags])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
     folder = Path(tempfile.gettempdir()) / f"jaxwarp-host-cuda-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     library = folder / f"{digest}.so"
     if not library.exists():
-        _compile(unit, folder, library)
+        _compile(unit, flags, folder, library)
     return ctypes.CDLL(str(library))
 
 
-def _compile(unit: str, folder: Path, library: Path) -> None:
+def _compile(unit: str, flags: Sequence[str], folder: Path, library: Path) -> None:
     compiler = shutil.which("g++") or shutil.which("c++")
     assert compiler is not None, "running CUDA text on the host needs a C++ compiler"
     with tempfile.TemporaryDirectory(dir=folder) as work:
         source, built = Path(work) / "unit.cc", Path(work) / "unit.so"
         source.write_text(unit)
-        command = [compiler, *FLAGS, f"-I{SHIM.parent}", str(source), "-o", str(built), "-lm"]
+        command = [compiler, *flags, f"-I{SHIM.parent}", str(source), "-o", str(built), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise AssertionError(f"the CUDA text does not compile as C++:\n{done.stderr}\n{unit}")

@@ -19,7 +19,8 @@ def faulty(folder, seed, journal):
         return "even" if number % 2 == 0 else "odd"
     return trial
 
-campaign.run_all(campaign.arguments("").parse_args(), __file__, {"faulty": faulty}, [("faulty", 10, 4)])
+options = campaign.arguments("").parse_args()
+campaign.run_all(options, __file__, {"faulty": faulty}, [("faulty", 10 if options.first else 2, 4)])
 """
 
 
@@ -28,21 +29,33 @@ def test_random_kernels_and_gradients(tmp_path):
     said = fuzzed.run(tmp_path, "--kernels", 9, "--gradients", 4, "--kinds", "random", "smooth")
     tried = {kind: int(count) for kind, count in re.findall(r"(\w+): .*: (\d+) tried, 0 findings", said)}
     assert tried == {"random": 9, "smooth": 4}
-    assert not list(tmp_path.iterdir())
+    assert [p.name for p in tmp_path.iterdir()] == ["tried.jsonl"]
+
+
+def run_faulty(folder, first):
+    script = folder / "faulty.py"
+    script.write_text(FAULTY)
+    command = [sys.executable, script, "--seed", "3", "--first", str(first), "--keep", folder / "kept"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=fuzzed.ENVIRONMENT)
 
 
 def test_what_is_found_is_kept_and_the_rest_is_tried(tmp_path):
-    script, keep = tmp_path / "faulty.py", tmp_path / "kept"
-    script.write_text(FAULTY)
-    command = [sys.executable, script, "--seed", "3", "--first", "10", "--keep", keep]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=fuzzed.ENVIRONMENT)
+    keep = tmp_path / "kept"
+    done = run_faulty(tmp_path, 10)
     assert done.returncode == 1
     assert f"2 findings in {keep}" in done.stderr
     assert "faulty: seed 3, 10 to 19: 10 tried, 2 findings" in done.stdout
     assert "(even 3, odd 5)" in done.stdout
     raised, died = (keep / f"faulty-3-{number}.txt" for number in (12, 14))
-    assert sorted(keep.iterdir()) == [raised, died]
+    assert sorted(keep.glob("faulty*")) == [raised, died]
     assert "about number 12 of 3" in raised.read_text()
     assert "AssertionError: wrong" in raised.read_text()
     assert "status -11" in died.read_text()
     assert "about number 14 of 3" in died.read_text()
+
+
+def test_runs_count_together(tmp_path):
+    """Numbers that are tried twice count once."""
+    for first, together in ((10, "10 tried, 2 findings, 3 even, 5 odd"), (0, "12 tried, 2 findings, 4 even, 6 odd")):
+        for _ in range(2):
+            assert f"in all, faulty: {together}\n" in run_faulty(tmp_path, first).stdout

@@ -3,7 +3,7 @@
 import fuzzed
 import pytest
 
-COUNTS = {"launch": 200, "program": 150, "image": 75, "cache": 70, "export": 5}
+COUNTS = {"launch": 200, "program": 150, "image": 75, "cache": 70, "export": 5, "file": 5}
 
 
 @pytest.mark.parametrize("kind", COUNTS)

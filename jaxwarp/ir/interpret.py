@@ -129,7 +129,7 @@ class _Machine:
         self.locals = frozenset(kernel.locals)
         self.steps_left = max_steps
         # Of arrays that are only stored to, the thread that stored last to each element.
-        self.last = {p: np.full(m.shape, -1, np.int64) for p, m in self.memory.items() if _is_stored_only(kernel, p)}
+        self.last = {p: np.full(self.memory[p].shape, -1, np.int64) for p in _stored_only(kernel)}
 
     def run(self, one_by_one: bool) -> None:
         threads = np.arange(math.prod(self.grid))
@@ -354,9 +354,10 @@ def atomic_result(kind: str, old: np.ndarray, args: Sequence[np.ndarray]) -> np.
             raise InternalError(f"the interpreter does not know atomic {kind!r}")
 
 
-def _is_stored_only(kernel: Kernel, param: Param) -> bool:
-    accesses = [op for op in walk(kernel.body) if isinstance(op, Load | Store | Atomic) and op.param is param]
-    return param in kernel.params and bool(accesses) and all(isinstance(op, Store) for op in accesses)
+def _stored_only(kernel: Kernel) -> set[Param]:
+    accesses = [op for op in walk(kernel.body) if isinstance(op, (Load, Store, Atomic))]
+    otherwise = {op.param for op in accesses if not isinstance(op, Store)}
+    return ({op.param for op in accesses} - otherwise).intersection(kernel.params)
 
 
 def _undefined(threads: int, param: Param) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 A trial is made of its kind, the seed and its number, and nothing else. One that raises or dies is a finding: it is
 written down in a folder, with what it was about, and the next process goes on after it. So a long run may be cut into
-ranges of numbers, and a finding is seen again by running its number alone.
+ranges of numbers, and a finding is seen again by running its number alone. What was tried is kept in the folder, too:
+runs of all ranges count together.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 MOST_FINDINGS = 20
+TRIED = "tried.jsonl"  # a line for each process, once it has ended
 LONGEST = 600  # seconds that a trial may take, with what it prepares for those after it
 
 
@@ -61,6 +64,34 @@ def work(kind: Kind, seed: int, numbers: Sequence[int], journal: Journal) -> Non
     print(json.dumps(journal.outcomes))
 
 
+@dataclass(frozen=True)
+class Tried:
+    """Numbers that one process after the other has tried to the end."""
+
+    kind: str
+    seed: int
+    begin: int
+    end: int
+    findings: int
+    outcomes: dict[str, int]
+
+
+def totals(keep: Path) -> str:
+    """What runs into this folder have tried, a line for each kind. Ranges count once."""
+    path = keep / TRIED
+    lines = [Tried(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+    seen: dict[tuple[str, int], set[int]] = collections.defaultdict(set)
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for line in lines:
+        numbers = range(line.begin, line.end)
+        if seen[line.kind, line.seed].isdisjoint(numbers):
+            seen[line.kind, line.seed].update(numbers)
+            counts[line.kind].update({"tried": len(numbers), "findings": line.findings, **line.outcomes})
+    return "\n".join(
+        f"in all, {kind}: {', '.join(f'{n} {name}' for name, n in c.items())}" for kind, c in counts.items()
+    )
+
+
 class Campaign:
     """The trials of one kind, by a script that runs `main`."""
 
@@ -78,8 +109,12 @@ class Campaign:
         self.keep.mkdir(parents=True, exist_ok=True)
         for begin in range(first, first + count, chunk):
             end = min(begin + chunk, first + count)
+            found, before = self.findings, self.outcomes.copy()
             self.run_range(begin, end)
             self.tell(first, end)
+            line = Tried(self.kind, self.seed, begin, end, self.findings - found, dict(self.outcomes - before))
+            with (self.keep / TRIED).open("a") as file:
+                print(json.dumps(vars(line)), file=file)
 
     def run_range(self, begin: int, end: int) -> None:
         journal = Journal(self.keep / f"{self.kind}-{self.seed}-{begin}.at")
@@ -146,6 +181,7 @@ def run_all(
         campaign = Campaign(kind, options.seed, options.keep, script)
         campaign.run(options.first, count, chunk)
         findings += campaign.findings
+    print(totals(options.keep))
     if findings:
         raise SystemExit(f"{findings} findings in {options.keep}")
     return None

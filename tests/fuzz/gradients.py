@@ -4,12 +4,14 @@
     recurrence  rows that are read and overwritten at places that move with loops
     stored      launches whose threads store to one element, under stacks of transformations, against `jnp`
 
-Of the first two, the derivatives of first and second order are made and checked by the interpreter, and some of them
-are run as CPU code, too. What has no derivative that is right is refused, which is counted.
+Of the first two, the derivatives of first and second order are made and checked by the interpreter, and each tenth is
+run as CPU code, too, most of it compiled with little optimisation as kernels.py has it. What has no derivative that is
+right is refused, which is counted.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,14 +20,15 @@ import derivativekit as kit
 import numpy as np
 import recurrence_strategy
 from derivativekit import Case
+from fuzz import kernels
 from fuzz.campaign import Journal, Trial
 from kernels_strategy import Pick, RandomPick
 
-from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.codegen.cpu import CpuCode, compile_cpu, launch
+from jaxwarp.codegen.cpu import compile as cpu_compiler
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.verify import verify
 from jaxwarp.passes.pipeline import prepare
 
 CHECKS: dict[str, Callable[..., None]] = {
@@ -64,12 +67,18 @@ def is_right(name: str, check: Callable[..., None], case: Case) -> bool:
 def run_both_ways(kernel: Kernel, grid: tuple[int, ...], buffers: list[np.ndarray]) -> list[np.ndarray]:
     """As `derivativekit.run`, and as CPU code."""
     copies, compiled = ([np.array(b) for b in buffers] for _ in range(2))
-    interpret(verify(kernel), grid, copies, max_steps=100_000)
-    prepared = prepare(kernel, fma=False)
-    run_cpu(prepared, grid, compiled, width=4)
+    interpret(kit.verified(kernel), grid, copies, max_steps=100_000)
+    prepared, code = compiled_of(kernel)
+    launch(code, prepared, grid, compiled)
     for param, a, b in zip(kernel.params, copies, compiled, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-8, atol=1e-10, err_msg=f"CPU code: {param.name}\n{prepared}")
     return copies
+
+
+@functools.lru_cache(maxsize=16)
+def compiled_of(kernel: Kernel) -> tuple[Kernel, CpuCode]:
+    prepared = prepare(kernel, fma=False)
+    return prepared, compile_cpu(prepared, width=4)
 
 
 def trials(make: Callable[[Pick], Case]) -> Callable[[Path, int, Journal], Trial]:
@@ -80,6 +89,7 @@ def trials(make: Callable[[Pick], Case]) -> Callable[[Path, int, Journal], Trial
             case = make(RandomPick(f"{seed}/{number}"))
             journal.note(f"{case.kernel}\n{case.buffers}")
             kit.run = run_both_ways if number % 10 == 0 else interpreted
+            cpu_compiler._OPTIMISATION = 0 if number % 50 else kernels.AS_SHIPPED
             return tried(case)
 
         return trial

@@ -3,6 +3,10 @@
 random     IR of every construct and type, whose results are fully determined
 colliding  the same with arrays that threads store to at any place: the last one wins
 language   programs in the kernel language on vectors, matrices and numbers, which Python itself can run
+
+Compilers take most of the time, so that texts are compiled together. Of five such groups one has code as users get it;
+the others are compiled with little optimisation, which takes half the time: what is tried is the code that compilers
+are given. A third of the kernels are run in debug mode besides, and a third in batches.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +30,9 @@ from kernels_strategy import Case, Maker, Pick, RandomPick, same_values
 from language import define, run_python
 from typed_programs import VECTORS, Writer
 
+from jaxwarp.codegen.cpu import compile as cpu_compiler
 from jaxwarp.codegen.cpu import compile_cpu, launch
+from jaxwarp.codegen.cuda import CudaCode, print_cuda
 from jaxwarp.ffi.launch.lowering import succession
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
@@ -39,6 +45,7 @@ BUDGETS = (4, 6, 6, 8, 8, 10, 10, 14, 24)
 WIDTHS = (1, 2, 4, 4, 8, 8, 16, 32)
 MAX_STEPS = 200_000
 TOGETHER = 50  # texts that are compiled at once
+AS_SHIPPED = cpu_compiler._OPTIMISATION
 THREADS = 8  # of programs in the language
 
 Buffers = list[np.ndarray]
@@ -52,7 +59,8 @@ class Job:
         source: what it is made of.
         kernel: as it was made.
         prepared: as backends compile it.
-        buffers: makes the arguments.
+        fma: whether that is contracted.
+        arguments: of the launch, which stay as they are.
         expected: what Python makes of them; None: nothing is known.
         in_order: whether the threads of CPU code follow each other where they meet.
         case: for batches of launches.
@@ -61,22 +69,31 @@ class Job:
     source: str
     kernel: Kernel
     prepared: Kernel
+    fma: bool
     grid: tuple[int, ...]
-    buffers: Callable[[], Buffers]
+    arguments: Buffers
     widths: tuple[int, ...]
     index_bits: int
     cuda_threads: int | None = None
     expected: Buffers | None = None
     in_order: bool = False
     case: Case | None = None
+    cuda: CudaCode = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cuda", print_cuda(self.prepared, self.index_bits))
+
+    def buffers(self) -> Buffers:
+        return [b.copy() for b in self.arguments]
 
 
 def job_of(case: Case, pick: Pick, in_order: bool) -> Job:
-    prepared = verify(prepare(case.kernel, fma=pick.chance(50)))
+    fma = pick.chance(50)
+    prepared = verify(prepare(case.kernel, fma=fma))
     # Where threads meet, CUDA's are one for each element, so that they come in order.
     threads = None if in_order else pick.of((None, 1, 4, 12, 64))
-    return Job(repr(case), case.kernel, prepared, case.grid, case.buffers, widths(pick), pick.of((32, 64)), threads,
-               in_order=in_order, case=case)  # fmt: skip
+    return Job(repr(case), case.kernel, prepared, fma, case.grid, case.buffers(), widths(pick), pick.of((32, 64)),
+               threads, in_order=in_order, case=case)  # fmt: skip
 
 
 def widths(pick: Pick) -> tuple[int, int]:
@@ -94,13 +111,13 @@ def colliding_job(pick: Pick) -> Job:
 
 def language_job(pick: Pick) -> Job:
     made = typed_job(pick) if pick.chance(50) else integer_job(pick)
-    source, kernel, buffers, expected = made
+    source, kernel, arguments, expected = made
     prepared = verify(prepare(kernel))
     grid = (len(expected[0]),)
-    return Job(source, kernel, prepared, grid, buffers, widths(pick), pick.of((32, 64)), expected=expected)
+    return Job(source, kernel, prepared, True, grid, arguments, widths(pick), pick.of((32, 64)), expected=expected)
 
 
-Program = tuple[str, Kernel, Callable[[], Buffers], Buffers]
+Program = tuple[str, Kernel, Buffers, Buffers]
 
 
 def typed_job(pick: Pick) -> Program:
@@ -109,7 +126,7 @@ def typed_job(pick: Pick) -> Program:
     scope = define(source)
     expected = typed.arguments(VECTORS[writer.vector])
     typed.run_in_python(scope, expected)
-    return source, scope["program"].specialize(), lambda: typed.arguments(VECTORS[writer.vector]), expected
+    return source, scope["program"].specialize(), typed.arguments(VECTORS[writer.vector]), expected
 
 
 def integer_job(pick: Pick) -> Program:
@@ -118,7 +135,7 @@ def integer_job(pick: Pick) -> Program:
     a = np.array([pick.integer(0, 10) for _ in range(THREADS)], np.int32)
     out = np.zeros((THREADS, 6), np.int32)
     run_python(scope, "program", THREADS, a.tolist(), out)
-    return source, scope["program"].specialize(), lambda: [a.copy(), np.zeros_like(out)], [a, out]
+    return source, scope["program"].specialize(), [a, np.zeros_like(out)], [a, out]
 
 
 # Ways to run a job
@@ -151,7 +168,7 @@ def tiles(grid: Sequence[int], width: int, pick: Pick) -> list[tuple[int, int, i
 
 def as_cuda(job: Job) -> Buffers:
     buffers = job.buffers()
-    hostcuda.run_host(job.prepared, job.grid, buffers, job.index_bits, job.cuda_threads)
+    hostcuda.run_code(job.prepared, job.cuda, job.grid, buffers, job.cuda_threads)
     return buffers
 
 
@@ -173,21 +190,26 @@ def in_debug_mode(job: Job) -> Buffers:
     return buffers
 
 
-def tried(job: Job, pick: Pick) -> str:
+def tried(job: Job, number: int, pick: Pick) -> str:
     plain = interpreted(job, job.kernel)
     if job.expected is not None:
         require_same(job, job.expected, plain, "Python", exact=False)
-    require_same(job, plain, interpreted(job, verify(prepare(job.kernel, fma=False))), "prepare")
-    require_same(job, plain, in_debug_mode(job), "debug mode")
-    if job.case is not None:
+    require_same(job, plain, interpreted(job, uncontracted(job)), "prepare")
+    if number % 3 == 0:
+        require_same(job, plain, in_debug_mode(job), "debug mode")
+    if number % 3 == 1 and job.case is not None:
         properties.check_batch(job.case, pick.integer(1, 3), lambda param: pick.integer(-1, param.rank))
-    contracted = interpreted(job, job.prepared)
+    contracted = interpreted(job, job.prepared) if job.fma else plain
     if job.expected is not None:
         require_same(job, plain, contracted, "contraction")  # small whole numbers, of which all arithmetic is exact
     for width in job.widths:
         require_same(job, contracted, on_cpu(job, width, pick), f"CPU code, width {width}")
     require_same(job, contracted, as_cuda(job), f"CUDA text, {job.index_bits} bits, {job.cuda_threads} threads")
     return "agree"
+
+
+def uncontracted(job: Job) -> Kernel:
+    return verify(prepare(job.kernel, fma=False)) if job.fma else job.prepared
 
 
 def require_same(job: Job, expected: Buffers, got: Buffers, what: str, exact: bool = True) -> None:
@@ -209,19 +231,20 @@ def trials(make: Callable[[Pick], Job]) -> Callable[[Path, int, Journal], Trial]
 
         def prepare_from(number: int) -> None:
             ready.clear()
-            for n in range(number, (number // TOGETHER + 1) * TOGETHER):
+            group = number // TOGETHER
+            cpu_compiler._OPTIMISATION = 0 if group % 5 else AS_SHIPPED
+            for n in range(number, (group + 1) * TOGETHER):
                 # What fails here fails again in its iteration.
                 attempt(lambda n=n: ready.update({n: made(n)}))
-            for bits in (32, 64):
-                attempt(lambda bits=bits: hostcuda.prepare_host(
-                    [j.prepared for j in ready.values() if j.index_bits == bits], (bits,)))  # fmt: skip
+            texts = {job.cuda.source: (job.prepared, job.cuda) for job in ready.values()}
+            attempt(lambda: hostcuda.compile_host(list(texts.values()), "-O0" if group % 5 else hostcuda.OPTIMISED))
 
         def trial(number: int) -> str:
             if number not in ready:
                 prepare_from(number)
             job = ready[number] if number in ready else made(number)
             journal.note(job.source)
-            return tried(job, RandomPick(f"{seed}/{number}/run"))
+            return tried(job, number, RandomPick(f"{seed}/{number}/run"))
 
         return trial
 

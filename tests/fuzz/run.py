@@ -2,7 +2,8 @@
 
     PYTHONPATH=.:tests python tests/fuzz/run.py --kernels 100000 --gradients 10000 --mutants 100000 --seed 0
 
-The rest of a run that was cut off is had with `--first`, the number to go on with. What it finds is in the folder, to
+The rest of a run that was cut off is had with `--first`, the number to go on with; runs into one folder count together,
+and without counts it prints what they have tried. What it finds is in the folder, to
 be made a test with a name; `--first NUMBER --kernels 1 --kinds KIND` shows it again (a share of one is one).
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 
 from fuzz import campaign, gradients, kernels, mutations
 
-FAMILIES = {"kernels": kernels, "gradients": gradients, "mutants": mutations}
+FAMILIES = {"mutants": mutations, "gradients": gradients, "kernels": kernels}
 KINDS = {name: kind for family in FAMILIES.values() for name, kind in family.KINDS.items()}
 
 
@@ -31,7 +32,9 @@ def plan(options: argparse.Namespace) -> Iterator[tuple[str, int, int]]:
     for name, family in FAMILIES.items():
         shares = {kind: share for kind, share in family.SHARES.items() if kind in options.kinds}
         for kind, share in shares.items():
-            yield kind, -(-getattr(options, name) * share // sum(shares.values())), family.CHUNK
+            count = -(-getattr(options, name) * share // sum(shares.values()))
+            if count:
+                yield kind, count, family.CHUNK
 
 
 if __name__ == "__main__":
