@@ -61,6 +61,7 @@ from jaxwarp.errors import KernelError as KernelError
 from jaxwarp.errors import PerformanceWarning as PerformanceWarning
 from jaxwarp.ffi.callbacks.callback import register_ffi_callback as register_ffi_callback
 from jaxwarp.ffi.launch.checkify import kernel_checks as kernel_checks
+from jaxwarp.ffi.launch.costs.program import cost_analysis as cost_analysis
 from jaxwarp.ffi.launch.export import export_checks as export_checks
 from jaxwarp.ffi.launch.jax_kernel import ModulePreloadMode as ModulePreloadMode
 from jaxwarp.ffi.launch.jax_kernel import jax_kernel as jax_kernel

@@ -34,7 +34,7 @@ API = {
     ),
     "Calls from JAX": (
         "jax_kernel jax_callable GraphMode ModulePreloadMode register_ffi_callback export_checks kernel_checks "
-        "Stream ScopedStream"
+        "cost_analysis Stream ScopedStream"
     ),
     "Arrays outside of JAX": (
         "launch Launch Tape map zeros zeros_like ones ones_like full full_like empty empty_like clone copy "
@@ -52,7 +52,7 @@ API = {
         "device_from_jax device_to_jax synchronize synchronize_device synchronize_stream"
     ),
     "Errors": (
-        "JaxwarpError KernelError CompileError CheckError"
+        "JaxwarpError KernelError CompileError CheckError PerformanceWarning"
     ),
 }
 # Of classes whose other members are for the package's own use.

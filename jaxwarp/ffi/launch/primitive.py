@@ -16,7 +16,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxwarp import compat
 from jaxwarp.analysis.shardable import Factors
 from jaxwarp.errors import InternalError
-from jaxwarp.ffi.launch.costs import loop_copies
+from jaxwarp.ffi.launch.costs import loop_copies, program
 from jaxwarp.ffi.launch.debug import record_shape, scan_launches, told, with_checks
 from jaxwarp.ffi.launch.derivatives.rules import launch_jvp, launch_transpose
 from jaxwarp.ffi.launch.derivatives.taylor import launch_jet
@@ -105,7 +105,9 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platfo
             ctx, *operands
         )
     loop_copies.watch(ctx, launch, avals)
-    return _custom_call(ctx, operands, launch, platform, {})
+    made = _custom_call(ctx, operands, launch, platform, {})
+    program.tell(made, launch, [a.shape for a in avals])
+    return made
 
 
 checked_p = Primitive(f"{TARGET}_checked")
