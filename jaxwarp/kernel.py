@@ -197,7 +197,10 @@ class Kernel(ByName):
 
     def module_option(self, name: str, default: Any = None) -> Any:
         """An option that holds for the kernel: of `@kernel(module_options={...})`, else of its module."""
-        given = (self.options.get("module_options") or {}, *self._options_of_modules())
+        own = self.options.get("module_options") or {}
+        if not own and not MODULE_OPTIONS:  # each launch asks
+            return default
+        given = (own, *self._options_of_modules())
         return next((options[name] for options in given if options.get(name) is not None), default)
 
     def cuda_options(self, block_dim: int | str | None = None) -> CudaOptions:

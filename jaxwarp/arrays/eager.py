@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +26,7 @@ from jaxwarp.ffi.launch.bind import (
 )
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.dims import normalize_dims
-from jaxwarp.ffi.launch.native_launch import code_of
+from jaxwarp.ffi.launch.native_launch import NativeCode, code_of
 from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import as_element
@@ -38,10 +39,10 @@ from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.in_records import Place, in_records
 from jaxwarp.structs.records import as_record, memory_axes, memory_dtype
 from jaxwarp.types import SCALAR_BY_DTYPE, Array, Struct, as_dtype, element_scalar
-from jaxwarp.unlocked import address_of
+from jaxwarp.unlocked import cached_property
 
 
-class _Given(NamedTuple):
+class PlacedValue(NamedTuple):
     """An argument of a launch: where it is, if it is an array of this call's memory, else a value of the host."""
 
     value: Any
@@ -71,7 +72,7 @@ class Checked(NamedTuple):
     """A launch whose arguments fit."""
 
     plan: Plan
-    values: Sequence[_Given]
+    values: Sequence[PlacedValue]
     scope: Scope
 
     @property
@@ -113,23 +114,23 @@ def checked_like(scope: Scope, plan: Plan, given: Sequence[Any]) -> Checked:
     return Checked(plan, [_given(scope, g, a.is_array) for a, g in zip(plan.arguments, given, strict=True)], scope)
 
 
-def _given(scope: Scope, value: Any, is_array: bool) -> _Given:
+def _given(scope: Scope, value: Any, is_array: bool) -> PlacedValue:
     if isinstance(value, HostArray) and scope.platform != "cpu" and not scope.is_outside:
         value = value.numpy()
     if isinstance(value, MemoryArray):
         value.require_scope(scope)
-        return _Given(value, value, value.region, value.is_writable)
+        return PlacedValue(value, value, value.region, value.is_writable)
     if isinstance(value, np.ndarray) and not is_array:  # the components of one value
-        return _Given(value)
+        return PlacedValue(value)
     if (found := scope.find(value)) is None:
-        return _Given(np.asarray(value) if isinstance(value, jax.Array) else value)
+        return PlacedValue(np.asarray(value) if isinstance(value, jax.Array) else value)
     region, is_writable = found
     if not region.shape:  # a tensor that is a number
-        return _Given(scope.read(region)[()], None, None, is_writable)
-    return _Given(value, None, region, is_writable)
+        return PlacedValue(scope.read(region)[()], None, None, is_writable)
+    return PlacedValue(value, None, region, is_writable)
 
 
-def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> _Given:
+def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> PlacedValue:
     """Where an argument is, and what is known of it."""
     try:
         return _given(scope, given, kernel.leaves[index].is_array)
@@ -195,29 +196,8 @@ def on_records(launch: Launch, records: tuple[tuple[int, Place], ...]) -> Launch
     return launch.replace(kernel=intern_kernel(in_records(launch.kernel, dict(records))), origin=None)
 
 
-def run_like(checked: Checked, place: Callable[[Region], int]) -> bool:
-    """Runs a launch with its arrays elsewhere, unless there is more to do: in debug mode, or where arrays have gaps."""
-    plan, addresses, kept = checked.plan, [], []
-    if checked.launch.debug is not None or 0 in checked.launch.grid:
-        return False
-    for argument, value, convert in zip(plan.arguments, checked.values, plan.converters, strict=True):
-        region = value.region
-        if region is not None:
-            address = place(region)
-            if not region.is_dense or address % region.dtype.alignment:
-                return False
-        elif argument.is_array:
-            return False
-        else:
-            kept.append(np.ascontiguousarray(value.value if convert is None else convert(value.value)))
-            address = address_of(kept[-1])
-        addresses.append(address)
-    code_of(checked.launch.kernel, checked.launch.fma, checked.launch.grid, plan.shapes).run(addresses)
-    note_written([checked.values[i].region for i in plan.written])
-    return True
-
-
-class Plan(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Plan:
     """What every launch with one signature does.
 
     Attributes:
@@ -242,6 +222,16 @@ class Plan(NamedTuple):
     overwritten: dict[int, tuple[bool, bool]]
     untouched: frozenset[int]
     added_to: frozenset[int]
+
+    @cached_property
+    def code(self) -> NativeCode:
+        """Of the launch on the CPU, on dense arrays."""
+        return code_of(self.launch.kernel, self.launch.fma, self.launch.grid, self.shapes)
+
+    def by_value(self, index: int, value: Any) -> np.ndarray:
+        """What the launch is given for an argument that is passed by value: a copy."""
+        convert = self.converters[index]
+        return np.array(value if convert is None else convert(value))
 
 
 @functools.lru_cache(maxsize=512)
@@ -304,7 +294,7 @@ def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) ->
     return region
 
 
-def _require_writable(scope: Scope, plan: Plan, values: Sequence[_Given]) -> None:
+def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -> None:
     """What the kernel writes must be memory that may be written, and no other argument may overlap it."""
     arguments = plan.arguments
     for i, line in plan.written.items():

@@ -77,7 +77,8 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
     given = [*_as_list(inputs), *_as_list(outputs)]
-    given += [kernel.defaults[a.name] for a in kernel.arguments[len(given) :] if a.name in kernel.defaults]
+    if len(given) < len(kernel.arguments):
+        given += [kernel.defaults[a.name] for a in kernel.arguments[len(given) :] if a.name in kernel.defaults]
     if len(given) != len(kernel.arguments):
         count, listed = len(kernel.arguments), ", ".join(a.name for a in kernel.arguments)
         raise KernelTypeError(
@@ -94,7 +95,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     if record_cmd:
         command.set_dim(dim)
         return command
-    command.run()
+    command._run()
     return None
 
 
@@ -191,7 +192,11 @@ class Launch:
 
     def run(self) -> None:
         """The launch itself."""
-        kernel, dim = self.kernel.given(self.params), self.dim
+        self._run()
+
+    def _run(self) -> None:
+        kernel, dim = self.kernel, self.dim
+        kernel = kernel.given(self.params) if kernel.takes_structs else kernel
         given = spread(kernel, self.params)
         scope = scope_now()
         if self._adjoints is not None:

@@ -5,15 +5,15 @@ arguments, and what is left is to find addresses and call the code. Large launch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxwarp import compat
 from jaxwarp.arrays.eager import Checked, check, checked_like, on_records, run_checked
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.recorded import Launched
 from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelError
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
@@ -24,6 +24,7 @@ from jaxwarp.kernel import Kernel
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, Outside, Recorder, recording
 from jaxwarp.memory.libraries import library_of
+from jaxwarp.memory.region import Region, array_region
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import SCALAR_BY_DTYPE, Array
 from jaxwarp.unlocked import address_of
@@ -34,6 +35,7 @@ _PLAIN = frozenset((HostArray, HostValue, np.ndarray, int, float, bool))
 _BLOCKS = frozenset((int, str, type(None)))
 _VALUES = frozenset((float, int, bool, type(None)))  # None is an array without elements
 _NOWHERE = np.zeros(0)
+_NOTHING = object()
 
 
 def launch_outside(
@@ -45,60 +47,100 @@ def launch_outside(
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
-    tape = recording.get()
-    views = [_as_array(value) for value in given]
+    made, tape = prepared_launch(place, kernel, dim, given, block_dim), recording.get()
+    if tape is None:
+        made.run()
+    else:
+        _record(tape, made, is_recorded)
+
+
+class Once(NamedTuple):
+    """A launch whose arguments fit, and of which nothing is known from before."""
+
+    checked: Checked
+
+    def run(self) -> None:
+        run_checked(self.checked.scope, self.checked)
+
+    def launched(self) -> Launched:
+        return Launched.of(self.checked)
+
+
+class Again(NamedTuple):
+    """A launch that is like one before.
+
+    Attributes:
+        known: what is known of it.
+        given: its arguments.
+        views: these, where tensors of other libraries are arrays.
+        operands: of `known`.
+    """
+
+    known: _Known
+    given: Sequence[Any]
+    views: Sequence[Any]
+    operands: Any
+
+    def run(self) -> None:
+        self.known.run(self.views, self.operands)
+
+    def launched(self) -> Launched:
+        return self.known.launched(self.given, self.views, self.operands)
+
+
+def prepared_launch(
+    place: Outside, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None
+) -> Once | Again:
+    """A launch that can be run.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit the kernel.
+    """
+    views = [value if type(value) in _PLAIN else _as_array(value) for value in given]
     is_plain = type(block_dim) in _BLOCKS and debug_now(mode_of(kernel)) is None
     key = _signature(kernel, dim, views) if is_plain else None
     key = key if block_dim is None or key is None else (block_dim, *key)
     key = key if place is HOST or key is None else (place, *key)
     known = None if key is None or compat.is_tracing() else _known.get(key)
     operands = None if known is None else known.operands(views)
-    if known is None or operands is None:
+    checked = None
+    if operands is None:
         checked = check(place, kernel, dim, given, block_dim)
         known = _remember(key, checked)
         operands = None if known is None else known.operands(views)
-        run = partial(run_checked, place, checked)
-        if known is not None and operands is not None:
-            run = partial(known.run, views, operands)
-    elif tape is None:
-        known.run(views, operands)
-        return
-    else:
-        checked, run = checked_like(place, known.plan, given), partial(known.run, views, operands)
-    if tape is None:
-        run()
-    else:
-        _record(tape, checked, run, is_recorded)
+    if known is not None and operands is not None:
+        return Again(known, given, views, operands)
+    assert checked is not None
+    return Once(checked)
 
 
-def _record(tape: Recorder, checked: Checked, run: Callable[[], None], is_recorded: bool) -> None:
+def _record(tape: Recorder, made: Once | Again, is_recorded: bool) -> None:
     """The launch on a tape, or what it writes."""
+    done = made.launched()
     if is_recorded:
-        tape.record_launch(checked)
-        run()
-    else:
-        places = [checked.values[i] for i in checked.plan.written]
-        written = [place.region for place in places if place.region is not None]
-        tape.see(*(place.array for place in places))
-        for region in written:
-            tape.record_write(region)
-        run()
-        for region in written:
-            tape.record_result(region)
+        tape.record_launch(done)
+        made.run()
+        return
+    tape.see(*(done.given[i] for i in done.plan.written))
+    for region in done.writes:
+        tape.record_write(region)
+    made.run()
+    for region in done.writes:
+        tape.record_result(region)
 
 
 def launch_again(checked: Checked) -> None:
     """A launch that was checked, once more. An active tape records it."""
-    tape, run = recording.get(), partial(run_checked, checked.scope, checked)
+    tape = recording.get()
     if tape is None:
-        run()
+        run_checked(checked.scope, checked)
     else:
-        _record(tape, checked, run, True)
+        _record(tape, Once(checked), True)
 
 
 def _as_array(value: Any) -> Any:
     """A tensor of another library as an array; any other value as it is."""
-    library = None if type(value) in _PLAIN else library_of(value)
+    library = library_of(value)
     if library is None or library.is_recording(value):
         return value
     try:
@@ -113,14 +155,12 @@ def _signature(kernel: Kernel, dim: Any, given: Sequence[Any]) -> Any:
     """What decides a launch but for the values; None where it is not that simple."""
     if type(dim) is not int and not (type(dim) is tuple and all(type(n) is int for n in dim)):
         return None
-    tokens = [_token(value) for value in given]
+    tokens = [value.token if type(value) is HostArray else _token(value) for value in given]
     return None if None in tokens else (kernel, dim, *tokens)
 
 
 def _token(value: Any) -> Any:
     kind = type(value)
-    if kind is HostArray:
-        return value.token
     if kind is np.ndarray:
         flags = value.flags
         plain = value.ndim and flags.c_contiguous and flags.aligned
@@ -158,27 +198,55 @@ class _Known:
         self._written = tuple(plan.written)
         # Of the memory that is used: also components of one value that are given as an array of ours.
         self._arrays = [i for i, value in enumerate(checked.values) if value.region is not None]
+        # Of numbers of Python, by argument: the last one, which the next launch often has too, as an operand.
+        self._numbers: list[tuple[Any, np.ndarray | None, int]] = [(_NOTHING, None, 0)] * len(plan.arguments)
 
     def _compiled(self, checked: Checked, launch: Launch, shapes: Any) -> Any:
         del checked
         return code_of(launch.kernel, launch.fma, launch.grid, shapes)
 
-    def operands(self, given: Sequence[Any]) -> Any:
-        """Where the arguments are, unless arrays overlap."""
+    def operands(self, views: Sequence[Any]) -> Any:
+        """Where the arguments are, and what they are as operands, None for arrays of ours; unless arrays overlap."""
         addresses: list[int] = []
-        kept: list[np.ndarray] = []
-        for value, convert in zip(given, self._converters, strict=True):
+        kept: list[np.ndarray | None] = []
+        for value, number in zip(views, self._numbers, strict=True):
             if type(value) is HostArray:
                 addresses.append(value._region.address)
-            elif value is None:
-                addresses.append(address_of(_NOWHERE))
-            else:
-                array = value if convert is None else np.asarray(convert(value))
-                kept.append(array)
-                addresses.append(address_of(array))
+                kept.append(None)
+                continue
+            _, array, address = number if number[0] is value else self._operand(len(kept), value)
+            addresses.append(address)
+            kept.append(array)
         for i, offset in self._offsets:
             addresses[i] -= offset
         return (addresses, kept) if self._are_apart(addresses) else None
+
+    def _operand(self, index: int, value: Any) -> tuple[Any, np.ndarray, int]:
+        """What is no array of ours, what it is as an operand, and where that is."""
+        convert = self._converters[index]
+        array = _NOWHERE if value is None else value if convert is None else np.asarray(convert(value))
+        found = value, array, address_of(array)
+        if type(value) in _VALUES:  # which never change
+            self._numbers[index] = found
+        return found
+
+    def launched(self, given: Sequence[Any], views: Sequence[Any], operands: Any) -> Launched:
+        """The launch, for a tape."""
+        regions: list[Region | None] = []
+        values: list[np.ndarray | None] = []
+        for value, operand in zip(views, operands[1], strict=True):
+            region = number = None
+            if operand is None:
+                region = value._region
+            elif type(value) in _VALUES and value is not None:
+                number = operand
+            elif self._converters[len(regions)] is None and value is not None:
+                region = array_region(value)
+            else:  # the caller may change it
+                number = self.plan.by_value(len(regions), value)
+            regions.append(region)
+            values.append(number)
+        return Launched(self.plan, HOST, given, regions, values, True)
 
     def _are_apart(self, addresses: Sequence[Any]) -> bool:
         """Whether no array that is written overlaps another one."""
@@ -212,10 +280,10 @@ class _KnownOnGpu(_Known):
         is_aligned = all(region.address % PACK_BYTES == 0 for region in regions)
         return CudaLaunch(self._scope, launch.kernel, launch.grid, shapes, launch.fma, launch.cuda, is_aligned)
 
-    def operands(self, given: Sequence[Any]) -> Any:
+    def operands(self, views: Sequence[Any]) -> Any:
         addresses: list[int | None] = []
         values: list[np.ndarray] = []
-        for value, convert in zip(given, self._converters, strict=True):
+        for value, convert in zip(views, self._converters, strict=True):
             if type(value) is HostArray:
                 addresses.append(value._region.address)
             elif convert is None:
@@ -224,6 +292,10 @@ class _KnownOnGpu(_Known):
                 addresses.append(None)
                 values.append(np.asarray(convert(value)))
         return (addresses, values) if self._are_apart(addresses) else None
+
+    def launched(self, given: Sequence[Any], views: Sequence[Any], operands: Any) -> Launched:
+        del views, operands
+        return Launched.of(checked_like(self._scope, self.plan, given))
 
     def run(self, given: Sequence[Any], operands: Any) -> None:
         scope, written = self._scope, self._code.written

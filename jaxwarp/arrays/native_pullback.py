@@ -5,7 +5,9 @@ To enter a compiled program costs some 50 microseconds, many times what a small 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import ctypes
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,16 +15,17 @@ import numpy as np
 
 from jaxwarp import compat
 from jaxwarp.arrays.shadow import is_float
-from jaxwarp.ffi.launch.derivatives.zeros import Values, mark_p
-from jaxwarp.ffi.launch.native_launch import code_of
+from jaxwarp.ffi.launch.derivatives.zeros import mark_p
+from jaxwarp.ffi.launch.lowering import outputs_to_clear
+from jaxwarp.ffi.launch.native_launch import NativeCode, code_of
 from jaxwarp.ffi.launch.primitive import launch_p
-from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, Launch
 from jaxwarp.unlocked import address_of
 
-Arrays = Sequence[np.ndarray]
-Step = Callable[[Arrays], Arrays]
+Shapes = tuple[tuple[int, ...], ...]
 
 _KEPT = 512
+_MOST_BYTES = 1 << 20  # of results that are kept for the next time
 _pulls: dict[Any, NativePull | None] = {}
 
 
@@ -30,22 +33,23 @@ def native_pull(
     make: Callable[[Launch, tuple[int, ...]], Any],
     launch: Launch,
     wanted: tuple[int, ...],
-    operands: Mapping[int, np.ndarray],
-    cotangents: Mapping[int, np.ndarray],
+    given: tuple[int, ...],
+    shapes: Shapes,
 ) -> NativePull | None:
-    """The function `make(launch, wanted)` of operands and cotangents like these, if all it does is known here.
+    """The function `make(launch, wanted)` of operands and of the cotangents of the results `given`, if all it does is
+    known here. `shapes` are those of the launch's parameters.
 
     None for launches that are worth several cores, too: XLA's programs have code for these that needs fewer atomics;
     and in debug mode, where launches that nobody reads are checked.
     """
     if launch.debug is not None:
         return None
-    key = launch, wanted, tuple(cotangents), tuple(x.shape for x in operands.values())
+    key = launch, wanted, given, shapes
     if key not in _pulls:
         if len(_pulls) >= _KEPT:
             _pulls.clear()
         try:
-            _pulls[key] = NativePull(make(launch, wanted), operands, cotangents)
+            _pulls[key] = NativePull(make(launch, wanted), launch, given, shapes)
         except _UnknownError:
             _pulls[key] = None
     return _pulls[key]
@@ -56,32 +60,191 @@ class _UnknownError(Exception):
 
 
 class NativePull:
-    """A function of operands and cotangents as a list of steps."""
+    """A function of operands and cotangents as a list of steps.
 
-    def __init__(self, function: Any, operands: Mapping[int, np.ndarray], cotangents: Mapping[int, np.ndarray]):
+    Values have numbers: first the inputs, whose addresses a call is given, then those that steps make.
+    """
+
+    def __init__(self, function: Any, launch: Launch, given: Sequence[int], shapes: Shapes):
+        def like(numbers: Sequence[int]) -> dict[int, Any]:
+            return {i: jax.ShapeDtypeStruct(shapes[i], launch.kernel.params[i].dtype.numpy) for i in numbers}
+
         with compat.with_x64(), jax.default_device(jax.local_devices(backend="cpu")[0]):
-            traced, made = jax.make_jaxpr(function, return_shape=True)(dict(operands), dict(cotangents))
+            traced, made = jax.make_jaxpr(function, return_shape=True)(like(launch.operand_params), like(given))
         jaxpr = _inside(traced)
         if jaxpr.effects or any(hasattr(x, "val") for x in jaxpr.outvars):
             raise _UnknownError
-        self._inputs = jaxpr.invars
-        self._keys, self._results = sorted(made), jaxpr.outvars
-        needed, steps = set(jaxpr.outvars), []
+        self.inputs = len(jaxpr.invars)
+        self._numbers: dict[Any, int] = {x: i for i, x in enumerate(jaxpr.invars)}
+        self.types: list[Any] = [x.aval for x in jaxpr.invars]
+        needed, kept = set(jaxpr.outvars), []
         for eqn in reversed(jaxpr.eqns):
-            if needed.isdisjoint(eqn.outvars):
-                continue
-            needed |= {x for x in eqn.invars if not hasattr(x, "val")}
-            steps.append((_step(eqn), eqn.invars, eqn.outvars))
-        self._steps = steps[::-1]
+            if not needed.isdisjoint(eqn.outvars):
+                needed |= {x for x in eqn.invars if not hasattr(x, "val")}
+                kept.append(eqn)
+        self.constants: list[tuple[int, Any]] = []
+        self.steps = [step for eqn in kept[::-1] for step in self._steps(eqn)]
+        self.results = [(i, self._result(x)) for i, x in zip(sorted(made), jaxpr.outvars, strict=True)]
+        self._idle: list[_Run] = []
 
-    def __call__(self, operands: Mapping[int, np.ndarray], cotangents: Mapping[int, np.ndarray]) -> Values:
-        given = [*(operands[i] for i in sorted(operands)), *(cotangents[i] for i in sorted(cotangents))]
-        known = dict(zip(self._inputs, given, strict=True))
-        with np.errstate(all="ignore"):  # as in XLA's programs
-            for step, inputs, outputs in self._steps:
-                found = step([np.asarray(x.val, x.aval.dtype) if hasattr(x, "val") else known[x] for x in inputs])
-                known.update(zip(outputs, found, strict=True))
-        return {i: known[x] for i, x in zip(self._keys, self._results, strict=True)}
+    def _make(self, aval: Any) -> int:
+        """The number of a new value."""
+        self.types.append(aval)
+        return len(self.types) - 1
+
+    def _number(self, x: Any) -> int:
+        if not hasattr(x, "val"):
+            return self._numbers[x]
+        self.constants.append((self._make(x.aval), x.val))
+        return self.constants[-1][0]
+
+    def _result(self, x: Any) -> int:
+        """The number of a result, which is no input."""
+        number = self._numbers[x]
+        if number >= self.inputs:
+            return number
+        made = self._make(x.aval)
+        self.steps.append(_Computed(np.copyto, (number,), made))
+        return made
+
+    def _steps(self, eqn: Any) -> list[_Launched | _Computed]:
+        """What an operation does."""
+        params, given = eqn.params, [self._number(x) for x in eqn.invars]
+        if eqn.primitive.name == mark_p.name:
+            self._numbers[eqn.outvars[0]] = given[0]
+            return []
+        made = [self._make(x.aval) for x in eqn.outvars]
+        self._numbers.update(zip(eqn.outvars, made, strict=True))
+        match eqn.primitive.name:
+            case launch_p.name:
+                return [_Launched(params["launch"], given, made, self.types)]
+            case "convert_element_type" if is_float(eqn.invars[0].aval.dtype) and is_float(params["new_dtype"]):
+                return [_Computed(_converted, given, made[0])]
+            case "add" | "add_any":
+                return [_Computed(_added, given, made[0])]
+            case "broadcast_in_dim" if not eqn.invars[0].aval.shape:
+                return [_Computed(np.copyto, given, made[0])]
+            case _:
+                raise _UnknownError
+
+    def run(self, addresses: Sequence[int]) -> _Run:
+        """The cotangents that there are of operands, by their numbers: the `results` of what is returned.
+
+        Args:
+            addresses: of the operands, then of the cotangents: arrays that are dense and aligned. They are only read.
+        """
+        try:
+            run = self._idle.pop()
+        except IndexError:  # each thread that is here has one
+            run = _Run(self)
+        run(addresses)
+        return run
+
+    def release(self, run: _Run) -> None:
+        """The results have been used."""
+        if run.bytes <= _MOST_BYTES:
+            self._idle.append(run)
+
+
+def _converted(target: np.ndarray, source: np.ndarray) -> None:
+    with np.errstate(all="ignore"):  # as in XLA's programs
+        np.copyto(target, source, casting="unsafe")
+
+
+def _added(target: np.ndarray, one: np.ndarray, other: np.ndarray) -> None:
+    with np.errstate(all="ignore"):
+        np.add(one, other, out=target)
+
+
+class _Computed:
+    """A step of NumPy's: `function(target, *sources)`."""
+
+    def __init__(self, function: Callable[..., None], given: Sequence[int], made: int):
+        self.function, self.given, self.made = function, given, made
+
+    def bound(self, run: _Run) -> Callable[[], None]:
+        target = run.arrays[self.made]
+
+        def step() -> None:
+            self.function(target, *map(run.array, self.given))
+
+        return step
+
+
+class _Launched:
+    """A step that is a launch."""
+
+    def __init__(self, launch: Launch, given: Sequence[int], made: Sequence[int], types: Sequence[Any]):
+        if launch.debug is not None or launch.factors is not None or 0 in launch.grid:
+            raise _UnknownError
+        inputs, outputs = iter(given), iter(made)
+        self.places: list[int] = []  # of each parameter
+        self.copied: list[tuple[int, int]] = []  # where what is updated comes from, and where it goes
+        for role in launch.roles:
+            source = next(inputs) if role in (INPUT, IN_OUT) else -1
+            self.places.append(source if role == INPUT else next(outputs))
+            self.copied += [(source, self.places[-1])] if role == IN_OUT else []
+        shapes = tuple(tuple(types[place].shape) for place in self.places)
+        self.code: NativeCode = code_of(launch.kernel, launch.fma, launch.grid, shapes, launch.in_order)
+        if not self.code.is_whole:
+            raise _UnknownError
+        operands = [tuple(types[i].shape) for i in given]
+        self.cleared = [self.places[i] for i in outputs_to_clear(launch, [*operands, *launch.results])]
+
+    def bound(self, run: _Run) -> Callable[[], None]:
+        call, addresses = self.code.call, run.addresses
+        pointers = self.code.pointers(addresses[place] for place in self.places)
+        place = ctypes.addressof(pointers)
+        inputs = [(k, number) for k, number in enumerate(self.places) if number < run.inputs]
+        copied = [(source, run.addresses[target], run.arrays[target].nbytes) for source, target in self.copied]
+        cleared = [run.arrays[number] for number in self.cleared]
+
+        def step() -> None:
+            for k, number in inputs:
+                pointers[k] = addresses[number]
+            for source, target, size in copied:
+                ctypes.memmove(target, addresses[source], size)
+            for array in cleared:
+                array.fill(0)
+            call(place)
+
+        return step
+
+
+class _Run:
+    """Memory for what the steps of a pull make; for one thread.
+
+    Attributes:
+        addresses: of all values.
+        arrays: those that steps make.
+        results: the cotangents that there are of operands, by their numbers.
+        bytes: how much memory it is.
+    """
+
+    def __init__(self, pull: NativePull):
+        self.inputs, self._types = pull.inputs, pull.types
+        made = [np.empty(t.shape, t.dtype) for t in pull.types[pull.inputs :]]
+        self.bytes = sum(array.nbytes for array in made)
+        self.arrays: list[Any] = [None] * pull.inputs + made
+        self.addresses = [0] * pull.inputs + [address_of(array) for array in made]
+        for number, value in pull.constants:
+            self.arrays[number][...] = value
+        self.results = {i: self.arrays[number] for i, number in pull.results}
+        self._steps = [step.bound(self) for step in pull.steps]
+
+    def __call__(self, addresses: Sequence[int]) -> None:
+        self.addresses[: self.inputs] = addresses
+        for step in self._steps:
+            step()
+
+    def array(self, number: int) -> np.ndarray:
+        """A value as an array."""
+        found = self.arrays[number]
+        if found is not None:
+            return found
+        aval = self._types[number]
+        size = math.prod(aval.shape) * aval.dtype.itemsize
+        return np.ndarray(aval.shape, aval.dtype, (ctypes.c_char * size).from_address(self.addresses[number]))
 
 
 def _inside(traced: Any) -> Any:
@@ -93,46 +256,3 @@ def _inside(traced: Any) -> Any:
         if eqn.invars == jaxpr.invars and eqn.outvars == jaxpr.outvars and not inner.consts:
             return inner.jaxpr
     raise _UnknownError
-
-
-def _step(eqn: Any) -> Step:
-    params = eqn.params
-    match eqn.primitive.name:
-        case launch_p.name:
-            return _launched(params["launch"], [x.aval.shape for x in eqn.invars])
-        case mark_p.name:
-            return lambda arrays: arrays
-        case "convert_element_type" if is_float(eqn.invars[0].aval.dtype) and is_float(params["new_dtype"]):
-            return lambda arrays: [arrays[0].astype(params["new_dtype"])]
-        case "add" | "add_any":
-            return lambda arrays: [np.add(*arrays)]
-        case "broadcast_in_dim" if not eqn.invars[0].aval.shape:
-            return lambda arrays: [np.full(params["shape"], arrays[0])]
-        case _:
-            raise _UnknownError
-
-
-def _launched(launch: Launch, shapes: Sequence[tuple[int, ...]]) -> Step:
-    if launch.debug is not None or launch.factors is not None or 0 in launch.grid:
-        raise _UnknownError
-    given = dict(zip(launch.operand_params, shapes, strict=True))
-    made = dict(zip(launch.result_params, launch.results, strict=True))
-    every = tuple(tuple(given[i] if i in given else made[i]) for i in range(len(launch.roles)))
-    code = code_of(launch.kernel, launch.fma, launch.grid, every, launch.in_order)
-    if not code.is_whole:
-        raise _UnknownError
-    dtypes = [param.dtype.numpy for param in launch.kernel.params]
-
-    def run(operands: Arrays) -> Arrays:
-        left, arrays = iter(operands), []
-        for i, role in enumerate(launch.roles):
-            if role == OUTPUT:
-                arrays.append(np.zeros(every[i], dtypes[i]))
-                continue
-            operand = next(left)
-            flags = operand.flags
-            arrays.append(operand if role == INPUT and flags.c_contiguous and flags.aligned else operand.copy())
-        code.run([address_of(array) for array in arrays])
-        return [arrays[i] for i in launch.result_params]
-
-    return run

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.arrays.eager import Checked, check
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.native_pullback import native_pull
+from jaxwarp.arrays.launch_cache import prepared_launch
+from jaxwarp.arrays.native_pullback import NativePull, Shapes, native_pull
+from jaxwarp.arrays.recorded import Launched
+from jaxwarp.arrays.shadow import is_plain
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.ffi.launch.debug import failures_raised
 from jaxwarp.ffi.launch.derivatives.rules import silent_launch
@@ -21,8 +23,10 @@ from jaxwarp.ffi.launch.primitive import bind_launch
 from jaxwarp.ffi.launch.spec import INPUT, Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
-from jaxwarp.memory.host_scope import HOST, contents_of, set_contents
+from jaxwarp.memory.host_scope import HOST, contents_of, scope_of, set_contents
 from jaxwarp.memory.region import Region
+from jaxwarp.memory.scope import view_of
+from jaxwarp.unlocked import address_of
 
 
 @functools.lru_cache(maxsize=256)
@@ -37,7 +41,17 @@ def _pull(launch: Launch, wanted: tuple[int, ...]) -> Callable[[Values, Values],
     return jax.jit(pull)
 
 
-def pull_back(launch: Launch, wanted: tuple[int, ...], operands: Values, cotangents: Values) -> dict[int, np.ndarray]:
+def known_pull(launch: Launch, wanted: tuple[int, ...], given: tuple[int, ...], shapes: Shapes) -> NativePull | None:
+    """What gives cotangents of the `wanted` operands, of those of the results `given`, in native code, if that can be
+    had. `shapes` are those of the launch's parameters.
+
+    Raises:
+        DifferentiationError: a derivative that cannot be had, with the line of the kernel.
+    """
+    return native_pull(_pull, silent_launch(launch), wanted, given, shapes)
+
+
+def pull_in_jax(launch: Launch, wanted: tuple[int, ...], operands: Values, cotangents: Values) -> dict[int, np.ndarray]:
     """Cotangents of the `wanted` operands, given those of results; they are zero where none is given or returned.
 
     Raises:
@@ -45,9 +59,6 @@ def pull_back(launch: Launch, wanted: tuple[int, ...], operands: Values, cotange
         CheckError: in debug mode, a thread has failed a check.
     """
     launch = silent_launch(launch)  # it has been run, and has said what it says
-    pull = native_pull(_pull, launch, wanted, operands, cotangents)
-    if pull is not None:
-        return pull(operands, cotangents)
     with failures_raised(), compat.with_x64(), jax.default_device(jax.local_devices(backend="cpu")[0]):
         found = _pull(launch, wanted)(operands, cotangents)
         return {i: np.asarray(x) for i, x in found.items()}
@@ -64,59 +75,95 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
     """
     require_jax("launch with adjoint")
     place = next((value.scope for value in given if isinstance(value, HostArray)), HOST)
-    checked = check(place, kernel, dim, given, None)
-    launch, params = checked.launch, checked.launch.kernel.params
+    op = prepared_launch(place, kernel, dim, given, None).launched()
+    plan, launch, params = op.plan, op.launch, op.launch.kernel.params
     if 0 in launch.grid:
         return
-    for i, (_, is_needed) in checked.plan.overwritten.items():
+    for i, (_, is_needed) in plan.overwritten.items():
         if is_needed:
             raise DifferentiationError(
                 f"kernel {kernel.name}: the kernel overwrites '{params[i].name}', and its adjoint needs what was there",
-                checked.plan.written[i],
+                plan.written[i],
                 hint="record the launch with a Tape, which keeps it",
             )
-    places = {
-        i: _adjoint(checked, i, adjoints[i] if i < len(adjoints) else None, launch.roles[i] == INPUT)
-        for i, value in enumerate(checked.values)
-        if value.region is not None and params[i].dtype.is_float
-    }
-    wanted = tuple(i for i, place in places.items() if place is not None and launch.roles[i] == INPUT)
-    operands = {i: _operand(checked, i) for i in launch.operand_params}
-    given_by = {i: contents_of(place) for i in launch.result_params if (place := places.get(i)) is not None}
-    incoming = {i: values for i, values in given_by.items() if values.any()}
-    for i, found in pull_back(launch, wanted, operands, incoming).items() if wanted and incoming else ():
-        if (place := places[i]) is not None:
-            set_contents(place, contents_of(place) + found)
+    places: dict[int, Region] = {}
+    for i, region in enumerate(op.regions):
+        if region is not None and params[i].dtype.is_float:
+            found = _adjoint(op, i, adjoints[i] if i < len(adjoints) else None, launch.roles[i] == INPUT)
+            places.update({} if found is None else {i: found})
+    wanted = tuple(i for i in places if launch.roles[i] == INPUT)
+    incoming = {i: _view(places[i]) for i in launch.result_params if i in places}
+    incoming = {i: values for i, values in incoming.items() if values.any()}
+    if not wanted or not incoming:
+        return
+    pull = known_pull(launch, wanted, tuple(incoming), plan.shapes)
+    if pull is None:
+        operands = {i: _operand(op, i) for i in launch.operand_params}
+        _add(places, pull_in_jax(launch, wanted, operands, incoming))
+        return
+    kept: list[np.ndarray] = []
+    addresses = [_address(op, i, kept) for i in launch.operand_params]
+    run = pull.run(addresses + [address_of(values) for values in incoming.values()])
+    _add(places, run.results)
+    pull.release(run)
 
 
-def _operand(checked: Checked, i: int) -> np.ndarray:
-    value, convert = checked.values[i], checked.plan.converters[i]
-    if value.region is not None:
-        return contents_of(value.region)
-    return np.asarray(value.value if convert is None else convert(value.value))
+def _add(places: Mapping[int, Region], found: Mapping[int, np.ndarray]) -> None:
+    for i, values in found.items():
+        region = places[i]
+        if scope_of(region) is HOST:
+            view = view_of(region)
+            np.add(view, values, out=view)
+        else:
+            set_contents(region, contents_of(region) + values)
 
 
-def _adjoint(checked: Checked, i: int, given: Any, is_written: bool) -> Region | None:
-    """Where the adjoint of an argument is."""
-    array, where = checked.values[i], f"{checked.plan.arguments[i].where}: its adjoint"
+def _operand(op: Launched, i: int) -> np.ndarray:
+    region, value = op.regions[i], op.values[i]
+    if region is not None:
+        return _view(region)
+    assert value is not None
+    return value
+
+
+def _address(op: Launched, i: int, kept: list[np.ndarray]) -> int:
+    """Where native code finds an operand; what it is a copy of goes to `kept`."""
+    region = op.regions[i]
+    if region is not None and _is_here(region):
+        return region.address
+    kept.append(_operand(op, i))
+    return address_of(kept[-1])
+
+
+def _is_here(region: Region) -> bool:
+    return is_plain(region) and scope_of(region) is HOST
+
+
+def _view(region: Region) -> np.ndarray:
+    """What a region holds: where it lies, if native code takes that as it is."""
+    return view_of(region) if _is_here(region) else contents_of(region)
+
+
+def _adjoint(op: Launched, i: int, given: Any, is_written: bool) -> Region | None:
+    """Where the adjoint of an array is."""
+    array, region, where = op.given[i], op.regions[i], f"{op.plan.arguments[i].where}: its adjoint"
+    assert region is not None
     if given is None or isinstance(given, (bool, int, float, np.generic)):
-        given = array.array.grad if isinstance(array.array, HostArray) else None
+        given = array.grad if isinstance(array, HostArray) else None
     if given is None:
         return None
-    found = (given.region, given.is_writable) if isinstance(given, HostArray) else checked.scope.find(given)
+    found = (given.region, given.is_writable) if isinstance(given, HostArray) else op.scope.find(given)
     if found is None:
         raise KernelTypeError(
             f"{where}: expected an array, got {type(given).__name__}",
             hint="pass zeros_like(array), or None where no derivative is wanted",
         )
-    region, is_writable = found
-    assert array.region is not None
-    if region.shape != array.region.shape or region.dtype != array.region.dtype:
-        expected = f"{array.region.dtype} of shape {array.region.shape}"
+    adjoint, is_writable = found
+    if adjoint.shape != region.shape or adjoint.dtype != region.dtype:
         raise KernelTypeError(
-            f"{where}: expected {expected}, got {region.dtype} of shape {region.shape}",
+            f"{where}: expected {region.dtype} of shape {region.shape}, got {adjoint.dtype} of shape {adjoint.shape}",
             hint="make it with zeros_like(array)",
         )
     if is_written and not is_writable:
         raise KernelTypeError(f"{where} is added to, and it is read-only", hint="pass a copy")
-    return region
+    return adjoint

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import bisect
 import ctypes
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.memory.host_scope import HOST, contents_of, scope_of
+from jaxwarp.memory.host_scope import HOST, contents_of, scope_of, set_contents
 from jaxwarp.memory.region import Region, bytes_of, dense_region
+from jaxwarp.memory.tensor_owner import place_of
 from jaxwarp.types import bfloat16
 from jaxwarp.unlocked import address_of
 
@@ -24,101 +23,58 @@ def is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype == bfloat16.numpy
 
 
-class Shadow:
-    """Memory of the host for `regions`. Those that overlap share a block.
+def is_plain(region: Region) -> bool:
+    """Whether native code takes the region as it is: dense, and aligned."""
+    return region.is_dense and not region.address % region.dtype.alignment
 
-    Blocks without a region of `written` are the memory itself, not copies, unless it is a GPU's: they are only read.
 
-    Args:
-        is_zero: the copy starts as zeros.
+class Place:
+    """A region among others.
+
+    Attributes:
+        block: the number of the block that it is in; -1 where it has no elements.
+        fills: whether it is all of that.
     """
 
-    def __init__(self, regions: Sequence[Region], written: Sequence[Region], is_zero: bool = False):
-        self._regions = regions
-        spans = sorted({r.span for r in regions if r.size})
-        self._lows: list[int] = []
-        self._highs: list[int] = []
-        for low, high in spans:
-            if self._highs and low < self._highs[-1]:
-                self._highs[-1] = max(self._highs[-1], high)
+    __slots__ = ("block", "fills", "is_float", "is_plain", "region")
+
+    def __init__(self, region: Region, block: int, fills: bool):
+        self.region, self.block, self.fills = region, block, fills
+        self.is_float, self.is_plain = is_float(region.dtype), is_plain(region)
+
+
+class Blocks:
+    """The memory of some regions, in blocks that are apart: regions that overlap are in one.
+
+    Attributes:
+        lows: where each block begins.
+        highs: where it ends.
+        places: of the regions.
+    """
+
+    def __init__(self, regions: Iterable[Region]):
+        found = {id(region): region for region in regions}  # most are there many times
+        spans = {key: region.span for key, region in found.items() if region.size}
+        self.lows: list[int] = []
+        self.highs: list[int] = []
+        numbers: dict[tuple[int, int], int] = {}
+        for span in sorted(set(spans.values())):
+            if self.highs and span[0] < self.highs[-1]:
+                self.highs[-1] = max(self.highs[-1], span[1])
             else:
-                self._lows.append(low)
-                self._highs.append(high)
-        # By the identity of regions, which are kept: most are asked for many times.
-        self._blocks: dict[int, tuple[Region, int]] = {}
-        self._views: dict[int, tuple[Region, np.ndarray]] = {}
-        self._shifts: dict[int, int] = {}  # from an address there to one here, of the blocks that are copied
-        # Memory of GPUs is never that of the host.
-        gpus = {self.block(r): r for r in regions if r.size and scope_of(r) is not HOST}
-        self._memory = self._make(sorted({self.block(r) for r in written if r.size} | set(gpus)))
-        self._start = address_of(self._memory)
-        for block in self._shifts if not is_zero else ():
-            self._copy(block, gpus.get(block))
+                self.lows.append(span[0])
+                self.highs.append(span[1])
+            numbers[span] = len(self.lows) - 1
+        self._places: dict[int, Place] = {}
+        for key, region in found.items():
+            block = numbers[spans[key]] if key in spans else -1
+            fills = block >= 0 and region.is_dense and spans[key] == (self.lows[block], self.highs[block])
+            self._places[key] = Place(region, block, fills)
+        self.places = self._places.values()
 
-    def _make(self, blocks: Sequence[int]) -> np.ndarray:
-        """Zeros for some blocks, each as far from a multiple of the alignment as there: what is aligned stays so."""
-        places, end = [], 0
-        for block in blocks:
-            end += (self._lows[block] - end) % _ALIGNMENT
-            places.append(end)
-            end += self._highs[block] - self._lows[block]
-        memory = np.zeros(end + _ALIGNMENT, np.uint8)
-        start = address_of(memory) + -address_of(memory) % _ALIGNMENT
-        self._shifts = {b: start + place - self._lows[b] for b, place in zip(blocks, places, strict=True)}
-        return memory
-
-    def _copy(self, block: int, region: Region | None) -> None:
-        """What a block holds; `region` is one in it, if it is memory of a GPU."""
-        low, size = self._lows[block], self._highs[block] - self._lows[block]
-        if region is None:
-            ctypes.memmove(low + self._shifts[block], low, size)
-        else:
-            there = dense_region(low, np.dtype(np.uint8), (size,), region.owner)
-            place = low + self._shifts[block] - self._start
-            self._memory[place : place + size] = contents_of(there)
-
-    def block(self, region: Region) -> int:
-        """The number of the block that a region is in."""
-        found = self._blocks.get(id(region))
-        if found is None:
-            found = self._blocks[id(region)] = region, bisect.bisect_right(self._lows, region.span[0]) - 1
-        return found[1]
-
-    def address(self, region: Region) -> int:
-        """Where the region begins here."""
-        return region.address + (self._shifts.get(self.block(region), 0) if region.size else 0)
-
-    def at(self, region: Region) -> Region:
-        """The region's place here."""
-        address = self.address(region)
-        if address == region.address:
-            return region
-        return Region(address, region.dtype, region.shape, region.strides, self._memory)
-
-    def view(self, region: Region) -> np.ndarray:
-        """The region's place here, as a NumPy array."""
-        found = self._views.get(id(region))
-        if found is None:
-            found = self._views[id(region)] = region, self._view(region)
-        return found[1]
-
-    def _view(self, region: Region) -> np.ndarray:
-        address = self.address(region)
-        if address == region.address:
-            return region.view(bytes_of(region))
-        return np.ndarray(region.shape, region.dtype, self._memory, address - self._start, region.strides)
-
-    def clear(self, region: Region, filled: set[int]) -> None:
-        """Sets a region to zero; its block is `filled` no more if that is all of it."""
-        self.view(region)[...] = 0
-        block = self.block(region)
-        if region.size and region.is_dense and region.span == (self._lows[block], self._highs[block]):
-            filled.discard(block)
-
-    def snapshot(self, region: Region, may_change: bool) -> np.ndarray:
-        """What a region holds now, dense: a copy, where it may change."""
-        found = self.view(region)
-        return found.copy() if may_change or not region.is_dense else found
+    def place(self, region: Region) -> Place:
+        """The place of one of the regions."""
+        return self._places[id(region)]
 
     def require_one_type(self) -> None:
         """Memory that is seen as numbers of two types has no derivative.
@@ -126,12 +82,11 @@ class Shadow:
         Raises:
             KernelTypeError: there is some.
         """
-        blocks: dict[int, dict[Any, Region]] = {}
-        for region in self._regions:
-            place = region.dtype, region.address, region.shape, region.strides
-            blocks.setdefault(self.block(region) if region.size else -1, {})[place] = region
-        for regions in blocks.values():
-            for one, other in itertools.combinations(regions.values(), 2) if len({p[0] for p in regions}) > 1 else ():
+        types: dict[int, np.dtype] = {}
+        mixed = {p.block for p in self.places if types.setdefault(p.block, p.region.dtype) != p.region.dtype} - {-1}
+        for block in mixed:
+            regions = {place_of(p.region): p.region for p in self.places if p.block == block}
+            for one, other in itertools.combinations(regions.values(), 2):
                 is_moving = is_float(one.dtype) or is_float(other.dtype)
                 if one.dtype != other.dtype and is_moving and one.overlaps(other):
                     raise KernelTypeError(
@@ -139,3 +94,93 @@ class Shadow:
                         " derivative",
                         hint="use an array of its own for each type",
                     )
+
+
+class Shadow:
+    """Memory of the host for some blocks; the others are the memory itself.
+
+    Args:
+        copied: the numbers of the blocks. Those of a GPU are copied in any case.
+        is_zero: the copy starts as zeros.
+    """
+
+    def __init__(self, blocks: Blocks, copied: Iterable[int], is_zero: bool = False):
+        self._blocks = blocks
+        gpus = {p.block: p.region for p in blocks.places if p.block >= 0 and scope_of(p.region) is not HOST}
+        chosen = sorted({*copied, *gpus} - {-1})
+        # From an address there to one here; the last one is that of regions without elements.
+        self._shifts = [0] * (len(blocks.lows) + 1)
+        self._memory = self._make(chosen)
+        self._start = address_of(self._memory)
+        self._views: dict[Place, np.ndarray] = {}
+        for block in chosen if not is_zero else ():
+            self._copy(block, gpus.get(block))
+
+    def _make(self, blocks: list[int]) -> np.ndarray:
+        """Zeros for some blocks, each as far from a multiple of the alignment as there: what is aligned stays so."""
+        places, end, lows, highs = [], 0, self._blocks.lows, self._blocks.highs
+        for block in blocks:
+            end += (lows[block] - end) % _ALIGNMENT
+            places.append(end)
+            end += highs[block] - lows[block]
+        memory = np.zeros(end + _ALIGNMENT, np.uint8)
+        start = address_of(memory) + -address_of(memory) % _ALIGNMENT
+        for block, place in zip(blocks, places, strict=True):
+            self._shifts[block] = start + place - lows[block]
+        return memory
+
+    def _copy(self, block: int, region: Region | None) -> None:
+        """What a block holds; `region` is one in it, if it is memory of a GPU."""
+        low = self._blocks.lows[block]
+        place, size = low + self._shifts[block], self._blocks.highs[block] - low
+        if region is None:
+            ctypes.memmove(place, low, size)
+        else:
+            there = dense_region(low, np.dtype(np.uint8), (size,), region.owner)
+            self._memory[place - self._start : place - self._start + size] = contents_of(there)
+
+    def address(self, place: Place) -> int:
+        """Where the region begins here."""
+        return place.region.address + self._shifts[place.block]
+
+    def at(self, place: Place) -> Region:
+        """The region here."""
+        region = place.region
+        if not self._shifts[place.block]:
+            return region
+        return Region(self.address(place), region.dtype, region.shape, region.strides, self._memory)
+
+    def view(self, place: Place) -> np.ndarray:
+        """The region here, as a NumPy array."""
+        found = self._views.get(place)
+        if found is None:
+            found = self._views[place] = self._view(place)
+        return found
+
+    def _view(self, place: Place) -> np.ndarray:
+        region = place.region
+        if not region.size:
+            return np.empty(region.shape, region.dtype)
+        if not self._shifts[place.block]:
+            return region.view(bytes_of(region))
+        return np.ndarray(region.shape, region.dtype, self._memory, self.address(place) - self._start, region.strides)
+
+    def load(self, place: Place, source: Region) -> None:
+        """Gives the region here what another one holds."""
+        if place.is_plain and is_plain(source) and scope_of(source) is HOST:
+            ctypes.memmove(self.address(place), source.address, source.nbytes)
+        else:
+            self.view(place)[...] = contents_of(source)
+
+    def store(self, place: Place, target: Region) -> None:
+        """Gives another region what the one here holds; no tape is told."""
+        if place.is_plain and is_plain(target) and scope_of(target) is HOST:
+            ctypes.memmove(target.address, self.address(place), target.nbytes)
+        else:
+            set_contents(target, self.view(place))
+
+    def clear(self, place: Place, filled: set[int]) -> None:
+        """Sets a region to zero; its block is `filled` no more if that is all of it."""
+        self.view(place).fill(0)
+        if place.fills:
+            filled.discard(place.block)

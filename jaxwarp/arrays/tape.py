@@ -8,21 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.eager import Checked
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.shadow import is_float
-from jaxwarp.arrays.way_back import Backward, Constant, Copied, Launched
+from jaxwarp.arrays.recorded import Launched, Recording
+from jaxwarp.arrays.way_back import Backward
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.host_scope import HOST, capturing, contents_of, recording
-from jaxwarp.memory.region import Region, Spans
-from jaxwarp.memory.tensor_owner import place_of
+from jaxwarp.memory.region import Region
 from jaxwarp.types import Scalar
 
 
 @boundaries
-class Tape:
+class Tape(Recording):
     """Records launches and copies on arrays outside of JAX, for derivatives.
 
     `with tape:` records; `tape.backward(loss)` adds the derivatives of `loss`, a single number, to the `grad` of the
@@ -34,12 +32,7 @@ class Tape:
     """
 
     def __init__(self) -> None:
-        self._ops: list[Launched | Copied | Constant] = []
-        self._arrays: dict[int, HostArray] = {}
-        self._saved: list[tuple[Region, np.ndarray]] = []  # what was overwritten, in order
-        self._settled: set[Any] = set()  # saved, or made by the tape
-        self._read = Spans()
-        self._checked: dict[Any, Region] = {}  # to hold at `backward` what they held at the end
+        super().__init__()
         self._after: list[tuple[Region, np.ndarray]] = []
         self._token: Token[Any] | None = None
 
@@ -62,75 +55,6 @@ class Tape:
         assert self._token is not None
         recording.reset(self._token)
         self._after = [(region, contents_of(region)) for region in self._checked.values()]
-
-    # What is recorded, before it happens.
-
-    def see(self, *arrays: Any) -> None:
-        """What is launched on, copied or filled: derivatives are added to the gradients of those that have one."""
-        found = [array if array.whole is None else array.whole for array in arrays if isinstance(array, HostArray)]
-        self._arrays.update((id(array), array) for array in found)
-
-    def record_launch(self, checked: Checked) -> None:
-        """A launch."""
-        plan, launch = checked.plan, checked.launch
-        if 0 in launch.grid:
-            return
-        for argument, value in zip(plan.arguments, checked.values, strict=True):
-            if value.region is not None:
-                _require_places(f"{argument.where}: several of its elements", value.region)
-        values = [
-            value
-            if value.region is not None
-            else value._replace(value=np.array(value.value if convert is None else convert(value.value)))
-            for value, convert in zip(checked.values, plan.converters, strict=True)
-        ]
-        done = Launched(
-            launch, checked._replace(values=values), tuple(value.region for value in values)
-        )  # numbers are kept as they are now: a caller's array of one may change
-        self.see(*(value.array for value in values))
-        for i in launch.result_params:
-            region = done.regions[i]
-            assert region is not None
-            self._overwritten(region, *plan.overwritten[i])
-        for region in done.reads:
-            self._read.add(region)
-        self._ops.append(done)
-
-    def record_copy(self, target: Region, source: Region) -> None:
-        """A copy."""
-        for what, region in ("destination", target), ("source", source):
-            _require_places(f"copy: several elements of the {what}", region)
-        self._read.add(source)  # first: they may overlap
-        self._overwritten(target)
-        self._ops.append(Copied(target, source))
-
-    def record_constant(self, target: Region, values: np.ndarray) -> None:
-        """Contents that depend on no array."""
-        self._overwritten(target)
-        self._ops.append(Constant(target, values))
-
-    def record_write(self, target: Region) -> None:
-        """A launch that is not recorded is going to write to `target`."""
-        self._overwritten(target)
-
-    def record_result(self, target: Region) -> None:
-        """What a launch that is not recorded has left in `target`."""
-        self._ops.append(Constant(target, contents_of(target)))
-
-    def _overwritten(self, region: Region, is_updated: bool = False, is_needed: bool = False) -> None:
-        """Saves what a region holds, unless the tape has made that, or nobody asks for it.
-
-        `is_updated`: some of it stays, or is added to; `is_needed`: it decides what is written.
-        """
-        key = place_of(region)
-        if key in self._settled:
-            return
-        self._settled.add(key)
-        is_needed = is_needed or self._read.overlap(region)
-        if is_updated or is_needed:
-            self._saved.append((region, contents_of(region)))
-        if is_needed:
-            self._checked[key] = region
 
     def record_func(self, backward: Any, arrays: Any) -> None:
         """Not there: derivatives by hand are rules of functions."""
@@ -212,20 +136,10 @@ class Tape:
                 "Tape.backward: loss: expected an array with requires_grad=True",
                 hint="make it with zeros(1, requires_grad=True), before it is launched on",
             )
-        if not any(w.overlaps(loss.region) for op in self._ops for w in op.writes):
+        if not any(w.overlaps(loss.region) for op in reversed(self._ops) for w in op.writes):
             raise KernelValueError(
                 "Tape.backward: loss: no recorded launch or copy writes it",
                 hint="launch inside of with tape:, and write to it there",
             )
         loss.grad.fill_(1.0)
         self._arrays.setdefault(id(loss), loss)
-
-
-def _require_places(which: str, region: Region) -> None:
-    """A tape tells elements apart by their place; `which` of them are in one."""
-    if region.repeats and is_float(region.dtype):
-        raise KernelTypeError(
-            f"{which} are in one place (strides {region.strides}), and a tape is recording, which tells elements apart"
-            " by their place",
-            hint="pass a copy that is contiguous",
-        )

@@ -2,82 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxwarp.arrays.eager import Checked, run_like
+from jaxwarp.arrays.eager import run_checked
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.pullback import pull_back
-from jaxwarp.arrays.shadow import Shadow, is_float
+from jaxwarp.arrays.native_pullback import NativePull
+from jaxwarp.arrays.pullback import known_pull, pull_in_jax
+from jaxwarp.arrays.recorded import Constant, Copied, Launched, Operation
+from jaxwarp.arrays.shadow import Blocks, Place, Shadow
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
-from jaxwarp.memory.host_scope import contents_of, set_contents
+from jaxwarp.memory.host_scope import HOST, set_contents
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.tensor_owner import note_written, place_of
-from jaxwarp.unlocked import cached_property
-
-
-@dataclass(frozen=True)
-class Launched:
-    """A launch: `regions` of its array arguments, None for values."""
-
-    launch: Launch
-    checked: Checked
-    regions: tuple[Region | None, ...]
-
-    @cached_property
-    def reads(self) -> list[Region]:
-        return [r for i in self.launch.operand_params if (r := self.regions[i]) is not None]
-
-    @cached_property
-    def writes(self) -> list[Region]:
-        return [r for i in self.launch.result_params if (r := self.regions[i]) is not None]
-
-
-@dataclass(frozen=True)
-class Copied:
-    """A copy."""
-
-    target: Region
-    source: Region
-
-    @property
-    def reads(self) -> list[Region]:
-        return [self.source]
-
-    @property
-    def writes(self) -> list[Region]:
-        return [self.target]
-
-
-@dataclass(frozen=True)
-class Constant:
-    """New contents that depend on no array."""
-
-    target: Region
-    values: np.ndarray
-
-    @property
-    def reads(self) -> list[Region]:
-        return []
-
-    @property
-    def writes(self) -> list[Region]:
-        return [self.target]
+from jaxwarp.unlocked import address_of, cached_property
 
 
 class _Step:
-    """An operation, and the numbers of the blocks of memory of what it reads and writes, also of floats alone."""
+    """An operation, and where what it reads and writes is.
 
-    def __init__(self, op: Launched | Copied | Constant, memory: Shadow):
-        self.op = op
-        self.reads = [memory.block(r) for r in op.reads]
-        self.writes = [memory.block(r) for r in op.writes]
-        self.float_reads = [b for r, b in zip(op.reads, self.reads, strict=True) if is_float(r.dtype)]
-        self.float_writes = [b for r, b in zip(op.writes, self.writes, strict=True) if is_float(r.dtype)]
+    Attributes:
+        places: of a launch, those of its arguments, None for values.
+        reads: the numbers of the blocks that it reads.
+        operands: of a launch, the numbers of its operands that are arrays of floats, and where they are.
+        results: likewise.
+        float_reads: the numbers of the blocks of floats that it reads.
+        kept: of a launch that matters, operands that are not in private memory as they were, by argument.
+    """
+
+    __slots__ = (
+        *("float_reads", "float_writes", "is_back", "kept", "op", "operands", "places", "reads", "results", "writes"),
+    )
+
+    def __init__(self, op: Operation, blocks: Blocks):
+        self.op, self.is_back = op, False
+        self.kept: dict[int, np.ndarray] = {}
+        self.places: list[Place | None] = []
+        if isinstance(op, Launched):
+            self.places = places = [None if r is None else blocks.place(r) for r in op.regions]
+            launch = op.plan.launch
+            reads = [(i, p) for i in launch.operand_params if (p := places[i]) is not None]
+            writes = [(i, p) for i in launch.result_params if (p := places[i]) is not None]
+        else:
+            reads, writes = ([(-1, blocks.place(r)) for r in regions] for regions in (op.reads, op.writes))
+        self.reads, self.writes = [p.block for _, p in reads], [p.block for _, p in writes]
+        self.operands, self.results = [r for r in reads if r[1].is_float], [w for w in writes if w[1].is_float]
+        self.float_reads, self.float_writes = ([p.block for _, p in of] for of in (self.operands, self.results))
+
+    def place(self, index: int) -> Place:
+        """Of an argument of a launch that is an array."""
+        found = self.places[index]
+        assert found is not None
+        return found
+
+
+class _Pair(NamedTuple):
+    """An array with a gradient.
+
+    Attributes:
+        place: of the array.
+        target: where the gradient is.
+    """
+
+    array: HostArray
+    grad: HostArray
+    place: Place
+    target: Region
 
 
 class Backward:
@@ -85,104 +79,103 @@ class Backward:
 
     def __init__(
         self,
-        ops: Sequence[Launched | Copied | Constant],
+        ops: Sequence[Operation],
         arrays: Sequence[HostArray],
         saved: Sequence[tuple[Region, np.ndarray]],
     ):
-        self.ops = ops
-        found = [(a, grad) for a in arrays if (grad := a.grad) is not None]
-        self.pairs = list({(place_of(a.region), place_of(grad.region)): (a, grad) for a, grad in found}.values())
-        regions = [r for op in ops for r in (*op.reads, *op.writes)] + [a.region for a in arrays]
-        written = [r for op in ops for r in op.writes]
-        self.values = Shadow(regions, written)
-        for region, contents in reversed(saved):  # what was there first comes last
-            self.values.view(region)[...] = contents
-        self.cotangents = Shadow(regions, regions, is_zero=True)
-        self.cotangents.require_one_type()
-        self.steps = [_Step(op, self.values) for op in ops]
+        self.blocks = Blocks(_regions(ops, arrays, saved))
+        self.blocks.require_one_type()
+        moving = [(a, grad, a.region, grad.region) for a in arrays if (grad := a.grad) is not None]
+        pairs = [_Pair(a, grad, self.blocks.place(region), target) for a, grad, region, target in moving]
+        self.pairs = list({(place_of(p.place.region), place_of(p.target)): p for p in pairs}.values())
+        self.steps = [_Step(op, self.blocks) for op in ops]
+        before = [(self.blocks.place(region), contents) for region, contents in saved]
+        written = {block for step in self.steps for block in step.writes}
+        self.values = Shadow(self.blocks, written | {place.block for place, _ in before})
+        for place, contents in reversed(before):  # what was there first comes last
+            self.values.view(place)[...] = contents
+        self.cotangents = Shadow(self.blocks, range(len(self.blocks.lows)), is_zero=True)
+        self._pulls: dict[Any, NativePull | None] = {}
 
     def run(self) -> None:
         self._collect()
         # By block of memory: does it depend on an array with a gradient? Does the result depend on it? Where it does
         # not, a cotangent is zero whatever the slopes are.
-        moving = {self.cotangents.block(a.region) for a, _ in self.pairs}
+        moving = {pair.place.block for pair in self.pairs}
         for step in self.steps:
             if not moving.isdisjoint(step.float_reads):
                 moving.update(step.float_writes)
-        operands = self._replay(moving)
-        asked = {self.cotangents.block(a.region) for a, _ in self.pairs if self.cotangents.view(a.region).any()}
+        self._replay(moving)
+        cotangents = self.cotangents
+        asked = {pair.place.block for pair in self.pairs if cotangents.view(pair.place).any()}
         kept: dict[Any, list[np.ndarray]] = {}
-        for step, values in zip(reversed(self.steps), reversed(operands), strict=True):
-            self._keep(step.op.writes, kept)
-            self._back(step, values, moving, asked)
-        for array, grad in self.pairs:
-            set_contents(grad.region, self.cotangents.view(array.region))
+        for step in reversed(self.steps):
+            if self._retained:
+                self._keep(step.op.writes, kept)
+            self._back(step, moving, asked)
+        for pair in self.pairs:
+            cotangents.store(pair.place, pair.target)
         for owner, found in kept.items():
-            for (_, grad), values in zip(self._retained[owner], found, strict=True):
-                set_contents(grad.region, values)
-        for _, grad in self.pairs:
-            note_written([grad.region])
+            for pair, values in zip(self._retained[owner], found, strict=True):
+                set_contents(pair.target, values)
+        note_written([pair.target for pair in self.pairs])
 
     @cached_property
-    def _retained(self) -> dict[Any, list[tuple[HostArray, HostArray]]]:
+    def _retained(self) -> dict[Any, list[_Pair]]:
         """Arrays and gradients that are kept, by the memory of the gradients."""
-        found: dict[Any, list[tuple[HostArray, HostArray]]] = {}
-        for array, grad in self.pairs:
-            if grad.owner.is_retained:
-                found.setdefault(grad.owner, []).append((array, grad))
+        found: dict[Any, list[_Pair]] = {}
+        for pair in self.pairs:
+            if pair.target.owner.is_retained:
+                found.setdefault(pair.target.owner, []).append(pair)
         return found
 
     def _keep(self, writes: Sequence[Region], kept: dict[Any, list[np.ndarray]]) -> None:
         """Keeps the derivatives by what was written last, before they are used up."""
         for owner, pairs in self._retained.items():
-            if owner not in kept and any(w.overlaps(array.region) for w in writes for array, _ in pairs):
-                kept[owner] = [self.cotangents.view(array.region).copy() for array, _ in pairs]
+            if owner not in kept and any(w.overlaps(pair.place.region) for w in writes for pair in pairs):
+                kept[owner] = [self.cotangents.view(pair.place).copy() for pair in pairs]
 
     def _collect(self) -> None:
         """Cotangents start from the gradients that are there."""
-        for array, grad in self.pairs:
-            if not grad.is_writable:
+        for pair in self.pairs:
+            if not pair.grad.is_writable:
                 raise KernelTypeError(
-                    f"Tape.backward: the gradient of {array.label} is read-only, and written",
+                    f"Tape.backward: the gradient of {pair.array.label} is read-only, and written",
                     hint="give the array jaxwarp.clone(gradient), or pass backward(grads={array: gradient})",
                 )
-        found = _shared([(array.region, grad.region) for array, grad in self.pairs], 0)
-        if found is not None:
-            one, other = (self.pairs[i][0].label for i in found)
+        regions = [(pair.place.region, pair.target) for pair in self.pairs]
+        if (found := _shared(regions, 0)) is not None:
+            one, other = (self.pairs[i].array.label for i in found)
             raise KernelValueError(
                 f"Tape.backward: {one} and {other} share memory, and their gradients do not",
                 hint="set requires_grad where the array is made; parts of it then have parts of its gradient",
             )
-        found = _shared([(array.region, grad.region) for array, grad in self.pairs], 1)
-        if found is not None:
-            one, other = (self.pairs[i][0].label for i in found)
+        if (found := _shared(regions, 1)) is not None:
+            one, other = (self.pairs[i].array.label for i in found)
             raise KernelValueError(
                 f"Tape.backward: the gradients of {one} and {other} share memory, they do not",
                 hint="give each a gradient of its own",
             )
-        for array, grad in self.pairs:
-            self.cotangents.view(array.region)[...] = contents_of(grad.region)
+        for pair in self.pairs:
+            self.cotangents.load(pair.place, pair.target)
 
-    def _replay(self, moving: set[int]) -> list[Any]:
-        """Runs the recording again. The operands of every launch that matters, as they were."""
-        kept: list[Any] = []
+    def _replay(self, moving: set[int]) -> None:
+        """Runs the recording again, and keeps the operands of every launch that matters, as they were."""
         needed, changing = self._needed_later(), self._changing()
         for step, is_needed, changed in zip(self.steps, needed, changing, strict=True):
-            values: dict[int, np.ndarray] = {}
             match step.op:
                 case Launched() as op:
                     if not moving.isdisjoint(step.float_reads):
-                        values = self._operands(op, changed)
-                    if is_needed and not run_like(op.checked, self.values.address):
-                        op.checked.run_in(self.values.at)
+                        self._keep_operands(step, op, changed)
+                    if is_needed and not self._run_again(step, op):
+                        self._run_elsewhere(step, op)
                 case Copied() as op:
                     if is_needed:
-                        self.values.view(op.target)[...] = self.values.view(op.source).copy()  # they may overlap
+                        target, source = self.blocks.place(op.target), self.blocks.place(op.source)
+                        self.values.view(target)[...] = self.values.view(source).copy()  # they may overlap
                 case Constant() as op:
                     if is_needed:
-                        self.values.view(op.target)[...] = op.values
-            kept.append(values)
-        return kept
+                        self.values.view(self.blocks.place(op.target))[...] = op.values
 
     def _needed_later(self) -> list[bool]:
         """For each operation, whether a later one reads what it writes."""
@@ -200,56 +193,128 @@ class Backward:
             changing.append(not written.isdisjoint(step.reads))
         return changing[::-1]
 
-    def _operands(self, op: Launched, may_change: bool) -> dict[int, np.ndarray]:
-        values = {}
-        for i in op.launch.operand_params:
-            region = op.regions[i]
-            values[i] = op.checked.values[i].value if region is None else self.values.snapshot(region, may_change)
-        return values
+    def _keep_operands(self, step: _Step, op: Launched, may_change: bool) -> None:
+        step.is_back = True
+        for i in op.plan.launch.operand_params:
+            place = step.places[i]
+            if place is None:
+                value = op.values[i]
+                assert value is not None
+                step.kept[i] = value
+            elif may_change or not place.is_plain:
+                step.kept[i] = self.values.view(place).copy()
 
-    def _back(self, step: _Step, values: Any, moving: set[int], asked: set[int]) -> None:
+    def _run_again(self, step: _Step, op: Launched) -> bool:
+        """Runs a launch in private memory, unless there is more to do: in debug mode, or where arrays have gaps."""
+        plan, addresses = op.plan, []
+        if plan.launch.debug is not None:
+            return False
+        for i, (place, value) in enumerate(zip(step.places, op.values, strict=True)):
+            if place is not None:
+                if not place.is_plain:
+                    return False
+                addresses.append(self.values.address(place))
+            elif plan.arguments[i].is_array:
+                return False
+            else:
+                assert value is not None
+                addresses.append(address_of(value))
+        plan.code.run(addresses)
+        return True
+
+    def _run_elsewhere(self, step: _Step, op: Launched) -> None:
+        """Runs a launch in private memory of the host, whatever it was launched on."""
+        checked = op.checked
+        pairs = zip(checked.values, step.places, strict=True)
+        moved = [v if p is None else v._replace(region=self.values.at(p)) for v, p in pairs]
+        run_checked(HOST, checked._replace(values=moved))
+
+    def _back(self, step: _Step, moving: set[int], asked: set[int]) -> None:
         cotangents = self.cotangents
         match step.op:
             case Constant() as op:
-                cotangents.clear(op.target, asked)
+                cotangents.clear(self.blocks.place(op.target), asked)
             case Copied() as op:
-                moved, is_asked = cotangents.view(op.target).copy(), not asked.isdisjoint(step.writes)
-                cotangents.clear(op.target, asked)
-                if is_float(op.source.dtype) and is_asked:
-                    cotangents.view(op.source)[...] += moved
+                target, source = self.blocks.place(op.target), self.blocks.place(op.source)
+                moved, is_asked = cotangents.view(target).copy(), not asked.isdisjoint(step.writes)
+                cotangents.clear(target, asked)
+                if source.is_float and is_asked:
+                    cotangents.view(source)[...] += moved
                     asked.update(step.reads)
             case Launched() as op:
-                if values:
-                    self._back_launch(step, op, values, moving, asked)
-                else:  # of nothing that has a gradient
+                if not step.is_back:  # of nothing that has a gradient
                     for i in op.launch.result_params:
-                        if op.launch.roles[i] == OUTPUT and (region := op.regions[i]) is not None:
-                            cotangents.clear(region, asked)
+                        if op.launch.roles[i] == OUTPUT and (place := step.places[i]) is not None:
+                            cotangents.clear(place, asked)
+                elif not asked.isdisjoint(step.float_writes):
+                    self._back_launch(step, op, moving, asked)
 
-    def _back_launch(
-        self, step: _Step, op: Launched, values: dict[int, np.ndarray], moving: set[int], asked: set[int]
+    def _back_launch(self, step: _Step, op: Launched, moving: set[int], asked: set[int]) -> None:
+        launch, cotangents = op.plan.launch, self.cotangents
+        wanted = tuple([i for i, place in step.operands if place.block in moving])
+        given = tuple([i for i, place in step.results if place.block in asked])
+        key = op.plan, wanted, given
+        if key not in self._pulls:
+            self._pulls[key] = known_pull(launch, wanted, given, op.plan.shapes)
+        pull = self._pulls[key]
+        if pull is None:
+            operands = {i: self._operand(step, i) for i in launch.operand_params}
+            incoming = {i: cotangents.view(step.place(i)).copy() for i in given}
+            self._add(step, launch, wanted, pull_in_jax(launch, wanted, operands, incoming), asked)
+        else:
+            addresses, kept = self._addresses(step, launch, given)
+            run = pull.run(addresses)
+            self._add(step, launch, wanted, run.results, asked)
+            pull.release(run)
+            del kept
+
+    def _operand(self, step: _Step, i: int) -> np.ndarray:
+        kept = step.kept.get(i)
+        return self.values.view(step.place(i)) if kept is None else kept
+
+    def _addresses(self, step: _Step, launch: Launch, given: Sequence[int]) -> tuple[list[int], list[np.ndarray]]:
+        """Of operands and cotangents, and what is to be kept as long as they are used."""
+        addresses, copies = [], []
+        for i in launch.operand_params:
+            kept = step.kept.get(i)
+            addresses.append(self.values.address(step.place(i)) if kept is None else address_of(kept))
+        for i in given:
+            place = step.place(i)
+            if place.is_plain:
+                addresses.append(self.cotangents.address(place))
+            else:
+                copies.append(self.cotangents.view(place).copy())
+                addresses.append(address_of(copies[-1]))
+        return addresses, copies
+
+    def _add(
+        self, step: _Step, launch: Launch, wanted: Sequence[int], found: Mapping[int, np.ndarray], asked: set[int]
     ) -> None:
-        if asked.isdisjoint(step.float_writes):
-            return
-        cotangents, regions, launch = self.cotangents, op.regions, op.launch
-        reads, writes = step.float_reads, step.float_writes
-        results = {i: r for i in launch.result_params if (r := regions[i]) is not None and is_float(r.dtype)}
-        floats = [i for i in launch.operand_params if (r := regions[i]) is not None and is_float(r.dtype)]
-        wanted = tuple(i for i, block in zip(floats, reads, strict=True) if block in moving)
-        given = zip(results.items(), writes, strict=True)
-        incoming = {i: cotangents.view(r).copy() for (i, r), block in given if block in asked}
-        found = pull_back(launch, wanted, values, incoming)
-        for i, region in results.items():
-            if launch.roles[i] == OUTPUT or (i in wanted and i not in found):
-                cotangents.clear(region, asked)
+        """Cotangents of results are used up, those `found` of operands are there."""
+        cotangents, roles = self.cotangents, launch.roles
+        for i, place in step.results:
+            if roles[i] == OUTPUT or (i in wanted and i not in found):
+                cotangents.clear(place, asked)
             elif i in found:
-                cotangents.view(region)[...] = found[i]
-        asked.update(block for i, block in zip(floats, reads, strict=True) if i in found)
-        for i in found:
-            if launch.roles[i] == INPUT:
-                region = regions[i]
-                assert region is not None
-                cotangents.view(region)[...] += found[i]
+                cotangents.view(place)[...] = found[i]
+        for i, place in step.operands:
+            if i in found:
+                asked.add(place.block)
+                if roles[i] == INPUT:
+                    view = cotangents.view(place)
+                    np.add(view, found[i], out=view)
+
+
+def _regions(
+    ops: Sequence[Operation], arrays: Sequence[HostArray], saved: Sequence[tuple[Region, np.ndarray]]
+) -> Iterator[Region]:
+    for op in ops:
+        if isinstance(op, Launched):
+            yield from (region for region in op.regions if region is not None)
+        else:
+            yield from (*op.reads, *op.writes)
+    yield from (array.region for array in arrays)
+    yield from (region for region, _ in saved)
 
 
 def _shared(pairs: Sequence[tuple[Region, Region]], which: int) -> tuple[int, int] | None:
@@ -260,6 +325,9 @@ def _shared(pairs: Sequence[tuple[Region, Region]], which: int) -> tuple[int, in
     laid out like them, are of one kind, and may overlap. Of those of other kinds only the one that reaches farthest
     matters; it is of one of two kinds, whichever this one is of.
     """
+    spans = sorted(pair[which].span for pair in pairs)
+    if all(one[1] <= other[0] for one, other in itertools.pairwise(spans)):
+        return None
     kinds = [(g.address - a.address) if a.strides == g.strides else (i,) for i, (a, g) in enumerate(pairs)]
     farthest: dict[Any, tuple[int, int]] = {}  # of at most two kinds: how far, which pair
     for i in sorted(range(len(pairs)), key=lambda i: pairs[i][which].span):

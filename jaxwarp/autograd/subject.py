@@ -11,9 +11,9 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.arrays.launch import launch
 from jaxwarp.arrays.launch_cache import launch_again
+from jaxwarp.arrays.recorded import Launched
 from jaxwarp.arrays.struct_array import StructArray
 from jaxwarp.arrays.tape import Tape
-from jaxwarp.arrays.way_back import Launched
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import HOST, set_contents
@@ -193,11 +193,9 @@ def _parameters(function: Callable[..., Any], count: int) -> list[str]:
 
 def subject_of_recorded(what: str, op: Launched) -> Subject:
     """A launch that a tape has recorded: its inputs are the arrays that it reads, its outputs those that it writes."""
-    arguments, values, launch = op.checked.plan.arguments, op.checked.values, op.launch
+    arguments, launch, checked = op.plan.arguments, op.launch, op.checked
     ins = [i for i in launch.operand_params if op.regions[i] is not None]
     outs = [i for i in launch.result_params if op.regions[i] is not None]
-    read, written = ([values[i].array for i in of] for of in (ins, outs))
+    read, written = ([checked.values[i].array for i in of] for of in (ins, outs))
     names, others = ([arguments[i].name for i in of] for of in (ins, outs))
-    return Subject(
-        what, op.checked.plan.kernel.key, read, names, written, others, partial(launch_again, op.checked), True
-    )
+    return Subject(what, op.plan.kernel.key, read, names, written, others, partial(launch_again, checked), True)

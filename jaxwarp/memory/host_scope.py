@@ -30,8 +30,8 @@ class Recorder(Protocol):
         """Arrays that a copy or new contents are about to touch: derivatives are added to their gradients."""
         ...
 
-    def record_launch(self, checked: Any) -> None:
-        """A launch that has been checked."""
+    def record_launch(self, op: Any) -> None:
+        """A launch whose arguments fit."""
         ...
 
     def record_write(self, target: Region) -> None:

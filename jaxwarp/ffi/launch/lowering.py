@@ -55,7 +55,7 @@ def call_attributes(
         grid=grid,
         grid_from=grid_from,
         geometry=[n for pair in code.geometry for n in pair],
-        zero=_outputs_to_clear(launch, shapes),
+        zero=outputs_to_clear(launch, shapes),
         grain=_grain(launch, shapes) if platform == "cpu" else 1,
         max_unsplit_threads=_max_unsplit_threads(launch, shapes, code.cut) if platform == "cpu" else 1,
         max_pieces_per_thread=code.cut.max_pieces_per_thread,
@@ -153,7 +153,7 @@ def _max_unsplit_threads(launch: Launch, shapes: Sequence[tuple[Dim, ...]], cut:
     return choose_cut(kernel, cut.contended, cut.summed, False, _extents(launch, kernel, shapes))[0]
 
 
-def _outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> list[int]:
+def outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> list[int]:
     """The pure outputs of which some element may stay unwritten. `shapes` are those of the buffers."""
     effects = analyze(prepared(launch.kernel, launch.fma))
     known = _extents(launch, effects.kernel, shapes)

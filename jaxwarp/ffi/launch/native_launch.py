@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -54,6 +54,14 @@ class NativeCode:
         self._all = 0, rows, 0, columns
         self._tiles = _cut(rows, columns, grain, threads, code.cut.max_pieces_per_thread)
         self.is_whole = len(self._tiles) == 1
+
+    def pointers(self, addresses: Iterable[int]) -> Any:
+        """What `call` takes the address of."""
+        return self._pointers(*addresses)
+
+    def call(self, pointers: int) -> None:
+        """Runs it in this thread."""
+        self._entry(pointers, self._place, *self._all)
 
     def run(self, addresses: Sequence[int], is_divided: bool = True) -> None:
         """Runs it on arrays that are dense and aligned; unless `is_divided`, in this thread."""

@@ -1,0 +1,199 @@
+"""What a tape has recorded, and what it keeps of it while it records. See docs/design/0013."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.arrays.eager import Checked, PlacedValue, Plan
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.shadow import is_float
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.ffi.launch.spec import Launch
+from jaxwarp.memory.host_scope import contents_of
+from jaxwarp.memory.region import Region, Spans
+from jaxwarp.memory.scope import Scope
+from jaxwarp.memory.tensor_owner import place_of
+
+
+class Launched:
+    """A launch.
+
+    Attributes:
+        plan: what it is.
+        scope: where it was.
+        given: its arguments, of which values may have changed since.
+        regions: where its arrays were; None for values.
+        values: what it was given by value; None for arrays.
+        is_plain: whether elements of its arrays lie side by side, or are fields of records that do.
+    """
+
+    __slots__ = ("given", "is_plain", "plan", "regions", "scope", "values")
+
+    def __init__(
+        self,
+        plan: Plan,
+        scope: Scope,
+        given: Sequence[Any],
+        regions: Sequence[Region | None],
+        values: Sequence[np.ndarray | None],
+        is_plain: bool,
+    ):
+        self.plan, self.scope, self.given = plan, scope, given
+        self.regions, self.values, self.is_plain = regions, values, is_plain
+
+    @classmethod
+    def of(cls, checked: Checked) -> Launched:
+        """A launch whose arguments fit. Numbers are kept as they are now: a caller's array of one may change."""
+        plan, given = checked.plan, checked.values
+        values = [None if v.region is not None else plan.by_value(i, v.value) for i, v in enumerate(given)]
+        return cls(plan, checked.scope, [v.value for v in given], [v.region for v in given], values, False)
+
+    @property
+    def launch(self) -> Launch:
+        """What it is, apart from the values."""
+        return self.plan.launch
+
+    @property
+    def reads(self) -> list[Region]:
+        return [r for i in self.plan.launch.operand_params if (r := self.regions[i]) is not None]
+
+    @property
+    def writes(self) -> list[Region]:
+        return [r for i in self.plan.launch.result_params if (r := self.regions[i]) is not None]
+
+    @property
+    def checked(self) -> Checked:
+        """As it was when it was recorded."""
+        found = zip(self.given, self.regions, self.values, strict=True)
+        return Checked(
+            self.plan,
+            [
+                PlacedValue(v) if r is None else PlacedValue(g, g if isinstance(g, HostArray) else None, r, True)
+                for g, r, v in found
+            ],
+            self.scope,
+        )
+
+
+class Copied:
+    """A copy."""
+
+    __slots__ = ("source", "target")
+
+    def __init__(self, target: Region, source: Region):
+        self.target, self.source = target, source
+
+    @property
+    def reads(self) -> list[Region]:
+        return [self.source]
+
+    @property
+    def writes(self) -> list[Region]:
+        return [self.target]
+
+
+class Constant:
+    """New contents that depend on no array."""
+
+    __slots__ = ("target", "values")
+
+    def __init__(self, target: Region, values: np.ndarray):
+        self.target, self.values = target, values
+
+    @property
+    def reads(self) -> list[Region]:
+        return []
+
+    @property
+    def writes(self) -> list[Region]:
+        return [self.target]
+
+
+Operation = Launched | Copied | Constant
+
+
+class Recording:
+    """What has happened to arrays so far. It is told before it happens."""
+
+    def __init__(self) -> None:
+        self._ops: list[Operation] = []
+        self._arrays: dict[int, HostArray] = {}
+        self._saved: list[tuple[Region, np.ndarray]] = []  # what was overwritten, in order
+        self._settled: set[Any] = set()  # saved, or made by the tape
+        self._read = Spans()
+        self._checked: dict[Any, Region] = {}  # to hold at `backward` what they held at the end
+
+    def see(self, *arrays: Any) -> None:
+        """What is launched on, copied or filled: derivatives are added to the gradients of those that have one."""
+        for array in arrays:
+            if isinstance(array, HostArray):
+                seen = array if array.whole is None else array.whole
+                self._arrays[id(seen)] = seen
+
+    def record_launch(self, op: Launched) -> None:
+        """A launch."""
+        plan, regions = op.plan, op.regions
+        if 0 in plan.launch.grid:
+            return
+        if not op.is_plain:
+            for argument, region in zip(plan.arguments, regions, strict=True):
+                if region is not None:
+                    _require_places(f"{argument.where}: several of its elements", region)
+        self.see(*op.given)
+        for i, (is_updated, is_needed) in plan.overwritten.items():
+            region = regions[i]
+            assert region is not None
+            self._overwritten(region, is_updated, is_needed)
+        for i in plan.launch.operand_params:
+            if (region := regions[i]) is not None:
+                self._read.add(region)
+        self._ops.append(op)
+
+    def record_copy(self, target: Region, source: Region) -> None:
+        """A copy."""
+        for what, region in ("destination", target), ("source", source):
+            _require_places(f"copy: several elements of the {what}", region)
+        self._read.add(source)  # first: they may overlap
+        self._overwritten(target)
+        self._ops.append(Copied(target, source))
+
+    def record_constant(self, target: Region, values: np.ndarray) -> None:
+        """Contents that depend on no array."""
+        self._overwritten(target)
+        self._ops.append(Constant(target, values))
+
+    def record_write(self, target: Region) -> None:
+        """A launch that is not recorded is going to write to `target`."""
+        self._overwritten(target)
+
+    def record_result(self, target: Region) -> None:
+        """What a launch that is not recorded has left in `target`."""
+        self._ops.append(Constant(target, contents_of(target)))
+
+    def _overwritten(self, region: Region, is_updated: bool = False, is_needed: bool = False) -> None:
+        """Saves what a region holds, unless the tape has made that, or nobody asks for it.
+
+        `is_updated`: some of it stays, or is added to; `is_needed`: it decides what is written.
+        """
+        key = place_of(region)
+        if key in self._settled:
+            return
+        self._settled.add(key)
+        is_needed = is_needed or self._read.overlap(region)
+        if is_updated or is_needed:
+            self._saved.append((region, contents_of(region)))
+        if is_needed:
+            self._checked[key] = region
+
+
+def _require_places(which: str, region: Region) -> None:
+    """A tape tells elements apart by their place; `which` of them are in one."""
+    if region.repeats and is_float(region.dtype):
+        raise KernelTypeError(
+            f"{which} are in one place (strides {region.strides}), and a tape is recording, which tells elements apart"
+            " by their place",
+            hint="pass a copy that is contiguous",
+        )
