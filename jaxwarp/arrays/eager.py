@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -79,11 +79,6 @@ class Checked(NamedTuple):
     def launch(self) -> Launch:
         """What it is, apart from the values."""
         return self.plan.launch
-
-    def run_in(self, place: Callable[[Region], Region]) -> None:
-        """The launch on memory of the host, whatever it was launched on."""
-        moved = [v if v.region is None else v._replace(region=place(v.region)) for v in self.values]
-        run_checked(HOST, self._replace(values=moved))
 
 
 def launch_now(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None) -> None:
