@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import types
 from dataclasses import replace
@@ -187,6 +188,21 @@ def test_a_damaged_entry_is_compiled_again(code: CudaCode, cache_folder):
     path.write_bytes(data)
     assert compile_cuda(code, (80,)) == first
     assert cache.get(path.stem) == first[0].code
+
+
+@needs_nvrtc
+def test_nvrtc_that_somebody_else_has_loaded():
+    """JAX's plugin for CUDA loads it, without the library beside it that 13.0 does not find."""
+    code = (
+        "import ctypes, sys\n"
+        "ctypes.CDLL(sys.argv[1])\n"
+        "from jaxwarp.codegen.cuda import nvrtc\n"
+        "text = 'extern \"C\" __global__ void k(float* x) { x[threadIdx.x] = 1; }'\n"
+        "print(len(nvrtc.compile_source(text, 'k', ['--gpu-architecture=sm_90'], ptx=False).code) > 0)\n"
+    )
+    path = pytest.importorskip("cuda.pathfinder").load_nvidia_dynamic_lib("nvrtc").abs_path
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True"], done.stderr
 
 
 def not_found():

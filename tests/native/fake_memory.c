@@ -99,6 +99,9 @@ static int GetErrorName(int code, const char **text) {
   return 0;
 }
 static int GetErrorString(int code, const char **text) { *text = code == 999 ? "unknown error" : 0; return 0; }
+static int version = 13000;
+void fake_version(int number) { version = number; }
+static int DriverGetVersion(int *number) { *number = version; return 0; }
 static int DeviceGetCount(int *count) { *count = devices; return fails("cuDeviceGetCount"); }
 static int DeviceGet(int *device, int ordinal) { *device = 100 + ordinal; return fails("cuDeviceGet"); }
 static int DeviceGetName(char *name, int length, int device) {
@@ -346,7 +349,7 @@ static int EventElapsed(float *milliseconds, void *start, void *end) {
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
   static const struct { const char *name; void *function; } table[] = {
       {"cuInit", Init}, {"cuGetErrorName", GetErrorName}, {"cuGetErrorString", GetErrorString},
-      {"cuDeviceGet", DeviceGet}, {"cuDeviceGetName", DeviceGetName}, {"cuDeviceGetAttribute", DeviceGetAttribute},
+      {"cuDriverGetVersion", DriverGetVersion}, {"cuDeviceGet", DeviceGet}, {"cuDeviceGetName", DeviceGetName}, {"cuDeviceGetAttribute", DeviceGetAttribute},
       {"cuDevicePrimaryCtxRetain", PrimaryRetain}, {"cuDevicePrimaryCtxRelease", PrimaryRelease},
       {"cuCtxPushCurrent", Push}, {"cuCtxPopCurrent", Pop}, {"cuLibraryLoadData", LibraryLoad},
       {"cuLibraryGetKernel", GetKernel}, {"cuLaunchKernelEx", Launch}, {"cuMemAllocAsync", AllocAsync},

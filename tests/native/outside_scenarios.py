@@ -10,6 +10,8 @@ import gc
 import json
 import tempfile
 import traceback
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from native.pretended import Gpus
 import jaxwarp as wp
 from jaxwarp.arrays import launch_cache
 from jaxwarp.codegen import tuned
+from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.ffi.launch import on_memory
 from jaxwarp.memory.driver import CudaError
 from jaxwarp.memory.gpu.scope import gpu_scope
@@ -325,6 +328,44 @@ def _tune(gpus):
     with wp.Tape() as tape:
         wp.autotune(saxpy, 6, [x, y, 1.0], timer=Stopwatch(gpus, times), refresh=True)
     assert tape.launches == []
+
+
+@wp.kernel
+def negated(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = -x[i]
+
+
+def older_drivers(gpus):
+    """Code of a newer CUDA than the driver's: NVRTC 12 is taken where it is there, and what fails says why."""
+    x = wp.ones(3, dtype=float, device="cuda:0")
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(nvrtc, "version", lambda: (13, 5))
+        assert nvrtc.driver_version() == (13, 0)
+        gpus.fail("cuLibraryLoadData")
+        with pytest.raises(CudaError, match=r"^cuLibraryLoadData failed: CUDA_ERROR_UNKNOWN \(unknown error\)$"):
+            wp.launch(negated, 3, [x])
+        gpus.driver.fake_version(12090)
+        with pytest.raises(CudaError, match=r"NVRTC 13.5, and the driver is of CUDA 12.9: install jaxwarp\[cuda12\]"):
+            wp.launch(negated, 3, [x])
+        gpus.fail()
+        wp.launch(negated, 3, [x])
+        assert x.list() == [-1.0] * 3
+        library = Path(folder) / "cuda_nvrtc" / "lib" / "libnvrtc.so.12"
+        library.parent.mkdir(parents=True)
+        library.touch()
+        there = {"nvidia": types.SimpleNamespace(submodule_search_locations=[folder])}
+        patch.setattr(nvrtc.importlib.util, "find_spec", there.get)
+        loaded = []
+        patch.setattr(nvrtc.ctypes, "CDLL", loaded.append)
+        nvrtc._prefer_older()
+        assert loaded == [str(library)]
+        gpus.driver.fake_version(13000)
+        nvrtc._prefer_older()
+        assert loaded == [str(library)]
+        there["jax_cuda12_plugin"] = True
+        nvrtc._prefer_older()
+        assert loaded == [str(library)] * 2
 
 
 def maps_and_parts(gpus):
@@ -831,6 +872,7 @@ SCENARIOS = [
     records,
     launches,
     tuning,
+    older_drivers,
     maps_and_parts,
     checks,
     streams,

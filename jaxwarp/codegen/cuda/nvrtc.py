@@ -118,20 +118,53 @@ def _bindings() -> Any:
     """
     try:
         nvrtc = importlib.import_module("cuda.bindings.nvrtc")
-        _prefer_that_of_jax()
-        nvrtc.nvrtcVersion()
+        _prefer_older()
+        _, *found = nvrtc.nvrtcVersion()
+        _load_builtins(*found)
     except (ImportError, RuntimeError) as error:  # of pathfinder: the library was not found
         raise CompileError(_MISSING.format(" ".join(str(error).split()) or type(error).__name__)) from None
     return nvrtc
 
 
-def _prefer_that_of_jax() -> None:
-    """Loads NVRTC 12 where JAX is for CUDA 12, also where 13 is installed, which cuda-python would look for first.
+def _prefer_older() -> None:
+    """Loads NVRTC 12 where JAX or the driver is of CUDA 12, also where 13 is there, which cuda-python would look for first.
 
-    A driver of CUDA 12 need not accept what a compiler of CUDA 13 makes.
+    A driver of CUDA 12 need not accept what a compiler of CUDA 13 makes. Within 13 it accepts machine code of all.
     """
-    packages = importlib.util.find_spec("nvidia") if importlib.util.find_spec("jax_cuda12_plugin") else None
+    packages = importlib.util.find_spec("nvidia")
     for root in (packages.submodule_search_locations or ()) if packages is not None else ():
         found = Path(root) / "cuda_nvrtc" / "lib" / "libnvrtc.so.12"
-        if found.exists():
+        if found.exists() and (importlib.util.find_spec("jax_cuda12_plugin") or driver_version()[0] == 12):
             ctypes.CDLL(str(found))
+            return
+
+
+def _load_builtins(major: int, minor: int) -> None:
+    """Loads the library of what is declared in all texts. NVRTC 13.0 does not look for it beside itself, and who has
+    loaded NVRTC before, as JAX does, need not have."""
+    if importlib.util.find_spec("cuda.pathfinder") is None:
+        return
+    loaded = importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib("nvrtc")
+    found = Path(loaded.abs_path or "").with_name(f"libnvrtc-builtins.so.{major}.{minor}")
+    if loaded.abs_path and found.exists():
+        ctypes.CDLL(str(found))
+
+
+def driver_version() -> tuple[int, int]:
+    """The CUDA that the driver here is of, as (13, 0); (0, 0) where there is no driver."""
+    try:
+        status, found = importlib.import_module("cuda.bindings.driver").cuDriverGetVersion()
+    except (ImportError, RuntimeError):
+        return 0, 0
+    return (0, 0) if int(status) else (int(found) // 1000, int(found) % 1000 // 10)
+
+
+def misfit() -> str:
+    """What is to be said where code cannot be loaded: the driver is of an older CUDA than NVRTC. Else nothing."""
+    ours, theirs = version(), driver_version()
+    if not theirs[0] or theirs[0] >= ours[0]:
+        return ""
+    return (
+        f" (compiled by NVRTC {ours[0]}.{ours[1]}, and the driver is of CUDA {theirs[0]}.{theirs[1]}: install "
+        f"jaxwarp[cuda{theirs[0]}], or a newer driver)"
+    )

@@ -17,7 +17,7 @@ from jaxwarp.codegen.tuned import with_block
 from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.memory.cuda_scope import CudaScope
-from jaxwarp.memory.driver import Driver
+from jaxwarp.memory.driver import CudaError, Driver
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope
@@ -126,6 +126,15 @@ def _binary(code: Any, architecture: int) -> bytes:
     return entry.code
 
 
+def _loaded(made: Driver, binary: bytes) -> Any:
+    try:
+        return made.call("LibraryLoadData", binary, [], [], 0, [], [], 0)
+    except CudaError as error:
+        from jaxwarp.codegen.cuda import nvrtc
+
+        raise CudaError(f"{error}{nvrtc.misfit()}") from None
+
+
 _kernels: dict[tuple[bytes, str], int] = {}  # libraries stay for the life of the process, as the handlers' do
 _kernels_lock = threading.Lock()
 
@@ -134,7 +143,7 @@ def _load(made: Driver, binary: bytes, symbol: str) -> int:
     with _kernels_lock:
         kernel = _kernels.get((binary, symbol))
         if kernel is None:
-            library = made.call("LibraryLoadData", binary, [], [], 0, [], [], 0)
+            library = _loaded(made, binary)
             kernel = int(made.call("LibraryGetKernel", library, symbol.encode(), what=f" of '{symbol}'"))
             _kernels[binary, symbol] = kernel
         return kernel
