@@ -45,7 +45,7 @@ wheels:  ## wheels for x86_64 and, with GNU's cross compiler, aarch64, and the s
 	$(RELEASE)/bin/python -m pip install --quiet --requirement build/release-requirements.txt
 	$(RELEASE)/bin/python tools/wheels.py
 
-.PHONY: help docs site wheels demo notebooks test lint pytest native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
+.PHONY: help docs site wheels demo notebooks test lint pytest test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report bench-launch bench-eager bench-tape bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
@@ -56,6 +56,14 @@ notebooks: $(VENV)/ready  ## run some of the examples as notebooks, into example
 	$(BIN)/python tools/notebooks.py
 
 test: lint pytest  ## set up an environment, then lint and pytest
+
+test-xla: cuda-plugin  ## programs on XLA's H200 target, without a GPU
+	$(BIN)/python -m pytest tests/xla
+
+cuda-plugin: $(VENV)/ready  ## JAX's plugin for CUDA in build/cuda-plugin, where it is not in the way (400 MB)
+	rm -rf build/cuda-plugin
+	version=$$($(BIN)/python -c 'import jaxlib; print(jaxlib.__version__)'); $(BIN)/python -m pip install --quiet --no-deps \
+	  --target build/cuda-plugin jax-cuda13-pjrt==$$version jax-cuda13-plugin==$$version
 
 pytest: $(VENV)/ready  ## the tests alone; TESTS="-k name" for some
 	$(BIN)/python -m pytest -n 2 $(TESTS)
