@@ -40,6 +40,12 @@ def increments(x: wp.array[float], n: int, out: wp.array[float]):
     wp.copy(out, here)
 
 
+@wp.kernel
+def increment_in_place(x: wp.array[float]):
+    i = wp.tid()
+    x[i] = x[i] + 1.0
+
+
 Many = Callable[[jax.Array], jax.Array]
 
 
@@ -50,9 +56,13 @@ def launch(setup: Setup) -> Iterator[Row]:
         "jit, command buffers": lambda: _compiled(_many(NODES)),
         "jit, no command buffers": lambda: _compiled(_many(NODES), xla_gpu_enable_command_buffer=""),
         "jax.numpy, jit": lambda: _compiled(_loop(lambda x: x + 1, 1)),
-        "fori_loop": lambda: _compiled(_loop(_next, 1)),
+        # A turn is also a kernel that counts and, where the launch writes a new array, a copy of that.
+        "fori_loop, a copy a turn": lambda: _compiled(_loop(_next, 1)),
+        "fori_loop, in place": lambda: _compiled(_loop(_next_in_place, 1)),
+        "fori_loop, in place, a graph a turn": lambda: _compiled(
+            _loop(_next_in_place, 1), xla_gpu_graph_min_graph_size=1
+        ),
         "fori_loop, unroll 10": lambda: _compiled(_loop(_next, 10)),
-        "fori_loop, graphs of one": lambda: _compiled(_loop(_next, 1), xla_gpu_graph_min_graph_size=1),
         "GraphMode.WARP": lambda: _compiled(_callable(wp.GraphMode.WARP)),
         "GraphMode.NONE": lambda: _compiled(_callable(wp.GraphMode.NONE)),
         "wp.launch on arrays outside of JAX": lambda: _outside("cpu" if setup.is_dry else "cuda:0"),
@@ -78,6 +88,13 @@ _call = wp.jax_kernel(increment)
 
 def _next(x: jax.Array) -> jax.Array:
     return _call(x)[0]
+
+
+_call_in_place = wp.jax_kernel(increment_in_place, in_out_argnames=["x"])
+
+
+def _next_in_place(x: jax.Array) -> jax.Array:
+    return _call_in_place(x)[0]
 
 
 def _many(launches: int) -> Many:

@@ -1,5 +1,7 @@
-"""What XLA makes of programs for an H200. Run as `programs.py FOLDER`; prints the traceback of every one as JSON, empty for
-those that hold. FOLDER is what `target.environment` was given.
+"""What XLA makes of programs for an H200.
+
+Run as `programs.py FOLDER`; prints the traceback of every one as JSON, empty for those that hold. FOLDER is what
+`target.environment` was given.
 """
 
 import ctypes

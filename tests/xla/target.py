@@ -1,7 +1,8 @@
-"""XLA's compiler for an H200, where there is none: what it makes of a program. It needs JAX's plugin for CUDA, and no driver.
+"""XLA's compiler for an H200, where there is none: what it makes of a program.
 
-`make cuda-plugin` puts the plugin of jaxlib's version, from 0.10 on, into a folder of its own: other programs would look for
-GPUs if it was in the environment. Another folder is named by the environment variable JAXWARP_CUDA_PLUGIN.
+It needs the CUDA plugin of JAX, and no driver. `make cuda-plugin` puts that of jaxlib's version, from 0.10 on, into a
+folder of its own: other programs would look for GPUs if it was in the environment. Another folder is named by the
+environment variable JAXWARP_CUDA_PLUGIN.
 """
 
 import importlib.metadata

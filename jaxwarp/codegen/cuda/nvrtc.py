@@ -127,7 +127,7 @@ def _bindings() -> Any:
 
 
 def _prefer_older() -> None:
-    """Loads NVRTC 12 where JAX or the driver is of CUDA 12, also where 13 is there, which cuda-python would look for first.
+    """Loads NVRTC 12 where JAX or the driver is of CUDA 12, also where 13 is there, which cuda-python looks for first.
 
     A driver of CUDA 12 need not accept what a compiler of CUDA 13 makes. Within 13 it accepts machine code of all.
     """
