@@ -138,7 +138,10 @@ class Campaign:
             asked = [self.script, "--seed", self.seed, "--work", self.kind, begin, end, journal.path]
             environment = os.environ | {"TMPDIR": folder, "JAXWARP_CACHE_DIR": "", "JAX_PLATFORMS": "cpu"}
             command = [sys.executable, *map(str, asked)]
-            return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+            # What JAX says of a damaged file is not all text.
+            return subprocess.run(
+                command, capture_output=True, text=True, errors="replace", check=False, env=environment
+            )
 
     def write_down(self, number: int, about: str, done: subprocess.CompletedProcess[str]) -> None:
         self.findings += 1

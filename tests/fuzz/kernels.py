@@ -3,10 +3,12 @@
 random     IR of every construct and type, whose results are fully determined
 colliding  the same with arrays that threads store to at any place: the last one wins
 language   programs in the kernel language on vectors, matrices and numbers, which Python itself can run
+numbers    programs on numbers of every type, with the arithmetic of docs/language.md
 
 Compilers take most of the time, so that texts are compiled together. Of five such groups one has code as users get it;
 the others are compiled with little optimisation, which takes half the time: what is tried is the code that compilers
-are given. A third of the kernels are run in debug mode besides, and a third in batches.
+are given. A third of the kernels are run in debug mode besides, and a third in batches, or stepped through if they are
+programs.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 
 import colliding_strategy
 import hostcuda
+import number_programs
 import numpy as np
 import programs
 import test_properties as properties
@@ -30,6 +33,7 @@ from kernels_strategy import Case, Maker, Pick, RandomPick, same_values
 from language import define, run_python
 from typed_programs import VECTORS, Writer
 
+import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile as cpu_compiler
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.codegen.cuda import CudaCode, print_cuda
@@ -63,7 +67,9 @@ class Job:
         arguments: of the launch, which stay as they are.
         expected: what Python makes of them; None: nothing is known.
         in_order: whether the threads of CPU code follow each other where they meet.
+        contracts: whether it may round otherwise where products are contracted.
         case: for batches of launches.
+        step: Python runs the kernel, as `Kernel.interpret` does.
     """
 
     source: str
@@ -77,7 +83,9 @@ class Job:
     cuda_threads: int | None = None
     expected: Buffers | None = None
     in_order: bool = False
+    contracts: bool = True
     case: Case | None = None
+    step: Callable[..., None] | None = None
     cuda: CudaCode = field(init=False)
 
     def __post_init__(self) -> None:
@@ -111,13 +119,28 @@ def colliding_job(pick: Pick) -> Job:
 
 def language_job(pick: Pick) -> Job:
     made = typed_job(pick) if pick.chance(50) else integer_job(pick)
+    # Small whole numbers, of which all arithmetic is exact.
+    return program_job(made, (len(made[-1][0]),), pick, contracts=False)
+
+
+def numbers_job(pick: Pick) -> Job:
+    writer = number_programs.Writer(pick)
+    source = writer.program()
+    scope = define(source)
+    seed = pick.integer(0, 2**16)
+    expected = writer.arguments(seed)
+    writer.run(scope, expected)
+    return program_job((source, scope["program"], writer.arguments(seed), expected), writer.grid, pick)
+
+
+Program = tuple[str, wp.Kernel, Buffers, Buffers]
+
+
+def program_job(made: Program, grid: tuple[int, ...], pick: Pick, contracts: bool = True) -> Job:
     source, kernel, arguments, expected = made
-    prepared = verify(prepare(kernel))
-    grid = (len(expected[0]),)
-    return Job(source, kernel, prepared, True, grid, arguments, widths(pick), pick.of((32, 64)), expected=expected)
-
-
-Program = tuple[str, Kernel, Buffers, Buffers]
+    ir = verify(kernel.specialize())
+    return Job(source, ir, verify(prepare(ir)), True, grid, arguments, widths(pick), pick.of((32, 64)),
+               expected=expected, contracts=contracts, step=kernel.interpret)  # fmt: skip
 
 
 def typed_job(pick: Pick) -> Program:
@@ -126,7 +149,7 @@ def typed_job(pick: Pick) -> Program:
     scope = define(source)
     expected = typed.arguments(VECTORS[writer.vector])
     typed.run_in_python(scope, expected)
-    return source, scope["program"].specialize(), typed.arguments(VECTORS[writer.vector]), expected
+    return source, scope["program"], typed.arguments(VECTORS[writer.vector]), expected
 
 
 def integer_job(pick: Pick) -> Program:
@@ -135,7 +158,7 @@ def integer_job(pick: Pick) -> Program:
     a = np.array([pick.integer(0, 10) for _ in range(THREADS)], np.int32)
     out = np.zeros((THREADS, 6), np.int32)
     run_python(scope, "program", THREADS, a.tolist(), out)
-    return source, scope["program"].specialize(), [a, np.zeros_like(out)], [a, out]
+    return source, scope["program"], [a, np.zeros_like(out)], [a, out]
 
 
 # Ways to run a job
@@ -164,6 +187,12 @@ def tiles(grid: Sequence[int], width: int, pick: Pick) -> list[tuple[int, int, i
     column = sorted({0, columns, min(64 * pick.integer(0, 2), columns)})
     pieces = [(*r, *c) for r in itertools.pairwise(row) for c in itertools.pairwise(column)]
     return pieces[::-1] if pick.chance(50) else pieces
+
+
+def stepped(job: Job, step: Callable[..., None]) -> Buffers:
+    buffers = job.buffers()
+    step(*buffers, dim=job.grid)
+    return buffers
 
 
 def as_cuda(job: Job) -> Buffers:
@@ -197,11 +226,13 @@ def tried(job: Job, number: int, pick: Pick) -> str:
     require_same(job, plain, interpreted(job, uncontracted(job)), "prepare")
     if number % 3 == 0:
         require_same(job, plain, in_debug_mode(job), "debug mode")
+    if number % 3 == 1 and job.step is not None:
+        require_same(job, plain, stepped(job, job.step), "stepping")
     if number % 3 == 1 and job.case is not None:
         properties.check_batch(job.case, pick.integer(1, 3), lambda param: pick.integer(-1, param.rank))
     contracted = interpreted(job, job.prepared) if job.fma else plain
-    if job.expected is not None:
-        require_same(job, plain, contracted, "contraction")  # small whole numbers, of which all arithmetic is exact
+    if not job.contracts:
+        require_same(job, plain, contracted, "contraction")
     for width in job.widths:
         require_same(job, contracted, on_cpu(job, width, pick), f"CPU code, width {width}")
     require_same(job, contracted, as_cuda(job), f"CUDA text, {job.index_bits} bits, {job.cuda_threads} threads")
@@ -214,7 +245,7 @@ def uncontracted(job: Job) -> Kernel:
 
 def require_same(job: Job, expected: Buffers, got: Buffers, what: str, exact: bool = True) -> None:
     for param, a, b in zip(job.kernel.params, expected, got, strict=True):
-        if not (same_values(a, b) if exact else np.array_equal(a, b)):
+        if not (same_values(a, b) if exact else np.array_equal(a, b, equal_nan=True)):
             where = [tuple(at) for at in np.argwhere(a != b)[:3].tolist()]
             values = ", ".join(f"{a[at]!r} and {b[at]!r} at {at}" for at in where)
             raise AssertionError(f"{what}: {param.name} differs: {values}\n{job.prepared}")
@@ -258,6 +289,7 @@ def attempt(action: Callable[[], Any]) -> None:
         return
 
 
-KINDS = {"random": trials(random_job), "colliding": trials(colliding_job), "language": trials(language_job)}
-SHARES = {"random": 70, "colliding": 10, "language": 20}
+MAKERS = {"random": random_job, "colliding": colliding_job, "language": language_job, "numbers": numbers_job}
+KINDS = {kind: trials(make) for kind, make in MAKERS.items()}
+SHARES = {"random": 55, "colliding": 10, "language": 15, "numbers": 20}
 CHUNK = 500  # code that a process has loaded stays there
