@@ -66,7 +66,7 @@ def stages(made: Any) -> dict[str, float]:
         laps[name], began = 1e3 * (now - began), now
 
     types = tuple(a.annotation for a in made.arguments)
-    ir = lower(made._source, [a.name for a in made.arguments], types, config.max_unroll)
+    ir = lower(made._source, [(a.name, a.annotation) for a in made.arguments], types, config.max_unroll)
     lap("frontend")
     prepared = prepare(ir)
     lap("passes")

@@ -16,6 +16,7 @@ from jaxwarp import jax_kernel
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import compile as compiling  # noqa: E402
 import cpu  # noqa: E402
 import cpu_cases  # noqa: E402
 import cpu_kernels  # noqa: E402
@@ -23,6 +24,8 @@ import derivatives  # noqa: E402
 import launch  # noqa: E402
 import measure  # noqa: E402
 import sizes  # noqa: E402
+import warp_program  # noqa: E402
+import warp_steps  # noqa: E402
 
 RNG = np.random.default_rng(5)
 
@@ -102,6 +105,22 @@ def test_figures():
     made = [measure.Contender(n, lambda n=n: order.append(n), 1) for n in "ab"]
     measure.interleave(made, 2)
     assert order == ["a", "b"] * 3
+
+
+def test_bench_compile_times_every_stage():
+    found = compiling.least(compiling.kernel("saxpy"), 1)
+    stages = ("frontend", "passes", "emission", "bitcode", "llvm", "load")
+    assert found["total"] == pytest.approx(sum(found[stage] for stage in stages))
+    assert found["operations"] > 3
+    assert found["object"] > 100
+
+
+def test_bench_warp_steps_both_packages_in_turn():
+    pytest.importorskip("warp")
+    if warp_steps.PROGRAMS.keys() - {name for name in warp_steps.PROGRAMS if warp_program.source_of(name)}:
+        pytest.skip("this version of Warp has not all of these programs")
+    found = warp_steps.compare("core/example_wave", rounds=1, cores=1)
+    assert found["ratio"] == found["warp"]["least"] / found["jaxwarp"]["least"] > 0
 
 
 def test_bench_derivatives_checks_what_it_times():

@@ -215,12 +215,11 @@ def for_package(text: str, package: str) -> str:
     return re.sub(r"^(\s*)(import|from) warp\b", rf"\1\2 {package}", text, flags=re.MULTILINE)
 
 
-def main(name: str, package: str, out: str) -> None:
-    """Runs the program, and writes its results."""
+def load(name: str, package: str, path: Path) -> Any:
+    """The program as a module, with its imports of a package; `path` is where its text is written."""
     sys.modules.update(stand_ins(package))
     text = source_of(name)
     assert text is not None
-    path = Path(out).with_suffix(".py")
     path.write_text(for_package(text, package))
     spec = importlib.util.spec_from_file_location(path.stem.replace(".", "_"), path)
     assert spec is not None
@@ -229,7 +228,12 @@ def main(name: str, package: str, out: str) -> None:
     sys.modules[spec.name] = program
     importlib.import_module(package).config.log_level = 30  # of the warnings: Warp prints what it compiles
     spec.loader.exec_module(program)
-    np.savez(out, **PROGRAMS[name][0](program))
+    return program
+
+
+def main(name: str, package: str, out: str) -> None:
+    """Runs the program, and writes its results."""
+    np.savez(out, **PROGRAMS[name][0](load(name, package, Path(out).with_suffix(".py"))))
 
 
 if __name__ == "__main__":
