@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -30,9 +31,8 @@ def unpacked(data: bytes) -> np.ndarray:
     if int(header["version"]) >> 21 != MAJOR:
         raise refused(f"is in a file of version {int(header['version']) >> 21}, expected {MAJOR}")
     codec = int(header["codec"])
-    if codec > 1:
-        name = CODECS[codec] if codec < len(CODECS) else codec
-        raise refused(f"has the codec {name}, which is not there", "write it with the codec zip or none")
+    if codec >= len(CODECS):
+        raise refused(f"has the codec {codec}, which is not there", "write it with the codec zip, blosc or none")
     metas, at = _metas(data, int(header["count"]))
     parts = []
     for meta in metas:
@@ -60,19 +60,61 @@ def _part(data: bytes, at: int, meta: Any, codec: int) -> tuple[bytes, int]:
         if at + size > len(data):
             raise refused(f"ends early: expected {size} bytes, got {max(0, len(data) - at)}")
         return data[at : at + size], at + size
-    if at + 8 > len(data):
-        raise refused("ends early: it has no size")
-    packed = int(np.frombuffer(data, "<u8", 1, at)[0])
-    if at + 8 + packed > len(data) or size > _MOST_EXPANSION * packed:
+    found = b""
+    while not found or len(found) < size:  # blosc has chunks of 2 GB at most
+        if at + 8 > len(data):
+            raise refused("ends early: it has no size")
+        length = int(np.frombuffer(data, "<u8", 1, at)[0])
+        at += 8
+        if at + length > len(data):
+            raise refused("ends early: its file has not the bytes that it says")
+        found += (_unzipped if codec == 1 else _unblosced)(data[at : at + length], size - len(found))
+        at += length
+    return found, at
+
+
+def _unzipped(data: bytes, size: int) -> bytes:
+    if size > _MOST_EXPANSION * len(data):
         raise refused("ends early: its file has not the bytes that it says")
     try:
         stream = zlib.decompressobj()
-        found = stream.decompress(data[at + 8 : at + 8 + packed], max(size, 1))
+        found = stream.decompress(data, max(size, 1))
     except zlib.error as error:
         raise refused(f"cannot be unpacked: {error}") from None
     if len(found) != size or stream.unconsumed_tail or not stream.eof:
         raise refused(f"does not unpack to the {size} bytes that its file says")
-    return found, at + 8 + packed
+    return found
+
+
+def _unblosced(data: bytes, size: int) -> bytes:
+    """One chunk, of at most so many bytes. Its head says how many it has, unpacked and packed."""
+    said = [int(n) for n in np.frombuffer(data[4:16].ljust(12, b"\0"), "<u4")]
+    if not 0 < said[0] <= size or said[2] != len(data):
+        raise refused(f"does not unpack to the {size} bytes that its file says")
+    blosc = _blosc("read")
+    try:
+        return blosc.decompress(data)
+    except (blosc.blosc_extension.error, ValueError) as error:
+        raise refused(f"cannot be unpacked: {error}") from None
+
+
+def _blosc(what: str) -> Any:
+    try:
+        return importlib.import_module("blosc")
+    except ImportError:
+        raise FormatError(
+            f"Volume: the codec blosc cannot be {what}: the package `blosc` is not installed",
+            hint="pip install blosc; or take the codec zip, or none",
+        ) from None
+
+
+def _chunks(grid: bytes, codec: int) -> list[bytes]:
+    """What a file has of a grid."""
+    if codec == 1:
+        return [zlib.compress(grid)]
+    blosc = _blosc("written")
+    most = blosc.MAX_BUFFERSIZE
+    return [blosc.compress(grid[at : at + most], 4) for at in range(0, len(grid), most)]
 
 
 def packed(grids: Sequence[bytes], codec: str) -> bytes:
@@ -80,17 +122,16 @@ def packed(grids: Sequence[bytes], codec: str) -> bytes:
 
     Raises:
         KernelValueError: there is no such codec.
+        FormatError: it is blosc, which is not installed.
     """
     if codec not in CODECS:
-        raise KernelValueError(f"Volume.save_to_nvdb: codec: expected 'none' or 'zip', got {codec!r}")
-    if codec == "blosc":
-        raise FormatError("Volume.save_to_nvdb: codec: blosc is not there", hint="pass 'zip', or 'none'")
+        raise KernelValueError(f"Volume.save_to_nvdb: codec: expected 'none', 'zip' or 'blosc', got {codec!r}")
     number = CODECS.index(codec)
     head = np.zeros((), FILE)
     head["magic"], head["version"], head["count"], head["codec"] = FILE_MAGICS[0], VERSION, len(grids), number
-    parts = [zlib.compress(g) if number else g for g in grids]
-    metas = [_meta(g, len(p), number) for g, p in zip(grids, parts, strict=True)]
-    sized = [(len(p).to_bytes(8, "little") if number else b"") + p for p in parts]
+    parts = [_chunks(g, number) if number else [g] for g in grids]
+    metas = [_meta(g, sum(map(len, p)), number) for g, p in zip(grids, parts, strict=True)]
+    sized = [(len(c).to_bytes(8, "little") if number else b"") + c for p in parts for c in p]
     return b"".join([head.tobytes(), *metas, *sized])
 
 

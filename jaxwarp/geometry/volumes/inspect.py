@@ -161,13 +161,13 @@ class Inspected:
 
         Args:
             path: its name.
-            codec: "none" or "zip".
+            codec: "none", "zip" or, where the package `blosc` is installed, "blosc".
 
         Returns:
             `path`.
 
         Raises:
-            KernelValueError, FormatError: there is no such codec, or not here.
+            KernelValueError, FormatError: there is no such codec; blosc is not installed.
             ArrayError: the volume is not the first one of its file.
         """
         Path(path).write_bytes(nanovdb.file_of(self, codec))

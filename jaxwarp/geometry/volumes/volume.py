@@ -127,7 +127,7 @@ class Volume(Inspected, Rebuilt):
         """The first grid of a file of NanoVDB; `load_next_grid` gives those that follow.
 
         Grids are of float, double, int32, int64, uint32, vectors of three or four floats or doubles, or of indices;
-        codecs are none and zip.
+        codecs are none, zip and, with the package `blosc`, blosc.
 
         Args:
             file_or_buffer: a file that is open to read bytes, or bytes.
