@@ -3,6 +3,7 @@
     smooth      IR of every construct that has derivatives
     recurrence  rows that are read and overwritten at places that move with loops
     stored      launches whose threads store to one element, under stacks of transformations, against `jnp`
+    launches    launches, copies and fills on parts of arrays: in place, on a tape, and by callables of each mode
 
 Of the first two, the derivatives of first and second order are made and checked by the interpreter, and each tenth is
 run as CPU code, too, most of it compiled with little optimisation as kernels.py has it. What has no derivative that is
@@ -116,10 +117,21 @@ def stored(_: Path, seed: int, journal: Journal) -> Trial:
     return trial
 
 
+def launches(_: Path, seed: int, journal: Journal) -> Trial:
+    import launch_programs
+
+    def trial(number: int) -> str:
+        launch_programs.check(RandomPick(f"{seed}/{number}"))
+        return "right"
+
+    return trial
+
+
 KINDS = {
     "smooth": trials(lambda pick: derivative_strategy.Maker(pick, pick.of((8, 14, 22, 30))).case()),
     "recurrence": trials(lambda pick: recurrence_strategy.Maker(pick).case()),
     "stored": stored,
+    "launches": launches,
 }
-SHARES = {"smooth": 55, "recurrence": 30, "stored": 15}
+SHARES = {"smooth": 50, "recurrence": 27, "stored": 13, "launches": 10}
 CHUNK = 500
