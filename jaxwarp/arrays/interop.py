@@ -192,12 +192,16 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
 
 
 def _foreign(name: str, data: Any) -> Any:
-    """An array of another library on a GPU as one of ours; any other data as it is."""
+    """An array of another library on a GPU as one of ours, memory of the host as one of NumPy; other data as it is."""
     if isinstance(data, (HostArray, np.ndarray, list, tuple)):
         return data
     if is_on_gpu(data):
         region, is_writable = import_tensor(data, _gpu)
-    elif not isinstance(data, jax.Array) and getattr(data, "__cuda_array_interface__", None) is not None:
+    elif isinstance(data, jax.Array):
+        return data
+    elif getattr(data, "__array_interface__", None) is not None:  # perhaps that of CUDA, too: it is in both memories
+        return np.asarray(data)
+    elif getattr(data, "__cuda_array_interface__", None) is not None:
         found = gpu_of(data).find(data)
         assert found is not None
         region, is_writable = found

@@ -878,3 +878,19 @@ def test_components_in_the_memory_that_is_written_are_refused_in_every_launch():
         assert out.list() == [2.0, 3.0, 1.0]
         with pytest.raises(KernelTypeError, match=r"'out' is written by .* shares memory with argument 'v'"):
             wp.launch(turn_round, 3, [v, v])
+
+
+class OnBoth:
+    """Memory that the host and CUDA have."""
+
+    def __init__(self, values):
+        self.__array_interface__ = self.__cuda_array_interface__ = values.__array_interface__
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_memory_that_the_host_has_too_is_taken_there(device):
+    values = np.arange(6, dtype=np.float32)
+    np.testing.assert_array_equal(wp.array(OnBoth(values), dtype=float, device=device).numpy(), values)
+    found = wp.array(OnBoth(values), dtype=wp.vec3, copy=False, device=device)
+    assert found.shape == (2,)
+    assert found.ptr == values.ctypes.data
