@@ -72,6 +72,50 @@ def turned(y: wp.array[float], z: wp.array[float]):
     z[i] = 0.8 * old + 0.6 * z[i]
 
 
+@wp.kernel
+def extremes(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+    i = wp.tid()
+    value = x[i] * x[i] * (1.0 + 0.37 * float(i))
+    wp.atomic_max(y, 0, value)
+    wp.atomic_min(z, 1, value)
+
+
+@wp.kernel
+def looped(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    s = x[i]
+    for k in range(i % 3):
+        if k == 1:
+            s = 0.5 * s * y[i]
+        else:
+            s += y[i] * x[i]
+    y[i] = s
+
+
+@wp.kernel
+def in_order(x: wp.array[float], y: wp.array[float]):
+    for k in range(1, x.shape[0]):
+        y[k] = 0.5 * y[k] * y[k - 1] + x[k]
+
+
+def _extremes(x: Any, y: Any, z: Any) -> None:
+    values = x * x * (1.0 + 0.37 * np.arange(len(x)))
+    high, low = values[np.argmax(values.real)], values[np.argmin(values.real)]
+    y[0] = y[0] if y[0].real > high.real else high
+    z[1] = z[1] if z[1].real < low.real else low
+
+
+def _looped(x: Any, y: Any) -> None:
+    for i in range(len(x)):
+        s = x[i] + y[i] * x[i] if i % 3 else x[i]
+        y[i] = 0.5 * s * y[i] if i % 3 == 2 else s
+
+
+def _in_order(x: Any, y: Any) -> None:
+    for k in range(1, len(x)):
+        y[k] = 0.5 * y[k] * y[k - 1] + x[k]
+
+
 def _summed(x: Any, y: Any) -> None:
     y[0] += x.sum()
 
@@ -104,6 +148,9 @@ KERNELS: dict[str, tuple[wp.Kernel, Callable[..., None], int]] = {
     "summed": (summed, _summed, 1),
     "last": (last, _last, 1),
     "turned": (turned, _turned, 0),
+    "extremes": (extremes, _extremes, 1),
+    "looped": (looped, _looped, 1),
+    "in_order": (in_order, _in_order, 1),
 }
 """Kernels, what they are to NumPy, and how many arguments they only read."""
 
@@ -161,7 +208,7 @@ def step(pick: Pick, known: Sequence[str], fresh: str, taken: Collection[str]) -
     if kind == "fill":
         return Step(kind, ((pick.of(written), pick.of(parts)),), pick.of((0.0, 0.5)))
     reads = KERNELS[kind][2] if kind in KERNELS else 1
-    writes = 2 if kind == "turned" else 1
+    writes = 2 if kind in ("turned", "extremes") else 1
     while True:
         names = [pick.of(known) for _ in range(reads)] + [pick.of(written) for _ in range(writes)]
         operands = [(name, pick.of(parts)) for name in names]
@@ -207,7 +254,7 @@ def as_launches(steps: Sequence[Step], arrays: dict[str, Any], **options: Any) -
                 given[0].fill_(one.number)
             case name:
                 kernel, _, reads = KERNELS[name]
-                wp.launch(kernel, given[-1].shape, given[:reads], given[reads:])
+                wp.launch(kernel, 1 if kernel is in_order else given[-1].shape, given[:reads], given[reads:])
 
 
 def start(seed: int) -> dict[str, np.ndarray]:
