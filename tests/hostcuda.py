@@ -68,7 +68,7 @@ def run_code(
     """As `run_host`, of a text made from the kernel."""
     shapes = [b.shape for b in buffers]
     geometry = [grid[axis] if number < 0 else shapes[number][axis] for number, axis in code.geometry]
-    total = math.prod(grid)
+    total = math.prod(code.grid or grid)
     block = min(block or (BLOCK if waits(code) else 4), total) or 1
     blocks = min(-(-(threads or total) // block), code.most_blocks)
     launch_at(kernel, code, [b.ctypes.data for b in buffers], [*geometry, total], blocks, block)

@@ -14,6 +14,8 @@ prepare         passes.tells.without_failures   assertions that nobody reads
                 passes.erase_rules              rules written by hand have served
                 passes.widen_half
                 passes.simplify
+launch on GPUs  passes.extents                  what is known of it is constants
+                passes.gathered                 sums around a thread without atomics
 machine code    analysis.collisions             which threads follow one another
                 codegen.cpu, codegen.cuda       text; LLVM or NVRTC
 """

@@ -54,6 +54,13 @@ def total(x: wp.array2d(dtype=float), s: wp.array(dtype=float)):
 
 
 @wp.kernel
+def spread(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    for k in range(-1, 2):
+        wp.atomic_add(y, i + 1 + k, x[i])
+
+
+@wp.kernel
 def push(p: wp.array(dtype=Particle), by: wp.vec3, m: wp.mat22):
     i = wp.tid()
     p[i].x = p[i].x + by * (p[i].mass + m[1, 0])
@@ -204,6 +211,12 @@ def launches(gpus):
     wp.launch(total, (20, 30), [big], [s])
     wp.launch(total, (4, 30), [big[::5]], [s])  # with gaps: copied for the launch
     assert s.list() == [float(np.arange(600).sum() + np.arange(600).reshape(20, 30)[::5].sum())]
+    # Threads gather what neighbours add: one for each element that gets something.
+    wide, around = wp.array(np.arange(256.0), dtype=float, device="cuda:0"), wp.ones(258, dtype=float, device="cuda:0")
+    gpus.log()
+    wp.launch(spread, 256, [wide, around])
+    assert gpus.log()[-1].endswith(f"grid 2 block 256 stream {MAIN}")
+    np.testing.assert_array_equal(around.numpy(), 1 + np.convolve(np.arange(256), [1, 1, 1]))
     part = y[::2]
     wp.launch(saxpy, 3, [x[3:], part, 1.0])
     np.testing.assert_array_equal(y.numpy()[::2], 1 + 4 * np.arange(6)[::2] + np.arange(3, 6))

@@ -6,7 +6,7 @@ import itertools
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -23,6 +23,7 @@ from sass.twins import TWINS, parameters_of
 import jaxwarp as wp
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, index_bits_of
 from jaxwarp.codegen.cuda import CudaCode, code_for, compile_cuda
+from jaxwarp.ffi.launch.spec import OUTPUT
 from jaxwarp.passes.pipeline import prepare, prepared
 
 SCALAR = 1.7
@@ -131,8 +132,20 @@ def run_ours(
 @cache
 def twin(name: str) -> Ran:
     """The twin of a case, run for the same thread."""
+    return _twin_of(TWINS[name], CASES[name])
+
+
+@cache
+def gradient_twin(name: str) -> Ran:
+    """The twin of a gradient, likewise."""
     case = CASES[name]
-    source = TWINS[name]
+    *inputs, (_, output) = case.shapes.items()
+    (first, shape), *_ = inputs
+    shapes = {**dict(inputs), "ct": output, f"d{first}": shape}
+    return _twin_of(TWINS[f"{name}_gradient"], replace(case, shapes=shapes))
+
+
+def _twin_of(source: str, case: Case) -> Ran:
     names, parameters = list(case.shapes), b""
     for kind, word in parameters_of(source):
         if kind == "*":
@@ -224,7 +237,9 @@ def gradient(name: str) -> list[tuple[CudaCode, Ran]]:
         kernel = prepared(launch.kernel, launch.fma)
         buffers = [*operands, *launch.results]
         shapes = [buffers[b] for b in launch.buffers]
-        code = code_for(kernel, launch.grid, shapes, index_bits_of(launch.grid, buffers), launch.cuda)
+        zeros = [i for i, role in enumerate(launch.roles) if role == OUTPUT]
+        bits = index_bits_of(launch.grid, buffers)
+        code = code_for(kernel, launch.grid, shapes, bits, launch.cuda, zeros=zeros)
         names = [p.name for p in kernel.params]
-        found.append((code, run_ours(code, names, shapes, launch.grid, case.at)))
+        found.append((code, run_ours(code, names, shapes, code.grid, case.at)))
     return found

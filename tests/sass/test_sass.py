@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 from sass import disassembly
-from sass.launches import CASES, SCALAR, array_of, gradient, ours, twin
+from sass.launches import CASES, SCALAR, array_of, gradient, gradient_twin, ours, twin
 from sass.machine import LOCAL, bits_float, counts, most_loads_in_flight
 
 pytestmark = pytest.mark.skipif(
@@ -29,6 +29,8 @@ RATIO = {
     "nbody": 1.3,
     "matmul": 1.1,
 }
+# Of gradients, likewise.
+GRADIENT_RATIO = {"stencil": 0.9, "lbm2": 1.12}
 # Of sums: instructions for each element, at most.
 PER_ELEMENT = {"total": 8.0, "rowsum": 8.0}
 
@@ -54,6 +56,22 @@ def test_gradients_of_lattices_need_no_atomics(name: str):
     assert not {"RED", "REDG", "ATOM", "ATOMG", "LDL", "STL"} & set(counts(backward.thread))
     assert backward.per_element <= 1.9 * forward.per_element
     assert code.geometry == ()
+
+
+@pytest.mark.parametrize("name", GRADIENT_RATIO)
+def test_executed_instructions_of_gradients_beside_those_of_the_twin(name: str):
+    ((_, mine),) = gradient(name)
+    assert mine.per_element <= GRADIENT_RATIO[name] * gradient_twin(name).per_element
+
+
+def test_the_gradient_of_a_stencil_is_gathered():
+    """It has a load for each neighbour, which are under way together, and one store."""
+    ((code, backward),) = gradient("stencil")
+    executed = counts(backward.thread)
+    assert not {"RED", "REDG", "ATOM", "ATOMG", "LDL", "STL"} & set(executed)
+    assert executed["STG"] == 1
+    assert most_loads_in_flight(backward.thread) >= 7
+    assert code.grid == CASES["stencil"].grid
 
 
 # The twin of n-body reads what other threads have put in shared memory, and there are none.

@@ -54,6 +54,8 @@ class CudaCode:
         options: what it was made for.
         lines: for each line of the source, the user's line it comes from.
         most_blocks: a launch of more threads than so many blocks hold has them go round.
+        kernel: what the text says.
+        grid: the launch that it is for, if it is known; not always the one that was asked for.
     """
 
     symbol: str
@@ -63,6 +65,8 @@ class CudaCode:
     options: CudaOptions
     lines: tuple[Loc | None, ...]
     most_blocks: int = ANY_NUMBER
+    kernel: Kernel | None = None
+    grid: tuple[int, ...] = ()
 
 
 @with_deep_stack
@@ -113,6 +117,8 @@ def print_cuda(
         options,
         (None,) * count + tuple(line.loc for line in lines),
         ANY_NUMBER if plan.is_empty else loop.most_blocks or MOST_BLOCKS,
+        kernel,
+        tuple(n for n in grid or () if n is not None) if None not in (grid or ()) else (),
     )
 
 

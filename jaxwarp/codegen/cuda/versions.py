@@ -10,7 +10,7 @@ import functools
 import math
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
 from jaxwarp.codegen.cuda.loops import ANY_NUMBER
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.extents import Shape, with_extents
+from jaxwarp.passes.gathered import gathered
 
 MOST_VERSIONS = 8
 _CACHE = 512
@@ -36,6 +37,7 @@ def code_for(
     index_bits: int,
     options: CudaOptions,
     is_aligned: bool = True,
+    zeros: Collection[int] = (),
 ) -> CudaCode:
     """The text for a launch.
 
@@ -45,13 +47,14 @@ def code_for(
         index_bits: as `print_cuda` takes it.
         options: what else decides about the text.
         is_aligned: whether every array begins at a multiple of 16 bytes, as XLA's do.
+        zeros: positions of the parameters that hold zeros on entry.
     """
     known = tuple(
         tuple(int(n) if isinstance(n, (int, np.integer)) else None for n in shape) for shape in (grid, *shapes)
     )
     if not _has_version(kernel, known):
         return _generic(kernel, index_bits, options, is_aligned)
-    return _version(kernel, known, index_bits, options, is_aligned)
+    return _version(kernel, known, index_bits, options, is_aligned, frozenset(zeros))
 
 
 def _known(extent: Any) -> int | None:
@@ -74,11 +77,18 @@ def _generic(kernel: Kernel, index_bits: int, options: CudaOptions, is_aligned: 
 
 @functools.lru_cache(maxsize=_CACHE)
 def _version(
-    kernel: Kernel, known: tuple[Shape, ...], index_bits: int, options: CudaOptions, is_aligned: bool
+    kernel: Kernel,
+    known: tuple[Shape, ...],
+    index_bits: int,
+    options: CudaOptions,
+    is_aligned: bool,
+    zeros: frozenset[int],
 ) -> CudaCode:
     grid, *shapes = known
+    kernel = with_extents(kernel, shapes)
     extents = [n for n in grid if n is not None]
     if len(extents) == len(grid):
+        kernel, grid = gathered(kernel, extents, zeros)
         # A loop over threads is for more of them than there may be blocks for.
-        options = replace(options, grid_stride=math.prod(extents) > ANY_NUMBER * options.block)
-    return print_cuda(with_extents(kernel, shapes), index_bits, options, grid=grid, is_aligned=is_aligned)
+        options = replace(options, grid_stride=math.prod(grid) > ANY_NUMBER * options.block)
+    return print_cuda(kernel, index_bits, options, grid=grid, is_aligned=is_aligned)

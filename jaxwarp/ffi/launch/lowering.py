@@ -36,16 +36,19 @@ def call_attributes(
 ) -> dict[str, Any]:
     """The attributes of the custom call on `platform`, "cpu" or "cuda"; what is exported may meet other GPUs."""
     shapes = [*operand_shapes, *launch.results]
-    grid, grid_from = _locate_grid(launch, shapes)
+    made, kernel = launch, prepared(launch.kernel, launch.fma)
     index_bits = index_bits_of(launch.grid, shapes)
     match platform:
         case "cpu":
             code = _cpu_code_for(launch, shapes)
         case "cuda":
             launch = _with_measured_block(launch, shapes, is_for_export) if launch.cuda.is_tuned else launch
-            code = _cuda_code(launch, shapes, index_bits, _cuda_targets(is_for_export))
+            text = _cuda_text(launch, shapes, index_bits)
+            code = _compiled_cuda(text, _cuda_targets(is_for_export))
+            made, kernel = launch.replace(grid=tuple(text.grid) or launch.grid), text.kernel
         case _:
             raise InternalError(f"no launch on {platform}")
+    grid, grid_from = _locate_grid(made, shapes)
     declared = LaunchAttributes(
         name=launch.name,
         symbol=code.symbol,
@@ -55,7 +58,7 @@ def call_attributes(
         grid=grid,
         grid_from=grid_from,
         geometry=[n for pair in code.geometry for n in pair],
-        zero=outputs_to_clear(launch, shapes),
+        zero=outputs_to_clear(made, shapes, kernel),
         grain=_grain(launch, shapes) if platform == "cpu" else 1,
         max_unsplit_threads=_max_unsplit_threads(launch, shapes, code.cut) if platform == "cpu" else 1,
         max_pieces_per_thread=code.cut.max_pieces_per_thread,
@@ -153,9 +156,12 @@ def _max_unsplit_threads(launch: Launch, shapes: Sequence[tuple[Dim, ...]], cut:
     return choose_cut(kernel, cut.contended, cut.summed, False, _extents(launch, kernel, shapes))[0]
 
 
-def outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> list[int]:
-    """The pure outputs of which some element may stay unwritten. `shapes` are those of the buffers."""
-    effects = analyze(prepared(launch.kernel, launch.fma))
+def outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]], kernel: Kernel | None = None) -> list[int]:
+    """The pure outputs of which some element may stay unwritten.
+
+    `shapes` are those of the buffers; `kernel` is the prepared one that runs, if it is another than that of the launch.
+    """
+    effects = analyze(kernel or prepared(launch.kernel, launch.fma))
     known = _extents(launch, effects.kernel, shapes)
     return [
         index
@@ -195,12 +201,13 @@ def _cpu_code(kernel: Kernel, fma: bool, order: Succession | None) -> LaunchCode
     return LaunchCode(code.symbol, image, code.geometry, code.cut)
 
 
-def _cuda_code(launch: Launch, shapes: Sequence[tuple[Dim, ...]], index_bits: int, targets: Targets) -> LaunchCode:
+def _cuda_text(launch: Launch, shapes: Sequence[tuple[Dim, ...]], index_bits: int) -> Any:
     from jaxwarp.codegen.cuda import code_for
 
     kernel = prepared(launch.kernel, launch.fma)
     known = list(_extents(launch, kernel, shapes).values())
-    return _compiled_cuda(code_for(kernel, launch.grid, known, index_bits, launch.cuda), targets)
+    zeros = [i for i, role in enumerate(launch.roles) if role == OUTPUT]
+    return code_for(kernel, launch.grid, known, index_bits, launch.cuda, zeros=zeros)
 
 
 def _with_measured_block(launch: Launch, shapes: Sequence[tuple[Dim, ...]], is_for_export: bool) -> Launch:

@@ -79,7 +79,7 @@ class CudaLaunch:
         code = code_for(ready, grid, shapes, index_bits_of(grid, shapes), cuda, is_aligned)
         self._function = _load(made, _binary(code, scope.architecture), code.symbol)
         number = ctypes.c_int32 if code.index_bits == 32 else ctypes.c_int64
-        threads = math.prod(grid)
+        threads = math.prod(code.grid or grid)
         extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
         self._numbers = (*extents, threads)
         self._types = (ctypes.c_void_p,) * len(shapes) + (number,) * len(self._numbers)

@@ -1,0 +1,1 @@
+"""Sums in elements around a thread: who adds to an element."""

@@ -1,0 +1,348 @@
+"""Sums that threads make in elements around their own, as what the owner of an element gathers.
+
+    %t = mul %c, load @y_ct[%i]                     %s = (1 <= %i and %i < n) ? mul %c, load @y_ct[%i - 1] : 0
+    atomic_add @x_ct[%i + 1], %t             ->     %s = %s + ...
+    ...                                             store @x_ct[%i], %s
+
+The gradient of a stencil adds to as many elements as the stencil reads. Here a thread computes again what its
+neighbours would add to its element: code in place of memory traffic. Threads that add nothing take no part, as before:
+what is copied keeps its conditions, but for those that its place proves. The launch may need other threads than before:
+one for each element that may get something.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxwarp.analysis.scatter.lines import ThreadLines
+from jaxwarp.analysis.scatter.sources import Addition, Interval, Scatter, Source, scatters
+from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.deep import with_deep_stack
+from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Store, Tell, Tid, Value, While, walk
+from jaxwarp.ir.rewrite import Rewriter
+from jaxwarp.passes.simplify import simplify
+from jaxwarp.types import bool_, int32
+
+# Operations that take as long as an atomic addition does that memory makes, of threads side by side: a model (an H100
+# issues 128 of them a turn and multiprocessor; its L2 adds 8 words a turn and slice).
+_ATOMIC = 24
+_LOAD = 4
+_SLOW = {**dict.fromkeys(("div", "sqrt", "rsqrt", "mod", "floordiv"), 8), "pow": 40}
+_ELEMENTARY = 16
+_TRIPS = 32
+# Threads, beside those of the launch; where fewer of an array's elements get something, it is not written in full.
+_MORE_THREADS = 2
+_FEW_THREADS = 256  # more of which cost nothing
+
+
+@with_deep_stack
+def gathered(kernel: Kernel, grid: Sequence[int], zeros: Collection[int] = ()) -> tuple[Kernel, tuple[int, ...]]:
+    """The kernel and the launch in which threads gather what it scatters, where that is known to be less work.
+
+    Args:
+        kernel: a prepared one, of constant extents.
+        grid: the launch.
+        zeros: positions of the parameters that hold zeros on entry.
+
+    Returns:
+        The kernel and the grid as they were if nothing is gathered.
+    """
+    if not any(isinstance(op, Atomic) for op in walk(kernel.body)):
+        return kernel, tuple(grid)
+    lines = ThreadLines(kernel, grid)
+    owned = [_owned(scatter, grid) for scatter in scatters(kernel, grid, lines) if _is_worth_it(kernel, scatter, grid)]
+    if not owned or math.prod(_extents(owned)) > _MORE_THREADS * max(_FEW_THREADS, math.prod(grid)):
+        return kernel, tuple(grid)
+    made = _Gathered(kernel, grid, lines, owned, {kernel.params[i] for i in zeros})
+    return simplify(made.kernel(kernel)), made.extents
+
+
+@dataclass(frozen=True, eq=False)
+class _Owned:
+    """A scatter, and which elements are written, by axis of the grid."""
+
+    scatter: Scatter
+    box: tuple[Interval, ...]
+
+
+def _owned(scatter: Scatter, grid: Sequence[int]) -> _Owned:
+    """With all elements along the axes of the grid, if not many more are touched than have to be."""
+    box = tuple(scatter.reach(axis) for axis in range(len(grid)))
+    extents = {axis: n or 0 for n, axis in zip(scatter.param.shape, scatter.axes, strict=True) if axis is not None}
+    whole = tuple((0, extents[axis] - 1) if axis in extents else (0, 0) for axis in range(len(grid)))
+    return _Owned(scatter, whole if _volume(whole) <= _MORE_THREADS * _volume(box) else box)
+
+
+def _volume(box: Sequence[Interval]) -> int:
+    return math.prod(last - first + 1 for first, last in box)
+
+
+def _extents(owned: Sequence[_Owned]) -> tuple[int, ...]:
+    return tuple(
+        max(last for _, last in along) - min(first for first, _ in along) + 1
+        for along in zip(*(each.box for each in owned), strict=True)
+    )
+
+
+def _is_worth_it(kernel: Kernel, scatter: Scatter, grid: Sequence[int]) -> bool:
+    """Is computing the additions in copies less work than computing them once and adding them by atomics?"""
+    copies = 0.0
+    for sources, adds in scatter.sources.items():
+        threads = math.prod(s.last - s.first + 1 for s in sources if s is not None)
+        copies += threads / math.prod(grid) * _price(kernel, [add.op for add in adds])
+    adds = {add.op for each in scatter.sources.values() for add in each}
+    return copies <= _price(kernel, adds) + _ATOMIC * len(adds)
+
+
+def _price(kernel: Kernel, adds: Collection[Atomic]) -> float:
+    """Of what is added, of one thread."""
+    needed: set[Value] = {v for op in adds for v in op.args}
+
+    def block(inside: Block) -> float:
+        total = 0.0
+        for op in reversed(inside.ops):
+            is_needed = not needed.isdisjoint(op.defined)
+            if is_needed:
+                needed.update(v for inner in op.blocks for v in inner.results)
+            trips = _TRIPS if isinstance(op, (For, While)) else 1
+            total += trips * sum(block(inner) for inner in op.blocks)
+            if is_needed or any(each in adds for inner in op.blocks for each in inner.all_ops):
+                needed.update(op.operands)
+                total += _price_of(op)
+        return total
+
+    return block(kernel.body)
+
+
+def _price_of(op: Op) -> float:
+    match op:
+        case Load():
+            return _LOAD
+        case Call():
+            return _SLOW.get(op.builtin.name, 1 if isinstance(op.builtin.cuda, str) or _is_plain(op) else _ELEMENTARY)
+        case _:
+            return 0
+
+
+def _is_plain(op: Call) -> bool:
+    return op.builtin.name in ("add", "sub", "mul", "neg", "fma", "min", "max", "abs", "cast")
+
+
+class _Gathered(Rewriter):
+    """The kernel without the additions, and behind it their sums."""
+
+    def __init__(
+        self, kernel: Kernel, grid: Sequence[int], lines: ThreadLines, owned: Sequence[_Owned], zeros: set[Param]
+    ):
+        super().__init__()
+        self.source = kernel
+        self.grid = tuple(grid)
+        self.lines = lines
+        self.owned = owned
+        self.zeros = zeros
+        self.added = {each.scatter.param for each in owned}
+        self.build = Builder(self.scopes)
+        self.origin = tuple(min(first for first, _ in along) for along in zip(*(o.box for o in owned), strict=True))
+        rest = any(isinstance(op, (Store, Atomic)) and op.param not in self.added for op in walk(kernel.body))
+        self.extents = tuple(max(n, m) if rest else n for n, m in zip(_extents(owned), self.grid, strict=True))
+
+    def kernel(self, kernel: Kernel) -> Kernel:
+        self.scopes.append([])
+        tids = [self.build.tid(axis) for axis in range(len(self.grid))]
+        inside = self.all_of(
+            self.below(t, n - 1) for t, n, m in zip(tids, self.grid, self.extents, strict=True) if n < m
+        )
+        body = self.block(kernel.body)
+        if inside is None:
+            self.scopes[-1] += body.ops
+        else:
+            self.scopes[-1].append(If((), inside, Block((), body.ops, ()), Block((), (), ())))
+        elements = [self.moved(t, first) for t, first in zip(tids, self.origin, strict=True)]
+        for each in self.owned:
+            self.gather(each, elements)
+        return Kernel(kernel.name, kernel.grid_rank, kernel.params, Block((), tuple(self.scopes.pop()), ()))
+
+    def op(self, op: Op) -> None:
+        if not isinstance(op, Atomic) or op.param not in self.added:
+            self.copy(op)
+
+    # Integers
+
+    def number(self, value: int) -> Value:
+        return self.build.const(value, int32)
+
+    def moved(self, value: Value, by: int) -> Value:
+        return self.build.call(ROWS["add"], value, self.number(by)) if by else value
+
+    def below(self, value: Value, last: int) -> Value:
+        return self.build.call(ROWS["le"], value, self.number(last))
+
+    def all_of(self, conditions: Iterable[Value]) -> Value | None:
+        found: Value | None = None
+        for condition in conditions:
+            found = condition if found is None else self.build.call(ROWS["logical_and"], found, condition)
+        return found
+
+    def between(self, elements: Sequence[Value], inner: Sequence[Interval], outer: Sequence[Interval]) -> Value | None:
+        """Is an element in a box, if it is in another one?"""
+        tests: list[Value] = []
+        for element, (first, last), (least, most) in zip(elements, inner, outer, strict=True):
+            if first > least:
+                tests.append(self.build.call(ROWS["ge"], element, self.number(first)))
+            if last < most:
+                tests.append(self.below(element, last))
+        return self.all_of(tests)
+
+    # Sums
+
+    def gather(self, owned: _Owned, elements: Sequence[Value]) -> None:
+        threads = tuple((o, o + n - 1) for o, n in zip(self.origin, self.extents, strict=True))
+        inside = self.between(elements, owned.box, threads)
+        if inside is None:
+            self.write(owned, elements)
+        else:
+            self.build.if_(inside, lambda: self.write(owned, elements))
+
+    def write(self, owned: _Owned, elements: Sequence[Value]) -> tuple[Value, ...]:
+        param, axes = owned.scatter.param, owned.scatter.axes
+        sums = _Sums(self.build, param, 0.0 if param in self.zeros else -0.0)
+        for sources, adds in owned.scatter.sources.items():
+            self.add(sums, owned, sources, adds, elements)
+        for component, total in sums.totals.items():
+            constants = iter(component)
+            indices = [self.number(next(constants)) if axis is None else elements[axis] for axis in axes]
+            if param in self.zeros:
+                self.build.store(param, indices, total)
+            else:
+                before = self.build.load(param, indices)
+                self.build.store(param, indices, self.build.call(ROWS["add"], before, total))
+        return ()
+
+    def add(
+        self,
+        sums: _Sums,
+        owned: _Owned,
+        sources: Sequence[Source | None],
+        adds: Sequence[Addition],
+        elements: Sequence[Value],
+    ) -> None:
+        """What one thread adds to the element, if it is there."""
+        box = [(s.first, s.last) if s is not None else (0, 0) for s in sources]
+        condition = self.between(elements, box, owned.box)
+        components = list(dict.fromkeys(add.component for add in adds))
+
+        def there() -> list[Value]:
+            tids = [self.thread(e, s) for e, s in zip(elements, sources, strict=True)]
+            copy = _Copy(self, {add.op: add.component for add in adds}, tids, sources, sums)
+            copy.run(self.source.body)
+            return [sums.total(c) for c in components]
+
+        if condition is None:
+            there()
+            return
+        before = dict(sums.totals)
+
+        def absent() -> list[Value]:
+            sums.totals = dict(before)
+            return [sums.total(c) for c in components]
+
+        totals = self.build.if_(condition, there, absent)
+        sums.totals = before | dict(zip(components, totals, strict=True))
+
+    def thread(self, element: Value, source: Source | None) -> Value:
+        """Which thread along an axis adds to the element."""
+        if source is None:
+            return self.number(0)
+        *moves, final = source.moves
+        found = self.moved(element, -final.by)
+        for move in reversed(moves):
+            is_before = self.below(element, move.last + move.by)
+            found = self.build.call(ROWS["select"], is_before, self.moved(element, -move.by), found)
+        return found
+
+
+class _Sums:
+    """What the components of an element have become, so far."""
+
+    def __init__(self, build: Builder, param: Param, nothing: float):
+        self.build = build
+        self.dtype = param.dtype
+        self.nothing = nothing
+        self.totals: dict[tuple[int, ...], Value] = {}
+
+    def add(self, component: tuple[int, ...], value: Value) -> None:
+        before = self.totals.get(component)
+        self.totals[component] = value if before is None else self.build.call(ROWS["add"], before, value)
+
+    def total(self, component: tuple[int, ...]) -> Value:
+        found = self.totals.get(component)
+        return found if found is not None else self.build.const(self.nothing, self.dtype)
+
+
+class _Copy(Rewriter):
+    """What another thread adds."""
+
+    def __init__(
+        self,
+        into: _Gathered,
+        wanted: Mapping[Atomic, tuple[int, ...]],
+        tids: Sequence[Value],
+        sources: Sequence[Source | None],
+        sums: _Sums,
+    ):
+        super().__init__(fresh=True)
+        self.scopes = into.scopes
+        self.lines = into.lines
+        self.wanted = wanted
+        self.tids = tids
+        self.runs = [[(m.first, m.last) for m in s.moves] if s is not None else [(0, 0)] for s in sources]
+        self.sums = sums
+
+    def run(self, block: Block) -> None:
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: Op) -> None:
+        match op:
+            case Tid():
+                self.values[op.result] = self.tids[op.axis]
+            case Atomic() if op in self.wanted:
+                self.sums.add(self.wanted[op], self.value(op.args[0]))
+            case Store() | Atomic() | Tell():
+                pass
+            case Call() if (truth := self.truth(op)) is not None:
+                result = Value(bool_)
+                self.emit(Const(result, truth))
+                self.values[op.result] = result
+            case If():
+                self.branch(op)
+            case _:
+                self.copy(op)
+
+    def truth(self, op: Call) -> bool | None:
+        """What a condition is in all threads that this is a copy of."""
+        line = self.lines.of(op.result) if op.result.type is bool_ else None
+        if line is None:
+            return None
+        runs = [(0, 0)] if line.axis is None else self.runs[line.axis]
+        found = {bool(p.offset) for p in line.pieces for first, last in runs if p.first <= last and first <= p.last}
+        return found.pop() if len(found) == 1 else None
+
+    def branch(self, op: If) -> None:
+        inside = [o for inner in op.blocks for o in inner.all_ops if isinstance(o, Atomic) and o in self.wanted]
+        components = list(dict.fromkeys(self.wanted[add] for add in inside))
+        condition, before = self.value(op.condition), dict(self.sums.totals)
+        blocks: list[Block] = []
+        for inner in op.blocks:
+            self.sums.totals = dict(before)
+            self.scopes.append([])
+            self.run(inner)
+            results = (*self.all(inner.results), *(self.sums.total(c) for c in components))
+            blocks.append(Block((), tuple(self.scopes.pop()), results))
+        totals = tuple(Value(self.sums.dtype) for _ in components)
+        self.emit(If((*self.define(op.results), *totals), condition, *blocks, loc=op.loc))
+        self.sums.totals = before | dict(zip(components, totals, strict=True))
