@@ -1,8 +1,8 @@
 """What a launch computes and what it asks of memory, counted from the IR, and what that says of its time.
 
 Counts are between a least and a most: branches are counted by the cheaper and the dearer arm, loops by the ranges of
-their bounds. A loop whose turns only data decides has no most, unless the caller says how many to assume. The model
-is the roofline of Williams, Waterman and Patterson (Communications of the ACM 52(4), 2009).
+their bounds. A loop whose iterations only data decides has no most, unless the caller says how many to assume. The
+model is the roofline of Williams, Waterman and Patterson (Communications of the ACM 52(4), 2009).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Param, Stor
 
 Bounds = tuple[float, float]
 _NONE: Bounds = (0, 0)
-_UNBOUNDED = 2**31 - 1  # turns that a bound of which nothing is known gives
+_UNBOUNDED = 2**31 - 1  # iterations that a bound of which nothing is known gives
 _ONE_OPERATION = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "sqrt", "rsqrt")
 _NO_OPERATION = (
     "neg", "abs", "sign", "copysign", "select", "cast", "bitcast", "floor", "ceil", "trunc", "round", "rint",
@@ -36,8 +36,8 @@ class Roofline:
         bytes_read: what comes from memory where caches keep what is used again: of each array what is asked for, but no
             more than the array.
         bytes_written: likewise. Outputs that are cleared first are not counted twice.
-        data_loops: lines of loops whose turns data decides.
-        assumed_trips: turns that were counted for them; None: none were said, and the most is infinite.
+        data_loops: lines of loops whose iterations data decides.
+        assumed_trips: iterations that were counted for them; None: none were said, and the most is infinite.
         bandwidth: bytes a second, as given.
         peak_flops: operations a second, as given.
     """
@@ -100,7 +100,7 @@ class Roofline:
         if self.data_loops:
             counted = "not known" if self.assumed_trips is None else f"{self.assumed_trips} by assumption"
             at = ", ".join(map(str, self.data_loops))
-            lines.append(f"data decides the turns of the loop at line {at}: {counted}")
+            lines.append(f"data decides the iterations of the loop at line {at}: {counted}")
         if self.seconds is not None:
             why = f", bound by {self.bound}" if self.bound else ""
             lines.append(f"takes at least             {self.seconds:.3g} s{why}")
@@ -121,7 +121,7 @@ def roofline(
         kernel: the kernel.
         grid: extents of the launch.
         extents: of its arrays.
-        trips: how often to count loops whose turns data decides.
+        trips: how often to count loops whose iterations data decides.
         bandwidth: of memory, bytes a second.
         peak_flops: operations a second.
     """
@@ -160,12 +160,12 @@ class _Counts:
     read: dict[Param, Bounds] = field(default_factory=dict)
     written: dict[Param, Bounds] = field(default_factory=dict)
 
-    def add(self, other: _Counts, turns: Bounds = (1, 1)) -> None:
-        self.flops = _plus(self.flops, _times(turns, other.flops))
-        self.functions = _plus(self.functions, _times(turns, other.functions))
+    def add(self, other: _Counts, iterations: Bounds = (1, 1)) -> None:
+        self.flops = _plus(self.flops, _times(iterations, other.flops))
+        self.functions = _plus(self.functions, _times(iterations, other.functions))
         for mine, theirs in ((self.read, other.read), (self.written, other.written)):
             for param, count in theirs.items():
-                mine[param] = _plus(mine.get(param, _NONE), _times(turns, count))
+                mine[param] = _plus(mine.get(param, _NONE), _times(iterations, count))
 
     @staticmethod
     def either(a: _Counts, b: _Counts) -> _Counts:
@@ -200,11 +200,11 @@ class _Counting:
                 case If():
                     counts.add(self._branch(op))
                 case For():
-                    counts.add(self.block(op.body), self._turns(op))
+                    counts.add(self.block(op.body), self._iterations(op))
                 case While():
-                    turns = self._turns(op)
-                    counts.add(self.block(op.condition), _plus(turns, (1, 1)))
-                    counts.add(self.block(op.body), turns)
+                    iterations = self._iterations(op)
+                    counts.add(self.block(op.condition), _plus(iterations, (1, 1)))
+                    counts.add(self.block(op.body), iterations)
                 case _:
                     pass
         return counts
@@ -229,7 +229,7 @@ class _Counting:
             case _:
                 return None
 
-    def _turns(self, op: For | While) -> Bounds:
+    def _iterations(self, op: For | While) -> Bounds:
         most = self.ranges.trips.get(op, math.inf)
         if most < _UNBOUNDED:
             return (self._least(op) if isinstance(op, For) else 0), most

@@ -100,7 +100,7 @@ def uncounted(w: wp.array[F], a: wp.array2d[F]):
             a[i, k] = w[0] * (a[i, k - 1] + a[i, k + 1])
 
 
-def test_turns_that_are_not_known_are_refused():
+def test_iterations_that_are_not_known_are_refused():
     for kernel, extra, hint in (
         (counted, (3,), "let the loop end at a constant, an extent of an array or min(n, constant)"),
         (uncounted, (), "let something count the iterations of the while loops around it"),
@@ -136,7 +136,7 @@ def byte_counted(x: wp.array[F], places: wp.array2d[int], a: wp.array2d[F]):
     a[i, 0] += F(iterations) + F(left)
 
 
-def test_counters_that_wrap_do_not_tell_turns_apart():
+def test_counters_that_wrap_do_not_tell_iterations_apart():
     """Iteration numbers were taken from the first counter: what was recorded went to places before the record."""
     places = np.random.default_rng(3).integers(0, 4, (3, 21)).astype(np.int32)
     x, a = np.array([0.5, -1.2, 0.9]), np.linspace(-1.0, 1.0, 12).reshape(3, 4)
@@ -265,7 +265,7 @@ def products_of_any_step(w: wp.array[F], start: wp.array[int], a: wp.array2d[F])
 @pytest.mark.parametrize(
     "kernel", [beside_a_counter_that_wraps, counter_that_comes_again, products_that_wrap, products_of_any_step]
 )
-def test_counters_and_indices_that_wrap_do_not_tell_turns_apart(kernel):
+def test_counters_and_indices_that_wrap_do_not_tell_iterations_apart(kernel):
     """They are recorded by what does, or refused."""
     call = wp.jax_kernel(kernel, in_out_argnames=["a"], launch_dims=2)
     f = scalar(lambda w, a: call(w, np.zeros(2, np.int32), a))

@@ -124,7 +124,7 @@ def test_loops_that_data_decides():
     assert counted.roofline(10, {"x": 10, "y": 10}, trips=3).flops == (60, 60)
 
 
-def test_turns_that_are_bounded():
+def test_iterations_that_are_bounded():
     assert escape.roofline(10, {"x": 10, "y": 10}).flops == (0, 10 * 60 * 2)
     found = triangle.roofline(10, {"x": 10, "y": 10})
     assert found.flops == (0, 10 * 9)  # the true count, 45, lies between

@@ -374,7 +374,7 @@ def test_escape_time_of_four_registers_spills_next_to_nothing(real, lanes):
     assert len(names) <= 75
 
 
-def test_four_registers_where_turns_wait():
+def test_four_registers_where_iterations_wait():
     assert choose_width(escape(wp.float32), AVX2) == 32
     assert choose_width(escape(wp.float64), AVX2) == 16
     assert choose_width(root(wp.float32), AVX2) == 32

@@ -129,7 +129,7 @@ def test_bounds_of_a_loop_beyond_every_integer(bounds):
     assert caught.value.hint
 
 
-def test_a_loop_of_more_turns_than_python_counts():
+def test_a_loop_of_more_iterations_than_python_counts():
     loop = "for q in range(wp.int64(-(2**62) - 1), wp.int64(2**62)):"
     k = define(f"@wp.kernel\ndef k(y: wp.array[float]):\n    {loop}\n        y[0] = 1.0\n")["k"]
     assert "for" in str(k.ir())

@@ -129,12 +129,12 @@ def sums(kernel, wanted=(0,)):
     return len(inside), len({op for op in walk(made.body) if isinstance(op, Atomic)} - inside)
 
 
-def test_what_is_the_same_in_every_turn_is_added_to_once():
+def test_what_is_the_same_in_every_iteration_is_added_to_once():
     assert sums(pairs) == (1, 1)  # x[j], x[i]
     assert sums(by_iterations) == (2, 0)
 
 
-def test_a_loop_without_a_turn_adds_nothing():
+def test_a_loop_without_an_iteration_adds_nothing():
     """Not even zero: there may be no such element."""
     made = adjoint(pairs.specialize(), [0]).kernel
     branches = [op for op in walk(made.body) if isinstance(op, If)]

@@ -11,7 +11,6 @@ import pytest
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu
 from jaxwarp.codegen.cpu.plan.target import Machine
-from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.codegen.cpu.run import launch
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
@@ -216,7 +215,7 @@ def test_an_infinite_cotangent_does_not_pass_a_side_that_was_not_taken(kernel):
 
 
 @pytest.mark.parametrize("carried", [float32, float64], ids=str)
-def test_a_turn_of_several_types(carried):
+def test_an_iteration_of_several_types(carried):
     """The factor that the iterations share is of the other type; this was refused."""
     other = float64 if carried is float32 else float32
 
@@ -273,13 +272,6 @@ def test_lanes_that_leave_apart_at_all_widths(kernel):
             launch(code, prepared, (threads,), got)
             for right, ours in zip(expected, got, strict=True):
                 np.testing.assert_array_equal(ours, right, err_msg=f"width {width}")
-
-
-def test_first_runs_that_wait_have_four_registers():
-    """Two hide less of the latency than the plain loop's four; not where a reversed iteration holds many values."""
-    assert [choose_width(reverse(k), AVX2) for k in (newton, bisection, roots)] == [32, 32, 32]
-    assert choose_width(reverse(squares), AVX2) == 16
-    assert choose_width(reverse(newton), Machine("", "", "+avx2,+avx512f")) == 32  # two of its registers
 
 
 def test_states_are_loaded_without_masks():

@@ -13,8 +13,8 @@ Two pairs of limits, for the rows and for the columns, are computed once a recta
 with them. Leading axes by whose thread index all updates are told apart (those of a batch) divide the rows into parts
 that have nothing to do with each other. Loads are allowed: beside an atomic, they see the old or the new value, too.
 
-Loose atomics are those that a rectangle cannot do without: found by an index in data, mostly. Where their arrays are
-only added to, a launch may give rectangles copies of their own (copies.py), and says so to the function.
+Contended atomics are those that a rectangle cannot do without: found by an index in data, mostly. Where their arrays
+are only added to, a launch may give rectangles copies of their own (copies.py), and says so to the function.
 """
 
 from __future__ import annotations

@@ -8,11 +8,10 @@ as one.
 
 from __future__ import annotations
 
-from jaxwarp.codegen.cpu.analysis.pressure import innermost_loops
-from jaxwarp.codegen.cpu.analysis.speculation import is_speculatable, keeps_straight, numbered
+from jaxwarp.codegen.cpu.analysis.speculation import is_speculatable, numbered
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Block, Call, For, If, Param, Store, Value, While, walk
+from jaxwarp.ir.nodes import Block, Call, For, If, Value, While, walk
 
 # Cycles until a result is there, on AMD's and Intel's processors of the last years: 1 for what is not listed. Integers
 # share the names; only their products take as long.
@@ -32,32 +31,18 @@ _FEW = 60
 _TURNS = 8
 
 
-def wait_in_parts(kernel: Kernel, strides: Strides, bits: int) -> bool:
-    """Does a kernel spend its time in loops of values of `bits` that can be emitted in parts, and wait?"""
+def is_latency_bound(kernel: Kernel, strides: Strides, bits: int) -> bool:
+    """Does a kernel spend its time in register-blocked loops of values of `bits`, and wait for their latency?"""
     loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
     found = [op for op in loops if isinstance(op, While) and not strides.has_uniform_trips(op)]
     found = [op for op in found if strides.mask_bits(op.condition.params) == bits and is_speculatable(op, strides)]
     others = [op for op in loops if op not in found]
     around = all(any(inner in found for block in op.blocks for inner in walk(block)) for op in others)
-    return bool(found) and around and not kernel.locals and all(waits(op, strides) for op in found)
+    return bool(found) and around and not kernel.locals and all(_is_latency_bound(op, strides) for op in found)
 
 
-def wait_in_first_runs(kernel: Kernel, strides: Strides) -> bool:
-    """Does a reverse sweep wait in the first runs of loops that lanes leave one by one, which keep states?"""
-    own = frozenset(kernel.locals)
-    found = [op for op in innermost_loops(kernel) if isinstance(op, While) and not strides.has_uniform_trips(op)]
-    return bool(found) and all(keeps_straight(op, strides, own) and _keeping_waits(op, strides, own) for op in found)
-
-
-def _keeping_waits(loop: While, strides: Strides, own: frozenset[Param]) -> bool:
-    operations, busy = _work(loop, strides)
-    # A state is blended with what is there, and stored. Those before segments are seldom kept.
-    operations += 2 * sum(isinstance(op, Store) and op.param in own for op in loop.body.ops)
-    return operations <= _FEW and _latency(loop, strides) > _REGISTERS * max(operations / _RATE, busy)
-
-
-def waits(loop: While, strides: Strides) -> bool:
-    """Does a divisible loop, see `register_blocked.py`, run faster for four registers of lanes than for two?"""
+def _is_latency_bound(loop: While, strides: Strides) -> bool:
+    """Does a loop that `register_blocked.py` emits run faster for four registers of lanes than for two?"""
     operations, busy = _work(loop, strides)
     return operations <= _FEW and _latency(loop, strides) > _REGISTERS * max(operations / _RATE, busy)
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Hashable
 
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides
-from jaxwarp.ir.nodes import Block, Call, Const, If, Op, Param, Size, Store, Tid, Value, While, walk
+from jaxwarp.ir.nodes import Block, Call, Const, If, Op, Size, Tid, Value, While, walk
 from jaxwarp.types import bool_
 
 # Rows of a few instructions. Blocks of few of them are computed by all lanes rather than branched around.
@@ -68,24 +68,6 @@ def _is_straight(op: Op, strides: Strides) -> bool:
             # What all lanes decide alike is a branch.
             differ = not strides.is_uniform(op.condition) and not any(strides.is_scalar(r) for r in op.results)
             return differ and all(is_cheap(block) for block in op.blocks)
-        case _:
-            return False
-
-
-def keeps_straight(loop: While, strides: Strides, own: frozenset[Param]) -> bool:
-    """As above, but that states may be kept in arrays of the thread's `own`, at places that all lanes share."""
-    ops = (op for block in loop.blocks for op in walk(block))
-    return all(_is_keeping(op, strides, own) or _is_straight(op, strides) for op in ops)
-
-
-def _is_keeping(op: Op, strides: Strides, own: frozenset[Param]) -> bool:
-    match op:
-        case Store():
-            return op.param in own and strides.is_uniform(*op.indices)
-        case Call():
-            return strides.is_uniform(op.result)
-        case If():
-            return strides.is_uniform(op.condition) and not op.results
         case _:
             return False
 

@@ -7,7 +7,7 @@ import math
 import os
 
 from jaxwarp.analysis.own_bytes import own_bytes
-from jaxwarp.codegen.cpu.analysis.latency import wait_in_first_runs, wait_in_parts
+from jaxwarp.codegen.cpu.analysis.latency import is_latency_bound
 from jaxwarp.codegen.cpu.analysis.pressure import busy_blocks, loops_gather, register_pressure
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides, find_strides
 from jaxwarp.codegen.cpu.plan.target import Machine, host
@@ -29,8 +29,7 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     """Lanes for a kernel: two registers a value, so that two operations are in flight.
 
     Four in loops and sums that hold next to nothing, which would wait for the latency of the few operations they have,
-    and where all loops are emitted in parts, see `register_blocked.py`, and wait, or reverse sweeps wait in their first
-    runs.
+    and where all loops are register-blocked, see `register_blocked.py`, and latency-bound.
     One where two registers a value, or a component of vectors, which are shuffled apart, would not fit the machine's;
     and for long kernels: they have parallel work enough. Where loops sum over lanes, twice as much may be held: a sum
     takes as long for two registers as for one. Of kernels that keep states of loops in arrays of their own,
@@ -58,14 +57,12 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     held = max(register_pressure(kernel, strides), sum(c for p in kernel.params if (c := _components(p)) > 1))
     room = machine.vector_registers * (3 if kernel.locals else 2) // 2
     fits = len(results) <= _LONG and (1 if _sums_in_loops(kernel, strides) else 2) * held <= room
-    waits = any(isinstance(op, (For, While, Atomic)) for op in walk(kernel.body))
-    is_light = 8 * held <= room and waits
+    has_chains = any(isinstance(op, (For, While, Atomic)) for op in walk(kernel.body))
+    is_light = 8 * held <= room and has_chains
     if len(results) <= _LONG and 4 * held <= 3 * room and not machine.has_mask_registers:
-        is_light |= wait_in_parts(kernel, strides, 64 if is_wide else 32)
+        is_light |= is_latency_bound(kernel, strides, 64 if is_wide else 32)
     if loops_gather(kernel, strides):
         is_light = False
-    if kernel.locals and fits and 8 * held <= 3 * room and not machine.has_mask_registers:
-        is_light |= wait_in_first_runs(kernel, strides)
     chosen = lanes * (4 if is_light else 2 if fits else 1) // (2 if is_wide else 1)
     while chosen > 1 and chosen * own_bytes(kernel) > STACK_BYTES:
         chosen //= 2

@@ -222,18 +222,18 @@ def _counted(
     zero = frame.builder.const(0, count.type)
     last = call("sub", count, 1) if is_reversed else None
 
-    def turn(counter: ir.Value, leaves: Sequence[ir.Value]) -> list[ir.Value]:
+    def iteration(counter: ir.Value, leaves: Sequence[ir.Value]) -> list[ir.Value]:
         iteration = frame.ops.cast_scalar(start.type, counter if last is None else call("sub", last, counter))
         return loop.iteration(leaves, call("add", start, call("mul", iteration, step)))
 
     names = ["", *loop.names]
     if not is_left:
         one = frame.builder.const(1, count.type)
-        loop.leave(frame.builder.for_(zero, count, one, inits, lambda k, *leaves: turn(k, leaves), names))
+        loop.leave(frame.builder.for_(zero, count, one, inits, lambda k, *leaves: iteration(k, leaves), names))
         return
 
     def body(counter: ir.Value, *leaves: ir.Value) -> Sequence[ir.Value]:
-        results = turn(counter, leaves)
+        results = iteration(counter, leaves)
         return [call("add", counter, 1), *results]
 
     going = lambda counter: call("lt", counter, count)  # noqa: E731
