@@ -72,8 +72,9 @@ def states_for(params: Sequence[HostArray], states: Sequence[HostArray]) -> list
     found = []
     for array, state in zip(params, kept, strict=True):
         count = scalars(array).shape[0]
-        does_fit = state is not None and state.shape == (count,) and state.dtype == accurate(array)
-        found.append(state if does_fit else zeros(count, dtype=accurate(array)))
+        known = None if state is None else (state.shape, state.dtype, state.device)
+        does_fit = known == ((count,), accurate(array), array.device)
+        found.append(state if state is not None and does_fit else zeros(count, accurate(array), device=array.device))
     return found
 
 

@@ -102,6 +102,22 @@ static int GetErrorString(int code, const char **text) { *text = code == 999 ? "
 static int version = 13000;
 void fake_version(int number) { version = number; }
 static int DriverGetVersion(int *number) { *number = version; return 0; }
+static uint64_t threshold = 0;
+uint64_t fake_threshold(void) { return threshold; }
+static int DefaultPool(void **pool, int device) {
+  *pool = (void *)(intptr_t)(7000 + device);
+  return fails("cuDeviceGetDefaultMemPool");
+}
+static int PoolGet(void *pool, int attribute, uint64_t *value) {
+  if ((intptr_t)pool < 7100 || attribute != 4) return 1;
+  *value = threshold;
+  return fails("cuMemPoolGetAttribute");
+}
+static int PoolSet(void *pool, int attribute, const uint64_t *value) {
+  if ((intptr_t)pool < 7100 || attribute != 4) return 1;
+  threshold = *value;
+  return fails("cuMemPoolSetAttribute");
+}
 static int DeviceGetCount(int *count) { *count = devices; return fails("cuDeviceGetCount"); }
 static int DeviceGet(int *device, int ordinal) { *device = 100 + ordinal; return fails("cuDeviceGet"); }
 static int DeviceGetName(char *name, int length, int device) {
@@ -349,7 +365,8 @@ static int EventElapsed(float *milliseconds, void *start, void *end) {
 int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
   static const struct { const char *name; void *function; } table[] = {
       {"cuInit", Init}, {"cuGetErrorName", GetErrorName}, {"cuGetErrorString", GetErrorString},
-      {"cuDriverGetVersion", DriverGetVersion}, {"cuDeviceGet", DeviceGet}, {"cuDeviceGetName", DeviceGetName}, {"cuDeviceGetAttribute", DeviceGetAttribute},
+      {"cuDeviceGetDefaultMemPool", DefaultPool}, {"cuMemPoolGetAttribute", PoolGet},
+      {"cuMemPoolSetAttribute", PoolSet}, {"cuDriverGetVersion", DriverGetVersion}, {"cuDeviceGet", DeviceGet}, {"cuDeviceGetName", DeviceGetName}, {"cuDeviceGetAttribute", DeviceGetAttribute},
       {"cuDevicePrimaryCtxRetain", PrimaryRetain}, {"cuDevicePrimaryCtxRelease", PrimaryRelease},
       {"cuCtxPushCurrent", Push}, {"cuCtxPopCurrent", Pop}, {"cuLibraryLoadData", LibraryLoad},
       {"cuLibraryGetKernel", GetKernel}, {"cuLaunchKernelEx", Launch}, {"cuMemAllocAsync", AllocAsync},

@@ -6,6 +6,7 @@ JSON, empty for those that hold.
 """
 
 import cProfile
+import ctypes
 import gc
 import json
 import tempfile
@@ -764,6 +765,47 @@ def dlpack(gpus):
     assert gpus.log()[-1].startswith("free")
 
 
+def shared_memory(gpus):
+    """What another library may still use, on a stream of its own, is freed when all is done."""
+
+    def freed(use):
+        x = wp.array([1.0, 2.0], dtype=float, device="cuda:0")
+        use(x)
+        gc.collect()
+        gpus.log()
+        del x
+        gc.collect()
+        return [line.split()[0] for line in gpus.log() if line.startswith(("free", "synchronize"))]
+
+    assert freed(lambda x: None) == ["free"]
+    assert freed(lambda x: x.__dlpack__(stream=1)) == ["free"]
+    assert freed(lambda x: x.__dlpack__(stream=int(MAIN, 16))) == ["free"]
+    assert freed(lambda x: x.__dlpack__(stream=0x88)) == ["synchronize", "free"]
+    assert freed(lambda x: x.__dlpack__(stream=-1)) == ["synchronize", "free"]
+    assert freed(lambda x: x.__cuda_array_interface__) == ["synchronize", "free"]
+    held = gpus.held()[0]
+    gpus.fail("cuCtxSynchronize")
+    assert freed(lambda x: x.__dlpack__(stream=0x88)) == [], "kept, where nobody can say that it is not used"
+    gpus.fail()
+    assert gpus.held()[0] == held + 1
+    gpus.driver.fake_threshold.restype = ctypes.c_uint64
+    assert gpus.driver.fake_threshold() == 2**30
+
+
+def optimisers(gpus):
+    """Their states are where the parameters are."""
+    for make in (wp.optim.Adam, wp.optim.SGD):
+        found = []
+        for device in ("cuda:1", "cpu"):
+            x = wp.array([1.0, -2.0, 3.0], dtype=float, device=device)
+            optimiser = make([x], lr=0.1)
+            for k in (1.0, 2.0):
+                optimiser.step([wp.full_like(x, k)])
+            found.append(x.numpy())
+        np.testing.assert_allclose(*found, rtol=1e-6)
+        assert abs(found[0] - [1.0, -2.0, 3.0]).min() > 0.1
+
+
 def jax_arrays(gpus):
     """JAX has no GPU here: what it gets is on the host."""
     import jax
@@ -897,6 +939,8 @@ SCENARIOS = [
     memory_of_others,
     cuda_array_interface,
     dlpack,
+    shared_memory,
+    optimisers,
     jax_arrays,
     the_host_does_not_read_gpus,
     nothing_is_left,

@@ -17,6 +17,8 @@ _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 class Entry(Protocol):
     """A driver whose calls are made in the context of a device."""
 
+    types: Any
+
     def call(self, name: str, *arguments: Any, what: str = "") -> Any:
         """See `Driver.call`."""
         ...
@@ -91,13 +93,18 @@ class Queue:
 
 
 class Work:
-    """The streams that may still work on a piece of memory: that which wrote it last, and those that read it since."""
+    """The streams that may still work on a piece of memory: that which wrote it last, and those that read it since.
 
-    __slots__ = ("readers", "writer")
+    Attributes:
+        is_shared: another library has the address, and may have queued work on a stream of its own, at any time.
+    """
+
+    __slots__ = ("is_shared", "readers", "writer")
 
     def __init__(self, writer: Queue):
         self.writer = writer
         self.readers: tuple[Queue, ...] = ()
+        self.is_shared = False
 
 
 def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> None:
@@ -116,6 +123,13 @@ def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> Non
             work.writer, work.readers = queue, ()
     for other in dict.fromkeys(waited):
         queue.waits_for(other)
+
+
+def share(region: Region) -> None:
+    """Another library gets the address, and may use it on streams that nobody here knows."""
+    work = _work_on(region)
+    if work is not None:
+        work.is_shared = True
 
 
 def _work_on(region: Region) -> Work | None:

@@ -21,13 +21,16 @@ from jaxwarp.memory.cuda_scope import CudaScope, padded
 from jaxwarp.memory.devices import CPU, Device, require_device
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.driver import CudaError, Driver, driver
-from jaxwarp.memory.gpu.ordering import Queue, Work, note
+from jaxwarp.memory.gpu.ordering import Queue, Work, note, share
+from jaxwarp.memory.gpu.pool import keep_freed
 from jaxwarp.memory.host_scope import HOST, Outside, scope_of, untraced
 from jaxwarp.memory.region import Region, dense_region, leaves_of
 from jaxwarp.memory.scope import Scope, view_of
 from jaxwarp.memory.tensor_owner import Owner
 
 _BYTE = np.dtype(np.uint8)
+# The default stream, as DLPack names it: ours wait for it.
+_ORDERED = (None, 1)
 _MOST_VALUES = 256  # that launches have got by value, and that stay in memory
 
 
@@ -106,6 +109,7 @@ class GpuScope(Outside, CudaScope):
         # It waits for the default stream, and that for it: where other libraries work if nothing else is said.
         self.main = self.chosen = self.new_queue()
         self._known_values: dict[Any, Region] = {}
+        keep_freed(self._entry, self._device)
 
     def new_queue(self, priority: int = 0) -> Queue:
         """A new stream."""
@@ -163,7 +167,11 @@ class GpuScope(Outside, CudaScope):
     def give_back(self, address: int, work: Work) -> None:
         """Frees memory after all that may still use it. Called by finalizers."""
         queue = work.writer if work.writer.is_owned else self.main
-        with suppress(CudaError):  # which the next call tells, too
+        with suppress(CudaError):  # which the next call tells, too; then the memory is kept
+            if (
+                work.is_shared
+            ):  # the streams of others may not wait for the default one, and cannot be asked once they ended
+                self.synchronize_all()
             for other in (work.writer, *work.readers):
                 queue.waits_for(other)
             self._entry.call("MemFreeAsync", address, queue.handle)
@@ -216,6 +224,7 @@ class GpuScope(Outside, CudaScope):
 
     def settled_on(self, region: Region) -> int:
         note(self.queue, [], [region])
+        share(region)
         return self.stream
 
     def duplicated(self, region: Region) -> Region:
@@ -226,6 +235,8 @@ class GpuScope(Outside, CudaScope):
 
     def hand_over(self, stream: Any, region: Region) -> None:
         """Another library uses memory on `stream`, as DLPack counts streams: what is queued on it comes first."""
+        if stream not in _ORDERED and stream != self.stream:
+            share(region)
         if stream == -1:
             return
         reader = self.queue if stream == self.stream else self.foreign_queue(1 if stream is None else int(stream))
