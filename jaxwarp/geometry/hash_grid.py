@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
 from jaxwarp.geometry.sorting import sort_order, taken
-from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.host_scope import HOST, set_contents
 from jaxwarp.native.library import sort_order as sort_on_host
 from jaxwarp.types import HANDLE
 
@@ -59,7 +59,8 @@ class HashGrid:
 
     Args:
         dim_x, dim_y, dim_z: numbers of cells.
-        device: "cpu", or None.
+        device: of the points, outside of JAX: "cpu", or a GPU, whose cells are sorted on the host, over copies; None:
+            the one that is chosen.
         dtype: of the points: float16, float32 or float64.
 
     Raises:
@@ -86,7 +87,7 @@ class HashGrid:
     @property
     def device(self) -> Any:
         """Where it is, outside of JAX."""
-        return wp.get_device("cpu")
+        return self.start.device if isinstance(self.start, HostArray) else wp.get_device("cpu")
 
     @property
     def dtype(self) -> Any:
@@ -108,13 +109,8 @@ def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None
         raise KernelTypeError(
             f"HashGrid: dtype: expected float16, float32 or float64, got {dtype!r}", hint="leave it out for float32"
         )
-    found = wp.get_device(device if device is not None else "cpu")
-    if not found.is_cpu:
-        raise KernelValueError(
-            f"HashGrid: arrays outside of JAX are on the CPU, got device {found}", hint="leave it out"
-        )
-    empty = wp.zeros(0, dtype=int, device="cpu")
-    start = wp.zeros(math.prod(dims) + 1, dtype=int, device="cpu")
+    empty = wp.zeros(0, dtype=int, device=device)
+    start = wp.zeros(math.prod(dims) + 1, dtype=int, device=device)
     zeros = np.zeros(3, np.float32)
     self.__dict__.update(_held(start, empty, None, None, zeros, zeros, dims), _dtype=dtype)
 
@@ -249,7 +245,7 @@ def _rebuild(grid: HashGrid, points: Any, radius: float, groups: Any = None) -> 
             f"{where}: a grid does not change in JAX, where values do not",
             hint="make one: HashGrid.build(points, radius, dims)",
         )
-    points = _host_points(grid, points)
+    points = _points_of(grid, points)
     if not (np.ndim(radius) == 0 and float(radius) > 0):
         raise KernelValueError(f"{where}: radius: expected a positive number, got {radius!r}")
     if groups is not None:
@@ -257,23 +253,29 @@ def _rebuild(grid: HashGrid, points: Any, radius: float, groups: Any = None) -> 
         groups = groups.contiguous().flatten() if groups.ndim > 1 else groups
     count, dims = points.size, (grid.dim_x, grid.dim_y, grid.dim_z)
     held, per_length = grid.__dict__, np.full(3, 1 / np.float32(radius), np.float32)
-    cells = wp.zeros(count, dtype=wp.uint32, device="cpu")
+    cells = wp.zeros(count, dtype=wp.uint32, device=grid.device)
     for name, is_there in (("ids", True), ("groups", groups is not None)):
         if not is_there or held[name] is None or held[name].size != count:
-            held[name] = wp.zeros(count, dtype=int, device="cpu") if is_there else None
+            held[name] = wp.zeros(count, dtype=int, device=grid.device) if is_there else None
     held["per_length"] = per_length
     wp.launch(find_cells, count, [points, wp.vec3(*per_length), *dims], [cells])
     _sort_cells(cells, groups, held["ids"], held["groups"])
     wp.launch(find_starts, count + 1, [cells], [held["start"]])
 
 
-def _host_points(grid: HashGrid, points: Any) -> HostArray:
+def _points_of(grid: HashGrid, points: Any) -> HostArray:
     wanted = _POINTS[grid.dtype]
     if not isinstance(points, HostArray) or points.dtype != wanted:
         given = points.dtype if isinstance(points, HostArray) else type(points).__name__
         raise KernelTypeError(
             f"HashGrid.build: points: expected an array of {wanted!r}, got {given!r}",
             hint=f"wp.array(points, dtype={wanted!r}); in JAX: HashGrid.build(points, radius, dims)",
+        )
+    if points.device != grid.device:
+        raise KernelTypeError(
+            f"HashGrid.build: points: expected an array on {grid.device}, where the grid is, got one on"
+            f" {points.device}",
+            hint=f'make the grid there: HashGrid(..., device="{points.device}")',
         )
     return points.contiguous().flatten() if points.ndim > 1 else points
 
@@ -286,6 +288,16 @@ def _require_groups(groups: Any, points: HostArray) -> None:
         raise KernelValueError(
             f"HashGrid.build: groups: expected as many as there are points, {points.size}, got {groups.size}"
         )
+    if groups.device != points.device:
+        raise KernelTypeError(
+            f"HashGrid.build: groups: expected an array on {points.device}, where the points are, got one on"
+            f" {groups.device}"
+        )
+
+
+def _set(arrays: Sequence[HostArray], found: Sequence[np.ndarray]) -> None:
+    for array, values in zip(arrays, found, strict=True):
+        set_contents(array.region, values.astype(array.region.dtype, copy=False))
 
 
 def _sort_cells(cells: HostArray, groups: HostArray | None, ids: HostArray, by_cell: HostArray | None) -> None:
@@ -294,13 +306,12 @@ def _sort_cells(cells: HostArray, groups: HostArray | None, ids: HostArray, by_c
     def sort() -> None:
         keys = cells.numpy()
         if groups is None or by_cell is None:
-            cells.numpy()[:], ids.numpy()[:] = sort_on_host(keys)
+            _set((cells, ids), sort_on_host(keys))
             return
         given = groups.numpy()
         turned = given.astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF) ^ np.uint64(0x80000000)
         ordered, order = sort_on_host(keys.astype(np.uint64) << np.uint64(32) | turned)
-        cells.numpy()[:], ids.numpy()[:] = ordered >> np.uint64(32), order
-        by_cell.numpy()[:] = given[order]
+        _set((cells, ids, by_cell), (ordered >> np.uint64(32), order, given[order]))
 
     reads = [a.region for a in (cells, groups) if a is not None]
     HOST.change("HashGrid.build", sort, reads, [a.region for a in (cells, ids, by_cell) if a is not None])

@@ -32,6 +32,21 @@ def require_array(what: str, name: str, value: Any, is_written: bool = False) ->
     return value
 
 
+def require_host_array(what: str, name: str, value: Any, is_written: bool = False) -> HostArray:
+    """As `require_array`, in the memory of the host.
+
+    Raises:
+        KernelTypeError: it is none, or its memory is a GPU's.
+    """
+    found = require_array(what, name, value, is_written)
+    if not found.device.is_cpu:
+        raise KernelTypeError(
+            f"{what}: {name}: expected an array on the CPU, where {what} works, got one on {found.device}",
+            hint='pass a copy: array.to("cpu")',
+        )
+    return found
+
+
 def require_count(what: str, name: str, value: Any) -> int:
     """A number of elements.
 

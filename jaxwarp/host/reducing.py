@@ -1,13 +1,14 @@
-"""Sums and inner products of arrays outside of JAX, by NumPy; casts, by a kernel."""
+"""Sums and inner products of arrays outside of JAX, by NumPy, or by kernels on GPUs; casts, by a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.create import copy
+from jaxwarp.arrays.create import copy, zeros
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch import launch
 from jaxwarp.arrays.struct_array import new_array
@@ -28,7 +29,8 @@ from jaxwarp.memory.scope import view_of
 from jaxwarp.types import element_scalar, element_shape, float32, float64
 
 _SUMMED = (float32, float64)
-_tid = INTRINSICS["tid"]
+_MOST = 2**31 - 1
+_tid, _atomic_add = INTRINSICS["tid"], INTRINSICS["atomic_add"]
 
 
 @boundary
@@ -102,13 +104,17 @@ def _reduced(
     shape = (1,) if place is None else (*first.shape[:place], 1, *first.shape[place + 1 :])
     if out is None:
         require_settled(what)
-        target = new_array(what, element, shape)
+        target = zeros(shape, dtype=element, device=first.device)
     else:
         target = require_array(what, "out", out, is_written=True)
         if target.dtype != element:
             raise ArrayError(f"{what}: out array should have type {short(element)}")
         if target.shape != shape:
             raise ArrayError(f"{what}: out array should have shape {shape}")
+
+    if any(not a.device.is_cpu for a in (*given, target)):
+        _reduce_on_gpu(what, given, target, place, number)
+        return target.numpy()[0] if out is None and place is None else target
 
     def reduce() -> None:
         parts = [_part(a, place, number) for a in given]
@@ -117,6 +123,48 @@ def _reduced(
 
     HOST.change(what, reduce, [a.region for a in given], [target.region])
     return target.numpy()[0] if out is None and place is None else target
+
+
+@kernel
+def _add_up(x: array[Any], whole: int, width: int, out: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
+    i, j, k = _tid()
+    _atomic_add(out, i * width + j, x[(i * whole + k) * width + j])
+
+
+@kernel
+def _add_up_products(
+    x: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    y: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    whole: int,
+    width: int,
+    components: int,
+    out: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+):
+    i, j, k, c = _tid()
+    at = ((i * whole + k) * width + j) * components + c
+    _atomic_add(out, i * width + j, x[at] * y[at])
+
+
+def _reduce_on_gpu(what: str, given: Sequence[HostArray], target: HostArray, axis: int | None, count: int) -> None:
+    """By launches, in whatever order: a tape records them, and a capture keeps them."""
+    first, components = given[0], math.prod(given[0].components)
+    if first.size * components > _MOST:
+        raise KernelValueError(f"{what}: on GPUs arrays have at most {_MOST} numbers", hint="sum parts of it")
+    rest = first.shape if axis is None else first.shape[axis:]
+    whole = first.size if axis is None else rest[0]
+    width = 1 if axis is None else math.prod(rest[1:])
+    outer = 1 if axis is None else math.prod(first.shape[:axis])
+    rows = [_scalars(what, a.contiguous()) for a in given]
+    dense = target if target.is_contiguous else zeros(target.shape, dtype=target.dtype, device=target.device)
+    dense.zero_()
+    sums = _scalars(what, dense)
+    if len(rows) == 1:
+        width *= components
+        launch(_add_up, (outer, width, count), [*rows, whole, width], [sums])
+    else:
+        launch(_add_up_products, (outer, width, count, components), [*rows, whole, width, components], [sums])
+    if dense is not target:
+        target.assign(dense)
 
 
 def _part(array_: HostArray, axis: int | None, count: int) -> np.ndarray:

@@ -12,8 +12,8 @@ from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
 from jaxwarp.host.checks import (
     elements,
     put,
-    require_array,
     require_count,
+    require_host_array,
     require_row,
     require_same_type,
     require_scalars,
@@ -42,7 +42,10 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
         KernelTypeError: one is no array outside of JAX, or a tape records floats.
     """
     what = "array_scan"
-    source, target = require_array(what, "in_array", in_array), require_array(what, "out_array", out_array, True)
+    source, target = (
+        require_host_array(what, "in_array", in_array),
+        require_host_array(what, "out_array", out_array, True),
+    )
     if source.size != target.size:
         raise ArrayError(f"{what}: In and out array storage sizes do not match ({source.size} vs {target.size})")
     require_same_type(f"{what}: In and out array", ("in", "out"), source, target)
@@ -96,7 +99,10 @@ def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end
         KernelTypeError, KernelValueError: `count` is no number of elements, or a tape records floats.
     """
     what = "radix_sort_pairs"
-    key_array, value_array = require_array(what, "keys", keys, True), require_array(what, "values", values, True)
+    key_array, value_array = (
+        require_host_array(what, "keys", keys, True),
+        require_host_array(what, "values", values, True),
+    )
     number = require_count(what, "count", count)
     if number == 0:
         return
@@ -155,12 +161,15 @@ def segmented_sort_pairs(
             another, or a tape records floats.
     """
     what = "segmented_sort_pairs"
-    key_array, value_array = require_array(what, "keys", keys, True), require_array(what, "values", values, True)
+    key_array, value_array = (
+        require_host_array(what, "keys", keys, True),
+        require_host_array(what, "values", values, True),
+    )
     number = require_count(what, "count", count)
     if number > _MOST:
         raise KernelValueError(f"{what}: count must not exceed {_MOST}, got {number}")
-    starts = require_array(what, "segment_start_indices", segment_start_indices)
-    ends = None if segment_end_indices is None else require_array(what, "segment_end_indices", segment_end_indices)
+    starts = require_host_array(what, "segment_start_indices", segment_start_indices)
+    ends = None if segment_end_indices is None else require_host_array(what, "segment_end_indices", segment_end_indices)
     if number == 0:
         return
     _require_room(what, key_array, value_array, number)
@@ -242,9 +251,9 @@ def runlength_encode(
         KernelTypeError, KernelValueError: `value_count` is no number of elements; without `run_count` in a capture.
     """
     what = "runlength_encode"
-    source, found = require_array(what, "values", values), require_array(what, "run_values", run_values, True)
-    lengths = require_array(what, "run_lengths", run_lengths, True)
-    number = None if run_count is None else require_array(what, "run_count", run_count, True)
+    source, found = require_host_array(what, "values", values), require_host_array(what, "run_values", run_values, True)
+    lengths = require_host_array(what, "run_lengths", run_lengths, True)
+    number = None if run_count is None else require_host_array(what, "run_count", run_count, True)
     if isinstance(value_count, int) and value_count < 0:
         raise ArrayError(f"{what}: value_count must be non-negative, got {value_count}")
     count = source.size if value_count is None else require_count(what, "value_count", value_count)

@@ -792,6 +792,92 @@ def shared_memory(gpus):
     assert gpus.driver.fake_threshold() == 2**30
 
 
+def sums(gpus):
+    """By kernels, on the device of the arrays."""
+    generator = np.random.default_rng(0)
+    for dtype, shape in ((float, (3, 5, 4)), (wp.vec3, (3, 5, 4)), (wp.float64, (7,))):
+        host = generator.standard_normal((*shape, *([3] if dtype is wp.vec3 else [])))
+        on_cpu, on_gpu = (wp.array(host, dtype=dtype, device=device) for device in ("cpu", "cuda:0"))
+        for axis in (None, *range(len(shape))):
+            for count in (None, 2):
+                found, expected = (wp.utils.array_sum(a, value_count=count, axis=axis) for a in (on_gpu, on_cpu))
+                if axis is not None:
+                    assert found.device == "cuda:0"
+                    found, expected = found.numpy(), expected.numpy()
+                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+                found, expected = (wp.utils.array_inner(a, a, count=count, axis=axis) for a in (on_gpu, on_cpu))
+                if axis is not None:
+                    found, expected = found.numpy(), expected.numpy()
+                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
+    out = wp.full(2, 7.0, dtype=float, device="cuda:0")
+    assert wp.utils.array_sum(x[::2], out=out[1:]).list() == [6.0]
+    assert out.list() == [7.0, 6.0]
+    assert wp.utils.array_sum(wp.zeros(0, dtype=float, device="cuda:0")) == 0.0
+    with pytest.raises(wp.KernelError, match="is on cpu, and is used on cuda:0|is on cuda:0, and is used on cpu"):
+        wp.utils.array_inner(x, x.to("cpu"))
+    with wp.ScopedCapture("cuda:0") as capture:
+        wp.utils.array_sum(x, out=out[:1])
+    x.fill_(2.0)
+    wp.capture_launch(capture.graph)
+    assert out.list() == [12.0, 6.0]
+
+
+@wp.kernel
+def nearest(mesh: wp.Mesh, at: wp.array(dtype=wp.vec3), out: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    found = wp.mesh_query_point(mesh, at[i], 10.0)
+    out[i] = wp.mesh_eval_position(mesh, found.face, found.u, found.v)
+
+
+@wp.kernel
+def touched(bvh: wp.Bvh, at: wp.array(dtype=wp.vec3), out: wp.array(dtype=int)):
+    i = wp.tid()
+    query = wp.bvh_query_aabb(bvh, at[i] - wp.vec3(0.5), at[i] + wp.vec3(0.5))
+    n = 0
+    while wp.bvh_query_next(query, n):
+        out[i] += 1 + n
+
+
+@wp.kernel
+def neighbours(grid: wp.HashGrid, at: wp.array(dtype=wp.vec3), out: wp.array(dtype=int)):
+    i = wp.tid()
+    query = wp.hash_grid_query(grid, at[i], 0.6)
+    n = 0
+    while wp.hash_grid_query_next(query, n):
+        if wp.length(at[n] - at[i]) < 0.6:
+            out[i] += 1 + n
+
+
+def spatial_queries(gpus):
+    """Meshes, trees and grids of arrays on GPUs are searched there; where they are elsewhere that is said."""
+    places = np.random.default_rng(1).random((20, 3)).astype(np.float32)
+    faces = np.arange(18, dtype=np.int32)
+    found = []
+    for device in ("cuda:1", "cpu"):
+        points = wp.array(places, dtype=wp.vec3, device=device)
+        mesh = wp.Mesh(points[:18], wp.array(faces, dtype=int, device=device))
+        near, count, around = wp.zeros_like(points), *(wp.zeros(20, dtype=int, device=device) for _ in range(2))
+        wp.launch(nearest, 20, [mesh, points], [near])
+        bvh = wp.Bvh(points, points)
+        wp.launch(touched, 20, [bvh, points], [count])
+        grid = wp.HashGrid(4, 4, 4, device=device)
+        assert grid.device == device
+        grid.build(points, 0.6)
+        wp.launch(neighbours, 20, [grid, points], [around])
+        grid.build(points, 0.6, groups=wp.array(faces[[0] * 10 + [1] * 10], dtype=int, device=device))
+        found.append([a.numpy() for a in (near, count, around, grid.start, grid.ids, grid.groups)])
+    for got, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+        assert got.any()
+    on_gpu = wp.array(places, dtype=wp.vec3, device="cuda:1")
+    with pytest.raises(wp.KernelError, match="expected an array on cpu, where the grid is, got one on cuda:1"):
+        grid.build(on_gpu, 0.6)
+    for given in (mesh, mesh.id):
+        with pytest.raises(wp.KernelError, match="is on cuda:1, and is used on cpu|is on cpu, and is used on cuda:1"):
+            wp.launch(nearest, 20, [given, on_gpu], [wp.zeros_like(on_gpu)])
+
+
 def optimisers(gpus):
     """Their states are where the parameters are."""
     for make in (wp.optim.Adam, wp.optim.SGD):
@@ -826,9 +912,17 @@ def jax_arrays(gpus):
 def the_host_does_not_read_gpus(gpus):
     """What works on memory of the host says so, and does not take the address for one of its own."""
     x = wp.ones(6, dtype=float, device="cuda:0")
+    on_host = wp.zeros_like(x, device="cpu")
     for use in (
-        lambda: wp.utils.array_sum(x),
         lambda: wp.utils.array_scan(x, wp.zeros_like(x)),
+        lambda: wp.utils.array_scan(on_host, x),
+        lambda: wp.utils.radix_sort_pairs(x, x, 3),
+        lambda: wp.utils.segmented_sort_pairs(x, x, 3, x),
+        lambda: wp.utils.runlength_encode(x, x, x),
+    ):
+        with pytest.raises(wp.KernelError, match=r": expected an array on the CPU, where \w+ works, got one on cuda:0"):
+            use()
+    for use in (
         lambda: memoryview(x),
         lambda: x.region.view(wp.zeros(1).scope.lease("", x.region)),
     ):
@@ -940,6 +1034,8 @@ SCENARIOS = [
     cuda_array_interface,
     dlpack,
     shared_memory,
+    sums,
+    spatial_queries,
     optimisers,
     jax_arrays,
     the_host_does_not_read_gpus,
