@@ -814,7 +814,7 @@ def sums(gpus):
     assert wp.utils.array_sum(x[::2], out=out[1:]).list() == [6.0]
     assert out.list() == [7.0, 6.0]
     assert wp.utils.array_sum(wp.zeros(0, dtype=float, device="cuda:0")) == 0.0
-    with pytest.raises(wp.KernelError, match="is on cpu, and is used on cuda:0|is on cuda:0, and is used on cpu"):
+    with pytest.raises(wp.KernelError, match=r"is on cpu, and is used on cuda:0|is on cuda:0, and is used on cpu"):
         wp.utils.array_inner(x, x.to("cpu"))
     with wp.ScopedCapture("cuda:0") as capture:
         wp.utils.array_sum(x, out=out[:1])
@@ -874,7 +874,7 @@ def spatial_queries(gpus):
     with pytest.raises(wp.KernelError, match="expected an array on cpu, where the grid is, got one on cuda:1"):
         grid.build(on_gpu, 0.6)
     for given in (mesh, mesh.id):
-        with pytest.raises(wp.KernelError, match="is on cuda:1, and is used on cpu|is on cpu, and is used on cuda:1"):
+        with pytest.raises(wp.KernelError, match=r"is on cuda:1, and is used on cpu|is on cpu, and is used on cuda:1"):
             wp.launch(nearest, 20, [given, on_gpu], [wp.zeros_like(on_gpu)])
 
 
