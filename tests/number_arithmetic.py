@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -122,31 +123,86 @@ def rounded(dtype: Scalar, value: Any) -> Any:
 
 
 def cast(dtype: Scalar, value: Any) -> Number | bool:
-    plain = value.value if isinstance(value, Number) else value
+    given = plain(value)
     if dtype is bool_:
-        return bool(plain != 0)
-    if dtype.is_int and isinstance(plain, float | np.floating):
+        return bool(given != 0)
+    if dtype.is_int and isinstance(given, float | np.floating):
         limits = np.iinfo(dtype.numpy)
-        whole = 0 if math.isnan(plain) else plain if math.isinf(plain) else math.trunc(float(plain))
+        whole = 0 if math.isnan(given) else given if math.isinf(given) else math.trunc(float(given))
         return Number(dtype, int(min(max(whole, int(limits.min)), int(limits.max))))
-    return Number(dtype, plain)
+    return Number(dtype, given)
+
+
+class NumberVector:
+    """Components are numbers, kept in NumPy's memory, which may be that of an array."""
+
+    def __init__(self, parts: np.ndarray, dtype: Scalar):
+        self.parts = parts
+        self.dtype = dtype
+
+    @classmethod
+    def of(cls, dtype: Scalar, given: Sequence[Number]) -> NumberVector:
+        return cls(np.array([plain(n) for n in given], dtype.numpy), dtype)
+
+    def numbers(self) -> list[Number]:
+        return [element(self.dtype, part) for part in self.parts]
+
+    def with_each(self, operation: Callable[..., Number], *others: Any) -> NumberVector:
+        columns = [o.numbers() if isinstance(o, NumberVector) else [o] * len(self.parts) for o in others]
+        return self.of(self.dtype, [operation(*row) for row in zip(self.numbers(), *columns, strict=True)])
+
+    def __getitem__(self, index: Any) -> Number:
+        return element(self.dtype, self.parts[at(index)])
+
+    def __setitem__(self, index: Any, value: Number) -> None:
+        self.parts[at(index)] = plain(value)
+
+    x = property(lambda v: v[0], lambda v, value: v.__setitem__(0, value))
+    y = property(lambda v: v[1], lambda v, value: v.__setitem__(1, value))
+
+    def __add__(self, other: NumberVector) -> NumberVector:
+        return self.with_each(operator.add, other)
+
+    def __sub__(self, other: NumberVector) -> NumberVector:
+        return self.with_each(operator.sub, other)
+
+    def __mul__(self, other: Number) -> NumberVector:
+        return self.with_each(operator.mul, other)
+
+    def __truediv__(self, other: Number) -> NumberVector:
+        return self.with_each(operator.truediv, other)
+
+    def __neg__(self) -> NumberVector:
+        return self.with_each(Number.__neg__)
+
+    def __abs__(self) -> NumberVector:
+        return self.with_each(Number.__abs__)
+
+
+def element(dtype: Scalar, value: Any) -> Any:
+    return bool(value) if dtype is bool_ else Number(dtype, int(value) if dtype.is_int else value)
+
+
+def plain(value: Any) -> Any:
+    return value.value if isinstance(value, Number) else value
 
 
 class NumberArray:
-    """Elements are numbers; rows are arrays."""
+    """Elements are numbers or, of so many components, vectors; rows are arrays."""
 
-    def __init__(self, array: np.ndarray, dtype: Scalar):
+    def __init__(self, array: np.ndarray, dtype: Scalar, components: int = 0):
         self.array = array
         self.dtype = dtype
+        self.components = components
 
     def __getitem__(self, index: Any) -> Any:
         found = self.array[at(index)]
-        if np.ndim(found):
-            return NumberArray(found, self.dtype)
-        return bool(found) if self.dtype is bool_ else Number(self.dtype, int(found) if self.dtype.is_int else found)
+        if np.ndim(found) > bool(self.components):
+            return NumberArray(found, self.dtype, self.components)
+        return NumberVector(found, self.dtype) if self.components else element(self.dtype, found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.array[at(index)] = value.value if isinstance(value, Number) else value
+        self.array[at(index)] = value.parts if isinstance(value, NumberVector) else plain(value)
 
 
 def at(index: Any) -> tuple[int, ...]:
@@ -166,17 +222,13 @@ class StandIn:
         self.floor, self.ceil, self.trunc, self.rint = one(np.floor), one(np.ceil), one(np.trunc), one(np.rint)
         self.sign = lambda x: x.made(-1 if x.value < 0 else 1)
         self.abs = abs
+        self.min = lambda a, b: per_component(lambda p, q: p if p < q else q, a, b)
+        self.max = lambda a, b: per_component(lambda p, q: p if p > q else q, a, b)
         self.popcount = lambda x: x.made((x.value % 2**x.dtype.bits).bit_count())
 
     def tid(self) -> Any:
         found = tuple(Number(int32, i) for i in self.index)
         return found if len(found) > 1 else next(iter(found))
-
-    def min(self, a: Any, b: Any) -> Any:
-        return a if a < b else b
-
-    def max(self, a: Any, b: Any) -> Any:
-        return a if a > b else b
 
     def clamp(self, x: Any, low: Any, high: Any) -> Any:
         return self.min(self.max(low, x), high)
@@ -204,6 +256,10 @@ class StandIn:
         return updated(array, given, lambda a, b: a ^ b)
 
 
+def per_component(operation: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    return a.with_each(operation, b) if isinstance(a, NumberVector) else operation(a, b)
+
+
 def updated(array: NumberArray, given: Sequence[Any], operation: Callable[[Any, Any], Any]) -> Any:
     *index, value = given
     old = array[tuple(index)]
@@ -222,15 +278,22 @@ def run(
     functions: Sequence[str],
     grid: tuple[int, ...],
     arrays: Sequence[np.ndarray],
-    dtypes: Sequence[Scalar],
+    dtypes: Sequence[tuple[Scalar, int]],
+    vector: Scalar,
 ) -> None:
-    """Runs the functions behind `program` and those that it calls, thread by thread."""
+    """Runs the functions behind `program` and those that it calls, thread by thread.
+
+    Args:
+        dtypes: of elements, with the number of components; 0: numbers.
+        vector: what `Vec` is made of.
+    """
     stand_in = StandIn()
-    plain: dict[str, Any] = {"wp": stand_in, "range": counted, "Pair": types.SimpleNamespace}
+    names: dict[str, Any] = {"wp": stand_in, "range": counted, "Pair": types.SimpleNamespace}
+    names["Vec"] = lambda *given: NumberVector.of(vector, given)
     for name in functions:
-        plain[name] = types.FunctionType(scope[name].overloads[-1].source.function.__code__, plain)
-    program = types.FunctionType(scope["program"].func.__code__, plain)
-    given = [NumberArray(a, t) for a, t in zip(arrays, dtypes, strict=True)]
+        names[name] = types.FunctionType(scope[name].overloads[-1].source.function.__code__, names)
+    program = types.FunctionType(scope["program"].func.__code__, names)
+    given = [NumberArray(a, *t) for a, t in zip(arrays, dtypes, strict=True)]
     with np.errstate(all="ignore"):
         for stand_in.index in np.ndindex(*grid):
             program(*given)

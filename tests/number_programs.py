@@ -1,7 +1,8 @@
 """Random programs of the kernel language on numbers of every type; number_arithmetic.py has Python run them.
 
-A program has functions that return early and call each other, a struct, arrays of a thread's own, rows passed to
-functions that change them, atomics, launches of one and two axes, and variables of a few types, in loops and branches.
+A program has functions that return early and call each other, a struct, vectors, arrays of a thread's own, rows passed
+to functions that change them, atomics, launches of one and two axes, and variables of a few types, in loops and
+branches.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from jaxwarp.types import SCALARS, Scalar, bool_, int32
 
 NUMBERS = tuple(t for t in SCALARS if t is not bool_)
 GRIDS = ((8,), (3, 2))
-COLUMNS, OWN, INPUTS = 3, 4, 8
+COLUMNS, OWN, INPUTS, COMPONENTS = 3, 4, 8, 4
 
 
 class Writer:
@@ -28,7 +29,7 @@ class Writer:
         functions: their names.
     """
 
-    functions = ("early", "nested", "change", "paired")
+    functions = ("early", "nested", "change", "paired", "moved")
 
     def __init__(self, pick: Pick):
         self.pick = pick
@@ -42,17 +43,19 @@ class Writer:
         self.left = pick.of(self.types)
         self.right = pick.of(self.types)
         self.sums = pick.of([t for t in self.types if t.is_int and t.bits >= 32])
-        self.dtypes = (*self.types, *self.types, self.sums, bool_)
+        numbers = [(t, 0) for t in (*self.types, *self.types, self.sums, bool_)]
+        self.dtypes = (*numbers, (self.left, COMPONENTS))
 
     def arguments(self, seed: int) -> list[np.ndarray]:
         rng = np.random.default_rng(seed)
         inputs = [random_array(rng, t, (INPUTS,)) for t in self.types]
         outputs = [random_array(rng, t, (*self.grid, COLUMNS)) for t in self.types]
-        return [*inputs, *outputs, np.zeros(2, self.sums.numpy), np.zeros(self.grid, bool)]
+        return [*inputs, *outputs, np.zeros(2, self.sums.numpy), np.zeros(self.grid, bool),
+                random_array(rng, self.left, (*self.grid, COMPONENTS))]  # fmt: skip
 
     def run(self, scope: dict[str, Any], arrays: list[np.ndarray]) -> None:
         """Has Python run the program that was defined in this scope."""
-        number_arithmetic.run(scope, self.functions, self.grid, arrays, self.dtypes)
+        number_arithmetic.run(scope, self.functions, self.grid, arrays, self.dtypes, self.left)
 
     def program(self) -> str:
         left, right = self.left.name, self.right.name
@@ -60,24 +63,30 @@ class Writer:
         inputs = [f"a_{t.name}: wp.array[wp.{t.name}]" for t in self.types]
         outputs = [f"out_{t.name}: wp.array(dtype=wp.{t.name}, ndim={rank + 1})" for t in self.types]
         rest = [f"sums: wp.array[wp.{self.sums.name}]", f"flags: wp.array(dtype=wp.bool, ndim={rank})"]
-        lines = ["@wp.struct", "class Pair:", f"    first: wp.{left}", f"    second: wp.{right}", ""]
+        rest += [f"vectors: wp.array(dtype=Vec, ndim={rank})"]
+        lines = [f"Vec = wp.types.vector(length={COMPONENTS}, dtype=wp.{left})", ""]
+        lines += ["@wp.struct", "class Pair:", f"    first: wp.{left}", f"    second: wp.{right}", "    third: Vec", ""]
         lines += self.function("early", f"x_{left}: wp.{left}, n: int", self.left, 4, early=True)
         lines += self.function("nested", f"x_{left}: wp.{left}, y_{right}: wp.{right}, n: int", self.right, 5)
         lines += ["@wp.func", f"def change(row: wp.array[wp.{left}], n: int, value: wp.{left}):", "    old = row[n]"]
         lines += ["    row[n] = value", "    return old", ""]
         lines += ["@wp.func", f"def paired(x: wp.{left}, y: wp.{right}):", "    made = Pair()"]
-        lines += ["    made.first = x", "    made.second = y", "    return made", ""]
+        lines += ["    made.first = x", "    made.second = y", "    made.third = Vec(x, x, x, x)"]
+        lines += ["    return made", ""]
+        lines += ["@wp.func", f"def moved(u: Vec, by: wp.{left}, n: int):", "    w = u * by", "    w[n] = by"]
+        lines += ["    if n == 2:", "        return u - w", "    return w", ""]
         lines += ["@wp.kernel", f"def program({', '.join([*inputs, *outputs, *rest])}):", f"    {self.here} = wp.tid()"]
         lines += [f"    n = {' + '.join(self.here.split(', '))}", f"    own = wp.zeros({OWN}, dtype=wp.{left})"]
         for t in self.types:
             lines += [f"    x_{t.name} = a_{t.name}[n & 7]", f"    y_{t.name} = {self.literal(t)}"]
-        lines += [f"    pair = paired(x_{left}, x_{right})"]
+        lines += [f"    pair = paired(x_{left}, x_{right})", f"    v = vectors[{self.here}] * x_{left}"]
         lines += self.block(3, "    ")
         for t in self.types:
             lines += [
                 f"    out_{t.name}[{self.here}, 0] = x_{t.name}",
                 f"    out_{t.name}[{self.here}, 1] = y_{t.name}",
             ]
+        lines += [f"    vectors[{self.here}] = v"]
         return "\n".join([*lines, f"    flags[{self.here}] = {self.condition()}"]) + "\n"
 
     def function(self, name: str, parameters: str, result: Scalar, budget: int, early: bool = False) -> list[str]:
@@ -112,7 +121,7 @@ class Writer:
         if not self.inside:
             kinds += [
                 "input",
-                *(["own"] if dtype is self.left else []),
+                *(["own", "part", "part"] if dtype is self.left else []),
                 *(["pair"] if dtype in (self.left, self.right) else []),
             ]
         kinds += ["early"] if depth and dtype is self.left and self.inside != "early" else []
@@ -127,6 +136,9 @@ class Writer:
                 return f"a_{name}[{self.index(7) if depth else 'n & 7'}]"
             case "own":
                 return f"own[{self.index(OWN - 1) if depth else 'n & 3'}]"
+            case "part":
+                vector = self.pick.of(("v", "v", "pair.third", f"vectors[{self.here}]"))
+                return f"{vector}[{self.index(COMPONENTS - 1) if depth else 'n & 3'}]" if depth else f"{vector}.x"
             case "pair":
                 return "pair.first" if dtype is self.left else "pair.second"
             case "binary":
@@ -151,6 +163,26 @@ class Writer:
                 return f"early({below()}, {self.index(7)})"
             case _:
                 return f"nested({self.value(self.left, depth - 1)}, {below()}, {self.index(7)})"
+
+    def vector(self, depth: int = 1) -> str:
+        one, two = (self.pick.of(("v", "v", "pair.third", f"vectors[{self.here}]")) for _ in range(2))
+        if depth and self.pick.chance(30):
+            two = self.vector(0)
+        match self.pick.integer(0, 6):
+            case 0:
+                return f"({one} {self.pick.of('+-')} {two})"
+            case 1:
+                return f"({one} {self.pick.of('*/')} {self.value(self.left, 1)})"
+            case 2:
+                return f"wp.{self.pick.of(('min', 'max'))}({one}, {two})"
+            case 3:
+                return f"{self.pick.of(('-', 'wp.abs'))}({two})"
+            case 4:
+                return f"(({one} + {two}) if {self.condition()} else (-{one}))"
+            case 5:
+                return f"moved({two}, {self.value(self.left, 1)}, {self.index(COMPONENTS - 1)})"
+            case _:
+                return f"Vec({', '.join(self.value(self.left, 1) for _ in range(COMPONENTS))})"
 
     def condition(self, depth: int = 1) -> str:
         dtype = self.pick.of(self.types)
@@ -178,7 +210,24 @@ class Writer:
         dtype = self.pick.of(self.types)
         name = self.pick.of(self.names[dtype][:2])
         kinds = ["assign", "assign", "assign", "update"]
-        kinds += ["return"] if self.inside else ["store", "add", "own", "row", "pair", "make", "atomic", "own atomic"]
+        kinds += (
+            ["return"]
+            if self.inside
+            else [
+                "store",
+                "add",
+                "own",
+                "row",
+                "pair",
+                "make",
+                "atomic",
+                "own atomic",
+                "vector",
+                "vector",
+                "component",
+                "component",
+            ]
+        )
         kinds += ["if", "if", "for", "while"] if depth and self.budget > 0 else []
         match self.pick.of(kinds):
             case "assign":
@@ -206,6 +255,13 @@ class Writer:
                 lines = [self.pick.of(lines)]
             case "make":
                 lines = [f"pair = paired({self.value(self.left)}, {self.value(self.right)})"]
+            case "vector":
+                target = self.pick.of(("v", "v", "pair.third", f"vectors[{self.here}]"))
+                lines = [f"{target} {self.pick.of(('', '', '+', '-'))}= {self.vector()}"]
+            case "component":
+                target = self.pick.of(("v", "v", f"vectors[{self.here}]"))
+                place = self.pick.of((f"[{self.index(COMPONENTS - 1)}]", f"[{self.index(COMPONENTS - 1)}]", ".x", ".y"))
+                lines = [f"{target}{place} {self.pick.of(('', '', '+', '-', '*'))}= {self.value(self.left)}"]
             case "atomic":
                 lines = [f"wp.atomic_add(sums, {self.index(1)}, {self.value(self.sums)})"]
             case "own atomic":
