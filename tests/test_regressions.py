@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import derivativekit
 import numpy as np
 import pytest
 from cpukit import Make
@@ -138,3 +139,25 @@ def test_a_vector_for_a_number_is_not_to_be_converted():
     with pytest.raises(KernelTypeError, match="x holds float32") as error:
         stores_a_vector.ir()
     assert error.value.hint == "store one of its components"
+
+
+@wp.kernel
+def counted(x: wp.array[wp.float64], count: wp.array[int], y: wp.array[wp.float64]):
+    i = wp.tid()
+    if x[0] < -0.3:
+        count[i] = i % 4
+    else:
+        s = x[i]
+        for _ in range(count[i]):
+            s = wp.sin(s * x[i])
+        y[i] = s
+
+
+def test_second_derivatives_where_the_first_reads_final_integers():
+    """The checks asked for the tangents of integers, which there are none of."""
+    buffers = [np.array([0.5, 0.7, 0.9]), np.array([1, 2, 3], np.int32), np.zeros(3)]
+    case = derivativekit.Case("counted", counted.ir(), (3,), buffers, (0,), (2,))
+    first = derivativekit.adjoint_of(case.kernel, case.wanted, case.grid)
+    assert ("final", 1) in [(s.kind, s.index) for s in first.slots]
+    derivativekit.check_adjoint(case)
+    derivativekit.check_tangent_of_adjoint(case)
