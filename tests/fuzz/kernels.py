@@ -1,7 +1,8 @@
 """Random kernels: the interpreter, CPU code at two widths and CUDA text run on the host have one answer.
 
 random     IR of every construct and type, whose results are fully determined
-colliding  the same with arrays that threads store to at any place: the last one wins
+affine     sums over neighbours, rows, columns and components, as numerical programs have them
+colliding  the same as `random` with arrays that threads store to at any place: the last one wins
 language   programs in the kernel language on vectors, matrices and numbers, which Python itself can run
 numbers    programs on numbers of every type, with the arithmetic of docs/language.md
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import affine_strategy
 import colliding_strategy
 import hostcuda
 import number_programs
@@ -111,6 +113,10 @@ def widths(pick: Pick) -> tuple[int, int]:
 
 def random_job(pick: Pick) -> Job:
     return job_of(Maker(pick, budget=pick.of(BUDGETS)).case(), pick, in_order=False)
+
+
+def affine_job(pick: Pick) -> Job:
+    return job_of(affine_strategy.Maker(pick).case(), pick, in_order=False)
 
 
 def colliding_job(pick: Pick) -> Job:
@@ -289,7 +295,10 @@ def attempt(action: Callable[[], Any]) -> None:
         return
 
 
-MAKERS = {"random": random_job, "colliding": colliding_job, "language": language_job, "numbers": numbers_job}
+MAKERS = {
+    "random": random_job, "affine": affine_job, "colliding": colliding_job, "language": language_job,
+    "numbers": numbers_job,
+}  # fmt: skip
 KINDS = {kind: trials(make) for kind, make in MAKERS.items()}
-SHARES = {"random": 55, "colliding": 10, "language": 15, "numbers": 20}
+SHARES = {"random": 45, "affine": 15, "colliding": 10, "language": 10, "numbers": 20}
 CHUNK = 500  # code that a process has loaded stays there
