@@ -34,6 +34,7 @@ def cuda_options(name: str, option: Callable[[str], Any], block_dim: Any = None)
     block = option("block_dim") if block_dim is None else block_dim
     is_tuned = isinstance(block, str) and block == _AUTO
     block = None if is_tuned else read.integer("block_dim", 1, _MOST_THREADS, _BLOCK_HINT, block_dim)
+    is_free = block is None and not is_tuned and not bounds
     if block is None:
         block = min(DEFAULT_BLOCK, bounds[0]) if bounds else DEFAULT_BLOCK
     if bounds and block > bounds[0]:
@@ -50,6 +51,7 @@ def cuda_options(name: str, option: Callable[[str], Any], block_dim: Any = None)
         read.flag("lineinfo", False),
         read.flag("grid_stride", True),
         is_tuned,
+        is_free,
     )
 
 

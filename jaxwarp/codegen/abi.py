@@ -45,6 +45,7 @@ class CudaOptions:
         line_info: whether machine code says which of the user's lines it is of.
         grid_stride: whether there is a loop over threads, so that fewer blocks than it takes will do.
         is_tuned: `block` is for launches that were not measured (codegen/tuned.py).
+        is_free: nobody said `block`; the registers of the code may tell a better one (codegen/cuda/occupancy.py).
     """
 
     block: int = DEFAULT_BLOCK
@@ -55,6 +56,7 @@ class CudaOptions:
     line_info: bool = False
     grid_stride: bool = True
     is_tuned: bool = False
+    is_free: bool = False
 
 
 NO_CUDA_OPTIONS = CudaOptions()
@@ -91,6 +93,7 @@ class LaunchCode:
         geometry: the run-time integers that it gets.
         cut: on the CPU, how launches may be cut.
         max_blocks: on GPUs, how many blocks a launch has at most.
+        block: on GPUs, threads per block.
     """
 
     symbol: str
@@ -98,6 +101,7 @@ class LaunchCode:
     geometry: Geometry
     cut: Cut = Cut()
     max_blocks: int = 1
+    block: int = DEFAULT_BLOCK
 
 
 def index_bits_of(grid: Sequence[Any], shapes: Sequence[Sequence[Any]]) -> int:

@@ -49,7 +49,7 @@ def key_of(
     if not all(isinstance(n, (int, np.integer)) for shape in extents for n in shape):
         return None
     known = repr([[int(n) for n in shape] for shape in extents])
-    others = repr(replace(options, block=0, is_tuned=False))
+    others = repr(replace(options, block=0, is_tuned=False, is_free=False))
     return cache.key(_VERSION, kernel.digest, known, others, gpu, repr(nvrtc.version()))
 
 

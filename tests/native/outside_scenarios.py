@@ -218,6 +218,15 @@ def launches(gpus):
     wp.launch(spread, 256, [wide, around])
     assert gpus.log()[-1].endswith(f"grid 2 block 256 stream {MAIN}")
     np.testing.assert_array_equal(around.numpy(), 1 + np.convolve(np.arange(256), [1, 1, 1]))
+    # Of code with 96 registers a multiprocessor holds more threads in smaller blocks.
+    gpus.registers = 96
+    for n, block_dim, expected in ((300, None, "grid 3 block 128"), (301, 256, "grid 2 block 256")):
+        both = [wp.ones(n, dtype=float, device="cuda:0") for _ in range(2)]
+        gpus.log()
+        wp.launch(saxpy, n, [*both, 2.0], **({"block_dim": block_dim} if block_dim else {}))
+        assert gpus.log()[-1].endswith(f"{expected} stream {MAIN}")
+        np.testing.assert_array_equal(both[1].numpy(), np.full(n, 3))
+    gpus.registers = 32
     part = y[::2]
     wp.launch(saxpy, 3, [x[3:], part, 1.0])
     np.testing.assert_array_equal(y.numpy()[::2], 1 + 4 * np.arange(6)[::2] + np.arange(3, 6))

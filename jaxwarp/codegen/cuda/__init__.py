@@ -15,4 +15,5 @@ from jaxwarp.codegen.cuda.compile import ptx as ptx
 from jaxwarp.codegen.cuda.compile import resources as resources
 from jaxwarp.codegen.cuda.emit import CudaCode as CudaCode
 from jaxwarp.codegen.cuda.emit import print_cuda as print_cuda
+from jaxwarp.codegen.cuda.occupancy import choose_block as choose_block
 from jaxwarp.codegen.cuda.versions import code_for as code_for

@@ -56,6 +56,7 @@ class CudaCode:
         most_blocks: a launch of more threads than so many blocks hold has them go round.
         kernel: what the text says.
         grid: the launch that it is for, if it is known; not always the one that was asked for.
+        takes_any_block: whether blocks may be smaller than those it is made for.
     """
 
     symbol: str
@@ -67,6 +68,7 @@ class CudaCode:
     most_blocks: int = ANY_NUMBER
     kernel: Kernel | None = None
     grid: tuple[int, ...] = ()
+    takes_any_block: bool = False
 
 
 @with_deep_stack
@@ -119,6 +121,7 @@ def print_cuda(
         ANY_NUMBER if plan.is_empty else loop.most_blocks or MOST_BLOCKS,
         kernel,
         tuple(n for n in grid or () if n is not None) if None not in (grid or ()) else (),
+        plan.is_empty,
     )
 
 

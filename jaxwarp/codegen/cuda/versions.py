@@ -19,6 +19,7 @@ import numpy as np
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda.emit import CudaCode, print_cuda
 from jaxwarp.codegen.cuda.loops import ANY_NUMBER
+from jaxwarp.codegen.cuda.occupancy import LEAST_BLOCK
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.extents import Shape, with_extents
 from jaxwarp.passes.gathered import gathered
@@ -90,5 +91,6 @@ def _version(
     if len(extents) == len(grid):
         kernel, grid = gathered(kernel, extents, zeros)
         # A loop over threads is for more of them than there may be blocks for.
-        options = replace(options, grid_stride=math.prod(grid) > ANY_NUMBER * options.block)
+        least = min(options.block, LEAST_BLOCK)
+        options = replace(options, grid_stride=math.prod(grid) > ANY_NUMBER * least)
     return print_cuda(kernel, index_bits, options, grid=grid, is_aligned=is_aligned)

@@ -63,7 +63,7 @@ def call_attributes(
         max_unsplit_threads=_max_unsplit_threads(launch, shapes, code.cut) if platform == "cpu" else 1,
         max_pieces_per_thread=code.cut.max_pieces_per_thread,
         rows_per_piece=code.cut.rows_per_piece,
-        block=launch.cuda.block,
+        block=code.block if platform == "cuda" else launch.cuda.block,
         max_blocks=code.max_blocks,
         index_bits=index_bits,
     )
@@ -228,12 +228,14 @@ def _gpu_model() -> str | None:
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
 def _compiled_cuda(code: Any, targets: Targets) -> LaunchCode:
-    from jaxwarp.codegen.cuda import compile_cuda
+    from jaxwarp.codegen.cuda import choose_block, compile_cuda
 
     with told(f"compiling {code.symbol} for CUDA"):
         entries = compile_cuda(code, targets.cubins, ptx=targets.ptx)
     payload = pack_cuda_payload([CudaEntry(*entry) for entry in entries])
-    return LaunchCode(code.symbol, pack_image(CUDA, payload), code.geometry, max_blocks=code.most_blocks)
+    block = choose_block(code, [(e.arch, e.code) for e in entries[: len(targets.cubins)]])
+    image = pack_image(CUDA, payload)
+    return LaunchCode(code.symbol, image, code.geometry, max_blocks=code.most_blocks, block=block)
 
 
 class Targets(NamedTuple):

@@ -72,18 +72,20 @@ class CudaLaunch:
         cuda: CudaOptions,
         is_aligned: bool,
     ):
-        from jaxwarp.codegen.cuda import code_for  # which is slow to import
+        from jaxwarp.codegen.cuda import choose_block, code_for  # which are slow to import
 
         made, ready = scope.ready(), prepared(kernel, fma)
         cuda = with_block(cuda, ready, grid, shapes, scope.model()) if cuda.is_tuned else cuda
         code = code_for(ready, grid, shapes, index_bits_of(grid, shapes), cuda, is_aligned)
-        self._function = _load(made, _binary(code, scope.architecture), code.symbol)
+        binary = _binary(code, scope.architecture)
+        self._function = _load(made, binary, code.symbol)
         number = ctypes.c_int32 if code.index_bits == 32 else ctypes.c_int64
         threads = math.prod(code.grid or grid)
         extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
         self._numbers = (*extents, threads)
         self._types = (ctypes.c_void_p,) * len(shapes) + (number,) * len(self._numbers)
-        self._blocks, self._block = min(-(-threads // cuda.block), code.most_blocks), cuda.block
+        self._block = choose_block(code, [(scope.architecture, binary)])
+        self._blocks = min(-(-threads // self._block), code.most_blocks)
         self._what = f" of '{kernel.name}'"
         self._configs: dict[int | None, Any] = {}  # by stream
         self.written = _written(ready)

@@ -1,0 +1,122 @@
+"""How many threads of some machine code a multiprocessor holds, and which block size lets it hold the most.
+
+A block is on a multiprocessor as a whole, so registers that are left over for less than one stay unused: of code with
+96 registers there is room for 20 warps, which are five blocks of 128 threads but two of 256.
+
+Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the CUDA Occupancy Calculator.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxwarp.codegen.cuda.emit import CudaCode
+
+_WARP = 32
+_REGISTERS = 65_536  # of a multiprocessor
+_REGISTERS_AT_ONCE = 256  # given to a warp
+_WARPS_AT_ONCE = 4  # a multiprocessor is four, each with a quarter of the registers
+# Of those that hold no more threads the largest one: what blocks do before and after their work is done less often.
+_SIZES = (256, 128)
+LEAST_BLOCK = min(_SIZES)
+# By how much more threads have to be, to be worth smaller blocks.
+_WORTH = 1.1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of a multiprocessor: warps and blocks that it holds at most."""
+
+    warps: int
+    blocks: int
+
+
+_LIMITS = {
+    75: Limits(32, 16),
+    80: Limits(64, 32),
+    86: Limits(48, 16),
+    87: Limits(48, 16),
+    89: Limits(48, 24),
+    90: Limits(64, 32),
+    100: Limits(64, 32),
+    103: Limits(64, 32),
+    120: Limits(48, 24),
+    121: Limits(48, 24),
+}
+
+
+def choose_block(code: CudaCode, binaries: Sequence[tuple[int, bytes]]) -> int:
+    """Threads per block of launches of a text whose machine code is this: architectures, and a cubin for each.
+
+    What somebody said, or what the text is made for, if it sums over blocks. The default if architectures differ, or
+    one is not in the table.
+    """
+    block = code.options.block
+    if not code.options.is_free or not code.takes_any_block:
+        return block
+    chosen = {best_block(registers_of(binary), arch, block) for arch, binary in binaries}
+    return chosen.pop() if len(chosen) == 1 else block
+
+
+def best_block(registers: int | None, arch: int, default: int) -> int:
+    """The block size for code that uses no shared memory; `default` where something is not known."""
+    limits = _LIMITS.get(arch)
+    if registers is None or limits is None:
+        return default
+    best = default
+    for size in _SIZES:
+        if size < best and warps_of(registers, size, limits) >= _WORTH * warps_of(registers, best, limits):
+            best = size
+    return best
+
+
+def warps_of(registers: int, block: int, limits: Limits) -> int:
+    """How many warps of blocks of this size a multiprocessor holds."""
+    each = -(-max(1, registers) * _WARP // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
+    room = min(limits.warps, _REGISTERS // each // _WARPS_AT_ONCE * _WARPS_AT_ONCE)
+    warps = -(-block // _WARP)
+    return min(limits.blocks, room // warps) * warps
+
+
+# Of ELF for 64 bits: where the section headers are, how long and how many; a header; an attribute of .nv.info, one
+# whose value follows it, and the number of the one for registers (EIATTR_REGCOUNT), which has a symbol before it.
+_HEADERS_AT, _HEADERS = 40, 58
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_ATTRIBUTE = struct.Struct("<BBH")
+_SIZED, _REGISTER_COUNT = 4, 0x2F
+
+
+def registers_of(binary: bytes) -> int | None:
+    """The registers of a thread of the kernels in a cubin, the most of them; None: it is PTX, or says nothing."""
+    try:
+        counts = list(_register_counts(binary)) if binary.startswith(b"\x7fELF") else []
+    except (struct.error, IndexError, ValueError):
+        return None
+    return max(counts, default=None)
+
+
+def _register_counts(binary: bytes) -> list[int]:
+    (at,) = struct.unpack_from("<Q", binary, _HEADERS_AT)
+    size, count, names = struct.unpack_from("<HHH", binary, _HEADERS)
+    headers = [_SECTION.unpack_from(binary, at + size * n) for n in range(count)]
+    texts = headers[names][4]
+    found: list[int] = []
+    for name, _, _, _, begin, length, *_ in headers:
+        if binary[texts + name : binary.index(b"\0", texts + name)] == b".nv.info":
+            found += _in_attributes(binary[begin : begin + length])
+    return found
+
+
+def _in_attributes(data: bytes) -> list[int]:
+    found: list[int] = []
+    at = 0
+    while at < len(data):
+        form, kind, size = _ATTRIBUTE.unpack_from(data, at)
+        at += _ATTRIBUTE.size
+        if form == _SIZED:
+            if kind == _REGISTER_COUNT:
+                found.append(struct.unpack_from("<II", data, at)[1])
+            at += size
+    return found
