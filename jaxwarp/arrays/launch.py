@@ -28,6 +28,7 @@ from jaxwarp.memory.gpu.ordering import Queue
 from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, place_of_device
 from jaxwarp.memory.gpu.streams import Stream
 from jaxwarp.memory.host_scope import HOST, Outside, capturing
+from jaxwarp.quaternions import HostValue
 from jaxwarp.types import Array, handled, struct_in, struct_of
 
 
@@ -232,7 +233,15 @@ class Launch:
             leaves = zip(kernel.leaves, given, strict=True)
             kept = [_as_now(value, leaf.annotation) for leaf, value in leaves]
             play = partial(self._launch_outside, kernel, self.dim, kept)
-        HOST.defers(f"launch of {kernel.name}", play)
+        HOST.defers(f"launch of {kernel.name}", play, self._only_place(given))
+
+    def _only_place(self, given: Sequence[Any]) -> Outside | None:
+        """Where the launch and all arrays are, if they are arrays of ours, which stay where they are."""
+        arrays = [value for value in given if isinstance(value, HostArray)]
+        is_plain = all(isinstance(v, (HostArray, HostValue, int, float, np.generic, type(None))) for v in given)
+        place = _place(self._target, given)
+        is_alone = self._target.queue is None and all(a.scope is place for a in arrays)
+        return place if is_plain and is_alone else None
 
     def launch(self, stream: Any = None) -> None:
         """Launches it, on `stream`, or where it was made for.

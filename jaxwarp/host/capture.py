@@ -5,43 +5,82 @@ While a capture is made nothing happens. What cannot be kept is refused: reading
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextvars import Token
 from typing import Any, NamedTuple
 
+from jaxwarp import config
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import require_device
+from jaxwarp.memory.gpu.graphs import DriverGraph
+from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.gpu.streams import ScopedStream
-from jaxwarp.memory.host_scope import HOST, capturing, recording
+from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
+from jaxwarp.memory.tensor_owner import note_written
 from jaxwarp.types import int32
 
 
 class _Step(NamedTuple):
     what: str
     run: Callable[[], object]
+    place: Outside | None
 
 
 class Graph:
-    """What a capture has kept, in order. `capture_launch(graph)` does it."""
+    """What a capture has kept, in order. `capture_launch(graph)` does it.
+
+    What is work of one GPU alone is a graph of the driver's from the second launch on. The first one loads code.
+    """
 
     def __init__(self) -> None:
         self._steps: list[_Step] = []
         self._token: Token[Any] | None = None
+        self._launches = 0
+        self._as_one: DriverGraph | None = None
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Graph({', '.join(filter(None, (step.what for step in self._steps)))})"
 
-    def add(self, what: str, run: Callable[[], object]) -> None:
-        """Keeps something to be done; `what` names it."""
-        self._steps.append(_Step(what, run))
+    def add(self, what: str, run: Callable[[], object], place: Outside | None = None) -> None:
+        """Keeps something to be done; `what` names it, `place` is where all of its work is."""
+        self._steps.append(_Step(what, run, place))
 
     def run(self) -> None:
         """Does all of it, or keeps it in the capture that is being made."""
+        if capturing.get() is None and recording.get() is None and self._run_as_one():
+            return
         for step in self._steps:
             if not HOST.defers(*step):
+                step.run()
+
+    def _run_as_one(self) -> bool:
+        """Launches the graph of the driver, if there can be one."""
+        place = self._only_place()
+        if place is None or config.mode == "debug":
+            return False
+        with self._lock:
+            self._launches += 1
+            if self._launches == 2:
+                self._as_one = place.recorded(self._work)
+        if self._as_one is None:
+            return False
+        self._as_one.launch(place.queue)
+        note_written(self._as_one.writes)
+        return True
+
+    def _only_place(self) -> GpuScope | None:
+        places = {step.place for step in self._steps if step.what}
+        place = places.pop() if len(places) == 1 else None
+        return place if isinstance(place, GpuScope) else None
+
+    def _work(self) -> None:
+        for step in self._steps:
+            if step.what:  # others are for tapes
                 step.run()
 
     def begin(self) -> None:

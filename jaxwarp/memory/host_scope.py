@@ -57,8 +57,8 @@ recording: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar("jax
 class Capturer(Protocol):
     """Who keeps what is asked for, to be done whenever the capture is launched: it does not happen now."""
 
-    def add(self, what: str, run: Callable[[], object]) -> None:
-        """`run` does it; `what` names it, or is empty where it belongs to what follows."""
+    def add(self, what: str, run: Callable[[], object], place: Outside | None) -> None:
+        """`run` does it; `what` names it, or is empty where it belongs to what follows; all of it is work in `place`."""
         ...
 
 
@@ -98,12 +98,12 @@ class Outside(Scope):
     def require_settled(self, what: str) -> None:
         require_settled(what)
 
-    def defers(self, what: str, run: Callable[[], object]) -> bool:
-        """Whether a capture has taken it, which runs it when it is launched."""
+    def defers(self, what: str, run: Callable[[], object], place: Outside | None = None) -> bool:
+        """Whether a capture has taken it, which runs it when it is launched. `place`: where all of its work is."""
         capture = capturing.get()
         if capture is None:
             return False
-        capture.add(what, run)
+        capture.add(what, run, place)
         return True
 
     def see(self, *arrays: Any) -> None:
@@ -136,7 +136,7 @@ class Outside(Scope):
 
     def fill(self, target: Region, value: np.ndarray) -> None:
         kept = value.copy() if capturing.get() is not None else value
-        if self.defers("fill", lambda: self.fill(target, kept)):
+        if self.defers("fill", lambda: self.fill(target, kept), self):
             return
         tape = recording.get()
         if tape is not None:
@@ -156,7 +156,7 @@ class Outside(Scope):
         self.move(target, array_region(values))
 
     def copy(self, target: Region, source: Region) -> None:
-        if self.defers("copy", lambda: self.copy(target, source)):
+        if self.defers("copy", lambda: self.copy(target, source), self if scope_of(source) is self else None):
             return
         tape = recording.get()
         if tape is not None:

@@ -82,7 +82,17 @@ static void advance(Queue *queue, uint64_t until) {
 static void advance_all(void) {
   for (int i = 0; i < queue_count; ++i) advance(&queues[i], queues[i].put);
 }
+// Graphs: what was put on a stream that is recorded.
+enum { MOST_GRAPHS = 64, MOST_NODES = 64 };
+static struct { Op nodes[MOST_NODES]; int count, lives; } graphs[MOST_GRAPHS];
+static uint64_t recorded = 0, apart = 0;  // the last stream that does not wait for the default one
+static int graph_count = 0, graphs_live = 0;
+int fake_graphs(void) { return graphs_live; }
 static void put(const void *stream, Op op) {
+  if (recorded && (uint64_t)(uintptr_t)stream == recorded) {
+    graphs[graph_count].nodes[graphs[graph_count].count++] = op;
+    return;
+  }
   if (!lazy) { op.work(&op); return; }
   Queue *queue = queue_of(stream);
   Op *made = malloc(sizeof op);
@@ -302,7 +312,8 @@ static int StreamQuery(void *stream) {
 }
 static int StreamCreate(void **stream, unsigned flags, int priority) {
   BEGIN("cuStreamCreateWithPriority");
-  if (flags) return 1;
+  if (flags > 1) return 1;
+  apart = flags ? FIRST_STREAM + created : apart;
   *stream = (void *)(intptr_t)(FIRST_STREAM + created++), ++created_lives;
   say("stream %llx priority %d\n", (Hex)(uintptr_t)*stream, priority);
   return 0;
@@ -310,6 +321,35 @@ static int StreamCreate(void **stream, unsigned flags, int priority) {
 static int StreamDestroy(void *stream) {
   BEGIN("cuStreamDestroy");
   say("destroy stream %llx\n", (Hex)(uintptr_t)stream), --created_lives;
+  return 0;
+}
+static int BeginCapture(void *stream, int mode) {
+  BEGIN("cuStreamBeginCapture");
+  if (mode != 2 || recorded || graph_count == MOST_GRAPHS || (uint64_t)(uintptr_t)stream != apart) return 1;
+  recorded = (uint64_t)(uintptr_t)stream;
+  say("record into graph %llx\n", (Hex)recorded);
+  return 0;
+}
+static int EndCapture(void *stream, void **graph) {
+  if (!recorded || (uint64_t)(uintptr_t)stream != recorded) return 1;
+  recorded = 0;
+  graphs[graph_count].lives = 1, ++graphs_live;
+  *graph = (void *)(intptr_t)++graph_count;
+  say("graph of %d\n", graphs[graph_count - 1].count);
+  return fails("cuStreamEndCapture") ? 901 : 0;
+}
+static int Instantiate(void **exec, void *graph, uint64_t flags) {
+  BEGIN("cuGraphInstantiate");
+  *exec = graph, ++graphs_live;
+  return flags ? 1 : 0;
+}
+static int GraphDestroy(void *graph) { --graphs_live; return graph ? 0 : 1; }
+static int ExecDestroy(void *exec) { --graphs_live; return exec ? 0 : 1; }
+static int GraphLaunch(void *exec, void *stream) {
+  BEGIN("cuGraphLaunch");
+  say("graph stream %llx\n", (Hex)(uintptr_t)stream);
+  const int at = (int)(intptr_t)exec - 1;
+  for (int i = 0; i < graphs[at].count; ++i) put(stream, graphs[at].nodes[i]);
   return 0;
 }
 static int EventCreate(void **event, unsigned flags) {
@@ -378,6 +418,9 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
       {"cuPointerGetAttribute", PointerAttribute},
       {"cuMemHostAlloc", HostAlloc}, {"cuMemFreeHost", FreeHost}, {"cuMemcpyPeerAsync", CopyPeer},
       {"cuCtxSynchronize", SynchronizeContext}, {"cuStreamQuery", StreamQuery},
+      {"cuStreamBeginCapture", BeginCapture}, {"cuStreamEndCapture", EndCapture}, {"cuGraphDestroy", GraphDestroy},
+      {"cuGraphInstantiate", Instantiate}, {"cuGraphInstantiateWithFlags", Instantiate},
+      {"cuGraphExecDestroy", ExecDestroy}, {"cuGraphLaunch", GraphLaunch},
       {"cuStreamCreateWithPriority", StreamCreate}, {"cuStreamDestroy", StreamDestroy},
       {"cuEventCreate", EventCreate}, {"cuEventRecord", EventRecord}, {"cuStreamWaitEvent", StreamWait},
       {"cuEventDestroy", EventDestroy}, {"cuEventQuery", EventQuery}, {"cuEventSynchronize", EventSynchronize},

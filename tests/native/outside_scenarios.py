@@ -426,6 +426,123 @@ def maps_and_parts(gpus):
     assert host.list() == [13.0, 9.0, 13.0, 21.0]
 
 
+def graphs(gpus):
+    """Captures of work on one GPU are graphs of the driver, from the second launch on."""
+    x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
+    y, z = wp.zeros(6, dtype=float, device="cuda:0"), wp.zeros(6, dtype=float, device="cuda:0")
+    with wp.ScopedCapture("cuda:0") as capture:
+        for _ in range(3):
+            wp.launch(saxpy, 6, [x, y, 2.0])
+        wp.copy(z, y)
+        y[:2].fill_(1.0)
+    expected, graphs_before = y.numpy(), gpus.driver.fake_graphs()
+
+    def step():
+        nonlocal expected
+        expected = expected + 6.0 * np.arange(6)
+        copied, expected[:2] = expected.copy(), 1.0
+        return copied
+
+    def lines():
+        return [line.split()[0] for line in gpus.log()]
+
+    gpus.log()
+    wp.capture_launch(capture.graph)
+    assert [line for line in lines() if line in ("launch", "DtoD", "graph")] == ["launch"] * 3 + ["DtoD"]
+    np.testing.assert_array_equal(z.numpy(), step())
+    gpus.log()
+    wp.capture_launch(capture.graph)
+    found = gpus.log()
+    assert [f for f in found if f.startswith("graph")] == ["graph of 5", f"graph stream {MAIN}"], found
+    np.testing.assert_array_equal(z.numpy(), step())
+    np.testing.assert_array_equal(y.numpy(), expected)
+    gpus.log()
+    for _ in range(3):
+        wp.capture_launch(capture.graph)
+    assert lines() == ["graph"] * 3
+    for _ in range(3):
+        copied = step()
+    np.testing.assert_array_equal(z.numpy(), copied)
+    # On another stream it waits for what came before, and others wait for it.
+    one = wp.Stream("cuda:0")
+    x.fill_(0.0)
+    wp.capture_launch(capture.graph, stream=one)
+    found = gpus.log()
+    assert found[-1] == f"graph stream {one.cuda_stream:x}"
+    assert f"wait stream {one.cuda_stream:x} for {MAIN}" in found
+    expected[:2] = 1.0
+    y.fill_(3.0)
+    assert f"wait stream {MAIN} for {one.cuda_stream:x}" in gpus.log()
+    # Values are what they were, though other launches had many since.
+    for k in range(300):
+        wp.launch(saxpy, 6, [x, z, float(k)])
+    x.fill_(1.0)
+    y.fill_(0.0)
+    wp.capture_launch(capture.graph)
+    assert z.list() == [6.0] * 6
+    # It keeps its memory, and gives it back.
+    gc.collect()
+    held = gpus.held()[0]
+    del x, y, z
+    gc.collect()
+    assert gpus.held()[0] == held
+    wp.capture_launch(capture.graph)
+    del capture
+    gc.collect()
+    wp.synchronize()
+    assert gpus.held()[0] < held
+    assert gpus.driver.fake_graphs() == graphs_before
+
+
+def captures_that_are_no_graphs(gpus):
+    """What the host has a part in, or that needs memory, is done one by one."""
+    x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
+    y, on_cpu = wp.zeros(6, dtype=float, device="cuda:0"), wp.zeros(6, dtype=float)
+    other = wp.zeros(6, dtype=float, device="cuda:1")
+    condition = wp.ones(1, dtype=int, device="cuda:0")
+    before = gpus.driver.fake_graphs()
+
+    def launched(*work):
+        y.zero_()
+        with wp.ScopedCapture("cuda:0") as capture:
+            wp.launch(saxpy, 6, [x, y, 1.0])
+            for one in work:
+                one()
+        for _ in range(3):
+            wp.capture_launch(capture.graph)
+        np.testing.assert_array_equal(y.numpy(), 3 * np.arange(6))
+        found = [line for line in gpus.log() if line.startswith("graph stream")]
+        return len(found)
+
+    assert launched() == 2
+    assert launched(lambda: wp.copy(on_cpu, y)) == 0
+    np.testing.assert_array_equal(on_cpu.numpy(), y.numpy())
+    assert launched(lambda: wp.copy(other, y)) == 0
+    np.testing.assert_array_equal(other.numpy(), y.numpy())
+    assert launched(lambda: wp.launch(saxpy, 6, [np.zeros(6, np.float32), y, 1.0])) == 0
+    assert launched(lambda: wp.launch(saxpy, 6, [x.to("cpu"), on_cpu, 1.0], device="cpu")) == 0
+    assert launched(lambda: wp.launch(saxpy, 3, [x[:3], other.to("cuda:0")[::2], 1.0])) == 0
+    assert launched(lambda: wp.capture_if(condition, lambda: None)) == 0
+    assert launched(lambda: wp.launch(saxpy, 6, [x, y, 0.0], stream=wp.get_stream("cuda:0"))) == 0
+    gpus.fail("cuStreamEndCapture")
+    assert launched() == 0
+    gpus.fail()
+    y.zero_()
+    with wp.ScopedCapture("cuda:0") as capture:
+        wp.launch(saxpy, 6, [x, y, 1.0])
+    wp.capture_launch(capture.graph)
+    with wp.Tape() as tape:
+        wp.capture_launch(capture.graph)
+    assert len(tape.launches) == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wp.config, "mode", "debug")
+        wp.capture_launch(capture.graph)
+    np.testing.assert_array_equal(y.numpy(), 3 * np.arange(6))
+    del capture, tape
+    gc.collect()
+    assert gpus.driver.fake_graphs() == before + 1, "the one whose end failed is the driver's"
+
+
 def checks(gpus):
     """Assertions, and debug mode."""
     x = wp.array([1.0, -2.0, 3.0, 4.0], dtype=float, device="cuda:0")
@@ -1031,6 +1148,8 @@ SCENARIOS = [
     launches,
     tuning,
     older_drivers,
+    graphs,
+    captures_that_are_no_graphs,
     maps_and_parts,
     checks,
     streams,

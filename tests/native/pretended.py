@@ -109,7 +109,7 @@ class Gpus:
 
     def _run(self, number):
         try:
-            hostcuda.launch_at(*self._kept.pop(number))
+            hostcuda.launch_at(*self._kept[number])  # more than once, in graphs
         except BaseException:
             self._failed.append(traceback.format_exc())
 

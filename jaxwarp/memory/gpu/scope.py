@@ -21,6 +21,7 @@ from jaxwarp.memory.cuda_scope import CudaScope, padded
 from jaxwarp.memory.devices import CPU, Device, require_device
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.driver import CudaError, Driver, driver
+from jaxwarp.memory.gpu.graphs import DriverGraph, NotInGraphError, Recorder
 from jaxwarp.memory.gpu.ordering import Queue, Work, note, share
 from jaxwarp.memory.gpu.pool import keep_freed
 from jaxwarp.memory.host_scope import HOST, Outside, scope_of, untraced
@@ -35,9 +36,10 @@ _MOST_VALUES = 256  # that launches have got by value, and that stay in memory
 
 
 class _Here(threading.local):
-    """The context that this thread has entered."""
+    """The context that this thread has entered, and the record that it makes."""
 
     context: Any = None
+    recorder: Recorder | None = None
 
 
 _here = _Here()
@@ -66,11 +68,15 @@ class _Inside:
 
     def call(self, name: str, *arguments: Any, what: str = "") -> Any:
         """See `Driver.call`."""
+        if _here.recorder is not None:
+            _here.recorder.require(name)
         with self.entered():
             return self._made.call(name, *arguments, what=what)
 
     def asks(self, name: str, *arguments: Any) -> bool:
         """See `Driver.asks`."""
+        if _here.recorder is not None:
+            _here.recorder.require(name)
         with self.entered():
             return self._made.asks(name, *arguments)
 
@@ -111,9 +117,9 @@ class GpuScope(Outside, CudaScope):
         self._known_values: dict[Any, Region] = {}
         keep_freed(self._entry, self._device)
 
-    def new_queue(self, priority: int = 0) -> Queue:
-        """A new stream."""
-        handle = int(self._entry.call("StreamCreateWithPriority", 0, priority))
+    def new_queue(self, priority: int = 0, is_apart: bool = False) -> Queue:
+        """A new stream; `is_apart`: one that does not wait for the default stream, nor that for it."""
+        handle = int(self._entry.call("StreamCreateWithPriority", int(is_apart), priority))
         return Queue(self._entry, handle, is_owned=True)
 
     def foreign_queue(self, handle: int) -> Queue:
@@ -150,7 +156,40 @@ class GpuScope(Outside, CudaScope):
         return False
 
     def uses(self, reads: Sequence[Region], writes: Sequence[Region]) -> None:
-        note(self.queue, reads, writes)
+        if _here.recorder is not None:
+            _here.recorder.note(reads, writes)
+        else:
+            note(self.queue, reads, writes)
+
+    def recorded(self, run: Callable[[], object]) -> DriverGraph | None:
+        """What `run` queues, as a graph; it does not happen. None: not all of it is work of this GPU alone."""
+        # While another one is recorded, nobody may use the default stream.
+        entry, queue, recorder = self._entry, self.new_queue(is_apart=True), Recorder()
+        entry.call("StreamBeginCapture", queue.handle, entry.types.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+        _here.recorder = recorder
+        is_whole = False
+        try:
+            with self.on_queue(queue), suppress(NotInGraphError):
+                run()
+                is_whole = True
+        finally:
+            _here.recorder = None
+            graph = self._ended(queue)
+            for give_back in recorder.later:
+                give_back()
+        if graph is None:
+            return None
+        try:
+            handle = entry.call("GraphInstantiate", graph, 0) if is_whole else None
+        finally:
+            entry.call("GraphDestroy", graph)
+        return None if handle is None else DriverGraph(entry, handle, recorder)
+
+    def _ended(self, queue: Queue) -> Any:
+        try:
+            return self._entry.call("StreamEndCapture", queue.handle)
+        except CudaError:  # something in it was no part of a graph
+            return None
 
     def _new(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
         nbytes = math.prod(shape) * dtype.itemsize
@@ -166,6 +205,9 @@ class GpuScope(Outside, CudaScope):
 
     def give_back(self, address: int, work: Work) -> None:
         """Frees memory after all that may still use it. Called by finalizers."""
+        if _here.recorder is not None:
+            _here.recorder.later.append(lambda: self.give_back(address, work))
+            return
         queue = work.writer if work.writer.is_owned else self.main
         with suppress(CudaError):  # which the next call tells, too; then the memory is kept
             if (

@@ -1,0 +1,76 @@
+"""Graphs of the driver: work of one GPU that was queued once for a record, and is launched as one."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxwarp.memory.driver import CudaError
+from jaxwarp.memory.gpu.ordering import Entry, Queue, note
+from jaxwarp.memory.region import Region
+
+# What may be asked of the driver meanwhile: kernels, copies and fills on the GPU, and giving back what has ended.
+_RECORDED = frozenset((
+    "LaunchKernelEx", "MemcpyDtoDAsync", "Memcpy2DAsync", "MemsetD8Async", "MemsetD16Async", "MemsetD32Async",
+    "MemsetD2D8Async", "MemsetD2D16Async", "MemsetD2D32Async", "EventDestroy", "StreamDestroy", "GraphExecDestroy",
+))  # fmt: skip
+
+
+class NotInGraphError(Exception):
+    """The host has a part in it, or memory is made."""
+
+
+class Recorder:
+    """What is queued while a stream is recorded.
+
+    Attributes:
+        reads, writes: the memory that it is about.
+        later: what is given back, once the record has ended.
+    """
+
+    def __init__(self) -> None:
+        self.reads: list[Region] = []
+        self.writes: list[Region] = []
+        self.later: list[Callable[[], None]] = []
+
+    def require(self, name: str) -> None:
+        """Whether a function of the driver is a part of graphs.
+
+        Raises:
+            NotInGraphError: it is none.
+        """
+        if name not in _RECORDED:
+            raise NotInGraphError(name)
+
+    def note(self, reads: Sequence[Region], writes: Sequence[Region]) -> None:
+        """Something that reads and writes regions; all of it is on one stream."""
+        self.reads += reads
+        self.writes += writes
+
+
+class DriverGraph:
+    """A graph. It keeps the memory that its work is about.
+
+    Args:
+        driver: of its device.
+        handle: of what the driver has made of the record.
+        recorder: what was recorded.
+    """
+
+    def __init__(self, driver: Entry, handle: Any, recorder: Recorder):
+        self._driver, self._handle = driver, handle
+        self.writes = list({id(r.owner): r for r in recorder.writes}.values())
+        written = {id(r.owner) for r in self.writes}
+        self._reads = list({id(r.owner): r for r in recorder.reads if id(r.owner) not in written}.values())
+
+    def launch(self, queue: Queue) -> None:
+        """Queues it."""
+        note(queue, self._reads, self.writes)
+        self._driver.call("GraphLaunch", self._handle, queue.handle)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():  # then the driver may be gone
+            with contextlib.suppress(CudaError):
+                self._driver.call("GraphExecDestroy", self._handle)
