@@ -58,7 +58,7 @@ class Capturer(Protocol):
     """Who keeps what is asked for, to be done whenever the capture is launched: it does not happen now."""
 
     def add(self, what: str, run: Callable[[], object], place: Outside | None) -> None:
-        """`run` does it; `what` names it, or is empty where it belongs to what follows; all of it is work in `place`."""
+        """`run` does it; `what` names it, or is empty where it belongs to what follows; all of it is in `place`."""
         ...
 
 
