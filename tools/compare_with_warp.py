@@ -330,7 +330,7 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **Native snippets** (`func_native`) and **`address_of`**: C++ text and addresses have no meaning for vector code,
   for the interpreter, or for a derivative. Write the function as a `@func`; foreign code is called by
   `register_ffi_callback`.
-- **Slices** of arrays have no step, and those of vectors and matrices constant bounds: how long they are is part of
+- **Slices** of vectors and matrices have constant bounds: how long they are is part of
   the type.
 - **Functions as operators**: a `@func` called `add` is `+` where the language has no sum of the operands, of structs
   say. In Warp it is `+` wherever its arguments fit, of floats too, so that `add` itself cannot add.

@@ -211,8 +211,11 @@ class _Thread:
         for axis in view.axes:
             if axis.index is not None:
                 key.append(number(axis.index))
-            elif axis.offset is not None and axis.extent is not None:
-                key.append(slice(number(axis.offset), number(axis.offset) + number(axis.extent)))
+            elif axis.extent is not None:
+                first = 0 if axis.offset is None else number(axis.offset)
+                step = 1 if axis.step is None else number(axis.step)
+                stop = first + step * number(axis.extent)
+                key.append(slice(first, None if stop < 0 else stop, step) if stop != first else slice(0))
             else:
                 key.append(slice(None))
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -146,7 +148,8 @@ def test_only_the_components_of_the_slice_are_stored_and_added():
         ("v[0:2] = 1", None),
         ("v[0:2] = n", "a row of|a component of"),
         ("v[0:2][0:1] = 1.0", "a slice of a slice cannot be assigned to"),
-        ("u = x[::2]", "slices of arrays have no step"),
+        ("u = x[::0]", "the step of a slice must not be zero"),
+        ("u = x[::1.0]", "the step of a slice of x must be an integer, got the constant 1.0"),
         ("u = x[::1]", None),
         ("u = (1, 2)[n:]", "the bounds of a slice of a tuple must be constant"),
         ("u = n[1:]", "int32 has no slices"),
@@ -159,3 +162,69 @@ def test_refused(line, text):
         return
     with pytest.raises(KernelError, match=text):
         k.specialize()
+
+
+@wp.kernel
+def rows_of(x: wp.array2d[int], start: int, stop: int, step: int, out: wp.array[int], count: wp.array[int]):
+    part = x[start:stop:step, 1]
+    count[0] = part.shape[0]
+    for k in range(len(part)):
+        out[k] = part[k]
+
+
+BOUNDS = (-9, -3, -1, 0, 2, 5, 6, 9)
+STEPS = (-(2**31), -7, -2, -1, 1, 2, 3, 2**31 - 1)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_slices_of_arrays_known_at_run_time(step):
+    x = np.arange(18, dtype=np.int32).reshape(6, 3)
+    for start, stop in itertools.product(BOUNDS, BOUNDS):
+        out, count = wp.zeros(6, dtype=int), wp.zeros(1, dtype=int)
+        wp.launch(rows_of, 1, [wp.array(x), start, stop, step, out, count])
+        expected = x[start:stop:step, 1]
+        assert count.numpy()[0] == len(expected)
+        np.testing.assert_array_equal(out.numpy()[: len(expected)], expected)
+
+
+def test_a_step_of_zero_at_run_time_selects_nothing():
+    out, count = wp.zeros(6, dtype=int), wp.full(1, 9, dtype=int)
+    wp.launch(rows_of, 1, [wp.zeros((6, 3), dtype=int), 0, 6, 0, out, count])
+    assert count.numpy()[0] == 0
+
+
+@wp.kernel
+def stepped(x: wp.array2d[float], y: wp.array[float]):
+    i = wp.tid()
+    row = x[i, ::-2]
+    total = row[1:][0]
+    for k in range(len(row)):
+        total += float(k + 1) * row[k] * row[k]
+    y[i] = total + x[::4][:, ::-3][1, 1]
+
+
+def test_steps_in_steps_and_their_derivatives():
+    x = jnp.arange(32.0).reshape(8, 4)
+    call = wp.jax_kernel(stepped, launch_dims=8, output_dims=8)
+
+    def expected(x):
+        row = x[:, ::-2]
+        return row[:, 1] + (row * row * jnp.array([1.0, 2.0])).sum(1) + x[::4][:, ::-3][1, 1]
+
+    np.testing.assert_allclose(call(x)[0], expected(x), rtol=1e-6)
+    ours, right = (jax.grad(lambda x, f=f: (f(x) ** 2).sum())(x) for f in (lambda x: call(x)[0], expected))
+    np.testing.assert_allclose(ours, right, rtol=1e-5)
+    np.testing.assert_allclose(jax.vmap(lambda x: call(x)[0])(x[None] * 2)[0], expected(x * 2), rtol=1e-6)
+
+
+def test_what_a_step_selects_can_be_written():
+    @wp.kernel
+    def backwards(x: wp.array[float]):
+        part = x[::-2]
+        part[0] = 7.0
+        part[1] += 2.0
+        part[2:][0] = -1.0
+
+    x = wp.array([0.0, 1.0, 2.0, 3.0, 4.0], dtype=float)
+    wp.launch(backwards, 1, [x])
+    assert x.list() == [-1.0, 1.0, 4.0, 3.0, 7.0]

@@ -204,3 +204,17 @@ def test_a_value_of_python_is_none_of_the_kernels():
 
     with pytest.raises((KernelTypeError, KernelNameError), match="input"):
         reads.interpret(np.zeros(1, np.float32))
+
+
+@wp.kernel
+def parts(x: wp.array[float], y: wp.array[float]):
+    head, back, none = x[:2], x[3:0:-2], x[2:0]
+    SEEN.append((head, back, none))
+    y[0] = head[0] + back[0]
+
+
+def test_parts_of_arrays():
+    y = np.zeros(1, np.float32)
+    parts.interpret(np.arange(4, dtype=np.float32), y, dim=1)
+    assert y[0] == 3.0
+    assert [list(part) for part in SEEN[0]] == [[0.0, 1.0], [3.0, 1.0], []]

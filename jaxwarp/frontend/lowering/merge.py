@@ -127,12 +127,12 @@ def _join(parts: list[Merged]) -> Merged:
 
 def _parts(view: View) -> tuple[ir.Value | View | None, ...]:
     """What can differ between two views of one array, at run time; None where an axis has no such part."""
-    return tuple(part for axis in view.axes for part in (axis.index, axis.offset, axis.extent, axis.through))
+    return tuple(part for axis in view.axes for part in axis.parts)
 
 
 def _with_parts(view: View, parts: Sequence[Any]) -> View:
-    axes = tuple(Axis(*parts[k : k + 4]) for k in range(0, len(parts), 4))
-    return View(view.param, view.dtype, axes)
+    count = len(parts) // len(view.axes)
+    return View(view.param, view.dtype, tuple(Axis(*parts[k : k + count]) for k in range(0, len(parts), count)))
 
 
 def _common_type(a: Any, b: Any) -> Any:

@@ -51,13 +51,19 @@ PYTHON_TYPES: dict[Any, Scalar] = {bool: bool_, int: int32, float: float32}
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """An axis of a view: `index` where it is fixed; else elements `offset` to `offset + extent` (None: all of it), or
-    those whose numbers are in `through`, an array."""
+    """An axis of a view: `index` where it is fixed; else `extent` elements (None: all of it) from `offset` on, each
+    `step` behind the one before (None: 1), or those whose numbers are in `through`, an array."""
 
     index: ir.Value | None = None
     offset: ir.Value | None = None
     extent: ir.Value | None = None
+    step: ir.Value | None = None
     through: View | None = None
+
+    @property
+    def parts(self) -> tuple[ir.Value | View | None, ...]:
+        """What can differ between axes of two views of one array; None where there is no such part."""
+        return self.index, self.offset, self.extent, self.step, self.through
 
 
 @dataclass(frozen=True, eq=False)

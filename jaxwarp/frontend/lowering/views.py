@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.loops.progression import trip_count
 from jaxwarp.frontend.lowering.memory import load_element
 from jaxwarp.frontend.lowering.values import Axis, Element, Slice, View, describe
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, int32
+
+_MOST = 2**31 - 1
 
 
 def whole(param: ir.Param, dtype: Scalar | Aggregate, ndim: int) -> View:
@@ -93,19 +97,24 @@ def _offset(frame: Frame, axis: Axis, position: ir.Value) -> ir.Value:
         found = load_element(frame.builder, element)
         assert isinstance(found, ir.Value)
         return found
+    if axis.step is not None:
+        position = frame.ops.call("mul", position, _as(frame, position.type, axis.step))
     if axis.offset is None:
         return position
-    offset = axis.offset
-    if position.type != offset.type:
-        offset = frame.ops.cast_scalar(position.type, offset)
-    return frame.ops.call("add", offset, position)
+    return frame.ops.call("add", _as(frame, position.type, axis.offset), position)
+
+
+def _as(frame: Frame, dtype: Scalar, value: ir.Value) -> ir.Value:
+    return value if value.type == dtype else frame.ops.cast_scalar(dtype, value)
 
 
 def _sliced(frame: Frame, view: View, axis: int, index: Slice) -> Axis:
-    """`start:stop` along an axis, clamped to it as in Python; a run-time bound below 0 is taken as 0."""
-    if index.step is not None and frame.known(index.step) != 1:
-        raise KernelSyntaxError("slices of arrays have no step", hint="multiply the index by the step")
-    if index.start is None and index.stop is None:
+    """`start:stop:step` along an axis, as in Python: bounds below 0 count from the end, all are clamped to the axis."""
+    step = 1 if index.step is None else frame.known(index.step)
+    has_step = type(step) is not int or step != 1
+    if type(step) is int and step == 0:
+        raise KernelValueError("the step of a slice must not be zero", hint="leave it out")
+    if index.start is None and index.stop is None and not has_step:
         return view.axes[axis]
     through = view.axes[axis].through
     if through is not None:
@@ -113,19 +122,48 @@ def _sliced(frame: Frame, view: View, axis: int, index: Slice) -> Axis:
         assert isinstance(part, View)
         return Axis(through=part)
     size = extent(frame, view, axis)
-    start = _bound(frame, view, axis, index.start, size) if index.start is not None else None
-    stop = _bound(frame, view, axis, index.stop, size) if index.stop is not None else size
-    if start is None:
-        return Axis(offset=view.axes[axis].offset, extent=stop)
-    length = frame.ops.call("max", frame.ops.call("sub", stop, start), 0)
-    return Axis(offset=_offset(frame, view.axes[axis], start), extent=length)
+    if not has_step:
+        start = _bound(frame, view, index.start, (0, size), size) if index.start is not None else None
+        stop = _bound(frame, view, index.stop, (0, size), size) if index.stop is not None else size
+        if start is None:
+            return replace(view.axes[axis], extent=stop)
+        length = frame.ops.call("max", frame.ops.call("sub", stop, start), 0)
+        return replace(view.axes[axis], offset=_offset(frame, view.axes[axis], start), extent=length)
+    return _stepped(frame, view, axis, index, size)
 
 
-def _bound(frame: Frame, view: View, axis: int, bound: Any, size: ir.Value) -> ir.Value:
-    position = _position(frame, view, axis, bound)
-    limit = frame.ops.cast_scalar(position.type, size)
-    clamped = frame.ops.call("min", frame.ops.call("max", position, 0), limit)
-    return frame.ops.cast_scalar(int32, clamped)
+def _stepped(frame: Frame, view: View, axis: int, index: Slice, size: ir.Value) -> Axis:
+    """A slice with a step; one of 0 that is computed at run time selects nothing."""
+    call, around, known = frame.ops.call, view.axes[axis], frame.known(index.step)
+    step = frame.index(index.step, f"the step of a slice of {view.param.name}")
+    # Axes are shorter than the steps that an int32 does not hold.
+    step = _as(frame, int32, call("max", call("min", step, _MOST), -_MOST))
+    last, before, zero = call("sub", size, 1), frame.constant(-1, int32), frame.constant(0, int32)
+
+    def either(up: ir.Value, down: ir.Value) -> ir.Value:
+        if isinstance(known, int):
+            return up if known > 0 else down
+        return call("select", call("gt", step, 0), up, down)
+
+    limits = either(zero, before), either(size, last)
+    start, stop = either(zero, last), either(size, before)
+    start = start if index.start is None else _bound(frame, view, index.start, limits, size)
+    stop = stop if index.stop is None else _bound(frame, view, index.stop, limits, size)
+    length = _as(frame, int32, trip_count(frame, start, stop, step))
+    whole = step if around.step is None else call("mul", around.step, step)
+    return Axis(offset=_offset(frame, around, start), extent=length, step=whole)
+
+
+def _bound(frame: Frame, view: View, bound: Any, limits: tuple[Any, ir.Value], size: ir.Value) -> ir.Value:
+    known = frame.known(bound)
+    position = frame.index(bound, f"a bound of a slice of {view.param.name}")
+    call, limit = frame.ops.call, _as(frame, position.type, size)
+    if isinstance(known, int):
+        position = call("add", position, limit) if known < 0 else position
+    elif position.type.is_signed:
+        position = call("select", call("lt", position, 0), call("add", position, limit), position)
+    low, high = (v if isinstance(v, int) else _as(frame, position.type, v) for v in limits)
+    return _as(frame, int32, call("min", call("max", position, low), high))
 
 
 def _count(n: int, one: str, many: str) -> str:

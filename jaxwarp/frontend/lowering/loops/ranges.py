@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jaxwarp import types
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.components import extract
@@ -217,21 +216,3 @@ def index_type(bounds: Sequence[Any]) -> Scalar:
             f"range: the arguments have types {' and '.join(map(repr, types))}", hint="convert them to one type"
         )
     return types[0] if types else int32
-
-
-def trip_count(frame: Frame, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:
-    """The number of iterations, in an unsigned type, where the differences of the bounds cannot overflow."""
-    call = frame.ops.call
-    dtype = start.type
-    unsigned: Scalar = getattr(types, f"uint{dtype.bits}")
-    low, high, width = (frame.ops.cast_scalar(unsigned, v) for v in (start, stop, step))
-
-    def iterations(a: ir.Value, b: ir.Value, by: ir.Value) -> ir.Value:
-        return call("add", call("div", call("sub", call("sub", b, a), 1), by), 1)
-
-    upward = call("select", call("lt", start, stop), iterations(low, high, width), 0)
-    if not dtype.is_signed:
-        return call("select", call("gt", step, 0), upward, 0)
-    downward = call("select", call("gt", start, stop), iterations(high, low, call("neg", width)), 0)
-    downward = call("select", call("lt", step, 0), downward, 0)
-    return call("select", call("gt", step, 0), upward, downward)

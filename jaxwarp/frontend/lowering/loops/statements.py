@@ -21,7 +21,8 @@ from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import CONTINUE, Frame, statement
 from jaxwarp.frontend.lowering.loops.advance import entered, while_next, while_runs
 from jaxwarp.frontend.lowering.loops.loop import Loop
-from jaxwarp.frontend.lowering.loops.ranges import Advancing, Elements, Range, index_type, iterated, pick, trip_count
+from jaxwarp.frontend.lowering.loops.progression import trip_count
+from jaxwarp.frontend.lowering.loops.ranges import Advancing, Elements, Range, index_type, iterated, pick
 from jaxwarp.frontend.lowering.merge import MismatchError
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.short_circuit import joined_condition
