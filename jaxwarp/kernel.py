@@ -126,6 +126,7 @@ class Kernel(ByName):
         self.leaves = tuple(leaf for a in arguments for leaf in a.leaves)
         self.has_structs = any(struct_in(a.annotation) is not None for a in arguments)
         self.takes_structs = tuple(k for k, a in enumerate(arguments) if takes_structs(a.annotation))
+        self.named_axes = tuple(k for k, a in enumerate(self.leaves) if a.is_array and a.annotation.axes)
         self._specialized: dict[tuple[Any, ...], KernelIR] = {}
         self._given: dict[tuple[Any, ...], Kernel] = {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.types.scalars import type_name
@@ -11,10 +11,15 @@ from jaxwarp.types.scalars import type_name
 
 @dataclass(frozen=True)
 class Array:
-    """The annotation of an array parameter: element type and rank. `dtype` may be `typing.Any`."""
+    """The annotation of an array parameter: element type and rank. `dtype` may be `typing.Any`.
+
+    `axes`: extents, or names of axes that have one extent wherever they occur in a signature; None: of any extent. They
+    are no part of the type.
+    """
 
     dtype: Any
     ndim: int = 1
+    axes: tuple[int | str | None, ...] = field(default=(), compare=False)
 
     def __repr__(self) -> str:
         return f"array[{type_name(self.dtype)}, {self.ndim}]"

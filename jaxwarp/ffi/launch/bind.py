@@ -17,7 +17,7 @@ from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, make_converter, resolve_element
 from jaxwarp.ffi.launch.debug import debug_for, mode_of
 from jaxwarp.ffi.launch.dims import format_shape
-from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import Param
 from jaxwarp.kernel import Kernel
@@ -107,6 +107,7 @@ def bind(
         KernelTypeError, KernelValueError: too many elements for indices, or an index that is provably out of range.
     """
     _require_one_shape(kernel, shapes)
+    _require_named_axes(kernel, shapes, roles)
     fitted, grid = fit_grid(specialized, extents)
     require_sizes_fit(specialized, shapes)
     require_in_range(without_failures(specialized), grid, shapes, options.dim_name)
@@ -139,6 +140,25 @@ def _require_one_shape(kernel: Kernel, shapes: Sequence[Shape]) -> None:
                     f"kernel {kernel.name}: argument '{argument.name}': the fields of an array of structs have one"
                     f" shape, but {leaves[0].name} has {format_shape(extents[0])}, {leaf.name} {format_shape(extent)}",
                     hint="pass arrays with the same leading axes",
+                )
+
+
+def _require_named_axes(kernel: Kernel, shapes: Sequence[Shape], roles: Sequence[str] | None) -> None:
+    """Axes that annotations of jaxtyping name have one extent, and those with a number have that."""
+    found: dict[str, tuple[Dim, str]] = {}
+    for place in kernel.named_axes:
+        argument = kernel.leaves[place]
+        for number, (axis, extent) in enumerate(zip(argument.annotation.axes, shapes[place] or (), strict=True)):
+            if axis is None or not is_static(extent):
+                continue
+            wanted, first = (axis, "") if isinstance(axis, int) else found.setdefault(axis, (extent, argument.name))
+            if extent != wanted:
+                like = f", as '{axis}' of argument '{first}'" if first else ""
+                is_output = roles is not None and roles[place] == OUTPUT
+                raise KernelValueError(
+                    f"kernel {kernel.name}: argument '{argument.name}': expected {wanted} elements along axis {number}"
+                    f"{like}; got {extent}",
+                    hint="say what shape it has: output_dims=..." if is_output else None,
                 )
 
 

@@ -17,7 +17,8 @@ from typing import Any, ClassVar, TypeVar
 from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.host_values import Missing
-from jaxwarp.types import CLASSES, Aggregate, Array, Indexed, Scalar, Struct, as_dtype, unwrapped
+from jaxwarp.frontend.text.jaxtyping import is_group, is_of_jaxtyping, pattern_of
+from jaxwarp.types import Aggregate, Array, Indexed, Scalar, Struct, as_dtype, unwrapped
 
 
 @boundaries
@@ -130,6 +131,8 @@ def resolve(annotation: Any) -> Any:
         raise KernelTypeError(f"{annotation!r} needs an element type", hint=f"{annotation!r}[float]")
     if isinstance(annotation, (Array, TypeVar)):
         return annotation
+    if is_of_jaxtyping(annotation):
+        return pattern_of(annotation)
     if isinstance(annotation, Reference | ReferenceAnnotation):
         raise KernelTypeError("ref[...] is for arguments of a @func", hint="name the type itself")
     if annotation is typing.Callable or typing.get_origin(annotation) is collections.abc.Callable:
@@ -185,7 +188,7 @@ def matches(pattern: Any, concrete: Any, bound: dict[Any, Any]) -> bool:
                 return bound[pattern] == concrete
             if pattern.__constraints__ and concrete not in [resolve(c) for c in pattern.__constraints__]:
                 return False
-            if pattern not in CLASSES:
+            if not is_group(pattern):
                 bound[pattern] = concrete
             return True
         case Aggregate():

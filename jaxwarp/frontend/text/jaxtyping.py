@@ -1,0 +1,67 @@
+"""Annotations of the library jaxtyping, `Float32[Array, "n 3"]`: arrays of a rank and of one or several types.
+
+Nothing is imported for them: where there is one, the library is there. What they say of extents is kept in the type,
+and looked at when a launch is bound.
+"""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.types import CLASSES, SCALARS, Array
+
+_groups: dict[tuple[Any, ...], Any] = {tuple(c.__constraints__): c for c in CLASSES}
+_AXES = {"_FixedDim": "size", "_NamedDim": "name"}  # what else there is ("...", "2*n") is of any extent
+
+
+def is_of_jaxtyping(annotation: Any) -> bool:
+    """Whether an annotation is one of jaxtyping's."""
+    return type(annotation).__module__.partition(".")[0] == "jaxtyping" and hasattr(annotation, "dtypes")
+
+
+def is_group(variable: Any) -> bool:
+    """Whether a type variable stands for one of several types each time that it is written."""
+    return variable in _groups.values()
+
+
+def pattern_of(annotation: Any) -> Any:
+    """The pattern of an annotation of jaxtyping.
+
+    Raises:
+        KernelTypeError: it has any number of axes, or types that the language has not.
+    """
+    if not hasattr(annotation, "dims"):
+        raise KernelTypeError(
+            f"{annotation.__name__} needs an array and its axes", hint=f'write {annotation.__name__}[Array, "n m"]'
+        )
+    if annotation.index_variadic is not None:
+        raise KernelTypeError(
+            f'"{annotation.dim_str}" is any number of axes; an array in a kernel has as many as its annotation says',
+            hint='name each axis: "n m"',
+        )
+    dtype = _dtype(annotation)
+    return Array(dtype, len(annotation.dims), tuple(map(_axis, annotation.dims))) if annotation.dims else dtype
+
+
+def _dtype(annotation: Any) -> Any:
+    names = annotation.dtypes
+    if not isinstance(names, (tuple, list)):  # Shaped: of any type
+        return Any
+    found = tuple(s for s in SCALARS if s.name in names)
+    if not found:
+        hint = "write PRNGKey" if "prng_key" in names else "the types are float32, int32, bool and the like"
+        raise KernelTypeError(f"the kernel language has no type of {annotation.__name__}", hint=hint)
+    if len(found) == 1:
+        return found[0]
+    name = annotation.__name__.partition("[")[0]
+    return _groups.setdefault(found, typing.TypeVar(name, *found))  # type: ignore[misc]
+
+
+def _axis(dim: Any) -> int | str | None:
+    """The extent of an axis, or its name; None: it is not checked."""
+    attribute = _AXES.get(type(dim).__name__)
+    if attribute is None or dim.broadcastable or getattr(dim, "treepath", False):
+        return None
+    return getattr(dim, attribute)

@@ -1,0 +1,138 @@
+"""Annotations of jaxtyping on arguments of kernels and functions, where it is installed."""
+
+# ruff: noqa: F722, F821, UP037 - annotations of jaxtyping are text that is no Python
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+
+jaxtyping = pytest.importorskip("jaxtyping")
+Array = jax.Array
+Bool, Float, Float32, Int, Int32, Key, Num, Shaped = (
+    getattr(jaxtyping, name) for name in "Bool Float Float32 Int Int32 Key Num Shaped".split()
+)
+
+
+@wp.func
+def half(x: Float[Array, ""]):
+    return x / type(x)(2.0)
+
+
+@wp.kernel
+def scale_rows(x: Float32[Array, "n 3"], a: Float32[Array, "n"], k: Float32[Array, ""], out: Float32[Array, "n 3"]):
+    i, j = wp.tid()
+    out[i, j] = half(k * a[i]) * x[i, j]
+
+
+@wp.kernel
+def copy(x: Float[Array, "n m"], out: Float[Array, "n m"]):
+    i, j = wp.tid()
+    out[i, j] = x[i, j]
+
+
+@wp.kernel
+def pair(x: Float[Array, "n"], y: Int[Array, "n"], out: Shaped[Array, "n"]):
+    i = wp.tid()
+    out[i] = x[i] + type(x[i])(y[i])
+
+
+@wp.kernel
+def count(mask: Bool[Array, "n _"], out: Int32[Array, "n"]):
+    i = wp.tid()
+    for j in range(mask.shape[1]):
+        if mask[i, j]:
+            out[i] += 1
+
+
+def test_one_type_and_a_rank():
+    assert [str(a.annotation) for a in scale_rows.arguments] == [
+        "array[float32, 2]", "array[float32, 1]", "float32", "array[float32, 2]",
+    ]  # fmt: skip
+    x, a = jnp.ones((4, 3)), jnp.arange(4.0)
+    (out,) = jax.jit(wp.jax_kernel(scale_rows))(x, a, 3.0)
+    np.testing.assert_array_equal(out, 1.5 * np.arange(4.0)[:, None] * np.ones(3))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_groups_of_types(dtype):
+    with jax.enable_x64(True):
+        x = jnp.ones((2, 3), dtype)
+        (out,) = wp.jax_kernel(copy)(x)
+        assert out.dtype == x.dtype
+        (out,) = wp.jax_kernel(pair)(x[0], jnp.arange(3, dtype="int64"))
+        assert out.dtype == x.dtype
+        np.testing.assert_array_equal(out, [1, 2, 3])
+
+
+def test_two_of_a_group_may_differ():
+    @wp.kernel
+    def add(x: Float[Array, "n"], y: Float[Array, "n"], out: Float32[Array, "n"]):
+        i = wp.tid()
+        out[i] = wp.float32(x[i]) + wp.float32(y[i])
+
+    (out,) = wp.jax_kernel(add)(jnp.ones(3, "float16"), jnp.ones(3, "float32"))
+    assert out.tolist() == [2, 2, 2]
+
+
+def test_types_that_are_not_in_the_group():
+    with pytest.raises(wp.KernelError, match="argument x: expected array"):
+        wp.jax_kernel(copy)(jnp.ones((2, 3), "int32"))
+    with pytest.raises(wp.KernelError, match="argument y"):
+        wp.jax_kernel(pair)(jnp.ones(3), jnp.ones(3, "uint32"))
+
+
+def test_extents_with_one_name_or_a_number():
+    call = wp.jax_kernel(scale_rows)
+    with pytest.raises(wp.KernelError, match=r"'x': expected 3 elements along axis 1; got 4"):
+        call(jnp.ones((2, 4)), jnp.ones(2), 1.0)
+    with pytest.raises(wp.KernelError, match=r"'a': expected 2 elements along axis 0, as 'n' of argument 'x'; got 5"):
+        call(jnp.ones((2, 3)), jnp.ones(5), 1.0)
+    with pytest.raises(wp.KernelError, match=r"'out': expected 2 elements along axis 0, as 'n' of") as error:
+        call(jnp.ones((2, 3)), jnp.ones(2), 1.0, output_dims=(4, 3))
+    assert "output_dims" in error.value.hint
+    out = wp.zeros((2, 3), dtype=float)
+    with pytest.raises(wp.KernelError, match=r"'a': expected 2 elements"):
+        wp.launch(scale_rows, dim=(2, 3), inputs=[wp.ones((2, 3), dtype=float), wp.ones(3, dtype=float), 1.0, out])
+
+
+def test_under_transformations():
+    call = wp.jax_kernel(scale_rows)
+    x, a = jnp.ones((5, 4, 3)), jnp.ones((5, 4))
+    assert jax.vmap(lambda x, a: call(x, a, 1.0)[0])(x, a).shape == (5, 4, 3)
+    assert jax.grad(lambda x: call(x, a[0], 1.0)[0].sum())(x[0]).tolist() == [[0.5] * 3] * 4
+    (out,) = wp.jax_kernel(count, launch_dims=2, output_dims=2)(jnp.asarray([[True, False], [True, True]]))
+    assert out.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        (Float[Array, "..."], "any number of axes"),
+        (Float[Array, "*batch n"], "any number of axes"),
+        (Float, "Float needs an array and its axes"),
+        (jaxtyping.Complex64[Array, "n"], "no type of Complex64"),
+        (Key[Array, ""], "no type of Key"),
+    ],
+)
+def test_what_is_refused(annotation, message):
+    with pytest.raises(wp.KernelError, match=message) as error:
+
+        @wp.kernel
+        def broken(x: annotation, out: wp.array[float]):
+            out[0] = 1.0
+
+    assert error.value.hint
+    assert error.value.loc.file == __file__
+
+
+def test_nothing_is_imported_for_it():
+    program = "import sys, jaxwarp; sys.exit('jaxtyping' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
