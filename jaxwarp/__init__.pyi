@@ -3,7 +3,10 @@
 # ruff: noqa
 # pyright: reportSelfClsParameterName=false
 
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, List, Tuple, TypeVar
+
+import jax
+import numpy as np
 
 from jaxwarp import autograd as autograd
 from jaxwarp import config as config
@@ -12,23 +15,11 @@ from jaxwarp import geometry as geometry
 from jaxwarp import optim as optim
 from jaxwarp import types as types
 from jaxwarp import utils as utils
-from jaxwarp.arrays.create import clone as clone
 from jaxwarp.arrays.create import copy as copy
-from jaxwarp.arrays.create import empty as empty
-from jaxwarp.arrays.create import empty_like as empty_like
-from jaxwarp.arrays.create import full as full
-from jaxwarp.arrays.create import full_like as full_like
-from jaxwarp.arrays.create import ones as ones
-from jaxwarp.arrays.create import ones_like as ones_like
-from jaxwarp.arrays.create import zeros as zeros
-from jaxwarp.arrays.create import zeros_like as zeros_like
 from jaxwarp.arrays.interop import dtype_from_jax as dtype_from_jax
 from jaxwarp.arrays.interop import dtype_from_numpy as dtype_from_numpy
 from jaxwarp.arrays.interop import dtype_to_jax as dtype_to_jax
 from jaxwarp.arrays.interop import dtype_to_numpy as dtype_to_numpy
-from jaxwarp.arrays.interop import from_dlpack as from_dlpack
-from jaxwarp.arrays.interop import from_jax as from_jax
-from jaxwarp.arrays.interop import from_numpy as from_numpy
 from jaxwarp.arrays.interop import to_dlpack as to_dlpack
 from jaxwarp.arrays.interop import to_jax as to_jax
 from jaxwarp.arrays.launch import Launch as Launch
@@ -39,7 +30,6 @@ from jaxwarp.arrays.tensors import device_from_torch as device_from_torch
 from jaxwarp.arrays.tensors import device_to_torch as device_to_torch
 from jaxwarp.arrays.tensors import dtype_from_torch as dtype_from_torch
 from jaxwarp.arrays.tensors import dtype_to_torch as dtype_to_torch
-from jaxwarp.arrays.tensors import from_torch as from_torch
 from jaxwarp.arrays.tensors import stream_from_torch as stream_from_torch
 from jaxwarp.arrays.tensors import stream_to_torch as stream_to_torch
 from jaxwarp.arrays.tensors import to_torch as to_torch
@@ -212,14 +202,27 @@ class array(Generic[_T]):
     def __init__(self, data: Any = ..., dtype: Any = ..., shape: Any = ..., **options: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
     def __setattr__(self, name: str, value: Any) -> None: ...
-    def __array__(self, dtype: Any = ..., copy: Any = ...) -> Any: ...
-    shape: Any
-    ndim: Any
+    def __array__(self, dtype: Any = ..., copy: Any = ...) -> np.ndarray: ...
+    shape: Tuple[int, ...]
+    ndim: int
     dtype: Any
-    size: Any
+    size: int
+    def numpy(self) -> np.ndarray: ...
+    def list(self) -> List[Any]: ...
+    def item(self) -> Any: ...
+    def to_jax(self) -> jax.Array: ...
+    def assign(self, source: Any) -> array[_T]: ...
+    def fill_(self, value: Any) -> array[_T]: ...
+    def zero_(self) -> array[_T]: ...
+    def reshape(self, *shape: Any) -> array[_T]: ...
+    def flatten(self) -> array[_T]: ...
+    def transpose(self, axes: Any = ...) -> array[_T]: ...
+    def contiguous(self) -> array[_T]: ...
+    def to(self, device: Any, requires_grad: Any = ...) -> array[_T]: ...
+    def view(self, dtype: Any) -> array[Any]: ...
     def __getitem__(self, index: Any) -> Any: ...
     def __setitem__(self, index: Any, value: Any) -> None: ...
-    def __len__(self) -> Any: ...
+    def __len__(self) -> int: ...
     def __add__(self, other: Any) -> Any: ...
     def __radd__(self, other: Any) -> Any: ...
     def __sub__(self, other: Any) -> Any: ...
@@ -399,6 +402,45 @@ LOG_DEBUG: int
 LOG_INFO: int
 LOG_WARNING: int
 LOG_ERROR: int
+
+def zeros(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+    """A new array of zeros. `shape` does not have the component axes of vectors and matrices."""
+
+def zeros_like(src: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+    """A new array of zeros with the shape and type of another one, and a gradient if that one has one."""
+
+def ones(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+    """A new array of ones. Options as of `zeros`."""
+
+def ones_like(src: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+    """A new array of ones, as `zeros_like`."""
+
+def full(shape: Any, value: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+    """A new array of one value. Options as of `zeros`."""
+
+def full_like(src: Any, value: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+    """A new array of one value, as `zeros_like`."""
+
+def empty(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+    """A new array. It holds zeros: nothing is ever uninitialised. Options as of `zeros`."""
+
+def empty_like(src: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+    """A new array with the shape and type of another one. It holds zeros. As `zeros_like`."""
+
+def clone(src: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
+    """A new array with the contents of another one, and a gradient if that one has one. Options as of `zeros`."""
+
+def from_numpy(arr: Any, dtype: Any = ..., shape: Any = ..., device: Any = ..., requires_grad: Any = ...) -> array[Any]:
+    """A new array with the contents of a NumPy array."""
+
+def from_jax(jax_array: Any, dtype: Any = ...) -> array[Any]:
+    """The memory of a JAX array as an array outside of JAX, without a copy. It can be read only: JAX arrays never"""
+
+def from_dlpack(source: Any, dtype: Any = ...) -> array[Any]:
+    """The memory of an array with DLPack's interface, or of a capsule, as an array outside of JAX, without a copy."""
+
+def from_torch(t: Any, dtype: Any = ..., requires_grad: Any = ..., grad: Any = ..., return_ctype: Any = ..., retain_grad: Any = ...) -> array[Any]:
+    """The memory of a PyTorch tensor as an array outside of JAX, without a copy."""
 
 def load_module(*args: Any, **keywords: Any) -> Any:
     """Does nothing: kernels are compiled when they are first launched, and found again by their text and types."""

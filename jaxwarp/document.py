@@ -9,6 +9,7 @@ or a public name.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 import textwrap
@@ -215,7 +216,10 @@ _STUB_HEAD = '''\
 # ruff: noqa
 # pyright: reportSelfClsParameterName=false
 
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, List, Tuple, TypeVar
+
+import jax
+import numpy as np
 
 '''
 
@@ -250,14 +254,27 @@ class array(Generic[_T]):
     def __init__(self, data: Any = ..., dtype: Any = ..., shape: Any = ..., **options: Any) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
     def __setattr__(self, name: str, value: Any) -> None: ...
-    def __array__(self, dtype: Any = ..., copy: Any = ...) -> Any: ...
-    shape: Any
-    ndim: Any
+    def __array__(self, dtype: Any = ..., copy: Any = ...) -> np.ndarray: ...
+    shape: Tuple[int, ...]
+    ndim: int
     dtype: Any
-    size: Any
+    size: int
+    def numpy(self) -> np.ndarray: ...
+    def list(self) -> List[Any]: ...
+    def item(self) -> Any: ...
+    def to_jax(self) -> jax.Array: ...
+    def assign(self, source: Any) -> array[_T]: ...
+    def fill_(self, value: Any) -> array[_T]: ...
+    def zero_(self) -> array[_T]: ...
+    def reshape(self, *shape: Any) -> array[_T]: ...
+    def flatten(self) -> array[_T]: ...
+    def transpose(self, axes: Any = ...) -> array[_T]: ...
+    def contiguous(self) -> array[_T]: ...
+    def to(self, device: Any, requires_grad: Any = ...) -> array[_T]: ...
+    def view(self, dtype: Any) -> array[Any]: ...
     def __getitem__(self, index: Any) -> Any: ...
     def __setitem__(self, index: Any, value: Any) -> None: ...
-    def __len__(self) -> Any: ...
+    def __len__(self) -> int: ...
     def __add__(self, other: Any) -> Any: ...
     def __radd__(self, other: Any) -> Any: ...
     def __sub__(self, other: Any) -> Any: ...
@@ -321,6 +338,12 @@ class _Scalar:
 
 '''
 
+# Of these the type is that of an argument of a kernel; inside of `jax_callable` they make what stands for one.
+_MAKE_ARRAYS = (
+    "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "empty", "empty_like", "clone", "from_numpy",
+    "from_jax", "from_dlpack", "from_torch",
+)  # fmt: skip
+
 _SHOWN_AS_CLASSES = {"array", "array1d", "array2d", "array3d", "array4d", *(t.name for t in SCALARS if t is not bool_)}
 _SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar", "ref", "indexedarray", *(f"indexedarray{n}d" for n in (1, 2, 3, 4))}
 
@@ -340,6 +363,7 @@ def stub() -> str:
     parts += [f"{name}: float\n" for name in CONSTANTS]
     parts += [f"{name}: int\n" for name in idle.LEVELS]
     parts += ["\n"]
+    parts += [_stub_maker(name) for name in _MAKE_ARRAYS]
     parts += [_stub_idle(name, value) for name, value in idle.IDLE.items()]
     for name, signature, doc in _callables():
         parts.append(_stub_function(name, signature, doc))
@@ -351,7 +375,8 @@ def _public_statements(source: str) -> tuple[list[str], list[str]]:
     imports, assignments = [], []
     for node in ast.parse(source).body:
         if isinstance(node, ast.ImportFrom):
-            names = [a for a in node.names if a.asname == a.name and a.name not in _SHOWN_AS_CLASSES]
+            hidden = (*_SHOWN_AS_CLASSES, *_MAKE_ARRAYS)
+            names = [a for a in node.names if a.asname == a.name and a.name not in hidden]
             imports += [f"from {node.module} import {a.name} as {a.name}" for a in names]
         elif isinstance(node, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in node.targets):
             text = ast.unparse(node)
@@ -391,6 +416,20 @@ def _stub_function(name: str, signature: str, doc: str) -> str:
         parameters = ", ".join(p if ":" in p else f"{p}: Any" for p in parameters.split(", ") if p)
     quoted = doc.replace("\\", "\\\\").replace('"""', "'''")
     return f'def {name}({parameters}) -> Any:\n    """`{signature}`\n\n    {_wrapped(quoted)}\n    """\n\n'
+
+
+def _stub_maker(name: str) -> str:
+    """A function that makes an array."""
+    import jaxwarp
+
+    function = getattr(jaxwarp, name)
+    starred = {inspect.Parameter.VAR_KEYWORD: "**"}
+    texts = [
+        f"{starred.get(p.kind, '')}{p.name}: Any" + ("" if p.default is inspect.Parameter.empty else " = ...")
+        for p in inspect.signature(function).parameters.values()
+    ]
+    doc = inspect.cleandoc(function.__doc__).splitlines()[0]
+    return f'def {name}({", ".join(texts)}) -> array[Any]:\n    """{doc}"""\n\n'
 
 
 def _stub_idle(name: str, value: Any) -> str:

@@ -253,7 +253,7 @@ def _rebuild(grid: HashGrid, points: Any, radius: float, groups: Any = None) -> 
         groups = groups.contiguous().flatten() if groups.ndim > 1 else groups
     count, dims = points.size, (grid.dim_x, grid.dim_y, grid.dim_z)
     held, per_length = grid.__dict__, np.full(3, 1 / np.float32(radius), np.float32)
-    cells = wp.zeros(count, dtype=wp.uint32, device=grid.device)
+    cells: Any = wp.zeros(count, dtype=wp.uint32, device=grid.device)
     for name, is_there in (("ids", True), ("groups", groups is not None)):
         if not is_there or held[name] is None or held[name].size != count:
             held[name] = wp.zeros(count, dtype=int, device=grid.device) if is_there else None

@@ -41,7 +41,7 @@ from jaxwarp.ffi.launch.dims import (
     output_shape,
     require_int32_extents,
 )
-from jaxwarp.ffi.launch.leaves import Packing
+from jaxwarp.ffi.launch.leaves import Packing, Result
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.launch.roles import (
     assign_roles,
@@ -285,7 +285,7 @@ class JaxKernel:
         output_dims: Any = None,
         vmap_method: str | None = None,
         **kwargs: Any,
-    ) -> list[Any]:
+    ) -> list[Result]:
         """Launches the kernel on its inputs and returns its outputs as a list.
 
         Raises:

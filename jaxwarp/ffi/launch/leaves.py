@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError
@@ -18,6 +19,16 @@ from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.types import Array, Indexed, Struct, field_type, leaves_of, struct_in
+
+if TYPE_CHECKING:
+
+    class Result(jax.Array):
+        """What a call returns: an array. That of a struct has the attributes that its fields name."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    Result = jax.Array
 
 
 class _Part(NamedTuple):

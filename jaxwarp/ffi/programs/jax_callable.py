@@ -35,7 +35,7 @@ from jaxwarp.ffi.launch.jax_kernel import (
     require_preload_mode,
     signature_token,
 )
-from jaxwarp.ffi.launch.leaves import Packing
+from jaxwarp.ffi.launch.leaves import Packing, Result
 from jaxwarp.ffi.launch.roles import assign_roles, bind_names, call_signature
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.programs.capture import Recorder
@@ -273,7 +273,9 @@ class JaxCallable:
         return call_signature(type(self).__call__, self._arguments, types, {})
 
     @boundary
-    def __call__(self, *args: Any, output_dims: Any = None, vmap_method: str | None = None, **kwargs: Any) -> list[Any]:
+    def __call__(
+        self, *args: Any, output_dims: Any = None, vmap_method: str | None = None, **kwargs: Any
+    ) -> list[Result]:
         """Runs the function on its inputs and returns its outputs as a list.
 
         Raises:

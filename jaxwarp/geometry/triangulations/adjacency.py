@@ -80,7 +80,7 @@ def tri_tri_adjacency(indices: Any, vertex_count: int | None = None, return_neig
     return results if return_neighbor_edge_indices else results[0]
 
 
-def _on_host(indices: HostArray) -> tuple[HostArray, HostArray]:
+def _on_host(indices: HostArray) -> tuple[Any, Any]:
     neighbors, edges = (wp.zeros(indices.shape, dtype=int, device="cpu") for _ in range(2))
 
     def run() -> None:

@@ -150,7 +150,7 @@ def delaunay_edge_flip(
     return _flipped(jnp.asarray(points), jnp.asarray(indices), reference, *limits)
 
 
-def _on_host(indices: HostArray, points: Any, reference: Any, limits: tuple[Any, ...]) -> HostArray:
+def _on_host(indices: HostArray, points: Any, reference: Any, limits: tuple[Any, ...]) -> Any:
     """Writes `indices`, and gives how many edges were flipped."""
     indices.require_writable("written by delaunay_edge_flip")
     count = wp.zeros(1, dtype=int, device="cpu")
