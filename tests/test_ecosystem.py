@@ -51,6 +51,18 @@ def ring(n: int) -> np.ndarray:
     return 3 * np.eye(n) - np.roll(np.eye(n), 1, 0) - np.roll(np.eye(n), -1, 0)
 
 
+@wp.kernel
+def overlaps(x: wp.array2d[float], box: float, energy: wp.array[float]):
+    """The energy of soft discs of diameter 1 in a periodic box, at each disc its half."""
+    i = wp.tid()
+    for j in range(x.shape[0]):
+        if j != i:
+            across = wp.vec2(x[i, 0] - x[j, 0], x[i, 1] - x[j, 1])
+            across = wp.vec2(across[0] - box * wp.round(across[0] / box), across[1] - box * wp.round(across[1] / box))
+            depth = wp.max(1.0 - wp.length(across), 0.0)
+            energy[i] += 0.25 * depth * depth
+
+
 jax_smooth = wp.jax_kernel(smooth)
 
 
@@ -161,6 +173,27 @@ def test_lineax_finds_the_matrix_of_a_kernel():
     operator = lineax.FunctionLinearOperator(lambda u: call(u)[0], jax.ShapeDtypeStruct((6,), jnp.float32))
     np.testing.assert_array_equal(operator.as_matrix(), ring(6))
     np.testing.assert_array_equal(operator.T.as_matrix(), ring(6).T)
+
+
+def test_jax_md_moves_particles_by_the_energy_of_a_kernel():
+    jax_md = library("jax_md")
+    count, box = 24, 4.0
+    call = wp.jax_kernel(overlaps, launch_dims=count, output_dims=count)
+    displacement, shift = jax_md.space.periodic(box)
+    x = jax.random.uniform(jax.random.key(0), (count, 2), maxval=box)
+
+    def ours(x, **_):
+        return call(x, box)[0].sum()
+
+    def moved(energy):
+        init, step = jax_md.simulate.nve(energy, shift, 1e-2)
+        start = init(jax.random.key(1), x, kT=0.1)
+        return jax.jit(lambda s: jax.lax.fori_loop(0, 100, lambda _, s: step(s), s))(start).position
+
+    theirs = jax_md.energy.soft_sphere_pair(displacement, alpha=2.0)
+    np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-5)
+    np.testing.assert_allclose(jax_md.quantity.force(ours)(x), jax_md.quantity.force(theirs)(x), atol=1e-5)
+    np.testing.assert_allclose(moved(ours), moved(theirs), atol=1e-3)
 
 
 def test_jaxtyping_checks_functions_around_calls():
