@@ -111,8 +111,8 @@ sanitize:  ## the native tests with the sanitizers of addresses, undefined behav
 	PYTHONPATH=. $(PYTHON) tools/sanitize.py
 
 # Random kernels, random gradients and mutants, so many of each; what they find is kept in build/fuzz. A long run may be
-# cut: FIRST is the number to begin with, and runs count together. On half a core 1,000 kernels take 6 minutes, 1,000
-# gradients 5 and 1,000 mutants 10 seconds.
+# cut: FIRST is the number to begin with, and runs count together (without counts it prints what was tried). 1,000 kernels
+# take 3 to 4 minutes of a core, 1,000 gradients 3 to 4 and 1,000 mutants 7 seconds.
 KERNELS ?= 100000
 GRADIENTS ?= 10000
 MUTANTS ?= 100000

@@ -8,8 +8,8 @@ numbers    programs on numbers of every type, with the arithmetic of docs/langua
 
 Compilers take most of the time, so that texts are compiled together. Of five such groups one has code as users get it;
 the others are compiled with little optimisation, which takes half the time: what is tried is the code that compilers
-are given. A third of the kernels are run in debug mode besides, and a third in batches, or stepped through if they are
-programs.
+are given. A third of the kernels are run in debug mode besides, and a third in batches; of programs a twelfth
+is stepped through.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def tried(job: Job, number: int, pick: Pick) -> str:
     require_same(job, plain, interpreted(job, uncontracted(job)), "prepare")
     if number % 3 == 0:
         require_same(job, plain, in_debug_mode(job), "debug mode")
-    if number % 3 == 1 and job.step is not None:
+    if number % 12 == 1 and job.step is not None:
         require_same(job, plain, stepped(job, job.step), "stepping")
     if number % 3 == 1 and job.case is not None:
         properties.check_batch(job.case, pick.integer(1, 3), lambda param: pick.integer(-1, param.rank))
