@@ -80,7 +80,9 @@ def with_block(
     """
     key = None if gpu is None else key_of(kernel, grid, shapes, options, gpu)
     found = None if key is None else tuning(key)
-    return replace(options, block=options.block if found is None else found.block, is_tuned=False)
+    if found is None:
+        return replace(options, is_tuned=False, is_free=not options.bounds)
+    return replace(options, block=found.block, is_tuned=False)
 
 
 def _decoded(data: bytes) -> Tuning:

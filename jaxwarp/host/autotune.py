@@ -149,7 +149,7 @@ class _Job:
         is_aligned = all(o.address % PACK_BYTES == 0 for o in self._operands if isinstance(o, Region))
 
         def made(size: int) -> CudaLaunch:
-            cuda = replace(launch.cuda, block=size, is_tuned=False)
+            cuda = replace(launch.cuda, block=size, is_tuned=False, is_free=False)
             return CudaLaunch(scope, launch.kernel, launch.grid, shapes, launch.fma, cuda, is_aligned)
 
         codes = {size: made(size) for size in sizes}

@@ -336,6 +336,15 @@ def _tune(gpus):
     flushes = [i for i, line in enumerate(lines) if line.startswith(f"set8 0 x {2**27}")]
     assert len(flushes) == 15
     assert [line.split()[0] for line in lines[flushes[-1] :][:4]] == ["set8", "record", "launch", "record"]
+    # What is measured has the size that is said, also where the default would be another one.
+    gpus.registers = 96
+    given = [wp.ones(300, dtype=float, device="cuda:0") for _ in range(2)]
+    assert block_of(gpus, lambda: wp.launch(doubled, 300, given, block_dim="auto")) == 128
+    clock = Stopwatch(gpus, {128: 2.0, 256: 1.0})
+    assert wp.autotune(doubled, 300, given[:1], given[1:], block_dims=(128, 256), timer=clock).block_dim == 256
+    assert clock.asked == [128, 256] * 7
+    assert block_of(gpus, lambda: wp.launch(doubled, 300, given, block_dim="auto")) == 256
+    gpus.registers = 32
     # What fails leaves the arguments as they were.
     y.fill_(5.0)
 
