@@ -69,10 +69,10 @@ def _arguments(kernel: Kernel, ir: KernelIR, options: argparse.Namespace) -> dic
         components = tuple(n for n in param.shape if n is not None)
         if argument.is_array:
             rank = param.rank - len(components)
-            extents = _integers(shapes[name]) if name in shapes else _extents(options.size, rank)
+            extents = _shape(name, shapes[name]) if name in shapes else _extents(options.size, rank)
             made[name] = _random(random, (*extents, *components), dtype)
         else:
-            made[name] = np.full(components, float(values.get(name, "1")), dtype)
+            made[name] = np.full(components, _number(name, values.get(name, "1")), dtype)
     return made
 
 
@@ -94,8 +94,21 @@ def _given(kernel: Kernel, option: str, texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _integers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
+def _shape(name: str, text: str) -> tuple[int, ...]:
+    extents = [int(part) if part.strip().isdecimal() else 0 for part in text.split(",")]
+    if 0 in extents:
+        raise KernelValueError(
+            f"--shape {name}={text}: expected positive integers",
+            hint=f"write one for each axis: --shape {name}=512,512",
+        )
+    return tuple(extents)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise KernelValueError(f"--value {name}={text}: expected a number", hint=f"write --value {name}=0.5") from None
 
 
 def _extents(size: int, rank: int) -> tuple[int, ...]:

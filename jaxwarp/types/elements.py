@@ -34,9 +34,12 @@ def as_dtype(t: Any) -> Any:
     try:
         return SCALAR_BY_DTYPE[np.dtype(t)]
     except (TypeError, ValueError, KeyError):
+        is_array = getattr(t, "__name__", "").rpartition(".")[2] in ("Array", "ndarray", "Tensor")
         raise KernelTypeError(
             f"{t!r} is not a type of the kernel language",
-            hint="write float, int, bool, vec3, float64 or another type of jaxwarp",
+            hint="write array[float], or array(dtype=float, ndim=2) for two axes"
+            if is_array
+            else "write float, int, bool, vec3, float64 or another type of jaxwarp",
         ) from None
 
 

@@ -188,6 +188,9 @@ def test_bench(run, file):
         ("--shape", "z=3"): "no such argument",
         ("--value", "a"): "no such argument",
         ("--shape", "x=1,2,3"): "argument 'x'",
+        ("--shape", "x=many"): "--shape x=many: expected positive integers",
+        ("--shape", "x=-3"): "expected positive integers",
+        ("--value", "a=much"): "--value a=much: expected a number",
     }.items():
         status, _, err = run("bench", f"{file}:axpy", *wrong)
         assert status == 1

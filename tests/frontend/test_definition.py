@@ -358,3 +358,14 @@ def test_containers_of_every_kind_are_copied():
     assert repr(copies) == texts
     unchanged = (1, "a", (2.0,))
     assert frozen(unchanged) is unchanged
+
+
+@pytest.mark.parametrize("annotation", [np.ndarray, jnp.ndarray])
+def test_arrays_of_other_libraries_as_annotations_get_a_hint(annotation):
+    with pytest.raises(wp.KernelError, match="is not a type of the kernel language") as error:
+
+        @wp.kernel
+        def broken(x: annotation, out: wp.array[float]):
+            out[0] = x[0]
+
+    assert "array[float]" in error.value.hint
