@@ -136,8 +136,11 @@ def test_many_elements_have_64_bits_where_they_need_them():
 
 
 def test_more_threads_than_32_bits_count():
-    shape = (2, 2**30)
-    code = code_for(prepare(planes.specialize()), shape, [(3, *shape)] * 2, 64, NO_CUDA_OPTIONS)
+    kernel, shape = prepare(planes.specialize()), (2, 2**30)
+    code = code_for(kernel, shape, [(3, *shape)] * 2, 64, NO_CUDA_OPTIONS)
+    assert "const unsigned int thread = " in code.source  # which has no sign, and makes one step
+    shape = (4, 2**30)
+    code = code_for(kernel, shape, [(3, *shape)] * 2, 64, NO_CUDA_OPTIONS)
     assert "const long long thread = " in code.source
     assert "int i = (int)(thread / 1073741824LL);" in code.source
 
@@ -148,6 +151,9 @@ def test_a_loop_where_there_are_not_blocks_enough():
     assert "gridDim.x * blockDim.x" in few.source
     many = code_for(prepare(planes.specialize()), shape, [(3, *shape)] * 2, 64, CudaOptions(block=1024))
     assert "gridDim.x * blockDim.x" not in many.source
+    # A block that nobody says may turn out to be smaller.
+    free = code_for(prepare(planes.specialize()), (2**19, 2**20), [(1, 1, 1)] * 2, 64, CudaOptions(is_free=True))
+    assert "gridDim.x * blockDim.x" in free.source
 
 
 @wp.kernel

@@ -96,6 +96,27 @@ CASES = {
     "total": Case({"x": (_M,), "s": (1,)}, (_M,), (777,), {"n": _M}, is_sum=True),
     "rowsum": Case({"x": (4096, 4096), "s": (4096,)}, (4096, 4096), (1, 40), {"rows": 4096, "cols": 4096}, is_sum=True),
 }
+# The same on arrays of 2^31 words and more, or as many threads.
+_MOST, _HALF, _WIDE = (1 << 31) - 8, 1 << 30, 1 << 16
+LARGE = {
+    "saxpy": replace(CASES["saxpy"], shapes={"a": (), "x": (_MOST,), "y": (_MOST,), "out": (_MOST,)}, grid=(_MOST,)),
+    "vec3": replace(CASES["vec3"], shapes=dict.fromkeys(("x", "y", "out"), (_HALF, 3)), grid=(_HALF,)),
+    "vec4": replace(CASES["vec4"], shapes=dict.fromkeys(("x", "y", "out"), (_HALF, 4)), grid=(_HALF,)),
+    "gather": replace(CASES["gather"], shapes=dict.fromkeys(("table", "index", "out"), (_MOST,)), grid=(_MOST,)),
+    "lbm2": replace(
+        CASES["lbm2"],
+        shapes={"f": (9, 16384, 16384), "omega": (), "g": (9, 16384, 16384)},
+        grid=(16384, 16384),
+    ),
+    "lbm3": CASES["lbm3_large"],
+    "stencil": replace(
+        CASES["stencil"], shapes={"u": (1500,) * 3, "c": (), "out": (1500,) * 3}, grid=(1500,) * 3, at=(700, 701, 702)
+    ),
+    "matmul": replace(
+        CASES["matmul"], shapes={"a": (_WIDE, 256), "b": (256, _WIDE), "c": (_WIDE, _WIDE)}, grid=(_WIDE, _WIDE)
+    ),
+    "rowsum": replace(CASES["rowsum"], shapes={"x": (_WIDE, _WIDE), "s": (_WIDE,)}, grid=(_WIDE, _WIDE)),
+}
 
 
 def kernel_of(case: Case, name: str) -> Any:
@@ -105,7 +126,16 @@ def kernel_of(case: Case, name: str) -> Any:
 @cache
 def ours(name: str) -> tuple[CudaCode, Ran]:
     """Our code of a case, and a thread of it that has run."""
-    case = CASES[name]
+    return _ours(CASES[name], name)
+
+
+@cache
+def ours_large(name: str) -> tuple[CudaCode, Ran]:
+    """The same of large arrays."""
+    return _ours(LARGE[name], name)
+
+
+def _ours(case: Case, name: str) -> tuple[CudaCode, Ran]:
     ir = prepare(kernel_of(case, name).specialize())
     shapes = [case.shapes[p.name] for p in ir.params]
     code = code_for(ir, case.grid, shapes, index_bits_of(case.grid, shapes), case.options)

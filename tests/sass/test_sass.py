@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 from sass import disassembly
-from sass.launches import CASES, SCALAR, array_of, gradient, gradient_twin, ours, twin
+from sass.launches import CASES, LARGE, SCALAR, array_of, gradient, gradient_twin, ours, ours_large, twin
 from sass.machine import LOCAL, bits_float, counts, most_loads_in_flight
 
 pytestmark = pytest.mark.skipif(
@@ -46,6 +46,13 @@ def test_executed_instructions_for_each_element_of_a_sum(name: str):
     _, mine = ours(name)
     assert mine.per_element <= PER_ELEMENT[name]
     assert most_loads_in_flight(mine.thread) >= 4
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_arrays_take_little_more(name: str):
+    code, mine = ours_large(name)
+    assert code.index_bits == 64
+    assert mine.per_element <= 1.2 * ours(name)[1].per_element
 
 
 @pytest.mark.parametrize("name", ["lbm2", "lbm3"])

@@ -99,9 +99,10 @@ def print_cuda(
     name = symbol(kernel.name)
     names = Names({name, "trips", "range_count", *PRELUDE, *_called(kernel)})
     plan = plan_reductions(kernel, count_uses(kernel), grid or ())
-    layout = Layout(kernel, names, index_bits, plan.shared, grid, is_aligned)
+    is_once = not options.grid_stride and plan.is_empty
+    layout = Layout(kernel, names, index_bits, plan.shared, grid, is_aligned, is_once)
     printer = ControlPrinter(kernel, names, layout, plan, comments)
-    loop = loop_for(kernel, plan, layout, printer.reductions, options)
+    loop = loop_for(kernel, plan, layout, printer.reductions, options.block, is_once)
     before = [*(Line(1, text, None) for text in (*layout.hoisted, *printer.reductions.before())), *loop.before()]
     _print_thread(printer, kernel, loop)
     after = [*loop.after(), *(Line(1, text, None) for text in printer.reductions.after())]

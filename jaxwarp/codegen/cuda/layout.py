@@ -15,8 +15,9 @@ from jaxwarp.types import Scalar, int32, int64, uint32
 Grid = Sequence[int | None]
 """Extents of a launch; None: known at run time only."""
 
-# The counter of threads has no sign, and steps past the last one, by as many.
+# The counter of threads has no sign, and steps past the last one, by as many; where it makes one step, by no block.
 _MOST_THREADS = 2**31 - 1024
+_MOST_THREADS_ONCE = 2**32 - 1024
 _MOST_ELEMENTS = 2**31
 
 
@@ -28,7 +29,8 @@ class Layout:
         thread: the name of the loop variable over threads, `total` that of their number.
         index: the width of the run-time integers.
         is_aligned: whether arrays begin where the widest accesses may.
-        counter: that of the number of threads, which is less where the extents of the grid say so.
+        counter: that of the number of threads, which is less where the extents of the grid say so, and more threads
+            can be counted where each has one element (`is_once`).
     """
 
     def __init__(
@@ -39,13 +41,14 @@ class Layout:
         counted: Collection[Param] = (),
         grid: Grid | None = None,
         is_aligned: bool = False,
+        is_once: bool = False,
     ):
         self.kernel = kernel
         self.names = names
         self.is_aligned = is_aligned
         self.index = int32 if index_bits == 32 else int64
         self.grid = grid or (None,) * kernel.grid_rank
-        self.counter = self._width(self.grid, _MOST_THREADS)
+        self.counter = self._width(self.grid, _MOST_THREADS_ONCE if is_once else _MOST_THREADS)
         ops = list(walk(kernel.body))
         self._written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self.params = {p: names.fresh(p.name) for p in (*kernel.params, *kernel.locals)}

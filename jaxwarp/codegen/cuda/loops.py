@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cuda.expression import Expr, binary, literal
 from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.names import Names
@@ -148,15 +147,14 @@ class _Together:
         ]
 
 
-def loop_for(kernel: Kernel, plan: Plan, layout: Layout, reductions: Reductions, options: CudaOptions) -> Loop:
-    """How the threads of a kernel go over the grid."""
+def loop_for(kernel: Kernel, plan: Plan, layout: Layout, reductions: Reductions, block: int, is_once: bool) -> Loop:
+    """How the threads of a kernel go over the grid; `is_once`: each has one element, if it sums nothing."""
     at_once = _at_once(kernel, plan)
     if plan.rows:
-        return Rows(layout, reductions, options.block, at_once)
+        return Rows(layout, reductions, block, at_once)
     if plan.variables and layout.counter is int32 and at_once > 1:
         return Together(layout, layout.names, at_once)
-    # What is summed over threads wants few blocks.
-    return Loop(layout, not options.grid_stride and plan.is_empty)
+    return Loop(layout, is_once)
 
 
 def _at_once(kernel: Kernel, plan: Plan) -> int:

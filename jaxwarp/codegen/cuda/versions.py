@@ -91,6 +91,6 @@ def _version(
     if len(extents) == len(grid):
         kernel, grid = gathered(kernel, extents, zeros)
         # A loop over threads is for more of them than there may be blocks for.
-        least = min(options.block, LEAST_BLOCK)
+        least = LEAST_BLOCK if options.is_free else options.block
         options = replace(options, grid_stride=math.prod(grid) > ANY_NUMBER * least)
     return print_cuda(kernel, index_bits, options, grid=grid, is_aligned=is_aligned)

@@ -132,9 +132,9 @@ def _known_offset(op: Atomic, constants: dict[Value, int]) -> int | None:
 
 
 def _has_long_rows(grid: Sequence[int | None]) -> bool:
-    """Whether threads have several elements of a row each; counted in 32 bits."""
+    """Whether threads have several elements of a row each; rows and columns are counted in 32 bits."""
     known = [n for n in grid if n is not None]
-    return 1 < len(grid) == len(known) and known[-1] >= LONG_ROW and math.prod(known) < 2**31
+    return 1 < len(grid) == len(known) and LONG_ROW <= known[-1] < 2**30 and math.prod(known[:-1]) < 2**31
 
 
 def _row_target(
