@@ -27,6 +27,7 @@ HANDLERS = {
     "jaxwarp_tree_boxes",
     "jaxwarp_mesh_faces",
     "jaxwarp_print", "jaxwarp_sort",
+    "jaxwarp_outside_pieces", "jaxwarp_outside_run", "jaxwarp_outside_share", "jaxwarp_outside_stop",
     "jaxwarp_cuda_instantiate",
     "jaxwarp_cuda_initialize",
     "jaxwarp_cuda_execute",

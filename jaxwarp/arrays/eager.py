@@ -223,6 +223,11 @@ class Plan:
         """Of the launch on the CPU, on dense arrays."""
         return code_of(self.launch.kernel, self.launch.fma, self.launch.grid, self.shapes)
 
+    @cached_property
+    def pulls(self) -> dict[Any, Any]:
+        """What `pullback.known_pull` has found."""
+        return {}
+
     def by_value(self, index: int, value: Any) -> np.ndarray:
         """What the launch is given for an argument that is passed by value: a copy."""
         convert = self.converters[index]

@@ -24,9 +24,7 @@ from jaxwarp.unlocked import address_of
 
 Shapes = tuple[tuple[int, ...], ...]
 
-_KEPT = 512
 _MOST_BYTES = 1 << 20  # of results that are kept for the next time
-_pulls: dict[Any, NativePull | None] = {}
 
 
 def native_pull(
@@ -44,15 +42,10 @@ def native_pull(
     """
     if launch.debug is not None:
         return None
-    key = launch, wanted, given, shapes
-    if key not in _pulls:
-        if len(_pulls) >= _KEPT:
-            _pulls.clear()
-        try:
-            _pulls[key] = NativePull(make(launch, wanted), launch, given, shapes)
-        except _UnknownError:
-            _pulls[key] = None
-    return _pulls[key]
+    try:
+        return NativePull(make(launch, wanted), launch, given, shapes)
+    except _UnknownError:
+        return None
 
 
 class _UnknownError(Exception):

@@ -10,9 +10,10 @@ import jax
 import numpy as np
 
 from jaxwarp import compat
+from jaxwarp.arrays.eager import Plan
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch_cache import prepared_launch
-from jaxwarp.arrays.native_pullback import NativePull, Shapes, native_pull
+from jaxwarp.arrays.native_pullback import NativePull, native_pull
 from jaxwarp.arrays.recorded import Launched
 from jaxwarp.arrays.shadow import is_plain
 from jaxwarp.errors import DifferentiationError, KernelTypeError
@@ -41,14 +42,17 @@ def _pull(launch: Launch, wanted: tuple[int, ...]) -> Callable[[Values, Values],
     return jax.jit(pull)
 
 
-def known_pull(launch: Launch, wanted: tuple[int, ...], given: tuple[int, ...], shapes: Shapes) -> NativePull | None:
-    """What gives cotangents of the `wanted` operands, of those of the results `given`, in native code, if that can be
-    had. `shapes` are those of the launch's parameters.
+def known_pull(plan: Plan, wanted: tuple[int, ...], given: tuple[int, ...]) -> NativePull | None:
+    """What gives cotangents of the `wanted` operands of a launch, of those of the results `given`, in native code, if
+    that can be had.
 
     Raises:
         DifferentiationError: a derivative that cannot be had, with the line of the kernel.
     """
-    return native_pull(_pull, silent_launch(launch), wanted, given, shapes)
+    key, known = (wanted, given), plan.pulls
+    if key not in known:
+        known[key] = native_pull(_pull, silent_launch(plan.launch), wanted, given, plan.shapes)
+    return known[key]
 
 
 def pull_in_jax(launch: Launch, wanted: tuple[int, ...], operands: Values, cotangents: Values) -> dict[int, np.ndarray]:
@@ -90,13 +94,14 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
     for i, region in enumerate(op.regions):
         if region is not None and params[i].dtype.is_float:
             found = _adjoint(op, i, adjoints[i] if i < len(adjoints) else None, launch.roles[i] == INPUT)
-            places.update({} if found is None else {i: found})
+            if found is not None:
+                places[i] = found
     wanted = tuple(i for i in places if launch.roles[i] == INPUT)
     incoming = {i: _view(places[i]) for i in launch.result_params if i in places}
     incoming = {i: values for i, values in incoming.items() if values.any()}
     if not wanted or not incoming:
         return
-    pull = known_pull(launch, wanted, tuple(incoming), plan.shapes)
+    pull = known_pull(plan, wanted, tuple(incoming))
     if pull is None:
         operands = {i: _operand(op, i) for i in launch.operand_params}
         _add(places, pull_in_jax(launch, wanted, operands, incoming))
@@ -146,7 +151,7 @@ def _view(region: Region) -> np.ndarray:
 
 def _adjoint(op: Launched, i: int, given: Any, is_written: bool) -> Region | None:
     """Where the adjoint of an array is."""
-    array, region, where = op.given[i], op.regions[i], f"{op.plan.arguments[i].where}: its adjoint"
+    array, region = op.given[i], op.regions[i]
     assert region is not None
     if given is None or isinstance(given, (bool, int, float, np.generic)):
         given = array.grad if isinstance(array, HostArray) else None
@@ -155,15 +160,20 @@ def _adjoint(op: Launched, i: int, given: Any, is_written: bool) -> Region | Non
     found = (given.region, given.is_writable) if isinstance(given, HostArray) else op.scope.find(given)
     if found is None:
         raise KernelTypeError(
-            f"{where}: expected an array, got {type(given).__name__}",
+            f"{_where(op, i)}: expected an array, got {type(given).__name__}",
             hint="pass zeros_like(array), or None where no derivative is wanted",
         )
     adjoint, is_writable = found
     if adjoint.shape != region.shape or adjoint.dtype != region.dtype:
         raise KernelTypeError(
-            f"{where}: expected {region.dtype} of shape {region.shape}, got {adjoint.dtype} of shape {adjoint.shape}",
+            f"{_where(op, i)}: expected {region.dtype} of shape {region.shape}, got {adjoint.dtype} of shape"
+            f" {adjoint.shape}",
             hint="make it with zeros_like(array)",
         )
     if is_written and not is_writable:
-        raise KernelTypeError(f"{where} is added to, and it is read-only", hint="pass a copy")
+        raise KernelTypeError(f"{_where(op, i)} is added to, and it is read-only", hint="pass a copy")
     return adjoint
+
+
+def _where(op: Launched, i: int) -> str:
+    return f"{op.plan.arguments[i].where}: its adjoint"

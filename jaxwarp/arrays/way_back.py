@@ -10,7 +10,6 @@ import numpy as np
 
 from jaxwarp.arrays.eager import run_checked
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.native_pullback import NativePull
 from jaxwarp.arrays.pullback import known_pull, pull_in_jax
 from jaxwarp.arrays.recorded import Constant, Copied, Launched, Operation
 from jaxwarp.arrays.shadow import Blocks, Place, Shadow
@@ -95,7 +94,6 @@ class Backward:
         for place, contents in reversed(before):  # what was there first comes last
             self.values.view(place)[...] = contents
         self.cotangents = Shadow(self.blocks, range(len(self.blocks.lows)), is_zero=True)
-        self._pulls: dict[Any, NativePull | None] = {}
 
     def run(self) -> None:
         self._collect()
@@ -253,10 +251,7 @@ class Backward:
         launch, cotangents = op.plan.launch, self.cotangents
         wanted = tuple([i for i, place in step.operands if place.block in moving])
         given = tuple([i for i, place in step.results if place.block in asked])
-        key = op.plan, wanted, given
-        if key not in self._pulls:
-            self._pulls[key] = known_pull(launch, wanted, given, op.plan.shapes)
-        pull = self._pulls[key]
+        pull = known_pull(op.plan, wanted, given)
         if pull is None:
             operands = {i: self._operand(step, i) for i in launch.operand_params}
             incoming = {i: cotangents.view(step.place(i)).copy() for i in given}

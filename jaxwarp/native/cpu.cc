@@ -8,8 +8,6 @@
 
 #include "copies.h"
 #include "cpu_launch.h"
-#include "cut.h"
-#include "ieee.h"
 #include "pages.h"
 #include "parallel.h"
 #include "python.h"
@@ -148,31 +146,23 @@ void CpuLaunch::Run(const Frame* frame) const {
 
 void CpuLaunch::RunKernel(const Frame* frame) const {
   const Launch launch(plan_, frame);
-  const int64_t threads = launch.threads() / 2 < plan_.grain ? 1 : PoolThreads(frame);
+  const Cutting& cutting = plan_.cutting;
+  const int64_t threads = cutting.IsWorthSharing(launch.threads()) ? PoolThreads(frame) : 1;
   if (const int64_t pieces = plan_.copies.Pieces(threads); pieces > 1) {
-    const Cut cut(launch.rows(), launch.columns(), plan_.grain, pieces, kRectangles, plan_.together);
+    const Cut cut(launch.rows(), launch.columns(), cutting.grain, pieces, kRectangles, cutting.together);
     if (cut.count() > 1) return RunOnCopies(frame, launch, cut, std::min(pieces, cut.count()));
   }
   for (int64_t parameter : plan_.zero) Clear(frame, launch.parameter(parameter));
   if (launch.threads() == 0) return;
 
-  const CpuFunction function = code_->function;
-  void* const* buffers = launch.pointers();
-  const int64_t* geometry = launch.geometry().data();
-  if (threads > plan_.alone) {
-    const Cut cut(launch.rows(), launch.columns(), plan_.grain, threads, plan_.pieces, plan_.together);
-    if (cut.count() > 1) {
-      // `launch` outlives every running chunk, since ParallelFor returns after the last one.
-      ParallelFor(frame, threads, cut.count(), [=](int64_t i) {
-        const int64_t row = i / cut.column_pieces, column = i % cut.column_pieces;
-        IeeeArithmetic ieee;
-        function(buffers, geometry, cut.row(row), cut.row(row + 1), cut.column(column), cut.column(column + 1));
-      });
-      return;
-    }
+  // `launch` outlives every running chunk, since ParallelFor returns after the last one.
+  const Rectangles work{code_->function, launch.pointers(), launch.geometry().data(),
+                        Cut(launch.rows(), launch.columns(), cutting, threads)};
+  if (work.cut.count() > 1) {
+    ParallelFor(frame, threads, work.cut.count(), work);
+  } else {
+    work(0);
   }
-  IeeeArithmetic ieee;
-  function(buffers, geometry, 0, launch.rows(), 0, launch.columns());
 }
 
 void CpuLaunch::RunOnCopies(const Frame* frame, const Launch& launch, const Cut& cut, int64_t pieces) const {
@@ -204,12 +194,8 @@ void CpuLaunch::RunOnCopies(const Frame* frame, const Launch& launch, const Cut&
         if (is_cleared[k]) std::memset(array.data, 0, ByteCount(array));
       }
     }
-    IeeeArithmetic ieee;
-    for (int64_t at = PieceBegin(cut.count(), pieces, i); at < PieceBegin(cut.count(), pieces, i + 1); ++at) {
-      const int64_t row = at / cut.column_pieces, column = at % cut.column_pieces;
-      code_->function(buffers.data(), geometry.data(), cut.row(row), cut.row(row + 1), cut.column(column),
-                      cut.column(column + 1));
-    }
+    const Rectangles work{code_->function, buffers.data(), geometry.data(), cut};
+    for (int64_t at = PieceBegin(cut.count(), pieces, i); at < PieceBegin(cut.count(), pieces, i + 1); ++at) work(at);
   });
   ParallelFor(frame, pieces, copies.parts(), [&](int64_t i) {
     IeeeArithmetic ieee;

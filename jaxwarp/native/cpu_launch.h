@@ -4,14 +4,28 @@
 #include <memory>
 #include <string>
 
+#include "cut.h"
+#include "ieee.h"
 #include "launch.h"
 
 namespace jaxwarp {
 
-struct Cut;
-
 using CpuFunction = void (*)(void* const* buffers, const int64_t* geometry, int64_t row_begin, int64_t row_end,
                              int64_t col_begin, int64_t col_end);
+
+// What a launch does: `call(i)` runs the kernel on rectangle `i` of a cut.
+struct Rectangles {
+  CpuFunction function;
+  void* const* buffers;
+  const int64_t* geometry;
+  Cut cut;
+
+  void operator()(int64_t i) const {
+    const int64_t row = i / cut.column_pieces, column = i % cut.column_pieces;
+    const IeeeArithmetic ieee;
+    function(buffers, geometry, cut.row(row), cut.row(row + 1), cut.column(column), cut.column(column + 1));
+  }
+};
 
 // Machine code that has been loaded. When the last launch that holds it is gone, it may be unloaded.
 struct CpuCode {

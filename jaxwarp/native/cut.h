@@ -11,6 +11,14 @@ inline int64_t PieceBegin(int64_t extent, int64_t count, int64_t i) {
   return extent / count * i + std::min(i, extent % count);
 }
 
+// What decides how launches of a kernel are cut. codegen/abi.py declares it (`Cut`), and the grain.
+struct Cutting {
+  int64_t grain = 1, alone = 1, pieces = 16, together = 1;
+
+  // Whether a second thread can be of use.
+  bool IsWorthSharing(int64_t threads) const { return threads / 2 >= grain; }
+};
+
 // How a launch is cut: `row_pieces` x `column_pieces` rectangles. Rows are cut first; columns only when there are too
 // few rows, at multiples of 64 (the widest vector step of a kernel). Rows that the kernel's code takes `together` stay so,
 // if there are as many. Launches of less than two grains are not cut. The
@@ -18,6 +26,13 @@ inline int64_t PieceBegin(int64_t extent, int64_t count, int64_t i) {
 struct Cut {
   static constexpr int64_t kUnit = 64;
   int64_t rows, columns, together, row_pieces = 1, column_pieces = 1;
+
+  // One rectangle.
+  Cut(int64_t rows, int64_t columns) : rows(rows), columns(columns), together(1) {}
+
+  // For a pool of so many threads.
+  Cut(int64_t rows, int64_t columns, const Cutting& cutting, int64_t threads)
+      : Cut(rows, columns, cutting.grain, threads > cutting.alone ? threads : 1, cutting.pieces, cutting.together) {}
 
   Cut(int64_t rows, int64_t columns, int64_t grain, int64_t threads, int64_t pieces, int64_t most_together)
       : rows(rows), columns(columns), together(rows < most_together ? 1 : most_together) {

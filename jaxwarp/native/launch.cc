@@ -139,10 +139,11 @@ Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject)
   }
 
   if (platform == Platform::kCpu) {
-    plan.grain = attrs.Integer("grain", 1, kMax);
-    plan.alone = attrs.IntegerOr("alone", 1, INT32_MAX, plan.alone);
-    plan.pieces = attrs.IntegerOr("pieces", 1, kMostPieces, plan.pieces);
-    plan.together = attrs.IntegerOr("together", 1, INT32_MAX, plan.together);
+    Cutting& cutting = plan.cutting;
+    cutting.grain = attrs.Integer("grain", 1, kMax);
+    cutting.alone = attrs.IntegerOr("alone", 1, INT32_MAX, cutting.alone);
+    cutting.pieces = attrs.IntegerOr("pieces", 1, kMostPieces, cutting.pieces);
+    cutting.together = attrs.IntegerOr("together", 1, INT32_MAX, cutting.together);
     plan.copies = ParseCopies(attrs, parameters);
     plan.reports = Reports(attrs);
   } else {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attributes.h"
+#include "cut.h"
 #include "frame.h"
 #include "reports.h"
 #include "sha256.h"
@@ -71,7 +72,8 @@ struct Plan {
   std::string name, symbol;
   std::vector<int64_t> buffers, ranks, grid, zero;
   std::vector<BufferAxis> grid_from, geometry;
-  int64_t grain = 1, alone = 1, pieces = 16, together = 1, block = 0, blocks = 0, index_bits = 0;
+  Cutting cutting;
+  int64_t block = 0, blocks = 0, index_bits = 0;
   Copies copies;
   Reports reports;
 

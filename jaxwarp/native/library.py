@@ -37,6 +37,14 @@ _LOADER_TYPE = ctypes.CFUNCTYPE(
     ctypes.c_int64,  # room there
 )
 
+# Of launches outside of XLA's programs (outside.cc): the result, then the arguments.
+_OUTSIDE = {
+    "jaxwarp_outside_pieces": (ctypes.c_int64, ctypes.c_void_p),
+    "jaxwarp_outside_run": (None, ctypes.c_void_p, ctypes.c_void_p),
+    "jaxwarp_outside_share": (ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int64),
+    "jaxwarp_outside_stop": (None, ctypes.c_void_p),
+}
+
 _STAGES = {"cpu": ("instantiate", "execute"), "CUDA": ("instantiate", "initialize", "execute")}
 
 
@@ -58,6 +66,11 @@ def load_library() -> ctypes.CDLL:
     library.jaxwarp_take_unused.restype = ctypes.c_int64
     library.jaxwarp_sort.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
     library.jaxwarp_sort.restype = ctypes.c_bool
+    for name, (result, *arguments) in _OUTSIDE.items():
+        function = getattr(library, name, None)
+        if function is None:
+            raise ImportError(_too_old(name))
+        function.restype, function.argtypes = result, arguments
     library.jaxwarp_counter.argtypes = [ctypes.c_char_p]
     library.jaxwarp_counter.restype = ctypes.c_int64
     library.jaxwarp_python_close.argtypes = [ctypes.c_int64]
@@ -107,6 +120,13 @@ def find_library() -> Path:
     raise ImportError(
         f"jaxwarp's native library ({name}) is missing. Install the package (`pip install .` in the source tree), "
         "or build the library into the source tree with `make native`."
+    )
+
+
+def _too_old(name: str) -> str:
+    return (
+        f"jaxwarp's native library {find_library()} is older than the package: it lacks {name}. Install the package"
+        " anew, or build the library into the source tree with `make native`."
     )
 
 
@@ -253,8 +273,5 @@ def register(loader: Loader, unloader: Callable[[int], None]) -> None:
         for name in OPERATIONS:
             handler = getattr(library, f"jaxwarp_cpu_{name}", None)
             if handler is None:
-                raise ImportError(
-                    f"jaxwarp's native library {find_library()} is older than the package: it lacks {name}. Install the"
-                    " package anew, or build the library into the source tree with `make native`."
-                )
+                raise ImportError(_too_old(name))
             jax.ffi.register_ffi_target(f"jaxwarp_{name}", jax.ffi.pycapsule(handler), platform="cpu")

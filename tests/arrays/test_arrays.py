@@ -18,8 +18,10 @@ import pytest
 from counting import calls_of
 
 import jaxwarp as wp
+from jaxwarp.arrays import launch_cache
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch import native_launch
+from jaxwarp.native.library import load_library
 
 X = np.arange(6, dtype=np.float32)
 
@@ -720,35 +722,51 @@ def interrupts():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("interrupts")
-def test_an_interrupt_ends_a_launch_between_its_pieces():
-    """No piece is begun after it, and none runs when it is raised, since the arrays may be gone then."""
-    begun, running = [], []
-
-    def piece(*place):
-        begun.append(place)
-        running.append(place)
-        if len(begun) == 5:
-            signal.raise_signal(signal.SIGINT)
-        time.sleep(0.002)
-        running.remove(place)
-
-    tiles = [(i, i + 1, 0, 1) for i in range(2000)]
-    with pytest.raises(KeyboardInterrupt):
-        native_launch._run_tiles(piece, (0, 0), tiles)
-    assert 5 <= len(begun) < len(tiles)
-    assert len(running) <= 1  # the piece of this thread, which the interrupt may have cut short
-
-
 @pytest.fixture
 def pieces(monkeypatch):
     """How many pieces each launch was cut into that is divided among cores, of which there are three."""
-    found, real = [], native_launch._run_tiles
+    found, real = [], native_launch.NativeCode._share
+
+    def share(self, pointers):
+        found.append(load_library().jaxwarp_outside_pieces(self._launch))
+        real(self, pointers)
+
     native_launch.code_of.cache_clear()
-    monkeypatch.setattr(native_launch, "_cores", lambda: 3)
-    monkeypatch.setattr(native_launch, "_run_tiles", lambda *a: (found.append(len(a[2])), real(*a)))
+    launch_cache.forget()
+    monkeypatch.setattr(native_launch, "pool_size", lambda: 3)
+    monkeypatch.setattr(native_launch.NativeCode, "_share", share)
     yield found
     native_launch.code_of.cache_clear()
+    launch_cache.forget()
+
+
+@wp.kernel
+def turning(turns: int, x: wp.array[float], done: wp.array[int]):
+    i = wp.tid()
+    value = x[i]
+    for _ in range(turns):
+        value = wp.sin(value) + 0.5
+    x[i] = value
+    done[i] = 1
+
+
+@pytest.mark.release_mode("in debug mode loops of so many turns are failures")
+@pytest.mark.usefixtures("interrupts")
+def test_an_interrupt_ends_a_launch_between_its_pieces(pieces):
+    """No piece is begun after it, and none runs when it is raised, since the arrays may be gone then."""
+    n = 64 * 60
+    x, done = wp.zeros(n), wp.zeros(n, dtype=int)
+    wp.launch(turning, n, [1, x, done])
+    done.zero_()
+    timer = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        wp.launch(turning, n, [2_000_000, x, done])  # a second for each piece
+    assert pieces[-1] > 3
+    found = done.numpy().copy()
+    assert found.sum() < n
+    time.sleep(0.2)
+    np.testing.assert_array_equal(done.numpy(), found)
 
 
 @pytest.mark.parametrize("how", ["dense", "strided", "on a tape", "debug"])

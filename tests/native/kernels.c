@@ -1,5 +1,8 @@
 // Stand-ins for compiled CPU kernels.
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #define KERNEL(name)                                                                                          \
   void name(void *const *buffers, const int64_t *geometry, int64_t row_begin, int64_t row_end,                \
@@ -43,4 +46,31 @@ KERNEL(check_many) {
 // Any buffers, any geometry: for launches that are only looked at.
 KERNEL(nothing) {
   (void)buffers, (void)geometry, (void)row_begin, (void)row_end, (void)col_begin, (void)col_end;
+}
+
+// Any buffers: 2 milliseconds for each call; counts those that have begun and ended, the threads they were in, and those
+// of these that take no SIGINT.
+int64_t begun, ended, worker_count, deaf_count;
+pthread_t workers[64];
+
+static void note_worker(void) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&mutex);
+  int64_t i = 0;
+  while (i < worker_count && !pthread_equal(workers[i], pthread_self())) ++i;
+  if (i == worker_count && i < 64) {
+    workers[worker_count++] = pthread_self();
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    deaf_count += sigismember(&blocked, SIGINT);
+  }
+  pthread_mutex_unlock(&mutex);
+}
+
+KERNEL(slow) {
+  (void)buffers, (void)geometry, (void)row_begin, (void)row_end, (void)col_begin, (void)col_end;
+  __atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST);
+  note_worker();
+  usleep(2000);
+  __atomic_fetch_add(&ended, 1, __ATOMIC_SEQ_CST);
 }

@@ -68,6 +68,13 @@ def eager(x: jax.Array, n: int) -> None:
     np.testing.assert_array_equal(out.numpy(), np.asarray(x) * n)
 
 
+def eager_on_all_cores(x: jax.Array, n: int) -> None:
+    array = wp.array(np.arange(300_000, dtype=np.float32))
+    out = wp.empty_like(array)
+    wp.launch(scale, array.shape, [array, float(n)], [out])
+    np.testing.assert_array_equal(out.numpy(), array.numpy() * n)
+
+
 def all_at_once(x: jax.Array, n: int) -> None:
     ones = jnp.ones(100_000, jnp.float32)
     expected = [len(range(k, 100_000, 7)) for k in range(7)]
@@ -79,6 +86,7 @@ CALLS: list[Callable[[jax.Array, int], None]] = [
     lambda x, n: np.testing.assert_array_equal(loop(x), x),
     lambda x, n: np.testing.assert_array_equal(python(x), np.asarray(x) * 4),
     eager,
+    eager_on_all_cores,
     all_at_once,
 ]
 

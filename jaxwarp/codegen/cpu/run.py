@@ -74,10 +74,15 @@ def launch(
         function(ctypes.addressof(pointers), ctypes.addressof(geometry), *tile)
 
 
-@functools.lru_cache(maxsize=256)
 def entry(code: CpuCode) -> Callable[..., None]:
     """The function of compiled code; see docs/design/0002."""
-    return _LAUNCH(load_bitcode(code.bitcode, hashlib.sha256(code.bitcode).hexdigest(), code.symbol))
+    return _LAUNCH(entry_address(code))
+
+
+@functools.lru_cache(maxsize=256)
+def entry_address(code: CpuCode) -> int:
+    """Where the function of compiled code is. It stays there."""
+    return load_bitcode(code.bitcode, hashlib.sha256(code.bitcode).hexdigest(), code.symbol)
 
 
 def _require_fit(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray]) -> None:

@@ -16,7 +16,7 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Op, Param, Size, Tid, Value, While
 
-# About 20 microseconds. From twice as much on a second core helps, see Cut in native/cpu.cc: measured in programs
+# About 20 microseconds. From twice as much on a second core helps, see Cut in native/cut.h: measured in programs
 # that launch again and again, where the pool's workers are awake, elementary functions and loops take two thirds of the
 # time from 100 microseconds on; at 20 to 40 they gain or lose a quarter, depending on how soon a worker comes.
 _GRAIN_OPERATIONS = 500_000
