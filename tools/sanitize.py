@@ -44,7 +44,7 @@ SANITIZERS = (
         "thread",
         ("-fsanitize=thread",),
         ("libtsan.so",),
-        {"TSAN_OPTIONS": "ignore_noninstrumented_modules=1:exitcode=66:report_signal_unsafe=0"},
+        {"TSAN_OPTIONS": "ignore_noninstrumented_modules=1:exitcode=66:report_signal_unsafe=0:die_after_fork=0"},
     ),
 )
 
