@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxwarp.commands import bench, info, show, stored
+from jaxwarp.commands import bench, info, show, stages, stored
 from jaxwarp.errors import JaxwarpError
 
 
@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     command("info", info.run, "versions, devices, tools and the code cache: what is here, and how to get what is not")
     cache = command("cache", stored.run, "the compiled code that is kept on disk")
     cache.add_argument("action", nargs="?", default="size", choices=stored.ACTIONS, help="default: size")
+    command("stages", stages.run, "what a kernel goes through from Python text to machine code, in order")
     shown = _of_kernel(command("show", show.run, "the code that is made of a kernel"))
     shown.add_argument("--target", default="ir", choices=show.TARGETS, help="default: ir")
     shown.add_argument("--arch", default="90", help="of ptx and sass: 90 for sm_90, which is the default")

@@ -1,28 +1,9 @@
-"""From Python text to machine code: every step, in order, and the functions that take a kernel along.
-
-text            frontend.text.read_source       found, proved to be the function's, its constants kept
-                frontend.text.signature         the parameters
-IR              frontend.lower                  for the types of one call; inlines functions, unrolls; verified
-launch          passes.flatten, passes.batch    two axes as one; one axis more for vmap
-                ffi: analysis.shardable         how it may be cut between devices
-fix_rounding    passes.simplify
-                passes.contract_fma             what everything rounds to is decided
-derivative      vjp.forward, vjp.reverse        of that, so that it rounds alike; its kernel starts at `launch`
-checks          passes.checks.checked           assertions; in debug mode, tests before what can fail; its kernel too
-prepare         passes.tells.without_failures   assertions that nobody reads
-                fix_rounding
-                passes.erase_rules              rules written by hand have served
-                passes.widen_half
-                passes.simplify
-launch on GPUs  passes.extents                  what is known of it is constants
-                passes.gathered                 sums around a thread without atomics
-machine code    analysis.collisions             which threads follow one another
-                codegen.cpu, codegen.cuda       text; LLVM or NVRTC
-"""
+"""The passes that every kernel goes through, in order. `commands/stages.py` lists all stages."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
@@ -35,20 +16,35 @@ from jaxwarp.passes.widen_half import widen_half
 _CACHE = 512
 
 
+FIX_ROUNDING: tuple[Callable[..., Kernel], ...] = (
+    simplify,
+    contract_fma,  # what everything rounds to is decided
+)
+PREPARE: tuple[Callable[..., Kernel], ...] = (
+    without_failures,  # assertions that nobody reads
+    *FIX_ROUNDING,
+    erase_rules,  # those written by hand have served
+    widen_half,
+    simplify,
+)
+
+
 @with_deep_stack
 def fix_rounding(kernel: Kernel, *, fma: bool = True) -> Kernel:
     """The kernel as derivatives are made of it: simplified, (with `fma`) contracted; so they round as it does."""
-    kernel = simplify(kernel)
-    return contract_fma(kernel, fma=fma)
+    return _through(FIX_ROUNDING, kernel, fma)
 
 
 @with_deep_stack
 def prepare(kernel: Kernel, *, fma: bool = True) -> Kernel:
     """The kernel as both backends compile it."""
-    kernel = fix_rounding(without_failures(kernel), fma=fma)
-    kernel = erase_rules(kernel)
-    kernel = widen_half(kernel)
-    return simplify(kernel)
+    return _through(PREPARE, kernel, fma)
+
+
+def _through(passes: Sequence[Callable[..., Kernel]], kernel: Kernel, fma: bool) -> Kernel:
+    for run in passes:
+        kernel = run(kernel, fma=fma) if run is contract_fma else run(kernel)
+    return kernel
 
 
 @functools.lru_cache(maxsize=_CACHE)
