@@ -320,7 +320,7 @@ def test_arguments_of_warps():
     names = list(inspect.signature(jax_callable).parameters)
     assert names == [
         "func", "num_outputs", "graph_mode", "vmap_method", "output_dims", "in_out_argnames", "stage_in_argnames",
-        "stage_out_argnames", "graph_cache_max", "module_preload_mode", "has_side_effect",
+        "stage_out_argnames", "graph_cache_max", "module_preload_mode", "has_side_effect", "named_outputs",
     ]  # fmt: skip
     for options in (
         {"stage_in_argnames": ["a"], "stage_out_argnames": ["out"]}, {"stage_in_argnames": "a"},
@@ -393,3 +393,14 @@ def test_what_needs_the_value(use, text):
         jax_callable(f)(np.ones(3, np.float32))
     assert text in str(caught.value)
     assert "array.value" in str(caught.value)
+
+
+def test_named_outputs():
+    def both(x: wp.array[float], up: wp.array[float], down: wp.array[float]):
+        wp.copy(up, x)
+        down.fill_(-1.0)
+
+    found = jax.jit(wp.jax_callable(both, num_outputs=2, named_outputs=True))(jnp.ones(3))
+    assert found._fields == ("up", "down")
+    assert found.down.tolist() == [-1.0, -1.0, -1.0]
+    assert found.up.tolist() == [1.0, 1.0, 1.0]

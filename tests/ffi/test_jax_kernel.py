@@ -428,3 +428,41 @@ def test_calls_on_another_device():
     (out,) = jax_kernel(axpy)(2.0, x, x)
     assert out.devices() == {device}
     np.testing.assert_array_equal(out, 3 * X)
+
+
+@wp.kernel
+def sums_of(x: wp.array[float], total: wp.array[float], plus: wp.array[float], minus: wp.array[float]):
+    i = wp.tid()
+    total[0] += x[i]
+    plus[i] = x[i] + 1.0
+    minus[i] = x[i] - 1.0
+
+
+def test_named_outputs():
+    call = wp.jax_kernel(sums_of, num_outputs=3, in_out_argnames=["total"], named_outputs=True)
+    x, zero = jnp.arange(3.0), jnp.zeros(1)
+    found = jax.jit(call)(x, zero)
+    assert isinstance(found, tuple)
+    assert found._fields == ("total", "plus", "minus")
+    assert type(found).__name__ == "sums_of"
+    np.testing.assert_array_equal(found.total, [3.0])
+    np.testing.assert_array_equal(found.plus, x + 1)
+    total, _, minus = found
+    np.testing.assert_array_equal(minus, x - 1)
+    assert total is found[0]
+    again = wp.jax_kernel(sums_of, num_outputs=3, in_out_argnames=["total"], named_outputs=True)(x, zero)
+    assert jax.tree.structure(found) == jax.tree.structure(again)
+    assert jax.vmap(call)(x[None], zero[None]).plus.shape == (1, 3)
+    assert jax.grad(lambda x: call(x, zero).plus @ call(x, zero).minus)(x).tolist() == (2 * x).tolist()
+    _, pull = jax.vjp(call, x, zero)
+    assert pull(found._replace(plus=jnp.ones(3)))[0].shape == (3,)
+
+
+def test_outputs_that_cannot_be_fields():
+    @wp.kernel
+    def hidden(x: wp.array[float], _y: wp.array[float]):
+        _y[wp.tid()] = x[wp.tid()]
+
+    assert isinstance(wp.jax_kernel(hidden)(jnp.ones(2)), list)
+    with pytest.raises(wp.errors.KernelValueError, match=r"named_outputs: a field .* cannot be called '_y'"):
+        wp.jax_kernel(hidden, named_outputs=True)

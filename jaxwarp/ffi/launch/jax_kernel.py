@@ -41,7 +41,7 @@ from jaxwarp.ffi.launch.dims import (
     output_shape,
     require_int32_extents,
 )
-from jaxwarp.ffi.launch.leaves import Packing, Result
+from jaxwarp.ffi.launch.leaves import Packing, Result, named_results
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.launch.roles import (
     assign_roles,
@@ -167,6 +167,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     block_dim: int | str | None = None,
     sharding_rule: str | None = None,
     mode: str | None = None,
+    named_outputs: bool = False,
 ) -> JaxKernel:
     """Makes a function of JAX values of a kernel.
 
@@ -195,6 +196,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
             sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
         mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
             or `jaxwarp.config.mode`. See docs/debugging.md.
+        named_outputs: whether outputs are a named tuple, with the names that the kernel gives them, instead of a list.
 
     Returns:
         A function of the kernel's inputs, which also takes `launch_dims`, `output_dims` and `vmap_method`.
@@ -228,7 +230,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     mode = require_mode(f"kernel {kernel.name}", mode_of(kernel) if mode is None else mode)
 
     def made(kernel: Kernel, arguments: Sequence[Argument]) -> JaxKernel:
-        return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode)
+        return JaxKernel(kernel, arguments, defaults, bool(has_side_effect), cuda, rule, mode, named_outputs)
 
     call = made(kernel, arguments)
     if kernel.takes_structs:
@@ -249,6 +251,7 @@ class JaxKernel:
         cuda: CudaOptions,
         rule: Rule | None = None,
         mode: str | None = None,
+        named_outputs: bool = False,
     ):
         self.kernel = kernel
         self.__name__ = self.__qualname__ = kernel.name
@@ -262,6 +265,7 @@ class JaxKernel:
         self._cuda = cuda
         self._rule = rule
         self._mode = mode
+        self._named = named_results(f"kernel {kernel.name}", arguments) if named_outputs else None
         self._plans: dict[Any, _Plan] = {}
         # Of a kernel that leaves open what may be a struct: the same call, of the kernel that takes structs there.
         self.remade: Callable[[Kernel], JaxKernel] | None = None
@@ -296,10 +300,10 @@ class JaxKernel:
         if self.remade is not None and (kernel := self.kernel.given(args)) is not self.kernel:
             other = self._others.get(kernel) or self._others.setdefault(kernel, self.remade(kernel))
             return other(*args, launch_dims=launch_dims, output_dims=output_dims, vmap_method=vmap_method)
-        if self._packing is None:
-            return self._call(args, launch_dims, output_dims, vmap_method)
-        leaves = tuple(self._packing.spread(args))
-        return self._packing.gathered(leaves, self._call(leaves, launch_dims, output_dims, vmap_method))
+        leaves = args if self._packing is None else tuple(self._packing.spread(args))
+        found = self._call(leaves, launch_dims, output_dims, vmap_method)
+        found = found if self._packing is None else self._packing.gathered(leaves, found)
+        return found if self._named is None else self._named(found)
 
     def _call(self, args: tuple[Any, ...], launch_dims: Any, output_dims: Any, vmap_method: str | None) -> list[Any]:
         """The call, given leaves; the leaves of the results."""

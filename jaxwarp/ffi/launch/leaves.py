@@ -6,14 +6,15 @@ leaves only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.arguments import Argument
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.kernel import Kernel
@@ -29,6 +30,27 @@ if TYPE_CHECKING:
 
 else:
     Result = jax.Array
+
+
+def named_results(owner: str, arguments: Sequence[Argument]) -> Callable[[Iterable[Any]], Any]:
+    """What makes results a named tuple, with the names of the arguments that they are.
+
+    Raises:
+        KernelValueError: a name cannot be that of a field.
+    """
+    names = tuple(dict.fromkeys(a.declared for a in arguments if a.role != INPUT))
+    for name in names:
+        if name.startswith("_"):
+            raise KernelValueError(
+                f"{owner}: named_outputs: a field of a named tuple cannot be called {name!r}",
+                hint="give the output a name that begins with a letter",
+            )
+    return _named_tuple(owner.rsplit(maxsplit=1)[-1], names)._make
+
+
+@cache  # one type for all calls of a name: results of the same names are of one kind of pytree
+def _named_tuple(name: str, names: tuple[str, ...]) -> Any:
+    return namedtuple(name if name.isidentifier() else "Outputs", names)
 
 
 class _Part(NamedTuple):

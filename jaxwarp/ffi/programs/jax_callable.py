@@ -35,7 +35,7 @@ from jaxwarp.ffi.launch.jax_kernel import (
     require_preload_mode,
     signature_token,
 )
-from jaxwarp.ffi.launch.leaves import Packing, Result
+from jaxwarp.ffi.launch.leaves import Packing, Result, named_results
 from jaxwarp.ffi.launch.roles import assign_roles, bind_names, call_signature
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.programs.capture import Recorder
@@ -78,6 +78,7 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     graph_cache_max: int | None = _DEFAULT_GRAPHS,
     module_preload_mode: Any = ModulePreloadMode.CURRENT_DEVICE,
     has_side_effect: bool = False,
+    named_outputs: bool = False,
 ) -> JaxCallable:
     """Makes a function of JAX values of a Python function that launches kernels.
 
@@ -102,6 +103,7 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
         stage_out_argnames: the same, of outputs.
         module_preload_mode: checked; no effect: code is compiled with the program that calls it.
         has_side_effect: launch even if no output is used.
+        named_outputs: whether outputs are a named tuple, with the names of the function's arguments, instead of a list.
 
     Returns:
         A function of the inputs, which also takes `output_dims` and `vmap_method`. Python numbers are static: the
@@ -122,7 +124,8 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
     _require_staged(function.name, "stage_out_argnames", stage_out_argnames, [a for a in arguments if a.role != INPUT])
     defaults = CallOptions(None, freeze_dims(output_dims, f"callable {function.name}: output_dims"), vmap_method)
     packing = Packing.of(function.arguments, arguments)
-    return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode, graphs, packing)
+    named = named_results(f"callable {function.name}", arguments) if named_outputs else None
+    return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode, graphs, packing, named)
 
 
 def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
@@ -248,6 +251,7 @@ class JaxCallable:
         graph_mode: GraphMode,
         graphs: int,
         packing: Packing | None = None,
+        named: Callable[[Iterable[Any]], Any] | None = None,
     ):
         self.func = func
         self.__name__ = self.__qualname__ = getattr(func, "__name__", "function")
@@ -255,6 +259,7 @@ class JaxCallable:
         self._arguments = arguments
         self._inputs = [a for a in arguments if a.role != OUTPUT]
         self._packing = packing
+        self._named = named
         self._defaults = defaults
         self._has_side_effect = has_side_effect
         self.graph_mode = graph_mode
@@ -282,10 +287,10 @@ class JaxCallable:
             CheckError: in debug mode, outside of JAX, a thread has failed a check.
         """
         values = bind_names(self._arguments, args, kwargs, {})
-        if self._packing is None:
-            return self._call(values, output_dims, vmap_method)
-        leaves = self._packing.spread(values)
-        return self._packing.gathered(leaves, self._call(leaves, output_dims, vmap_method))
+        leaves = values if self._packing is None else self._packing.spread(values)
+        found = self._call(leaves, output_dims, vmap_method)
+        found = found if self._packing is None else self._packing.gathered(leaves, found)
+        return found if self._named is None else self._named(found)
 
     def _call(self, values: list[Any], output_dims: Any, vmap_method: str | None) -> list[Any]:
         """The call, given leaves; the leaves of the results."""
