@@ -379,7 +379,7 @@ def _host_converter(argument: Argument, element: Element) -> Convert:
                 if not shape
                 else f"pass {shape[0]} rows of {shape[1]} numbers",
             )
-        return _represent(argument, scalar, array)
+        return array.copy()[()] if array.dtype == scalar.numpy else _represent(argument, scalar, array)
 
     return convert
 
