@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxwarp.analysis.ranges import Ranges
+from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Param, Store, Value, While
 
@@ -107,6 +108,7 @@ class Roofline:
         return "\n".join(lines)
 
 
+@with_deep_stack
 def roofline(
     kernel: Kernel,
     grid: Sequence[int],
