@@ -191,7 +191,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         enable_backward: accepted, no effect.
         has_side_effect: launch even if no output is used.
         block_dim: CUDA threads per block; "auto": as `wp.autotune` has measured; default: the kernel's option of that
-            name, or 256.
+            name, or 256, or 128 where the code's registers let more threads run then.
         sharding_rule: which axes of inputs and outputs are cut together, as in "i k, k j -> i j". Under `jit` over
             sharded arrays every device then launches its part; without it XLA gathers the arrays. See docs/sharding.md.
         mode: "debug" to check launches while they run, "release" not to; default: the kernel's own (`module_options`),
