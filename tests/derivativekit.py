@@ -115,7 +115,8 @@ def pull(
     derived = adjoint_of(case.kernel, case.wanted, case.grid if with_grid else None)
     incoming = {s.index: cotangents[s.index] for s in derived.slots if s.kind == "cotangent" and s.reads}
     finals = run(case.kernel, case.grid, buffers)
-    found = results(derived, run(derived.kernel, case.grid, feed(derived, buffers, incoming, finals)), "cotangent")
+    fed = feed(derived, buffers, incoming, finals, record(derived, case.grid, buffers))
+    found = results(derived, run(derived.kernel, case.grid, fed), "cotangent")
     return through(derived, found, {i: i for i in case.wanted}, cotangents)
 
 
@@ -184,13 +185,19 @@ def check_tangent_of_adjoint(case: Case, eps: float = 1e-6) -> None:
     final = {
         s.index: n for n, s in enumerate(first.slots) if s.kind == "final" and case.buffers[s.index].dtype.kind == "f"
     }
-    wanted = [*(primal[i] for i in case.wanted if i in primal), *final.values()]
+    recorded = record(first, case.grid, case.buffers)
+    residual = [n for n, s in enumerate(first.slots) if s.kind == "residual"]
+    moving = {k: n for k, n in enumerate(residual) if recorded[k].dtype.kind == "f"}
+    wanted = [*(primal[i] for i in case.wanted if i in primal), *final.values(), *moving.values()]
     if not wanted:
         return  # the adjoint does not depend on the inputs
     second = tangent(first.kernel, wanted, case.grid, from_finals=False)
     incoming = {s.index: cotangents[s.index] for s in first.slots if s.kind == "cotangent" and s.reads}
-    inner = feed(first, case.buffers, incoming, run(case.kernel, case.grid, case.buffers))
+    inner = feed(first, case.buffers, incoming, run(case.kernel, case.grid, case.buffers), recorded)
     tangents_in = {primal[i]: t for i, t in tangents.items() if i in primal}
+    if moving:
+        moved_records = difference(lambda e: dict(enumerate(record(first, case.grid, moved(case, tangents, e)))), eps)
+        tangents_in |= {n: moved_records[k] for k, n in moving.items()}
     if final:
         tangents_in |= {n: push(case, tangents)[i] for i, n in final.items()}
     pushed = results(second, run(second.kernel, case.grid, feed(second, inner, tangents_in)), "tangent")
