@@ -69,7 +69,9 @@ from jaxwarp.geometry.mesh_queries import MeshQuery as MeshQuery
 from jaxwarp.geometry.mesh_queries import MeshQueryAABB as MeshQueryAABB
 from jaxwarp.geometry.mesh_queries import MeshQueryPoint as MeshQueryPoint
 from jaxwarp.geometry.mesh_queries import MeshQueryRay as MeshQueryRay
+from jaxwarp.geometry.mesh_queries import MeshQueryRayAll as MeshQueryRayAll
 from jaxwarp.geometry.mesh_queries import MeshQuerySphere as MeshQuerySphere
+from jaxwarp.geometry.mesh_queries import mesh_eval_ray as mesh_eval_ray
 from jaxwarp.geometry.mesh_queries import mesh_query_aabb as mesh_query_aabb
 from jaxwarp.geometry.mesh_queries import mesh_query_aabb_next as mesh_query_aabb_next
 from jaxwarp.geometry.mesh_queries import mesh_query_furthest_point_no_sign as mesh_query_furthest_point_no_sign
@@ -79,8 +81,10 @@ from jaxwarp.geometry.mesh_queries import mesh_query_point_no_sign as mesh_query
 from jaxwarp.geometry.mesh_queries import mesh_query_point_sign_normal as mesh_query_point_sign_normal
 from jaxwarp.geometry.mesh_queries import mesh_query_point_sign_parity as mesh_query_point_sign_parity
 from jaxwarp.geometry.mesh_queries import mesh_query_ray as mesh_query_ray
+from jaxwarp.geometry.mesh_queries import mesh_query_ray_all as mesh_query_ray_all
 from jaxwarp.geometry.mesh_queries import mesh_query_ray_anyhit as mesh_query_ray_anyhit
 from jaxwarp.geometry.mesh_queries import mesh_query_ray_count_intersections as mesh_query_ray_count_intersections
+from jaxwarp.geometry.mesh_queries import mesh_query_ray_next as mesh_query_ray_next
 from jaxwarp.geometry.mesh_queries import mesh_query_sphere as mesh_query_sphere
 from jaxwarp.geometry.mesh_values import mesh_eval_face_normal as mesh_eval_face_normal
 from jaxwarp.geometry.mesh_values import mesh_eval_position as mesh_eval_position

@@ -17,7 +17,7 @@ import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.mesh import Mesh
-from jaxwarp.geometry.mesh_queries import mesh_query_point
+from jaxwarp.geometry.mesh_queries import mesh_query_point, mesh_query_ray_all
 from jaxwarp.geometry.mesh_search import find_closest, find_hit
 from jaxwarp.geometry.triangles import closest_on, ray_at
 
@@ -57,8 +57,10 @@ class ClosestPoints(NamedTuple):
 
 
 @boundary
-def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf) -> RayHits:
-    """The first face that each ray hits.
+def cast_rays(
+    mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, *, hits: int | None = None
+) -> RayHits:
+    """The first face that each ray hits, or the nearest ones.
 
     Differentiable in both modes, to every order, by the mesh's points, origins and directions. Where nothing is hit,
     derivatives are 0. Works under `jit`, `vmap`, `scan` and the other transformations of JAX.
@@ -67,6 +69,8 @@ def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf) 
         mesh: a `Mesh`.
         origins, directions: (..., 3), float32, of which leading axes are broadcast. A direction of 0 hits nothing.
         max_t: hits are where 0 <= t < max_t.
+        hits: how many there are for each ray, the nearest first: a last axis of the results. None: one, without an
+            axis. Rays that hit less have hits with face -1 at the end.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments have other types or shapes.
@@ -76,7 +80,13 @@ def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf) 
     o, d = jnp.broadcast_arrays(o, d)
     shape, count = o.shape[:-1], o.size // 3
     o, d = o.reshape(count, 3), d.reshape(count, 3)
-    (face,) = _find_hits(*detached((mesh, o, d, jnp.float32(max_t))), launch_dims=count, output_dims=count)
+    search = detached((mesh, o, d, jnp.float32(max_t)))
+    if hits is None:
+        (face,) = _find_hits(*search, launch_dims=count, output_dims=count)
+    else:
+        (face,) = _find_all_hits(*search, launch_dims=count, output_dims=(count, _as_count(hits)))
+        o, d, face = jnp.repeat(o, hits, axis=0), jnp.repeat(d, hits, axis=0), face.reshape(-1)
+        shape, count = (*shape, hits), count * hits
     t, u, v, normal = _evaluate_hits(mesh.points, mesh.indices, face, o, d, launch_dims=count, output_dims=count)
     t, face, u, v = (x.reshape(shape) for x in (t, face, u, v))
     return RayHits(t, face, u, v, normal.reshape(*shape, 3))
@@ -131,6 +141,12 @@ def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Ar
     return jnp.where(face >= 0, sign * distance, jnp.inf).reshape(shape)
 
 
+def _as_count(hits: Any) -> int:
+    if not isinstance(hits, int) or isinstance(hits, bool) or hits < 1:
+        raise KernelValueError(f"cast_rays: hits: expected an integer from 1, got {hits!r}")
+    return hits
+
+
 def detached(values: Any) -> Any:
     return jax.tree.map(jax.lax.stop_gradient, values)
 
@@ -161,6 +177,21 @@ def as_points(where: str, value: Any) -> jax.Array:
 def _hits(mesh: Mesh, origins: wp.array[wp.vec3], directions: wp.array[wp.vec3], max_t: float, faces: wp.array[int]):
     i = wp.tid()
     faces[i] = find_hit(mesh, origins[i], directions[i], max_t, False)
+
+
+@wp.kernel
+def _all_hits(
+    mesh: Mesh, origins: wp.array[wp.vec3], directions: wp.array[wp.vec3], max_t: float, faces: wp.array2d[int]
+):
+    i = wp.tid()
+    for j in range(faces.shape[1]):
+        faces[i, j] = -1
+    count = 0
+    for face in mesh_query_ray_all(mesh, origins[i], directions[i], max_t):
+        faces[i, count] = face
+        count += 1
+        if count == faces.shape[1]:
+            break
 
 
 @wp.kernel
@@ -239,6 +270,7 @@ def _closest_values(
 
 
 _find_hits = wp.jax_kernel(_hits)
+_find_all_hits = wp.jax_kernel(_all_hits)
 _find_closest = wp.jax_kernel(_closest)
 _find_sides = wp.jax_kernel(_sides, num_outputs=2)
 _evaluate_hits = wp.jax_kernel(_hit_values, num_outputs=4)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import jaxwarp as wp
 from jaxwarp.geometry.bvh_queries import BvhQuery, bvh_query_aabb, bvh_query_next, bvh_query_sphere
 from jaxwarp.geometry.mesh import Mesh
-from jaxwarp.geometry.mesh_search import count_hits, find_closest, find_furthest, find_hit
+from jaxwarp.geometry.mesh_search import count_hits, find_closest, find_furthest, find_hit, find_hit_after
 from jaxwarp.geometry.mesh_values import face_corners, mesh_eval_face_normal
 from jaxwarp.geometry.triangles import closest_on, ray_at
 
@@ -51,19 +51,27 @@ class MeshQueryPoint:
 
 
 @wp.func
+def mesh_eval_ray(id: Mesh, face: int, start: wp.vec3, dir: wp.vec3) -> MeshQueryRay:
+    """Where a ray meets the plane of a face, as `mesh_query_ray` returns it; no result if `face` is negative.
+
+    Derivatives are by `start`, `dir` and the mesh's points.
+    """
+    hit = MeshQueryRay(False, 0.0, -1, 0.0, 0.0, 0.0, wp.vec3())
+    if face >= 0:
+        t, u, v = ray_at(face_corners(id, face), start, dir)
+        normal = mesh_eval_face_normal(id, face)
+        hit = MeshQueryRay(True, 1.0 if wp.dot(normal, dir) < 0.0 else -1.0, face, t, u, v, normal)
+    return hit
+
+
+@wp.func
 def mesh_query_ray(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, root: int = -1) -> MeshQueryRay:
     """The first hit of a ray, where 0 <= t < max_t; `t` is in lengths of `dir`.
 
     `root` is the root of a group, see `mesh_get_group_root`; -1 for all faces. Derivatives are by `start`, `dir` and
     the mesh's points.
     """
-    hit = MeshQueryRay(False, 0.0, -1, 0.0, 0.0, 0.0, wp.vec3())
-    face = find_hit(id, start, dir, max_t, False, root)
-    if face >= 0:
-        t, u, v = ray_at(face_corners(id, face), start, dir)
-        normal = mesh_eval_face_normal(id, face)
-        hit = MeshQueryRay(True, 1.0 if wp.dot(normal, dir) < 0.0 else -1.0, face, t, u, v, normal)
-    return hit
+    return mesh_eval_ray(id, find_hit(id, start, dir, max_t, False, root), start, dir)
 
 
 @wp.func
@@ -102,6 +110,39 @@ def mesh_query_ray_anyhit(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, 
 def mesh_query_ray_count_intersections(id: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
     """How many faces a ray crosses; where it meets a common edge of two, one of them."""
     return count_hits(id, start, dir, root)
+
+
+@wp.struct
+class MeshQueryRayAll:
+    """A query for all hits of a ray, and how far it has come: what `mesh_query_ray_next` advances."""
+
+    mesh: Mesh
+    start: wp.vec3
+    dir: wp.vec3
+    max_t: float
+    root: int
+    last: int  # the one of the mesh's `corners` that was hit last
+
+
+@wp.func
+def mesh_query_ray_all(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, root: int = -1) -> MeshQueryRayAll:
+    """A query for the faces that a ray hits where 0 <= t < max_t, the nearest first.
+
+    `for face in query` goes over them; what there is at a hit `mesh_eval_ray` tells. Each costs a search, so a loop
+    that ends after k hits costs k of them. Where a ray meets a common edge of two faces, both are hit.
+    """
+    return MeshQueryRayAll(id, start, dir, max_t, root, -1)
+
+
+@wp.func_next(MeshQueryRayAll)
+@wp.func
+def mesh_query_ray_next(query: wp.ref[MeshQueryRayAll], index: wp.ref[int]) -> bool:
+    """Sets `index` to the face that a ray hits next, and returns True; or returns False, when there is none."""
+    last = find_hit_after(query.mesh, query.start, query.dir, query.max_t, query.last, query.root)
+    if last >= 0:
+        query.last = last
+        index = query.mesh.bvh.order[last]
+    return last >= 0
 
 
 # Points

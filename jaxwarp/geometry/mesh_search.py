@@ -67,6 +67,45 @@ def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: boo
 
 
 @wp.func
+def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last: int, root: int = -1) -> int:
+    """Which of the mesh's `corners` a ray hits next after those at `last`, before `max_t`; -1 if there are no more.
+
+    Hits are in the order of their distances, and those at one distance in the order of the corners. `last` is -1 for
+    the first hit.
+    """
+    first = mesh.bvh.first
+    leaves = len(first) - 1
+    frame = ray_frame(dir)
+    inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
+    base = wp.cw_mul(mesh.bvh.origin - start, inverse)
+    scale = wp.cw_mul(mesh.bvh.step, inverse)
+    node = root_node(root, leaves)
+    trail = int(0)
+    after = float(-1.0)
+    if last >= 0:
+        after = ray_distance(mesh.corners[last], start, frame)
+    best = float(max_t)
+    found = int(-1)
+    while node != 0:
+        while node != 0 and node < leaves:
+            box = mesh.bvh.nodes[node]
+            near0 = _entry(box[0], box[1], box[2], base, scale, best)
+            near1 = _entry(box[3], box[4], box[5], base, scale, best)
+            node, trail = bvh_descend(node, trail, near0, near1, wp.inf)
+        if node != 0:
+            leaf = node - leaves
+            for k in range(first[leaf], first[leaf + 1]):
+                distance = ray_distance(mesh.corners[k], start, frame)
+                is_later = distance > after or (distance == after and k > last)
+                is_sooner = distance < best or (distance == best and k < found)
+                if is_later and is_sooner:
+                    best = distance
+                    found = k
+            node, trail = bvh_ascend(node, trail)
+    return found
+
+
+@wp.func
 def count_hits(mesh: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
     """How many faces a ray crosses."""
     first = mesh.bvh.first

@@ -40,6 +40,7 @@ GEOMETRY = {
     "mesh_queries": (
         *("MeshQuery", "MeshQueryAABB", "MeshQuerySphere", "MeshQueryPoint", "MeshQueryRay"),
         *("mesh_query_ray", "mesh_query_ray_anyhit", "mesh_query_ray_count_intersections"),
+        *("MeshQueryRayAll", "mesh_query_ray_all", "mesh_query_ray_next", "mesh_eval_ray"),
         *("mesh_query_point", "mesh_query_point_no_sign", "mesh_query_point_sign_parity"),
         "mesh_query_point_sign_normal",
         *("mesh_query_furthest_point_no_sign", "mesh_query_aabb", "mesh_query_sphere"),

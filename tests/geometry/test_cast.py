@@ -18,9 +18,9 @@ P, F = (jnp.asarray(x) for x in sphere(4))
 O, D = (jnp.asarray(x) for x in rays(120))
 
 
-def plain_hits(points, origins, directions, face):
+def plain_hits(points, origins, directions, face, faces=F):
     """t, u, v, normals of rays and the faces that they hit, in plain JAX."""
-    a, b, c = (points[F[face, k]] for k in range(3))
+    a, b, c = (points[faces[face, k]] for k in range(3))
     across = jnp.cross(b - a, c - a)
     area = (across**2).sum(-1)
     t = ((a - origins) * across).sum(-1) / (directions * across).sum(-1)
@@ -64,6 +64,90 @@ def test_rays_and_what_they_hit():
     assert wp.geometry.cast_rays(wp.Mesh(P, F), O[:0], D[:0]).t.shape == (0,)
     short = wp.geometry.cast_rays(wp.Mesh(P, F), O, D, max_t=0.5)
     np.testing.assert_array_equal(short.face >= 0, HIT & (FIRST.min(1) < 0.5))
+
+
+# One in the other, so that rays go through up to eight faces.
+NESTED = jnp.concatenate([P * r for r in (1.0, 0.8, 0.5, 0.3)])
+SHELLS = jnp.concatenate([F + k * len(P) for k in range(4)])
+EACH = all_hits(np.asarray(NESTED), np.asarray(SHELLS), np.asarray(O), np.asarray(D))[0]
+IN_ORDER, ALL = EACH.argsort(axis=1), np.sort(EACH, axis=1)
+
+
+@pytest.mark.parametrize("hits", [1, 3, 9])
+def test_all_hits_of_rays_in_their_order(hits):
+    mesh = wp.Mesh(NESTED, SHELLS)
+    found = wp.geometry.cast_rays(mesh, O, D, hits=hits)
+    is_hit = np.isfinite(ALL[:, :hits])
+    assert is_hit.sum(1).max() == min(hits, 8)
+    np.testing.assert_array_equal(found.face, np.where(is_hit, IN_ORDER[:, :hits], -1))
+    np.testing.assert_allclose(np.asarray(found.t)[is_hit], ALL[:, :hits][is_hit], rtol=1e-5, atol=1e-5)
+    assert np.isinf(np.asarray(found.t)[~is_hit]).all()
+    if hits == 1:
+        for one, first in zip(found, wp.geometry.cast_rays(mesh, O, D), strict=True):
+            np.testing.assert_array_equal(np.asarray(one)[:, 0], first)
+    shaped = wp.geometry.cast_rays(mesh, O.reshape(4, 30, 3), D.reshape(4, 30, 3), max_t=0.5, hits=hits)
+    assert shaped.normal.shape == (4, 30, hits, 3)
+    np.testing.assert_array_equal(shaped.face.reshape(-1, hits) >= 0, ALL[:, :hits] < 0.5)
+
+
+def test_hits_at_one_distance_are_all_found():
+    p, f = (jnp.asarray(x) for x in sphere(2))
+    tripled = wp.Mesh(jnp.concatenate([p, p, p]), jnp.concatenate([f, f + len(p), f + 2 * len(p)]))
+    found = np.asarray(wp.geometry.cast_rays(tripled, O, D, hits=12).face)
+    single = np.asarray(wp.geometry.cast_rays(wp.Mesh(p, f), O, D, hits=4).face)
+    for many, few in zip(found, single, strict=True):
+        faces = [face + k * len(f) for face in few if face >= 0 for k in range(3)]
+        assert sorted(many[many >= 0]) == sorted(faces)
+
+
+def test_derivatives_of_all_hits():
+    def value(points, origins, directions):
+        found = wp.geometry.cast_rays(wp.Mesh(points, SHELLS), origins, directions, hits=3)
+        return jnp.where(found.face >= 0, jnp.sin(found.t) + found.u * found.v, 0.0).sum()
+
+    def expected(points, origins, directions):
+        total = 0.0
+        for k in range(3):
+            t, u, v, _ = plain_hits(points, origins, directions, IN_ORDER[:, k], SHELLS)
+            total += jnp.where(np.isfinite(ALL[:, k]), jnp.sin(t) + u * v, 0.0).sum()
+        return total
+
+    values = (NESTED, O, D)
+    for a, b in zip(jax.grad(value, (0, 1, 2))(*values), jax.grad(expected, (0, 1, 2))(*values), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max(), rtol=1e-3)
+
+
+def all_crossed(mesh: wp.Mesh, o: wp.array[wp.vec3], d: wp.array[wp.vec3], total: wp.array[float]):
+    i = wp.tid()
+    s = 0.0
+    for face in wp.mesh_query_ray_all(mesh, o[i], d[i], wp.inf):
+        s += wp.sin(wp.mesh_eval_ray(mesh, face, o[i], d[i]).t)
+    total[i] = s
+
+
+def test_all_hits_in_a_kernel_and_its_derivatives():
+    call = wp.jax_kernel(wp.kernel(all_crossed), launch_dims=len(O), output_dims=len(O))
+
+    def value(points, origins):
+        return call(wp.Mesh(points, SHELLS), origins, D)[0]
+
+    def expected(points, origins):
+        total = 0.0
+        for k in range(8):
+            t = plain_hits(points, origins, D, IN_ORDER[:, k], SHELLS)[0]
+            total += jnp.where(np.isfinite(ALL[:, k]), jnp.sin(t), 0.0)
+        return total
+
+    values, tangents = (NESTED, O), directions_like((NESTED, O))
+    for f in (lambda g: jax.jvp(g, values, tangents), lambda g: jax.grad(lambda *v: g(*v).sum(), (0, 1))(*values)):
+        for a, b in zip(f(value), f(expected), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max(), rtol=1e-3)
+
+
+def test_a_number_of_hits_is_one():
+    for hits in (0, -1, 2.0, True, "all"):
+        with pytest.raises(KernelError, match="hits: expected an integer from 1"):
+            wp.geometry.cast_rays(wp.Mesh(P, F), O, D, hits=hits)
 
 
 def test_derivatives_by_vertices_and_rays():
