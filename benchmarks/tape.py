@@ -1,4 +1,5 @@
-"""What a launch costs on a tape: to record it, and to go back through it, beside NVIDIA Warp where it is installed.
+"""What a launch costs on a tape: to record it, to go back through it, and without one to run its adjoint
+(`launch(adjoint=True)`), beside NVIDIA Warp where it is installed.
 
     python benchmarks/tape.py [--rounds 7]
 
@@ -34,10 +35,11 @@ def bend(x: library.array(dtype=float), y: library.array(dtype=float)):
 
 
 class Times(NamedTuple):
-    """Seconds per launch."""
+    """Seconds of the thread per launch, which other programs on the machine disturb least."""
 
     record: float
     backward: float
+    adjoint: float
 
 
 def kernel_of(library: Any) -> Any:
@@ -49,26 +51,42 @@ def kernel_of(library: Any) -> Any:
 
 
 def chain(library: Any, count: int) -> Callable[[], Times]:
-    """Records `count` launches, each on what the one before made, and goes back; checked once."""
+    """Records `count` launches, each on what the one before made, goes back, and does the same by their adjoints."""
     kernel, start = kernel_of(library), np.linspace(-1, 1, N).astype(np.float32)
     arrays = [library.array(start, dtype=float, requires_grad=True, device="cpu")]
     arrays += [library.zeros(N, dtype=float, requires_grad=True, device="cpu") for _ in range(count)]
+    expected = slopes(start, count)
+
+    def prepare() -> None:
+        for array in arrays:
+            array.grad.zero_()
+        arrays[-1].grad.fill_(1.0)
+
+    def check() -> None:
+        np.testing.assert_allclose(arrays[0].grad.numpy(), expected, rtol=1e-3, atol=1e-12)
 
     def run() -> Times:
-        began = time.perf_counter()
+        prepare()
+        began = time.thread_time()
         with library.Tape() as tape:
             for x, y in itertools.pairwise(arrays):
                 library.launch(kernel, N, inputs=[x], outputs=[y], device="cpu")
-        recorded = time.perf_counter()
-        arrays[-1].grad.fill_(1.0)
+        recorded = time.thread_time()
         tape.backward()
-        ended = time.perf_counter()
-        return Times((recorded - began) / count, (ended - recorded) / count)
+        ended = time.thread_time()
+        check()
+        prepare()
+        backwards = [(y, x, y.grad, x.grad) for y, x in itertools.pairwise(arrays[::-1])]
+        last = time.thread_time()
+        for y, x, adj_y, adj_x in backwards:
+            library.launch(
+                kernel, N, inputs=[x], outputs=[y], adj_inputs=[adj_x], adj_outputs=[adj_y], device="cpu", adjoint=True
+            )
+        adjoint = time.thread_time() - last
+        check()
+        return Times((recorded - began) / count, (ended - recorded) / count, adjoint / count)
 
     run()
-    np.testing.assert_allclose(arrays[0].grad.numpy(), slopes(start, count), rtol=1e-3, atol=1e-12)
-    for array in arrays:
-        array.grad.zero_()
     return run
 
 

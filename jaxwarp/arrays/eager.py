@@ -27,7 +27,7 @@ from jaxwarp.ffi.launch.bind import (
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.native_launch import NativeCode, code_of
-from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Launch, intern_kernel
+from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import as_element
 from jaxwarp.memory.host_scope import HOST, capturing
@@ -222,6 +222,17 @@ class Plan:
     def code(self) -> NativeCode:
         """Of the launch on the CPU, on dense arrays."""
         return code_of(self.launch.kernel, self.launch.fma, self.launch.grid, self.shapes)
+
+    @cached_property
+    def floats(self) -> tuple[tuple[int, bool], ...]:
+        """The arguments that may have derivatives, and whether the kernel only reads them."""
+        params, roles = self.launch.kernel.params, self.launch.roles
+        return tuple((i, roles[i] == INPUT) for i, param in enumerate(params) if param.dtype.is_float)
+
+    @cached_property
+    def lost(self) -> int | None:
+        """An argument whose contents the kernel overwrites, and its reverse needs."""
+        return next((i for i, (_, is_needed) in self.overwritten.items() if is_needed), None)
 
     @cached_property
     def pulls(self) -> dict[Any, Any]:

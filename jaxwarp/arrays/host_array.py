@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
 import sys
@@ -87,6 +88,22 @@ class HostArray(LiveArray):
         self.jax_value = jax_value
         self._grad: HostArray | None = None
         self.whole: HostArray | None = None
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether launches and copies may write to it."""
+        return self._is_writable
+
+    @is_writable.setter
+    def is_writable(self, value: bool) -> None:
+        self._is_writable = value
+        self.__dict__.pop("token", None)  # of which it is a part
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> HostArray:
+        """Memory of its own, with the same contents; its gradient likewise."""
+        made = memo[id(self)] = self.new_like().assign(self)
+        made._grad = copy.deepcopy(self._grad, memo)
+        return made
 
     @property
     def leaves(self) -> tuple[HostArray, ...]:

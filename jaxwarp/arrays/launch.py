@@ -77,7 +77,8 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     del max_blocks
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
-    given = [*_as_list(inputs), *_as_list(outputs)]
+    ins, outs = _as_list(inputs), _as_list(outputs)
+    given = [*ins, *outs]
     if len(given) < len(kernel.arguments):
         given += [kernel.defaults[a.name] for a in kernel.arguments[len(given) :] if a.name in kernel.defaults]
     if len(given) != len(kernel.arguments):
@@ -89,7 +90,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     adjoints = None
     if adjoint or adj_inputs or adj_outputs:
         _require_host("launch with adjoint")
-        adjoints = _adjoints(kernel, len(_as_list(inputs)), adj_inputs, adj_outputs) if adjoint else None
+        adjoints = _adjoints(kernel, len(ins), adj_inputs, adj_outputs) if adjoint else None
     is_open = device is None and stream is None  # the arrays decide
     target = NOWHERE if is_open or scope_now() is not HOST else _target(device, stream)
     command = Launch(kernel, dim, given, adjoints, block_dim, record_tape, target)

@@ -21,12 +21,13 @@ from jaxwarp.ffi.launch.debug import failures_raised
 from jaxwarp.ffi.launch.derivatives.rules import silent_launch
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pulled
 from jaxwarp.ffi.launch.primitive import bind_launch
-from jaxwarp.ffi.launch.spec import INPUT, Launch
+from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.host_scope import HOST, contents_of, scope_of, set_contents
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import view_of
+from jaxwarp.memory.tensor_owner import note_written
 from jaxwarp.unlocked import address_of
 
 
@@ -72,7 +73,7 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
     """`launch(..., adjoint=True)`: adds to the adjoints of what a kernel reads, given those of what it writes.
 
     Args:
-        adjoints: one per argument, or fewer; None and numbers: the argument's own `grad`, if it has one.
+        adjoints: one per argument; None and numbers: the argument's own `grad`, if it has one.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit; the kernel overwrites what its reverse needs.
@@ -80,47 +81,56 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
     require_jax("launch with adjoint")
     place = next((value.scope for value in given if isinstance(value, HostArray)), HOST)
     op = prepared_launch(place, kernel, dim, given, None).launched()
-    plan, launch, params = op.plan, op.launch, op.launch.kernel.params
-    if 0 in launch.grid:
+    plan = op.plan
+    if 0 in plan.launch.grid:
         return
-    for i, (_, is_needed) in plan.overwritten.items():
-        if is_needed:
-            raise DifferentiationError(
-                f"kernel {kernel.name}: the kernel overwrites '{params[i].name}', and its adjoint needs what was there",
-                plan.written[i],
-                hint="record the launch with a Tape, which keeps it",
-            )
-    places: dict[int, Region] = {}
-    for i, region in enumerate(op.regions):
-        if region is not None and params[i].dtype.is_float:
-            found = _adjoint(op, i, adjoints[i] if i < len(adjoints) else None, launch.roles[i] == INPUT)
-            if found is not None:
-                places[i] = found
-    wanted = tuple(i for i in places if launch.roles[i] == INPUT)
-    incoming = {i: _view(places[i]) for i in launch.result_params if i in places}
-    incoming = {i: values for i, values in incoming.items() if values.any()}
-    if not wanted or not incoming:
-        return
+    if plan.lost is not None:
+        name = plan.launch.kernel.params[plan.lost].name
+        raise DifferentiationError(
+            f"kernel {kernel.name}: the kernel overwrites '{name}', and its adjoint needs what was there",
+            plan.written[plan.lost],
+            hint="record the launch with a Tape, which keeps it",
+        )
+    targets: dict[int, Region] = {}
+    incoming: dict[int, Region] = {}
+    for i, is_read in plan.floats:
+        region = _adjoint(op, i, adjoints[i], is_read)
+        if region is None:
+            continue
+        if is_read:
+            targets[i] = region
+        elif _view(region).any():
+            incoming[i] = region
+    if targets and incoming:
+        _add(targets, op, incoming)
+
+
+def _add(targets: Mapping[int, Region], op: Launched, incoming: Mapping[int, Region]) -> None:
+    """Adds the cotangents of operands to what is there, given those of results."""
+    plan, wanted = op.plan, tuple(targets)
     pull = known_pull(plan, wanted, tuple(incoming))
     if pull is None:
-        operands = {i: _operand(op, i) for i in launch.operand_params}
-        _add(places, pull_in_jax(launch, wanted, operands, incoming))
+        operands = {i: _operand(op, i) for i in plan.launch.operand_params}
+        cotangents = {i: _view(region) for i, region in incoming.items()}
+        _add_found(targets, pull_in_jax(plan.launch, wanted, operands, cotangents))
         return
     kept: list[np.ndarray] = []
-    addresses = [_address(op, i, kept) for i in launch.operand_params]
-    run = pull.run(addresses + [address_of(values) for values in incoming.values()])
-    _add(places, run.results)
+    addresses = [_address(op.regions[i], op.values[i], kept) for i in plan.launch.operand_params]
+    addresses += [_address(region, None, kept) for region in incoming.values()]
+    run = pull.run(addresses)
+    _add_found(targets, run.results)
     pull.release(run)
 
 
-def _add(places: Mapping[int, Region], found: Mapping[int, np.ndarray]) -> None:
+def _add_found(targets: Mapping[int, Region], found: Mapping[int, np.ndarray]) -> None:
     for i, values in found.items():
-        region = places[i]
+        region = targets[i]
         if scope_of(region) is HOST:
             view = view_of(region)
-            np.add(view, values, out=view)
+            np.add(view, values, view)
         else:
             set_contents(region, contents_of(region) + values)
+    note_written([targets[i] for i in found])
 
 
 def _operand(op: Launched, i: int) -> np.ndarray:
@@ -131,13 +141,14 @@ def _operand(op: Launched, i: int) -> np.ndarray:
     return value
 
 
-def _address(op: Launched, i: int, kept: list[np.ndarray]) -> int:
-    """Where native code finds an operand; what it is a copy of goes to `kept`."""
-    region = op.regions[i]
+def _address(region: Region | None, value: np.ndarray | None, kept: list[np.ndarray]) -> int:
+    """Where native code finds the contents of a region, or else a value; copies go to `kept`."""
     if region is not None and _is_here(region):
         return region.address
-    kept.append(_operand(op, i))
-    return address_of(kept[-1])
+    found = value if region is None else contents_of(region)
+    assert found is not None
+    kept.append(found)
+    return address_of(found)
 
 
 def _is_here(region: Region) -> bool:
@@ -151,9 +162,11 @@ def _view(region: Region) -> np.ndarray:
 
 def _adjoint(op: Launched, i: int, given: Any, is_written: bool) -> Region | None:
     """Where the adjoint of an array is."""
-    array, region = op.given[i], op.regions[i]
-    assert region is not None
+    region = op.regions[i]
+    if region is None:
+        return None
     if given is None or isinstance(given, (bool, int, float, np.generic)):
+        array = op.given[i]
         given = array.grad if isinstance(array, HostArray) else None
     if given is None:
         return None

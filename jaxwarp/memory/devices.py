@@ -83,9 +83,9 @@ def _named(device: Any, where: str) -> Device:
         raise KernelTypeError(
             f'{where}: expected a device, such as "cpu", got {device!r}', hint='write "cpu", or leave the device out'
         )
-    kind, _, number = str(device).partition(":")
-    if str(device) == "cpu":
+    if device == "cpu":
         return CPU
+    kind, _, number = str(device).partition(":")
     if kind == "cuda" and (not number or number.isdigit()):
         return Device(f"cuda:{int(number or 0)}")
     raise KernelValueError(

@@ -109,6 +109,11 @@ class Region:
         strides = (*self.strides, *dense_strides(inner, dtype.itemsize))
         return Region(self.address + offset, dtype, (*self.shape, *inner), strides, self.owner)
 
+    @cached_property
+    def here(self) -> np.ndarray:
+        """The memory of the host itself, as an array that users never see."""
+        return self.view(bytes_of(self))
+
     def view(self, memory: Any) -> np.ndarray:
         """A NumPy array of it; `memory` is a buffer of the bytes of `span`."""
         if self.size == 0:

@@ -315,6 +315,66 @@ def test_adjoint_launches():
         wp.launch(square, 5, [x], [y], [x.grad, y.grad], adjoint=True)
 
 
+def test_an_adjoint_launch_like_one_before_sees_what_has_changed():
+    x, y = variable(), wp.ones(5, requires_grad=True)
+
+    def found(**adjoints):
+        """What is added to the gradient of x, to begin with 1."""
+        if x.grad is not None:
+            x.grad.fill_(1.0)
+        wp.launch(square, 5, [x], [y], adjoint=True, **adjoints)
+        return None if x.grad is None else x.grad.numpy() - 1.0
+
+    np.testing.assert_array_equal(found(), np.zeros(5))  # that of y is zero
+    y.grad.fill_(2.0)
+    np.testing.assert_allclose(found(), 4 * X)
+    x.fill_(3.0)
+    np.testing.assert_allclose(found(), np.full(5, 12.0))
+    x.assign(X)
+    y.grad.assign(np.arange(5, dtype=np.float32))
+    np.testing.assert_allclose(found(), 2 * X * np.arange(5))
+    y.grad = wp.ones(5)
+    np.testing.assert_allclose(found(), 2 * X)
+    before = x.grad
+    x.grad = wp.zeros(5)
+    np.testing.assert_allclose(found(), 2 * X)
+    np.testing.assert_allclose(before.numpy(), 2 * X + 1.0)
+    x.requires_grad = False
+    assert found() is None
+    other = wp.zeros(5)
+    wp.launch(square, 5, [x], [y], adj_inputs=[other], adjoint=True)
+    np.testing.assert_allclose(other.numpy(), 2 * X)
+    x.requires_grad = True
+    np.testing.assert_allclose(found(), 2 * X)
+    x.grad.is_writable = False
+    with pytest.raises(KernelTypeError, match="its adjoint is added to, and it is read-only"):
+        wp.launch(square, 5, [x], [y], adjoint=True)
+
+
+def test_adjoint_launches_on_memory_that_was_free_in_between():
+    for k in range(60):
+        n = (5, 7)[k // 2 % 2]
+        x, y = wp.full(n, float(k), requires_grad=k % 3 > 0), wp.zeros(n, requires_grad=k % 5 > 0)
+        if y.grad is not None:
+            y.grad.fill_(1.0)
+        wp.launch(square, n, [x], [y], adjoint=True)
+        if x.grad is not None:
+            np.testing.assert_array_equal(x.grad.numpy(), np.full(n, 2.0 * k if y.grad is not None else 0.0))
+
+
+def test_adjoint_launches_follow_the_mode(monkeypatch):
+    at = np.array([0, 1, 2, 3], np.int32)
+    x, y = variable(X[:4]), wp.zeros(4, requires_grad=True)
+    y.grad.fill_(1.0)
+    for mode in ("release", "debug"):
+        monkeypatch.setattr(wp.config, "mode", mode)
+        wp.launch(sines_at, 4, [x, at], [y], adjoint=True)
+    np.testing.assert_allclose(grad_of(x), 2 * np.cos(X[:4]), rtol=1e-5)
+    at[2] = 9
+    with pytest.raises(CheckError, match="index 9"):
+        wp.launch(sines_at, 4, [x, at], [y], adjoint=True)
+
+
 @pytest.mark.release_mode("one of its programs is a race, on purpose")
 def test_refused():
     x, y = variable(), wp.zeros(5)

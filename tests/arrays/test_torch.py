@@ -375,6 +375,7 @@ def test_pytorch_refuses_derivatives_by_what_launches_have_overwritten():
         lambda x, a: a.fill_(1.0),
         lambda x, a: a[1:].assign(np.ones(2, np.float32)),
         lambda x, a: wp.copy(x, wp.zeros(3)),
+        lambda x, a: wp.launch(double, 3, [wp.ones(3), wp.ones(3)], adj_inputs=[a, wp.ones(3)], adjoint=True),
     ):
         tensor, array = torch.full((3,), 3.0), wp.full(3, 3.0)
         for x, a in ((tensor, wp.from_torch(tensor)), (wp.to_torch(array), array)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -48,6 +49,7 @@ class NativeCode:
         self._words = (ctypes.c_int64 * len(words))(*words)  # `Outside` in native/outside.cc
         self._launch = ctypes.addressof(self._words)
         self._pointers = ctypes.c_void_p * max(1, len(made.params))
+        self._packed = struct.Struct(f"{len(made.params)}P").pack  # several times as fast as an array of ctypes
         self._library = load_library()
         self._run = self._library.jaxwarp_outside_run
         self.is_whole = self._library.jaxwarp_outside_pieces(self._launch) == 1
@@ -62,13 +64,13 @@ class NativeCode:
 
     def run(self, addresses: Sequence[int], is_divided: bool = True) -> None:
         """Runs it on arrays that are dense and aligned; unless `is_divided`, in this thread."""
-        pointers = self._pointers(*addresses)
+        pointers = self._packed(*addresses)
         if self.is_whole or not is_divided:
-            self._run(self._launch, ctypes.addressof(pointers))
+            self._run(self._launch, pointers)
         else:
-            self._share(ctypes.addressof(pointers))
+            self._share(pointers)
 
-    def _share(self, pointers: int) -> None:
+    def _share(self, pointers: bytes) -> None:
         """Runs it on this thread and others.
 
         A signal is seen to whenever native code returns. Where it raises, no other piece is begun, and those that run
