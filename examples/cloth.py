@@ -16,7 +16,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image, ImageDraw
+from matplotlib import colormaps
+from matplotlib.figure import Figure
 
 import jaxwarp as wp
 
@@ -84,18 +85,16 @@ def hang(n: int, steps: int, shown: int = 6) -> tuple[np.ndarray, float]:
     return np.concatenate([path, at_rest]), float(-corners / (GRAVITY * MASS * (n * n - 2)))
 
 
-def draw(path: np.ndarray, file: Path, size: tuple[int, int] = (900, 620)) -> None:
-    image = Image.new("RGB", (2 * size[0], 2 * size[1]), (250, 248, 242))
-    pen = ImageDraw.Draw(image)
+def draw(path: np.ndarray, file: Path) -> None:
+    figure = Figure((9, 6.2), layout="constrained")
+    axes = figure.add_subplot(projection="3d", elev=12, azim=-60)
     for number, x in enumerate(path):
-        share = number / max(len(path) - 1, 1)
-        colour = (int(205 - 165 * share), int(205 - 110 * share), int(212 - 60 * share))
-        flat = np.stack([x[..., 2] + 0.35 * x[..., 0], x[..., 1] - 0.15 * x[..., 0]], axis=-1)
-        places = (flat * [1, -1] * 820 + [260, 120]).astype(int)
-        for line in (*places, *places.transpose(1, 0, 2)):
-            pen.line([tuple(p) for p in line.tolist()], fill=colour, width=3 if number == len(path) - 1 else 1)
+        colour = colormaps["YlGnBu"](0.3 + 0.6 * number / max(len(path) - 1, 1))
+        axes.plot_wireframe(x[..., 0], x[..., 2], x[..., 1], color=colour, linewidth=0.6, rstride=1, cstride=1)
+    axes.set_box_aspect(np.ptp([axes.get_xlim(), axes.get_ylim(), axes.get_zlim()], axis=1), zoom=1.5)
+    axes.axis("off")
     file.parent.mkdir(parents=True, exist_ok=True)
-    image.resize(size, Image.Resampling.LANCZOS).save(file)
+    figure.savefig(file)
 
 
 def main(arguments: list[str] | None = None) -> float:

@@ -18,7 +18,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from matplotlib.figure import Figure
 
 import jaxwarp as wp
 
@@ -82,7 +82,7 @@ def find(mesh: wp.Mesh, seen: jax.Array, guess: jax.Array, iterations: int) -> j
 def shaded(depths: jax.Array) -> np.ndarray:
     near = np.nan_to_num(np.asarray(depths), posinf=6.0)
     slope = np.hypot(*np.gradient(near))
-    return np.uint8(255 * np.clip((5.5 - near) / 4.0, 0, 1) / (1 + 4 * np.clip(slope, 0, 1)))
+    return np.clip((5.5 - near) / 4.0, 0, 1) / (1 + 4 * np.clip(slope, 0, 1))
 
 
 def main(arguments: list[str] | None = None) -> float:
@@ -96,10 +96,14 @@ def main(arguments: list[str] | None = None) -> float:
     found = find(mesh, seen, jnp.asarray(GUESS), options.iterations)
     off = float(jnp.abs(found - TRUTH).max())
     print(f"{len(mesh.indices) // 3} triangles; the pose is off by {off:.5f}, the first guess was by 0.25")
-    pictures = [shaded(look(mesh, jnp.asarray(pose))) for pose in (TRUTH, GUESS, found)]
+    figure = Figure((9, 2.6), layout="constrained")
+    poses = {"what was seen": TRUTH, "first guess": GUESS, "found": found}
+    for axes, (name, pose) in zip(figure.subplots(1, 3), poses.items(), strict=True):
+        axes.imshow(shaded(look(mesh, jnp.asarray(pose))), cmap="gray", vmin=0, vmax=1)
+        axes.set_title(name)
+        axes.axis("off")
     options.out.mkdir(parents=True, exist_ok=True)
-    picture = Image.fromarray(np.concatenate(pictures, axis=1))
-    picture.resize((3 * 5 * WIDTH, 5 * HEIGHT), Image.Resampling.BILINEAR).save(options.out / "depth_camera.png")
+    figure.savefig(options.out / "depth_camera.png")
     print(f"wrote {options.out / 'depth_camera.png'}")
     return off
 

@@ -19,7 +19,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from matplotlib.figure import Figure
+from tqdm import tqdm
 
 import jaxwarp as wp
 
@@ -66,7 +67,7 @@ def sample(field: wp.array3d[float], place: wp.array[wp.vec3], value: wp.array[f
 def fit(points: jax.Array, normals: jax.Array, nodes: int, iterations: int) -> jax.Array:
     """The field, [nodes, nodes, nodes]: on coarser grids first, which have it from far away."""
     start = jnp.zeros((2, 2, 2))
-    for n in (nodes // 4, nodes // 2, nodes):
+    for n in tqdm((nodes // 4, nodes // 2, nodes), unit="grid"):
         start = solved(jax.image.resize(start, (n, n, n), "linear"), points, normals, iterations)
     return start
 
@@ -106,18 +107,21 @@ def measures(points: jax.Array, faces: jax.Array) -> tuple[float, float]:
 def draw(points: jax.Array, mesh: wp.Mesh, path: Path, size: int = 360) -> None:
     """The points from the front, and the mesh, lit from the upper left."""
     turn = jnp.array([[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]])  # to the camera, rows are its axes
+    figure = Figure((9, 4.5), layout="constrained")
+    scan, surface = figure.subplots(1, 2)
     seen = np.asarray(points @ turn.T)
-    dots = np.full((size, size), 16, np.uint8)
-    place = np.int32((seen[:, :2] * [1, -1] / 1.2 + 1) / 2 * size).clip(0, size - 1)
-    order = np.argsort(seen[:, 2])
-    dots[place[order, 1], place[order, 0]] = np.uint8(90 + 80 * (seen[order, 2] + 1))
+    scan.scatter(seen[:, 0], seen[:, 1], s=1, c=seen[:, 2], cmap="viridis")
     x = (jnp.arange(size) + 0.5) / size * 2.4 - 1.2
     origins = jnp.stack([*jnp.meshgrid(x, -x), jnp.full((size, size), 3.0)], -1) @ turn
     hits = wp.geometry.cast_rays(mesh, origins, -turn[2])
     light = jnp.clip(hits.normal @ turn.T @ jnp.array([-0.4, 0.6, 0.7]), 0.0, 1.0)
-    shaded = np.uint8(np.where(np.asarray(hits.face) >= 0, 30 + 220 * np.asarray(light), 16))
+    shaded = np.where(np.asarray(hits.face) >= 0, 0.1 + 0.9 * np.asarray(light), np.nan)
+    surface.imshow(shaded, cmap="bone", vmin=0, vmax=1, extent=(-1.2, 1.2, -1.2, 1.2))
+    for axes in (scan, surface):
+        axes.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), aspect="equal")
+        axes.axis("off")
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.concatenate([dots, shaded], axis=1)).save(path)
+    figure.savefig(path)
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:

@@ -4,7 +4,8 @@
     mpirun -np 4 python examples/distributed_wind_tunnel.py
 
 The flow is that of wind_tunnel.py to the last bit, on any number of devices; windtunnel/partition.py says how. Prints
-drag and lift, the speed, and how many bytes cross the cuts in a step. --json FILE writes what was measured.
+drag and lift, the speed, and how many bytes cross the cuts in a step. Writes `distributed_wind_tunnel.png`: the eddies,
+and where the strips meet; --json FILE writes what was measured.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import distributed
 import jax
 import jax.numpy as jnp
 import numpy as np
-from windtunnel import TunnelError, obstacle
+from windtunnel import TunnelError, obstacle, render
 from windtunnel.flow import Tunnel
 from windtunnel.partition import Strips
 
@@ -40,6 +41,7 @@ def parse(arguments: list[str] | None) -> Any:
     add("--steps", type=int, default=2000, help="time steps, even (default %(default)s)")
     add("--repeats", type=int, default=1, help="how often the steps are timed; the fastest counts")
     add("--json", type=Path, help="file for the measurements")
+    add("--out", type=Path, default=Path("out"), help="folder for the picture (default %(default)s)")
     return parser.parse_args(arguments)
 
 
@@ -92,7 +94,7 @@ def run(options: Any) -> int:
         moved, least = bytes_moved(strips.program(), mesh.size), strips.least_bytes()
         f, seconds = measure(strips, options.steps, options.repeats)
         length = max(1, options.width // 5)
-        _, force, fastest = tunnel.observe(jnp.asarray(f))
+        vorticity, force, fastest = tunnel.observe(jnp.asarray(f))
         if not np.isfinite(fastest):
             raise TunnelError("the flow became unstable; lower --reynolds")
         drag, lift = force / (0.5 * VELOCITY**2 * length)
@@ -100,6 +102,9 @@ def run(options: Any) -> int:
         say(f"drag coefficient {drag:.4f}, lift coefficient {lift:.4f} after {options.steps} steps")
         say(f"{rate:.1f} million lattice updates a second")
         say(f"{moved} bytes cross the cuts in a step; the lattice's links need {least}")
+        if jax.process_index() == 0:
+            cuts = [options.height // mesh.size * n for n in range(1, mesh.size)]
+            render.cut(vorticity, tunnel.body, cuts, options.out / "distributed_wind_tunnel.png")
         if options.json and jax.process_index() == 0:
             found = {"devices": mesh.size, "processes": jax.process_count(), "width": options.width}
             found |= {"height": options.height, "steps": options.steps, "seconds": seconds}

@@ -22,7 +22,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image, ImageDraw
+from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse
 
 import jaxwarp as wp
 
@@ -124,20 +125,16 @@ def round_drop(spacing: float) -> Drop:
     return Drop(x, x * jnp.array([1.0, -1.0, 0.0]), jnp.ones(len(x)))
 
 
-def draw(kept: list[Drop], axes: list[np.ndarray], path: Path, size: tuple[int, int] = (200, 400)) -> None:
-    image = Image.new("RGB", (size[0] * len(kept), size[1]), (14, 16, 26))
-    pen = ImageDraw.Draw(image)
-    for n, (drop, (a, b)) in enumerate(zip(kept, axes, strict=True)):
-        middle, scale = (size[0] * (n + 0.5), size[1] / 2), size[1] / 4.2
-        pressure = np.asarray(pressure_of(drop.density)).clip(-0.2, 0.6) / 0.8 + 0.25
-        for (x, y, _), p in zip(np.asarray(drop.x), pressure, strict=True):
-            at = (middle[0] + scale * y, middle[1] - scale * x)  # stretched upwards
-            pen.ellipse([at[0] - 1.6, at[1] - 1.6, at[0] + 1.6, at[1] + 1.6],
-                        fill=(int(60 + 190 * p), int(110 + 100 * p), int(250 - 160 * p)))  # fmt: skip
-        box = [middle[0] - scale * b, middle[1] - scale * a, middle[0] + scale * b, middle[1] + scale * a]
-        pen.ellipse(box, outline=(230, 230, 235))
+def draw(kept: list[Drop], half: list[np.ndarray], path: Path) -> None:
+    """Stretched upwards, one beside the other."""
+    figure = Figure((9, 4.5), layout="constrained")
+    for axes, drop, (a, b) in zip(figure.subplots(1, len(kept)), kept, half, strict=True):
+        axes.scatter(drop.x[:, 1], drop.x[:, 0], s=2, c=pressure_of(drop.density), cmap="coolwarm", vmin=-0.4, vmax=0.6)
+        axes.add_patch(Ellipse((0, 0), 2 * b, 2 * a, fill=False))
+        axes.set(xlim=(-1.1, 1.1), ylim=(-2.1, 2.1), aspect="equal")
+        axes.axis("off")
     path.parent.mkdir(parents=True, exist_ok=True)
-    image.save(path)
+    figure.savefig(path)
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:

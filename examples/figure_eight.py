@@ -17,7 +17,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image, ImageDraw
+from matplotlib.figure import Figure
 
 import jaxwarp as wp
 
@@ -75,19 +75,18 @@ def monodromy(steps: int) -> np.ndarray:
     return np.asarray(jax.jacfwd(around)(jnp.asarray(np.concatenate([X.ravel(), V.ravel()]))))
 
 
-def draw(path: np.ndarray, file: Path, size: tuple[int, int] = (900, 400)) -> None:
-    image = Image.new("RGB", (2 * size[0], 2 * size[1]), (14, 16, 26))
-    pen = ImageDraw.Draw(image)
-    places = path * [1, -1] * 740 + [size[0], size[1]]
-    pen.line([tuple(p) for p in places[:, 0].tolist()], fill=(70, 76, 100), width=4)
-    for k, colour in enumerate([(245, 170, 90), (120, 200, 250), (230, 110, 150)]):
-        for back in range(60, -1, -1):
-            x, y = places[len(places) // 7 - back * len(places) // 700, k]
-            radius, share = 26 - 0.38 * back, 1 - back / 61
-            shade = tuple(int(14 + (c - 14) * share) for c in colour)
-            pen.ellipse([x - radius, y - radius, x + radius, y + radius], fill=shade)
+def draw(path: np.ndarray, file: Path) -> None:
+    """The way of all three, and each body with where it was before."""
+    figure = Figure((9, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(*path[:, 0].T, color="lightgrey")
+    trail = path[np.linspace(len(path) // 20, len(path) // 7, 61).astype(int)]
+    for k, colour in enumerate(("tab:orange", "tab:blue", "tab:pink")):
+        axes.scatter(*trail[:, k].T, s=np.linspace(2, 300, 61), color=colour, alpha=np.linspace(0, 1, 61), linewidth=0)
+    axes.set_aspect("equal")
+    axes.axis("off")
     file.parent.mkdir(parents=True, exist_ok=True)
-    image.resize(size, Image.Resampling.LANCZOS).save(file)
+    figure.savefig(file)
 
 
 def main(arguments: list[str] | None = None) -> float:

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.sparse.linalg import cg
-from PIL import Image
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 import jaxwarp as wp
@@ -108,12 +107,16 @@ def main(arguments: list[str] | None = None) -> tuple[float, float]:
         design, value = improved(design)
         values.append(float(value))
     print(f"mean temperature {values[0]:.2f} of even metal, {values[-1]:.3f} of the design")
-    metal, warm = conductivity(design), temperature(conductivity(design))
+    metal = conductivity(design)
+    figure = Figure((9, 4.4), layout="constrained")
+    for axes, shown, name, colours in zip(
+        figure.subplots(1, 2), (metal, temperature(metal)), ("metal", "temperature"), ("Greys", "Oranges"), strict=True
+    ):
+        figure.colorbar(axes.imshow(shown, cmap=colours), ax=axes, shrink=0.8)
+        axes.set_title(name)
+        axes.axis("off")
     options.out.mkdir(parents=True, exist_ok=True)
-    part = (warm / warm.max())[..., None]
-    drawn = [np.repeat(1.0 - metal[..., None], 3, axis=2), 1.0 - part * jnp.asarray([0.1, 0.6, 0.9])]
-    shown = np.concatenate(drawn, axis=1).clip(0, 1).repeat(4, axis=0).repeat(4, axis=1)
-    Image.fromarray((255 * shown).astype(np.uint8)).quantize(64).save(options.out / "heat_design.png")
+    figure.savefig(options.out / "heat_design.png")
     print(f"wrote {options.out / 'heat_design.png'}")
     return values[0], values[-1]
 

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import ray_marching
-from PIL import Image
+from matplotlib.figure import Figure
 
 import jaxwarp as wp
 
@@ -89,21 +88,21 @@ def main(arguments: list[str] | None = None) -> tuple[float, float]:
     parser.add_argument("--noise", type=float, default=0.08, help="its standard deviation (default %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture (default %(default)s)")
     options = parser.parse_args(arguments)
-    if options.image is None:
-        clean = np.clip(ray_marching.render(options.height, options.height), 0, 1) ** (1 / 2.2)
-    else:
-        clean = np.asarray(Image.open(options.image).convert("RGB")) / 255
-    clean = jnp.asarray(clean, jnp.float32)
+    clean = jnp.asarray(ray_marching.photograph(options.image, options.height, options.height), jnp.float32)
     noisy = clean + options.noise * jax.random.normal(jax.random.key(0), clean.shape)
     sharpness = tuned(noisy, clean)
     (filtered,) = smooth(noisy, sharpness)
     (found,) = outline(filtered)
     before, after = decibels(noisy, clean), decibels(filtered, clean)
     print(f"sharpness {sharpness:.2f}: {before:.1f} dB before, {after:.1f} dB after")
+    figure = Figure((9, 3.3), layout="constrained")
+    pictures = {f"{before:.1f} dB": noisy.clip(0, 1), f"{after:.1f} dB": filtered.clip(0, 1), "edges": found}
+    for axes, (name, picture) in zip(figure.subplots(1, 3), pictures.items(), strict=True):
+        axes.imshow(picture, cmap="Greys", vmax=0.25)
+        axes.set_title(name)
+        axes.axis("off")
     options.out.mkdir(parents=True, exist_ok=True)
-    drawn = 1.0 - jnp.repeat(jnp.clip(4.0 * found, 0, 1)[..., None], 3, -1)
-    shown = np.clip(np.concatenate([noisy, filtered, drawn], axis=1), 0, 1)
-    Image.fromarray((255 * shown).astype(np.uint8)).quantize(256).save(options.out / "image_filters.png")
+    figure.savefig(options.out / "image_filters.png")
     print(f"wrote {options.out / 'image_filters.png'}")
     return before, after
 

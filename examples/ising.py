@@ -18,7 +18,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from matplotlib.figure import Figure
 
 import jaxwarp as wp
 
@@ -71,10 +71,13 @@ def main(arguments: list[str] | None = None) -> dict[float, tuple[float, float]]
     found = {t: (float(m), exact(t)) for t, m in zip(temperatures, settled, strict=True)}
     for temperature, (ours, theirs) in found.items():
         print(f"temperature {temperature:.3f}: magnetisation {ours:.3f}, exact {theirs:.3f}")
+    figure = Figure((9, 3.3), layout="constrained")
+    for axes, lattice, temperature in zip(figure.subplots(1, 3), spins[1:], temperatures[1:], strict=True):
+        axes.imshow(lattice, cmap="YlGnBu_r", interpolation="nearest")
+        axes.set_title(f"temperature {temperature:.2f}")
+        axes.axis("off")
     options.out.mkdir(parents=True, exist_ok=True)
-    shown = np.concatenate(list(np.asarray(spins)[1:]), axis=1)
-    picture = np.where(shown[..., None] > 0, [242, 226, 190], [28, 44, 84]).astype(np.uint8)
-    Image.fromarray(picture).save(options.out / "ising.png")
+    figure.savefig(options.out / "ising.png")
     print(f"wrote {options.out / 'ising.png'}")
     return found
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import ray_marching
-from PIL import Image
+from matplotlib.image import imsave
 
 import jaxwarp as wp
 
@@ -61,10 +61,7 @@ def main(arguments: list[str] | None = None) -> float:
     parser.add_argument("--iterations", type=int, default=30, help="at most enough (default %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture (default %(default)s)")
     options = parser.parse_args(arguments)
-    if options.image is None:
-        picture = np.clip(ray_marching.render(options.height, options.height * 3 // 2), 0, 1) ** (1 / 2.2)
-    else:
-        picture = np.asarray(Image.open(options.image).convert("RGB"), np.float32) / 255
+    picture = ray_marching.photograph(options.image, options.height, options.height * 3 // 2)
     pixel = jnp.asarray(picture.reshape(-1, 3), jnp.float32)
     colour, nearest = cluster(jax.random.key(0), pixel, options.colours, options.iterations)
     found = np.asarray(colour[nearest])
@@ -72,7 +69,7 @@ def main(arguments: list[str] | None = None) -> float:
     print(f"{options.colours} colours, mean distance {distance:.4f}")
     options.out.mkdir(parents=True, exist_ok=True)
     both = np.concatenate([picture, found.reshape(picture.shape)], axis=1)
-    Image.fromarray((255 * both).astype(np.uint8)).save(options.out / "kmeans.png")
+    imsave(options.out / "kmeans.png", both)
     print(f"wrote {options.out / 'kmeans.png'}")
     return distance
 

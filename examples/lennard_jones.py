@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image, ImageDraw
+from matplotlib.figure import Figure
 
 import jaxwarp as wp
 
@@ -104,7 +104,7 @@ def crystal(side: int, density: float, temperature: float) -> tuple[Fluid, float
     return Fluid(jnp.asarray(places, jnp.float32), jnp.asarray(v - v.mean(0), jnp.float32)), box
 
 
-def draw(x: jax.Array, box: float, path: Path, size: tuple[int, int] = (600, 300)) -> np.ndarray:
+def draw(x: jax.Array, box: float, path: Path) -> np.ndarray:
     """The radial distribution, up to 3."""
     way = np.asarray(x)[:, None] - np.asarray(x)
     way -= box * np.round(way / box)
@@ -112,13 +112,13 @@ def draw(x: jax.Array, box: float, path: Path, size: tuple[int, int] = (600, 300
     counts, ends = np.histogram(far, 90, (0.0, 3.0))
     shell = 4 / 3 * np.pi * np.diff(ends**3) * len(x) * (len(x) - 1) / 2 / box**3
     found = counts / shell
-    image = Image.new("RGB", size, (14, 16, 26))
-    pen = ImageDraw.Draw(image)
-    places = [(40 + k * (size[0] - 60) / 90, size[1] - 30 - 80 * g) for k, g in enumerate(found)]
-    pen.line([(40, size[1] - 110), (size[0] - 20, size[1] - 110)], fill=(74, 78, 92))
-    pen.line(places, fill=(250, 200, 90), width=3)
+    figure = Figure((6, 3), layout="constrained")
+    axes = figure.subplots()
+    axes.axhline(1, color="lightgrey")
+    axes.plot((ends[1:] + ends[:-1]) / 2, found)
+    axes.set(xlabel="distance", ylabel="particles, over those of a gas")
     path.parent.mkdir(parents=True, exist_ok=True)
-    image.save(path)
+    figure.savefig(path)
     return found
 
 

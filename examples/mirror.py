@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from PIL import Image, ImageDraw
+from matplotlib.figure import Figure
 
 import jaxwarp as wp
 
@@ -78,21 +78,21 @@ def shape(side: int, steps: int) -> tuple[jax.Array, jax.Array, jax.Array, jax.A
     return heights, losses, spots(flat, places, faces, starts), spots(heights, places, faces, starts)
 
 
-def draw(heights: np.ndarray, before: np.ndarray, after: np.ndarray, path: Path, size: int = 300) -> None:
-    image = Image.new("RGB", (3 * size, size), (14, 16, 26))
-    pen = ImageDraw.Draw(image)
-    for n, dots in enumerate((before, after)):
-        for x, y in dots * size / 2.4 + size / 2:
-            pen.ellipse([n * size + x - 1, y - 1, n * size + x + 1, y + 1], fill=(250, 210, 110))
-    side = len(heights)
-    x = np.linspace(-1, 1, side)
-    scale, left, floor = size / 2.4, 2.5 * size, size - 40
-    at = [(left + scale * u, floor - scale * z) for u, z in zip(x, heights[:, side // 2], strict=True)]
-    for place in at[:: max(1, side // 8)]:
-        pen.line([(place[0], 0), place, (left, floor - scale * FOCUS)], fill=(120, 100, 60))
-    pen.line(at, fill=(210, 225, 250), width=3)
+def draw(heights: np.ndarray, before: np.ndarray, after: np.ndarray, path: Path) -> None:
+    figure = Figure((9, 3.2), layout="constrained")
+    *around, across = figure.subplots(1, 3)
+    for axes, spots, name in zip(around, (before, after), ("flat", "found"), strict=True):
+        axes.scatter(*spots.T, s=2)
+        axes.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), title=f"{name}: at the focus")
+    x, z = np.linspace(-1, 1, len(heights)), heights[:, len(heights) // 2]
+    for k in range(0, len(x), max(1, len(x) // 8)):
+        across.plot([x[k], x[k], 0], [2 * FOCUS, z[k], FOCUS], color="orange", linewidth=0.7)
+    across.plot(x, z, color="black")
+    across.set(ylim=(-0.2, 2.2), title="a cut through the mirror")
+    for axes in (*around, across):
+        axes.set_aspect("equal")
     path.parent.mkdir(parents=True, exist_ok=True)
-    image.save(path)
+    figure.savefig(path)
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:

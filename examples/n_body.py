@@ -17,7 +17,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from matplotlib.image import imsave
 from tqdm import tqdm
 
 import jaxwarp as wp
@@ -85,7 +85,7 @@ def picture(frames: list[State], size: int = 256, half: float = 5.0) -> np.ndarr
         for part in np.split(np.asarray(x), 2):
             spots, _, _ = np.histogram2d(part[:, 1], part[:, 0], size, ((-half, half), (-half, half)))
             both.append(np.clip(np.log1p(spots) / 1.8, 0, 1)[..., None])
-        shown.append(np.clip(both[0] * [255, 190, 110] + both[1] * [110, 170, 255], 0, 255).astype(np.uint8))
+        shown.append(np.clip(both[0] * [1.0, 0.75, 0.43] + both[1] * [0.43, 0.67, 1.0], 0, 1))
     return np.vstack([np.hstack(shown[:3]), np.hstack(shown[3:])])
 
 
@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> float:
     change = abs(sum(energy(state, mass)) / before - 1.0)
     print(f"energy {before:.4f}; it has changed by {100 * change:.3f} %")
     options.out.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(picture(frames)).quantize(64).save(options.out / "n_body.png")
+    imsave(options.out / "n_body.png", picture(frames))
     print(f"wrote {options.out / 'n_body.png'}")
     return change
 

@@ -4,31 +4,29 @@
 
 As T. Muller et al. do it ("Instant neural graphics primitives with a multiresolution hash encoding", ACM Trans. Graph.
 41, 102, 2022): a kernel interpolates the features of each grid at each place, those of large grids in a table that many
-corners share by a hash; a network of two layers, in jax.numpy, makes a colour of them. The kernel's derivative by the
-features adds into the table with atomics; nothing is written for it. Adam, in ten lines. Writes `neural_field.png`: the
-picture, and what was learned.
+corners share by a hash; a network of two layers makes a colour of them. Table and network are a module of equinox, and
+optax has Adam. The kernel's derivative by the features adds into the table with atomics; nothing is written for it.
+Writes `neural_field.png`: the picture, and what was learned.
 """
 
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import ray_marching
-from PIL import Image
+from matplotlib.image import imsave
+from tqdm import tqdm
 
 import jaxwarp as wp
 
 LEVELS, TABLE, WIDTH = 8, 1 << 12, 32
 COARSEST, GROWTH = 8.0, 1.6
-
-Weights = dict[str, jax.Array]
-State = tuple[Weights, Weights, Weights]
-"""Weights, and the running means of their derivatives and of the squares of these."""
 
 
 @wp.func
@@ -56,47 +54,43 @@ def encode(place: wp.array[wp.vec2], features: wp.array[wp.vec2], code: wp.array
     )
 
 
-def colour(weights: Weights, place: jax.Array) -> jax.Array:
-    """The colours `[n, 3]` at places `[n, 2]` of the unit square."""
-    shape = place.shape[0], LEVELS
-    (code,) = wp.jax_kernel(encode, launch_dims=shape, output_dims=shape)(place, weights["features"])
-    hidden = jax.nn.relu(code.reshape(shape[0], -1) @ weights["in"] + weights["bias"])
-    return jax.nn.sigmoid(hidden @ weights["out"])
+class Field(eqx.Module):
+    """Colours `[n, 3]` at places `[n, 2]` of the unit square."""
+
+    features: jax.Array
+    network: eqx.nn.MLP
+
+    def __init__(self, key: jax.Array):
+        of_features, of_network = jax.random.split(key)
+        self.features = jax.random.uniform(of_features, (LEVELS * TABLE, 2), minval=-1e-2, maxval=1e-2)
+        self.network = eqx.nn.MLP(2 * LEVELS, 3, WIDTH, 1, final_activation=jax.nn.sigmoid, key=of_network)
+
+    def __call__(self, place: jax.Array) -> jax.Array:
+        shape = place.shape[0], LEVELS
+        (code,) = wp.jax_kernel(encode, launch_dims=shape, output_dims=shape)(place, self.features)
+        return jax.vmap(self.network)(code.reshape(shape[0], -1))
 
 
-def first_weights(key: jax.Array) -> Weights:
-    keys = jax.random.split(key, 3)
-    return {
-        "features": jax.random.uniform(keys[0], (LEVELS * TABLE, 2), minval=-1e-2, maxval=1e-2),
-        "in": jax.random.normal(keys[1], (2 * LEVELS, WIDTH)) * (2 / (2 * LEVELS)) ** 0.5,
-        "bias": jnp.zeros(WIDTH),
-        "out": jax.random.normal(keys[2], (WIDTH, 3)) * (1 / WIDTH) ** 0.5,
-    }
-
-
-@partial(jax.jit, static_argnames=("steps", "batch"))
-def fit(key: jax.Array, picture: jax.Array, steps: int, batch: int) -> tuple[Weights, jax.Array]:
-    """The weights after so many steps of Adam (D. Kingma and J. Ba, 2015), and the losses."""
+def fit(key: jax.Array, picture: jax.Array, steps: int, batch: int) -> tuple[Field, list[float]]:
+    """The field after so many steps, and the losses."""
     extents = jnp.asarray(picture.shape[:2])
-    weights = first_weights(key)
-    zeros = jax.tree.map(jnp.zeros_like, weights)
+    field, optimiser = Field(key), optax.adam(1e-2, b2=0.99, eps=1e-10)
 
-    def loss(weights: Weights, pixel: jax.Array) -> jax.Array:
-        place = (pixel + 0.5) / extents
-        return jnp.mean((colour(weights, place) - picture[pixel[:, 0], pixel[:, 1]]) ** 2)
+    @eqx.filter_value_and_grad
+    def loss(field: Field, pixel: jax.Array) -> jax.Array:
+        return jnp.mean((field((pixel + 0.5) / extents) - picture[pixel[:, 0], pixel[:, 1]]) ** 2)
 
-    def step(state: State, n: jax.Array) -> tuple[State, jax.Array]:
-        weights, mean, square = state
-        pixel = jax.random.randint(jax.random.fold_in(key, n), (batch, 2), 0, extents)
-        value, slope = jax.value_and_grad(loss)(weights, pixel)
-        mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, slope)
-        square = jax.tree.map(lambda s, g: 0.99 * s + 0.01 * g * g, square, slope)
-        rate = 1e-2 * jnp.sqrt(1 - 0.99 ** (n + 1.0)) / (1 - 0.9 ** (n + 1.0))
-        weights = jax.tree.map(lambda w, m, s: w - rate * m / (jnp.sqrt(s) + 1e-10), weights, mean, square)
-        return (weights, mean, square), value
+    @eqx.filter_jit(donate="all")
+    def step(field: Field, state: optax.OptState, key: jax.Array) -> tuple[Field, optax.OptState, jax.Array]:
+        value, slope = loss(field, jax.random.randint(key, (batch, 2), 0, extents))
+        change, state = optimiser.update(slope, state)
+        return eqx.apply_updates(field, change), state, value
 
-    (weights, _, _), losses = jax.lax.scan(step, (weights, zeros, zeros), jnp.arange(steps))
-    return weights, losses
+    state, losses = optimiser.init(eqx.filter(field, eqx.is_array)), []
+    for n in tqdm(range(steps), unit="step"):
+        field, state, value = step(field, state, jax.random.fold_in(key, n))
+        losses.append(float(value))
+    return field, losses
 
 
 def main(arguments: list[str] | None = None) -> float:
@@ -108,21 +102,18 @@ def main(arguments: list[str] | None = None) -> float:
     parser.add_argument("--batch", type=int, default=1 << 13, help="pixels a step (default %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the picture (default %(default)s)")
     options = parser.parse_args(arguments)
-    if options.image is None:
-        wanted = np.clip(ray_marching.render(options.height, options.height * 3 // 2), 0, 1) ** (1 / 2.2)
-    else:
-        wanted = np.asarray(Image.open(options.image).convert("RGB"), np.float32) / 255
-    weights, losses = fit(jax.random.key(0), jnp.asarray(wanted, jnp.float32), options.steps, options.batch)
+    wanted = ray_marching.photograph(options.image, options.height, options.height * 3 // 2)
+    field, losses = fit(jax.random.key(0), jnp.asarray(wanted), options.steps, options.batch)
     rows, columns = wanted.shape[:2]
     across, along = np.meshgrid((np.arange(columns) + 0.5) / columns, (np.arange(rows) + 0.5) / rows)
-    found = np.asarray(jax.jit(colour)(weights, jnp.asarray(np.stack([along, across], -1).reshape(-1, 2), jnp.float32)))
-    found = found.reshape(wanted.shape)
+    place = jnp.asarray(np.stack([along, across], -1).reshape(-1, 2), jnp.float32)
+    found = np.asarray(eqx.filter_jit(field)(place)).reshape(wanted.shape)
     quality = float(-10 * np.log10(np.mean((found - wanted) ** 2)))
-    numbers = sum(w.size for w in weights.values())
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(field, eqx.is_array)))
     print(f"{wanted.size} numbers by {numbers}; loss {losses[0]:.3f} to {losses[-1]:.6f}; {quality:.1f} dB")
     options.out.mkdir(parents=True, exist_ok=True)
     both = np.concatenate([wanted, found], axis=1)
-    Image.fromarray((255 * both).astype(np.uint8)).save(options.out / "neural_field.png")
+    imsave(options.out / "neural_field.png", both)
     print(f"wrote {options.out / 'neural_field.png'}")
     return quality
 

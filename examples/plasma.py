@@ -19,7 +19,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 import jaxwarp as wp
@@ -88,15 +88,16 @@ def rate() -> float:
     return math.sqrt(-min(squares))
 
 
-def picture(frames: list[State], height: int = 160) -> np.ndarray:
-    """How many particles there are, by place (across) and velocity (upwards), at four times."""
-    width = 2 * height
-    shown = []
-    for x, v in frames:
-        spots, _, _ = np.histogram2d(-np.asarray(v), np.asarray(x), (height, width), ((-1.4, 1.4), (0.0, LENGTH)))
-        level = np.clip(np.log1p(spots) / np.log1p(0.2 * spots.max()), 0, 1)[..., None]
-        shown.append((255 - level * [235, 190, 110]).astype(np.uint8))
-    return np.vstack([np.hstack(shown[:2]), np.hstack(shown[2:])])
+def draw(frames: list[State], path: Path) -> None:
+    """How many particles there are, by place and velocity."""
+    figure = Figure((9, 5), layout="constrained")
+    for n, (axes, (x, v)) in enumerate(zip(figure.subplots(2, 2, sharex=True, sharey=True).flat, frames, strict=True)):
+        axes.hist2d(x, v, (320, 160), range=((0.0, LENGTH), (-1.4, 1.4)), norm="log", cmap="magma")
+        axes.set(title=f"time {120 * (n + 1) * STEP:.0f}", facecolor="black")
+    figure.supxlabel("place")
+    figure.supylabel("velocity")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
 
 
 def main(arguments: list[str] | None = None) -> tuple[float, float]:
@@ -114,8 +115,7 @@ def main(arguments: list[str] | None = None) -> tuple[float, float]:
     wave = np.log(np.concatenate(waves))
     grown = (wave[160] - wave[80]) / (80 * STEP)  # when what decays is gone, and before the beams are bent
     print(f"the wave grows at the rate {grown:.4f}, by theory {rate():.4f}")
-    options.out.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(picture(frames)).quantize(64).save(options.out / "plasma.png")
+    draw(frames, options.out / "plasma.png")
     print(f"wrote {options.out / 'plasma.png'}")
     return float(grown), rate()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image
+from matplotlib.image import imread, imsave
 
 import jaxwarp as wp
 
@@ -92,6 +92,15 @@ def render(rows: int, columns: int, eye: tuple[float, float, float] = (3.2, 2.6,
     return np.asarray(call(jnp.asarray(eye), light)[0])
 
 
+def photograph(path: Path | None, rows: int, columns: int) -> np.ndarray:
+    """A picture from a file, else this one, `[rows, columns, 3]`, from 0 to 1 as screens take it."""
+    if path is None:
+        return np.clip(render(rows, columns), 0, 1) ** (1 / 2.2)
+    picture = np.atleast_3d(imread(path))
+    scale = 255 if picture.dtype == np.uint8 else 1
+    return np.broadcast_to(picture[..., :3], (*picture.shape[:2], 3)).astype(np.float32) / scale
+
+
 def main(arguments: list[str] | None = None) -> np.ndarray:
     """Draws, and returns the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -103,7 +112,7 @@ def main(arguments: list[str] | None = None) -> np.ndarray:
     rows, columns = fine.shape[0] // smooth, fine.shape[1] // smooth
     picture = np.clip(fine, 0, 1).reshape(rows, smooth, columns, smooth, 3).mean(axis=(1, 3))
     options.out.mkdir(parents=True, exist_ok=True)
-    Image.fromarray((255 * picture ** (1 / 2.2)).astype(np.uint8)).save(options.out / "ray_marching.png")
+    imsave(options.out / "ray_marching.png", picture ** (1 / 2.2))
     print(f"wrote {options.out / 'ray_marching.png'}")
     return picture
 

@@ -18,7 +18,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image, ImageDraw
+from matplotlib import colormaps
+from matplotlib.figure import Figure
 
 import jaxwarp as wp
 
@@ -73,8 +74,7 @@ def fly(throw: wp.array[wp.vec2], start: wp.vec2, bounces: int, longest: int, la
     i = wp.tid()
     x = start
     v = throw[i]
-    contacts = 0
-    steps = 0
+    contacts, steps = 0, 0
     while contacts <= bounces and steps < longest:
         x, v, landed = move(x, v)
         if landed:
@@ -130,29 +130,20 @@ def guesses(number: int) -> jax.Array:
     return jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=1) * 5.0, jnp.float32)
 
 
-def draw(paths: np.ndarray, first: np.ndarray, cup: float, path: Path, size: tuple[int, int] = (960, 470)) -> None:
+def draw(paths: np.ndarray, first: np.ndarray, cup: float, path: Path) -> None:
     """The paths `[n, steps, 2]` in colour, over the first guesses in grey."""
-    scale, smooth = 200.0, 2
-    left, floor = 60, size[1] - 50
-    image = Image.new("RGB", (size[0] * smooth, size[1] * smooth), (14, 16, 26))
-    pen = ImageDraw.Draw(image)
-
-    def place(points: np.ndarray) -> list[tuple[float, float]]:
-        return [(smooth * (left + scale * float(x)), smooth * (floor - scale * float(y))) for x, y in points]
-
-    wall = left + scale * WALL
-    pen.rectangle([0, smooth * floor, smooth * size[0], smooth * size[1]], fill=(58, 62, 76))
-    pen.rectangle([smooth * wall, 0, smooth * size[0], smooth * size[1]], fill=(58, 62, 76))
+    figure = Figure((9, 4.4), layout="constrained")
+    axes = figure.subplots()
     for points in first:
-        pen.line(place(points), fill=(74, 78, 92), width=smooth)
+        axes.plot(*points.T, color="lightgrey", linewidth=1)
     for number, points in enumerate(paths):
-        share = number / max(len(paths) - 1, 1)
-        pen.line(place(points), fill=(int(90 + 160 * share), int(200 - 60 * share), int(245 - 190 * share)), width=4)
-    middle = left + scale * cup
-    pen.rectangle([smooth * (middle - 8), smooth * (floor - 3), smooth * (middle + 8), smooth * (floor + 8)],
-                  fill=(250, 240, 200))  # fmt: skip
+        axes.plot(*points.T, color=colormaps["viridis"](number / len(paths)))
+    axes.plot([cup - 0.09, cup - 0.07, cup + 0.07, cup + 0.09], [0.2, 0, 0, 0.2], color="black", linewidth=3)
+    axes.axvline(WALL, color="black", linewidth=3)
+    axes.axhline(0, color="black")
+    axes.set(xlabel="m", ylabel="m", ylim=(0, None), aspect="equal")
     path.parent.mkdir(parents=True, exist_ok=True)
-    image.resize(size, Image.Resampling.LANCZOS).save(path)
+    figure.savefig(path)
 
 
 def main(arguments: list[str] | None = None) -> float:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from PIL import Image
+from matplotlib.figure import Figure
+from tqdm import tqdm
 
 import jaxwarp as wp
 
@@ -85,7 +85,7 @@ def find(record: jax.Array, shape: tuple[int, int], guess: float, iterations: in
         return slow - jnp.clip(jnp.vdot(slope, found - record) / jnp.vdot(slope, slope), -0.02, 0.02)
 
     slow = jnp.asarray(guess, jnp.float32)
-    for _ in range(iterations):
+    for _ in tqdm(range(iterations), unit="step"):
         slow = improve(slow)
     return float(slow)
 
@@ -102,14 +102,14 @@ def main(arguments: list[str] | None = None) -> float:
     record, fields = propagate(lens(*shape, options.slow), borders(*shape), steps, steps // 4)
     slow = find(record, shape, 0.34, 8)
     print(f"the lens has the speed {slow:.5f} (it was made with {options.slow})")
-    height = np.clip(1.6 * np.asarray(fields)[:, :, :, None] / np.abs(fields).max(), -1, 1)
-    warm, cold, none = np.array([214, 96, 77]), np.array([67, 147, 195]), np.array([247, 247, 247])
-    colours = none + np.maximum(height, 0) * (warm - none) + np.maximum(-height, 0) * (cold - none)
-    edge = np.abs(np.asarray(lens(*shape, 0.0)) - 0.25) < 0.06
-    colours[:, edge] = 0.7 * colours[:, edge]
-    tiles = np.concatenate([np.concatenate(colours[k : k + 2], axis=1) for k in (0, 2)])
+    figure, highest = Figure((9, 4.7), layout="constrained"), float(abs(fields).max())
+    for n, (axes, field) in enumerate(zip(figure.subplots(2, 2).flat, fields, strict=True)):
+        axes.imshow(field, cmap="RdBu_r", vmin=-0.6 * highest, vmax=0.6 * highest)
+        axes.contour(lens(*shape, 0.0), [0.25], colors="grey")
+        axes.set_title(f"after {(n + 1) * steps // 4} steps")
+        axes.axis("off")
     options.out.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(tiles.astype(np.uint8)).save(options.out / "waves.png")
+    figure.savefig(options.out / "waves.png")
     print(f"wrote {options.out / 'waves.png'}")
     return slow
 

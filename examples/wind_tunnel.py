@@ -17,30 +17,22 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
 
 import jax
 import numpy as np
-from PIL import Image
+from tqdm import tqdm
 from windtunnel import TunnelError, obstacle, render
 from windtunnel.flow import Tunnel
+from windtunnel.options import Parser, require_memory
 
 HIGHEST_VELOCITY = 0.2
 LOWEST_VISCOSITY = 0.001
 UNSTABLE_SPEED = 0.5  # nearly sound; air at 0.2 does not reach it around any obstacle
 BYTES_PER_CELL = 2 * 9 * 4 + 40  # two sets of populations; pictures, speeds, kinds of cells
 SPONGE = 0.08
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, without the usage."""
-
-    def error(self, message: str) -> NoReturn:
-        raise TunnelError(message)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -91,43 +83,7 @@ def check(options: argparse.Namespace) -> None:
     require_memory(options.width * options.height * (BYTES_PER_CELL + options.frames))
 
 
-def require_memory(wanted: int) -> None:
-    """Raises:
-    TunnelError: the tunnel does not fit into the device's memory, or JAX has no device.
-    """
-    try:
-        statistics = jax.devices()[0].memory_stats() or {}
-    except RuntimeError as error:
-        raise TunnelError(f"JAX finds no device to run on ({str(error).splitlines()[0]})") from None
-    available = statistics.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if wanted > available:
-        raise TunnelError(
-            f"a tunnel of this --width and --height takes {wanted / 2**30:.1f} GiB, and there are only"
-            f" {available / 2**30:.1f} GiB of memory"
-        )
-
-
-class Progress:
-    """A bar on a terminal; in a file or a pipe, a line for every tenth."""
-
-    def __init__(self, total: int):
-        self.total, self.begin, self.tenths = total, time.monotonic(), 0
-        self.live = sys.stderr.isatty()
-
-    def show(self, done: int, note: str) -> None:
-        part = done / self.total
-        left = (time.monotonic() - self.begin) * (1 / part - 1)
-        if self.live:
-            bar = "#" * int(30 * part)
-            print(f"\r  [{bar:<30}] {part:4.0%}  {note}, {left:3.0f} s left ", end="", file=sys.stderr, flush=True)
-            if done >= self.total:
-                print(file=sys.stderr)
-        elif int(10 * part) > self.tenths:
-            self.tenths = int(10 * part)
-            print(f"  {part:4.0%}  {note}", file=sys.stderr, flush=True)
-
-
-def blow(tunnel: Tunnel, options: argparse.Namespace) -> tuple[list[Image.Image], np.ndarray, float]:
+def blow(tunnel: Tunnel, options: argparse.Namespace) -> tuple[list[np.ndarray], np.ndarray, float]:
     """Lets the wind blow.
 
     Returns:
@@ -140,21 +96,20 @@ def blow(tunnel: Tunnel, options: argparse.Namespace) -> tuple[list[Image.Image]
     marks = np.rint(np.linspace(0, options.steps, count + 1) / 2).astype(int) * 2  # the loop takes two steps a turn
     limit = 16.0 * options.velocity / options.length  # shear layers shine, eddies are in the middle of the scale
     f = tunnel.advance(tunnel.start(), 0).block_until_ready()  # compiles
-    progress, seconds = Progress(int(marks[-1])), 0.0
-    frames, force = [], []
-    for before, mark in itertools.pairwise(marks):
-        began = time.perf_counter()
-        f = tunnel.advance(f, int(mark - before)).block_until_ready()
-        seconds += time.perf_counter() - began
-        vorticity, push, fastest = tunnel.observe(f)
-        if not fastest < UNSTABLE_SPEED:
-            raise TunnelError(
-                f"the flow became unstable before step {mark}; lower --reynolds or --velocity, or raise --length"
-            )
-        frames.append(render.picture(vorticity, tunnel.body, limit))
-        force.append(push)
-        updates = int(mark) * tunnel.solid.size
-        progress.show(int(mark), f"step {mark}, {updates / seconds / 1e6:.0f} million updates a second")
+    frames, force, seconds = [], [], 0.0
+    with tqdm(total=int(marks[-1]), unit="step") as progress:
+        for before, mark in itertools.pairwise(marks):
+            began = time.perf_counter()
+            f = tunnel.advance(f, int(mark - before)).block_until_ready()
+            seconds += time.perf_counter() - began
+            vorticity, push, fastest = tunnel.observe(f)
+            if not fastest < UNSTABLE_SPEED:
+                raise TunnelError(
+                    f"the flow became unstable before step {mark}; lower --reynolds or --velocity, or raise --length"
+                )
+            frames.append(render.picture(vorticity, tunnel.body, limit))
+            force.append(push)
+            progress.update(int(mark - before))
     return frames, np.array(force), seconds
 
 
@@ -172,8 +127,8 @@ def run(options: argparse.Namespace) -> None:
     frames, force, seconds = blow(tunnel, options)
 
     still, moving = options.out / "vorticity.png", options.out / "vorticity.gif"
-    render.save(frames[-1], still)
-    render.save(frames[0], moving, frames[1:])
+    render.save(frames[-1:], still)
+    render.save(frames, moving)
     drag, lift = force[len(force) // 2 :].mean(axis=0) / (0.5 * options.velocity**2 * options.length)
     print(f"drag coefficient {drag:.3f}, lift coefficient {lift:.3f} (mean of the second half)")
     updates = options.steps // 2 * 2 * body.size

@@ -27,9 +27,12 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from PIL import Image, ImageDraw
-from wind_tunnel import Parser, Progress
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from tqdm import tqdm
 from windtunnel import TunnelError, lattice, render
+from windtunnel.options import Parser
 
 import jaxwarp as wp
 
@@ -156,20 +159,21 @@ def search(
         return experiment.within(at - length * scaled), mean, square
 
     at, mean, square = guess, jnp.zeros(3), jnp.zeros(3)
-    tried, errors, progress = [], [], Progress(iterations + 1)
-    for number in range(iterations + 1):
+    tried, errors = [], []
+    progress = tqdm(range(iterations + 1), unit="iteration")
+    for number in progress:
         error, slope = evaluate(at, known)
         if not np.isfinite(error) or not np.isfinite(slope).all():
             raise TunnelError(f"the flow became unstable in iteration {number}; lower --reynolds or --velocity")
         tried.append(np.asarray(at))
         errors.append(float(error))
-        progress.show(number + 1, f"error {float(error):.2e}")
+        progress.set_postfix(error=f"{float(error):.2e}")
         at, mean, square = move(at, slope, mean, square, jnp.float32(number + 1))
     return np.array(tried), np.array(errors)
 
 
 class Painter:
-    """Pictures of the flow past a cylinder, twice as large as the tunnel."""
+    """Pictures of the flow past a cylinder."""
 
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
@@ -177,41 +181,37 @@ class Painter:
         self.blow = jax.jit(experiment.blow)
         self.cells = jnp.zeros((experiment.ny, experiment.nx), jnp.uint8)
 
-    def flow(self, cylinder: np.ndarray, scale: int = 2) -> Image.Image:
-        """Vorticity in the end; the window that is known between two marks."""
+    def flow(self, axes: Axes, cylinder: np.ndarray, name: str) -> None:
+        """Vorticity in the end; the window that is known between two lines."""
         _, velocities = self.blow(jnp.asarray(cylinder, jnp.float32))
         (curl,) = wp.jax_kernel(lattice.curl)(velocities[-1], self.cells)
         solid = np.asarray(self.experiment.fraction(jnp.asarray(cylinder, jnp.float32))) > 0.5
-        image = render.picture(np.asarray(curl), solid, self.limit).convert("RGB")
-        image = image.resize((image.width * scale, image.height * scale), Image.Resampling.LANCZOS)
-        pen = ImageDraw.Draw(image)
+        axes.imshow(render.picture(np.asarray(curl), solid, self.limit), interpolation="bilinear")
         for edge in (self.experiment.window.start, self.experiment.window.stop):
-            for end in (0, image.height - 8):
-                pen.line([scale * edge, end, scale * edge, end + 8], fill=(200, 205, 215))
-        return image
+            axes.axvline(edge, color="white", linestyle=":")
+        x, y, radius = cylinder
+        axes.set_title(f"{name}: at ({x:.2f}, {y:.2f}), radius {radius:.2f}")
+        axes.axis("off")
 
-    def summary(self, true: np.ndarray, tried: np.ndarray, errors: np.ndarray) -> Image.Image:
+    def summary(self, true: np.ndarray, tried: np.ndarray, errors: np.ndarray) -> Figure:
         """The true flow, the first guess and what was found, under each other, and how the error fell."""
-        flows = [("the truth", true), ("first guess", tried[0]), ("found", tried[-1])]
-        pictures = [(name, self.flow(cylinder)) for name, cylinder in flows]
-        width, height = pictures[0][1].size
-        bar, curve = 18, 130
-        sheet = Image.new("RGB", (width, 3 * (height + bar) + curve), (14, 16, 26))
-        pen = ImageDraw.Draw(sheet)
-        for number, (name, picture) in enumerate(pictures):
-            top = number * (height + bar)
-            x, y, radius = flows[number][1]
-            pen.text((6, top + 3), f"{name}: at ({x:.2f}, {y:.2f}), radius {radius:.2f}", fill=(200, 205, 215))
-            sheet.paste(picture, (0, top + bar))
-        top = 3 * (height + bar)
-        pen.text((6, top + 3), f"error of the wake, from {errors[0]:.1e} to {errors[-1]:.1e}", fill=(200, 205, 215))
-        falls = np.log10(np.maximum(errors, 1e-12))
-        span = max(float(falls.max() - falls.min()), 1e-6)
-        across = np.linspace(8, width - 8, len(errors))
-        points = [(float(x), top + 24 + (curve - 34) * float(falls.max() - v) / span)
-                  for x, v in zip(across, falls, strict=True)]  # fmt: skip
-        pen.line(points, fill=(248, 158, 52), width=2)
-        return sheet
+        figure = Figure((5, 9), layout="constrained")
+        *flows, curve = figure.subplots(4, height_ratios=[2, 2, 2, 1.4])
+        for axes, name, cylinder in zip(
+            flows, ("the truth", "first guess", "found"), (true, tried[0], tried[-1]), strict=True
+        ):
+            self.flow(axes, cylinder, name)
+        curve.semilogy(np.maximum(errors, 1e-12))
+        curve.set(xlabel="iteration", ylabel="error of the wake")
+        return figure
+
+    def frame(self, cylinder: np.ndarray, number: int) -> np.ndarray:
+        """A picture of the search, `[rows, columns, 3]` uint8."""
+        figure = Figure((5, 2.2), layout="constrained")
+        self.flow(figure.subplots(), cylinder, f"iteration {number}")
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        return np.asarray(canvas.buffer_rgba())[..., :3]
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -272,9 +272,9 @@ def run(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
         print(f"{name}: ({x:6.2f}, {y:6.2f}), radius {radius:5.2f}")
     painter = Painter(experiment)
     still, moving = options.out / "wind_tunnel_inverse.png", options.out / "wind_tunnel_inverse.gif"
-    render.save(painter.summary(np.asarray(true), tried, errors), still)
-    frames = [painter.flow(cylinder).quantize(64) for cylinder in tried]
-    render.save(frames[0], moving, [*frames[1:], *frames[-1:] * 20])
+    painter.summary(np.asarray(true), tried, errors).savefig(still)
+    frames = [painter.frame(cylinder, number) for number, cylinder in enumerate(tried)]
+    render.save([*frames, *frames[-1:] * 20], moving)
     print(f"wrote {still} and {moving}")
     return tried, errors
 

@@ -55,9 +55,9 @@ def test_throws_end_in_the_cup_and_in_a_picture(tmp_path, capsys):
     assert worst < 1e-3
     assert "misses by 0.000" in capsys.readouterr().out
     picture = np.asarray(Image.open(tmp_path / "trajectory.png"))
-    assert picture.shape == (470, 960, 3)
-    # The throws are in colour, from blue to orange; the first guesses grey.
+    assert picture.shape == (440, 900, 4)
+    # The throws are in colour, from violet to green; the first guesses grey.
     red, green, blue = (picture[..., k].astype(int) for k in range(3))
-    assert ((red - blue) > 100).any()
-    assert ((blue - red) > 100).any()
-    assert ((abs(red - green) < 12) & (abs(blue - green - 14) < 12) & (green > 60)).any()
+    assert ((blue - green) > 40).any()
+    assert ((green - blue) > 40).any()
+    assert ((red == green) & (green == blue) & (abs(green - 211) < 5)).any()

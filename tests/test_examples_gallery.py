@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import io
+import re
 import sys
+import tokenize
 from pathlib import Path
 
 import jax
@@ -27,6 +31,8 @@ import waves
 
 import jaxwarp as wp
 
+ROOT = Path(__file__).resolve().parent.parent
+
 
 @pytest.fixture(autouse=True)
 def standard_promotion():
@@ -41,7 +47,7 @@ def test_magnetisation_is_yangs(tmp_path):
         assert abs(found[temperature][0] - found[temperature][1]) < 0.03
     assert found[3.0][0] < 0.15
     with Image.open(tmp_path / "ising.png") as picture:
-        assert picture.size == (192, 64)
+        assert picture.size == (900, 330)
 
 
 def test_corners_bear_the_cloth(tmp_path):
@@ -188,3 +194,29 @@ def test_the_design_is_cooler_and_its_gradient_is_right(tmp_path):
         assert abs(slope[i, j] - (ends[0] - ends[1]) / (2 * step)) < 0.03 * abs(slope[i, j]) + 2e-3
     before, after = heat_design.main(["--size", "24", "--steps", "25", "--out", str(tmp_path)])
     assert after < before / 3
+
+
+def sections() -> list[str]:
+    return re.split(r"^## ", (ROOT / "docs" / "gallery.md").read_text(), flags=re.MULTILINE)[1:]
+
+
+def test_every_example_has_a_picture():
+    assert len(sections()) >= 16
+    for section in sections():
+        pictures = re.findall(r"^!\[.+\]\((images/\w+\.png)\)$", section, re.MULTILINE)
+        assert len(pictures) == 1, section
+        assert (ROOT / "docs" / pictures[0]).is_file()
+
+
+@pytest.mark.parametrize("section", sections(), ids=lambda s: s.partition("\n")[0])
+def test_an_example_is_a_page_of_code(section):
+    """40 to 120 lines, without docstrings, comments and empty ones; the largest one is twice that."""
+    text = (ROOT / re.search(r"\]\(\.\./(examples/\w+\.py)\)", section)[1]).read_text()
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING):
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+            lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    assert 40 <= len(lines) <= (240 if "backwards" in section.partition("\n")[0] else 120)

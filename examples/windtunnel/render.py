@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.image import imsave
 from PIL import Image
 
 from windtunnel import TunnelError
@@ -23,21 +26,15 @@ ANCHORS = (
     (1.00, (255, 246, 214)),
 )
 LEVELS = 255
-SOLID = 255  # the palette's last entry
 SOLID_COLOUR = (206, 208, 212)
 CONTRAST = 0.8  # exponent below 1: faint eddies far downstream stay visible
+COLOURS = LinearSegmentedColormap.from_list(
+    "eddies", [(at, [c / 255 for c in colour]) for at, colour in ANCHORS], LEVELS, bad=[c / 255 for c in SOLID_COLOUR]
+)
 
 
-def palette() -> np.ndarray:
-    """256 colours: `LEVELS` of the map, then the obstacle's. `[256, 3]` uint8."""
-    at = np.linspace(0.0, 1.0, LEVELS)
-    stops = [a for a, _ in ANCHORS]
-    channels = [np.interp(at, stops, [colour[k] for _, colour in ANCHORS]) for k in range(3)]
-    return np.concatenate([np.stack(channels, axis=1), [SOLID_COLOUR]]).round().astype(np.uint8)
-
-
-def picture(field: np.ndarray, solid: np.ndarray, limit: float) -> Image.Image:
-    """A signed field in colour.
+def picture(field: np.ndarray, solid: np.ndarray, limit: float) -> np.ndarray:
+    """A signed field in colour, `[ny, nx, 3]` uint8.
 
     Args:
         field: `[ny, nx]`; zero is dark.
@@ -46,25 +43,35 @@ def picture(field: np.ndarray, solid: np.ndarray, limit: float) -> Image.Image:
     """
     scaled = np.clip(field / limit, -1.0, 1.0)
     curved = np.sign(scaled) * np.abs(scaled) ** CONTRAST
-    index = np.rint((curved + 1.0) / 2.0 * (LEVELS - 1)).astype(np.uint8)
-    image = Image.fromarray(np.where(solid, np.uint8(SOLID), index))
-    image.putpalette(palette().tobytes(), "RGB")
-    return image
+    return COLOURS(np.where(solid, np.nan, (curved + 1.0) / 2.0), bytes=True)[..., :3]
 
 
-def save(image: Image.Image, path: Path, frames: Sequence[Image.Image] = ()) -> None:
-    """Writes a PNG, or with `frames` after the first an endless GIF of 25 pictures a second.
+def save(pictures: Sequence[np.ndarray], path: Path) -> None:
+    """Writes pictures as an endless GIF of 25 a second, or one as a PNG.
 
     Raises:
         TunnelError: the file cannot be written.
     """
     try:
         if path.suffix == ".gif":
-            image.save(path, save_all=True, append_images=list(frames), duration=40, loop=0, optimize=False)
+            colours = Image.fromarray(np.concatenate(pictures[:: max(1, len(pictures) // 8)])).quantize(256)
+            frames = [Image.fromarray(p).quantize(palette=colours, dither=Image.Dither.NONE) for p in pictures]
+            frames[0].save(path, save_all=True, append_images=frames[1:], duration=40, loop=0, optimize=False)
         else:
-            image.save(path, optimize=True)
+            imsave(path, *pictures)
     except OSError as error:
         raise TunnelError(f"cannot write {path} ({error.strerror or error})") from None
+
+
+def cut(vorticity: np.ndarray, solid: np.ndarray, rows: Sequence[int], path: Path) -> None:
+    """Writes a picture of a flow that was computed in parts, with a line where two of them meet."""
+    shape = np.array(solid.shape[::-1])
+    figure = Figure(tuple(9 * shape / shape.max()))
+    axes = figure.add_axes((0, 0, 1, 1), frame_on=False, xticks=[], yticks=[])
+    axes.imshow(picture(vorticity, solid, float(np.abs(vorticity).max()) / 4), aspect="auto")
+    axes.hlines(np.asarray(rows) - 0.5, 0, shape[0] - 1, colors="white", linestyles=":", linewidth=1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
 
 
 def prepare(folder: Path) -> None:

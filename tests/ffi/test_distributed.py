@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -96,7 +97,10 @@ def test_strips_give_the_flow_of_one_device(count):
 def test_strips_in_processes(tmp_path):
     """Drag and lift are those of one process with as many devices, to the last bit."""
     small = ["--width", "120", "--height", "48", "--steps", "100"]
-    assert mpirun(4, EXAMPLES / "distributed_wind_tunnel.py", *small, "--json", tmp_path / "4").returncode == 0
+    options = ["--json", tmp_path / "4", "--out", tmp_path]
+    assert mpirun(4, EXAMPLES / "distributed_wind_tunnel.py", *small, *options).returncode == 0
+    with Image.open(tmp_path / "distributed_wind_tunnel.png") as picture:
+        assert picture.size == (900, 360)
     options = distributed_wind_tunnel.parse(small)
     tunnel = distributed_wind_tunnel.make_tunnel(options)
     _, force, _ = tunnel.observe(tunnel.advance(tunnel.start(), 100))
@@ -216,8 +220,9 @@ def test_a_budget_without_room():
         out_of_core.OutOfCore(tunnel, 1000, 4)
 
 
-def test_out_of_core_program(capsys):
-    small = "--width 64 --height 96 --steps 6 --steps-per-pass 3 --budget-mib 0.3".split()
+def test_out_of_core_program(capsys, tmp_path):
+    small = ["--width", "64", "--height", "96", "--steps", "6", "--steps-per-pass", "3", "--out", str(tmp_path)]
+    small += ["--budget-mib", "0.3"]
     assert out_of_core.main(small) == 0
     assert "0.2 MiB of populations in" in capsys.readouterr().out
     assert out_of_core.main([*small, "--budget-mib", "0.001"]) == 2
