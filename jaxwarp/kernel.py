@@ -487,7 +487,7 @@ def func_grad(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any
     The decorated function takes the arguments of `forward`, then one cotangent for each value that it returns, and adds
     to `adjoint[x]` what each argument x gets. It must be linear in the cotangents.
 
-    Example:
+    Examples:
 
         @wp.func_grad(f)
         def adj_f(x: float, adj_ret: float):

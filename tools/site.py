@@ -34,7 +34,7 @@ API = {
     ),
     "Calls from JAX": (
         "jax_kernel jax_callable GraphMode ModulePreloadMode register_ffi_callback export_checks kernel_checks "
-        "cost_analysis Stream ScopedStream"
+        "cost_analysis"
     ),
     "Arrays outside of JAX": (
         "launch Launch Tape map zeros zeros_like ones ones_like full full_like empty empty_like clone copy "
@@ -46,10 +46,11 @@ API = {
         "array array1d array2d array3d array4d indexedarray indexedarray1d indexedarray2d indexedarray3d "
         "indexedarray4d fixedarray ref"
     ),
-    "Devices": (
+    "Devices and streams": (
         "Device ScopedDevice get_device set_device get_devices get_preferred_device get_cuda_device "
         "get_cuda_devices get_cuda_device_count is_cpu_available is_cuda_available is_device_available "
-        "device_from_jax device_to_jax synchronize synchronize_device synchronize_stream"
+        "device_from_jax device_to_jax synchronize synchronize_device synchronize_stream Stream ScopedStream "
+        "get_stream set_stream wait_stream"
     ),
     "Errors": (
         "JaxwarpError KernelError CompileError CheckError PerformanceWarning"
@@ -104,7 +105,10 @@ def rewritten(text: str, source: str, page: str) -> str:
             raise PluginError(f"{source} points to {target}, which is no page of the site")
         return match[1] + posixpath.relpath(at, posixpath.dirname(page) or ".") + match[3]
 
-    return "".join(part if n % 2 else LINK.sub(link, part) for n, part in enumerate(CODE.split(text)))
+    # In tables of GitHub bars are escaped in code, too; here a backslash in code is one.
+    return "".join(
+        part.replace(r"\|", "|") if n % 2 else LINK.sub(link, part) for n, part in enumerate(CODE.split(text))
+    )
 
 
 def place(target: str) -> str | None:

@@ -43,7 +43,7 @@ def sort_pairs(keys: Any, values: Any) -> tuple[Any, Any]:
     Differentiability:
         Both results are permutations of what is given, where the order is fixed.
 
-    Example:
+    Examples:
         >>> keys, values = jaxwarp.sort_pairs(jnp.array([2, 0, 1]), jnp.array([10.0, 20.0, 30.0]))
         >>> values
         Array([20., 30., 10.], dtype=float32)

@@ -43,7 +43,7 @@ def struct(kind: Any = None, /, *, module: Any = None) -> Any:
     Raises:
         KernelTypeError: an annotation is no type of the kernel language, or a default does not fit it.
 
-    Example:
+    Examples:
         >>> @jaxwarp.struct
         ... class Particles:
         ...     mass: float

@@ -30,7 +30,7 @@ def func_next(kind: Any, runs: tuple[Func, Func] | None = None) -> Callable[[Fun
     Raises:
         KernelTypeError: `kind` is no struct, or the function has another signature.
 
-    Example:
+    Examples:
 
         @wp.struct
         class Chain:

@@ -15,7 +15,7 @@ def export_checks() -> list[DisabledSafetyCheck]:
     is run. The process that runs the program must have imported jaxwarp. An exported program carries machine code or
     LLVM bitcode: run only what you trust, as with any code.
 
-    Example:
+    Examples:
         >>> exported = jax.export.export(jax.jit(f), disabled_checks=jaxwarp.export_checks())(x)
     """
     targets = (TARGET, PROGRAM_TARGET, *(f"jaxwarp_{name}" for name in OPERATIONS))

@@ -204,7 +204,7 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
     Raises:
         KernelTypeError, KernelValueError: the options do not fit the kernel.
 
-    Example:
+    Examples:
         >>> @jaxwarp.kernel
         ... def triple(x: jaxwarp.array[float], y: jaxwarp.array[float]):
         ...     i = jaxwarp.tid()

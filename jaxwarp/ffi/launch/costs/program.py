@@ -68,7 +68,7 @@ def cost_analysis(program: Any) -> dict[str, float]:
         KernelTypeError: it is no compiled function.
         KernelValueError: a launch is of unknown cost: in debug mode, or of symbolic shapes.
 
-    Example:
+    Examples:
         >>> program = jax.jit(step).lower(state).compile()
         >>> jaxwarp.cost_analysis(program)["flops"]
     """
