@@ -39,11 +39,11 @@ def run(options: argparse.Namespace) -> tuple[Any, str]:
     return data, "\n".join(f"{name:<{width}}{value}" for name, value in data.items())
 
 
-def _version(package: str) -> str | None:
+def _version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return None
+        return "not installed: used from its sources" if package == "jaxwarp" else f"none: pip install {package}"
 
 
 def _found(look: Callable[[], str]) -> str:
