@@ -23,10 +23,10 @@ REQUIRE_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-26s %s\n", $$1, $$2}'
 
-docs: $(VENV)/ready  ## write what is generated: the type stub, docs/builtins.md, docs/config.md, the IR's grammar
+generated: $(VENV)/ready  ## write what is generated: the type stub, docs/builtins.md, docs/config.md, the IR's grammar
 	$(BIN)/python -m jaxwarp.document
 
-site: $(VENV)/ready docs  ## the documentation as a site in build/site, with the API, the gallery and a search
+docs: $(VENV)/ready generated  ## the documentation as a site in build/site, with the API, the gallery and a search
 	@mkdir -p build
 	$(BIN)/python -c "import tomllib; extras = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 	  print(*extras['optional-dependencies']['docs'], sep='\n')" >build/docs-requirements.txt
@@ -45,7 +45,7 @@ wheels:  ## wheels for x86_64 and, with GNU's cross compiler, aarch64, and the s
 	$(RELEASE)/bin/python -m pip install --quiet --requirement build/release-requirements.txt
 	$(RELEASE)/bin/python tools/wheels.py
 
-.PHONY: help docs site wheels demo notebooks test lint pytest test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report bench-launch bench-eager bench-tape bench-warp-steps bench-compile bench-scaling bench-sizes clean
+.PHONY: help generated docs wheels demo notebooks test lint pytest test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report bench-launch bench-eager bench-tape bench-warp-steps bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out

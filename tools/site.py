@@ -1,4 +1,4 @@
-"""What the site has beside the files of docs/: a hook of MkDocs (mkdocs.yml). `make site` builds it.
+"""What the site has beside the files of docs/: a hook of MkDocs (mkdocs.yml). `make docs` builds it.
 
 Pages are made of the examples (the gallery's text, its picture, the code), of public names (their docstrings, by
 mkdocstrings), and of what docs/ points to outside of itself. Links between them are the files' own: a link that leaves
