@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -28,34 +28,41 @@ _MOST_BYTES = 1 << 20  # of results that are kept for the next time
 
 
 def native_pull(
-    make: Callable[[Launch, tuple[int, ...]], Any],
+    function: Callable[[Launch, tuple[int, ...]], Any],
     launch: Launch,
     wanted: tuple[int, ...],
     given: tuple[int, ...],
     shapes: Shapes,
-) -> NativePull | None:
-    """The function `make(launch, wanted)` of operands and of the cotangents of the results `given`, if all it does is
-    known here. `shapes` are those of the launch's parameters.
+    make: Callable[[Steps], Any],
+) -> Any:
+    """What `make` makes of the steps of `function(launch, wanted)`, of operands and of the cotangents of the results
+    `given`, if all it does is known. `shapes` are those of the launch's parameters.
 
-    None for launches that are worth several cores, too: XLA's programs have code for these that needs fewer atomics;
-    and in debug mode, where launches that nobody reads are checked.
+    None in debug mode, too, where launches that nobody reads are checked.
     """
     if launch.debug is not None:
         return None
     try:
-        return NativePull(make(launch, wanted), launch, given, shapes)
-    except _UnknownError:
+        return make(Steps(function(launch, wanted), launch, given, shapes))
+    except UnknownError:
         return None
 
 
-class _UnknownError(Exception):
+class UnknownError(Exception):
     """An operation that is left to XLA."""
 
 
-class NativePull:
+class Steps:
     """A function of operands and cotangents as a list of steps.
 
-    Values have numbers: first the inputs, whose addresses a call is given, then those that steps make.
+    Values have numbers: first the inputs, then those that steps make.
+
+    Attributes:
+        inputs: how many inputs there are.
+        types: of all values: their shapes and dtypes.
+        constants: values that are known, by their numbers.
+        steps: what is done, in order.
+        results: the operands that have a cotangent, and the numbers of these.
     """
 
     def __init__(self, function: Any, launch: Launch, given: Sequence[int], shapes: Shapes):
@@ -66,7 +73,7 @@ class NativePull:
             traced, made = jax.make_jaxpr(function, return_shape=True)(like(launch.operand_params), like(given))
         jaxpr = _inside(traced)
         if jaxpr.effects or any(hasattr(x, "val") for x in jaxpr.outvars):
-            raise _UnknownError
+            raise UnknownError
         self.inputs = len(jaxpr.invars)
         self._numbers: dict[Any, int] = {x: i for i, x in enumerate(jaxpr.invars)}
         self.types: list[Any] = [x.aval for x in jaxpr.invars]
@@ -78,7 +85,6 @@ class NativePull:
         self.constants: list[tuple[int, Any]] = []
         self.steps = [step for eqn in kept[::-1] for step in self._steps(eqn)]
         self.results = [(i, self._result(x)) for i, x in zip(sorted(made), jaxpr.outvars, strict=True)]
-        self._idle: list[_Run] = []
 
     def _make(self, aval: Any) -> int:
         """The number of a new value."""
@@ -97,10 +103,10 @@ class NativePull:
         if number >= self.inputs:
             return number
         made = self._make(x.aval)
-        self.steps.append(_Computed(np.copyto, (number,), made))
+        self.steps.append(Computed("copy", (number,), made))
         return made
 
-    def _steps(self, eqn: Any) -> list[_Launched | _Computed]:
+    def _steps(self, eqn: Any) -> list[LaunchStep | Computed]:
         """What an operation does."""
         params, given = eqn.params, [self._number(x) for x in eqn.invars]
         if eqn.primitive.name == mark_p.name:
@@ -110,15 +116,72 @@ class NativePull:
         self._numbers.update(zip(eqn.outvars, made, strict=True))
         match eqn.primitive.name:
             case launch_p.name:
-                return [_Launched(params["launch"], given, made, self.types)]
+                return [LaunchStep(params["launch"], given, made, self.types)]
             case "convert_element_type" if is_float(eqn.invars[0].aval.dtype) and is_float(params["new_dtype"]):
-                return [_Computed(_converted, given, made[0])]
+                return [Computed("convert", given, made[0])]
             case "add" | "add_any":
-                return [_Computed(_added, given, made[0])]
+                return [Computed("add", given, made[0])]
             case "broadcast_in_dim" if not eqn.invars[0].aval.shape:
-                return [_Computed(np.copyto, given, made[0])]
+                return [Computed("copy", given, made[0])]
             case _:
-                raise _UnknownError
+                raise UnknownError
+
+
+class Computed(NamedTuple):
+    """A step that is no launch.
+
+    Attributes:
+        kind: "copy", also of a number to all elements; "convert", to another type; "add".
+        given: the numbers of what it reads.
+        made: the number of what it makes.
+    """
+
+    kind: Literal["copy", "convert", "add"]
+    given: Sequence[int]
+    made: int
+
+
+class LaunchStep:
+    """A step that is a launch.
+
+    Attributes:
+        launch: what it is.
+        made: the numbers of what it makes.
+        places: those of its arguments.
+        shapes: of these.
+        copied: where what it updates comes from, and where it goes.
+        cleared: results of which some element may stay unwritten.
+    """
+
+    def __init__(self, launch: Launch, given: Sequence[int], made: Sequence[int], types: Sequence[Any]):
+        if launch.debug is not None or launch.factors is not None or 0 in launch.grid:
+            raise UnknownError
+        self.launch, self.made = launch, made
+        inputs, outputs = iter(given), iter(made)
+        self.places: list[int] = []
+        self.copied: list[tuple[int, int]] = []
+        for role in launch.roles:
+            source = next(inputs) if role in (INPUT, IN_OUT) else -1
+            self.places.append(source if role == INPUT else next(outputs))
+            self.copied += [(source, self.places[-1])] if role == IN_OUT else []
+        self.shapes = tuple(tuple(types[place].shape) for place in self.places)
+        operands = [tuple(types[i].shape) for i in given]
+        self.cleared = [self.places[i] for i in outputs_to_clear(launch, [*operands, *launch.results])]
+
+
+class NativePull:
+    """Steps in native code, for launches that are too small for several cores: for those that are worth them XLA's
+    programs have code that needs fewer atomics.
+
+    Raises:
+        UnknownError: it has a larger launch.
+    """
+
+    def __init__(self, steps: Steps):
+        self.inputs, self.types, self.constants = steps.inputs, steps.types, steps.constants
+        self.results = steps.results
+        self.steps = [_HostLaunch(s) if isinstance(s, LaunchStep) else _HostStep(s) for s in steps.steps]
+        self._idle: list[_Run] = []
 
     def run(self, addresses: Sequence[int]) -> _Run:
         """The cotangents that there are of operands, by their numbers: the `results` of what is returned.
@@ -149,11 +212,14 @@ def _added(target: np.ndarray, one: np.ndarray, other: np.ndarray) -> None:
         np.add(one, other, out=target)
 
 
-class _Computed:
+_FUNCTIONS: dict[str, Callable[..., None]] = {"copy": np.copyto, "convert": _converted, "add": _added}
+
+
+class _HostStep:
     """A step of NumPy's: `function(target, *sources)`."""
 
-    def __init__(self, function: Callable[..., None], given: Sequence[int], made: int):
-        self.function, self.given, self.made = function, given, made
+    def __init__(self, step: Computed):
+        self.function, self.given, self.made = _FUNCTIONS[step.kind], step.given, step.made
 
     def bound(self, run: _Run) -> Callable[[], None]:
         target = run.arrays[self.made]
@@ -164,25 +230,14 @@ class _Computed:
         return step
 
 
-class _Launched:
-    """A step that is a launch."""
+class _HostLaunch:
+    """A launch in native code."""
 
-    def __init__(self, launch: Launch, given: Sequence[int], made: Sequence[int], types: Sequence[Any]):
-        if launch.debug is not None or launch.factors is not None or 0 in launch.grid:
-            raise _UnknownError
-        inputs, outputs = iter(given), iter(made)
-        self.places: list[int] = []  # of each parameter
-        self.copied: list[tuple[int, int]] = []  # where what is updated comes from, and where it goes
-        for role in launch.roles:
-            source = next(inputs) if role in (INPUT, IN_OUT) else -1
-            self.places.append(source if role == INPUT else next(outputs))
-            self.copied += [(source, self.places[-1])] if role == IN_OUT else []
-        shapes = tuple(tuple(types[place].shape) for place in self.places)
-        self.code: NativeCode = code_of(launch.kernel, launch.fma, launch.grid, shapes, launch.in_order)
+    def __init__(self, step: LaunchStep):
+        launch, self.places, self.copied, self.cleared = step.launch, step.places, step.copied, step.cleared
+        self.code: NativeCode = code_of(launch.kernel, launch.fma, launch.grid, step.shapes, launch.in_order)
         if not self.code.is_whole:
-            raise _UnknownError
-        operands = [tuple(types[i].shape) for i in given]
-        self.cleared = [self.places[i] for i in outputs_to_clear(launch, [*operands, *launch.results])]
+            raise UnknownError
 
     def bound(self, run: _Run) -> Callable[[], None]:
         call, addresses = self.code.call, run.addresses
@@ -248,4 +303,4 @@ def _inside(traced: Any) -> Any:
         inner = eqn.params["jaxpr"]
         if eqn.invars == jaxpr.invars and eqn.outvars == jaxpr.outvars and not inner.consts:
             return inner.jaxpr
-    raise _UnknownError
+    raise UnknownError

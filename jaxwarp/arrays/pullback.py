@@ -11,9 +11,11 @@ import numpy as np
 
 from jaxwarp import compat
 from jaxwarp.arrays.eager import Plan
+from jaxwarp.arrays.gpu import arithmetic
+from jaxwarp.arrays.gpu.pull import GpuPull
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch_cache import prepared_launch
-from jaxwarp.arrays.native_pullback import NativePull, native_pull
+from jaxwarp.arrays.native_pullback import NativePull, Steps, native_pull
 from jaxwarp.arrays.recorded import Launched
 from jaxwarp.arrays.shadow import is_plain
 from jaxwarp.errors import DifferentiationError, KernelTypeError
@@ -24,6 +26,7 @@ from jaxwarp.ffi.launch.primitive import bind_launch
 from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
+from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, contents_of, scope_of, set_contents
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import view_of
@@ -50,10 +53,18 @@ def known_pull(plan: Plan, wanted: tuple[int, ...], given: tuple[int, ...]) -> N
     Raises:
         DifferentiationError: a derivative that cannot be had, with the line of the kernel.
     """
-    key, known = (wanted, given), plan.pulls
-    if key not in known:
-        known[key] = native_pull(_pull, silent_launch(plan.launch), wanted, given, plan.shapes)
-    return known[key]
+    return _known(plan, (wanted, given), NativePull)
+
+
+def known_pull_on(plan: Plan, wanted: tuple[int, ...], given: tuple[int, ...], gpu: GpuScope) -> GpuPull | None:
+    """As `known_pull`, in the memory of a GPU."""
+    return _known(plan, (wanted, given, gpu), lambda steps: GpuPull(steps, gpu))
+
+
+def _known(plan: Plan, key: Any, make: Callable[[Steps], Any]) -> Any:
+    if key not in plan.pulls:
+        plan.pulls[key] = native_pull(_pull, silent_launch(plan.launch), key[0], key[1], plan.shapes, make)
+    return plan.pulls[key]
 
 
 def pull_in_jax(launch: Launch, wanted: tuple[int, ...], operands: Values, cotangents: Values) -> dict[int, np.ndarray]:
@@ -92,15 +103,14 @@ def reverse_launch(kernel: Kernel, dim: Any, given: Sequence[Any], adjoints: Seq
             hint="record the launch with a Tape, which keeps it",
         )
     targets: dict[int, Region] = {}
-    incoming: dict[int, Region] = {}
+    results: dict[int, Region] = {}
     for i, is_read in plan.floats:
         region = _adjoint(op, i, adjoints[i], is_read)
-        if region is None:
-            continue
-        if is_read:
-            targets[i] = region
-        elif _view(region).any():
-            incoming[i] = region
+        if region is not None:
+            (targets if is_read else results)[i] = region
+    if isinstance(op.scope, GpuScope) and _add_on(op.scope, targets, op, results):
+        return
+    incoming = {i: region for i, region in results.items() if _view(region).any()}
     if targets and incoming:
         _add(targets, op, incoming)
 
@@ -120,6 +130,41 @@ def _add(targets: Mapping[int, Region], op: Launched, incoming: Mapping[int, Reg
     run = pull.run(addresses)
     _add_found(targets, run.results)
     pull.release(run)
+
+
+def _add_on(gpu: GpuScope, targets: Mapping[int, Region], op: Launched, results: Mapping[int, Region]) -> bool:
+    """As `_add`, on a GPU, given cotangents of all results, unless there is more to do."""
+    if any(scope_of(region) is not gpu for region in (*targets.values(), *results.values())):
+        return False
+    if not targets or not results:
+        return True
+    incoming = {i: arithmetic.plain(gpu, region) for i, region in results.items()}
+    moving = arithmetic.nonzero(gpu, [*incoming.values()])
+    given = tuple(i for i, moves in zip(incoming, moving, strict=True) if moves)
+    if not given:
+        return True
+    pull = known_pull_on(op.plan, tuple(targets), given, gpu)
+    if pull is None:
+        return False
+    regions = {i: region for i, region in enumerate(op.regions) if region is not None}
+    found = pull.run([*operands_on(gpu, op, regions), *(incoming[i] for i in given)])
+    for i, values in found.items():
+        arithmetic.add(gpu, targets[i], values)
+    note_written([targets[i] for i in found])
+    return True
+
+
+def operands_on(gpu: GpuScope, op: Launched, regions: Mapping[int, Region]) -> list[Region]:
+    """The operands of a launch on a GPU, as its code takes them, of which arrays are in these regions."""
+    found: list[Region] = []
+    for i in op.launch.operand_params:
+        region, value = regions.get(i), op.values[i]
+        if region is not None:
+            found.append(arithmetic.plain(gpu, region))
+        else:
+            assert value is not None
+            found.append(gpu.uploaded(value) if op.plan.arguments[i].is_array else gpu.constant(value))
+    return found
 
 
 def _add_found(targets: Mapping[int, Region], found: Mapping[int, np.ndarray]) -> None:

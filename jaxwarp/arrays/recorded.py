@@ -12,7 +12,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.shadow import is_float
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.spec import Launch
-from jaxwarp.memory.host_scope import contents_of
+from jaxwarp.memory.host_scope import contents_of, copy_of
 from jaxwarp.memory.region import Region, Spans
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import place_of
@@ -121,7 +121,7 @@ class Recording:
     def __init__(self) -> None:
         self._ops: list[Operation] = []
         self._arrays: dict[int, HostArray] = {}
-        self._saved: list[tuple[Region, np.ndarray]] = []  # what was overwritten, in order
+        self._saved: list[tuple[Region, Region]] = []  # what was overwritten, in order
         self._settled: set[Any] = set()  # saved, or made by the tape
         self._read = Spans()
         self._checked: dict[Any, Region] = {}  # to hold at `backward` what they held at the end
@@ -184,7 +184,7 @@ class Recording:
         self._settled.add(key)
         is_needed = is_needed or self._read.overlap(region)
         if is_updated or is_needed:
-            self._saved.append((region, contents_of(region)))
+            self._saved.append((region, copy_of(region)))
         if is_needed:
             self._checked[key] = region
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -96,48 +98,31 @@ class Blocks:
                     )
 
 
-class Shadow:
-    """Memory of the host for some blocks; the others are the memory itself.
+class Private(ABC):
+    """Private memory for some blocks; the others are the memory itself.
 
     Args:
-        copied: the numbers of the blocks. Those of a GPU are copied in any case.
-        is_zero: the copy starts as zeros.
+        blocks: where regions are.
+        chosen: the numbers of the blocks that it is for.
     """
 
-    def __init__(self, blocks: Blocks, copied: Iterable[int], is_zero: bool = False):
+    def __init__(self, blocks: Blocks, chosen: Sequence[int]):
         self._blocks = blocks
-        gpus = {p.block: p.region for p in blocks.places if p.block >= 0 and scope_of(p.region) is not HOST}
-        chosen = sorted({*copied, *gpus} - {-1})
         # From an address there to one here; the last one is that of regions without elements.
         self._shifts = [0] * (len(blocks.lows) + 1)
-        self._memory = self._make(chosen)
-        self._start = address_of(self._memory)
-        self._views: dict[Place, np.ndarray] = {}
-        for block in chosen if not is_zero else ():
-            self._copy(block, gpus.get(block))
-
-    def _make(self, blocks: list[int]) -> np.ndarray:
-        """Zeros for some blocks, each as far from a multiple of the alignment as there: what is aligned stays so."""
-        places, end, lows, highs = [], 0, self._blocks.lows, self._blocks.highs
-        for block in blocks:
+        places, end, lows, highs = [], 0, blocks.lows, blocks.highs
+        for block in chosen:  # each as far from a multiple of the alignment as there: what is aligned stays so
             end += (lows[block] - end) % _ALIGNMENT
             places.append(end)
             end += highs[block] - lows[block]
-        memory = np.zeros(end + _ALIGNMENT, np.uint8)
-        start = address_of(memory) + -address_of(memory) % _ALIGNMENT
-        for block, place in zip(blocks, places, strict=True):
+        self._owner, start = self._allocated(end + _ALIGNMENT)
+        start += -start % _ALIGNMENT
+        for block, place in zip(chosen, places, strict=True):
             self._shifts[block] = start + place - lows[block]
-        return memory
 
-    def _copy(self, block: int, region: Region | None) -> None:
-        """What a block holds; `region` is one in it, if it is memory of a GPU."""
-        low = self._blocks.lows[block]
-        place, size = low + self._shifts[block], self._blocks.highs[block] - low
-        if region is None:
-            ctypes.memmove(place, low, size)
-        else:
-            there = dense_region(low, np.dtype(np.uint8), (size,), region.owner)
-            self._memory[place - self._start : place - self._start + size] = contents_of(there)
+    @abstractmethod
+    def _allocated(self, size: int) -> tuple[Any, int]:
+        """New memory: who keeps it, and where it is."""
 
     def address(self, place: Place) -> int:
         """Where the region begins here."""
@@ -148,7 +133,76 @@ class Shadow:
         region = place.region
         if not self._shifts[place.block]:
             return region
-        return Region(self.address(place), region.dtype, region.shape, region.strides, self._memory)
+        return Region(self.address(place), region.dtype, region.shape, region.strides, self._owner)
+
+    @abstractmethod
+    def kept(self, place: Place) -> Any:
+        """A copy of what the region holds, dense."""
+
+    @abstractmethod
+    def values(self, place: Place) -> Any:
+        """What the region holds, a copy or not."""
+
+    @abstractmethod
+    def numpy(self, place: Place) -> np.ndarray:
+        """What the region holds, for the host, a copy or not."""
+
+    @abstractmethod
+    def nonzero(self, places: Sequence[Place]) -> list[bool]:
+        """Whether each region has a number that is not zero."""
+
+    @abstractmethod
+    def set(self, place: Place, values: Any) -> None:
+        """Gives the region numbers: of the host, which fit its last axes, or those that another one had."""
+
+    @abstractmethod
+    def add(self, place: Place, values: Any) -> None:
+        """Adds numbers, of the host or here."""
+
+    @abstractmethod
+    def load(self, place: Place, source: Region) -> None:
+        """Gives the region here what another one holds, wherever that is."""
+
+    @abstractmethod
+    def store(self, place: Place, target: Region) -> None:
+        """Gives another region what the one here holds; no tape is told."""
+
+    @abstractmethod
+    def clear(self, place: Place, filled: set[int]) -> None:
+        """Sets a region to zero; its block is `filled` no more if that is all of it."""
+
+
+class Shadow(Private):
+    """Memory of the host for some blocks.
+
+    Args:
+        blocks: where regions are.
+        copied: the numbers of the blocks. Those of a GPU are copied in any case.
+        is_zero: the copy starts as zeros.
+    """
+
+    def __init__(self, blocks: Blocks, copied: Iterable[int], is_zero: bool = False):
+        gpus = {p.block: p.region for p in blocks.places if p.block >= 0 and scope_of(p.region) is not HOST}
+        chosen = sorted({*copied, *gpus} - {-1})
+        super().__init__(blocks, chosen)
+        self._start = address_of(self._memory)
+        self._views: dict[Place, np.ndarray] = {}
+        for block in chosen if not is_zero else ():
+            self._copy(block, gpus.get(block))
+
+    def _allocated(self, size: int) -> tuple[Any, int]:
+        self._memory = np.zeros(size, np.uint8)
+        return self._memory, address_of(self._memory)
+
+    def _copy(self, block: int, region: Region | None) -> None:
+        """What a block holds; `region` is one in it, if it is memory of a GPU."""
+        low = self._blocks.lows[block]
+        place, size = low + self._shifts[block], self._blocks.highs[block] - low
+        if region is None:
+            ctypes.memmove(place, low, size)
+        else:
+            there = dense_region(low, np.dtype(np.uint8), (size,), region.owner)
+            self._memory[place - self._start : place - self._start + size] = contents_of(there)
 
     def view(self, place: Place) -> np.ndarray:
         """The region here, as a NumPy array."""
@@ -165,22 +219,34 @@ class Shadow:
             return region.view(bytes_of(region))
         return np.ndarray(region.shape, region.dtype, self._memory, self.address(place) - self._start, region.strides)
 
+    values = numpy = view
+
+    def kept(self, place: Place) -> np.ndarray:
+        return self.view(place).copy()
+
+    def nonzero(self, places: Sequence[Place]) -> list[bool]:
+        return [bool(self.view(place).any()) for place in places]
+
+    def set(self, place: Place, values: np.ndarray) -> None:
+        self.view(place)[...] = values
+
+    def add(self, place: Place, values: np.ndarray) -> None:
+        view = self.view(place)
+        np.add(view, values, out=view)
+
     def load(self, place: Place, source: Region) -> None:
-        """Gives the region here what another one holds."""
         if place.is_plain and is_plain(source) and scope_of(source) is HOST:
             ctypes.memmove(self.address(place), source.address, source.nbytes)
         else:
             self.view(place)[...] = contents_of(source)
 
     def store(self, place: Place, target: Region) -> None:
-        """Gives another region what the one here holds; no tape is told."""
         if place.is_plain and is_plain(target) and scope_of(target) is HOST:
             ctypes.memmove(target.address, self.address(place), target.nbytes)
         else:
             set_contents(target, self.view(place))
 
     def clear(self, place: Place, filled: set[int]) -> None:
-        """Sets a region to zero; its block is `filled` no more if that is all of it."""
         self.view(place).fill(0)
         if place.fills:
             filled.discard(place.block)

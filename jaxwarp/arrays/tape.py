@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import Token
 from typing import Any
 
-import numpy as np
-
+from jaxwarp.arrays.gpu.arithmetic import differ
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.recorded import Launched, Recording
 from jaxwarp.arrays.way_back import Backward
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.fork_guard import require_jax
-from jaxwarp.memory.host_scope import HOST, capturing, contents_of, recording
+from jaxwarp.memory.gpu.scope import GpuScope
+from jaxwarp.memory.host_scope import HOST, capturing, contents_of, copy_of, recording, scope_of
 from jaxwarp.memory.region import Region
 from jaxwarp.types import Scalar
 
@@ -33,7 +33,7 @@ class Tape(Recording):
 
     def __init__(self) -> None:
         super().__init__()
-        self._after: list[tuple[Region, np.ndarray]] = []
+        self._after: list[tuple[Region, Region]] = []
         self._token: Token[Any] | None = None
 
     def __enter__(self) -> Tape:
@@ -54,7 +54,7 @@ class Tape(Recording):
     def __exit__(self, *_: Any) -> None:
         assert self._token is not None
         recording.reset(self._token)
-        self._after = [(region, contents_of(region)) for region in self._checked.values()]
+        self._after = [(region, copy_of(region)) for region in self._checked.values()]
 
     def record_func(self, backward: Any, arrays: Any) -> None:
         """Not there: derivatives by hand are rules of functions."""
@@ -114,13 +114,12 @@ class Tape(Recording):
             assert array.grad is not None
             array.grad.assign(grad)
             self._arrays.setdefault(id(array), array)
-        for region, contents in self._after:
-            if contents_of(region).tobytes() != contents.tobytes():
-                raise KernelValueError(
-                    f"Tape.backward: the array of {region.dtype} of shape {region.shape} at {region.address:#x}, which"
-                    " the tape reads and overwrites, has changed since it was recorded",
-                    hint="record again",
-                )
+        if (region := _first_changed(self._after)) is not None:
+            raise KernelValueError(
+                f"Tape.backward: the array of {region.dtype} of shape {region.shape} at {region.address:#x}, which"
+                " the tape reads and overwrites, has changed since it was recorded",
+                hint="record again",
+            )
         if self._ops:
             arrays = [leaf for array in self._arrays.values() for leaf in array.leaves]
             Backward(self._ops, arrays, self._saved).run()
@@ -143,3 +142,12 @@ class Tape(Recording):
             )
         loss.grad.fill_(1.0)
         self._arrays.setdefault(id(loss), loss)
+
+
+def _first_changed(kept: Sequence[tuple[Region, Region]]) -> Region | None:
+    """The first region that holds other bytes than its copy does."""
+    places = {scope_of(region) for region, _ in kept}
+    if len(places) == 1 and isinstance(place := places.pop(), GpuScope):
+        found = differ(place, kept)
+        return kept[int(found.argmax())][0] if found.any() else None
+    return next((r for r, k in kept if contents_of(r).tobytes() != contents_of(k).tobytes()), None)

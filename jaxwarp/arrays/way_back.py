@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxwarp.arrays.eager import run_checked
+from jaxwarp.arrays.gpu.shadow import GpuShadow
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.pullback import known_pull, pull_in_jax
+from jaxwarp.arrays.pullback import known_pull, known_pull_on, operands_on, pull_in_jax
 from jaxwarp.arrays.recorded import Constant, Copied, Launched, Operation
-from jaxwarp.arrays.shadow import Blocks, Place, Shadow
+from jaxwarp.arrays.shadow import Blocks, Place, Private, Shadow
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
-from jaxwarp.memory.host_scope import HOST, set_contents
+from jaxwarp.memory.gpu.scope import GpuScope
+from jaxwarp.memory.host_scope import HOST, contents_of, scope_of, set_contents
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.tensor_owner import note_written, place_of
 from jaxwarp.unlocked import address_of, cached_property
@@ -39,7 +42,7 @@ class _Step:
 
     def __init__(self, op: Operation, blocks: Blocks):
         self.op, self.is_back = op, False
-        self.kept: dict[int, np.ndarray] = {}
+        self.kept: dict[int, Any] = {}
         self.places: list[Place | None] = []
         if isinstance(op, Launched):
             self.places = places = [None if r is None else blocks.place(r) for r in op.regions]
@@ -80,7 +83,7 @@ class Backward:
         self,
         ops: Sequence[Operation],
         arrays: Sequence[HostArray],
-        saved: Sequence[tuple[Region, np.ndarray]],
+        saved: Sequence[tuple[Region, Region]],
     ):
         self.blocks = Blocks(_regions(ops, arrays, saved))
         self.blocks.require_one_type()
@@ -88,12 +91,21 @@ class Backward:
         pairs = [_Pair(a, grad, self.blocks.place(region), target) for a, grad, region, target in moving]
         self.pairs = list({(place_of(p.place.region), place_of(p.target)): p for p in pairs}.values())
         self.steps = [_Step(op, self.blocks) for op in ops]
-        before = [(self.blocks.place(region), contents) for region, contents in saved]
+        before = [(self.blocks.place(region), kept) for region, kept in saved]
         written = {block for step in self.steps for block in step.writes}
-        self.values = Shadow(self.blocks, written | {place.block for place, _ in before})
-        for place, contents in reversed(before):  # what was there first comes last
-            self.values.view(place)[...] = contents
-        self.cotangents = Shadow(self.blocks, range(len(self.blocks.lows)), is_zero=True)
+        self.gpu = self._one_gpu()
+        make: Any = Shadow if self.gpu is None else partial(GpuShadow, self.gpu)
+        self.values: Private = make(self.blocks, written | {place.block for place, _ in before})
+        for place, kept in reversed(before):  # what was there first comes last
+            self.values.load(place, kept)
+        self.cotangents: Private = make(self.blocks, range(len(self.blocks.lows)), is_zero=True)
+
+    def _one_gpu(self) -> GpuScope | None:
+        """The GPU on which all of it is; None: some of it is elsewhere, and the private memory the host's."""
+        places = {scope_of(p.region) for p in self.blocks.places if p.block >= 0}
+        places.update(scope_of(pair.target) for pair in self.pairs)
+        found = next(iter(places), None)
+        return found if len(places) == 1 and isinstance(found, GpuScope) else None
 
     def run(self) -> None:
         self._collect()
@@ -105,8 +117,9 @@ class Backward:
                 moving.update(step.float_writes)
         self._replay(moving)
         cotangents = self.cotangents
-        asked = {pair.place.block for pair in self.pairs if cotangents.view(pair.place).any()}
-        kept: dict[Any, list[np.ndarray]] = {}
+        moves = cotangents.nonzero([pair.place for pair in self.pairs])
+        asked = {pair.place.block for pair, is_asked in zip(self.pairs, moves, strict=True) if is_asked}
+        kept: dict[Any, list[Any]] = {}
         for step in reversed(self.steps):
             if self._retained:
                 self._keep(step.op.writes, kept)
@@ -115,7 +128,10 @@ class Backward:
             cotangents.store(pair.place, pair.target)
         for owner, found in kept.items():
             for pair, values in zip(self._retained[owner], found, strict=True):
-                set_contents(pair.target, values)
+                if isinstance(values, Region):
+                    scope_of(pair.target).bring(pair.target, values)
+                else:
+                    set_contents(pair.target, values)
         note_written([pair.target for pair in self.pairs])
 
     @cached_property
@@ -127,11 +143,11 @@ class Backward:
                 found.setdefault(pair.target.owner, []).append(pair)
         return found
 
-    def _keep(self, writes: Sequence[Region], kept: dict[Any, list[np.ndarray]]) -> None:
+    def _keep(self, writes: Sequence[Region], kept: dict[Any, list[Any]]) -> None:
         """Keeps the derivatives by what was written last, before they are used up."""
         for owner, pairs in self._retained.items():
             if owner not in kept and any(w.overlaps(pair.place.region) for w in writes for pair in pairs):
-                kept[owner] = [self.cotangents.view(pair.place).copy() for pair in pairs]
+                kept[owner] = [self.cotangents.kept(pair.place) for pair in pairs]
 
     def _collect(self) -> None:
         """Cotangents start from the gradients that are there."""
@@ -170,10 +186,10 @@ class Backward:
                 case Copied() as op:
                     if is_needed:
                         target, source = self.blocks.place(op.target), self.blocks.place(op.source)
-                        self.values.view(target)[...] = self.values.view(source).copy()  # they may overlap
+                        self.values.set(target, self.values.kept(source))  # they may overlap
                 case Constant() as op:
                     if is_needed:
-                        self.values.view(self.blocks.place(op.target))[...] = op.values
+                        self.values.set(self.blocks.place(op.target), op.values)
 
     def _needed_later(self) -> list[bool]:
         """For each operation, whether a later one reads what it writes."""
@@ -200,12 +216,12 @@ class Backward:
                 assert value is not None
                 step.kept[i] = value
             elif may_change or not place.is_plain:
-                step.kept[i] = self.values.view(place).copy()
+                step.kept[i] = self.values.kept(place)
 
     def _run_again(self, step: _Step, op: Launched) -> bool:
         """Runs a launch in private memory, unless there is more to do: in debug mode, or where arrays have gaps."""
         plan, addresses = op.plan, []
-        if plan.launch.debug is not None:
+        if plan.launch.debug is not None or self.gpu is not None:
             return False
         for i, (place, value) in enumerate(zip(step.places, op.values, strict=True)):
             if place is not None:
@@ -221,11 +237,11 @@ class Backward:
         return True
 
     def _run_elsewhere(self, step: _Step, op: Launched) -> None:
-        """Runs a launch in private memory of the host, whatever it was launched on."""
+        """Runs a launch in private memory, of the host also where it was launched on a GPU."""
         checked = op.checked
         pairs = zip(checked.values, step.places, strict=True)
         moved = [v if p is None else v._replace(region=self.values.at(p)) for v, p in pairs]
-        run_checked(HOST, checked._replace(values=moved))
+        run_checked(self.gpu or HOST, checked._replace(values=moved))
 
     def _back(self, step: _Step, moving: set[int], asked: set[int]) -> None:
         cotangents = self.cotangents
@@ -234,10 +250,11 @@ class Backward:
                 cotangents.clear(self.blocks.place(op.target), asked)
             case Copied() as op:
                 target, source = self.blocks.place(op.target), self.blocks.place(op.source)
-                moved, is_asked = cotangents.view(target).copy(), not asked.isdisjoint(step.writes)
+                is_asked = source.is_float and not asked.isdisjoint(step.writes)
+                moved = cotangents.kept(target) if is_asked else None
                 cotangents.clear(target, asked)
-                if source.is_float and is_asked:
-                    cotangents.view(source)[...] += moved
+                if is_asked:
+                    cotangents.add(source, moved)
                     asked.update(step.reads)
             case Launched() as op:
                 if not step.is_back:  # of nothing that has a gradient
@@ -251,10 +268,14 @@ class Backward:
         launch, cotangents = op.plan.launch, self.cotangents
         wanted = tuple([i for i, place in step.operands if place.block in moving])
         given = tuple([i for i, place in step.results if place.block in asked])
-        pull = known_pull(op.plan, wanted, given)
+        if self.gpu is not None and (on_gpu := known_pull_on(op.plan, wanted, given, self.gpu)) is not None:
+            inputs = self._inputs(self.gpu, step, op, given)
+            self._add(step, launch, wanted, on_gpu.run(inputs), asked)
+            return
+        pull = known_pull(op.plan, wanted, given) if self.gpu is None else None
         if pull is None:
             operands = {i: self._operand(step, i) for i in launch.operand_params}
-            incoming = {i: cotangents.view(step.place(i)).copy() for i in given}
+            incoming = {i: np.array(cotangents.numpy(step.place(i))) for i in given}
             self._add(step, launch, wanted, pull_in_jax(launch, wanted, operands, incoming), asked)
         else:
             addresses, kept = self._addresses(step, launch, given)
@@ -265,7 +286,18 @@ class Backward:
 
     def _operand(self, step: _Step, i: int) -> np.ndarray:
         kept = step.kept.get(i)
-        return self.values.view(step.place(i)) if kept is None else kept
+        if isinstance(kept, Region):
+            return contents_of(kept)
+        return self.values.numpy(step.place(i)) if kept is None else kept
+
+    def _inputs(self, gpu: GpuScope, step: _Step, op: Launched, given: Sequence[int]) -> list[Region]:
+        """Operands and cotangents on a GPU."""
+        regions: dict[int, Region] = {}
+        for i in op.launch.operand_params:
+            if (place := step.places[i]) is not None:
+                kept = step.kept.get(i)
+                regions[i] = kept if isinstance(kept, Region) else self.values.at(place)
+        return [*operands_on(gpu, op, regions), *(self.cotangents.values(step.place(i)) for i in given)]
 
     def _addresses(self, step: _Step, launch: Launch, given: Sequence[int]) -> tuple[list[int], list[np.ndarray]]:
         """Of operands and cotangents, and what is to be kept as long as they are used."""
@@ -278,12 +310,12 @@ class Backward:
             if place.is_plain:
                 addresses.append(self.cotangents.address(place))
             else:
-                copies.append(self.cotangents.view(place).copy())
+                copies.append(self.cotangents.kept(place))
                 addresses.append(address_of(copies[-1]))
         return addresses, copies
 
     def _add(
-        self, step: _Step, launch: Launch, wanted: Sequence[int], found: Mapping[int, np.ndarray], asked: set[int]
+        self, step: _Step, launch: Launch, wanted: Sequence[int], found: Mapping[int, Any], asked: set[int]
     ) -> None:
         """Cotangents of results are used up, those `found` of operands are there."""
         cotangents, roles = self.cotangents, launch.roles
@@ -291,17 +323,16 @@ class Backward:
             if roles[i] == OUTPUT or (i in wanted and i not in found):
                 cotangents.clear(place, asked)
             elif i in found:
-                cotangents.view(place)[...] = found[i]
+                cotangents.set(place, found[i])
         for i, place in step.operands:
             if i in found:
                 asked.add(place.block)
                 if roles[i] == INPUT:
-                    view = cotangents.view(place)
-                    np.add(view, found[i], out=view)
+                    cotangents.add(place, found[i])
 
 
 def _regions(
-    ops: Sequence[Operation], arrays: Sequence[HostArray], saved: Sequence[tuple[Region, np.ndarray]]
+    ops: Sequence[Operation], arrays: Sequence[HostArray], saved: Sequence[tuple[Region, Region]]
 ) -> Iterator[Region]:
     for op in ops:
         if isinstance(op, Launched):

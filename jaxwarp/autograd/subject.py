@@ -16,7 +16,7 @@ from jaxwarp.arrays.struct_array import StructArray
 from jaxwarp.arrays.tape import Tape
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.kernel import Kernel
-from jaxwarp.memory.host_scope import HOST, set_contents
+from jaxwarp.memory.host_scope import HOST, scope_of
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.tensor_owner import note_written
 
@@ -33,8 +33,8 @@ class Run(Tape):
 
     def undo(self) -> None:
         """Gives arrays what they held before."""
-        for region, contents in reversed(self._saved):
-            set_contents(region, contents)
+        for region, kept in reversed(self._saved):
+            scope_of(region).bring(region, kept)
         note_written([region for region, _ in self._saved])
 
 

@@ -134,7 +134,7 @@ class CudaScope(Scope):
         self._allocated.append((address, self.stream))
         return address
 
-    def _new(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
+    def new(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
         """New memory, which holds anything."""
         nbytes = math.prod(shape) * dtype.itemsize
         return dense_region(self._allocate(nbytes) if nbytes else 0, dtype, shape)
@@ -143,7 +143,7 @@ class CudaScope(Scope):
         """Something is about to be queued that reads and writes these: all memory of a call is on its stream."""
 
     def make(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
-        region = self._new(dtype, shape)
+        region = self.new(dtype, shape)
         self.set(region, np.zeros((), dtype))
         return region
 
@@ -157,16 +157,16 @@ class CudaScope(Scope):
     def read(self, region: Region) -> np.ndarray:
         array = np.empty(region.shape, region.dtype)
         if array.size:
-            dense = self._dense(region)
+            dense = self.dense(region)
             self.uses([dense], [])
             self.ready().call("MemcpyDtoHAsync", address_of(array), dense.address, region.nbytes, self.stream)
             self.synchronize()
         return array
 
-    def _dense(self, region: Region) -> Region:
+    def dense(self, region: Region) -> Region:
         if region.is_dense:
             return region
-        dense = self._new(region.dtype, region.shape)
+        dense = self.new(region.dtype, region.shape)
         self.duplicate(dense, region)
         return dense
 
@@ -174,7 +174,7 @@ class CudaScope(Scope):
         if target.size == 0:
             return
         host = np.ascontiguousarray(values)
-        dense = target if target.is_dense else self._new(target.dtype, target.shape)
+        dense = target if target.is_dense else self.new(target.dtype, target.shape)
         self.uses([], [dense])
         # The host's memory may go when this returns, so it waits.
         self.ready().call("MemcpyHtoDAsync", dense.address, address_of(host), target.nbytes, self.stream)
@@ -203,7 +203,7 @@ class CudaScope(Scope):
     def duplicate(self, target: Region, source: Region) -> None:
         """As `copy`, in the memory of this GPU."""
         if target.overlaps(source):
-            apart = self._new(source.dtype, source.shape)
+            apart = self.new(source.dtype, source.shape)
             self.duplicate(apart, source)
             source = apart
         self.uses([source], [target])
@@ -245,7 +245,7 @@ class CudaScope(Scope):
             places = {i: _slots.find(self.device_ordinal, value) for i, value in values.items()}
         elif values:
             _slots.prepare(self.ready(), self.device_ordinal)
-            kept = self._new(np.dtype(np.uint8), (sum(padded(v.nbytes) for v in values.values()),))
+            kept = self.new(np.dtype(np.uint8), (sum(padded(v.nbytes) for v in values.values()),))
             at = kept.address
             for i, value in values.items():
                 places[i] = at

@@ -190,6 +190,12 @@ def contents_of(region: Region) -> np.ndarray:
     return scope_of(region).read(region)
 
 
+def copy_of(region: Region) -> Region:
+    """A copy of what memory of the process holds, in new memory beside it."""
+    place = scope_of(region)
+    return array_region(contents_of(region)) if place is HOST else place.duplicated(region)
+
+
 def set_contents(region: Region, values: np.ndarray) -> None:
     """Sets memory of the process, wherever it is; no tape is told."""
     place = scope_of(region)

@@ -739,6 +739,151 @@ def tapes(gpus):
     assert x.grad.list() == [0.0, 0.0]
 
 
+@wp.kernel
+def powers(x: wp.array2d(dtype=float), k: int, scale: wp.vec3, y: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    for j in range(k):
+        y[i] += scale * wp.sin(x[i, j]) * x[i, 0]
+
+
+@wp.kernel
+def halved(x: wp.array(dtype=wp.float16), y: wp.array(dtype=wp.float16)):
+    i = wp.tid()
+    wp.atomic_add(y, i // 2, x[i] * x[i])
+
+
+def _on_one_device(device, gpus=None):
+    """As `_gradients`, with all of it on one device: its gradients, and what the way back asks of the driver."""
+    x = wp.array(np.linspace(0.0, 1.0, 12).reshape(4, 3), dtype=float, device=device, requires_grad=True)
+    y = wp.zeros(4, dtype=wp.vec3, device=device, requires_grad=True, retain_grad=True)
+    given = wp.array([1.0, 0.5, 0.25], dtype=float, device=device)
+    p = wp.zeros(2, dtype=Particle, device=device, requires_grad=True)
+    p.field("x").assign(np.arange(6, dtype=np.float32).reshape(2, 3))
+    p.field("mass").fill_(2.0)
+    h = wp.array([1.0, 2.0, 3.0, 4.0], dtype=wp.float16, device=device, requires_grad=True)
+    g = wp.zeros(2, dtype=wp.float16, device=device, requires_grad=True)
+    squares, flat = (wp.zeros(n, dtype=float, device=device, requires_grad=True) for n in (2, 12))
+    loss = wp.zeros(1, dtype=float, device=device, requires_grad=True)
+    if gpus is not None:
+        gpus.log()
+    tape = wp.Tape()
+    with tape:
+        wp.launch(powers, 4, [x, 3, wp.vec3(1.0, 2.0, 3.0)], [y])
+        y[1:2].fill_(wp.vec3(0.5, 0.25, 0.125))
+        wp.copy(flat, y.view(float).flatten())
+        wp.launch(saxpy, 6, [flat[6:], flat[:6], 3.0])
+        wp.launch(saxpy, 4, [flat[::3], x[:, 1], 3.0])
+        wp.launch(step, 2, [p, squares])
+        wp.launch(misfit, 3, [flat[4:7], given, loss])
+        wp.launch(misfit, 2, [squares, x[2, :2], loss])
+        wp.launch(halved, 4, [h], [g])
+    if gpus is not None:
+        assert not [line for line in gpus.log() if line.startswith(("DtoH", "synchronize"))], "nothing waits"
+    g.grad.fill_(0.5)
+    tape.backward(loss)
+    assert {str(grad.device) for grad in tape.gradients.values()} == {device}
+    first = [a.grad.numpy().copy() for a in (x, y, flat, p.field("x"), p.field("mass"), loss, h, g)]
+    return first, tape, loss
+
+
+def tapes_on_a_gpu(gpus):
+    """The way back is made there: nothing but whether gradients are zero comes to the host."""
+    expected, *_ = _on_one_device("cpu")
+    got, tape, loss = _on_one_device("cuda:0", gpus)
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    assert all(other.any() for other in (*expected[:2], *expected[3:]))
+    tape.zero()
+    wp.synchronize()
+    gpus.log()
+    tape.backward(loss)
+    lines = gpus.log()
+    found = [line.rsplit(" ", 2)[0] for line in lines if line.startswith(("DtoH", "HtoD"))]
+    assert found == ["DtoH 16", "DtoH 68"], "what has changed since, and what starts from a gradient"
+    # In order on one stream: the launches again, the reverses and sums, and at last the gradients.
+    assert all(line.endswith(f"stream {MAIN}") or line.startswith("synchronize") for line in lines), lines
+    kinds = [line.split()[0] for line in lines if not line.startswith(("alloc", "free"))]
+    assert kinds[-1] in ("DtoD", "2D"), kinds
+    assert kinds.count("launch") > 20
+
+
+@wp.kernel
+def checked_roots(x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    i = wp.tid()
+    assert x[i] >= 0.0, "below zero"
+    y[i] = wp.sqrt(x[i]) * x[i]
+
+
+def adjoints_on_a_gpu(gpus):
+    """`launch(adjoint=True)`: on arrays with gaps, of numbers by value, of arrays of the host."""
+    values = np.linspace(1.0, 2.0, 12, dtype=np.float32).reshape(4, 3)
+    found = []
+    for device in ("cpu", "cuda:0"):
+        x, given = (wp.array(values, dtype=float, device=device) for _ in range(2))
+        y, adjoint = (wp.zeros((4, 2), dtype=wp.vec3, device=device) for _ in range(2))
+        adjoint.assign(np.arange(24, dtype=np.float32).reshape(4, 2, 3))
+        for _ in range(2):
+            gpus.log()
+            wp.launch(powers, 4, [x, 3, wp.vec3(1.0, 2.0, 3.0)], [y[:, 1]], adj_inputs=[given],
+                      adj_outputs=[adjoint[:, 1]], adjoint=True)  # fmt: skip
+        lines = gpus.log()
+        reads = [line for line in lines if line.startswith(("DtoH", "HtoD"))]
+        assert reads == ([] if device == "cpu" else [f"DtoH 4 stream {MAIN}"]), "whether there is anything to add"
+        loss, one = wp.zeros(1, dtype=float, device=device), wp.ones(1, dtype=float, device=device)
+        wp.launch(misfit, 4, [x[:, 0], values[:, 1]], [loss], adj_inputs=[given[::-1, 2]], adj_outputs=[one],
+                  adjoint=True)  # fmt: skip
+        wp.launch(checked_roots, 4, [x[:, 0]], [y.view(float)[:, 0, 0]], adj_inputs=[given[:, 1]],
+                  adj_outputs=[adjoint.view(float)[:, 0, 1]], adjoint=True)  # fmt: skip
+        on_cpu = wp.zeros(4, dtype=float)  # adjoints elsewhere
+        wp.launch(saxpy, 4, [x[:, 0], wp.ones_like(x[:, 0]), 2.0], [], adj_inputs=[on_cpu, wp.ones(4, dtype=float)],
+                  adjoint=True)  # fmt: skip
+        assert on_cpu.list() == [2.0] * 4
+        found.append(given.numpy())
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    assert (found[0] != values).all()
+
+
+def tapes_that_fail(gpus):
+    """What a tape overwrites and reads is checked; assertions hold on the way back; errors are told, nothing leaks."""
+    x, y = (wp.ones(6, dtype=float, device="cuda:0", requires_grad=True) for _ in range(2))
+    z, loss = (wp.zeros(n, dtype=float, device="cuda:0", requires_grad=True) for n in (6, 1))
+    with wp.Tape() as tape:
+        wp.launch(checked_roots, 6, [x, z])
+        wp.launch(saxpy, 6, [z, y, 2.0])
+        wp.launch(misfit, 6, [y, x, loss])
+        y.fill_(7.0)
+    tape.backward(loss)
+    # y + 2 x^1.5 - x is 2.
+    np.testing.assert_allclose(x.grad.numpy(), np.full(6, 2 * 2 * (2 * 1.5 - 1)), rtol=1e-6)
+    np.testing.assert_allclose(y.grad.numpy(), np.full(6, 4.0), rtol=1e-6)
+    place, expected = gpu_scope(0), x.grad.numpy()
+    tape.zero()
+    place._known_values.clear()
+    gc.collect()
+    held = gpus.held()
+    for function in ("cuMemAllocAsync", "cuMemsetD8Async", "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync", "cuLaunchKernelEx"):
+        gpus.fail(function)
+        with pytest.raises(CudaError, match=f"{function}.* failed: CUDA_ERROR_UNKNOWN") as caught:
+            tape.backward(loss)
+        gpus.fail()
+        del caught
+        place._known_values.clear()
+        gc.collect()
+        assert held == gpus.held(), function
+        assert not x.grad.numpy().any()
+        assert not y.grad.numpy().any()
+    tape.backward(loss)
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+    y.fill_(8.0)
+    with pytest.raises(wp.KernelError, match="which the tape reads and overwrites, has changed since it was recorded"):
+        tape.backward(loss)
+    y.fill_(7.0)
+    tape.backward(loss)
+    x.fill_(-1.0)
+    with pytest.raises(wp.errors.CheckError, match="below zero"):
+        tape.backward(loss)
+
+
 def waiting(gpus):
     x = wp.zeros(6, dtype=float, device="cuda:0")
     gpus.log()
@@ -1165,6 +1310,9 @@ SCENARIOS = [
     streams_of_others,
     events,
     tapes,
+    tapes_on_a_gpu,
+    adjoints_on_a_gpu,
+    tapes_that_fail,
     waiting,
     pinned,
     memory_of_others,

@@ -191,7 +191,7 @@ class GpuScope(Outside, CudaScope):
         except CudaError:  # something in it was no part of a graph
             return None
 
-    def _new(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
+    def new(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
         nbytes = math.prod(shape) * dtype.itemsize
         if not nbytes:
             return dense_region(0, dtype, shape, Owner(None, self))
@@ -219,7 +219,7 @@ class GpuScope(Outside, CudaScope):
             self._entry.call("MemFreeAsync", address, queue.handle)
 
     def make(self, dtype: np.dtype, shape: Sequence[int]) -> Region:
-        region = self._new(dtype, shape)
+        region = self.new(dtype, shape)
         self.set(dense_region(region.address, _BYTE, (region.nbytes,), region.owner), np.zeros((), _BYTE))
         return region
 
@@ -246,7 +246,7 @@ class GpuScope(Outside, CudaScope):
         found = self._known_values.get(key)
         if found is not None:
             return found
-        made = self._new(_BYTE, (sum(padded(value.nbytes) for value in values),))
+        made = self.new(_BYTE, (sum(padded(value.nbytes) for value in values),))
         at = made.address
         for value in values:
             self.set(dense_region(at, value.dtype, value.shape, made.owner), value)
@@ -254,6 +254,17 @@ class GpuScope(Outside, CudaScope):
         if len(self._known_values) >= _MOST_VALUES:
             self._known_values.clear()
         self._known_values[key] = made
+        return made
+
+    def constant(self, value: np.ndarray) -> Region:
+        """Memory that holds a value, for those who read it; that of late ones is kept."""
+        memory = self._constants([value])
+        return dense_region(memory.address, value.dtype, value.shape, memory.owner)
+
+    def uploaded(self, values: np.ndarray) -> Region:
+        """New memory that holds what an array of the host does."""
+        made = self.new(values.dtype, values.shape)
+        self.put(made, values)
         return made
 
     def numpy(self, name: str, region: Region, is_writable: bool) -> np.ndarray:
@@ -271,7 +282,7 @@ class GpuScope(Outside, CudaScope):
 
     def duplicated(self, region: Region) -> Region:
         """A copy in new memory."""
-        made = self._new(region.dtype, region.shape)
+        made = self.new(region.dtype, region.shape)
         self.duplicate(made, region)
         return made
 
@@ -332,7 +343,7 @@ class GpuScope(Outside, CudaScope):
         """A copy from another GPU."""
         if not target.size:
             return
-        given, made = place._dense(source), target if target.is_dense else self._new(target.dtype, target.shape)
+        given, made = place.dense(source), target if target.is_dense else self.new(target.dtype, target.shape)
         self.uses([given], [made])
         contexts = self._entry._context, place._entry._context
         self._entry.call(

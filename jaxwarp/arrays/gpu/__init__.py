@@ -1,0 +1,1 @@
+"""The way back of a tape in the memory of a GPU."""

@@ -1,0 +1,103 @@
+"""What the way back computes beside the launches that it makes, on dense memory of a GPU: by kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.arrays.eager import launch_now
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.shadow import is_plain
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
+from jaxwarp.frontend.text.annotations import array
+from jaxwarp.kernel import Kernel, kernel
+from jaxwarp.memory.gpu.scope import GpuScope
+from jaxwarp.memory.region import Region, dense_region
+from jaxwarp.types import SCALAR_BY_DTYPE, Array
+
+_tid, _atomic_max = INTRINSICS["tid"], INTRINSICS["atomic_max"]
+_MOST = 2**30  # threads of a launch
+_FLAG = np.dtype(np.int32)
+
+
+@kernel
+def _add(x: array[Any], y: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
+    i = _tid()
+    x[i] = x[i] + y[i]
+
+
+@kernel
+def _convert(target: array[Any], source: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
+    i = _tid()
+    target[i] = target.dtype(source[i])
+
+
+@kernel
+def _find(x: array[Any], place: int, found: array[int]):  # pyright: ignore[reportInvalidTypeForm]
+    i = _tid()
+    if x[i] != x.dtype(0.0):
+        _atomic_max(found, place, 1)
+
+
+@kernel
+def _compare(x: array[Any], y: array[Any], place: int, found: array[int]):  # pyright: ignore[reportInvalidTypeForm]
+    i = _tid()
+    if x[i] != y[i]:
+        _atomic_max(found, place, 1)
+
+
+def plain(scope: GpuScope, region: Region) -> Region:
+    """The region, if code takes it as it is, or else a copy that is dense and aligned."""
+    return region if is_plain(region) else scope.duplicated(region)
+
+
+def add(scope: GpuScope, target: Region, source: Region) -> None:
+    """Adds a dense region to another one, which may have gaps."""
+    dense = plain(scope, target)
+    _run(scope, _add, [dense, source])
+    if dense is not target:
+        scope.duplicate(target, dense)
+
+
+def convert(scope: GpuScope, target: Region, source: Region) -> None:
+    """Converts the numbers of a dense region to the type of another one."""
+    _run(scope, _convert, [target, source])
+
+
+def nonzero(scope: GpuScope, regions: Sequence[Region]) -> np.ndarray:
+    """Whether there is a number other than zero in each of some dense regions."""
+    found = scope.make(_FLAG, (len(regions),))
+    for place, region in enumerate(regions):
+        _run(scope, _find, [region], place, found)
+    return scope.read(found).astype(bool)
+
+
+def differ(scope: GpuScope, pairs: Sequence[tuple[Region, Region]]) -> np.ndarray:
+    """Whether the regions of each pair, of one size, hold other bytes."""
+    found = scope.make(_FLAG, (len(pairs),))
+    for place, pair in enumerate(pairs):
+        one, other = (plain(scope, region) for region in pair)
+        size = next(size for size in (4, 2, 1) if not (one.address | other.address | one.nbytes) % size)
+        word = np.dtype(f"u{size}")
+        words = [dense_region(r.address, word, (r.nbytes // size,), r.owner) for r in (one, other)]
+        _run(scope, _compare, words, place, found)
+    return scope.read(found).astype(bool)
+
+
+def _run(scope: GpuScope, kernel_: Kernel, regions: Sequence[Region], *rest: Any) -> None:
+    """A launch over all elements of dense regions of one size, which no tape is told of."""
+    given = [_row(x) if isinstance(x, Region) else x for x in rest]
+    for parts in _parts(regions):
+        launch_now(scope, kernel_, parts[0].size, [*map(_row, parts), *given], None)
+
+
+def _parts(regions: Sequence[Region]) -> Iterator[list[Region]]:
+    rows = [dense_region(r.address, r.dtype, (r.size,), r.owner) for r in regions]
+    for start in range(0, rows[0].size, _MOST):
+        yield [row.part((slice(start, start + _MOST),)) for row in rows]
+
+
+def _row(region: Region) -> HostArray:
+    return HostArray("", Array(SCALAR_BY_DTYPE[region.dtype], 1), region, is_writable=True)

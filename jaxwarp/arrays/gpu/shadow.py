@@ -1,0 +1,79 @@
+"""A private copy of pieces of a GPU's memory, in that memory: see `arrays/shadow.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.arrays.gpu import arithmetic
+from jaxwarp.arrays.shadow import Blocks, Place, Private
+from jaxwarp.memory.gpu.scope import GpuScope
+from jaxwarp.memory.region import Region, dense_region
+
+_BYTE = np.dtype(np.uint8)
+
+
+class GpuShadow(Private):
+    """Memory of a GPU for some blocks, all of which are there; the others are the memory itself.
+
+    Args:
+        scope: the GPU.
+        blocks: where regions are.
+        copied: the numbers of the blocks.
+        is_zero: the copy starts as zeros.
+    """
+
+    def __init__(self, scope: GpuScope, blocks: Blocks, copied: Iterable[int], is_zero: bool = False):
+        self._scope = scope
+        chosen = sorted({*copied} - {-1})
+        super().__init__(blocks, chosen)
+        if is_zero:
+            scope.set(self._memory, np.zeros((), _BYTE))
+        for block in () if is_zero else chosen:
+            low, size = blocks.lows[block], blocks.highs[block] - blocks.lows[block]
+            owner = next(p.region.owner for p in blocks.places if p.block == block)
+            here = dense_region(low + self._shifts[block], _BYTE, (size,), self._memory.owner)
+            scope.duplicate(here, dense_region(low, _BYTE, (size,), owner))
+
+    def _allocated(self, size: int) -> tuple[Any, int]:
+        self._memory = self._scope.new(_BYTE, (size,))
+        return self._memory.owner, self._memory.address
+
+    def kept(self, place: Place) -> Region:
+        return self._scope.duplicated(self.at(place))
+
+    def values(self, place: Place) -> Region:
+        return arithmetic.plain(self._scope, self.at(place))
+
+    def numpy(self, place: Place) -> np.ndarray:
+        return self._scope.read(self.at(place))
+
+    def nonzero(self, places: Sequence[Place]) -> list[bool]:
+        return arithmetic.nonzero(self._scope, [self.values(place) for place in places]).tolist()
+
+    def set(self, place: Place, values: np.ndarray | Region) -> None:
+        target = self.at(place)
+        if isinstance(values, Region):
+            self._scope.duplicate(target, values)
+        elif values.shape == target.shape:
+            self._scope.put(target, values)
+        else:  # for all elements
+            self._scope.set(target, values)
+
+    def add(self, place: Place, values: np.ndarray | Region) -> None:
+        source = values if isinstance(values, Region) else self._scope.uploaded(values)
+        arithmetic.add(self._scope, self.at(place), source)
+
+    def load(self, place: Place, source: Region) -> None:
+        self._scope.bring(self.at(place), source)
+
+    def store(self, place: Place, target: Region) -> None:
+        self._scope.duplicate(target, self.at(place))
+
+    def clear(self, place: Place, filled: set[int]) -> None:
+        target = self.at(place)
+        self._scope.set(target, np.zeros((), target.dtype))
+        if place.fills:
+            filled.discard(place.block)
