@@ -22,7 +22,7 @@ from jaxwarp.memory.convert import cast_values
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.pinned import host_memory
-from jaxwarp.memory.gpu.scope import gpu_of, place_of_device
+from jaxwarp.memory.gpu.scope import gpu_of, place_of_device, region_of_tensor
 from jaxwarp.memory.host_scope import HOST, Outside, recording, require_unrecorded
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.region import Region, array_region
@@ -486,8 +486,7 @@ def from_dlpack(source: Any, dtype: Any = None) -> HostArray:
     library = library_of(source)
     if library is not None:
         require_unrecorded(library, source)
-    if library is not None and not is_on_gpu(source):
-        region = library.region(source)
+        region = region_of_tensor(library, source)
         return wrapped("from_dlpack", region, dtype, is_writable=not region.repeats)
     region, is_writable = import_tensor(source, _gpu)
     return wrapped("from_dlpack", region, dtype, is_writable)

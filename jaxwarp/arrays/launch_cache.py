@@ -21,7 +21,7 @@ from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.ffi.launch.on_memory import CudaLaunch
 from jaxwarp.ffi.launch.spec import Launch
 from jaxwarp.kernel import Kernel
-from jaxwarp.memory.gpu.scope import GpuScope
+from jaxwarp.memory.gpu.scope import GpuScope, region_of_tensor
 from jaxwarp.memory.host_scope import HOST, Outside, Recorder, recording
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.region import Region, array_region
@@ -144,7 +144,7 @@ def _as_array(value: Any) -> Any:
     if library is None or library.is_recording(value):
         return value
     try:
-        region = library.region(value)
+        region = region_of_tensor(library, value)
     except KernelError:
         return value  # the checks say what is wrong
     type_ = Array(SCALAR_BY_DTYPE[region.dtype], len(region.shape))

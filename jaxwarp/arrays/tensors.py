@@ -10,6 +10,7 @@ from jaxwarp.arrays.interop import require_outside, wrapped
 from jaxwarp.boundary import located_call
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.memory.devices import CPU, Device
+from jaxwarp.memory.gpu.scope import region_of_tensor
 from jaxwarp.memory.gpu.streams import Stream
 from jaxwarp.memory.tensor_owner import Gradient, Library
 from jaxwarp.memory.torch import TORCH, scalars, torch
@@ -38,7 +39,7 @@ def _from_tensor(library: Library, tensor: Any, dtype: Any, requires_grad: bool 
 
 def _array(library: Library, where: str, tensor: Any, dtype: Any) -> HostArray:
     try:
-        region = library.region(tensor)
+        region = region_of_tensor(library, tensor)
     except KernelError as error:
         raise _named(where, error) from None
     array = wrapped(where, region, dtype, is_writable=not region.repeats)
@@ -132,7 +133,7 @@ def from_torch(
     there, `backward` refuses. A tensor without axes becomes an array of one element.
 
     Args:
-        t: a dense tensor on the CPU.
+        t: a dense tensor on the CPU, or on a GPU of CUDA.
         dtype: an element type whose components are the tensor's last axes; None: a scalar type. Integers may be seen
             with a sign or without, and bools as 8-bit integers.
         requires_grad: whether the array has a gradient; None: if the tensor has. It is `t.grad`, which is made if it is

@@ -177,3 +177,9 @@ def view_of(region: Region) -> np.ndarray:
     owner = region.owner
     bare = dataclasses.replace(region, owner=owner.memory if isinstance(owner, Owner) else owner)
     return bare.view(bytes_of(bare))
+
+
+def apart_from_tensors(region: Region) -> Region:
+    """As `view_of`, of memory of a GPU: the region with an owner that knows no tensors."""
+    owner = region.owner
+    return dataclasses.replace(region, owner=Owner(owner.memory, owner.scope, owner.work))

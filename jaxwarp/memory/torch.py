@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.memory.region import Region
-from jaxwarp.memory.tensor_owner import Library, Owner, view_of
+from jaxwarp.memory.tensor_owner import Library, Owner, apart_from_tensors, view_of
 from jaxwarp.types import SCALARS, Scalar, bfloat16
 
 
@@ -75,11 +76,17 @@ class _Torch(Library):
                 f"PyTorch has no tensors with strides of parts of an element, {region.strides} bytes",
                 hint="pass array.contiguous(), a copy",
             )
+        if region.owner.scope is not None:
+            return self._tensor_on_gpu(MemoryArray(region.owner.scope, "array", apart_from_tensors(region), True))
         array = view_of(region)
         with torch().inference_mode(False):
             if region.dtype == bfloat16.numpy:
                 return torch().from_numpy(array.view(np.int16)).view(torch().bfloat16)
             return torch().from_numpy(array)
+
+    def _tensor_on_gpu(self, array: MemoryArray) -> Any:
+        with torch().inference_mode(False):
+            return torch().from_dlpack(array)
 
     def alias(self, tensor: Any) -> Any:
         return tensor.detach()
@@ -131,7 +138,7 @@ def _unshared(tensor: Any, error: Exception) -> KernelTypeError:
     """Why the memory of a tensor cannot be shared."""
     if tensor.device.type not in ("cpu", "meta"):
         return KernelTypeError(
-            f"arrays outside of JAX are in the memory of the host, and the tensor is on {tensor.device}",
+            f"expected a tensor on the CPU, as the other arrays are, got one on {tensor.device}",
             hint="pass tensor.cpu(), a copy",
         )
     checks = (

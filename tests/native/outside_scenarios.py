@@ -25,6 +25,8 @@ from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.ffi.launch import on_memory
 from jaxwarp.memory.driver import CudaError
 from jaxwarp.memory.gpu.scope import gpu_scope
+from jaxwarp.memory.live_array import MemoryArray
+from jaxwarp.memory.region import Region
 
 MAIN = "5000"  # the stream of the first device
 
@@ -1045,6 +1047,83 @@ def dlpack(gpus):
     assert gpus.log()[-1].startswith("free")
 
 
+def tensor_class(torch):
+    """Tensors of PyTorch on a GPU that is not there: theirs is the memory of the host, too."""
+
+    class OnGpu(torch.Tensor):
+        device = property(lambda self: torch.device("cuda:0"))
+
+        def numpy(self):
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+        def __dlpack_device__(self):
+            return 2, 0
+
+        def __dlpack__(self, *, stream=None, max_version=None):
+            assert not self.requires_grad
+            place, strides = gpu_scope(0), tuple(4 * s for s in self.stride())
+            region = Region(self.data_ptr(), np.dtype(np.float32), tuple(self.shape), strides, place.taken(self))
+            return MemoryArray(place, "theirs", region, True).__dlpack__(stream=stream, max_version=max_version)
+
+    def from_dlpack(array):
+        capsule = array.__dlpack__(stream=1, max_version=(1, 0))
+        low, high = array.region.span
+        memory = (ctypes.c_char * (high - low)).from_address(low)
+        memory.kept = array, capsule
+        return torch.from_numpy(array.region.view(memory)).as_subclass(OnGpu)
+
+    return OnGpu, from_dlpack
+
+
+def torch_tensors(gpus):
+    """Memory and gradients are shared; PyTorch is told what is written."""
+    torch = pytest.importorskip("torch")
+    kind, from_dlpack = tensor_class(torch)
+    x = torch.arange(1.0, 7.0).as_subclass(kind).requires_grad_()
+    a = wp.from_torch(x)
+    assert (a.device, a.ptr, a.grad.ptr, a.grad.device) == ("cuda:0", x.data_ptr(), x.grad.data_ptr(), "cuda:0")
+    y = wp.zeros(6, dtype=float, device="cuda:0", requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(saxpy, 6, [a, y, 2.0])
+        wp.launch(saxpy, 2, [a[4:], y[:2], 3.0])
+    y.grad.fill_(1.0)
+    tape.backward()
+    wp.synchronize()
+    assert x.grad.tolist() == [2.0] * 4 + [5.0] * 2
+    x.grad = None  # as optimisers do
+    assert a.grad.list() == [0.0] * 6
+    assert x.grad.data_ptr() == a.grad.ptr
+    part = torch.zeros(4, 6).as_subclass(kind)[::2, 1]
+    before = part._version
+    wp.launch(doubled, 2, [a, part])
+    wp.synchronize()
+    assert part.tolist() == [2.0, 4.0]
+    assert part._version > before
+    with pytest.raises(wp.KernelError, match=r"argument 'x': the tensor requires a gradient, and PyTorch knows nothing"):
+        wp.launch(saxpy, 6, [x, y, 1.0])
+    with pytest.raises(wp.KernelError, match="expected a tensor on the CPU, as the other arrays are, got one on cuda:0"):
+        wp.launch(saxpy, 6, [part, wp.zeros(6), 1.0], device="cpu")
+    assert wp.from_dlpack(part).ptr == wp.array(part, copy=False).ptr == part.data_ptr()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "from_dlpack", from_dlpack)
+        made = wp.to_torch(y)
+    assert (made.data_ptr(), made.grad.data_ptr(), made.requires_grad) == (y.ptr, y.grad.ptr, True)
+    assert isinstance(made.grad, kind)
+    version = made._version
+    y.fill_(3.0)
+    wp.synchronize()
+    assert made.tolist() == [3.0] * 6
+    assert made._version > version
+    made.grad = None
+    assert y.grad.list() == [0.0] * 6
+    del tape, a
+    gc.collect()
+    held = gpus.held()[0]
+    del y, made
+    gc.collect()
+    assert gpus.held()[0] == held - 2, "the array, and its gradient"
+
+
 def shared_memory(gpus):
     """What another library may still use, on a stream of its own, is freed when all is done."""
 
@@ -1318,6 +1397,7 @@ SCENARIOS = [
     memory_of_others,
     cuda_array_interface,
     dlpack,
+    torch_tensors,
     shared_memory,
     sums,
     spatial_queries,

@@ -24,10 +24,11 @@ from jaxwarp.memory.driver import CudaError, Driver, driver
 from jaxwarp.memory.gpu.graphs import DriverGraph, NotInGraphError, Recorder
 from jaxwarp.memory.gpu.ordering import Queue, Work, note, share
 from jaxwarp.memory.gpu.pool import keep_freed
-from jaxwarp.memory.host_scope import HOST, Outside, scope_of, untraced
+from jaxwarp.memory.host_scope import HOST, Outside, require_unrecorded, scope_of, untraced
+from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.region import Region, dense_region, leaves_of
 from jaxwarp.memory.scope import Scope, view_of
-from jaxwarp.memory.tensor_owner import Owner
+from jaxwarp.memory.tensor_owner import Library, Owner
 
 _BYTE = np.dtype(np.uint8)
 # The default stream, as DLPack names it: ours wait for it.
@@ -300,13 +301,34 @@ class GpuScope(Outside, CudaScope):
         """An array of another library, by CUDA's array interface or DLPack's; what it has queued on it comes first."""
         if isinstance(value, jax.core.Tracer):
             raise untraced(value)
-        interface = None if isinstance(value, jax.Array) else getattr(value, "__cuda_array_interface__", None)
+        is_described = not isinstance(value, jax.Array) and library_of(value) is None
+        interface = getattr(value, "__cuda_array_interface__", None) if is_described else None
         if interface is not None:
             return self._described(value, interface)
         if isinstance(value, (np.ndarray, np.generic)) or not is_on_gpu(value):
             return None
+        if (library := library_of(value)) is not None:
+            require_unrecorded(library, value)
+            return self.region_of(library, value), True
         region, is_writable = import_tensor(value, self._require_own)
         return region, is_writable and not isinstance(value, jax.Array)
+
+    def region_of(self, library: Library, tensor: Any) -> Region:
+        """The memory of a tensor of another library; what its library has queued on it comes first.
+
+        Raises:
+            KernelTypeError: it has none of its own, or is on another GPU.
+        """
+        plain = library.alias(tensor)
+        try:
+            region, _ = import_tensor(plain, self._require_own)
+        except (BufferError, RuntimeError) as error:
+            raise KernelTypeError(
+                f"the memory of the tensor cannot be shared: {str(error).splitlines()[0]}",
+                hint="pass a copy, tensor.clone()",
+            ) from None
+        region.owner.add_tensor(library, region, plain)
+        return region
 
     def _require_own(self, ordinal: int) -> GpuScope:
         if ordinal != self.device_ordinal:
@@ -384,6 +406,17 @@ def gpu_of(value: Any) -> GpuScope:
     attribute = entry.types.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     address = value.__cuda_array_interface__["data"][0]
     return gpu_scope(int(entry.call("PointerGetAttribute", attribute, address)) if address else 0)
+
+
+def region_of_tensor(library: Library, tensor: Any) -> Region:
+    """The memory of a tensor of another library, wherever it is.
+
+    Raises:
+        KernelTypeError, KernelValueError: it has none of its own.
+    """
+    if not is_on_gpu(tensor):
+        return library.region(tensor)
+    return gpu_scope(int(tensor.__dlpack_device__()[1])).region_of(library, tensor)
 
 
 def gpu_scopes() -> list[GpuScope]:
