@@ -32,19 +32,20 @@ def require_array(what: str, name: str, value: Any, is_written: bool = False) ->
     return value
 
 
-def require_host_array(what: str, name: str, value: Any, is_written: bool = False) -> HostArray:
-    """As `require_array`, in the memory of the host.
+def are_on_gpu(what: str, named: dict[str, HostArray | None]) -> bool:
+    """Whether arrays, all on one device, are on a GPU.
 
     Raises:
-        KernelTypeError: it is none, or its memory is a GPU's.
+        KernelTypeError: they are on several.
     """
-    found = require_array(what, name, value, is_written)
-    if not found.device.is_cpu:
-        raise KernelTypeError(
-            f"{what}: {name}: expected an array on the CPU, where {what} works, got one on {found.device}",
-            hint='pass a copy: array.to("cpu")',
-        )
-    return found
+    (first, one), *others = ((name, array) for name, array in named.items() if array is not None)
+    for name, array in others:
+        if array.scope is not one.scope:
+            raise KernelTypeError(
+                f"{what}: {name}: expected an array on {one.device}, where {first} is, got one on {array.device}",
+                hint=f'pass a copy: array.to("{one.device}")',
+            )
+    return not one.device.is_cpu
 
 
 def require_count(what: str, name: str, value: Any) -> int:

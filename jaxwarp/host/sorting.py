@@ -1,4 +1,5 @@
-"""Sums along an array, sorts, and runs of equal values, of arrays outside of JAX: by NumPy and in native code."""
+"""Sums along an array, sorts, and runs of equal values, of arrays outside of JAX: by NumPy and in native code,
+or on a GPU by kernels."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
+from jaxwarp.host import gpu_sorting
 from jaxwarp.host.checks import (
+    are_on_gpu,
     elements,
     put,
+    require_array,
     require_count,
-    require_host_array,
     require_row,
     require_same_type,
     require_scalars,
@@ -42,10 +45,8 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
         KernelTypeError: one is no array outside of JAX, or a tape records floats.
     """
     what = "array_scan"
-    source, target = (
-        require_host_array(what, "in_array", in_array),
-        require_host_array(what, "out_array", out_array, True),
-    )
+    source, target = require_array(what, "in_array", in_array), require_array(what, "out_array", out_array, True)
+    is_on_gpu = are_on_gpu(what, {"in_array": source, "out_array": target})
     if source.size != target.size:
         raise ArrayError(f"{what}: In and out array storage sizes do not match ({source.size} vs {target.size})")
     require_same_type(f"{what}: In and out array", ("in", "out"), source, target)
@@ -54,6 +55,9 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
     require_row(what, "out", target)
 
     def scan() -> None:
+        if is_on_gpu:
+            gpu_sorting.scan(source, target, inclusive)
+            return
         values = elements(source)
         sums = np.cumsum(values, axis=0, dtype=values.dtype)
         put(target, sums if inclusive else np.concatenate([np.zeros_like(sums[:1]), sums[:-1]]))
@@ -99,10 +103,8 @@ def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end
         KernelTypeError, KernelValueError: `count` is no number of elements, or a tape records floats.
     """
     what = "radix_sort_pairs"
-    key_array, value_array = (
-        require_host_array(what, "keys", keys, True),
-        require_host_array(what, "values", values, True),
-    )
+    key_array, value_array = require_array(what, "keys", keys, True), require_array(what, "values", values, True)
+    is_on_gpu = are_on_gpu(what, {"keys": key_array, "values": value_array})
     number = require_count(what, "count", count)
     if number == 0:
         return
@@ -123,6 +125,9 @@ def radix_sort_pairs(keys: Any, values: Any, count: int, begin_bit: int = 0, end
         raise ArrayError(f"{what}: Invalid radix sort bit range [{begin_bit}, {end}) for {width}-bit keys")
 
     def sort() -> None:
+        if is_on_gpu:
+            gpu_sorting.sort_pairs(key_array, value_array, number, begin_bit, end)
+            return
         found = elements(key_array)[:number].copy()
         ordered = _ordered(found)
         mask = ordered.dtype.type(((1 << end) - 1) >> begin_bit << begin_bit)
@@ -161,23 +166,24 @@ def segmented_sort_pairs(
             another, or a tape records floats.
     """
     what = "segmented_sort_pairs"
-    key_array, value_array = (
-        require_host_array(what, "keys", keys, True),
-        require_host_array(what, "values", values, True),
-    )
+    key_array, value_array = require_array(what, "keys", keys, True), require_array(what, "values", values, True)
     number = require_count(what, "count", count)
     if number > _MOST:
         raise KernelValueError(f"{what}: count must not exceed {_MOST}, got {number}")
-    starts = require_host_array(what, "segment_start_indices", segment_start_indices)
-    ends = None if segment_end_indices is None else require_host_array(what, "segment_end_indices", segment_end_indices)
+    starts = require_array(what, "segment_start_indices", segment_start_indices)
+    ends = None if segment_end_indices is None else require_array(what, "segment_end_indices", segment_end_indices)
+    named = {"keys": key_array, "values": value_array, "segment_start_indices": starts, "segment_end_indices": ends}
+    is_on_gpu = are_on_gpu(what, named)
     if number == 0:
         return
     _require_room(what, key_array, value_array, number)
-    named = {"keys": key_array, "values": value_array, "segment_start_indices": starts, "segment_end_indices": ends}
     _require_segments(what, named)
 
     def sort() -> None:
-        ranges = _ranges(what, elements(starts), None if ends is None else elements(ends), number)
+        ranges = _ranges(what, starts.numpy(), None if ends is None else ends.numpy(), number)
+        if is_on_gpu:
+            gpu_sorting.sort_segments(key_array, value_array, number, ranges)
+            return
         for start, end in ranges:
             found = elements(key_array)[start:end]
             order = _order(_ordered(found))
@@ -251,9 +257,11 @@ def runlength_encode(
         KernelTypeError, KernelValueError: `value_count` is no number of elements; without `run_count` in a capture.
     """
     what = "runlength_encode"
-    source, found = require_host_array(what, "values", values), require_host_array(what, "run_values", run_values, True)
-    lengths = require_host_array(what, "run_lengths", run_lengths, True)
-    number = None if run_count is None else require_host_array(what, "run_count", run_count, True)
+    source, found = require_array(what, "values", values), require_array(what, "run_values", run_values, True)
+    lengths = require_array(what, "run_lengths", run_lengths, True)
+    number = None if run_count is None else require_array(what, "run_count", run_count, True)
+    named = {"values": source, "run_values": found, "run_lengths": lengths, "run_count": number}
+    is_on_gpu = are_on_gpu(what, named)
     if isinstance(value_count, int) and value_count < 0:
         raise ArrayError(f"{what}: value_count must be non-negative, got {value_count}")
     count = source.size if value_count is None else require_count(what, "value_count", value_count)
@@ -273,10 +281,13 @@ def runlength_encode(
         require_row(what, name, array)
     if number is None:
         require_settled(f"{what}: the number of runs")
-    runs = 0
+    runs: int | None = 0
 
     def encode() -> None:
         nonlocal runs
+        if is_on_gpu:
+            runs = gpu_sorting.encode_runs(source, count, found, lengths, number)
+            return
         given = elements(source)[:count].copy()
         starts = np.flatnonzero(np.concatenate([np.ones(min(count, 1), bool), given[1:] != given[:-1]]))
         runs = len(starts)

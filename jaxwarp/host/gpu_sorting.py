@@ -1,0 +1,323 @@
+"""Sums along an array, sorts, and runs of equal values, of arrays on a GPU: by kernels.
+
+Each thread has a piece of the elements, and goes over it twice: it counts or sums, and when it is known where its
+results go, it writes them. What pieces have is summed the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.arrays.eager import launch_now
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
+from jaxwarp.frontend.text.annotations import array
+from jaxwarp.kernel import Kernel, kernel
+from jaxwarp.memory.gpu.scope import GpuScope
+from jaxwarp.memory.host_scope import scope_of
+from jaxwarp.memory.region import Region, dense_region
+from jaxwarp.types import SCALAR_BY_DTYPE, Array
+
+_tid = INTRINSICS["tid"]
+_PIECE = 64  # elements of a thread
+_DIGIT = 4  # bits of a key that a pass sorts by
+_UNSIGNED, _SIGNED, _FLOAT = range(3)
+_KINDS = {"u": _UNSIGNED, "i": _SIGNED, "f": _FLOAT}
+_INT, _WORD = np.dtype(np.int32), np.dtype(np.uint32)
+
+
+@kernel
+def _sum_pieces(x: array[Any], width: int, size: int, sums: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
+    piece, j = _tid()
+    total = x.dtype(0)
+    for i in range(piece * _PIECE, min(piece * _PIECE + _PIECE, size)):
+        total += x[i * width + j]
+    sums[piece * width + j] = total
+
+
+@kernel
+def _sum_along(
+    x: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    before: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    width: int,
+    size: int,
+    inclusive: int,
+    sums: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+):
+    piece, j = _tid()
+    total = before[piece * width + j]
+    for i in range(piece * _PIECE, min(piece * _PIECE + _PIECE, size)):
+        value = x[i * width + j]
+        sums[i * width + j] = total + value if inclusive != 0 else total
+        total += value
+
+
+@kernel
+def _order_keys(bits: array[Any], kind: int, count: int, keys: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
+    i = _tid()
+    # As `_ordered` in sorting.py.
+    one = bits.dtype(1)
+    sign = one << bits.dtype(count - 1)
+    word = bits[i]
+    if kind == _SIGNED:
+        word = word ^ sign
+    if kind == _FLOAT:
+        word = ~word if (word & sign) != bits.dtype(0) else word | sign
+    keys[i] = word
+
+
+@kernel
+def _count_digits(
+    keys: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    shift: int,
+    mask: int,
+    pieces: int,
+    counts: array[int],  # pyright: ignore[reportInvalidTypeForm]
+):
+    piece = _tid()
+    for i in range(piece * _PIECE, min(piece * _PIECE + _PIECE, keys.shape[0])):
+        digit = int(keys[i] >> keys.dtype(shift)) & mask
+        counts[digit * pieces + piece] += 1
+
+
+@kernel
+def _move_by_digit(
+    keys: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    order: array[int],  # pyright: ignore[reportInvalidTypeForm]
+    shift: int,
+    mask: int,
+    pieces: int,
+    starts: array[int],  # pyright: ignore[reportInvalidTypeForm]
+    moved_keys: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    moved_order: array[int],  # pyright: ignore[reportInvalidTypeForm]
+):
+    piece = _tid()
+    for i in range(piece * _PIECE, min(piece * _PIECE + _PIECE, keys.shape[0])):
+        place = (int(keys[i] >> keys.dtype(shift)) & mask) * pieces + piece
+        at = starts[place]
+        starts[place] = at + 1
+        moved_keys[at] = keys[i]
+        moved_order[at] = order[i]
+
+
+@kernel
+def _number(order: array[int]):  # pyright: ignore[reportInvalidTypeForm]
+    i = _tid()
+    order[i] = i
+
+
+@kernel
+def _gather(x: array[Any], order: array[int], width: int, found: array[Any]):  # pyright: ignore[reportInvalidTypeForm]
+    i, j = _tid()
+    found[i * width + j] = x[order[i] * width + j]
+
+
+@kernel
+def _find_segments(
+    starts: array[int],  # pyright: ignore[reportInvalidTypeForm]
+    ends: array[int],  # pyright: ignore[reportInvalidTypeForm]
+    count: int,
+    keys: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    segments: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+):
+    i = _tid()
+    low = 0  # so many segments start at or before the element
+    high = count
+    while low < high:
+        middle = (low + high) // 2
+        if starts[middle] <= i:
+            low = middle + 1
+        else:
+            high = middle
+    number = 2 * low
+    if low > 0 and i < ends[low - 1]:
+        number -= 1
+    else:
+        keys[i] = keys.dtype(0)  # between segments elements stay in order
+    segments[i] = segments.dtype(number)
+
+
+@kernel
+def _find_heads(values: array[Any], heads: array[int]):  # pyright: ignore[reportInvalidTypeForm]
+    i = _tid()
+    heads[i] = 1
+    if i > 0 and values[i] == values[i - 1]:
+        heads[i] = 0
+
+
+@kernel
+def _write_runs(
+    values: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+    numbers: array[int],  # pyright: ignore[reportInvalidTypeForm]
+    starts: array[int],  # pyright: ignore[reportInvalidTypeForm]
+    found: array[Any],  # pyright: ignore[reportInvalidTypeForm]
+):
+    i = _tid()
+    before = 0
+    if i > 0:
+        before = numbers[i - 1]
+    if numbers[i] > before:
+        starts[before] = i
+        found[before] = values[i]
+
+
+@kernel
+def _write_lengths(
+    starts: array[int],  # pyright: ignore[reportInvalidTypeForm]
+    numbers: array[int],  # pyright: ignore[reportInvalidTypeForm]
+    size: int,
+    lengths: array[int],  # pyright: ignore[reportInvalidTypeForm]
+):
+    j = _tid()
+    runs = numbers[size - 1]
+    if j < runs:
+        end = size
+        if j + 1 < runs:
+            end = starts[j + 1]
+        lengths[j] = end - starts[j]
+
+
+class _Work:
+    """Arrays and launches on a GPU that no tape is told of."""
+
+    def __init__(self, scope: GpuScope):
+        self._scope = scope
+
+    def made(self, size: int, dtype: np.dtype = _INT) -> HostArray:
+        """New zeros."""
+        return row(self._scope.make(dtype, (size,)))
+
+    def sent(self, values: np.ndarray) -> HostArray:
+        """An array of the host."""
+        return row(self._scope.uploaded(values))
+
+    def copied(self, given: HostArray) -> HostArray:
+        return row(self._scope.duplicated(given.region))
+
+    def run(self, kernel_: Kernel, dim: Any, *given: Any) -> None:
+        launch_now(self._scope, kernel_, dim, given, None)
+
+    def sums_along(self, x: HostArray, width: int, is_inclusive: bool, sums: HostArray) -> None:
+        """Sums of rows of `width` numbers up to each."""
+        size = x.size // width
+        pieces = -(-size // _PIECE)
+        before = self.made(pieces * width, x.region.dtype)
+        if pieces > 1:
+            totals = self.made(pieces * width, x.region.dtype)
+            self.run(_sum_pieces, (pieces, width), x, width, size, totals)
+            self.sums_along(totals, width, False, before)
+        self.run(_sum_along, (pieces, width), x, before, width, size, int(is_inclusive), sums)
+
+    def sorted(self, keys: HostArray, order: HostArray, begin: int, end: int) -> HostArray:
+        """The `order` of unsigned keys, the number of each beside it, after a stable sort by some of their bits."""
+        size = keys.size
+        pieces = -(-size // _PIECE)
+        for shift in range(begin, end, _DIGIT):
+            mask = (1 << min(_DIGIT, end - shift)) - 1
+            counts, starts = self.made((mask + 1) * pieces), self.made((mask + 1) * pieces)
+            self.run(_count_digits, pieces, keys, shift, mask, pieces, counts)
+            self.sums_along(counts, 1, False, starts)
+            moved, moved_order = self.made(size, keys.region.dtype), self.made(size)
+            self.run(_move_by_digit, pieces, keys, order, shift, mask, pieces, starts, moved, moved_order)
+            keys, order = moved, moved_order
+        return order
+
+    def ordered(self, keys: HostArray) -> HostArray:
+        """Unsigned numbers in the order of the keys."""
+        dtype = keys.region.dtype
+        unsigned = np.dtype(f"u{dtype.itemsize}")
+        made = self.made(keys.size, unsigned)
+        bits = row(dense_region(keys.region.address, unsigned, (keys.size,), keys.owner))
+        self.run(_order_keys, keys.size, bits, _KINDS[dtype.kind], 8 * dtype.itemsize, made)
+        return made
+
+    def numbered(self, size: int) -> HostArray:
+        made = self.made(size)
+        self.run(_number, size, made)
+        return made
+
+    def gathered(self, given: HostArray, order: HostArray) -> None:
+        """Brings elements of 4 or 8 bytes into an order."""
+        words = given.region.nbytes // _WORD.itemsize
+        width = words // order.size
+        target = row(dense_region(given.region.address, _WORD, (words,), given.owner))
+        self.run(_gather, (order.size, width), self.copied(target), order, width, target)
+
+
+def row(region: Region) -> HostArray:
+    """Numbers with one axis."""
+    return HostArray("", Array(SCALAR_BY_DTYPE[region.dtype], 1), region, is_writable=True)
+
+
+def _flat(given: HostArray, count: int) -> HostArray:
+    """The first numbers of an array that is contiguous."""
+    region = given.region
+    return row(dense_region(region.address, region.dtype, (count,), region.owner))
+
+
+def _on(given: HostArray) -> _Work:
+    return _Work(scope_of(given.region))
+
+
+def scan(source: HostArray, target: HostArray, is_inclusive: bool) -> None:
+    """See `array_scan`."""
+    work, width = _on(source), int(np.prod(source.components))
+    if source.size == 0:
+        return
+    dense = source.contiguous()
+    x = _flat(dense, dense.size * width)
+    sums = work.made(x.size, x.region.dtype)
+    work.sums_along(x, width, is_inclusive, sums)
+    made, region = sums.region, target.region
+    scope_of(region).bring(region, dense_region(made.address, made.dtype, region.shape, made.owner))
+
+
+def sort_pairs(keys: HostArray, values: HostArray, count: int, begin: int, end: int) -> None:
+    """See `radix_sort_pairs`."""
+    work = _on(keys)
+    first = _flat(keys, count)
+    order = work.sorted(work.ordered(first), work.numbered(count), begin, end)
+    work.gathered(first, order)
+    work.gathered(_flat(values, count * int(np.prod(values.components))), order)
+
+
+def sort_segments(keys: HostArray, values: HostArray, count: int, ranges: Sequence[tuple[int, int]]) -> None:
+    """See `segmented_sort_pairs`; the segments are in order, and apart."""
+    if not ranges:
+        return
+    work = _on(keys)
+    first = _flat(keys, count)
+    starts, ends = (work.sent(np.array(column, np.int32)) for column in zip(*ranges, strict=True))
+    ordered, segments = work.ordered(first), work.made(count, _WORD)
+    work.run(_find_segments, count, starts, ends, len(ranges), ordered, segments)
+    order = work.sorted(ordered, work.numbered(count), 0, 32)
+    moved = work.made(count, _WORD)
+    work.run(_gather, (count, 1), segments, order, 1, moved)
+    order = work.sorted(moved, order, 0, (2 * len(ranges)).bit_length())
+    work.gathered(first, order)
+    work.gathered(_flat(values, count), order)
+
+
+def encode_runs(
+    values: HostArray, count: int, found: HostArray, lengths: HostArray, number: HostArray | None
+) -> int | None:
+    """See `runlength_encode`: the number of runs, unless `number` is there, which gets it."""
+    work = _on(values)
+    if count == 0:
+        if number is not None:
+            number.scope.bring(number.region.part((slice(0, 1),)), work.made(1).region)
+        return 0
+    given = work.copied(values[:count]) if values.ndim == 1 else work.copied(_flat(values, count))
+    heads, numbers, starts = (work.made(count) for _ in range(3))
+    work.run(_find_heads, count, given, heads)
+    work.sums_along(heads, 1, True, numbers)
+    work.run(_write_runs, count, given, numbers, starts, found if found.ndim == 1 else _flat(found, count))
+    work.run(_write_lengths, count, starts, numbers, count, lengths if lengths.ndim == 1 else _flat(lengths, count))
+    last = numbers.region.part((slice(count - 1, count),))
+    if number is None:
+        return int(scope_of(last).read(last)[0])
+    scope_of(last).bring(number.flatten().region.part((slice(0, 1),)), last)
+    return None
