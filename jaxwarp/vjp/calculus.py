@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.builtins.scalar_ops.registry import NoGradient
 from jaxwarp.builtins.scalar_ops.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
-from jaxwarp.ir.nodes import Call, Value
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Call, Value, walk
 from jaxwarp.types import Scalar
 
 Number = bool | int | float
@@ -71,6 +72,28 @@ class Calculus:
     def guarded(self, incoming: Value, factor: Value) -> Value:
         """incoming * factor, zero where `incoming` is, whatever the factor is there."""
         return self.builder.call(GUARDED, incoming, factor)
+
+
+def products_of(kernel: Kernel) -> dict[Value, Call]:
+    """The multiplications of a kernel by their results."""
+    return {op.result: op for op in walk(kernel.body) if isinstance(op, Call) and op.builtin.name == "mul"}
+
+
+def square_in(op: Call, products: Mapping[Value, Call], moving: Collection[Value]) -> tuple[Value, Value] | None:
+    """Of a product (c v) v, in `mul` or `fma`, where c is not `moving` or not there: c v, and v.
+
+    Its derivative is d(c v v) = 2 (c v) dv.
+    """
+    if op.builtin.name not in ("mul", "fma"):
+        return None
+    one, other = op.args[:2]
+    if one is other:
+        return one, one
+    for scaled, root in (one, other), (other, one):
+        inner = products.get(scaled)
+        if inner is not None and root in inner.args and inner.args[inner.args[0] is root] not in moving:
+            return scaled, root
+    return None
 
 
 def partial_derivatives(o: Calculus, call: Call, out: Value, args: tuple[Value, ...]) -> tuple[Factor, ...]:

@@ -837,8 +837,8 @@ def adjoints_on_a_gpu(gpus):
         wp.launch(checked_roots, 4, [x[:, 0]], [y.view(float)[:, 0, 0]], adj_inputs=[given[:, 1]],
                   adj_outputs=[adjoint.view(float)[:, 0, 1]], adjoint=True)  # fmt: skip
         on_cpu = wp.zeros(4, dtype=float)  # adjoints elsewhere
-        wp.launch(saxpy, 4, [x[:, 0], wp.ones_like(x[:, 0]), 2.0], [], adj_inputs=[on_cpu, wp.ones(4, dtype=float)],
-                  adjoint=True)  # fmt: skip
+        wp.launch(doubled, 4, [x[:, 0]], [wp.ones_like(x[:, 0])], adj_inputs=[on_cpu],
+                  adj_outputs=[wp.ones(4, dtype=float)], adjoint=True)  # fmt: skip
         assert on_cpu.list() == [2.0] * 4
         found.append(given.numpy())
     np.testing.assert_allclose(*found, rtol=1e-6)

@@ -17,6 +17,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, For, Op, While, walk
 from jaxwarp.passes.pipeline import fix_rounding, prepare
 from jaxwarp.types import float16, float32, float64, int32
+from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint
 from jaxwarp.vjp.reverse.checkpoints import choose_layout
 
@@ -123,7 +124,7 @@ def test_squares_take_one_product():
 
 
 def test_squares_move_twice():
-    """Of the adjoint itself: in JAX it is the tangent kernel that is transposed, which has no squares."""
+    """Of the adjoint itself: in JAX it is the tangent kernel that is transposed."""
 
     @wp.kernel
     def square(x: wp.array[float], y: wp.array[float]):
@@ -138,6 +139,33 @@ def test_squares_move_twice():
     assert kinds.count("cotangent") == 2
     found = next(b for b, s in zip(buffers, made.slots, strict=True) if (s.kind, s.index) == ("cotangent", 0))
     np.testing.assert_array_equal(found, 2 * x + 3)
+
+
+@wp.kernel
+def scaled_square(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 4.5 * x[i] * x[i]
+
+
+@wp.kernel
+def scaled_square_in_a_sum(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] * (x[i] * 4.5) + 3.0
+
+
+@pytest.mark.parametrize("kernel", [scaled_square, scaled_square_in_a_sum])
+@pytest.mark.parametrize("derive", [lambda k: adjoint(k, [0]), lambda k: tangent(k, [0])], ids=["adjoint", "tangent"])
+def test_scaled_squares_take_one_product(kernel, derive):
+    """d(c x x) = 2 (c x) dx: a product for c x, and one by what moves."""
+    made = prepare(derive(fix_rounding(kernel.ir())).kernel)
+    names = [op.builtin.name for op in walk(made.body) if isinstance(op, Call)]
+    assert sum(names.count(product) for product in ("mul", "fma")) == 2, names
+    x = np.linspace(-2, 2, 9, dtype=np.float32)
+    call = wp.jax_kernel(kernel)
+    for found in (jax.grad(lambda x: call(x)[0].sum())(x), jax.jvp(lambda x: call(x)[0], (x,), (np.ones_like(x),))[1]):
+        np.testing.assert_array_equal(found, 9 * x)
+    (second,) = jax.jvp(jax.grad(lambda x: call(x)[0].sum()), (x,), (np.ones_like(x),))[1:]
+    np.testing.assert_array_equal(second, np.full(9, 9, np.float32))
 
 
 @pytest.mark.parametrize("dtype", [float32, float64], ids=str)

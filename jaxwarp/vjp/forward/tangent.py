@@ -23,7 +23,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
 from jaxwarp.ir.rewrite import rebuild
 from jaxwarp.vjp.activity import Activity, used_values
-from jaxwarp.vjp.calculus import Calculus, partial_derivatives
+from jaxwarp.vjp.calculus import Calculus, partial_derivatives, products_of, square_in
 from jaxwarp.vjp.derived import Derived, Slot
 from jaxwarp.vjp.forward.thread_order import require_no_order
 from jaxwarp.vjp.load_source import FinalReads, loads_on_entry, reads_of_finals
@@ -98,6 +98,7 @@ class _Tangent:
         self.kept = (self.read | _observed_atomics(kernel, ops)) - reads.arrays
         self.written = {op.param for op in ops if isinstance(op, (Store, Atomic))}
         self.used = used_values(kernel)
+        self.products = products_of(kernel)
         self.constants = {op.result for op in ops if isinstance(op, Const)}
         arrays = (*kernel.params, *kernel.locals)
         self.left_out = reads.arrays
@@ -176,7 +177,15 @@ class _Tangent:
         if not op.result.type.is_float:
             require_locally_constant(op)
             return
-        found = call_tangent(self.o, op, op.result, op.args, [self.tangent(a) for a in op.args])
+        square = square_in(op, self.products, self.tangents)
+        if square is None:
+            found = call_tangent(self.o, op, op.result, op.args, [self.tangent(a) for a in op.args])
+        else:
+            scaled, root = square
+            found = self.o.plus(
+                self.o.times(self.o.add(scaled, scaled), self.dense(root)) if root in self.tangents else None,
+                self.tangent(op.args[2]) if len(op.args) == 3 else None,
+            )
         if found is not None:
             self.tangents[op.result] = found
 

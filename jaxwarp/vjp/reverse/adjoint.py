@@ -27,7 +27,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.vjp.activity import Activity
-from jaxwarp.vjp.calculus import partial_derivatives
+from jaxwarp.vjp.calculus import partial_derivatives, products_of, square_in
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import require_locally_constant, require_plain_accumulation
 from jaxwarp.vjp.load_source import LoadSources
@@ -113,6 +113,7 @@ class Adjoint(FirstRun):
             )
         self.ownership = self.sources.ownership
         self.single_access = SingleAccess(kernel, self.ownership)
+        self.products = products_of(kernel)
         self.written = {op.param for op in walk(kernel.body) if isinstance(op, (Store, Atomic))}
         self.cotangent_params = {
             p: Param(f"{p.name}_ct", p.dtype if p in self.written else cotangent_type(p.dtype), p.shape)
@@ -257,9 +258,10 @@ class Adjoint(FirstRun):
         else:
             factors = partial_derivatives(self.o, op, env[op.result], tuple(args))
             moved = op.args
-            if op.builtin.name in ("mul", "fma") and op.args[0] is op.args[1]:
-                # Of a square, one product, which may become part of a sum: 2 v is there before the cotangent is.
-                moved, factors = op.args[1:], (self.o.add(args[0], args[0]), *factors[2:])
+            if (square := square_in(op, self.products, self.activity.values)) is not None:
+                # One product, which may become part of a sum: 2 c v is there before the cotangent is.
+                scaled, root = square
+                moved, factors = (root, *op.args[2:]), (self.o.add(env[scaled], env[scaled]), *factors[2:])
             for arg, factor in zip(moved, factors, strict=True):
                 if arg in self.activity.values:
                     self.add(cotangents, arg, self.scaled(factor, incoming))
