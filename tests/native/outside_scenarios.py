@@ -686,7 +686,7 @@ def step(p: wp.array(dtype=Particle), out: wp.array(dtype=float)):
     out[i] = wp.dot(p[i].x, p[i].x)
 
 
-def _gradients(device):
+def gradients(device):
     """A program with copies, fills, records, updates in place and parts, and its gradients."""
     x = wp.array(np.arange(1.0, 7.0), dtype=float, device=device, requires_grad=True)
     y = wp.full(6, 0.5, dtype=float, device=device, requires_grad=True)
@@ -716,7 +716,7 @@ def _gradients(device):
 
 
 def tapes(gpus):
-    for got, expected in zip(_gradients("cuda:1"), _gradients("cpu"), strict=True):
+    for got, expected in zip(gradients("cuda:1"), gradients("cpu"), strict=True):
         np.testing.assert_array_equal(got, expected)
         assert expected.any()
     for device in ("cpu", "cuda:0"):
@@ -754,8 +754,8 @@ def halved(x: wp.array(dtype=wp.float16), y: wp.array(dtype=wp.float16)):
     wp.atomic_add(y, i // 2, x[i] * x[i])
 
 
-def _on_one_device(device, gpus=None):
-    """As `_gradients`, with all of it on one device: its gradients, and what the way back asks of the driver."""
+def on_one_device(device, gpus=None):
+    """As `gradients`, with all of it on one device: its gradients, and what the way back asks of the driver."""
     x = wp.array(np.linspace(0.0, 1.0, 12).reshape(4, 3), dtype=float, device=device, requires_grad=True)
     y = wp.zeros(4, dtype=wp.vec3, device=device, requires_grad=True, retain_grad=True)
     given = wp.array([1.0, 0.5, 0.25], dtype=float, device=device)
@@ -790,8 +790,8 @@ def _on_one_device(device, gpus=None):
 
 def tapes_on_a_gpu(gpus):
     """The way back is made there: nothing but whether gradients are zero comes to the host."""
-    expected, *_ = _on_one_device("cpu")
-    got, tape, loss = _on_one_device("cuda:0", gpus)
+    expected, *_ = on_one_device("cpu")
+    got, tape, loss = on_one_device("cuda:0", gpus)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
     assert all(other.any() for other in (*expected[:2], *expected[3:]))
@@ -1190,7 +1190,7 @@ def scans(gpus):
         values = generator.integers(-50, 50, (*shape, *([3] if dtype is wp.vec3 else [])))
         for inclusive in (True, False):
             found = []
-            for device in ("cpu", "cuda:1"):
+            for device in ("cpu", "cuda:0"):
                 x = wp.array(values, dtype=dtype, device=device)
                 y = wp.zeros_like(x)
                 wp.utils.array_scan(x, y, inclusive)
