@@ -343,8 +343,8 @@ static int Instantiate(void **exec, void *graph, uint64_t flags) {
   *exec = graph, ++graphs_live;
   return flags ? 1 : 0;
 }
-static int GraphDestroy(void *graph) { --graphs_live; return graph ? 0 : 1; }
-static int ExecDestroy(void *exec) { --graphs_live; return exec ? 0 : 1; }
+static int GraphDestroy(void *graph) { --graphs_live; return graph ? fails("cuGraphDestroy") : 1; }
+static int ExecDestroy(void *exec) { --graphs_live; return exec ? fails("cuGraphExecDestroy") : 1; }
 static int GraphLaunch(void *exec, void *stream) {
   BEGIN("cuGraphLaunch");
   say("graph stream %llx\n", (Hex)(uintptr_t)stream);

@@ -23,8 +23,9 @@ from jaxwarp.arrays import launch_cache
 from jaxwarp.codegen import tuned
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.ffi.launch import on_memory
+from jaxwarp.memory import devices as known_devices
 from jaxwarp.memory.driver import CudaError
-from jaxwarp.memory.gpu.scope import gpu_scope
+from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.memory.region import Region
 
@@ -1446,6 +1447,60 @@ def every_failure_is_told_and_leaks_nothing(gpus):
     gpus.log()
 
 
+def failures_of_graphs(gpus):
+    """They are told, leave nothing, and the work can be done again."""
+    x = wp.ones(6, dtype=float, device="cuda:0")
+    for function in ("cuStreamBeginCapture", "cuGraphInstantiate", "cuGraphDestroy", "cuGraphLaunch"):
+        y = wp.zeros(6, dtype=float, device="cuda:0")
+        with wp.ScopedCapture("cuda:0") as capture:
+            wp.launch(saxpy, 6, [x, y, 1.0])
+        wp.capture_launch(capture.graph)
+        gc.collect()
+        held, graphs_before = gpus.held(), gpus.driver.fake_graphs()
+        gpus.fail(function)
+        with pytest.raises(CudaError, match=f"{function} failed: CUDA_ERROR_UNKNOWN"):
+            wp.capture_launch(capture.graph)
+        gpus.fail()
+        for _ in range(2):
+            wp.capture_launch(capture.graph)
+        assert y.list() == [3.0] * 6
+        gpus.fail("cuGraphExecDestroy")  # of a finalizer, which raises nothing
+        del capture
+        gc.collect()
+        gpus.fail()
+        wp.synchronize()
+        is_lost = function == "cuGraphDestroy"  # what was made of the record
+        assert (gpus.held(), gpus.driver.fake_graphs()) == (held, graphs_before + is_lost), function
+
+
+def failures_of_devices(gpus):
+    """What asks about devices, their memory and addresses."""
+    x, y = wp.ones(6, dtype=float, device="cuda:0"), wp.zeros(6, dtype=float, device="cuda:0")
+    gpus.fail("cuPointerGetAttribute")
+    with pytest.raises(CudaError, match="cuPointerGetAttribute failed"):
+        wp.launch(saxpy, 6, [Foreign(x), y, 1.0])
+    gpus.fail("cuDeviceGetName")
+    with pytest.raises(CudaError, match="cuDeviceGetName failed"):
+        wp.autotune(saxpy, 6, [x, y, 1.0], timer=Stopwatch(gpus, {}))
+    for function in ("cuDeviceGetDefaultMemPool", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute"):
+        gpus.fail(function)  # it is only slower
+        made = GpuScope(3)
+        assert made.read(made.make(np.dtype(np.float32), (2,))).tolist() == [0.0, 0.0]
+        del made
+        gc.collect()
+    gpus.fail("cuDeviceGetCount")
+    known_devices._gpus.cache_clear()
+    try:
+        assert not wp.is_cuda_available()
+        with pytest.raises(wp.KernelError, match="zeros: cuda:0 cannot be used: cuDeviceGetCount failed"):
+            wp.zeros(3, device="cuda:0")
+    finally:
+        gpus.fail()
+        known_devices._gpus.cache_clear()
+    wp.launch(saxpy, 6, [Foreign(x), y, 1.0])
+    assert y.list() == [1.0] * 6
+
+
 def nothing_is_left(gpus):
     """When all arrays, streams and events are gone, so is their memory."""
     gpu_scope(0)._known_values.clear()
@@ -1494,6 +1549,8 @@ SCENARIOS = [
     optimisers,
     jax_arrays,
     the_host_does_not_read_gpus,
+    failures_of_graphs,
+    failures_of_devices,
     nothing_is_left,
     every_failure_is_told_and_leaks_nothing,
 ]
