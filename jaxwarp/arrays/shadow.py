@@ -52,6 +52,7 @@ class Blocks:
         lows: where each block begins.
         highs: where it ends.
         places: of the regions.
+        gpus: of blocks in memory of GPUs, by their numbers, a region in it.
     """
 
     def __init__(self, regions: Iterable[Region]):
@@ -73,6 +74,7 @@ class Blocks:
             fills = block >= 0 and region.is_dense and spans[key] == (self.lows[block], self.highs[block])
             self._places[key] = Place(region, block, fills)
         self.places = self._places.values()
+        self.gpus = {p.block: p.region for p in self.places if p.block >= 0 and scope_of(p.region) is not HOST}
 
     def place(self, region: Region) -> Place:
         """The place of one of the regions."""
@@ -182,13 +184,12 @@ class Shadow(Private):
     """
 
     def __init__(self, blocks: Blocks, copied: Iterable[int], is_zero: bool = False):
-        gpus = {p.block: p.region for p in blocks.places if p.block >= 0 and scope_of(p.region) is not HOST}
-        chosen = sorted({*copied, *gpus} - {-1})
+        chosen = sorted({*copied, *blocks.gpus} - {-1})
         super().__init__(blocks, chosen)
         self._start = address_of(self._memory)
         self._views: dict[Place, np.ndarray] = {}
         for block in chosen if not is_zero else ():
-            self._copy(block, gpus.get(block))
+            self._copy(block, blocks.gpus.get(block))
 
     def _allocated(self, size: int) -> tuple[Any, int]:
         self._memory = np.zeros(size, np.uint8)

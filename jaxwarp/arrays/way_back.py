@@ -102,10 +102,11 @@ class Backward:
 
     def _one_gpu(self) -> GpuScope | None:
         """The GPU on which all of it is; None: some of it is elsewhere, and the private memory the host's."""
-        places = {scope_of(p.region) for p in self.blocks.places if p.block >= 0}
-        places.update(scope_of(pair.target) for pair in self.pairs)
-        found = next(iter(places), None)
-        return found if len(places) == 1 and isinstance(found, GpuScope) else None
+        gpus = self.blocks.gpus
+        if not gpus or len(gpus) < len(self.blocks.lows):
+            return None
+        places = {scope_of(region) for region in (*gpus.values(), *(pair.target for pair in self.pairs))}
+        return places.pop() if len(places) == 1 else None
 
     def run(self) -> None:
         self._collect()
