@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp import config, document
+from jaxwarp import config
+from jaxwarp.document.pages import settings
 
 ROWS = config.SETTINGS | config.OF_WARP
 
@@ -31,7 +32,7 @@ def test_default_is_accepted_and_set(name):
 def test_what_has_an_effect_is_documented_and_known_to_type_checkers(name):
     assert config.SETTINGS[name].doc
     assert name in config.__annotations__
-    assert f"| `{name}` | {config.SETTINGS[name].expected} |" in document.settings()
+    assert f"| `{name}` | {config.SETTINGS[name].expected} |" in settings()
 
 
 WRONG = {

@@ -1,6 +1,6 @@
 """The IR's values, blocks and eleven operations; `ir/kernel.py` has the kernel around them.
 
-The grammar, on one screen, is in docs/design/0001-ir.md: `document.py` makes it of these classes.
+The grammar, on one screen, is in docs/design/0001-ir.md: `document/pages.py` makes it of these classes.
 
 Values are scalars. A vector or matrix of the language is a bundle of values in the frontend; an array of them is a
 scalar array with component axes of static extent at the end (as in JAX), and a by-value argument is an array of rank 0,

@@ -8,9 +8,11 @@ import types
 import pytest
 
 import jaxwarp
-from jaxwarp import document
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.document import __main__ as document
+from jaxwarp.document.builtins import accepted_types, reference
+from jaxwarp.document.stub import stub
 
 
 @pytest.mark.parametrize(("path", "text"), document.GENERATED.items(), ids=lambda value: getattr(value, "name", ""))
@@ -19,11 +21,11 @@ def test_committed_files_are_up_to_date(path, text):
 
 
 def test_the_page_has_every_function_and_row():
-    page = document.reference()
+    page = reference()
     for function in FUNCTIONS.values():
         assert f"| `{function.signature}` |" in page
     for row in ROWS.values():
-        assert f"| `{row.name}` | {document.accepted_types(row)} |" in page
+        assert f"| `{row.name}` | {accepted_types(row)} |" in page
     widths = {}
     for line in page.splitlines():
         if line.startswith("|"):
@@ -32,7 +34,7 @@ def test_the_page_has_every_function_and_row():
 
 
 def test_the_stub_has_every_public_name():
-    tree = ast.parse(document.stub())
+    tree = ast.parse(stub())
     named = {n.name for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     named |= {a.asname for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
     named |= {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
@@ -44,7 +46,7 @@ def test_the_stub_has_every_public_name():
 
 
 def test_stub_parameters():
-    functions = {n.name: n for n in ast.parse(document.stub()).body if isinstance(n, ast.FunctionDef)}
+    functions = {n.name: n for n in ast.parse(stub()).body if isinstance(n, ast.FunctionDef)}
     assert ast.unparse(functions["matrix"].args) == "*components: Any, shape: Any, dtype: Any=..."
     assert ast.unparse(functions["norm_huber"].args) == "v: Any, delta: Any=1.0"
     assert ast.unparse(functions["min"].args) == "*args: Any, **keywords: Any"

@@ -1,0 +1,167 @@
+"""The page of all that kernels can call: `docs/builtins.md`."""
+
+from __future__ import annotations
+
+from jaxwarp.builtins.language.constants import CONSTANTS
+from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.builtins.scalar_ops import FAMILIES, ROWS, NoGradient, ulp
+from jaxwarp.document.tables import cells, summary
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
+from jaxwarp.ir.nodes import Builtin
+from jaxwarp.library.names import LIBRARY, signatures
+from jaxwarp.types import SCALARS, Scalar, bool_, float32, float64
+
+_ORDER = ("Threads, arrays and compile time", "Arithmetic", "Comparison and logic", "Choosing and interpolating",
+          "Rounding", "Elementary functions", "Bits", "Constructors", "Vectors", "Matrices",
+          "Quaternions", "Transforms", "Spatial vectors")  # fmt: skip
+
+_PREFACE = """\
+# Builtin functions
+
+This page is generated from the tables in `jaxwarp/builtins`; `python -m jaxwarp.document` writes it.
+
+In signatures, `Float` is a value of one of the float types, `Int` of one of the integer types, `Scalar` of either,
+`Vec` and `Mat` are vectors and matrices of scalars (`Vec3`, `Mat44`: of that size, of floats), `Quat` and `Transform`
+quaternions and transforms, and `Any` is any of these. Operands have the same scalar type;
+nothing is converted by itself, except that a literal takes the type of what it meets. float16 and bfloat16 are computed
+in float32 and rounded after every operation.
+
+Accuracy is the largest error that is allowed, in units in the last place of float32 and float64 (of the largest
+component where the result is a vector or matrix), measured against a reference in higher precision; "exact" results are
+the same on every backend, to the bit. Half types are at most 1 off where the others are not exact.
+Functions marked "exact" that are made of several operations may differ by the contraction of products into fma.
+"""
+
+_OPERATORS = """\
+## Operators
+
+| operator | on | meaning |
+| --- | --- | --- |
+| `a + b`, `a - b` | numbers; vectors, matrices, quaternions or transforms of one type | integers wrap |
+| `a * b` | numbers; one of the others and a number | per component |
+| `a * b` | quaternions; transforms | the product: the motion b, and then a |
+| `a * b`, `a @ b` | matrices; a matrix and a vector | the product; a vector on the left is a row |
+| `a / b` | numbers; one of the others and a number | of integers toward zero, as in C++; by zero gives 0 |
+| `a // b` | numbers | floor(a / b); of integers by zero gives 0 |
+| `a % b` | numbers; vectors of one type | the sign of a, as C++ `%` and fmod; by zero gives 0 |
+| `a ** b` | floats | a power; exponents 2, 3 and 4 in the text are products |
+| `-a`, `+a` | numbers and the others | |
+| `a < b`, `<=`, `>`, `>=` | numbers | false where one is NaN |
+| `a == b`, `!=` | numbers, bools; others of one type | of all components |
+| `a & b`, `\\|`, `^`, `~a` | integers, bools | |
+| `a << n`, `a >> n` | integers of one type | 0 (-1 for `>>` of a negative) beyond the width |
+| `a and b`, `or`, `not a` | bools, numbers | `and` and `or` evaluate the right side if needed only |
+"""
+
+
+def reference() -> str:
+    """The reference page."""
+    sections = [_PREFACE, _OPERATORS]
+    for group in _ORDER:
+        rows = _intrinsic_lines() if group == _ORDER[0] else _function_lines(group)
+        sections.append(
+            f"## {group}\n\n| function | gives | accuracy |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+        )
+    sections += [_library_section(module) for module in LIBRARY]
+    sections.append(_constant_section())
+    sections.append(_row_section())
+    return "\n".join(sections)
+
+
+def _intrinsic_lines() -> list[str]:
+    return [cells(f"`{i.signature or i.name}`", i.doc, "") for i in INTRINSICS.values()]
+
+
+def _function_lines(group: str) -> list[str]:
+    lines = []
+    for function in FUNCTIONS.values():
+        if function.group == group:
+            row = ROWS.get(function.name)
+            accuracy = _accuracy(row) if row is not None and row.domain else _ulps(function.ulp, function.ulp)
+            lines.append(cells(f"`{function.signature}`", function.doc, accuracy))
+    return lines
+
+
+_SECTIONS = {
+    "decompositions": (
+        "Decompositions",
+        "`mat33` and the like are of any float type here. With variables for the results, these are assigned to.",
+    ),
+    "dense": (
+        "Dense matrices",
+        "Of any size, row by row in arrays of one axis; one thread does all of it. Derivatives exist where the sizes "
+        "are constants of the kernel.",
+    ),
+    "random": (
+        "Random numbers",
+        "[random.md](random.md) has more. A `State` is a variable of type uint32 (of a seed) or vec4ui (of a key of "
+        "JAX), which each call advances.",
+    ),
+    "special": ("Inverses of the error functions", "In all float types; to a few units of the last place."),
+    "search": ("Searches", "Of ascending arrays; and what is counted in integers."),
+    "proximity": ("Edges and triangles", "Of any float type."),
+    "noise": (
+        "Noise",
+        "Smooth random functions ([random.md](random.md#noise)). The state chooses one; it is not advanced.",
+    ),
+}
+
+
+def _library_section(module: str) -> str:
+    title, said = _SECTIONS[module]
+    rows = [cells("<br>".join(f"`{s}`" for s in signatures(n)), summary(n)) for n in LIBRARY[module]]
+    return f"## {title}\n\n{said}\n\n| function | gives |\n| --- | --- |\n" + "\n".join(rows) + "\n"
+
+
+def _ulps(single: float, double: float) -> str:
+    if single == double == 0:
+        return "exact"
+    return f"{single:g}" if single == double else f"{single:g}, {double:g}"
+
+
+def _accuracy(row: Builtin) -> str:
+    return _ulps(ulp(row, float32), ulp(row, float64))
+
+
+def _constant_section() -> str:
+    lines = [cells(f"`{n}`, `{n.upper()}`", repr(v)) for n, v in CONSTANTS.items() if n.islower()]
+    return "## Constants\n\n| name | value |\n| --- | --- |\n" + "\n".join(lines) + "\n"
+
+
+def _row_section() -> str:
+    parts = [
+        "## Core operations\n\nWhat a kernel is made of when it is printed (`kernel.source()`): operators and functions"
+        " become these, on scalars.\n\n| operation | types | meaning | accuracy | derivative |\n"
+        "| --- | --- | --- | --- | --- |"
+    ]
+    for family in FAMILIES.values():
+        for row in family:
+            derivative = f"none: {row.partials.reason}" if isinstance(row.partials, NoGradient) else "yes"
+            parts.append(cells(f"`{row.name}`", accepted_types(row), row.doc, _accuracy(row), derivative))
+    return "\n".join(parts) + "\n"
+
+
+def accepted_types(row: Builtin) -> str:
+    """The types that a row takes, in words."""
+    if row.typed:
+        return "any to any" if row.name == "cast" else "of equal size"
+    accepted = [t for t in SCALARS if _accepts(row, t)]
+    words = []
+    if float32 in accepted:
+        words.append("floats")
+    if any(t.is_int for t in accepted):
+        words.append("integers")
+    if bool_ in accepted:
+        words.append("bool")
+    return ", ".join(words)
+
+
+def _accepts(row: Builtin, dtype: Scalar) -> bool:
+    for types in ((dtype,), (dtype,) * 2, (dtype,) * 3, (bool_, dtype, dtype)):
+        try:
+            row.infer(types)
+        except KernelTypeError:
+            continue
+        return True
+    return False

@@ -1,0 +1,256 @@
+"""The type stub, `jaxwarp/__init__.pyi`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+from jaxwarp.builtins.language.constants import CONSTANTS
+from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.builtins.language.short_names import AGGREGATES
+from jaxwarp.document.tables import PACKAGE, summary
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
+from jaxwarp.host import idle
+from jaxwarp.host.names import ERRORS, EXPORTS
+from jaxwarp.library.names import GEOMETRY, LIBRARY, signatures
+from jaxwarp.types import SCALARS, bool_
+
+# The stub. It shows type checkers what kernels write, not what the objects are: an annotation may name a class, and
+# `vec3` and `array` are instances.
+
+_STUB_HEAD = '''\
+"""Type stub of the package, generated from the tables and the package: `python -m jaxwarp.document` writes it."""
+
+# ruff: noqa
+# pyright: reportSelfClsParameterName=false
+
+from typing import Annotated, Any, Generic, List, Tuple, TypeVar
+
+import jax
+import numpy as np
+
+'''
+
+_STUB_CLASSES = '''
+_T = TypeVar("_T")
+
+class _Value:
+    """A vector, matrix, quaternion or transform in a kernel; on the host, calling its type makes a NumPy array."""
+
+    def __init__(self, *components: Any, **named: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+    def __getitem__(self, index: Any) -> Any: ...
+    def __setitem__(self, index: Any, value: Any) -> None: ...
+    def __len__(self) -> Any: ...
+    def __add__(self, other: Any) -> Any: ...
+    def __sub__(self, other: Any) -> Any: ...
+    def __mul__(self, other: Any) -> Any: ...
+    def __rmul__(self, other: Any) -> Any: ...
+    def __matmul__(self, other: Any) -> Any: ...
+    def __truediv__(self, other: Any) -> Any: ...
+    def __rtruediv__(self, other: Any) -> Any: ...
+    def __mod__(self, other: Any) -> Any: ...
+    def __neg__(self) -> Any: ...
+    def __pos__(self) -> Any: ...
+    def __invert__(self) -> Any: ...
+
+class array(Generic[_T]):
+    """An array argument of a kernel: `array[float]`, `array(dtype=vec3, ndim=2)`; outside of kernels, of data:
+    `array([1.0, 2.0], dtype=float)`."""
+
+    def __init__(self, data: Any = ..., dtype: Any = ..., shape: Any = ..., **options: Any) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+    def __array__(self, dtype: Any = ..., copy: Any = ...) -> np.ndarray: ...
+    shape: Tuple[int, ...]
+    ndim: int
+    dtype: Any
+    size: int
+    def numpy(self) -> np.ndarray: ...
+    def list(self) -> List[Any]: ...
+    def item(self) -> Any: ...
+    def to_jax(self) -> jax.Array: ...
+    def assign(self, source: Any) -> array[_T]: ...
+    def fill_(self, value: Any) -> array[_T]: ...
+    def zero_(self) -> array[_T]: ...
+    def reshape(self, *shape: Any) -> array[_T]: ...
+    def flatten(self) -> array[_T]: ...
+    def transpose(self, axes: Any = ...) -> array[_T]: ...
+    def contiguous(self) -> array[_T]: ...
+    def to(self, device: Any, requires_grad: Any = ...) -> array[_T]: ...
+    def view(self, dtype: Any) -> array[Any]: ...
+    def __getitem__(self, index: Any) -> Any: ...
+    def __setitem__(self, index: Any, value: Any) -> None: ...
+    def __len__(self) -> int: ...
+    def __add__(self, other: Any) -> Any: ...
+    def __radd__(self, other: Any) -> Any: ...
+    def __sub__(self, other: Any) -> Any: ...
+    def __rsub__(self, other: Any) -> Any: ...
+    def __mul__(self, other: Any) -> Any: ...
+    def __rmul__(self, other: Any) -> Any: ...
+    def __truediv__(self, other: Any) -> Any: ...
+    def __rtruediv__(self, other: Any) -> Any: ...
+    def __floordiv__(self, other: Any) -> Any: ...
+    def __rfloordiv__(self, other: Any) -> Any: ...
+    def __mod__(self, other: Any) -> Any: ...
+    def __rmod__(self, other: Any) -> Any: ...
+    def __pow__(self, other: Any) -> Any: ...
+    def __rpow__(self, other: Any) -> Any: ...
+    def __and__(self, other: Any) -> Any: ...
+    def __rand__(self, other: Any) -> Any: ...
+    def __or__(self, other: Any) -> Any: ...
+    def __ror__(self, other: Any) -> Any: ...
+    def __xor__(self, other: Any) -> Any: ...
+    def __rxor__(self, other: Any) -> Any: ...
+    def __lshift__(self, other: Any) -> Any: ...
+    def __rlshift__(self, other: Any) -> Any: ...
+    def __rshift__(self, other: Any) -> Any: ...
+    def __rrshift__(self, other: Any) -> Any: ...
+    def __neg__(self) -> Any: ...
+    def __pos__(self) -> Any: ...
+    def __abs__(self) -> Any: ...
+    def __invert__(self) -> Any: ...
+
+# Warp's classes of types, which take what `Any` takes here.
+Int = Any
+Float = Any
+Scalar = Any
+# An argument that a function advances has the type that it names.
+ref = Annotated[_T, "advanced"]
+
+class array1d(array[_T]): ...
+class array2d(array[_T]): ...
+class array3d(array[_T]): ...
+class array4d(array[_T]): ...
+
+class indexedarray(array[_T]):
+    """A part of an array by arrays of indices, `indexedarray(a, [indices, None])`, or `a[indices]`; an argument of
+    a kernel that takes one: `indexedarray[float]`, `indexedarray(dtype=vec3, ndim=2)`."""
+
+    def __init__(self, data: Any = ..., indices: Any = ..., dtype: Any = ..., ndim: Any = ...) -> None: ...
+
+class indexedarray1d(indexedarray[_T]): ...
+class indexedarray2d(indexedarray[_T]): ...
+class indexedarray3d(indexedarray[_T]): ...
+class indexedarray4d(indexedarray[_T]): ...
+
+class _Scalar:
+    """A scalar type; in a kernel, calling it converts."""
+
+    name: str
+    kind: str
+    bits: Any
+    numpy: Any
+    def __new__(cls, value: Any = ...) -> Any: ...
+
+'''
+
+# Of these the type is that of an argument of a kernel; inside of `jax_callable` they make what stands for one.
+_MAKE_ARRAYS = (
+    "zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "empty", "empty_like", "clone", "from_numpy",
+    "from_jax", "from_dlpack", "from_torch",
+)  # fmt: skip
+
+_SHOWN_AS_CLASSES = {"array", "array1d", "array2d", "array3d", "array4d", *(t.name for t in SCALARS if t is not bool_)}
+_SHOWN_AS_CLASSES |= {"Int", "Float", "Scalar", "ref", "indexedarray", *(f"indexedarray{n}d" for n in (1, 2, 3, 4))}
+
+
+def stub() -> str:
+    """The type stub of the package."""
+    imports, assignments = _public_statements((PACKAGE / "__init__.py").read_text())
+    imports += [f"from {m.__name__} import {n} as {n}" for m, names in EXPORTS.items() for n in names]
+    imports += [f"from jaxwarp import {package} as {package}" for package in ("autograd", "geometry", "optim")]
+    imports += [f"from jaxwarp.geometry.{m} import {n} as {n}" for m, names in GEOMETRY.items() for n in names]
+    parts = [_STUB_HEAD, "".join(f"{line}\n" for line in sorted(imports)), _STUB_CLASSES]
+    scalars = [t.name for t in SCALARS if t is not bool_]
+    parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]
+    parts += [*(f"class {name}(_Value): ...\n" for name in AGGREGATES), "\n"]
+    parts += [f"{line}\n" for line in assignments]
+    parts += [f"{name} = errors.{kind.__name__}\n" for name, kind in ERRORS.items()]
+    parts += [f"{name}: float\n" for name in CONSTANTS]
+    parts += [f"{name}: int\n" for name in idle.LEVELS]
+    parts += ["\n"]
+    parts += [_stub_maker(name) for name in _MAKE_ARRAYS]
+    parts += [_stub_idle(name, value) for name, value in idle.IDLE.items()]
+    for name, signature, doc in _callables():
+        parts.append(_stub_function(name, signature, doc))
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def _public_statements(source: str) -> tuple[list[str], list[str]]:
+    """The re-exports of the package's `__init__.py`, and its simple assignments."""
+    imports, assignments = [], []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom):
+            hidden = (*_SHOWN_AS_CLASSES, *_MAKE_ARRAYS)
+            names = [a for a in node.names if a.asname == a.name and a.name not in hidden]
+            imports += [f"from {node.module} import {a.name} as {a.name}" for a in names]
+        elif isinstance(node, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in node.targets):
+            text = ast.unparse(node)
+            if text.startswith("__version__"):
+                assignments.append("__version__: str")
+            elif not text.startswith("bool"):
+                assignments += _single_assignments(node)
+    return imports, assignments
+
+
+def _single_assignments(node: ast.Assign) -> list[str]:
+    target = node.targets[0]
+    if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+        pairs = zip(target.elts, node.value.elts, strict=True)
+        texts = [(ast.unparse(t), ast.unparse(v)) for t, v in pairs]
+        return [f"{name} = {value}" for name, value in texts if name not in _SHOWN_AS_CLASSES]
+    return [ast.unparse(node)]
+
+
+def _callables() -> Iterable[tuple[str, str, str]]:
+    for name, intrinsic in INTRINSICS.items():
+        yield name, intrinsic.signature or f"{name}(...)", intrinsic.doc
+    for name, function in FUNCTIONS.items():
+        yield name, function.signature, function.doc
+    for name in (n for names in LIBRARY.values() for n in names):
+        several = signatures(name)
+        shown = several[0] if len(several) == 1 else f"{name}(...)"
+        yield name, shown, summary(name) if len(several) == 1 else f"{summary(name)} Overloads: {', '.join(several)}."
+
+
+def _stub_function(name: str, signature: str, doc: str) -> str:
+    inside = signature[len(name) + 1 : signature.rindex(")")]
+    if "..." in inside.replace("= ...", ""):
+        parameters = "*args: Any, **keywords: Any"
+    else:
+        parameters = re.sub(r": (?:\w+\[[^\]]*\]|[^,=]+?)(?= =|,|$)", ": Any", inside)
+        parameters = ", ".join(p if ":" in p else f"{p}: Any" for p in parameters.split(", ") if p)
+    quoted = doc.replace("\\", "\\\\").replace('"""', "'''")
+    return f'def {name}({parameters}) -> Any:\n    """`{signature}`\n\n    {_wrapped(quoted)}\n    """\n\n'
+
+
+def _stub_maker(name: str) -> str:
+    """A function that makes an array."""
+    import jaxwarp
+
+    function = getattr(jaxwarp, name)
+    starred = {inspect.Parameter.VAR_KEYWORD: "**"}
+    texts = [
+        f"{starred.get(p.kind, '')}{p.name}: Any" + ("" if p.default is inspect.Parameter.empty else " = ...")
+        for p in inspect.signature(function).parameters.values()
+    ]
+    doc = inspect.cleandoc(function.__doc__).splitlines()[0]
+    return f'def {name}({", ".join(texts)}) -> array[Any]:\n    """{doc}"""\n\n'
+
+
+def _stub_idle(name: str, value: Any) -> str:
+    if isinstance(value, type):
+        rest = "def __init__(self, *args: Any, **keywords: Any) -> None: ...\n"
+        rest += "    def __enter__(self) -> Any: ...\n    def __exit__(self, *args: Any) -> None: ...\n"
+        return f'class {name}:\n    """{value.__doc__}"""\n\n    {rest}\n'
+    return f'def {name}(*args: Any, **keywords: Any) -> Any:\n    """{value.__doc__}"""\n\n'
+
+
+def _wrapped(text: str) -> str:
+    return "\n    ".join(textwrap.wrap(text, 112))

@@ -1,0 +1,18 @@
+"""Where the package and its pages lie; cells of tables; what docstrings say first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jaxwarp.library.names import find
+
+PACKAGE = Path(__file__).parents[1]
+DOCS = PACKAGE.parent / "docs"
+
+
+def cells(*texts: str) -> str:
+    return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+
+def summary(name: str) -> str:
+    return " ".join(find(name).__doc__.split())
