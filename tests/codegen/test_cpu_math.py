@@ -14,7 +14,7 @@ from cpukit import Make
 from jaxwarp.builtins.scalar_ops import ROWS, ulp
 from jaxwarp.builtins.scalar_ops.elementary import ELEMENTARY
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
-from jaxwarp.codegen.cpu.plan import cost
+from jaxwarp.codegen.cpu.plan import prices
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Scalar, float32, float64
@@ -223,5 +223,5 @@ def test_huge_angles_between_others():
 @pytest.mark.parametrize("row", ELEMENTARY, ids=lambda row: row.name)
 def test_elementary_functions_have_a_price_and_are_tested_here(row):
     """One without a price counts as an addition where launches are divided among cores."""
-    assert row.name in cost._PRICES
+    assert row.name in prices.CYCLES
     assert row.name in FORMULAS or row.name in INSTRUCTIONS

@@ -1,11 +1,11 @@
 declare i64 @llvm.smin.i64(i64, i64)
-declare <32 x float> @llvm.masked.load.v32f32.p0(ptr, i32, <32 x i1>, <32 x float>)
-declare void @llvm.masked.store.v32f32.p0(<32 x float>, ptr, i32, <32 x i1>)
+declare <16 x float> @llvm.masked.load.v16f32.p0(ptr, i32, <16 x i1>, <16 x float>)
+declare void @llvm.masked.store.v16f32.p0(<16 x float>, ptr, i32, <16 x i1>)
 define void @jaxwarp_saxpy_vjp(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end) #0 {
 entry:
-  %v1 = alloca <32 x float>, align 16
+  %v1 = alloca <16 x float>, align 16
   %v2 = alloca ptr, align 16
-  %last_chunk = sub i64 %col_end, 32
+  %last_chunk = sub i64 %col_end, 16
   %p0.at = getelementptr ptr, ptr %buffers, i64 0
   %p0 = load ptr, ptr %p0.at, align 8, !invariant.load !0
   %a0 = load float, ptr %p0, align 4
@@ -46,11 +46,11 @@ entry:
   %lines = select i1 %streams, i64 63, i64 -1
   %v3 = icmp slt i64 %row_begin, %row_end
   %v4 = icmp sle i64 %col_begin, %last_chunk
-  %v19 = insertelement <32 x float> poison, float %a0, i32 0
-  %v20 = shufflevector <32 x float> %v19, <32 x float> poison, <32 x i32> zeroinitializer
+  %v19 = insertelement <16 x float> poison, float %a0, i32 0
+  %v20 = shufflevector <16 x float> %v19, <16 x float> poison, <16 x i32> zeroinitializer
   br i1 %v3, label %row, label %end
 row:
-  store <32 x float> splat (float 0x8000000000000000), ptr %v1
+  store <16 x float> splat (float 0x8000000000000000), ptr %v1
   store ptr null, ptr %v2
   br i1 %v4, label %full, label %rest
 full:
@@ -59,41 +59,41 @@ chunk:
   %v5 = phi i64 [ %col_begin, %full ], [ %v32, %stored25 ]
   %v6 = trunc nuw nsw i64 %v5 to i32
   %v7 = getelementptr float, ptr %p1, i64 %v5
-  %v8 = load <32 x float>, ptr %v7, align 4
+  %v8 = load <16 x float>, ptr %v7, align 4
   %v9 = getelementptr float, ptr %p5, i64 %v5
-  %v10 = load <32 x float>, ptr %v9, align 4
-  store <32 x float> splat (float 0x0000000000000000), ptr %v9, align 4
+  %v10 = load <16 x float>, ptr %v9, align 4
+  store <16 x float> splat (float 0x0000000000000000), ptr %v9, align 4
   %v11 = getelementptr float, ptr %p4, i64 %v5
   %v15 = ptrtoint ptr %v11 to i64
   %v16 = and i64 %v15, %lines
   %v17 = icmp eq i64 %v16, 0
   br i1 %v17, label %stream12, label %cache13
 stream12:
-  store <32 x float> %v10, ptr %v11, align 64, !nontemporal !4
+  store <16 x float> %v10, ptr %v11, align 64, !nontemporal !4
   br label %stored14
 cache13:
-  store <32 x float> %v10, ptr %v11, align 4
+  store <16 x float> %v10, ptr %v11, align 4
   br label %stored14
 stored14:
-  %v18 = fmul <32 x float> %v8, %v10
-  %v21 = fmul <32 x float> %v20, %v10
+  %v18 = fmul <16 x float> %v8, %v10
+  %v21 = fmul <16 x float> %v20, %v10
   %v22 = getelementptr float, ptr %p3, i64 %v5
   %v26 = ptrtoint ptr %v22 to i64
   %v27 = and i64 %v26, %lines
   %v28 = icmp eq i64 %v27, 0
   br i1 %v28, label %stream23, label %cache24
 stream23:
-  store <32 x float> %v21, ptr %v22, align 64, !nontemporal !4
+  store <16 x float> %v21, ptr %v22, align 64, !nontemporal !4
   br label %stored25
 cache24:
-  store <32 x float> %v21, ptr %v22, align 4
+  store <16 x float> %v21, ptr %v22, align 4
   br label %stored25
 stored25:
-  %v29 = load <32 x float>, ptr %v1
-  %v30 = fadd <32 x float> %v29, %v18
-  store <32 x float> %v30, ptr %v1
+  %v29 = load <16 x float>, ptr %v1
+  %v30 = fadd <16 x float> %v29, %v18
+  store <16 x float> %v30, ptr %v1
   store ptr %p2, ptr %v2
-  %v31 = add i64 %v5, 32
+  %v31 = add i64 %v5, 16
   %v32 = call i64 asm "", "=r,0"(i64 %v31)
   %v33 = icmp sle i64 %v32, %last_chunk
   br i1 %v33, label %chunk, label %rest, !llvm.loop !1
@@ -103,29 +103,29 @@ rest:
   br i1 %v35, label %partial, label %past
 partial:
   %v36 = sub i64 %col_end, %v34
-  %v37 = call i64 @llvm.smin.i64(i64 %v36, i64 32)
+  %v37 = call i64 @llvm.smin.i64(i64 %v36, i64 16)
   %v38 = trunc i64 %v37 to i32
-  %v39 = insertelement <32 x i32> poison, i32 %v38, i32 0
-  %v40 = shufflevector <32 x i32> %v39, <32 x i32> poison, <32 x i32> zeroinitializer
-  %v41 = icmp ult <32 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15, i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>, %v40
+  %v39 = insertelement <16 x i32> poison, i32 %v38, i32 0
+  %v40 = shufflevector <16 x i32> %v39, <16 x i32> poison, <16 x i32> zeroinitializer
+  %v41 = icmp ult <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>, %v40
   %v42 = trunc nuw nsw i64 %v34 to i32
   %v43 = getelementptr float, ptr %p1, i64 %v34
-  %v44 = call <32 x float> @llvm.masked.load.v32f32.p0(ptr %v43, i32 4, <32 x i1> %v41, <32 x float> zeroinitializer)
-  %v45 = freeze <32 x float> %v44
+  %v44 = call <16 x float> @llvm.masked.load.v16f32.p0(ptr %v43, i32 4, <16 x i1> %v41, <16 x float> zeroinitializer)
+  %v45 = freeze <16 x float> %v44
   %v46 = getelementptr float, ptr %p5, i64 %v34
-  %v47 = call <32 x float> @llvm.masked.load.v32f32.p0(ptr %v46, i32 4, <32 x i1> %v41, <32 x float> zeroinitializer)
-  %v48 = freeze <32 x float> %v47
-  call void @llvm.masked.store.v32f32.p0(<32 x float> splat (float 0x0000000000000000), ptr %v46, i32 4, <32 x i1> %v41)
+  %v47 = call <16 x float> @llvm.masked.load.v16f32.p0(ptr %v46, i32 4, <16 x i1> %v41, <16 x float> zeroinitializer)
+  %v48 = freeze <16 x float> %v47
+  call void @llvm.masked.store.v16f32.p0(<16 x float> splat (float 0x0000000000000000), ptr %v46, i32 4, <16 x i1> %v41)
   %v49 = getelementptr float, ptr %p4, i64 %v34
-  call void @llvm.masked.store.v32f32.p0(<32 x float> %v48, ptr %v49, i32 4, <32 x i1> %v41)
-  %v50 = fmul <32 x float> %v45, %v48
-  %v51 = fmul <32 x float> %v20, %v48
+  call void @llvm.masked.store.v16f32.p0(<16 x float> %v48, ptr %v49, i32 4, <16 x i1> %v41)
+  %v50 = fmul <16 x float> %v45, %v48
+  %v51 = fmul <16 x float> %v20, %v48
   %v52 = getelementptr float, ptr %p3, i64 %v34
-  call void @llvm.masked.store.v32f32.p0(<32 x float> %v51, ptr %v52, i32 4, <32 x i1> %v41)
-  %v53 = select <32 x i1> %v41, <32 x float> %v50, <32 x float> splat (float 0x8000000000000000)
-  %v54 = load <32 x float>, ptr %v1
-  %v55 = fadd <32 x float> %v54, %v53
-  store <32 x float> %v55, ptr %v1
+  call void @llvm.masked.store.v16f32.p0(<16 x float> %v51, ptr %v52, i32 4, <16 x i1> %v41)
+  %v53 = select <16 x i1> %v41, <16 x float> %v50, <16 x float> splat (float 0x8000000000000000)
+  %v54 = load <16 x float>, ptr %v1
+  %v55 = fadd <16 x float> %v54, %v53
+  store <16 x float> %v55, ptr %v1
   store ptr %p2, ptr %v2
   br label %past
 past:
@@ -133,32 +133,29 @@ past:
   %v59 = icmp eq ptr %v56, null
   br i1 %v59, label %gathered58, label %reached57
 reached57:
-  %v60 = load <32 x float>, ptr %v1
-  %v61 = shufflevector <32 x float> %v60, <32 x float> poison, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %v62 = shufflevector <32 x float> %v60, <32 x float> poison, <16 x i32> <i32 16, i32 17, i32 18, i32 19, i32 20, i32 21, i32 22, i32 23, i32 24, i32 25, i32 26, i32 27, i32 28, i32 29, i32 30, i32 31>
-  %v63 = fadd <16 x float> %v61, %v62
-  %v64 = shufflevector <16 x float> %v63, <16 x float> poison, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v65 = shufflevector <16 x float> %v63, <16 x float> poison, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %v66 = fadd <8 x float> %v64, %v65
-  %v67 = shufflevector <8 x float> %v66, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v68 = shufflevector <8 x float> %v66, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v69 = fadd <4 x float> %v67, %v68
-  %v70 = shufflevector <4 x float> %v69, <4 x float> poison, <2 x i32> <i32 0, i32 1>
-  %v71 = shufflevector <4 x float> %v69, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v72 = fadd <2 x float> %v70, %v71
-  %v73 = shufflevector <2 x float> %v72, <2 x float> poison, <1 x i32> <i32 0>
-  %v74 = shufflevector <2 x float> %v72, <2 x float> poison, <1 x i32> <i32 1>
-  %v75 = extractelement <1 x float> %v73, i32 0
-  %v76 = extractelement <1 x float> %v74, i32 0
-  %v77 = fadd float %v75, %v76
-  br i1 %whole, label %alone78, label %shared79
-alone78:
-  %v80 = load float, ptr %v56, align 4
-  %v81 = fadd float %v80, %v77
-  store float %v81, ptr %v56, align 4
+  %v60 = load <16 x float>, ptr %v1
+  %v61 = shufflevector <16 x float> %v60, <16 x float> poison, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v62 = shufflevector <16 x float> %v60, <16 x float> poison, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
+  %v63 = fadd <8 x float> %v61, %v62
+  %v64 = shufflevector <8 x float> %v63, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v65 = shufflevector <8 x float> %v63, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v66 = fadd <4 x float> %v64, %v65
+  %v67 = shufflevector <4 x float> %v66, <4 x float> poison, <2 x i32> <i32 0, i32 1>
+  %v68 = shufflevector <4 x float> %v66, <4 x float> poison, <2 x i32> <i32 2, i32 3>
+  %v69 = fadd <2 x float> %v67, %v68
+  %v70 = shufflevector <2 x float> %v69, <2 x float> poison, <1 x i32> <i32 0>
+  %v71 = shufflevector <2 x float> %v69, <2 x float> poison, <1 x i32> <i32 1>
+  %v72 = extractelement <1 x float> %v70, i32 0
+  %v73 = extractelement <1 x float> %v71, i32 0
+  %v74 = fadd float %v72, %v73
+  br i1 %whole, label %alone75, label %shared76
+alone75:
+  %v77 = load float, ptr %v56, align 4
+  %v78 = fadd float %v77, %v74
+  store float %v78, ptr %v56, align 4
   br label %gathered58
-shared79:
-  %v82 = atomicrmw fadd ptr %v56, float %v77 monotonic, align 4
+shared76:
+  %v79 = atomicrmw fadd ptr %v56, float %v74 monotonic, align 4
   br label %gathered58
 gathered58:
   br label %end

@@ -8,42 +8,24 @@ from jaxwarp.ir.nodes import Block, For, Load, Value, While, walk
 
 
 def register_pressure(kernel: Kernel, strides: Strides | None = None) -> int:
-    """The most values that are alive at one time and differ between lanes, by `strides`, which are found if not given.
+    """The most values of a kernel's `busy_blocks` that are alive at one time and differ between lanes."""
+    strides = strides or find_strides(kernel, 2)
+    return max(pressure(block, strides) for block in busy_blocks(kernel))
+
+
+def busy_blocks(kernel: Kernel) -> list[Block]:
+    """The blocks in which a kernel spends its time: the innermost loops, or all of it if there are none."""
+    loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
+    inner = [op for op in loops if not any(isinstance(o, For | While) for b in op.blocks for o in walk(b))]
+    return [Block((), (op,), op.results) for op in inner] or [kernel.body]
+
+
+def pressure(block: Block, strides: Strides) -> int:
+    """The most values that are alive at one time and differ between lanes.
 
     A value lives from its operation to its last use; what a loop reads from outside, as long as the loop. A load can
-    wait until its value is wanted, so what it loads lives from its first use. Looked at are the `busy_blocks`, with
-    the values that they read.
+    wait until its value is wanted, so what it loads lives from its first use.
     """
-    strides = strides or find_strides(kernel, 2)
-    return max(_pressure(block, strides) for block in busy_blocks(kernel, strides))
-
-
-def busy_blocks(kernel: Kernel, strides: Strides) -> list[Block]:
-    """The blocks in which a kernel spends its time: all of it, by default.
-
-    In kernels with arrays of a thread's own, the innermost loops. Reverse sweeps keep states in such arrays, and the
-    arithmetic of where is between these loops, as are values that wait in memory until such a loop is over. The same
-    where loops gather, which takes longer than what is around them.
-    """
-    innermost = innermost_loops(kernel)
-    if not innermost or not (kernel.locals or loops_gather(kernel, strides)):
-        return [kernel.body]
-    return [Block((), (op,), op.results) for op in innermost]
-
-
-def loops_gather(kernel: Kernel, strides: Strides) -> bool:
-    """Do loops that lanes leave one by one read elements that lie anywhere?"""
-    loops = [op for op in innermost_loops(kernel) if not strides.has_uniform_trips(op)]
-    loads = (op for loop in loops for block in loop.blocks for op in walk(block) if isinstance(op, Load))
-    return any(op.param not in kernel.locals and any(strides.of[i] is None for i in op.indices) for op in loads)
-
-
-def innermost_loops(kernel: Kernel) -> list[For | While]:
-    loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
-    return [op for op in loops if not any(isinstance(o, For | While) for b in op.blocks for o in walk(b))]
-
-
-def _pressure(block: Block, strides: Strides) -> int:
     ranges = _Ranges()
     ranges.block(block)
     changes = []

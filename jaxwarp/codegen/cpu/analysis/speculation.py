@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Hashable
 
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides
-from jaxwarp.ir.nodes import Block, Call, Const, If, Op, Size, Tid, Value, While, walk
+from jaxwarp.ir.nodes import Block, Call, Const, For, If, Op, Size, Tid, Value, While, walk
 from jaxwarp.types import bool_
 
 # Rows of a few instructions. Blocks of few of them are computed by all lanes rather than branched around.
@@ -82,7 +82,7 @@ def shares_work(loop: While, strides: Strides) -> bool:
     return not of[0].isdisjoint(of[1])
 
 
-def numbered(loop: While) -> dict[Call, int]:
+def numbered(loop: For | While) -> dict[Call, int]:
     """The calls of a loop: the same number for those that compute the same of the same carried values."""
     numbers: dict[Value, Hashable] = {}
     known: dict[Hashable, int] = {}

@@ -11,7 +11,7 @@ The parts lie in one block, at the end of which is asked whether any lane goes o
 
 Late, the last iteration is of no lane. That is for loops whose test computes what the body computes again (the squares
 of an escape time): early they would be computed twice. In both a body runs for parts whose lanes are off: nobody may
-notice, see `straight.is_speculatable`.
+notice, see `speculation.is_speculatable`.
 """
 
 from __future__ import annotations

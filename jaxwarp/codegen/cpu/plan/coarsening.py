@@ -3,11 +3,7 @@
 The body is that of `passes/coarsen.py`. It is worth its code where a loop that all rows run alike loads or computes
 much that is the same for them: the naive product of matrices, each of whose vectors of `b` then serves as many products
 as there are rows. How many that is follows from the registers: of what rows have for themselves there is one for each
-row, of what they share there is one. What it saves is guessed:
-
-    cost of a thread = (own operations * rows + shared operations) / (rows * lanes)
-
-where a row takes own + shared operations by itself.
+row, of what they share there is one. What it saves is guessed, see body_cost.py.
 
 Gradients of such kernels add where these load: what lanes have for themselves (to `b`) once for all rows, what they
 share (to `a`) for each row; the sums over lanes of four rows are made at once, see lane_sums.py.
@@ -15,37 +11,28 @@ share (to `a`) for each row; the sums over lanes of four rows are made at once, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jaxwarp.codegen.cpu.analysis.pressure import register_pressure
 from jaxwarp.codegen.cpu.analysis.speculation import is_cheap
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides, find_strides
-from jaxwarp.codegen.cpu.plan.cost import Work, call_price
+from jaxwarp.codegen.cpu.plan.body_cost import BodyCost, is_adjacent
+from jaxwarp.codegen.cpu.plan.prices import HELD, WORTH
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Call, For, If, Load, Op, Store, Tell, Value, While, walk
-from jaxwarp.passes.coarsen import adds_once, coarsen, find_differing, is_apart
+from jaxwarp.ir.nodes import Atomic, For, If, Store, Tell, Value, While, walk
+from jaxwarp.passes.coarsen import adds_once, coarsen, find_differing
 from jaxwarp.types import float32, float64
 
 # More rows are more left over at the end, and gain little: each has loads of its own.
 _MOST_ROWS = 8
 # Two registers a value where that is as good, as in other bodies; one holds more rows.
 _REGISTERS = (2, 1)
-# What the body may cost at most, beside the one for a row. Convolutions, whose rows share only weights, would save 0.1
-# by this count, and take 1.1 to 1.2 times as long.
-_WORTH = 0.8
 # Operations of a body: what LLVM takes grows with them.
 _MOST_OPERATIONS = 300
 # Where sums over lanes are made: as many rows as are summed at once; more registers a value, of which all but the first
-# are added to that before; and what they hold at most, in parts of the registers that there are: some of it is operands
-# in memory. Gradients of products of matrices take 5 times the product's time so, with two registers 5.7 times.
-_MOST_SUMMED_ROWS, _SUMMED_REGISTERS, _HELD = 4, (4, 2, 1), 2.5
-# Loads are of the nearer caches, not the first. Of a gather, each lane is an address, a load and an insertion. Vectors
-# that are added to are loaded, stored, and written back; the sum over the lanes of a register takes ten operations, and
-# half as many where others are made with it.
-_LOAD, _BROADCAST, _GATHERED_LANE, _SCATTERED_LANE = 2.0, 1.0, 2.0, 4.0
-_ADDED, _SUMMED = 3 * _LOAD, 10.0
+# are added to that before.
+_MOST_SUMMED_ROWS, _SUMMED_REGISTERS = 4, (4, 2, 1)
 
 
 @dataclass(frozen=True)
@@ -82,19 +69,17 @@ def choose_coarse(kernel: Kernel, strides: Strides, width: int, machine: Machine
     sums = any(isinstance(op, Atomic) and strides.is_uniform(*op.indices) for op in walk(kernel.body))
     if not all(any(i in differing for i in op.indices) for op in walk(kernel.body) if isinstance(op, Store)):
         return None  # rows that write to the same elements
-    each = _register_lanes(kernel, strides, machine)
-    cost = _Cost(kernel, strides, differing, each)
-    least, best = _WORTH * cost.of(width, 1), None
+    cost = BodyCost(kernel, strides, machine, differing)
+    least, best = WORTH * cost.of(width / cost.lanes), None
     most = _MOST_SUMMED_ROWS if sums else _MOST_ROWS
     for registers in _SUMMED_REGISTERS if sums else _REGISTERS:
-        lanes = registers * each
-        if lanes > width or cost.of(lanes, most) >= least:
+        if registers * cost.lanes > width or cost.of(registers, most) >= least:
             continue
         # A register is for what all lanes share.
-        room = int((machine.vector_registers - 1) * (_HELD if sums else 1) / registers)
-        found = _fitting(kernel, differing, lanes, room, most)
-        if found is not None and cost.of(lanes, found.rows) < least:
-            least, best = cost.of(lanes, found.rows), found
+        room = int((machine.vector_registers - 1) * (HELD if sums else 1) / registers)
+        found = _fitting(kernel, differing, registers * cost.lanes, room, most)
+        if found is not None and cost.of(registers, found.rows) < least:
+            least, best = cost.of(registers, found.rows), found
     return best
 
 
@@ -121,19 +106,8 @@ def _is_plain(kernel: Kernel, strides: Strides, differing: frozenset[Value]) -> 
 def _is_sum(op: Atomic, strides: Strides, differing: frozenset[Value]) -> bool:
     """Does a vector of lanes, or what they or rows make together, go to floats, in no order that is seen?"""
     is_unseen = op.kind == "add" and op.param.dtype in (float32, float64) and op.result not in strides.used
-    is_vector = strides.is_uniform(*op.indices) or _is_adjacent(op, strides)
+    is_vector = strides.is_uniform(*op.indices) or is_adjacent(op, strides)
     return is_unseen and (is_vector or adds_once(op, differing, strides.used))
-
-
-def _is_adjacent(op: Load | Store | Atomic, strides: Strides) -> bool:
-    *outer, last = (strides.of[i] for i in op.indices)
-    return last in (1, -1) and all(stride == 0 for stride in outer)
-
-
-def _register_lanes(kernel: Kernel, strides: Strides, machine: Machine) -> int:
-    """How many elements a register has of the widest type that lanes hold."""
-    bits = (v.type.bits for op in walk(kernel.body) for v in op.defined if strides.of[v] is None)
-    return machine.vector_bits // max(32, *bits, 32)
 
 
 def _fitting(kernel: Kernel, differing: frozenset[Value], lanes: int, room: int, most: int) -> Coarse | None:
@@ -154,66 +128,3 @@ def _fitting(kernel: Kernel, differing: frozenset[Value], lanes: int, room: int,
         own = max(1, (held - held_by_two) // (rows - 2))
         rows = min(rows - 1, 2 + (room - held_by_two) // own)
     return least if rows == 2 and held_by_two <= room else None
-
-
-class _Cost:
-    """What threads cost, in operations on vector registers.
-
-    Args:
-        kernel: the kernel.
-        strides: of its values.
-        differing: its values that may differ between rows.
-        each: elements of a vector register.
-    """
-
-    def __init__(self, kernel: Kernel, strides: Strides, differing: frozenset[Value], each: int):
-        self.kernel = kernel
-        self.strides = strides
-        self.differing = differing
-        self.each = each
-        self.apart = frozenset(_inside_apart(kernel, differing))
-
-    def of(self, lanes: int, rows: int) -> float:
-        """Of a thread, where a body does so many lanes of so many rows."""
-
-        def price(op: Op) -> float:
-            if isinstance(op, Atomic):
-                return self.sum_price(op, lanes, rows)
-            own = op in self.apart or isinstance(op, Store) or any(v in self.differing for v in op.defined)
-            return self.price(op, lanes) * (1 if own else 1 / rows)
-
-        return Work({}, price).block(self.kernel.body) / lanes
-
-    def price(self, op: Op, lanes: int) -> float:
-        """Of an operation for a row."""
-        registers = lanes / self.each
-        match op:
-            case Load() | Store():
-                if self.strides.is_uniform(*op.indices) and op.param not in self.kernel.locals:
-                    return _BROADCAST
-                return registers * _LOAD if _is_adjacent(op, self.strides) else lanes * _GATHERED_LANE
-            case Call() if self.strides.of[op.result] is None:
-                return registers * call_price(op)
-            case Call():
-                return _BROADCAST if op.result.type.is_float else 0
-            case _:
-                return 0
-
-    def sum_price(self, op: Atomic, lanes: int, rows: int) -> float:
-        """Of an addition for a row, of so many rows."""
-        registers = lanes / self.each
-        is_once = op not in self.apart and adds_once(op, self.differing, self.strides.used)
-        if self.strides.is_uniform(*op.indices):
-            last = _SUMMED / rows if is_once else _SUMMED / min(rows, 2)
-        else:
-            apart = lanes * _SCATTERED_LANE
-            last = (registers * _ADDED if _is_adjacent(op, self.strides) else apart) / (rows if is_once else 1)
-        return registers + last
-
-
-def _inside_apart(kernel: Kernel, differing: frozenset[Value]) -> Iterator[Op]:
-    """The operations of branches and loops that rows take differently."""
-    for op in walk(kernel.body):
-        if is_apart(op, differing):
-            for block in op.blocks:
-                yield from walk(block)

@@ -6,7 +6,7 @@ nothing, adds to that, and at the end the copies are added to the array, in orde
 pieces there are, but not on which one comes first; all else is exact.
 
 Copies take memory: no more than a quarter of what the launch has anyway, or 64 KiB each. They take time, too: each is
-filled, read and added. That is weighed here, in the units of cost.py, and again where the number of threads is known
+filled, read and added. That is weighed here, in the units of prices.py, and again where the number of threads is known
 (Plan::Copies in native/launch.h): many threads with atomics may be faster than few pieces without.
 """
 
@@ -18,14 +18,13 @@ from typing import Any
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.codegen.cpu.plan.cost import price_of_thread, without_few
+from jaxwarp.codegen.cpu.plan.prices import COPIED_BYTE
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, Value
 
 # Copies are at most this part of the bytes of all other buffers of the launch, or take so many bytes each: what a piece
 # adds to then stays in the second cache.
 _MEMORY, _SMALL = 4, 1 << 16
-# Of a byte of a copy that a piece fills and that is added: 0.1 ns, measured on copies of a megabyte.
-_BYTE = 3
 # Each begins on a line of its own.
 _LINE = 64
 _MOST_COPIES = 63
@@ -94,5 +93,5 @@ def choose_copies(
     if size == 0 or count < 1 or not contended:
         return None
     atomic, alone = (min(int(launched * price), _MOST) for price in price_of_thread(kernel, contended, summed, extents))
-    found = Copies(count, size, alone, atomic, size * _BYTE)
+    found = Copies(count, size, alone, atomic, size * COPIED_BYTE)
     return found if any(map(found.pays, range(2, pool + 1))) else None

@@ -1,8 +1,8 @@
 """How many threads are worth another core: a guess at what a thread does, from its operations and the extents known.
 
-The unit is what a vector instruction or a load from a near cache takes for one of its lanes, about 0.04 ns. Loops count
-as often as they run where that follows from constants and extents, else 32 times. Memory further away is not counted:
-bodies that do nothing but load and store gain little from a second core.
+In the units of prices.py, an operation at least one, with its part of what is around it. Loops count as often as they
+run where that follows from constants and extents. Memory further away than the nearer caches is not counted: bodies
+that do nothing but load and store gain little from a second core.
 """
 
 from __future__ import annotations
@@ -11,30 +11,14 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from jaxwarp.codegen.cpu.plan import prices
 from jaxwarp.codegen.cpu.plan.privatization import MOST_ELEMENTS
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Op, Param, Size, Tid, Value, While
 
-# About 20 microseconds. From twice as much on a second core helps, see Cut in native/cut.h: measured in programs
-# that launch again and again, where the pool's workers are awake, elementary functions and loops take two thirds of the
-# time from 100 microseconds on; at 20 to 40 they gain or lose a quarter, depending on how soon a worker comes.
-_GRAIN_OPERATIONS = 500_000
 _MIN_GRAIN, _MAX_GRAIN = 16, 65_536
-_GUESSED_TRIPS = 32
 _MOST = 1 << 62  # of any number here
-
-_SLOW = ("sqrt", "rsqrt", "div", "floordiv", "mod", "cbrt")
-_ELEMENTARY = (
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1",
-    "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
-)  # fmt: skip
-_PRICES = {**dict.fromkeys(_SLOW, 4), **dict.fromkeys(_ELEMENTARY, 16), "pow": 40}
-_ATOMIC_PRICE = 8  # where it cannot be avoided it is more
-# Of an atomic, and of a load and a store in its place, lane by lane: 5 and 1.7 ns where both were measured. Where lanes
-# are summed first it is a part of that.
-_ATOMIC_ALONE, _PLAIN_ALONE = 125, 42
-_SUMMED_PART = 0.25
 # For each thread of the pool. More than one, so that who is late leaves some of the work to others.
 _PIECES, _FEW_PIECES = 16, 2
 _SUMS = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "min": min, "max": max}
@@ -49,7 +33,7 @@ def choose_grain(kernel: Kernel, extents: Mapping[Param, Sequence[Any]] | None =
         extents: of its arrays; an entry that is no integer is unknown.
     """
     work = Work(extents or {}).block(kernel.body)
-    return max(_MIN_GRAIN, min(_MAX_GRAIN, int(_GRAIN_OPERATIONS / (1 + work))))
+    return max(_MIN_GRAIN, min(_MAX_GRAIN, int(prices.GRAIN / (1 + work))))
 
 
 def choose_cut(
@@ -87,11 +71,11 @@ def price_of_thread(
     """
 
     def count(op: Op) -> float:
-        return (_SUMMED_PART if op in summed else 1) if op in contended else 0
+        return (prices.SUMMED_PART if op in summed else 1) if op in contended else 0
 
     atomics = Work(extents or {}, count).block(kernel.body)
     work = Work(extents or {}).block(kernel.body)
-    return atomics * _ATOMIC_ALONE + work, max(atomics * _PLAIN_ALONE + work, 1)
+    return atomics * prices.ATOMIC_ALONE + work, max(atomics * prices.PLAIN_ALONE + work, 1)
 
 
 def without_few(
@@ -143,19 +127,16 @@ class Work:
         if isinstance(op, For):
             start, stop, step = (self.known.get(v) for v in (op.start, op.stop, op.step))
             if start is None or stop is None or not step:
-                return _GUESSED_TRIPS
+                return prices.TRIPS
             return max(0, math.ceil((stop - start) / step))
-        return _GUESSED_TRIPS if isinstance(op, While) else 1
+        return prices.TRIPS if isinstance(op, While) else 1
 
 
 def price_of(op: Op) -> float:
     """What an operation takes, its blocks aside."""
     if isinstance(op, (Const, Tid, Size)):
         return 0
-    price = call_price(op) if isinstance(op, Call) else _ATOMIC_PRICE if isinstance(op, Atomic) else 1
+    price = prices.ATOMIC if isinstance(op, Atomic) else 1
+    if isinstance(op, Call):
+        price = prices.CYCLES.get(op.builtin.name, 1)
     return 2 * price if any(v.type.bits == 64 for v in (*op.defined, *op.operands)) else price
-
-
-def call_price(op: Call) -> int:
-    """What the operation costs on vectors, beside an addition."""
-    return _PRICES.get(op.builtin.name, 1)

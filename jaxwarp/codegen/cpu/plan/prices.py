@@ -1,0 +1,71 @@
+"""What code costs on CPUs: the numbers by which lanes, rows and pieces of launches are chosen.
+
+The unit is a cycle in which one register of lanes keeps a core busy; for one of eight lanes that is about 0.04 ns.
+
+Measured are all programs of benchmarks/cpu.py, irregular.py and derivatives.py as code of 1, 2 and 4 registers a value,
+in turn in one process, one thread, CPU time, on a Xeon (Sapphire Rapids), shaped for AVX2 and for AVX-512. What is said
+to take times as long is of these, unless another processor is named. Work and latency without a measurement are those
+that AMD and Intel publish.
+"""
+
+from __future__ import annotations
+
+# Work: cycles that a register of an operation keeps units busy; OPERATION (three a cycle) for what is not listed.
+# Divisions have one unit. Elementary functions and powers are formulas of 30 to 100 instructions: a sine takes 12
+# cycles; the sine, exponential and power of cpu.py's `elementary` take 75.
+OPERATION = 1 / 3
+_ELEMENTARY = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1",
+    "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
+)  # fmt: skip
+CYCLES = {
+    **dict.fromkeys(("div", "floordiv", "mod", "cbrt"), 5), "sqrt": 6, "rsqrt": 11,
+    **dict.fromkeys(_ELEMENTARY, 16), "pow": 40,
+}  # fmt: skip
+
+# Latency: cycles until a result is there; 1 for what is not listed, and for integers but for their products. Of a sine:
+# a loop that carries one, times a number and added, takes 38 an iteration with one register.
+LATENCIES = {
+    **dict.fromkeys(("add", "sub", "mul", "fma", "cast", "floor", "ceil", "trunc", "rint"), 4), "neg": 0,
+    "div": 13, "sqrt": 16, "rsqrt": 29, **dict.fromkeys(_ELEMENTARY, 35), "pow": 80,
+}  # fmt: skip
+# Lanes that follow links take 0.75 to 0.9 of the time with four registers: a gather's latency is more than a load's.
+LOAD_LATENCY, GATHER_LATENCY = 5, 20
+
+# Memory, as work: a register from the nearer caches, not the first; a scalar broadcast; an address, an access and an
+# insertion for each lane of a gather; more for one of a scatter.
+LOAD, BROADCAST, GATHERED_LANE, SCATTERED_LANE = 2 * OPERATION, OPERATION, OPERATION, 4 * OPERATION
+# A register added to memory is loaded, stored and written back. The sum over its lanes is ten operations.
+ADDED, SUMMED = 3 * LOAD, 10 * OPERATION
+
+# What a body has once, whatever it holds: a chunk's jump and addresses, a loop's counter and jump. Of streams a second
+# register is worth a third of the time with AVX2, of which two are a line; elsewhere a few per cent.
+CHUNK, ITERATION = 1.5, 2.0
+# A value without a register: an operand in memory, mostly. The tangent of a pendulum, 9 values of 4 registers each on a
+# machine of 16, takes 0.7 of the time that it takes with two each; lattice Boltzmann, 18 values, 1.2 with two for one.
+SPILL = 0.3
+# Each register more: of a chunk, since more of a row is left over; of an operation, for its code. A stencil of 512
+# columns takes 1.2 times as long with four for two.
+REST, SIZE = 0.45, 0.005
+# Each register more of a loop that lanes leave one by one, all waiting for the last, as a part of an iteration. Collatz
+# takes 0.8 of the time with four for two, greatest divisors, which have work enough, 1.1.
+DIVERGENCE = 0.025
+
+# Several rows: what their body may cost beside that for one. Convolutions, whose rows share only weights, would save
+# 0.2 by this count, and take 1.1 to 1.2 times as long (AMD).
+WORTH = 0.75
+# Where sums over lanes are made, what is held, in parts of the registers that there are: some of it is operands in
+# memory. Gradients of products of matrices take 5 times the product's time so (AMD).
+HELD = 2.5
+
+# Pieces of launches: 20 microseconds, half of what is worth another core, see Cut in native/cut.h. In programs that
+# launch again and again (AMD), elementary functions and loops take two thirds of the time from 100 microseconds on; at
+# 20 to 40 they gain or lose a quarter, depending on how soon a worker comes.
+GRAIN = 500_000
+# Iterations of loops whose number is not known.
+TRIPS = 32
+# Of an atomic 5 ns, of a load and a store in its place, lane by lane, 1.7 (AMD). Where lanes are summed first it is a
+# part of that. In the work of a thread an atomic is at least so much; where it cannot be avoided it is more.
+ATOMIC_ALONE, PLAIN_ALONE, SUMMED_PART, ATOMIC = 125, 42, 0.25, 8
+# Of a byte of a copy that a piece fills and that is added: 0.1 ns, on copies of a megabyte (AMD).
+COPIED_BYTE = 3
