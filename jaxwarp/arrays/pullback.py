@@ -37,8 +37,8 @@ from jaxwarp.unlocked import address_of
 @functools.lru_cache(maxsize=256)
 def _pull(launch: Launch, wanted: tuple[int, ...]) -> Callable[[Values, Values], Values]:
     def pull(operands: Values, cotangents: Values) -> Values:
-        def run(moving: Values) -> Values:
-            results = bind_launch(launch, [moving.get(i, operands[i]) for i in launch.operand_params])
+        def run(active: Values) -> Values:
+            results = bind_launch(launch, [active.get(i, operands[i]) for i in launch.operand_params])
             return dict(zip(launch.result_params, results, strict=True))
 
         return pulled(run, {i: operands[i] for i in wanted}, cotangents)[1]

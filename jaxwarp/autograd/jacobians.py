@@ -130,9 +130,9 @@ def by_sweeps(subject: Subject, mask: Mask | None, most: int) -> tuple[Matrices,
 
 
 def _sweeps(run: Run, inputs: Sequence[Any], outputs: Sequence[Any], pairs: Sequence[Pair], most: int) -> Matrices:
-    moving = [*(inputs[i] for i, _ in pairs), *(outputs[j] for _, j in pairs)]
+    active = [*(inputs[i] for i, _ in pairs), *(outputs[j] for _, j in pairs)]
     found = {(i, j): _blank(inputs[i], outputs[j]) for i, j in pairs}
-    with _gradients_kept([*run.gradients, *moving]) as gradients:
+    with _gradients_kept([*run.gradients, *active]) as gradients:
         for j in dict.fromkeys(j for _, j in pairs):
             seeds = outputs[j].grad.region
             for row in range(_limit(seeds.size, most)):

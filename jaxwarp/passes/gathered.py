@@ -28,7 +28,7 @@ from jaxwarp.passes.simplify import simplify
 from jaxwarp.types import bool_, int32
 
 # Operations that take as long as an atomic addition does that memory makes, of threads side by side: a model (an H100
-# issues 128 of them a turn and multiprocessor; its L2 adds 8 words a turn and slice).
+# issues 128 of them a cycle and multiprocessor; its L2 adds 8 words a cycle and slice).
 _ATOMIC = 24
 _LOAD = 4
 _SLOW = {**dict.fromkeys(("div", "sqrt", "rsqrt", "mod", "floordiv"), 8), "pow": 40}

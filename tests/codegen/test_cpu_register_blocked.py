@@ -1,4 +1,4 @@
-"""CPU code: loops that lanes leave one by one, emitted in parts, against the interpreter; and when they are."""
+"""CPU code: divergent loops, register-blocked, against the interpreter; and when they are."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def loops(kernel: Kernel) -> list[While]:
 
 
 def divided(text: str) -> int:
-    """How many loops the code has in parts: only these keep what lanes leave with in memory, or ask late."""
+    """How many register-blocked loops the code has: only these keep what lanes leave with in memory, or ask late."""
     return len(re.findall(r"^while\d+:\n(?:  .*\n|body\d+:\n)*  br i1 %\w+, label %while", text, re.MULTILINE))
 
 

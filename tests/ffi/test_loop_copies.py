@@ -1,4 +1,4 @@
-"""The warning where a loop copies its state in every turn: there where the compiled program copies, and only there."""
+"""The warning where a loop copies its state each iteration: there where the compiled program copies, and only there."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def test_it_names_the_kernel_the_line_and_the_cure():
     (warning,), _ = warned(COPY["scan"], jnp.ones(SIZE))
     assert warning.filename == __file__
     assert warning.lineno == smooth.__code__.co_firstlineno + 1
-    assert str(warning.message).startswith("kernel blur: a loop copies its state in every turn.")
-    assert "twice as many steps a turn (`unroll=2`" in str(warning.message)
+    assert str(warning.message).startswith("kernel blur: a loop copies its state in every iteration.")
+    assert "twice as many steps an iteration (`unroll=2`" in str(warning.message)
     (warning,), _ = warned(COPY["the state but one"], jnp.ones(SIZE))
     assert "`unroll=3`" in str(warning.message)
 

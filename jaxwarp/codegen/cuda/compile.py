@@ -143,8 +143,8 @@ def _compile_unspilled(code: CudaCode, arch: int) -> nvrtc.Compiled:
     if options.bounds or options.max_registers is not None or not _spilled(made.log):
         return made
     bounds = f"__launch_bounds__({options.block}"
-    roomy = replace(code, source=code.source.replace(f"{bounds})", f"{bounds}, 1)", 1))
-    return min(_compile(roomy, CUBIN, arch, _REPORT), made, key=lambda found: _spilled(found.log))
+    one_block = replace(code, source=code.source.replace(f"{bounds})", f"{bounds}, 1)", 1))
+    return min(_compile(one_block, CUBIN, arch, _REPORT), made, key=lambda found: _spilled(found.log))
 
 
 def _spilled(log: str) -> int:

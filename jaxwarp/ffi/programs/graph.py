@@ -17,7 +17,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from jaxwarp import compat
-from jaxwarp.ffi.launch.derivatives.rules import is_moving
+from jaxwarp.ffi.launch.derivatives.rules import is_active
 from jaxwarp.ffi.launch.derivatives.zeros import Values, pushed
 from jaxwarp.ffi.launch.image import sealed
 from jaxwarp.ffi.launch.lowering import call_attributes
@@ -145,12 +145,12 @@ def _graph_batch(
 
 
 def _graph_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, recording: Recording) -> tuple[list[Any], list[Any]]:
-    moving = {i: t for i, t in enumerate(tangents) if is_moving(t)}
+    active = {i: t for i, t in enumerate(tangents) if is_active(t)}
 
     def function(given: Values) -> Values:
         return dict(enumerate(_as_launches(recording)(*[given.get(i, x) for i, x in enumerate(primals)])))
 
-    results, found = pushed(function, {i: primals[i] for i in moving}, moving)
+    results, found = pushed(function, {i: primals[i] for i in active}, active)
     zeros = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results.values()]
     return list(results.values()), [found.get(i, zero) for i, zero in enumerate(zeros)]
 

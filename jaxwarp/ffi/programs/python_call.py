@@ -22,7 +22,7 @@ from jaxwarp import compat
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.callbacks import call_frame as xla
 from jaxwarp.ffi.callbacks.handler import Target
-from jaxwarp.ffi.launch.derivatives.rules import is_moving
+from jaxwarp.ffi.launch.derivatives.rules import is_active
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region, dense_region
@@ -226,7 +226,7 @@ def _refuse_derivative(call: PythonCall) -> KernelTypeError:
 
 
 def _call_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: PythonCall) -> tuple[list[Any], list[Any]]:
-    if any(is_moving(t) for t in tangents):
+    if any(is_active(t) for t in tangents):
         raise _refuse_derivative(call)
     results = bind_call(call, primals)
     return results, [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]

@@ -26,7 +26,7 @@ from jaxwarp.passes.checks.reports import GAVE_UP, Reports
 from jaxwarp.types import float64, int32, int64
 
 # Iterations between two looks at whether some thread has given up.
-_SELDOM = 1024
+_PERIOD = 1024
 
 
 def check_steps(
@@ -102,8 +102,8 @@ class _CheckSteps(Rewriter):
     def goes_on(self, iterations: Value) -> Value:
         """Whether no thread is known to have given up; asked now and then."""
         b = self.b
-        passed = b.call(ROWS["bit_and"], iterations, b.const(_SELDOM - 1, int64))
-        is_time = b.call(ROWS["eq"], passed, b.const(_SELDOM - 1, int64))
+        passed = b.call(ROWS["bit_and"], iterations, b.const(_PERIOD - 1, int64))
+        is_time = b.call(ROWS["eq"], passed, b.const(_PERIOD - 1, int64))
 
         def look() -> Sequence[Value]:
             # An atomic, so that it is read anew each time.

@@ -21,7 +21,7 @@ _CHEAP_BLOCK = 12
 # Operations of a loop that is long.
 _MANY = 150
 # Others without branches and calls, in types that fill registers.
-_STRAIGHT_ROWS = _CHEAP_ROWS | {"ceil", "div", "floor", "rint", "rsqrt", "sqrt", "trunc"}
+_SPECULATABLE_ROWS = _CHEAP_ROWS | {"ceil", "div", "floor", "rint", "rsqrt", "sqrt", "trunc"}
 
 
 def is_cheap(block: Block) -> bool:
@@ -53,15 +53,15 @@ def is_speculatable(loop: While, strides: Strides) -> bool:
     they have parallel work enough, and LLVM would get several of them.
     """
     ops = list(itertools.islice((op for block in loop.blocks for op in walk(block)), _MANY + 1))
-    return len(ops) <= _MANY and all(_is_straight(op, strides) for op in ops)
+    return len(ops) <= _MANY and all(_is_speculatable(op, strides) for op in ops)
 
 
-def _is_straight(op: Op, strides: Strides) -> bool:
+def _is_speculatable(op: Op, strides: Strides) -> bool:
     match op:
         case Const() | Size():
             return True
         case Call():
-            is_known = op.builtin.name in _STRAIGHT_ROWS and (op.builtin.name != "div" or op.result.type.is_float)
+            is_known = op.builtin.name in _SPECULATABLE_ROWS and (op.builtin.name != "div" or op.result.type.is_float)
             # Lanes of other types do not fill registers.
             return is_known and all(v.type.bits >= 32 or v.type is bool_ for v in (op.result, *op.args))
         case If():

@@ -1,4 +1,4 @@
-"""Loops that lanes leave one by one: the mask of those that still run, and what lanes left with."""
+"""Divergent loops, which lanes leave one by one: the mask of those that still run, and what lanes left with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNTED_BITS = 31
 
 
 class RunningLanes:
-    """The mask of a loop that lanes leave one by one.
+    """The mask of a divergent loop.
 
     Machines without mask registers compare into integers as wide as what they compare, and choose by them. LLVM has
     masks of bits: what it carries from block to block it packs into bytes and unpacks again, half the instructions of a
@@ -199,7 +199,7 @@ def conjuncts(condition: Block, strides: Strides) -> tuple[list[Value], list[Val
 def kept_values(
     lanes: Lanes, results: Sequence[Value], params: Sequence[Value], inits: Sequence[Value]
 ) -> dict[int, str]:
-    """Which carried values are scalars in a loop that lanes leave one by one, but have a result that is read.
+    """Which carried values are scalars in a divergent loop, but have a result that is read.
 
     Active lanes agree on them, those that left do not: vectors beside the scalars keep what each lane left with.
     Returns their initial vectors by position.
@@ -214,7 +214,7 @@ def kept_values(
 def leave(
     lanes: Lanes, op: For | While, params: Sequence[Value], carried: Sequence[str], kept: Mapping[int, str], live: str
 ) -> tuple[list[str], list[str]]:
-    """The next carried values of a loop that lanes leave one by one, and the next kept ones."""
+    """The next carried values of a divergent loop, and the next kept ones."""
     many = lanes.many
     nexts = lanes.held_as(op.body.results, params)
     for i, (param, result) in enumerate(zip(params, op.results, strict=True)):

@@ -1,4 +1,4 @@
-"""Loops that lanes leave one by one, emitted in parts: the body for one register of lanes after that for another.
+"""Divergent loops, emitted register-blocked: the body for one register of lanes after that for another.
 
 Vectors of several registers hide latency only if what they compute fits the machine's registers, and LLVM emits each
 operation for all registers of a vector before the next operation: all have their intermediate results alive at once. In
@@ -32,7 +32,7 @@ _LEAST_PARTS = 4
 
 
 def blocked_width(loop: While, lanes: Lanes) -> int:
-    """How many lanes a part of a loop has, as many as fill a register; 0 if it is not emitted in parts.
+    """How many lanes a part of a loop has, as many as fill a register; 0 if it is not register-blocked.
 
     Where there are two registers of lanes, LLVM's order is as good. Machines with mask registers have twice as many
     registers; nothing was measured there.
@@ -69,7 +69,7 @@ _Exit = tuple[str, list[list[str]]]
 
 
 class RegisterBlockedLoop:
-    """A divisible loop under construction, in parts of `width` lanes.
+    """A register-blocked loop under construction, in parts of `width` lanes.
 
     Args:
         lanes: all of them.

@@ -47,7 +47,7 @@ SPILL = 0.3
 # Each register more: of a chunk, since more of a row is left over; of an operation, for its code. A stencil of 512
 # columns takes 1.2 times as long with four for two.
 REST, SIZE = 0.45, 0.005
-# Each register more of a loop that lanes leave one by one, all waiting for the last, as a part of an iteration. Collatz
+# Each register more of a divergent loop, all waiting for the last, as a part of an iteration. Collatz
 # takes 0.8 of the time with four for two, greatest divisors, which have work enough, 1.1.
 DIVERGENCE = 0.025
 

@@ -1,11 +1,11 @@
-"""A warning where a loop copies its state in every turn, because a launch makes a new array of the one that is carried.
+"""A warning where a loop copies its state each iteration, because a launch makes a new array of the one carried.
 
 XLA keeps each carried value of a loop in one buffer. Where a launch reads the value, and its result is the value of the
-next turn, the result cannot be written there, so XLA copies it. Nothing in a launch tells; the loop does, once the
+next iteration, the result cannot be written there, so XLA copies it. Nothing in a launch tells; the loop does, once the
 program around it is whole. JAX tells its monitors then, while the user's call is still under way.
 
 Only what is certain is warned of. A result that anything but a reshape changes on its way needs no copy of its own: XLA
-writes the change to where the value belongs. A loop of one turn is none.
+writes the change to where the value belongs. A loop of one iteration is none.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _told(event: str, duration_secs: float, **_: Any) -> None:
 def copying_launches(module: Any) -> Iterator[tuple[Any, int]]:
     """The launches in a module whose result a loop copies to where the launch found its operand.
 
-    With each how many times as many steps a turn need no copy, since buffers are then where they were: two, and one
-    more for each value that only moves from place to place, as the last state but one does in a leapfrog scheme.
+    With each how many times as many steps an iteration need no copy, since buffers are then where they were: two, and
+    one more for each value that only moves from place to place, as the last state but one does in a leapfrog scheme.
     """
     program = _Program(module)
     for loop in program.loops:
@@ -170,7 +170,7 @@ def _is_updated(op: Any, result: int) -> bool:
 
 
 def _is_once(loop: Any) -> bool:
-    """Whether a loop is known to have one turn at most: XLA makes none of it."""
+    """Whether a loop is known to have one iteration at most: XLA makes none of it."""
     (condition,) = _last(loop.regions[0].blocks[0]).operands
     compare = condition.owner
     if isinstance(compare, ir.Block) or _kind(compare) != "stablehlo.compare":
@@ -195,8 +195,8 @@ def _integer(value: Any) -> int | None:
 
 def _warn(name: str, file: str, line: int, times: int) -> None:
     warnings.warn_explicit(
-        f"kernel {name}: a loop copies its state in every turn. The launch reads the last state while it writes the"
-        f" next, so XLA has it write elsewhere, and copies. Cure: {_TIMES[times]} as many steps a turn"
+        f"kernel {name}: a loop copies its state in every iteration. The launch reads the last state while it writes"
+        f" the next, so XLA has it write elsewhere, and copies. Cure: {_TIMES[times]} as many steps an iteration"
         f" (`unroll={times}` of jax.lax.scan), which go round between buffers; or `in_out_argnames`, where no thread"
         " reads an element that another writes. See docs/performance.md",
         PerformanceWarning,

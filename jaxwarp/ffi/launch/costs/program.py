@@ -53,14 +53,14 @@ def _cost(kernel: Kernel, grid: tuple[int, ...], shapes: tuple[tuple[int, ...], 
 def cost_analysis(program: Any) -> dict[str, float]:
     """What `program.cost_analysis()` says, with the launches counted, of which XLA knows nothing.
 
-    As XLA does it, the body of a loop is counted once, whatever its turns.
+    As XLA does it, the body of a loop is counted once, whatever its iterations.
 
     Args:
         program: a compiled function, `jax.jit(f).lower(x).compile()`.
 
     Returns:
         Its "flops", "transcendentals" (calls of elementary functions) and "bytes accessed". Where threads of a launch
-        may differ it is the most, infinite where data decides the turns of a loop; "flops at least" and
+        may differ it is the most, infinite where data decides the iterations of a loop; "flops at least" and
         "transcendentals at least" are the least. Bytes of a launch count each array once. "launches": how many there
         are.
 

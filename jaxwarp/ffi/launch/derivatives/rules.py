@@ -98,7 +98,7 @@ def _extents_in_indices(kernel: Kernel) -> frozenset[tuple[int, int]]:
     return extents_in_indices(kernel)
 
 
-def is_moving(tangent: Any) -> bool:
+def is_active(tangent: Any) -> bool:
     """Whether a tangent is not known to be zero (those of integers and bools always are)."""
     return type(tangent) is not ad.Zero and jax.typeof(tangent).dtype != jax.dtypes.float0
 
@@ -107,15 +107,15 @@ def launch_jvp(
     bind: Bind, launch: Launch, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
-    moving = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_moving(t)}
+    active = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_active(t)}
     derived, plain = None, (launch, primals)
     launch = silent_launch(launch)
     is_told = launch is not plain[0] or launch.debug is not None
-    if moving:
+    if active:
         if launch.in_order:  # else it was made of a launch in which threads do not meet
-            launch, primals = with_winners(bind, launch, primals, tuple(moving))
+            launch, primals = with_winners(bind, launch, primals, tuple(active))
         grid, is_first = _known_grid(launch), not is_reverse(launch)
-        derived = _tangent(launch.kernel, launch.fma, tuple(moving), grid, is_first)
+        derived = _tangent(launch.kernel, launch.fma, tuple(active), grid, is_first)
     # What prints, fails, or is told of in debug mode is the kernel as it is written.
     results = bind(*(plain if is_told else (launch, primals)))
     # Also of the record of a launch in debug mode, where it is a value.
@@ -126,13 +126,13 @@ def launch_jvp(
     zeros, rest = zeros[: len(launch.results)], zeros[len(launch.results) :]
     given = dict(zip(launch.operand_params, primals, strict=True))
     # An in-out argument that the kernel does not write keeps the tangent it came with.
-    kept = {i: moving[i] for i in launch.result_params if i in moving}
+    kept = {i: active[i] for i in launch.result_params if i in active}
     if not any(slot.kind == "tangent" and slot.writes for slot in derived.slots):
         return results, [*(kept.get(i, z) for i, z in zip(launch.result_params, zeros, strict=True)), *rest]
-    roles = tuple(_tangent_role(launch, slot, moving) for slot in derived.slots)
+    roles = tuple(_tangent_role(launch, slot, active) for slot in derived.slots)
     finals = dict(zip(launch.result_params, results, strict=False))
     factor = meeting_factor(bind, launch, given, finals, derived) if launch.in_order else None
-    values = {"primal": given, "tangent": _scaled(moving, factor), "final": finals}
+    values = {"primal": given, "tangent": _scaled(active, factor), "final": finals}
     operands = [
         values[slot.kind][slot.index] for slot, role in zip(derived.slots, roles, strict=True) if role != OUTPUT
     ]
@@ -169,11 +169,11 @@ def _scaled(tangents: dict[int, Any], factor: Any) -> dict[int, Any]:
     return tangents if factor is None else {i: t * factor.astype(jnp.result_type(t)) for i, t in tangents.items()}
 
 
-def _tangent_role(launch: Launch, slot: Slot, moving: dict[int, Any]) -> str:
+def _tangent_role(launch: Launch, slot: Slot, active: dict[int, Any]) -> str:
     role = launch.roles[slot.index]
     if slot.kind == "final":
         return INPUT
-    if slot.kind == "tangent" and slot.index not in moving:
+    if slot.kind == "tangent" and slot.index not in active:
         return OUTPUT
     return INPUT if role == IN_OUT and not slot.writes else role
 
@@ -182,7 +182,7 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
     """Cotangents of the operands in which a launch is linear; None for the others."""
     launch = silent_launch(launch)
     given = dict(zip(launch.operand_params, operands, strict=True))
-    incoming = {i: c for i, c in zip(launch.result_params, cotangents, strict=True) if is_moving(c)}
+    incoming = {i: c for i, c in zip(launch.result_params, cotangents, strict=True) if is_active(c)}
     found: dict[int, Any] = {}
     if incoming and is_reverse(launch):
         found = _transpose_of_reverse(bind, launch, incoming, given)
@@ -194,7 +194,7 @@ def launch_transpose(bind: Bind, launch: Launch, cotangents: Sequence[Any], oper
         made = _transpose(bind, part, {places[i]: c for i, c in incoming.items()}, own)
         found = {i: made[n] for i, n in places.items() if n in made}
     linear = {i: x.aval for i, x in given.items() if ad.is_undefined_primal(x)}
-    found = {i: compat.sharded_as(c, linear[i]) for i, c in found.items() if i in linear and is_moving(c)}
+    found = {i: compat.sharded_as(c, linear[i]) for i, c in found.items() if i in linear and is_active(c)}
     return [found.get(i, ad.Zero(linear[i])) if i in linear else None for i in launch.operand_params]
 
 

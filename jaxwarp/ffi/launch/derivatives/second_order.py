@@ -80,8 +80,8 @@ def _pull(bind: Bind, launch: Launch, values: Values, wanted: Sequence[int], cot
             # What all items share gets what each of them contributes.
             return {i: x.sum(0) if axes[i] is None else jnp.moveaxis(x, 0, axes[i]) for i, x in found.items()}
         case _:
-            moving = {i: values[i] for i in wanted}
-            return pulled(lambda moved: _results(bind, launch, values | moved), moving, cotangents)[1]
+            active = {i: values[i] for i in wanted}
+            return pulled(lambda moved: _results(bind, launch, values | moved), active, cotangents)[1]
 
 
 def _pull_transpose(
@@ -91,14 +91,14 @@ def _pull_transpose(
     incoming = _of_kind(origin, cotangents, "cotangent")
     along = {i: incoming[i].astype(_dtype(origin, i)) for i, _ in origin.linear if i in incoming}
     # The others stand for what an output holds on entry, or for extents.
-    moving = {i: slots[i].index for i in wanted if slots[i].kind == "primal" and slots[i].index in given}
+    active = {i: slots[i].index for i in wanted if slots[i].kind == "primal" and slots[i].index in given}
     results, back = pulled(
         lambda moved: _forward(bind, origin, given | moved, along),
-        {n: given[n] for n in moving.values()},
+        {n: given[n] for n in active.values()},
         _of_kind(origin, values, "cotangent"),
     )
     found = {i: results[slots[i].index] for i in wanted if slots[i].kind == "cotangent" and slots[i].index in results}
-    return found | {i: back[n] for i, n in moving.items() if n in back}
+    return found | {i: back[n] for i, n in active.items() if n in back}
 
 
 def _results(bind: Bind, launch: Launch, values: Values) -> Values:

@@ -39,15 +39,15 @@ class _Marks:
 
 def pushed(function: Function, at: Values, tangents: Values) -> Pair:
     """The results, and tangents of those that move."""
-    moving: set[int] = set()
+    active: set[int] = set()
 
     def noted(moved: Values) -> Values:
         results = function(moved)
-        moving.update(i for i, x in results.items() if any(compat.has_tangent(x, y) for y in moved.values()))
+        active.update(i for i, x in results.items() if any(compat.has_tangent(x, y) for y in moved.values()))
         return results
 
     results, found = jax.jvp(noted, (at,), (tangents,))
-    return results, {i: t for i, t in found.items() if i in moving}
+    return results, {i: t for i, t in found.items() if i in active}
 
 
 def pulled(function: Function, at: Values, cotangents: Values) -> tuple[Values, Values]:
