@@ -15,6 +15,8 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 GENERATED = {"modules.md", "builtins.md"}  # of which most is tables
 MOST_WORDS = 100
+DESIGN = sorted((ROOT / "docs/design").glob("*.md"))
+MOST_WORDS_OF_A_DESIGN, MOST_IN_ITS_PARAGRAPHS = 1500, 120
 
 
 def paragraphs(text: str) -> list[str]:
@@ -27,6 +29,16 @@ def paragraphs(text: str) -> list[str]:
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name not in GENERATED], ids=lambda p: p.name)
 def test_paragraphs_are_short(page):
     assert [p for p in paragraphs(page.read_text()) if len(p.split()) > MOST_WORDS] == []
+
+
+@pytest.mark.parametrize("page", DESIGN, ids=lambda p: p.name)
+def test_pages_of_the_design_are_short_and_say_what_and_what_not(page):
+    text = page.read_text()
+    assert len(text.split()) <= MOST_WORDS_OF_A_DESIGN
+    assert [p for p in paragraphs(text) if len(p.split()) > MOST_IN_ITS_PARAGRAPHS] == []
+    first = paragraphs(text)[1]
+    assert first.startswith("**What.**"), "say first what it is"
+    assert "Rejected" in text, "say what was rejected, and why"
 
 
 def test_what_counts_as_a_paragraph():
