@@ -189,7 +189,7 @@ def _all_hits(
     count = 0
     for face in mesh_query_ray_all(mesh, origins[i], directions[i], max_t):
         faces[i, count] = face
-        count += 1
+        count += 1  # noqa: SIM113
         if count == faces.shape[1]:
             break
 
