@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,8 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 
 @pytest.fixture(autouse=True)
@@ -194,6 +198,25 @@ def test_jax_md_moves_particles_by_the_energy_of_a_kernel():
     np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-5)
     np.testing.assert_allclose(jax_md.quantity.force(ours)(x), jax_md.quantity.force(theirs)(x), atol=1e-5)
     np.testing.assert_allclose(moved(ours), moved(theirs), atol=1e-3)
+
+
+def test_a_fluid_has_the_forces_of_jax_md():
+    jax_md = library("jax_md")
+    import lennard_jones
+    fluid, box = lennard_jones.crystal(4, 0.82, 1.0)
+    x = fluid.x + 0.1 * fluid.v
+
+    def of_pair(distance, **_):
+        is_pair = (distance > 0.0) & (distance < lennard_jones.CUTOFF)
+        return jnp.where(is_pair, jax_md.energy.lennard_jones(jnp.where(is_pair, distance, 1.0)), 0.0)
+
+    theirs = jax_md.smap.pair(of_pair, jax_md.space.metric(jax_md.space.periodic(box)[0]))
+    near = lennard_jones.neighbors(x, box)
+    assert not near.overflow
+    energy, push = jax.value_and_grad(lennard_jones.potential)(x, near.indices, box)
+    expected, their_push = jax.value_and_grad(theirs)(x)
+    np.testing.assert_allclose(energy, expected, rtol=1e-4)
+    np.testing.assert_allclose(push, their_push, atol=1e-4 * np.abs(their_push).max())
 
 
 def test_jaxtyping_checks_functions_around_calls():
