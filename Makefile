@@ -133,8 +133,8 @@ bench: native  ## CPU code beside C++, Numba and Warp, and derivatives
 
 bench-irregular: native  ## rays, closest points, neighbours, sparse rows, samples beside C++, Numba and Warp; meshes
 	PYTHONPATH=. $(PYTHON) benchmarks/irregular.py
-	PYTHONPATH=. $(PYTHON) benchmarks/meshes.py
-	PYTHONPATH=. $(PYTHON) benchmarks/meshes.py --growth
+	PYTHONPATH=. $(PYTHON) benchmarks/spatial.py
+	PYTHONPATH=. $(PYTHON) benchmarks/spatial.py --growth
 
 bench-debug: native  ## what debug mode costs
 	PYTHONPATH=. $(PYTHON) benchmarks/debug.py

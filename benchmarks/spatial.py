@@ -1,14 +1,15 @@
-"""Meshes as users have them, beside NVIDIA Warp's: made, refitted, and asked by rays and for closest points.
+"""Meshes, grids of points and volumes as users have them, beside NVIDIA Warp's: made, refitted and asked.
 
-    python benchmarks/meshes.py [--rounds 7]
-    python benchmarks/meshes.py --growth [--largest 1000000]
+    python benchmarks/spatial.py [--rounds 7] [--only rays,sums]
+    python benchmarks/spatial.py --growth [--largest 1000000]
 
-A bumpy sphere of 69,168 triangles, one thread, its own processor time; contenders take turns. Numbers are milliseconds
-of both and how many times as fast ours is: medians. Needs warp-lang. Writes results/meshes.json.
+A bumpy sphere of 69,168 triangles, a million points with 32 neighbours each, a volume of 128^3 voxels. One thread, its
+own processor time; contenders take turns. Numbers are milliseconds of both and how many times as fast ours is: medians.
+Sorting is beside XLA's, and gradients are beside their own values. Needs warp-lang. Writes results/spatial.json.
 
 With --growth, over four sizes, each four times the one before: making a mesh of up to a million triangles, ten times as
 many rays against it, a hash grid of ten times as many particles. The last column is by how much the time grew. Writes
-results/meshes_growth.json, with the bytes of our mesh and grid, and the most that the process had.
+results/spatial_growth.json, with the bytes of our mesh and grid, and the most that the process had.
 """
 
 # pyright: reportInvalidTypeForm=false
@@ -25,12 +26,19 @@ from typing import Any
 import numpy as np
 from irregular_cases import FAR, SEED, anywhere, bumpy_sphere, camera
 
+import jaxwarp as wp
+
 RAYS, POINTS = 1 << 16, 1 << 13
+PARTICLES, NEIGHBOURS = 1_000_000, 32
+SAMPLES, VOXELS = 1 << 20, 128
+
+Runs = dict[str, tuple[Callable[[], Any], Callable[[], Any]]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="parts of names, with commas between")
     parser.add_argument("--growth", action="store_true", help="times over four sizes")
     parser.add_argument("--largest", type=int, default=1_000_000, help="triangles of the largest (default %(default)s)")
     options = parser.parse_args()
@@ -39,13 +47,18 @@ def main() -> None:
     import measure
 
     if options.growth:
-        measure.write("meshes_growth", grow(options.largest, min(rounds, 3)))
+        measure.write("spatial_growth", grow(options.largest, min(rounds, 3)))
         return
-    found = {name: compare(*runs, rounds) for name, runs in make_runs(132).items()}
-    print(f"{'':24}{'ours, ms':>10}{'Warp, ms':>10}{'times':>8}")
-    for name, (ours, theirs) in found.items():
-        print(f"{name:24}{1e3 * ours:10.2f}{1e3 * theirs:10.2f}{theirs / ours:8.2f}")
-    measure.write("meshes", {name: {"ours": ours, "warp": theirs} for name, (ours, theirs) in found.items()})
+    print(f"{'':34}{'ours, ms':>10}{'other, ms':>10}{'times':>8}")
+    found = {}
+    for make in (mesh_runs, grid_runs, sort_runs, volume_runs):
+        for name, runs in make().items():
+            if any(part in name for part in options.only.split(",")):
+                ours, theirs = compare(*runs, rounds)
+                found[name] = {"ours": ours, "other": theirs}
+                print(f"{name:34}{1e3 * ours:10.2f}{1e3 * theirs:10.2f}{theirs / ours:8.2f}", flush=True)
+    if not options.only:
+        measure.write("spatial", found)
 
 
 def compare(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int) -> tuple[float, float]:
@@ -77,13 +90,11 @@ def grow(largest: int, rounds: int) -> dict[str, Any]:
     return found
 
 
-def make_large_runs(size: int) -> tuple[dict[str, tuple[Callable[[], Any], Callable[[], Any]]], dict[str, Any]]:
+def make_large_runs(size: int) -> tuple[Runs, dict[str, Any]]:
     """As `make_runs`, of a mesh, rays and a grid of one size; and how large they are."""
     import jax
     import jax.numpy as jnp
     import warp
-
-    import jaxwarp as wp
 
     warp.config.quiet = True  # pyright: ignore[reportAttributeAccessIssue]
     p, f = np.unique(bumpy_sphere(size).reshape(-1, 3), axis=0, return_inverse=True)
@@ -101,7 +112,7 @@ def make_large_runs(size: int) -> tuple[dict[str, tuple[Callable[[], Any], Calla
     cast = jax.jit(wp.geometry.cast_rays)
     build = jax.jit(lambda x: wp.HashGrid.build(x, radius, cells))
     held = build(jnp.asarray(x))
-    runs: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    runs: Runs = {
         "mesh": (lambda: wp.Mesh(p, f), lambda: warp.Mesh(points, indices)),
         "rays": (
             lambda: np.asarray(cast(mesh, o, d, FAR).t).clip(max=FAR),
@@ -119,13 +130,11 @@ def make_large_runs(size: int) -> tuple[dict[str, tuple[Callable[[], Any], Calla
     return runs, told
 
 
-def make_runs(size: int) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+def mesh_runs(size: int = 132) -> Runs:
     """By name, ours and Warp's. What they find is compared first."""
     import jax
     import jax.numpy as jnp
     import warp
-
-    import jaxwarp as wp
 
     warp.config.quiet = True  # pyright: ignore[reportAttributeAccessIssue]
     p, f = np.unique(bumpy_sphere(size).reshape(-1, 3), axis=0, return_inverse=True)
@@ -140,7 +149,7 @@ def make_runs(size: int) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]
     ours = wp.Mesh(arrays_of(wp, p), wp.array(f, dtype=int, device="cpu"))
     theirs = warp.Mesh(arrays_of(warp, p), warp.array(f, dtype=int, device="cpu"))
     points, indices = arrays_of(warp, p), warp.array(f, dtype=int, device="cpu")
-    runs: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    runs: Runs = {
         "making a mesh": (lambda: wp.Mesh(p, f), lambda: warp.Mesh(points, indices)),
         "refit": (ours.refit, theirs.refit),
     }
@@ -164,7 +173,119 @@ def make_runs(size: int) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]
         same = (np.abs(ours_found - found) <= 1e-4).mean()  # at edges a ray may hit for one alone
         if same < 0.999:
             raise SystemExit(f"bench: {name}: only {same:.1%} of the distances are Warp's")
+    o, d = rays["random"]
+    runs["gradient of rays, beside value"] = gradient_beside_value(
+        lambda p, o, d: jnp.where((hits := wp.geometry.cast_rays(mesh.replace(points=p), o, d)).face >= 0, hits.t, 0.0),
+        (mesh.points, jnp.asarray(o), jnp.asarray(d)),
+    )
+    in_kernel = wp.jax_kernel(wp.kernel(_cast), launch_dims=RAYS, output_dims=RAYS)
+    runs["the same in a kernel"] = gradient_beside_value(
+        lambda p, o, d: in_kernel(mesh.replace(points=p), o, d)[0], (mesh.points, jnp.asarray(o), jnp.asarray(d))
+    )
     return runs
+
+
+def gradient_beside_value(function: Callable[..., Any], values: tuple[Any, ...]) -> tuple[Callable[[], Any], ...]:
+    """Both at once, by all of the values, and the value alone."""
+    import jax
+
+    def total(*values: Any) -> Any:
+        return function(*values).sum()
+
+    value, both = jax.jit(total), jax.jit(jax.value_and_grad(total, tuple(range(len(values)))))
+    return lambda: jax.block_until_ready(both(*values)), lambda: jax.block_until_ready(value(*values))
+
+
+def _cast(mesh: wp.Mesh, o: wp.array[wp.vec3], d: wp.array[wp.vec3], out: wp.array[float]):
+    i = wp.tid()
+    hit = wp.mesh_query_ray(mesh, o[i], d[i], FAR)
+    out[i] = hit.t
+
+
+def grid_runs() -> Runs:
+    """A hash grid, made, and sums over the neighbours that it finds."""
+    import jax
+    import jax.numpy as jnp
+    import warp
+
+    x = np.random.default_rng(SEED).uniform(0, 1, (PARTICLES, 3)).astype(np.float32)
+    r = (NEIGHBOURS / PARTICLES / (4 / 3 * np.pi)) ** (1 / 3)
+    cells = int(1 / r)
+    build = jax.jit(lambda x: wp.HashGrid.build(x, r, cells))
+    points, theirs = warp.array(x, dtype=warp.vec3, device="cpu"), warp.HashGrid(cells, cells, cells, device="cpu")
+    out, held = warp.zeros(PARTICLES, dtype=float, device="cpu"), jnp.asarray(x)
+    theirs.build(points, r)
+    kernel = _kernels_of(warp)["sums"]
+    ours = jax.jit(wp.jax_kernel(wp.kernel(_sums), launch_dims=PARTICLES, output_dims=PARTICLES))
+    grid = build(held)
+    runs: Runs = {
+        "making a hash grid": (lambda: jax.block_until_ready(build(held)), lambda: theirs.build(points, r)),
+        "sums over neighbours": (
+            lambda: np.asarray(ours(grid, held, r)[0]),
+            lambda: (warp.launch(kernel, PARTICLES, [theirs.id, points, r, out], device="cpu"), out.numpy())[1],
+        ),
+    }
+    found, expected = (run() for run in runs["sums over neighbours"])
+    if not np.allclose(found, expected, rtol=1e-4, atol=1e-4):
+        raise SystemExit("bench: sums over neighbours are not Warp's")
+    return runs
+
+
+def _sums(grid: wp.HashGrid, x: wp.array[wp.vec3], r: float, out: wp.array[float]):
+    i = wp.hash_grid_point_id(grid, wp.tid())
+    total = 0.0
+    for j in wp.hash_grid_query(grid, x[i], r):
+        distance = wp.length(x[j] - x[i])
+        if distance < r:
+            total += 1.0 - distance / r
+    out[i] = total
+
+
+def sort_runs() -> Runs:
+    """A million pairs of integers, sorted by us and by XLA."""
+    import jax
+    import jax.numpy as jnp
+
+    keys = jnp.asarray(np.random.default_rng(SEED).integers(0, 1 << 32, PARTICLES, dtype=np.uint32))
+    values = jnp.arange(PARTICLES, dtype=jnp.int32)
+    ours, theirs = jax.jit(wp.sort_pairs), jax.jit(lambda k, v: jax.lax.sort((k, v), num_keys=1))
+    return {
+        "sorting pairs, beside XLA": tuple(
+            lambda sort=sort: jax.block_until_ready(sort(keys, values)) for sort in (ours, theirs)
+        )
+    }  # pyright: ignore[reportReturnType]
+
+
+def volume_runs() -> Runs:
+    """Trilinear samples of a volume at random places."""
+    import jax
+    import jax.numpy as jnp
+    import warp
+
+    random = np.random.default_rng(SEED)
+    values = random.normal(size=(VOXELS,) * 3).astype(np.float32)
+    places = random.uniform(0, VOXELS - 1, (SAMPLES, 3)).astype(np.float32)
+    theirs = warp.Volume.load_from_numpy(values, bg_value=0.0, device="cpu")
+    points, out = warp.array(places, dtype=warp.vec3, device="cpu"), warp.zeros(SAMPLES, dtype=float, device="cpu")
+    kernel, volume = _kernels_of(warp)["sample"], wp.Volume.load_from_numpy(values, bg_value=0.0)
+    call = wp.jax_kernel(wp.kernel(_sample), launch_dims=SAMPLES, output_dims=SAMPLES)
+    ours, held = jax.jit(call), jnp.asarray(places)
+    runs: Runs = {
+        "samples of a volume": (
+            lambda: np.asarray(ours(volume, held)[0]),
+            lambda: (warp.launch(kernel, SAMPLES, [theirs.id, points, out], device="cpu"), out.numpy())[1],
+        ),
+        "gradient of samples, beside value": gradient_beside_value(lambda x: call(volume, x)[0], (held,)),
+    }
+    found, expected = (run() for run in runs["samples of a volume"])
+    if not np.allclose(found, expected, atol=1e-4):
+        raise SystemExit("bench: samples are not Warp's")
+    return runs
+
+
+def _sample(volume: wp.Volume, x: wp.array[wp.vec3], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = wp.volume_sample_f(volume, x[i], wp.Volume.LINEAR)
 
 
 def _kernels_of(warp: Any) -> dict[str, Any]:
@@ -182,7 +303,22 @@ def _kernels_of(warp: Any) -> dict[str, Any]:
         found = warp.mesh_query_point_no_sign(mesh, x[i], FAR)
         out[i] = warp.length(warp.mesh_eval_position(mesh, found.face, found.u, found.v) - x[i])
 
-    return {"cast": cast, "closest": closest}
+    @warp.kernel
+    def sums(grid: warp.uint64, x: warp.array(dtype=warp.vec3), r: float, out: warp.array(dtype=float)):
+        i = warp.hash_grid_point_id(grid, warp.tid())
+        total = float(0.0)  # noqa: UP018
+        for j in warp.hash_grid_query(grid, x[i], r):
+            distance = warp.length(x[j] - x[i])
+            if distance < r:
+                total += 1.0 - distance / r
+        out[i] = total
+
+    @warp.kernel
+    def sample(volume: warp.uint64, x: warp.array(dtype=warp.vec3), out: warp.array(dtype=float)):
+        i = warp.tid()
+        out[i] = warp.volume_sample_f(volume, x[i], warp.Volume.LINEAR)
+
+    return {"cast": cast, "closest": closest, "sums": sums, "sample": sample}
 
 
 if __name__ == "__main__":
