@@ -28,7 +28,7 @@ from irregular_cases import FAR, SEED, anywhere, bumpy_sphere, camera
 
 import jaxwarp as wp
 
-RAYS, POINTS = 1 << 16, 1 << 13
+RAYS, POINTS = 1 << 18, 1 << 14
 PARTICLES, NEIGHBOURS = 1_000_000, 32
 SAMPLES, VOXELS = 1 << 20, 128
 
