@@ -10,7 +10,14 @@ import numpy as np
 
 from jaxwarp.errors import KernelTypeError
 
+_OF_PYTHON = (np.float32, np.int32, np.bool_)
 IDENTITY_ROTATION = (0.0, 0.0, 0.0, 1.0)
+
+
+def number(value: Any) -> Any:
+    """A number as programs of Python have it: of 32 bits a float or an int, to which no precision sticks in JAX and
+    NumPy; of other types one of NumPy's, which keeps its type."""
+    return value.item() if type(value) in _OF_PYTHON else value
 
 
 class HostValue(np.ndarray):
@@ -44,7 +51,11 @@ class HostValue(np.ndarray):
 
     def __getitem__(self, key: Any) -> Any:
         part = np.asarray(self)[key]
-        t = self.type.section(part.shape) if self.type is not None and part.ndim else None
+        if self.type is None:
+            return part
+        if not part.ndim:
+            return number(part)
+        t = self.type.section(part.shape)
         if t is None:
             return part
         typed = part.view(HostValue)
@@ -68,7 +79,7 @@ class HostValue(np.ndarray):
         if part is None:
             raise AttributeError(f"{self.type or 'an array'} has no attribute {name}")
         values = np.asarray(self)[part.start : part.start + part.size]
-        return part.dtype(values if part.size > 1 else values[0])
+        return part.dtype(values) if part.size > 1 else number(values[0])
 
     def __setattr__(self, name: str, value: Any) -> None:
         part = self.type.parts.get(name) if name != "type" and self.type is not None else None

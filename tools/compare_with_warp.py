@@ -334,7 +334,8 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
   the type.
 - **Functions as operators**: a `@func` called `add` is `+` where the language has no sum of the operands, of structs
   say. In Warp it is `+` wherever its arguments fit, of floats too, so that `add` itself cannot add.
-- **Scalars outside of kernels** are NumPy's: `wp.int32(2) ** wp.int32(3)` is 8, where Warp raises a TypeError.
+- **Scalars outside of kernels** are NumPy's, and of 32 bits from functions Python's: `wp.int32(2) ** wp.int32(3)` is 8,
+  where Warp raises a TypeError.
 - **`assert`** acts in release mode too, and raises `CheckError` with the thread and the line; Warp compiles it in
   debug mode only, and aborts the process. **`expect_eq`, `expect_neq`, `expect_near`** raise so too, after the launch;
   Warp prints and goes on. A NaN is near nothing; Warp takes it for near. They compare structs; integers are not near.

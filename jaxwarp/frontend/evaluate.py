@@ -24,7 +24,7 @@ from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
-from jaxwarp.quaternions import HostValue
+from jaxwarp.quaternions import HostValue, number
 from jaxwarp.types import Aggregate, Scalar, int32
 
 _MOST_KNOWN = 256
@@ -48,7 +48,7 @@ class _Compiled:
 
 
 def evaluate(func: Func, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What a call gives, as NumPy's numbers and values of the language. Arguments that it advances are not changed.
+    """What a call gives, as numbers and values of the language. Arguments that it advances are not changed.
 
     Raises:
         KernelTypeError: no overload takes the arguments, or it only assigns to some of them.
@@ -138,7 +138,7 @@ def _packing(
     for place, component in zip(np.ndindex(*getattr(dtype, "shape", ())), components, strict=True):
         builder.store(param, (zero, *(builder.const(k, int32) for k in place)), component)
     if isinstance(dtype, Scalar):
-        return lambda found: next(found)[0]
+        return lambda found: number(next(found)[0])
     return lambda found: HostValue.of(dtype, next(found)[0])
 
 

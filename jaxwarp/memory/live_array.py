@@ -15,6 +15,7 @@ from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.indexing import require_index
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope
+from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import dtype_text, memory_axes
 from jaxwarp.types import Array, Element
 
@@ -167,11 +168,12 @@ class MemoryArray:
         return self.scope.numpy(self.label, self.region, self.is_writable)
 
     def list(self) -> list[Any]:
-        """The elements as Python values, in order."""
-        return self.numpy().reshape(-1, *self.components).tolist()
+        """The elements in order: numbers of Python, or values of the element's type as kernels have them."""
+        elements = self.numpy().reshape(-1, *self.components)
+        return [HostValue.of(self.dtype, e) for e in elements] if self.components else elements.tolist()
 
     def item(self) -> Any:
-        """The only element as a Python value."""
+        """The only element, as `list` has it."""
         if self.size != 1:
             raise KernelTypeError(
                 f"{self.label} has {self.size} elements, and is no single value",

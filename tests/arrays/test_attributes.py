@@ -88,6 +88,11 @@ def test_strides_of_new_arrays():
     assert (array.strides, array.capacity) == ((24, 8), 44)
     array.assign(np.arange(6, dtype=np.float32).reshape(2, 3))
     assert array.list() == [0, 1, 2, 3, 4, 5]
+    vectors = wp.array([[[1, 2, 3]], [[4, 5, 6]]], dtype=wp.vec3).list()
+    assert vectors == [wp.vec3(1, 2, 3), wp.vec3(4, 5, 6)]
+    assert vectors[0] + vectors[1] == wp.vec3(5, 7, 9)
+    assert wp.array([[[1, 2], [3, 4]]], dtype=wp.mat22).item() @ wp.vec2(1, 1) == wp.vec2(3, 7)
+    assert wp.zeros(0, dtype=wp.vec2).list() == []
     assert array.contiguous().strides == (12, 4)
 
 

@@ -179,7 +179,13 @@ def interpreted(job: Job, kernel: Kernel) -> Buffers:
 def on_cpu(job: Job, width: int, pick: Pick) -> Buffers:
     buffers = job.buffers()
     order = succession(job.prepared, job.grid, [b.shape for b in buffers]) if job.in_order else None
-    code = compile_cpu(job.prepared, width, SHAPES[width], succession=order)
+    level = cpu_compiler._OPTIMISATION
+    # Without optimisation LLVM 20 ends the process where it would copy masks of 32 lanes. Users have no such code.
+    cpu_compiler._OPTIMISATION = AS_SHIPPED if width > 16 else level
+    try:
+        code = compile_cpu(job.prepared, width, SHAPES[width], succession=order)
+    finally:
+        cpu_compiler._OPTIMISATION = level
     launch(code, job.prepared, job.grid, buffers, tiles(job.grid, width, pick))
     return buffers
 

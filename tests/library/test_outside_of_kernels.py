@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -63,7 +64,26 @@ def test_numbers_that_numpy_has_from_warp():
 
 def test_types():
     assert wp.erfinv(np.float64(0.5)).dtype == np.float64
-    assert wp.erfinv(0.5).dtype == np.float32
+    assert wp.erfinv(0.5) == wp.erfinv(np.float32(0.5)) != wp.erfinv(np.float64(0.5))
+    assert wp.sin(wp.float64(1.23)) == np.sin(np.float64(1.23)) != wp.sin(1.23)
+    assert (wp.mul(wp.vec2d(1.23, 2.34), wp.float64(3.45)) == np.array([1.23, 2.34]) * 3.45).all()
+    # To a number of Python no precision sticks: an array of JAX keeps its own.
+    numbers = [
+        wp.sin(1.23),
+        wp.dot(wp.vec3(1.0), wp.vec3(2.0)),
+        wp.erfinv(0.5),
+        wp.vec3(1.5)[0],
+        wp.quat()[3],
+        wp.vec3(2.0).x,
+    ]
+    assert [type(x) for x in numbers] == [float] * 6
+    assert numbers[0] == np.sin(np.float32(1.23))
+    integers = [wp.mul(3, 4), wp.randi(wp.rand_init(1)), wp.vec3i(1)[0], *wp.vec2i(2, 3), wp.mat22(0.0).shape[0]]
+    assert [type(x) for x in integers] == [int] * 6
+    assert [type(x) for x in (wp.isnan(1.0), wp.vec2d(1.0)[0], wp.vec2h(1.0)[0], wp.mul(wp.int8(3), wp.int8(4)))] == [
+        bool, np.float64, np.float16, np.int8
+    ]  # fmt: skip
+    assert (jnp.ones(2, jnp.bfloat16) * wp.dot(wp.vec3(1.0), wp.vec3(2.0))).dtype == jnp.bfloat16
     assert wp.bit_count(wp.uint8(255)) == wp.bit_count(255) == 8
     assert repr(wp.curlnoise(wp.rand_init(1), wp.vec2(0.5, 0.5))).startswith("vec2f([")
 

@@ -16,7 +16,7 @@ from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.shown import OfInstances, parsed
 from jaxwarp.builtins.language.values import Bundle, describe
 from jaxwarp.errors import KernelError, KernelTypeError
-from jaxwarp.quaternions import HostValue
+from jaxwarp.quaternions import HostValue, number
 from jaxwarp.types import SCALAR_BY_DTYPE, Mat, Quat, Scalar, Vec
 
 Interval = tuple[float, float]
@@ -137,13 +137,13 @@ def _names_in(signature: str) -> tuple[str, ...]:
 
 def _host(a: Any) -> Any:
     """A Python number as the language types it."""
-    if isinstance(a, bool):
+    if isinstance(a, (bool, np.generic, list)):
         return np.asarray(a)
     if isinstance(a, int):
         return np.asarray(a, np.int32 if -(2**31) <= a < 2**31 else np.int64)
     if isinstance(a, float):
         return np.asarray(a, np.float32)
-    return np.asarray(a) if isinstance(a, (np.generic, list)) else a
+    return a
 
 
 def _plain(result: Any) -> Any:
@@ -157,7 +157,7 @@ def _typed(result: Any) -> Any:
         return tuple(_typed(r) for r in result)
     is_value = isinstance(result, np.ndarray) and getattr(result, "type", None) is None and result.ndim in (1, 2)
     if not is_value or result.dtype not in SCALAR_BY_DTYPE:
-        return _plain(result)
+        return number(_plain(result))
     dtype = SCALAR_BY_DTYPE[result.dtype]
     return HostValue.of(Vec(*result.shape, dtype) if result.ndim == 1 else Mat(*result.shape, dtype), result)
 
