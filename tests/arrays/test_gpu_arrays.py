@@ -1,5 +1,6 @@
 """Arrays outside of JAX on a real GPU: what runs on the pretended driver, with the results of the CPU."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from native import outside_scenarios as scenarios
@@ -59,3 +60,14 @@ def test_tensors_of_torch():
     tape.backward()
     assert t.grad.tolist() == [3.0] * 6
     assert wp.to_torch(y).tolist() == [0.0, 3.0, 6.0, 9.0, 12.0, 15.0]
+
+
+def test_arrays_of_jax():
+    x = jnp.arange(6.0)
+    given, made = wp.from_jax(x), wp.zeros(6, dtype=float, device="cuda:0")
+    assert given.device == "cuda:0"
+    wp.launch(scenarios.doubled, 6, [given], [made])
+    found = wp.to_jax(made)
+    made.fill_(0.0)
+    assert found.devices() == x.devices()
+    np.testing.assert_array_equal(found, 2 * np.arange(6))
