@@ -20,6 +20,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
 from jaxwarp.geometry.sorting import sort_order, taken
+from jaxwarp.host import gpu_sorting
 from jaxwarp.memory.host_scope import HOST, set_contents
 from jaxwarp.native.library import sort_order as sort_on_host
 from jaxwarp.types import HANDLE
@@ -259,7 +260,7 @@ def _rebuild(grid: HashGrid, points: Any, radius: float, groups: Any = None) -> 
             held[name] = wp.zeros(count, dtype=int, device=grid.device) if is_there else None
     held["per_length"] = per_length
     wp.launch(find_cells, count, [points, wp.vec3(*per_length), *dims], [cells])
-    _sort_cells(cells, groups, held["ids"], held["groups"])
+    _sort_cells(cells, groups, math.prod(dims), held["ids"], held["groups"])
     wp.launch(find_starts, count + 1, [cells], [held["start"]])
 
 
@@ -300,10 +301,15 @@ def _set(arrays: Sequence[HostArray], found: Sequence[np.ndarray]) -> None:
         set_contents(array.region, values.astype(array.region.dtype, copy=False))
 
 
-def _sort_cells(cells: HostArray, groups: HostArray | None, ids: HostArray, by_cell: HostArray | None) -> None:
-    """Sorts cells in place, within a cell by group, and sets the numbers of the points in that order."""
+def _sort_cells(
+    cells: HostArray, groups: HostArray | None, count: int, ids: HostArray, by_cell: HostArray | None
+) -> None:
+    """Sorts numbers of `count` cells in place, within a cell by group, and sets those of the points in that order."""
 
     def sort() -> None:
+        if not cells.device.is_cpu:
+            gpu_sorting.sort_cells(cells, groups, (count - 1).bit_length(), ids, by_cell)
+            return
         keys = cells.numpy()
         if groups is None or by_cell is None:
             _set((cells, ids), sort_on_host(keys))

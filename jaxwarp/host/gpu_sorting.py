@@ -284,6 +284,26 @@ def sort_pairs(keys: HostArray, values: HostArray, count: int, begin: int, end: 
     work.gathered(_flat(values, count * int(np.prod(values.components))), order)
 
 
+def sort_cells(
+    cells: HostArray, groups: HostArray | None, bits: int, order: HostArray, by_cell: HostArray | None
+) -> None:
+    """Sorts unsigned numbers of some `bits`, equal ones by group; sets their order, and the groups in it."""
+    if cells.size == 0:
+        return
+    work, found, keys = _on(cells), None, cells
+    groups = None if groups is None else groups.contiguous()
+    if groups is not None and by_cell is not None:
+        found = work.sorted(work.ordered(groups), work.numbered(cells.size), 0, 32)
+        keys = work.copied(cells)
+        work.gathered(keys, found)
+    found = work.sorted(keys, work.numbered(cells.size) if found is None else found, 0, bits)
+    order.scope.bring(order.region, found.region)
+    work.gathered(cells, found)
+    if groups is not None and by_cell is not None:
+        by_cell.scope.bring(by_cell.region, groups.region)
+        work.gathered(by_cell, found)
+
+
 def sort_segments(keys: HostArray, values: HostArray, count: int, ranges: Sequence[tuple[int, int]]) -> None:
     """See `segmented_sort_pairs`; the segments are in order, and apart."""
     if not ranges:
