@@ -77,6 +77,7 @@ class Kernel(ByName):
         arguments: in order.
         defaults: the values of arguments that calls may leave out, by name.
         leaves: what a launch is given: the arguments, those that are structs by their fields.
+        structs: that the arguments, or the elements of arrays, are; None for those that are none.
         options: the keyword arguments of `@kernel`.
         module: whose options hold for it.
     """
@@ -124,17 +125,30 @@ class Kernel(ByName):
     def _set_arguments(self, arguments: tuple[Argument, ...]) -> None:
         self.arguments = arguments
         self.leaves = tuple(leaf for a in arguments for leaf in a.leaves)
-        self.has_structs = any(struct_in(a.annotation) is not None for a in arguments)
+        self.structs = tuple(struct_in(a.annotation) for a in arguments)
+        self.has_structs = any(struct is not None for struct in self.structs)
         self.takes_structs = tuple(k for k, a in enumerate(arguments) if takes_structs(a.annotation))
         self.named_axes = tuple(k for k, a in enumerate(self.leaves) if a.is_array and a.annotation.axes)
         self._specialized: dict[tuple[Any, ...], KernelIR] = {}
         self._given: dict[tuple[Any, ...], Kernel] = {}
+        # Where only classes decide what is given, the kernels for these.
+        is_by_class = all(arguments[k].annotation == uint64 for k in self.takes_structs)
+        self._of_classes: dict[tuple[type, ...], Kernel] | None = {} if is_by_class else None
 
     def given(self, values: Sequence[Any]) -> Kernel:
         """The kernel for these arguments, of which outputs may be missing: one that leaves open what is given a struct,
         an array of structs, or, annotated uint64, what Warp names by a number, is one of that type."""
         if not self.takes_structs:
             return self
+        if self._of_classes is None or len(values) < len(self.arguments):
+            return self._for_values(values)
+        classes = tuple([type(values[k]) for k in self.takes_structs])
+        made = self._of_classes.get(classes)
+        if made is None:
+            made = self._of_classes[classes] = self._for_values(values)
+        return made
+
+    def _for_values(self, values: Sequence[Any]) -> Kernel:
         found = given_types(self.takes_structs, [a.annotation for a in self.arguments], values)
         return self.with_types(found) if any(t is not None for t in found) else self
 

@@ -3,6 +3,7 @@ back, and Python's last finalizers would wait for it."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
@@ -29,6 +30,13 @@ class cached_property(Generic[T]):  # noqa: N801 - as in functools
         return value
 
 
+_from_buffer: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
+_NUMBERS = 17  # NumPy's types from here on have no buffers
+
+
 def address_of(array: np.ndarray) -> int:
-    """Where an array is. `array.ctypes` imports a module each time, which takes a lock, and three times as long."""
+    """Where an array is: in a third of the time where it is one piece of numbers that may be written. `array.ctypes`
+    imports a module each time, which takes a lock."""
+    if array.dtype.num < _NUMBERS and array.flags.carray and array.size:
+        return ctypes.addressof(_from_buffer(array))
     return array.__array_interface__["data"][0]

@@ -99,9 +99,13 @@ def test_cached_properties_have_no_lock():
     assert not meeting.broken
 
 
-@pytest.mark.parametrize("array", [np.arange(6.0), np.arange(6)[::-2], np.zeros((0, 3)), np.array(1.0)])
-def test_addresses_are_those_of_ctypes(array):
-    assert address_of(array) == array.ctypes.data
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "?", "u1", "i8", "c8", "M8[s]", "i4,f8", wp.bfloat16.numpy])
+def test_addresses_are_those_of_ctypes(dtype):
+    whole = np.zeros((6, 4), dtype)
+    read_only = whole.view()
+    read_only.flags.writeable = False
+    for array in (whole, whole[1:], whole[::-2], whole.T, whole[:0], whole[0, 0, ...], read_only, whole[1:, 2]):
+        assert address_of(array) == array.ctypes.data
 
 
 def shared():

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.arrays.refused import REFUSED
 from jaxwarp.boundary import boundaries
 from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -23,7 +22,7 @@ from jaxwarp.memory.devices import Device, device_to_jax
 from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.gpu.pinned import Pinned
 from jaxwarp.memory.gpu.scope import device_of, place_of_device
-from jaxwarp.memory.host_scope import HOST, Outside
+from jaxwarp.memory.host_scope import HOST, Outside, capturing
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import Region, dense_region, dense_strides
@@ -43,6 +42,20 @@ from jaxwarp.types import (
     vector,
 )
 from jaxwarp.unlocked import cached_property
+
+# Attributes of Warp's arrays that these do not have, with what to write instead.
+_CODE = "launches take the array itself"
+_CPU = "arrays outside of JAX are in ordinary memory of the host"
+
+REFUSED = {
+    "cptr": _CODE,
+    "ctype": _CODE,
+    "vars": _CODE,
+    "ipc_handle": "processes share no arrays; use multiprocessing.shared_memory and array(values, copy=False)",
+    "is_transposed": "ask for is_contiguous, or compare strides",
+    "memory_kind": _CPU,
+    "deleter": "it is called when no array has the memory any more; nobody needs to see it",
+}
 
 _MOST_WORDS = 2**31 - 1  # that code for dense arrays takes
 
@@ -64,6 +77,21 @@ class InRecords(NamedTuple):
         """Whether the two have no byte in common, where they are of the same records."""
         is_alike = self.region.shape[:-1] == other.region.shape[:-1] and self.region.nbytes == other.region.nbytes
         return is_alike and (self.bytes[1] <= other.bytes[0] or other.bytes[1] <= self.bytes[0])
+
+
+class Alike:
+    """Stands for all that is equal to something: to compare it takes no time."""
+
+
+def alike(what: tuple[Any, ...]) -> Alike:
+    """The same object for all that is equal."""
+    if len(_alike) >= _MOST_ALIKE:
+        _alike.clear()  # launches with what comes then are looked at again
+    return _alike.setdefault(what, Alike())
+
+
+_MOST_ALIKE = 4096
+_alike: dict[tuple[Any, ...], Alike] = {}
 
 
 @boundaries
@@ -125,21 +153,23 @@ class HostArray(LiveArray):
         return self._region
 
     @cached_property
+    def shape(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        found = self._region.shape
+        return found[: len(found) - len(self.components)]
+
+    @cached_property
     def token(self) -> Any:
         """What decides a launch on it but for where it is; None where its elements do not lie side by side, nor are a
         field of records that do."""
         region = self._region
-        element = self.dtype if self.components else region.dtype  # which hash slower and faster
+        is_plain = region.is_dense and not region.address % region.dtype.alignment
         if self.scope is not HOST:
-            return (
-                (element, region.shape, self.is_writable, self.scope, not region.address % PACK_BYTES)
-                if (region.is_dense and not region.address % region.dtype.alignment)
-                else None
-            )
-        if region.is_dense and not region.address % region.dtype.alignment:
-            return element, region.shape, self.is_writable
+            on_gpu = self.dtype, region.shape, self.is_writable, self.scope, not region.address % PACK_BYTES
+            return alike(on_gpu) if is_plain else None
+        if is_plain:
+            return alike((self.dtype, region.shape, self.is_writable))
         found = self.in_records
-        return None if found is None else (element, region.shape, self.is_writable, found.place)
+        return None if found is None else alike((self.dtype, region.shape, self.is_writable, found.place))
 
     @cached_property
     def in_records(self) -> InRecords | None:
@@ -183,6 +213,13 @@ class HostArray(LiveArray):
         if not self.is_writable:
             kind = "the memory of a JAX array, which never changes" if self.jax_value is not None else "read-only"
             raise KernelTypeError(f"{self.label} is {kind}, and cannot be {what}", hint="write to jaxwarp.clone(array)")
+
+    def numpy(self) -> np.ndarray:
+        if self.scope is not HOST or capturing.get() is not None:
+            return super().numpy()
+        array = self._region.here.view()
+        array.flags.writeable = self.is_writable
+        return array
 
     def _part(self, region: Region) -> HostArray:
         return self._as(self.type.dtype, region)

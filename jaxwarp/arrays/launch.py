@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from jaxwarp.arrays.eager import Checked, check, launch_now
+from jaxwarp.arrays.held import Held, parts_of
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch_cache import launch_outside
 from jaxwarp.arrays.pullback import reverse_launch
@@ -93,12 +94,12 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         adjoints = _adjoints(kernel, len(ins), adj_inputs, adj_outputs) if adjoint else None
     is_open = device is None and stream is None  # the arrays decide
     target = NOWHERE if is_open or scope_now() is not HOST else _target(device, stream)
+    if not record_cmd:
+        _run(kernel, dim, given, adjoints, block_dim, record_tape, target)
+        return None
     command = Launch(kernel, dim, given, adjoints, block_dim, record_tape, target)
-    if record_cmd:
-        command.set_dim(dim)
-        return command
-    command._run()
-    return None
+    command.set_dim(dim)
+    return command
 
 
 class Target(NamedTuple):
@@ -123,14 +124,14 @@ def _target(device: Any, stream: Any) -> Target:
     return NOWHERE if device is None else Target(place_of_device(device, "launch"), None)
 
 
-def _place(target: Target, given: Sequence[Any]) -> Outside:
+def _place(target: Target, parts: Sequence[Any]) -> Outside:
     """Where a launch happens: as asked for, or where its arrays are."""
     if target.place is not None:
         return target.place
-    for value in given:
-        if isinstance(value, HostArray):
+    for value in parts:
+        if isinstance(value, (HostArray, Held)) and value.scope is not None:
             return value.scope
-    for value in given:  # tensors of other libraries on GPUs
+    for value in parts:  # tensors of other libraries on GPUs
         if not isinstance(value, (np.ndarray, np.generic, int, float, jax.Array)) and is_on_gpu(value):
             return gpu_scope(int(value.__dlpack_device__()[1]))
     return place_of_device(None, "launch")
@@ -194,55 +195,7 @@ class Launch:
 
     def run(self) -> None:
         """The launch itself."""
-        self._run()
-
-    def _run(self) -> None:
-        kernel, dim = self.kernel, self.dim
-        kernel = kernel.given(self.params) if kernel.takes_structs else kernel
-        given = spread(kernel, self.params)
-        scope = scope_now()
-        if self._adjoints is not None:
-            adjoints = spread(kernel, self._adjoints)
-            if not HOST.defers(f"adjoint of {kernel.name}", lambda: reverse_launch(kernel, dim, given, adjoints)):
-                reverse_launch(kernel, dim, given, adjoints)
-        elif scope is HOST and capturing.get() is not None:
-            self._defer(kernel, given)
-        elif scope is HOST:
-            self._launch_outside(kernel, dim, given)
-        elif scope is not None:
-            launch_now(scope, kernel, dim, given, self._block_dim)
-        else:
-            launch_traced(program_now(), kernel, dim, given, self._block_dim)
-
-    def _launch_outside(self, kernel: Kernel, dim: Any, given: Sequence[Any]) -> None:
-        place, queue = _place(self._target, given), self._target.queue
-        if queue is None or not isinstance(place, GpuScope):
-            launch_outside(place, kernel, dim, given, self._block_dim, self._is_recorded)
-            return
-        with place.on_queue(queue):
-            launch_outside(place, kernel, dim, given, self._block_dim, self._is_recorded)
-
-    def _defer(self, kernel: Kernel, given: Sequence[Any]) -> None:
-        """Gives the launch to the capture: with numbers as they are now, with grids and meshes as they are then."""
-        with contextlib.suppress(OutOfRangeError):  # they may be empty still
-            check(_place(self._target, given), kernel, self.dim, given, self._block_dim)
-        if any(map(handled, self.params)):
-            arguments = zip(kernel.arguments, self.params, strict=True)
-            kept = [_as_now(value, argument.annotation) for argument, value in arguments]
-            play = Launch(self.kernel, self.dim, kept, None, self._block_dim, self._is_recorded, self._target).run
-        else:
-            leaves = zip(kernel.leaves, given, strict=True)
-            kept = [_as_now(value, leaf.annotation) for leaf, value in leaves]
-            play = partial(self._launch_outside, kernel, self.dim, kept)
-        HOST.defers(f"launch of {kernel.name}", play, self._only_place(given))
-
-    def _only_place(self, given: Sequence[Any]) -> Outside | None:
-        """Where the launch and all arrays are, if they are arrays of ours, which stay where they are."""
-        arrays = [value for value in given if isinstance(value, HostArray)]
-        is_plain = all(isinstance(v, (HostArray, HostValue, int, float, np.generic, type(None))) for v in given)
-        place = _place(self._target, given)
-        is_alone = self._target.queue is None and all(a.scope is place for a in arrays)
-        return place if is_plain and is_alone else None
+        _run(self.kernel, self.dim, self.params, self._adjoints, self._block_dim, self._is_recorded, self._target)
 
     def launch(self, stream: Any = None) -> None:
         """Launches it, on `stream`, or where it was made for.
@@ -305,6 +258,67 @@ class Launch:
                 hint=f"pass {', '.join(argument.name for argument in self.kernel.arguments)}",
             )
         self.params = list(values)
+
+
+def _run(
+    kernel: Kernel,
+    dim: Any,
+    params: list[Any],
+    adjoints: list[Any] | None,
+    block_dim: Any,
+    is_recorded: bool,
+    target: Target,
+) -> None:
+    """A launch, wherever it is asked for."""
+    kernel = kernel.given(params) if kernel.takes_structs else kernel
+    scope = scope_now()
+    if adjoints is not None:
+        given, of_given = spread(kernel, params), spread(kernel, adjoints)
+        if not HOST.defers(f"adjoint of {kernel.name}", lambda: reverse_launch(kernel, dim, given, of_given)):
+            reverse_launch(kernel, dim, given, of_given)
+    elif scope is HOST and capturing.get() is None:
+        _run_outside(kernel, dim, parts_of(kernel, params), block_dim, is_recorded, target)
+    elif scope is HOST:
+        _defer(kernel, dim, params, block_dim, is_recorded, target)
+    elif scope is not None:
+        launch_now(scope, kernel, dim, spread(kernel, params), block_dim)
+    else:
+        launch_traced(program_now(), kernel, dim, spread(kernel, params), block_dim)
+
+
+def _run_outside(
+    kernel: Kernel, dim: Any, parts: Sequence[Any], block_dim: Any, is_recorded: bool, target: Target
+) -> None:
+    place, queue = _place(target, parts), target.queue
+    if queue is None or not isinstance(place, GpuScope):
+        launch_outside(place, kernel, dim, parts, block_dim, is_recorded)
+        return
+    with place.on_queue(queue):
+        launch_outside(place, kernel, dim, parts, block_dim, is_recorded)
+
+
+def _defer(kernel: Kernel, dim: Any, params: list[Any], block_dim: Any, is_recorded: bool, target: Target) -> None:
+    """Gives a launch to the capture: with numbers as they are now, with grids and meshes as they are then."""
+    given = spread(kernel, params)
+    with contextlib.suppress(OutOfRangeError):  # they may be empty still
+        check(_place(target, given), kernel, dim, given, block_dim)
+    if any(map(handled, params)):
+        pairs = zip(kernel.arguments, params, strict=True)
+        kept = [_as_now(value, argument.annotation) for argument, value in pairs]
+        play = Launch(kernel, dim, kept, None, block_dim, is_recorded, target).run
+    else:
+        kept = [_as_now(value, leaf.annotation) for leaf, value in zip(kernel.leaves, given, strict=True)]
+        play = partial(_run_outside, kernel, dim, kept, block_dim, is_recorded, target)
+    HOST.defers(f"launch of {kernel.name}", play, _only_place(target, given))
+
+
+def _only_place(target: Target, given: Sequence[Any]) -> Outside | None:
+    """Where a launch and all its arrays are, if they are arrays of ours, which stay where they are."""
+    arrays = [value for value in given if isinstance(value, HostArray)]
+    is_plain = all(isinstance(v, (HostArray, HostValue, int, float, np.generic, type(None))) for v in given)
+    place = _place(target, given)
+    is_alone = target.queue is None and all(a.scope is place for a in arrays)
+    return place if is_plain and is_alone else None
 
 
 def _as_now(value: Any, annotation: Any) -> Any:

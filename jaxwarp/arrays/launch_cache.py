@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxwarp import compat
 from jaxwarp.arrays.eager import Checked, check, checked_like, on_records, run_checked
+from jaxwarp.arrays.held import VALUES, Held, flat, token_of
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.recorded import Launched
 from jaxwarp.codegen.abi import PACK_BYTES
@@ -30,24 +31,28 @@ from jaxwarp.types import SCALAR_BY_DTYPE, Array
 from jaxwarp.unlocked import address_of
 
 _MAX_KNOWN = 512
-_PLAIN = frozenset((HostArray, HostValue, np.ndarray, int, float, bool))
+_PLAIN = frozenset((HostArray, HostValue, Held, np.ndarray, int, float, bool))
 
+_INTEGERS = frozenset((int,))
+_TOKENED = frozenset((HostArray, Held))
 _BLOCKS = frozenset((int, str, type(None)))
-_VALUES = frozenset((float, int, bool, type(None)))  # None is an array without elements
 _NOWHERE = np.zeros(0)
 _NOTHING = object()
 
 
 def launch_outside(
-    place: Outside, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None, is_recorded: bool
+    place: Outside, kernel: Kernel, dim: Any, parts: Sequence[Any], block_dim: int | str | None, is_recorded: bool
 ) -> None:
     """A launch on arrays outside of JAX, at once: in the memory of a `place`. An active tape records it, or, unless
     `is_recorded`, its results.
 
+    Args:
+        parts: the arguments, of structs their leaves, or what is known of them; see `held.parts_of`.
+
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
-    made, tape = prepared_launch(place, kernel, dim, given, block_dim), recording.get()
+    made, tape = prepared_launch(place, kernel, dim, parts, block_dim), recording.get()
     if tape is None:
         made.run()
     else:
@@ -85,31 +90,31 @@ class Again(NamedTuple):
         self.known.run(self.views, self.operands)
 
     def launched(self) -> Launched:
-        return self.known.launched(self.given, self.views, self.operands)
+        return self.known.launched(flat(self.given), self.views, self.operands)
 
 
 def prepared_launch(
-    place: Outside, kernel: Kernel, dim: Any, given: Sequence[Any], block_dim: int | str | None
+    place: Outside, kernel: Kernel, dim: Any, parts: Sequence[Any], block_dim: int | str | None
 ) -> Once | Again:
     """A launch that can be run.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit the kernel.
     """
-    views = [value if type(value) in _PLAIN else _as_array(value) for value in given]
+    seen = [value if type(value) in _PLAIN else _as_array(value) for value in parts]
     is_plain = type(block_dim) in _BLOCKS and debug_now(mode_of(kernel)) is None
-    key = _signature(kernel, dim, views) if is_plain else None
+    key = _signature(kernel, dim, seen) if is_plain else None
     key = key if block_dim is None or key is None else (block_dim, *key)
     key = key if place is HOST or key is None else (place, *key)
     known = None if key is None or compat.is_tracing() else _known.get(key)
-    operands = None if known is None else known.operands(views)
+    operands = None if known is None else known.operands(seen)
     checked = None
     if operands is None:
-        checked = check(place, kernel, dim, given, block_dim)
+        checked = check(place, kernel, dim, flat(parts), block_dim)
         known = _remember(key, checked)
-        operands = None if known is None else known.operands(views)
+        operands = None if known is None else known.operands(seen)
     if known is not None and operands is not None:
-        return Again(known, given, views, operands)
+        return Again(known, parts, flat(seen) if kernel.has_structs else seen, operands)
     assert checked is not None
     return Once(checked)
 
@@ -151,24 +156,12 @@ def _as_array(value: Any) -> Any:
     return HostArray("", type_, region, is_writable=True) if region.shape else value
 
 
-def _signature(kernel: Kernel, dim: Any, given: Sequence[Any]) -> Any:
+def _signature(kernel: Kernel, dim: Any, seen: Sequence[Any]) -> Any:
     """What decides a launch but for the values; None where it is not that simple."""
-    if type(dim) is not int and not (type(dim) is tuple and all(type(n) is int for n in dim)):
+    if type(dim) is not int and not (type(dim) is tuple and _INTEGERS.issuperset(map(type, dim))):
         return None
-    tokens = [value.token if type(value) is HostArray else _token(value) for value in given]
+    tokens = [value.token if type(value) in _TOKENED else token_of(value) for value in seen]
     return None if None in tokens else (kernel, dim, *tokens)
-
-
-def _token(value: Any) -> Any:
-    kind = type(value)
-    if kind is np.ndarray:
-        flags = value.flags
-        plain = value.ndim and flags.c_contiguous and flags.aligned
-        # A value may be given as an array of NumPy of another type, and is converted: not as an array of ours.
-        return (np.ndarray, value.dtype, value.shape, flags.writeable) if plain else None
-    if kind is HostValue:  # a vector and a quaternion are not taken for each other
-        return (value.type, value.dtype, value.shape) if value.flags.c_contiguous else None
-    return kind if kind in _VALUES or isinstance(value, np.generic) else None
 
 
 class _Known:
@@ -205,28 +198,41 @@ class _Known:
         del checked
         return code_of(launch.kernel, launch.fma, launch.grid, shapes)
 
-    def operands(self, views: Sequence[Any]) -> Any:
+    def operands(self, seen: Sequence[Any]) -> Any:
         """Where the arguments are, and what they are as operands, None for arrays of ours; unless arrays overlap."""
-        addresses: list[int] = []
-        kept: list[np.ndarray | None] = []
-        for value, number in zip(views, self._numbers, strict=True):
-            if type(value) is HostArray:
-                addresses.append(value._region.address)
-                kept.append(None)
-                continue
-            _, array, address = number if number[0] is value else self._operand(len(kept), value)
-            addresses.append(address)
-            kept.append(array)
+        addresses, kept = self._places(seen, 0)
         for i, offset in self._offsets:
             addresses[i] -= offset
         return (addresses, kept) if self._are_apart(addresses) else None
+
+    def _places(self, seen: Sequence[Any], first: int) -> tuple[list[int], list[np.ndarray | None]]:
+        """Where arguments are, of which `first` is the number of the first one, and what they are as operands."""
+        addresses: list[int] = []
+        kept: list[np.ndarray | None] = []
+        for value in seen:
+            kind = type(value)
+            if kind is HostArray:
+                addresses.append(value._region.address)
+                kept.append(None)
+            elif kind is Held:
+                found = value.operands.get(self)
+                if found is None:
+                    found = value.operands[self] = self._places(value.leaves, first + len(kept))
+                addresses += found[0]
+                kept += found[1]
+            else:
+                number = self._numbers[first + len(kept)]
+                _, array, address = number if number[0] is value else self._operand(first + len(kept), value)
+                addresses.append(address)
+                kept.append(array)
+        return addresses, kept
 
     def _operand(self, index: int, value: Any) -> tuple[Any, np.ndarray, int]:
         """What is no array of ours, what it is as an operand, and where that is."""
         convert = self._converters[index]
         array = _NOWHERE if value is None else value if convert is None else np.asarray(convert(value))
         found = value, array, address_of(array)
-        if type(value) in _VALUES:  # which never change
+        if type(value) in VALUES:  # which never change
             self._numbers[index] = found
         return found
 
@@ -238,7 +244,7 @@ class _Known:
             region = number = None
             if operand is None:
                 region = value._region
-            elif type(value) in _VALUES and value is not None:
+            elif type(value) in VALUES and value is not None:
                 number = operand
             elif self._converters[len(regions)] is None and value is not None:
                 region = array_region(value)
@@ -280,10 +286,10 @@ class _KnownOnGpu(_Known):
         is_aligned = all(region.address % PACK_BYTES == 0 for region in regions)
         return CudaLaunch(self._scope, launch.kernel, launch.grid, shapes, launch.fma, launch.cuda, is_aligned)
 
-    def operands(self, views: Sequence[Any]) -> Any:
+    def operands(self, seen: Sequence[Any]) -> Any:
         addresses: list[int | None] = []
         values: list[np.ndarray] = []
-        for value, convert in zip(views, self._converters, strict=True):
+        for value, convert in zip(flat(seen), self._converters, strict=True):
             if type(value) is HostArray:
                 addresses.append(value._region.address)
             elif convert is None:

@@ -43,19 +43,19 @@ class StructArray(HostArray):
             part._grad = self._grad.field(name)
         if isinstance(part, StructArray):
             return part
-        if not found:
-            found.update(in_records=part.in_records, token=part.token)
-        elif found["token"] is None or found["token"][2] == self.is_writable:
-            vars(part).update(found)
+        if self.is_writable not in found:
+            found[self.is_writable] = {"in_records": part.in_records, "token": part.token}
+        else:
+            vars(part).update(found[self.is_writable])
         return part
 
     @cached_property
-    def _places(self) -> dict[str, tuple[Array, Region, dict[str, Any]]]:
-        """Of the fields that were asked for: the type, where it is, and what an array of it finds out about itself. No
-        array, which would hold this one, and be held by it."""
+    def _places(self) -> dict[str, tuple[Array, Region, dict[bool, dict[str, Any]]]]:
+        """Of the fields that were asked for: the type, where it is, and what an array of it finds out about itself, by
+        whether it may be written. No array, which would hold this one, and be held by it."""
         return {}
 
-    def _place(self, name: str) -> tuple[Array, Region, dict[str, Any]]:
+    def _place(self, name: str) -> tuple[Array, Region, dict[bool, dict[str, Any]]]:
         struct = self.struct
         found = next((f for f in struct.fields if f.name == name), None)
         if found is None:

@@ -146,7 +146,7 @@ def _copied(mesh: Mesh) -> Mesh:
 
 def _refit(mesh: Mesh, where: str, points: Any) -> None:
     places = corners(where, points)
-    expected = corners("Mesh", mesh.points).shape
+    expected = places.shape if points is mesh.points else corners("Mesh", mesh.points).shape
     if places.shape != expected:
         raise KernelValueError(
             f"{where}: expected {expected[0]} points, as the mesh has, got {len(places)}", hint="make another Mesh"
@@ -236,5 +236,5 @@ def faces_in_order(points: Any, faces: Any, order: Any = None) -> tuple[Any, Any
 def in_order(triangles: Any, order: Any) -> Any:
     """Corners that have been found, in the order of the tree."""
     if is_on_host(triangles, order):
-        return like(triangles, np.asarray(triangles)[np.asarray(order)])
+        return like(triangles, np.asarray(triangles)[np.asarray(order)].view())
     return jnp.asarray(triangles).at[order].get(mode="promise_in_bounds", unique_indices=True)

@@ -71,7 +71,7 @@ def first_of(count: int) -> np.ndarray:
     """Where the items of each leaf start in the order, and where those of the last one end, without groups."""
     first = np.concatenate([[0], np.cumsum(_sizes(count, depth_of(count)))]).astype(np.int32)
     first.setflags(write=False)
-    return first
+    return first.view()
 
 
 def usable(lowers: Any, uppers: Any) -> Any:

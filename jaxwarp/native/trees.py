@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,15 @@ _Faces = _struct(
 def _call(function: str, kind: Any, *values: np.ndarray | int | None) -> None:
     """Gives a function of the library a struct of these."""
     fields = [address_of(v) if isinstance(v, np.ndarray) else v for v in values]
-    call = getattr(load_library(), function)
-    call.restype = ctypes.c_bool
-    if not call(ctypes.byref(kind(*fields))):
+    if not _function(function)(ctypes.byref(kind(*fields))):
         raise MemoryError(f"no memory for {function}")
+
+
+@functools.cache
+def _function(name: str) -> Any:
+    found = getattr(load_library(), name)
+    found.restype = ctypes.c_bool
+    return found
 
 
 def _floats(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -49,6 +55,11 @@ def _ints(*arrays: np.ndarray) -> list[np.ndarray]:
     return [np.ascontiguousarray(a, np.int32) for a in arrays]
 
 
+def _views(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The arrays as views, which cannot be resized: launches need not ask again where they are."""
+    return tuple(array.view() for array in arrays)
+
+
 def order_items(lowers: np.ndarray, uppers: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
     """The order of boxes (n, 3), n > 0; of boxes in groups (n,) also where leaves start, groups and their roots."""
     lowers, uppers = _floats(lowers, uppers)
@@ -56,11 +67,11 @@ def order_items(lowers: np.ndarray, uppers: np.ndarray, groups: np.ndarray | Non
     order = np.empty(count, np.int32)
     if groups is None:
         _call("jaxwarp_tree_order", _TreeOrder, lowers, uppers, None, count, order, None, None, None)
-        return (order,)
+        return _views(order)
     leaves = 1 << (count - 1).bit_length()
     first, names, roots = (np.empty(n, np.int32) for n in (leaves + 1, count, count))
     _call("jaxwarp_tree_order", _TreeOrder, lowers, uppers, *_ints(groups), count, order, first, names, roots)
-    return order, first, names, roots
+    return _views(order, first, names, roots)
 
 
 def box_items(lowers: np.ndarray, uppers: np.ndarray, order: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -70,7 +81,7 @@ def box_items(lowers: np.ndarray, uppers: np.ndarray, order: np.ndarray, first: 
     leaves = len(first) - 1
     made = np.empty((leaves, WORDS), np.uint32), np.empty(3, np.float32), np.empty(3, np.float32)
     _call("jaxwarp_tree_boxes", _TreeBoxes, lowers, uppers, order, first, len(lowers), leaves, *made)
-    return made
+    return _views(*made)
 
 
 def place_faces(points: np.ndarray, indices: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -80,4 +91,4 @@ def place_faces(points: np.ndarray, indices: np.ndarray, order: np.ndarray) -> t
     count = len(order)
     made = np.empty((count, 3, 3), np.float32), np.empty((count, 3), np.float32), np.empty((count, 3), np.float32)
     _call("jaxwarp_mesh_faces", _Faces, points, indices, order, len(points), count, *made)
-    return made
+    return _views(*made)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays.refused import REFUSED
+from jaxwarp.arrays.host_array import REFUSED
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 
 

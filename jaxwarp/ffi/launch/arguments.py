@@ -365,8 +365,8 @@ def _host_converter(argument: Argument, element: Element) -> Convert:
     number, limit = scalar.numpy.type, _safe_limit(scalar)
 
     def convert(value: Any) -> Any:
-        # The way of eager calls: a Python number well inside the type's range.
-        if type(value) is limit.kind and -limit.size <= value <= limit.size and not shape:
+        # The way of eager calls: a Python number inside the type's range.
+        if type(value) is limit.kind and limit.low <= value <= limit.high and not shape:
             return number(value)
         array = np.asarray(value)
         if array.shape != shape:
@@ -395,21 +395,27 @@ def eager_converter(argument: Argument, element: Element, given: Given, convert:
     if jax.dtypes.canonicalize_dtype(limit.kind) != scalar.numpy:
         return convert
     if given.kind == limit.kind.__name__:
-        return lambda value: value if type(value) is limit.kind and abs(value) <= limit.size else convert(value)
+        return lambda value: value if type(value) is limit.kind and limit.low <= value <= limit.high else convert(value)
     if given.kind == scalar.numpy.name:
         return lambda value: value.item() if type(value) is scalar.numpy.type else convert(value)
     return convert
 
 
 class _Limit(NamedTuple):
+    """The numbers of Python of a type that are one of the kernel's without more ado."""
+
     kind: type
-    size: float
+    low: float
+    high: float
 
 
 def _safe_limit(scalar: Scalar) -> _Limit:
     if scalar.is_float:
-        return _Limit(float, 1e4)
-    return _Limit(int, 100) if scalar.is_signed else _Limit(int, 0)
+        return _Limit(float, -1e4, 1e4)
+    if not scalar.is_int:
+        return _Limit(int, 0, 0)
+    info = np.iinfo(scalar.numpy)
+    return _Limit(int, int(info.min), int(info.max))
 
 
 def _represent(argument: Argument, scalar: Scalar, values: np.ndarray) -> Any:

@@ -122,31 +122,36 @@ def spread(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
     """The leaves of all arguments of a kernel."""
     if not kernel.has_structs:
         return list(values)
+    pairs = zip(kernel.arguments, values, strict=True)
+    return [leaf for argument, value in pairs for leaf in spread_argument(kernel, argument, value)]
+
+
+def spread_argument(kernel: Kernel, argument: Any, value: Any) -> list[Any]:
+    """The leaves of one argument."""
     found: list[Any] = []
-    for argument, value in zip(kernel.arguments, values, strict=True):
-        paths = _paths(argument.annotation) if isinstance(argument.annotation, Struct) else None
-        if paths is None or not _take(paths, value, found):
-            found.extend(_leaves(f"kernel {kernel.name}: argument", argument.name, argument.annotation, value))
+    paths = paths_of(argument.annotation) if isinstance(argument.annotation, Struct) else None
+    if paths is None or not _take(paths, value, found):
+        found.extend(_leaves(f"kernel {kernel.name}: argument", argument.name, argument.annotation, value))
     return found
 
 
-_Paths = tuple[type, tuple[tuple[str, Any], ...]]
+Paths = tuple[type, tuple[tuple[str, Any], ...]]
 
 
 @cache
-def _paths(struct: Struct) -> _Paths | None:
+def paths_of(struct: Struct) -> Paths | None:
     """The class of a struct, and the names of its fields with the same of those that are structs. None: it has indexed
     arrays, or arrays of structs."""
     fields = []
     for field in struct.fields:
-        inner = _paths(field.type) if isinstance(field.type, Struct) else None
+        inner = paths_of(field.type) if isinstance(field.type, Struct) else None
         if inner is None and struct_in(field.type) is not None:
             return None
         fields.append((field.name, inner))
     return None if isinstance(struct, Indexed) else (struct.kind, tuple(fields))
 
 
-def _take(paths: _Paths, value: Any, found: list[Any]) -> bool:
+def _take(paths: Paths, value: Any, found: list[Any]) -> bool:
     """Appends the leaves of an instance of the class. False, with nothing appended: it is none, or holds others."""
     kind, fields = paths
     if type(value) is not kind:

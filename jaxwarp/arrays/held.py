@@ -1,0 +1,170 @@
+"""Structs that are given to launches again and again: what was found out about them, for as long as it holds.
+
+A mesh is some thirty arrays and numbers. To look at each takes several times as long as a small launch, and from one
+launch to the next most structs hold the same objects, in the same place.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from functools import cache
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from jaxwarp.arrays.host_array import HostArray, alike
+from jaxwarp.ffi.launch.leaves import Paths, paths_of, spread_argument
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.host_scope import Outside
+from jaxwarp.quaternions import HostValue
+from jaxwarp.types import Array, Struct, leaves_of
+from jaxwarp.unlocked import address_of
+
+VALUES = frozenset((float, int, bool, type(None)))  # which never change; None is an array without elements
+
+
+def token_of(value: Any) -> Any:
+    """What decides a launch on a value but for where it is, and its contents; None where it is not that simple."""
+    kind = type(value)
+    if kind is HostArray:
+        return value.token
+    if kind is np.ndarray:
+        flags = value.flags
+        plain = value.ndim and flags.c_contiguous and flags.aligned
+        # A value may be given as an array of NumPy of another type, and is converted: not as an array of ours.
+        return (np.ndarray, value.dtype, value.shape, flags.writeable) if plain else None
+    if kind is HostValue:  # a vector and a quaternion are not taken for each other
+        return (value.type, value.dtype, value.shape) if value.flags.c_contiguous else None
+    return kind if kind in VALUES or isinstance(value, np.generic) else None
+
+
+class Held:
+    """A struct, while its fields hold the same objects, which are of the same kind, in the same place, and, where they
+    are passed by value, have the same contents.
+
+    What it holds is kept until its next launch, or its own end.
+
+    Attributes:
+        leaves: the arrays and numbers that it consists of.
+        token: what decides a launch on them but for where they are.
+        operands: by what is known of a launch: where they are in it, and what they are as operands.
+    """
+
+    __slots__ = (
+        *("_arrays", "_contents", "_copied", "_fields", "_inner", "_layouts", "_memory", "_moving"),
+        *("_value", "leaves", "operands", "token"),
+    )
+
+    def __init__(self, struct: Struct, value: Any, leaves: list[Any], fields: list[tuple[Any, tuple[Any, ...]]]):
+        number = id(value)
+        self._value = weakref.ref(value, lambda _: _found.pop(number, None))
+        self.leaves = leaves
+        # Not the struct itself, which would never end.
+        self._fields, self._inner = fields[0][1], fields[1:]
+        self.operands: dict[Any, tuple[list[int], list[np.ndarray | None]]] = {}
+        kinds = zip(leaves, _are_arrays(struct), strict=True)
+        self._arrays = [(leaf, leaf.token) for leaf in leaves if type(leaf) is HostArray]
+        self._memory = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+        self._layouts = [(a.shape, a.dtype, a.flags.num) for a in self._memory]
+        # Of arrays of NumPy, views stay where they are; what has its own memory can be resized.
+        self._moving = [(a, address_of(a)) for a in self._memory if a.flags.owndata]
+        self._copied = [leaf for leaf, is_array in kinds if not is_array and isinstance(leaf, np.ndarray)]
+        self._contents = [a.tobytes() for a in self._copied]
+        tokens = tuple([token_of(leaf) for leaf in leaves])
+        self.token = None if None in tokens else alike(tokens)
+
+    def holds(self, value: Any) -> bool:
+        """Whether nothing of it has changed."""
+        if self._value() is not value or not _are_same(value, self._fields):
+            return False
+        for part, fields in self._inner:
+            if not _are_same(part, fields):
+                return False
+        for array, token in self._arrays:
+            if array.token is not token:
+                return False
+        if [(a.shape, a.dtype, a.flags.num) for a in self._memory] != self._layouts:
+            return False
+        for array, address in self._moving:
+            if address_of(array) != address:
+                return False
+        return [a.tobytes() for a in self._copied] == self._contents
+
+    @property
+    def scope(self) -> Outside | None:
+        """Where its first array is."""
+        return self._arrays[0][0].scope if self._arrays else None
+
+
+def _are_same(value: Any, fields: tuple[Any, ...]) -> bool:
+    """Whether the fields of a struct are these objects."""
+    now = value.__dict__.values()
+    return len(now) == len(fields) and all(map(is_, now, fields))
+
+
+@cache
+def _are_arrays(struct: Struct) -> tuple[bool, ...]:
+    return tuple(isinstance(type_, Array) for _, type_ in leaves_of("", struct))
+
+
+def parts_of(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
+    """As `spread`, with a `Held` in place of the leaves of a struct that has one."""
+    if not kernel.has_structs:
+        return list(values)
+    found: list[Any] = []
+    for argument, struct, value in zip(kernel.arguments, kernel.structs, values, strict=True):
+        if struct is None:
+            found.append(value)
+        elif (held := _held(struct, value) if argument.annotation is struct else None) is not None:
+            found.append(held)
+        else:
+            found.extend(spread_argument(kernel, argument, value))
+    return found
+
+
+def flat(parts: Sequence[Any]) -> list[Any]:
+    """The leaves of all arguments."""
+    found: list[Any] = []
+    for part in parts:
+        if type(part) is Held:
+            found += part.leaves
+        else:
+            found.append(part)
+    return found
+
+
+def _held(struct: Struct, value: Any) -> Held | None:
+    """What is known of a struct; None: it has to be looked at each time."""
+    found = _found.get(id(value))
+    if found is not None and found.holds(value):
+        return found
+    paths, leaves, fields = paths_of(struct), [], []
+    if paths is None or not _gather(paths, value, leaves, fields) or not _KINDS.issuperset(map(type, leaves)):
+        return None
+    made = Held(struct, value, leaves, fields)
+    if made.token is None:
+        return None
+    _found[id(value)] = made
+    return made
+
+
+def _gather(paths: Paths, value: Any, leaves: list[Any], fields: list[Any]) -> bool:
+    """Appends the leaves of an instance of the class, and what each struct in it holds. False: it is none, or holds
+    others."""
+    kind, names = paths
+    if type(value) is not kind:
+        return False
+    held = value.__dict__
+    fields.append((value, tuple(held.values())))
+    for name, inner in names:
+        if inner is None:
+            leaves.append(held[name])
+        elif not _gather(inner, held[name], leaves, fields):
+            return False
+    return True
+
+
+_KINDS = VALUES | {HostArray, HostValue, np.ndarray}
+_found: dict[int, Held] = {}  # by the number of the struct
