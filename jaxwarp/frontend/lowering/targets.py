@@ -67,7 +67,7 @@ class Place:
             raise KernelTypeError(
                 f"cannot assign to a part of {name}: {left} more ind{'ex' if left == 1 else 'ices'} "
                 "would name an element",
-                hint="kernels write elements, one by one",
+                hint="write elements: an index for each axis, as in x[i, j] with i, j = tid()",
             )
         return self.place
 
