@@ -18,6 +18,7 @@ from jax._src import effects as _effects
 from jax._src import source_info_util as _source_info_util
 from jax._src import traceback_util as _traceback_util
 from jax._src import xla_bridge as _xla_bridge
+from jax._src.interpreters import mlir as _mlir
 from jax.experimental import jet as _jet
 from jax.interpreters import ad
 from jax.sharding import NamedSharding, PartitionSpec
@@ -56,6 +57,12 @@ def set_traced_under(value: Any) -> None:
 
 # The line that profiles and HLO show for a launch is the user's, not ours.
 _source_info_util.register_exclusion(PACKAGE)
+
+
+def location(ctx: Any, name: str) -> Any:
+    """`with location(ctx, name):` what a lowering makes has this name and the user's line."""
+    return _mlir.source_info_to_location(ctx.module_context, None, ctx.name_stack.extend(name), ctx.traceback)
+
 
 # Where an error passes through a function of JAX's, its traceback loses these along with JAX's frames: ours, and
 # those of what JAX calls its own functions through.

@@ -41,9 +41,7 @@ compat.lower_with_devices(sharded_launch_p)
 
 def bind_launch(launch: Launch, operands: Sequence[Any]) -> list[Any]:
     """Launches a kernel on JAX values: the only way in for traced code."""
-    # The kernel's name becomes part of the operation's name in HLO and profiles.
-    with jax.named_scope(launch.name):
-        return _primitive(launch).bind(*compat.unify_varying(operands), launch=launch)
+    return _primitive(launch).bind(*compat.unify_varying(operands), launch=launch)
 
 
 def _primitive(launch: Launch) -> Primitive:
@@ -153,7 +151,9 @@ def _custom_call(
     if scratch:
         ctx = ctx.replace(avals_out=[*(ctx.avals_out or ()), jax.core.ShapedArray((scratch,), np.dtype(np.uint8))])
     rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=launch.has_side_effect)
-    return rule(ctx, *operands, **sealed(attributes | copies))[: len(launch.results)]
+    # XLA names the instruction by this, and timelines of profiles show names of instructions.
+    with compat.location(ctx, launch.name):
+        return rule(ctx, *operands, **sealed(attributes | copies))[: len(launch.results)]
 
 
 def _lower_checked(ctx: mlir.LoweringRuleContext, operands: Sequence[Any], launch: Launch) -> Sequence[Any]:
