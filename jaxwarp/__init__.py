@@ -54,6 +54,10 @@ from jaxwarp.builtins.language.constants import CONSTANTS as _CONSTANTS
 from jaxwarp.builtins.language.constants import constant as constant
 from jaxwarp.builtins.language.functions import FUNCTIONS as _FUNCTIONS
 from jaxwarp.builtins.language.short_names import AGGREGATES as _AGGREGATES
+from jaxwarp.decorators import func as func
+from jaxwarp.decorators import func_grad as func_grad
+from jaxwarp.decorators import func_replay as func_replay
+from jaxwarp.decorators import kernel as kernel
 from jaxwarp.errors import CheckError as CheckError
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
@@ -79,11 +83,7 @@ from jaxwarp.frontend.text.annotations import ref as ref
 from jaxwarp.frontend.text.functions import Func as Func
 from jaxwarp.host.names import NAMES as _HOST_NAMES
 from jaxwarp.kernel import Kernel as Kernel
-from jaxwarp.kernel import func as func
-from jaxwarp.kernel import func_grad as func_grad
-from jaxwarp.kernel import func_replay as func_replay
 from jaxwarp.kernel import init as init
-from jaxwarp.kernel import kernel as kernel
 from jaxwarp.kernel import overload as overload
 from jaxwarp.library.names import find as _find
 from jaxwarp.library.names import listed as _listed

@@ -34,6 +34,10 @@ from jaxwarp.arrays.tensors import stream_from_torch as stream_from_torch
 from jaxwarp.arrays.tensors import stream_to_torch as stream_to_torch
 from jaxwarp.arrays.tensors import to_torch as to_torch
 from jaxwarp.builtins.language.constants import constant as constant
+from jaxwarp.decorators import func as func
+from jaxwarp.decorators import func_grad as func_grad
+from jaxwarp.decorators import func_replay as func_replay
+from jaxwarp.decorators import kernel as kernel
 from jaxwarp.errors import CheckError as CheckError
 from jaxwarp.errors import CompileError as CompileError
 from jaxwarp.errors import JaxwarpError as JaxwarpError
@@ -143,11 +147,7 @@ from jaxwarp.host.idle import can_access as can_access
 from jaxwarp.host.options import get_module_options as get_module_options
 from jaxwarp.host.options import set_module_options as set_module_options
 from jaxwarp.kernel import Kernel as Kernel
-from jaxwarp.kernel import func as func
-from jaxwarp.kernel import func_grad as func_grad
-from jaxwarp.kernel import func_replay as func_replay
 from jaxwarp.kernel import init as init
-from jaxwarp.kernel import kernel as kernel
 from jaxwarp.kernel import overload as overload
 from jaxwarp.memory.devices import Device as Device
 from jaxwarp.memory.devices import ScopedDevice as ScopedDevice

@@ -30,6 +30,7 @@ LAYERS = (
     ("cuda_options",),
     ("structs",),
     ("kernel",),
+    ("decorators",),
     ("native",),
     ("memory",),
     ("ffi",),

@@ -155,7 +155,7 @@ def api_page(title: str, names: list[str]) -> str:
 def entry(name: str) -> str:
     """The documentation of a public name, with the members that users call."""
     # A submodule of the same name hides the decorator.
-    path = "jaxwarp.kernel.kernel" if name == "kernel" else f"jaxwarp.{name}"
+    path = "jaxwarp.decorators.kernel" if name == "kernel" else f"jaxwarp.{name}"
     if name not in MEMBERS:
         return f"::: {path}\n"
     return f"::: {path}\n    options:\n      members: [{MEMBERS[name].replace(' ', ', ')}]\n"

@@ -14,10 +14,11 @@ from jaxwarp.arrays.interop import array_of
 from jaxwarp.arrays.launch import launch
 from jaxwarp.arrays.struct_array import new_array
 from jaxwarp.boundary import boundaries
+from jaxwarp.decorators import func, kernel
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array, array4d
-from jaxwarp.kernel import Kernel, func, kernel
+from jaxwarp.kernel import Kernel
 from jaxwarp.memory.devices import Device
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.region import Region

@@ -19,6 +19,7 @@ from jaxwarp.arrays.struct_array import new_array
 from jaxwarp.boundary import boundary, located_call
 from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.decorators import func
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.arguments import Given
 from jaxwarp.ffi.launch.bind import arguments_of, resolve_elements, specialize
@@ -27,7 +28,7 @@ from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.lowering.values import Intrinsic, type_of
 from jaxwarp.frontend.text.annotations import array as array_of
 from jaxwarp.frontend.text.functions import Func
-from jaxwarp.kernel import Kernel, func
+from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.quaternions import HostValue

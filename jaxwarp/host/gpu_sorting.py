@@ -13,9 +13,10 @@ import numpy as np
 
 from jaxwarp.arrays.eager import launch_now
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.decorators import kernel
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
-from jaxwarp.kernel import Kernel, kernel
+from jaxwarp.kernel import Kernel
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import scope_of
 from jaxwarp.memory.region import Region, dense_region

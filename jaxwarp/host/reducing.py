@@ -13,6 +13,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch import launch
 from jaxwarp.arrays.struct_array import new_array
 from jaxwarp.boundary import boundary
+from jaxwarp.decorators import kernel
 from jaxwarp.errors import ArrayError, KernelValueError, OutOfRangeError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
@@ -23,7 +24,6 @@ from jaxwarp.host.checks import (
     require_scalars,
     short,
 )
-from jaxwarp.kernel import kernel
 from jaxwarp.memory.host_scope import HOST, require_settled
 from jaxwarp.memory.scope import view_of
 from jaxwarp.types import element_scalar, element_shape, float32, float64

@@ -8,10 +8,10 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch import launch
 from jaxwarp.boundary import boundaries
 from jaxwarp.builtins.language.functions import FUNCTIONS
+from jaxwarp.decorators import kernel
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
-from jaxwarp.kernel import kernel
 from jaxwarp.optim.parameters import (
     accurate,
     require_gradient,

@@ -7,10 +7,10 @@ from typing import Any
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch import launch
 from jaxwarp.boundary import boundaries
+from jaxwarp.decorators import kernel
 from jaxwarp.errors import KernelValueError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
-from jaxwarp.kernel import kernel
 from jaxwarp.optim.parameters import (
     accurate,
     require_gradient,

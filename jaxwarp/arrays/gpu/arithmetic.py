@@ -10,9 +10,10 @@ import numpy as np
 from jaxwarp.arrays.eager import launch_now
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.shadow import is_plain
+from jaxwarp.decorators import kernel
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
-from jaxwarp.kernel import Kernel, kernel
+from jaxwarp.kernel import Kernel
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.types import SCALAR_BY_DTYPE, Array

@@ -1,0 +1,121 @@
+"""`@kernel`, `@func` and the decorators of rules: Python functions as kernels and as functions of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from typing import overload as _typing_overload
+
+from jaxwarp.boundary import boundary, caller
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.frontend.derivatives.rules import register
+from jaxwarp.frontend.text.functions import Func, Overload
+from jaxwarp.frontend.text.read_source import read_source
+from jaxwarp.frontend.text.signature import read_parameters, read_return
+from jaxwarp.kernel import KERNEL_OPTIONS, Kernel, require_options
+
+_FUNC_OPTIONS = ("name", "module", "inline")
+
+
+@_typing_overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+@_typing_overload
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
+@boundary
+def kernel(function: Any = None, /, **options: Any) -> Any:
+    """Makes a kernel of a Python function: `@kernel` or `@kernel(enable_backward=False, ...)`.
+
+    The names that the function reads keep the values they have now; those without one are looked up when needed.
+
+    Raises:
+        KernelError: the function cannot be a kernel; errors in its body come when it is specialised.
+        KernelTypeError: an unknown option.
+    """
+    require_options("kernel", options, KERNEL_OPTIONS)
+    scope = caller()
+
+    @boundary
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        return Kernel(read_source(function, "kernel", scope.f_locals), options=options)
+
+    return decorate(function) if function is not None else decorate
+
+
+@_typing_overload
+def func(function: Callable[..., Any], /) -> Func: ...
+@_typing_overload
+def func(**options: Any) -> Callable[[Callable[..., Any]], Func]: ...
+@boundary
+def func(function: Any = None, /, **options: Any) -> Any:
+    """Makes a function that kernels can call: `@func`. It is inlined.
+
+    Several of one name in one scope are overloads, chosen by the types of the arguments.
+    """
+    require_options("func", options, _FUNC_OPTIONS)
+    if not isinstance(options.get("inline", True), bool | None):
+        raise KernelTypeError(
+            f"@func: inline must be a bool, got {options['inline']!r}",
+            hint="leave it out: functions are always inlined",
+        )
+    scope = caller()
+
+    @boundary
+    def decorate(function: Callable[..., Any]) -> Func:
+        source = read_source(function, "func", scope.f_locals)
+        new = Overload(source, read_parameters(source, "func"), read_return(source))
+        key = source.function.__qualname__
+        earlier = scope.f_locals.get(source.name)
+        if isinstance(earlier, Func) and earlier.key == key and earlier.module == function.__module__:
+            return earlier.with_overload(new)
+        return Func(source.name, key, function.__module__, (new,))
+
+    return decorate(function) if function is not None else decorate
+
+
+@boundary
+def func_grad(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a function a derivative written by hand, which is used instead of that of its code, in both modes.
+
+    The decorated function takes the arguments of `forward`, then one cotangent for each value that it returns, and adds
+    to `adjoint[x]` what each argument x gets. It must be linear in the cotangents.
+
+    Examples:
+
+        @wp.func_grad(f)
+        def adj_f(x: float, adj_ret: float):
+            wp.adjoint[x] += 2.0 * x * adj_ret
+
+    Raises:
+        KernelTypeError: `forward` is no `@func`, or has no overload with these arguments.
+        KernelError: the function cannot be one of the language; errors in its body come when it is used.
+    """
+    return _rule("func_grad", forward, caller())
+
+
+@boundary
+def func_replay(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a function with effects another one, of its signature, to run where a derivative runs the kernel again.
+
+    The replay may read what the function has written: it finds the arrays as the launch left them.
+
+    Raises:
+        KernelTypeError: `forward` is no `@func`, or has no overload with these arguments.
+        KernelError: the function cannot be one of the language; errors in its body come when it is used.
+    """
+    return _rule("func_replay", forward, caller())
+
+
+def _rule(decorator: str, forward: Any, scope: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    if not isinstance(forward, Func):
+        raise KernelTypeError(
+            f"@{decorator}: expected a function made by @func, got {type(forward).__name__}",
+            hint=f"write @{decorator}(f) above the rule for f",
+        )
+
+    @boundary
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        source = read_source(function, decorator, scope.f_locals)
+        register(decorator, forward, Overload(source, read_parameters(source, "func"), read_return(source)))
+        return function
+
+    return decorate
