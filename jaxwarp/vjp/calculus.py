@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.builtins.scalar_ops.protocols import PartialOps
 from jaxwarp.builtins.scalar_ops.registry import NoGradient
 from jaxwarp.builtins.scalar_ops.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
@@ -18,7 +19,7 @@ Number = bool | int | float
 Factor = Value | Number | None
 
 
-class Calculus:
+class Calculus(PartialOps):
     """What `partials` of a row get as `o`: `o.mul(a, 2.0)`, `o.sin(a)`, `o.const(1.0, like)`."""
 
     def __init__(self, builder: Builder):

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxwarp.builtins.scalar_ops.expression import emit_formula
 from jaxwarp.builtins.scalar_ops.power import power
+from jaxwarp.builtins.scalar_ops.protocols import PartialOps, TextOps
 from jaxwarp.builtins.scalar_ops.registry import (
     FLOAT,
     NUMBER,
@@ -28,6 +29,7 @@ from jaxwarp.builtins.scalar_ops.registry import (
     same,
     select,
 )
+from jaxwarp.ir.nodes import Value
 from jaxwarp.types import Scalar, bool_, float64
 
 EXACT = {"*": 0.0}
@@ -115,7 +117,7 @@ def _sign_ref(a: np.ndarray) -> np.ndarray:
 # LLVM
 
 
-def _guarded(ops: Any, t: Scalar, b: str) -> tuple[str, str, str]:
+def _guarded(ops: TextOps, t: Scalar, b: str) -> tuple[str, str, str]:
     """(b == 0, b == -1 or "", a divisor that neither traps nor overflows)."""
     zero = compare("icmp eq", ops, t, b, ops.const(t, 0))
     if not t.is_signed:
@@ -125,7 +127,7 @@ def _guarded(ops: Any, t: Scalar, b: str) -> tuple[str, str, str]:
     return zero, minus, select(ops, t, minus, ops.const(t, 1), safe)
 
 
-def _quotient(ops: Any, t: Scalar, a: str, b: str, safe: str, floors: bool = False) -> str:
+def _quotient(ops: TextOps, t: Scalar, a: str, b: str, safe: str, floors: bool = False) -> str:
     """a / b of integers, toward zero or down, where `safe` is what `_guarded` made of b.
 
     Processors have no vector division of integers; by a constant, LLVM multiplies. Up to 32 bits the one of float64
@@ -144,7 +146,7 @@ def _quotient(ops: Any, t: Scalar, a: str, b: str, safe: str, floors: bool = Fal
     return convert(f"fpto{sign}i", ops, float64, t, quotient)
 
 
-def _floored(ops: Any, t: Scalar, a: str, b: str, quotient: str) -> str:
+def _floored(ops: TextOps, t: Scalar, a: str, b: str, quotient: str) -> str:
     """The quotient toward zero, less one where the rest has not the sign of b."""
     rest = binary("sub", ops, t, a, binary("mul", ops, t, quotient, b))
     is_other = less(ops, t, binary("xor", ops, t, rest, b), ops.const(t, 0))
@@ -153,7 +155,7 @@ def _floored(ops: Any, t: Scalar, a: str, b: str, quotient: str) -> str:
     return binary("add", ops, t, quotient, less_one)
 
 
-def _integer_div_llvm(ops: Any, t: Scalar, args: Args, floors: bool) -> str:
+def _integer_div_llvm(ops: TextOps, t: Scalar, args: Args, floors: bool) -> str:
     a, b = args
     zero, minus, safe = _guarded(ops, t, b)
     quotient = _quotient(ops, t, a, b, safe, floors)
@@ -162,11 +164,11 @@ def _integer_div_llvm(ops: Any, t: Scalar, args: Args, floors: bool) -> str:
     return select(ops, t, zero, ops.const(t, 0), quotient)
 
 
-def _div_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _div_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     return binary("fdiv", ops, t, *args) if t.is_float else _integer_div_llvm(ops, t, args, floors=False)
 
 
-def _floordiv_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _floordiv_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     if t.is_float:
         return ops.intrinsic("floor", t, [(t, binary("fdiv", ops, t, *args))])
     power = _power_of_two(ops, t, args[1])
@@ -175,14 +177,14 @@ def _floordiv_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
     return _integer_div_llvm(ops, t, args, floors=True)
 
 
-def _power_of_two(ops: Any, t: Scalar, b: str) -> int | None:
+def _power_of_two(ops: TextOps, t: Scalar, b: str) -> int | None:
     """The k of a literal 2**k. LLVM does not find that rounding such a quotient down is one shift."""
     if b.startswith("%"):
         return None
     return next((k for k in range(t.bits - 1) if b == ops.const(t, 1 << k)), None)
 
 
-def _mod_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _mod_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     if t.is_float:
         return emit_libm("fmod")(ops, t, types, args)
     # x % 1 is 0, which is also the result for the divisors 0 and -1.
@@ -193,13 +195,13 @@ def _mod_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
     return binary("sub", ops, t, a, binary("mul", ops, t, _quotient(ops, t, a, b, safe), safe))
 
 
-def _neg_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _neg_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     if t.is_float:
         return ops.inst(f"fneg {ops.type(t)} {args[0]}")
     return binary("sub", ops, t, ops.const(t, 0), args[0])
 
 
-def _abs_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _abs_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     (a,) = args
     if t.is_float:
         return ops.intrinsic("fabs", t, [(t, a)])
@@ -208,18 +210,18 @@ def _abs_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
     return select(ops, t, less(ops, t, a, ops.const(t, 0)), binary("sub", ops, t, ops.const(t, 0), a), a)
 
 
-def _sign_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _sign_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     if not t.is_signed:
         return ops.const(t, 1)
     return select(ops, t, less(ops, t, args[0], ops.const(t, 0)), ops.const(t, -1), ops.const(t, 1))
 
 
-def _min_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _min_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     a, b = args
     return select(ops, t, less(ops, t, a, b), a, b)
 
 
-def _max_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _max_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     a, b = args
     return select(ops, t, less(ops, t, b, a), a, b)
 
@@ -227,7 +229,7 @@ def _max_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
 # Partial derivatives
 
 
-def _div_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def _div_partials(o: PartialOps, out: Value, a: Value, b: Value) -> tuple[Value, Value]:
     """1 / b and -a / b^2 by one division, also where a sweep needs the quotient for nothing else.
 
     Of half precision the inverse of a small b is no finite number.
@@ -236,19 +238,19 @@ def _div_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return inverse, o.neg(o.div(out, b) if b.type.bits < 32 else o.mul(o.mul(a, inverse), inverse))
 
 
-def _pow_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def _pow_partials(o: PartialOps, out: Value, a: Value, b: Value) -> tuple[Value, Value]:
     """b a^(b-1) and out log a; 0^b does not move with b > 0. Below 0 the power is defined for whole b only: NaN."""
     by_a = o.guarded(b, o.pow(a, o.sub(b, 1.0)))
     return by_a, o.mul(out, o.log(o.select(o.eq(a, 0.0), 1.0, a)))
 
 
-def _mod_partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def _mod_partials(o: PartialOps, out: Value, a: Value, b: Value) -> tuple[Value, Value]:
     """1 and -n, where out is a - n b: n is whole, and near (a - out) / b; a / b may be rounded up to the next."""
     return o.const(1.0, a), o.neg(o.rint(o.div(o.sub(a, out), b)))
 
 
 def _selecting(chooses: str) -> Any:
-    def partials(o: Any, out: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    def partials(o: PartialOps, out: Value, a: Value, b: Value) -> tuple[Value, Value]:
         first = getattr(o, chooses)(a, b)
         return o.select(first, o.const(1.0, a), 0.0), o.select(first, o.const(0.0, a), 1.0)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.builtins.scalar_ops.protocols import TextOps
 from jaxwarp.builtins.scalar_ops.registry import (
     INTEGER,
     Args,
@@ -66,7 +67,7 @@ def _ctz_ref(a: np.ndarray) -> np.ndarray:
     return np.bitwise_count(~bits & (bits - bits.dtype.type(1))).astype(a.dtype)
 
 
-def _inside(ops: Any, t: Scalar, n: str) -> str:
+def _inside(ops: TextOps, t: Scalar, n: str) -> str:
     """Whether a shift count, read as unsigned, is below the width."""
     return compare("icmp ult", ops, t, n, ops.const(t, t.bits))
 
@@ -77,7 +78,7 @@ def _is_inside(t: Scalar, n: str) -> bool:
     return literal is not None and int(literal[1]) < t.bits
 
 
-def _shl_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _shl_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     a, n = args
     if _is_inside(t, n):
         return binary("shl", ops, t, a, n)
@@ -86,7 +87,7 @@ def _shl_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
     return select(ops, t, inside, shifted, ops.const(t, 0))
 
 
-def _shr_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _shr_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     a, n = args
     if _is_inside(t, n):
         return binary("ashr" if t.is_signed else "lshr", ops, t, a, n)
@@ -97,12 +98,12 @@ def _shr_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
     return select(ops, t, inside, shifted, ops.const(t, 0))
 
 
-def _not_llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+def _not_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     return binary("xor", ops, t, args[0], ops.const(t, -1 if t.is_signed else (1 << t.bits) - 1))
 
 
 def _count_zeros(intrinsic: str) -> Any:
-    def llvm(ops: Any, t: Scalar, types: Types, args: Args) -> str:
+    def llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
         # "false": the count of 0 is the width, not poison.
         return ops.intrinsic(intrinsic, t, [(t, args[0])], immediates=["i1 false"])
 

@@ -7,10 +7,9 @@ Floats become half types by one rounding; integers become float32 first, as ever
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from jaxwarp.builtins.scalar_ops.protocols import TextOps
 from jaxwarp.builtins.scalar_ops.registry import (
     Args,
     NoGradient,
@@ -72,7 +71,7 @@ def _saturate(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 # LLVM
 
 
-def _cast_llvm(ops: Any, target: Scalar, types: Types, args: Args) -> str:
+def _cast_llvm(ops: TextOps, target: Scalar, types: Types, args: Args) -> str:
     (source,), (x,) = types, args
     if source == target:
         return x
@@ -97,7 +96,7 @@ def _cast_llvm(ops: Any, target: Scalar, types: Types, args: Args) -> str:
     return convert(opcode, ops, source, target, x)
 
 
-def _float_to_int(ops: Any, source: Scalar, target: Scalar, x: str) -> str:
+def _float_to_int(ops: TextOps, source: Scalar, target: Scalar, x: str) -> str:
     """Truncates what fits; fptosi of what does not is poison, so that is clamped first, and NaN converted as 0.
 
     x -> fptosi(min(max(x, least), greatest)), with the greatest float that fits; where it is not the greatest integer
@@ -117,7 +116,7 @@ def _float_to_int(ops: Any, source: Scalar, target: Scalar, x: str) -> str:
     return select(ops, target, above, ops.const(target, int(limits.max)), result)
 
 
-def _bitcast_llvm(ops: Any, target: Scalar, types: Types, args: Args) -> str:
+def _bitcast_llvm(ops: TextOps, target: Scalar, types: Types, args: Args) -> str:
     return ops.inst(f"bitcast {ops.type(types[0])} {args[0]} to {ops.type(target)}")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.builtins.scalar_ops.protocols import TextOps
 from jaxwarp.builtins.scalar_ops.registry import (
     ANY,
     BOOL,
@@ -32,7 +33,7 @@ _BOOL_RESULT = NoGradient("its result is a bool")
 
 
 def _emit_compare(floating: str, signed: str, unsigned: str) -> Any:
-    def llvm(ops: Any, result: Scalar, types: Types, args: Args) -> str:
+    def llvm(ops: TextOps, result: Scalar, types: Types, args: Args) -> str:
         t = types[0]
         predicate = f"fcmp {floating}" if t.is_float else f"icmp {signed if t.is_signed else unsigned}"
         return compare(predicate, ops, t, *args)
@@ -53,16 +54,16 @@ def _select_infer(types: tuple[Scalar, ...]) -> Scalar:
     return types[1]
 
 
-def _not_llvm(ops: Any, result: Scalar, types: Types, args: Args) -> str:
+def _not_llvm(ops: TextOps, result: Scalar, types: Types, args: Args) -> str:
     return ops.inst(f"xor {ops.type(bool_)} {args[0]}, {ops.const(bool_, True)}")
 
 
-def _isnan_llvm(ops: Any, result: Scalar, types: Types, args: Args) -> str:
+def _isnan_llvm(ops: TextOps, result: Scalar, types: Types, args: Args) -> str:
     return compare("fcmp uno", ops, types[0], args[0], args[0])
 
 
 def _against_infinity(predicate: str) -> Any:
-    def llvm(ops: Any, result: Scalar, types: Types, args: Args) -> str:
+    def llvm(ops: TextOps, result: Scalar, types: Types, args: Args) -> str:
         t = types[0]
         magnitude = ops.intrinsic("fabs", t, [(t, args[0])])
         return compare(f"fcmp {predicate}", ops, t, magnitude, ops.const(t, float("inf")))

@@ -12,7 +12,10 @@ import numpy as np
 
 from jaxwarp.builtins.scalar_ops import vector_math
 from jaxwarp.builtins.scalar_ops.expression import Num, emit_formula
-from jaxwarp.builtins.scalar_ops.registry import FLOAT, emit_intrinsic, emit_libm, row, same
+from jaxwarp.builtins.scalar_ops.protocols import PartialOps, TextOps
+from jaxwarp.builtins.scalar_ops.registry import FLOAT, Args, Types, emit_intrinsic, emit_libm, row, same
+from jaxwarp.ir.nodes import Value
+from jaxwarp.types import Scalar
 
 Interval = tuple[float, float]
 
@@ -60,21 +63,21 @@ def _elementary(
                llvm=emit_formula(llvm) if llvm else emit_libm(name), partials=partials, doc=doc)  # fmt: skip
 
 
-def _rsqrt_llvm(ops: Any, result: Any, types: Any, args: Any) -> str:
+def _rsqrt_llvm(ops: TextOps, result: Scalar, types: Types, args: Args) -> str:
     root = ops.intrinsic("sqrt", result, [(types[0], args[0])])
     return ops.inst(f"fdiv {ops.type(result)} {ops.const(result, 1.0)}, {root}")
 
 
-def _atan2_partials(o: Any, out: Any, y: Any, x: Any) -> tuple[Any, Any]:
+def _atan2_partials(o: PartialOps, out: Value, y: Value, x: Value) -> tuple[Value, Value]:
     square = o.add(o.mul(x, x), o.mul(y, y))
     return o.div(x, square), o.neg(o.div(y, square))
 
 
-def _erf_slope(o: Any, x: Any) -> Any:
+def _erf_slope(o: PartialOps, x: Value) -> Value:
     return o.mul(2.0 / math.sqrt(math.pi), o.exp(o.neg(o.mul(x, x))))
 
 
-def _over_root(o: Any, square: Any) -> Any:
+def _over_root(o: PartialOps, square: Value) -> Value:
     return o.div(1.0, o.sqrt(square))
 
 
@@ -82,7 +85,7 @@ def _clamped(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x: fn(np.clip(x, -1.0, 1.0))
 
 
-def _asin_slope(o: Any, x: Any) -> Any:
+def _asin_slope(o: PartialOps, x: Value) -> Value:
     """1 / sqrt(1 - x^2), and 0 where x is clamped and at the ends, where only one side has a derivative: it is 0."""
     square = o.sub(1.0, o.mul(x, x))
     is_clamped = o.le(square, 0.0)

@@ -7,8 +7,8 @@ and on every machine. `fma` is always fused; processors without the instruction 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from jaxwarp.builtins.scalar_ops.protocols import TextOps
 from jaxwarp.errors import InternalError
 from jaxwarp.types import Scalar, bool_, float32, float64, int32, int64
 
@@ -21,7 +21,7 @@ class Num:
 
     __slots__ = ("ops", "text", "type")
 
-    def __init__(self, ops: Any, type_: Scalar, text: str):
+    def __init__(self, ops: TextOps, type_: Scalar, text: str):
         self.ops = ops
         self.type = type_
         self.text = text
@@ -141,7 +141,7 @@ class Num:
 def emit_formula(formula: Callable[..., Num]) -> Callable[..., str]:
     """A row that is a formula of its operands."""
 
-    def llvm(ops: Any, result: Scalar, types: Sequence[Scalar], args: Sequence[str]) -> str:
+    def llvm(ops: TextOps, result: Scalar, types: Sequence[Scalar], args: Sequence[str]) -> str:
         if result.bits == 16:
             raise InternalError(f"{result} reached the code generator; passes.widen_half comes first")
         return formula(*(Num(ops, t, a) for t, a in zip(types, args, strict=True))).text
@@ -165,7 +165,7 @@ def cold(condition: Num, name: str, formula: Callable[..., Num], operands: Seque
     The name says which formula it is.
     """
 
-    def emit(ops: Any, texts: Sequence[str]) -> str:
+    def emit(ops: TextOps, texts: Sequence[str]) -> str:
         return formula(*(Num(ops, x.type, text) for x, text in zip(operands, texts, strict=True))).text
 
     ops = other.ops

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.builtins.scalar_ops.protocols import TextOps
 from jaxwarp.errors import InternalError, KernelTypeError
 from jaxwarp.ir.nodes import Builtin
 from jaxwarp.types import SCALAR_BY_DTYPE, Scalar, bool_
@@ -143,27 +144,27 @@ def no_partials(*_: Any) -> Any:
 # LLVM emission. Each function appends to `ops` (codegen/cpu/llvm/vectors.py) and returns the operand's name.
 
 
-def binary(opcode: str, ops: Any, t: Scalar, a: str, b: str) -> str:
+def binary(opcode: str, ops: TextOps, t: Scalar, a: str, b: str) -> str:
     """`opcode` of two values of one type."""
     return ops.inst(f"{opcode} {ops.type(t)} {a}, {b}")
 
 
-def compare(predicate: str, ops: Any, t: Scalar, a: str, b: str) -> str:
+def compare(predicate: str, ops: TextOps, t: Scalar, a: str, b: str) -> str:
     """`predicate` is a full one: "icmp slt", "fcmp olt"."""
     return ops.inst(f"{predicate} {ops.type(t)} {a}, {b}")
 
 
-def select(ops: Any, t: Scalar, condition: str, a: str, b: str) -> str:
+def select(ops: TextOps, t: Scalar, condition: str, a: str, b: str) -> str:
     """a where the condition holds, else b."""
     return ops.inst(f"select {ops.type(bool_)} {condition}, {ops.type(t)} {a}, {ops.type(t)} {b}")
 
 
-def convert(opcode: str, ops: Any, source: Scalar, target: Scalar, a: str) -> str:
+def convert(opcode: str, ops: TextOps, source: Scalar, target: Scalar, a: str) -> str:
     """A conversion instruction."""
     return ops.inst(f"{opcode} {ops.type(source)} {a} to {ops.type(target)}")
 
 
-def less(ops: Any, t: Scalar, a: str, b: str) -> str:
+def less(ops: TextOps, t: Scalar, a: str, b: str) -> str:
     """a < b in the type's own order; false if unordered."""
     predicate = "fcmp olt" if t.is_float else "icmp slt" if t.is_signed else "icmp ult"
     return compare(predicate, ops, t, a, b)
@@ -172,7 +173,7 @@ def less(ops: Any, t: Scalar, a: str, b: str) -> str:
 def emit_binary(floating: str, integer: str, unsigned: str | None = None) -> Callable[..., str]:
     """A row that is one instruction, chosen by the kind of its operands."""
 
-    def llvm(ops: Any, result: Scalar, types: Types, args: Args) -> str:
+    def llvm(ops: TextOps, result: Scalar, types: Types, args: Args) -> str:
         t = types[0]
         opcode = floating if t.is_float else integer if t.is_signed else unsigned or integer
         return binary(opcode, ops, t, *args)
@@ -183,7 +184,7 @@ def emit_binary(floating: str, integer: str, unsigned: str | None = None) -> Cal
 def emit_intrinsic(base: str) -> Callable[..., str]:
     """A row that is `llvm.<base>` of its operands."""
 
-    def llvm(ops: Any, result: Scalar, types: Types, args: Args) -> str:
+    def llvm(ops: TextOps, result: Scalar, types: Types, args: Args) -> str:
         return ops.intrinsic(base, result, list(zip(types, args, strict=True)))
 
     return llvm
@@ -192,7 +193,7 @@ def emit_intrinsic(base: str) -> Callable[..., str]:
 def emit_libm(name: str) -> Callable[..., str]:
     """A row that is a call of libm per lane: `name` for float64, `name`f for float32."""
 
-    def llvm(ops: Any, result: Scalar, types: Types, args: Args) -> str:
+    def llvm(ops: TextOps, result: Scalar, types: Types, args: Args) -> str:
         if result.bits == 16:
             raise InternalError(f"{name}: {result} reached the code generator; passes.widen_half comes first")
         return ops.libm(name if result.bits == 64 else name + "f", result, list(args))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import ml_dtypes
 import numpy as np
 
+from jaxwarp.builtins.scalar_ops.protocols import TextOps
 from jaxwarp.codegen.cpu.llvm.hoisting import Invariants
 from jaxwarp.errors import InternalError
 from jaxwarp.types import Scalar, bool_, float16, float32, float64, int32, uint32
@@ -122,7 +123,7 @@ class FunctionText:
         self.declarations[text] = None
 
 
-class VectorBuilder:
+class VectorBuilder(TextOps):
     """Emits operations on values of `width` lanes; width 1 means scalars."""
 
     def __init__(self, width: int, function: FunctionText | None = None):
