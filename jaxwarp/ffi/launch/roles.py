@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,17 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.types import Array, leaves_of
 
 
-def assign_roles(kernel: Any, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[Argument]:
+class Called(Protocol):
+    """A kernel, or a function of `jax_callable`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def arguments(self) -> Sequence[Argument]: ...
+
+
+def assign_roles(kernel: Called, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[Argument]:
     """The leaves of the kernel's arguments: inputs and in-outs first, the pure outputs last.
 
     Of a struct that is updated, the fields that are no arrays are inputs.
@@ -127,7 +137,7 @@ def call_signature(
     return inspect.Signature([*inputs, *options])
 
 
-def _array_hint(kernel: Any, role: str, name: str) -> str:
+def _array_hint(kernel: Called, role: str, name: str) -> str:
     """What to say where a number is to be an output: outputs are arrays, and the last arguments."""
     if role == IN_OUT:
         return f"leave {name!r} out of in_out_argnames: numbers are passed by value"
