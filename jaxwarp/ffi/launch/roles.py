@@ -17,6 +17,16 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.types import Array, leaves_of
 
 
+class Annotated(Protocol):
+    """An argument as its function declares it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def annotation(self) -> Any: ...
+
+
 class Called(Protocol):
     """A kernel, or a function of `jax_callable`."""
 
@@ -24,7 +34,7 @@ class Called(Protocol):
     def name(self) -> str: ...
 
     @property
-    def arguments(self) -> Sequence[Argument]: ...
+    def arguments(self) -> Sequence[Annotated]: ...
 
 
 def assign_roles(kernel: Called, num_outputs: int, in_out_argnames: Iterable[str] | None) -> list[Argument]:
