@@ -16,7 +16,7 @@ from jaxwarp.kernel import Kernel
 @boundary
 def jacobian_plot(  # noqa: PLR0913 - the signature users know from Warp
     jacobians: Mapping[tuple[int, int], Any],
-    kernel: Any,
+    kernel: Kernel,
     inputs: Sequence[Any] | None = None,
     show_plot: bool = True,
     show_colorbar: bool = True,

@@ -20,6 +20,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.jax_kernel import JaxKernel
 from jaxwarp.ffi.launch.on_memory import CudaLaunch
 from jaxwarp.ffi.launch.spec import OUTPUT, Launch
+from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import get_device
 from jaxwarp.memory.driver import CudaError
@@ -52,7 +53,7 @@ class Tuned(NamedTuple):
 
 @boundary
 def autotune(
-    kernel: Any,
+    kernel: Kernel | JaxKernel,
     dim: Any = None,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),

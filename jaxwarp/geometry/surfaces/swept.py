@@ -119,7 +119,7 @@ def _node(i: int, j: int, k: int, dims: wp.vec3i, lower: wp.vec3, upper: wp.vec3
 class _Nearest(NamedTuple):
     """A kernel that finds the nearest pose at each node, its face, and the sign: on values without a derivative."""
 
-    kernel: Any
+    kernel: wp.Kernel
     call: Any
 
 
