@@ -90,7 +90,7 @@ def trials(make: Callable[[Pick], Case]) -> Callable[[Path, int, Journal], Trial
             case = make(RandomPick(f"{seed}/{number}"))
             journal.note(f"{case.kernel}\n{case.buffers}")
             kit.run = run_both_ways if number % 10 == 0 else interpreted
-            cpu_compiler._OPTIMISATION = 0 if number % 50 else kernels.AS_SHIPPED
+            cpu_compiler._OPTIMISATION = kernels.LITTLE if number % 50 else kernels.AS_SHIPPED
             return tried(case)
 
         return trial

@@ -52,6 +52,8 @@ WIDTHS = (1, 2, 4, 4, 8, 8, 16, 32)
 MAX_STEPS = 200_000
 TOGETHER = 50  # texts that are compiled at once
 AS_SHIPPED = cpu_compiler._OPTIMISATION
+# With less LLVM 20 ends the process now and then, where it would copy a mask of lanes. Users have no such code.
+LITTLE = 1
 THREADS = 8  # of programs in the language
 
 Buffers = list[np.ndarray]
@@ -179,13 +181,7 @@ def interpreted(job: Job, kernel: Kernel) -> Buffers:
 def on_cpu(job: Job, width: int, pick: Pick) -> Buffers:
     buffers = job.buffers()
     order = succession(job.prepared, job.grid, [b.shape for b in buffers]) if job.in_order else None
-    level = cpu_compiler._OPTIMISATION
-    # Without optimisation LLVM 20 ends the process where it would copy masks of 32 lanes. Users have no such code.
-    cpu_compiler._OPTIMISATION = AS_SHIPPED if width > 16 else level
-    try:
-        code = compile_cpu(job.prepared, width, SHAPES[width], succession=order)
-    finally:
-        cpu_compiler._OPTIMISATION = level
+    code = compile_cpu(job.prepared, width, SHAPES[width], succession=order)
     launch(code, job.prepared, job.grid, buffers, tiles(job.grid, width, pick))
     return buffers
 
@@ -275,7 +271,7 @@ def trials(make: Callable[[Pick], Job]) -> Callable[[Path, int, Journal], Trial]
         def prepare_from(number: int) -> None:
             ready.clear()
             group = number // TOGETHER
-            cpu_compiler._OPTIMISATION = 0 if group % 5 else AS_SHIPPED
+            cpu_compiler._OPTIMISATION = LITTLE if group % 5 else AS_SHIPPED
             for n in range(number, (group + 1) * TOGETHER):
                 # What fails here fails again in its iteration.
                 attempt(lambda n=n: ready.update({n: made(n)}))
