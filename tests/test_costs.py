@@ -168,16 +168,17 @@ def shifted(f: wp.array3d[float], n: int, out: wp.array3d[float]):
 # LLVM lines, and bytes of machine code for x86-64-v3: some above what there is now, far below a second copy of it.
 @pytest.mark.parametrize(
     ("kernel", "text", "machine"),
-    [(triad, 110, 1400), (cross, 330, 4700), (waves, 640, 14_500), (shifted, 245, 2600)],
+    [(triad, 110, 1400), (cross, 420, 4200), (waves, 640, 14_500), (shifted, 245, 2600)],
     ids=["triad", "cross", "waves", "shifted"],
 )
 def test_code_of_small_kernels_stays_small(kernel, text, machine):
     import cpushapes
 
     cpushapes.initialize()
-    code = compile_cpu(prepare(kernel.ir()), 16)
+    shape = cpushapes.MACHINES["v3"]  # this machine may be shaped for otherwise
+    code = compile_cpu(prepare(kernel.ir()), 16, shape)
     assert lines(code.text) <= text
-    assert len(cpu_compile.compile_object(code.bitcode, cpushapes.MACHINES["v3"])) <= machine
+    assert len(cpu_compile.compile_object(code.bitcode, shape)) <= machine
 
 
 @wp.kernel

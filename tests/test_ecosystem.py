@@ -203,6 +203,7 @@ def test_jax_md_moves_particles_by_the_energy_of_a_kernel():
 def test_a_fluid_has_the_forces_of_jax_md():
     jax_md = library("jax_md")
     import lennard_jones
+
     fluid, box = lennard_jones.crystal(4, 0.82, 1.0)
     x = fluid.x + 0.1 * fluid.v
 

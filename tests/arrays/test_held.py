@@ -164,6 +164,8 @@ def test_a_vector_of_numpy_is_read_each_time():
             require(s)
 
 
+# NumPy 2.5 warns of it, and still does it.
+@pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")
 def test_an_array_of_numpy_of_another_kind_is_refused_as_the_first_time():
     for x in (np.arange(N, dtype=np.float32), VIEW[:N]):
         s = made(x.view())

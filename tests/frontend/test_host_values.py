@@ -253,7 +253,8 @@ def test_functions_give_values_outside_of_kernels():
     assert wp.normalize(v).z == np.float32(0.8)
     assert isinstance(wp.cross(v, v), wp.vec3)
     assert isinstance(wp.outer(v, v), wp.mat33)
-    assert isinstance(wp.dot(v, v), wp.float32)
+    assert type(wp.dot(v, v)) is float
+    assert isinstance(wp.dot(wp.vec3d(v), wp.vec3d(v)), wp.float64)
     assert type(wp.sin(np.zeros(3))) is np.ndarray
 
 

@@ -1559,14 +1559,19 @@ SCENARIOS = [
 ]
 
 
+SKIPPED = "skipped: "
+
+
 def outcome(scenario, gpus):
-    """The traceback of a scenario that fails, or nothing."""
+    """The traceback of a scenario that fails, why one is skipped, or nothing."""
     gpus.fail()
     gc.collect()
     gpus.log()
     try:
         scenario(gpus)
         gpus.log()
+    except pytest.skip.Exception as skipped:
+        return f"{SKIPPED}{skipped}"
     except BaseException:
         return traceback.format_exc()
     return ""
