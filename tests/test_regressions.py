@@ -13,6 +13,7 @@ from hostcuda import run_host
 from kernels_strategy import same_values
 
 import jaxwarp as wp
+from jaxwarp.analysis import intervals
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.interpret import interpret
@@ -161,3 +162,25 @@ def test_second_derivatives_where_the_first_reads_final_integers():
     assert ("final", 1) in [(s.kind, s.index) for s in first.slots]
     derivativekit.check_adjoint(case)
     derivativekit.check_tangent_of_adjoint(case)
+
+
+@wp.kernel
+def component_known_later(n: int, out: wp.array[wp.vec2]):
+    i = wp.tid()
+    out[i][0] = 1.0
+    j = (n + 1) % 2
+    out[i][j] = 2.0
+
+
+def test_a_component_that_is_computed_between_two_stores():
+    out = wp.zeros(40, dtype=wp.vec2)
+    for n, expected in ((0, [1.0, 2.0]), (1, [2.0, 2.0])):
+        wp.launch(component_known_later, 40, [n, out])
+        np.testing.assert_array_equal(out.numpy(), [expected] * 40)
+
+
+@pytest.mark.parametrize(("name", "by"), [("shr", (6, -1)), ("div", (6, 0)), ("floordiv", (6, 0)), ("mod", (6, 0))])
+def test_the_range_of_what_is_never_reached_is_asked_for(name, by):
+    """Its end is before its begin."""
+    found = intervals._arithmetic(name, [(0, 8), by])
+    assert found is None or found[0] <= 0

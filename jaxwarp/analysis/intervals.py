@@ -281,13 +281,14 @@ def _arithmetic(name: str, args: Sequence[Range]) -> Range | None:
             return max(a[0], b[0]), max(a[1], b[1])
         case "abs", (a,):
             return max(a[0], -a[1], 0), max(-a[0], a[1])
-        case (("div" | "floordiv"), (a, b)) if a[0] >= 0 and b[0] > 0:
+        # Of a side that cannot be reached the range is empty: its end is before its begin.
+        case (("div" | "floordiv"), (a, b)) if a[0] >= 0 and 0 < b[0] <= b[1]:
             return a[0] // b[1], a[1] // b[0]
         case "mod", (a, b) if a[0] >= 0 and b[0] > 0:
             return 0, min(a[1], b[1] - 1)
         case "bit_and", (a, b) if a[0] >= 0 or b[0] >= 0:
             return 0, min(x[1] for x in (a, b) if x[0] >= 0)
-        case "shr", (a, b) if a[0] >= 0 and b[0] >= 0:
+        case "shr", (a, b) if a[0] >= 0 and 0 <= b[0] <= b[1]:
             return a[0] >> min(b[1], 63), a[1] >> min(b[0], 63)
         case _:
             return None

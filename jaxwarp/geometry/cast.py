@@ -57,9 +57,7 @@ class ClosestPoints(NamedTuple):
 
 
 @boundary
-def cast_rays(
-    mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, *, hits: int | None = None
-) -> RayHits:
+def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, *, hits: int | None = None) -> RayHits:
     """The first face that each ray hits, or the nearest ones.
 
     Differentiable in both modes, to every order, by the mesh's points, origins and directions. Where nothing is hit,

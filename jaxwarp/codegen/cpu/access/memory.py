@@ -94,10 +94,10 @@ def _group(lanes: Lanes, param: Param, indices: Sequence[Value]) -> tuple[int, i
         return None
     size, component = 1, 0
     for axis in range(param.rank - 1, strides.index(1), -1):
-        extent, scalar = param.shape[axis], lanes.scalar(indices[axis])
-        if extent is None or scalar.startswith("%") or not 0 <= int(scalar) < extent:
+        extent, index = param.shape[axis], lanes.constant(indices[axis])
+        if extent is None or index is None or not 0 <= index < extent:
             return None
-        component += int(scalar) * size
+        component += index * size
         size *= extent
     return (size, component) if 1 < size <= MAX_GROUP else None
 

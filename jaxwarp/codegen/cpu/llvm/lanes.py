@@ -75,6 +75,11 @@ class Lanes:
         """Lane 0's value, which with the stride says them all."""
         return self._scalars[value]
 
+    def constant(self, value: Value) -> int | None:
+        """An integer that is known; None of what is not, or is computed only later."""
+        operand = self._scalars.get(value, "%")
+        return None if operand.startswith("%") else int(operand)
+
     def vector(self, value: Value) -> str:
         """One element per lane."""
         held = self._vectors.get(value)
