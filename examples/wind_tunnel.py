@@ -93,7 +93,7 @@ def blow(tunnel: Tunnel, options: argparse.Namespace) -> tuple[list[np.ndarray],
         TunnelError: the flow became unstable.
     """
     count = min(options.frames, max(1, options.steps // 2))
-    marks = np.rint(np.linspace(0, options.steps, count + 1) / 2).astype(int) * 2  # the loop takes two steps a turn
+    marks = np.rint(np.linspace(0, options.steps, count + 1) / 2).astype(int) * 2  # two steps an iteration
     limit = 16.0 * options.velocity / options.length  # shear layers shine, eddies are in the middle of the scale
     f = tunnel.advance(tunnel.start(), 0).block_until_ready()  # compiles
     frames, force, seconds = [], [], 0.0

@@ -187,17 +187,17 @@ def check_tangent_of_adjoint(case: Case, eps: float = 1e-6) -> None:
     }
     recorded = record(first, case.grid, case.buffers)
     residual = [n for n, s in enumerate(first.slots) if s.kind == "residual"]
-    moving = {k: n for k, n in enumerate(residual) if recorded[k].dtype.kind == "f"}
-    wanted = [*(primal[i] for i in case.wanted if i in primal), *final.values(), *moving.values()]
+    active = {k: n for k, n in enumerate(residual) if recorded[k].dtype.kind == "f"}
+    wanted = [*(primal[i] for i in case.wanted if i in primal), *final.values(), *active.values()]
     if not wanted:
         return  # the adjoint does not depend on the inputs
     second = tangent(first.kernel, wanted, case.grid, from_finals=False)
     incoming = {s.index: cotangents[s.index] for s in first.slots if s.kind == "cotangent" and s.reads}
     inner = feed(first, case.buffers, incoming, run(case.kernel, case.grid, case.buffers), recorded)
     tangents_in = {primal[i]: t for i, t in tangents.items() if i in primal}
-    if moving:
+    if active:
         moved_records = difference(lambda e: dict(enumerate(record(first, case.grid, moved(case, tangents, e)))), eps)
-        tangents_in |= {n: moved_records[k] for k, n in moving.items()}
+        tangents_in |= {n: moved_records[k] for k, n in active.items()}
     if final:
         tangents_in |= {n: push(case, tangents)[i] for i, n in final.items()}
     pushed = results(second, run(second.kernel, case.grid, feed(second, inner, tangents_in)), "tangent")

@@ -56,10 +56,10 @@ def launch(setup: Setup) -> Iterator[Row]:
         "jit, command buffers": lambda: _compiled(_many(NODES)),
         "jit, no command buffers": lambda: _compiled(_many(NODES), xla_gpu_enable_command_buffer=""),
         "jax.numpy, jit": lambda: _compiled(_loop(lambda x: x + 1, 1)),
-        # A turn is also a kernel that counts and, where the launch writes a new array, a copy of that.
-        "fori_loop, a copy a turn": lambda: _compiled(_loop(_next, 1)),
+        # An iteration is also a kernel that counts and, where the launch writes a new array, a copy of that.
+        "fori_loop, a copy an iteration": lambda: _compiled(_loop(_next, 1)),
         "fori_loop, in place": lambda: _compiled(_loop(_next_in_place, 1)),
-        "fori_loop, in place, a graph a turn": lambda: _compiled(
+        "fori_loop, in place, a graph an iteration": lambda: _compiled(
             _loop(_next_in_place, 1), xla_gpu_graph_min_graph_size=1
         ),
         "fori_loop, unroll 10": lambda: _compiled(_loop(_next, 10)),

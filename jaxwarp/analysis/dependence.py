@@ -89,14 +89,14 @@ class Dependence:
         """`tells_iteration`, of one index."""
         body = loop.body.params
         variables = {value for value in body if value in self.steps} | set(body[:1] if isinstance(loop, For) else ())
-        inside = self._moving(index, loop)
+        inside = self._varying(index, loop)
         return len(inside) == 1 and inside[0] in variables
 
     def is_invariant(self, index: Value, loop: For | While) -> bool:
         """Is the index the same in all iterations of the loop, whose outer loops are in the same iteration?"""
-        return not self._moving(index, loop)
+        return not self._varying(index, loop)
 
-    def _moving(self, index: Value, loop: Op) -> list[Value]:
+    def _varying(self, index: Value, loop: Op) -> list[Value]:
         """What an index is made of and the loop may change."""
         return [value for value in self.sum(index).terms if loop in self.home[value]]
 

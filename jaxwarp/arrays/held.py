@@ -53,7 +53,7 @@ class Held:
     """
 
     __slots__ = (
-        *("_arrays", "_contents", "_copied", "_fields", "_inner", "_layouts", "_memory", "_moving"),
+        *("_arrays", "_contents", "_copied", "_fields", "_inner", "_layouts", "_memory", "_resizable"),
         *("_value", "leaves", "operands", "token"),
     )
 
@@ -69,7 +69,7 @@ class Held:
         self._memory = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         self._layouts = [(a.shape, a.dtype, a.flags.num) for a in self._memory]
         # Of arrays of NumPy, views stay where they are; what has its own memory can be resized.
-        self._moving = [(a, address_of(a)) for a in self._memory if a.flags.owndata]
+        self._resizable = [(a, address_of(a)) for a in self._memory if a.flags.owndata]
         self._copied = [leaf for leaf, is_array in kinds if not is_array and isinstance(leaf, np.ndarray)]
         self._contents = [a.tobytes() for a in self._copied]
         tokens = tuple([token_of(leaf) for leaf in leaves])
@@ -87,7 +87,7 @@ class Held:
                 return False
         if [(a.shape, a.dtype, a.flags.num) for a in self._memory] != self._layouts:
             return False
-        for array, address in self._moving:
+        for array, address in self._resizable:
             if address_of(array) != address:
                 return False
         return [a.tobytes() for a in self._copied] == self._contents

@@ -139,8 +139,8 @@ def _add_on(gpu: GpuScope, targets: Mapping[int, Region], op: Launched, results:
     if not targets or not results:
         return True
     incoming = {i: arithmetic.plain(gpu, region) for i, region in results.items()}
-    moving = arithmetic.nonzero(gpu, [*incoming.values()])
-    given = tuple(i for i, moves in zip(incoming, moving, strict=True) if moves)
+    are_asked = arithmetic.nonzero(gpu, [*incoming.values()])
+    given = tuple(i for i, is_asked in zip(incoming, are_asked, strict=True) if is_asked)
     if not given:
         return True
     pull = known_pull_on(op.plan, tuple(targets), given, gpu)

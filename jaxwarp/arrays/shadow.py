@@ -91,8 +91,8 @@ class Blocks:
         for block in mixed:
             regions = {place_of(p.region): p.region for p in self.places if p.block == block}
             for one, other in itertools.combinations(regions.values(), 2):
-                is_moving = is_float(one.dtype) or is_float(other.dtype)
-                if one.dtype != other.dtype and is_moving and one.overlaps(other):
+                has_floats = is_float(one.dtype) or is_float(other.dtype)
+                if one.dtype != other.dtype and has_floats and one.overlaps(other):
                     raise KernelTypeError(
                         f"Tape.backward: the same memory is used as {one.dtype} and as {other.dtype}, which has no"
                         " derivative",

@@ -87,8 +87,8 @@ class Backward:
     ):
         self.blocks = Blocks(_regions(ops, arrays, saved))
         self.blocks.require_one_type()
-        moving = [(a, grad, a.region, grad.region) for a in arrays if (grad := a.grad) is not None]
-        pairs = [_Pair(a, grad, self.blocks.place(region), target) for a, grad, region, target in moving]
+        found = [(a, grad, a.region, grad.region) for a in arrays if (grad := a.grad) is not None]
+        pairs = [_Pair(a, grad, self.blocks.place(region), target) for a, grad, region, target in found]
         self.pairs = list({(place_of(p.place.region), place_of(p.target)): p for p in pairs}.values())
         self.steps = [_Step(op, self.blocks) for op in ops]
         before = [(self.blocks.place(region), kept) for region, kept in saved]
@@ -110,21 +110,21 @@ class Backward:
 
     def run(self) -> None:
         self._collect()
-        # By block of memory: does it depend on an array with a gradient? Does the result depend on it? Where it does
-        # not, a cotangent is zero whatever the slopes are.
-        moving = {pair.place.block for pair in self.pairs}
+        # Blocks of memory: those that depend on an array with a gradient are active, those that a result depends on
+        # are asked for. Of all others a cotangent is zero whatever the slopes are.
+        active = {pair.place.block for pair in self.pairs}
         for step in self.steps:
-            if not moving.isdisjoint(step.float_reads):
-                moving.update(step.float_writes)
-        self._replay(moving)
+            if not active.isdisjoint(step.float_reads):
+                active.update(step.float_writes)
+        self._replay(active)
         cotangents = self.cotangents
-        moves = cotangents.nonzero([pair.place for pair in self.pairs])
-        asked = {pair.place.block for pair, is_asked in zip(self.pairs, moves, strict=True) if is_asked}
+        are_asked = cotangents.nonzero([pair.place for pair in self.pairs])
+        asked = {pair.place.block for pair, is_asked in zip(self.pairs, are_asked, strict=True) if is_asked}
         kept: dict[Any, list[Any]] = {}
         for step in reversed(self.steps):
             if self._retained:
                 self._keep(step.op.writes, kept)
-            self._back(step, moving, asked)
+            self._back(step, active, asked)
         for pair in self.pairs:
             cotangents.store(pair.place, pair.target)
         for owner, found in kept.items():
@@ -174,13 +174,13 @@ class Backward:
         for pair in self.pairs:
             self.cotangents.load(pair.place, pair.target)
 
-    def _replay(self, moving: set[int]) -> None:
+    def _replay(self, active: set[int]) -> None:
         """Runs the recording again, and keeps the operands of every launch that matters, as they were."""
         needed, changing = self._needed_later(), self._changing()
         for step, is_needed, changed in zip(self.steps, needed, changing, strict=True):
             match step.op:
                 case Launched() as op:
-                    if not moving.isdisjoint(step.float_reads):
+                    if not active.isdisjoint(step.float_reads):
                         self._keep_operands(step, op, changed)
                     if is_needed and not self._run_again(step, op):
                         self._run_elsewhere(step, op)
@@ -244,7 +244,7 @@ class Backward:
         moved = [v if p is None else v._replace(region=self.values.at(p)) for v, p in pairs]
         run_checked(self.gpu or HOST, checked._replace(values=moved))
 
-    def _back(self, step: _Step, moving: set[int], asked: set[int]) -> None:
+    def _back(self, step: _Step, active: set[int], asked: set[int]) -> None:
         cotangents = self.cotangents
         match step.op:
             case Constant() as op:
@@ -263,11 +263,11 @@ class Backward:
                         if op.launch.roles[i] == OUTPUT and (place := step.places[i]) is not None:
                             cotangents.clear(place, asked)
                 elif not asked.isdisjoint(step.float_writes):
-                    self._back_launch(step, op, moving, asked)
+                    self._back_launch(step, op, active, asked)
 
-    def _back_launch(self, step: _Step, op: Launched, moving: set[int], asked: set[int]) -> None:
+    def _back_launch(self, step: _Step, op: Launched, active: set[int], asked: set[int]) -> None:
         launch, cotangents = op.plan.launch, self.cotangents
-        wanted = tuple([i for i, place in step.operands if place.block in moving])
+        wanted = tuple([i for i, place in step.operands if place.block in active])
         given = tuple([i for i, place in step.results if place.block in asked])
         if self.gpu is not None and (on_gpu := known_pull_on(op.plan, wanted, given, self.gpu)) is not None:
             inputs = self._inputs(self.gpu, step, op, given)

@@ -101,8 +101,8 @@ class Subject(NamedTuple):
                     hint="write pairs of an input and an output: [(0, 0)]",
                 )
         asked = {(self._number(i, self.input_names), self._number(j, names)) for i, j in mask or ()}
-        ins = [i for i, given in enumerate(self.inputs) if self._is_moving(given)]
-        outs = [j for j, found in enumerate(outputs) if self._is_moving(found)]
+        ins = [i for i, given in enumerate(self.inputs) if self._is_active(given)]
+        outs = [j for j, found in enumerate(outputs) if self._is_active(found)]
         return [(i, j) for i in ins for j in outs if not asked or (i, j) in asked]
 
     def _number(self, given: Any, names: Sequence[str]) -> int:
@@ -115,7 +115,7 @@ class Subject(NamedTuple):
             hint=did_you_mean(given, names) or f"write pairs of an input and an output; these are {', '.join(names)}",
         )
 
-    def _is_moving(self, given: Any) -> bool:
+    def _is_active(self, given: Any) -> bool:
         if isinstance(given, (StructArray, IndexedArray)) and given.requires_grad:
             raise KernelTypeError(
                 f"{self.what}: {given!r} has requires_grad=True, and Jacobians are by arrays of numbers",

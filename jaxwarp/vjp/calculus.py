@@ -80,8 +80,8 @@ def products_of(kernel: Kernel) -> dict[Value, Call]:
     return {op.result: op for op in walk(kernel.body) if isinstance(op, Call) and op.builtin.name == "mul"}
 
 
-def square_in(op: Call, products: Mapping[Value, Call], moving: Collection[Value]) -> tuple[Value, Value] | None:
-    """Of a product (c v) v, in `mul` or `fma`, where c is not `moving` or not there: c v, and v.
+def square_in(op: Call, products: Mapping[Value, Call], active: Collection[Value]) -> tuple[Value, Value] | None:
+    """Of a product (c v) v, in `mul` or `fma`, where c is not `active` or not there: c v, and v.
 
     Its derivative is d(c v v) = 2 (c v) dv.
     """
@@ -92,7 +92,7 @@ def square_in(op: Call, products: Mapping[Value, Call], moving: Collection[Value
         return one, one
     for scaled, root in (one, other), (other, one):
         inner = products.get(scaled)
-        if inner is not None and root in inner.args and inner.args[inner.args[0] is root] not in moving:
+        if inner is not None and root in inner.args and inner.args[inner.args[0] is root] not in active:
             return scaled, root
     return None
 

@@ -60,7 +60,7 @@ class Contest:
 def hold_contest(
     kernel: Kernel, wanted: Collection[int], grid: Grid, shapes: Shapes, extents: Extents
 ) -> Contest | None:
-    """The kernel with winners for the arrays that move with the parameters `wanted`; None: no stores to them may meet.
+    """The kernel with winners for the arrays that are active by `wanted` parameters; None: no stores to them may meet.
 
     Args:
         kernel: one whose rounding is fixed.

@@ -76,17 +76,17 @@ def four_launches(h200):
 
 
 @functools.partial(jax.jit, donate_argnums=0)
-def one_a_turn(x):
+def one_per_iteration(x):
     return jax.lax.fori_loop(0, 100, lambda _, x: incremented(x)[0], x)
 
 
-def one_launch_a_turn(h200):
+def one_launch_per_iteration(h200):
     """In place: nothing is copied. It is captured where XLA is asked."""
-    made = h200.compile(one_a_turn, h200.array(1000))
+    made = h200.compile(one_per_iteration, h200.array(1000))
     assert made.moves(1000) == []
     assert made.count("kCommandBuffer") == 0
     assert made.memory.alias_size_in_bytes == 4000
-    made = h200.compile(one_a_turn, h200.array(1000), **SINGLE)
+    made = h200.compile(one_per_iteration, h200.array(1000), **SINGLE)
     assert any("kCustomCall" in found for found in made.inside("kCommandBuffer"))
     assert made.moves(1000) == []
 
@@ -94,16 +94,16 @@ def one_launch_a_turn(h200):
 def loops_in_graphs(h200):
     """Where XLA is asked for that the loop is in a graph, not only its body."""
     captured = "FUSION,CUSTOM_CALL,WHILE"
-    made = h200.compile(one_a_turn, h200.array(1000), **SINGLE, xla_gpu_enable_command_buffer=captured)
+    made = h200.compile(one_per_iteration, h200.array(1000), **SINGLE, xla_gpu_enable_command_buffer=captured)
     assert made.thunks[0][1] == "kCommandBuffer"
     assert "kWhile" in made.inside("kCommandBuffer")[0]
 
 
-def two_launches_a_turn(h200):
+def two_launches_per_iteration(h200):
     """There and back between two buffers: nothing is copied."""
 
     @functools.partial(jax.jit, donate_argnums=0)
-    def two_a_turn(f, omega):
+    def two_per_iteration(f, omega):
         def body(_, f):
             for _ in range(2):
                 (f,) = streamed(f, omega)
@@ -112,17 +112,17 @@ def two_launches_a_turn(h200):
         return jax.lax.fori_loop(0, 50, body, f)
 
     given = h200.array(*LATTICE), h200.array()
-    made = h200.compile(two_a_turn, *given)
+    made = h200.compile(two_per_iteration, *given)
     assert made.moves(ELEMENTS) == []
     assert made.count("kCommandBuffer") == 0
     assert made.memory.alias_size_in_bytes == 4 * ELEMENTS
     assert made.memory.temp_size_in_bytes < 1.1 * 4 * ELEMENTS + 8192
-    made = h200.compile(two_a_turn, *given, **SINGLE)
+    made = h200.compile(two_per_iteration, *given, **SINGLE)
     assert any(found.count("kCustomCall") == 2 for found in made.inside("kCommandBuffer"))
 
 
 def out_of_place_loops_are_copied(h200):
-    """What docs/performance.md says: one step a turn that writes a new array."""
+    """What docs/performance.md says: one step an iteration that writes a new array."""
 
     @functools.partial(jax.jit, donate_argnums=0)
     def copied(x):
@@ -131,7 +131,7 @@ def out_of_place_loops_are_copied(h200):
     assert h200.compile(copied, h200.array(1000)).moves(1000) != []
 
 
-def ten_launches_a_turn(h200):
+def ten_launches_per_iteration(h200):
     """`unroll=10` of `scan`: a graph for each turn, nothing is copied."""
 
     @functools.partial(jax.jit, donate_argnums=0)
@@ -221,11 +221,11 @@ PROGRAMS = [
     no_driver,
     twenty_launches,
     four_launches,
-    one_launch_a_turn,
+    one_launch_per_iteration,
     loops_in_graphs,
-    two_launches_a_turn,
+    two_launches_per_iteration,
     out_of_place_loops_are_copied,
-    ten_launches_a_turn,
+    ten_launches_per_iteration,
     gradients_of_lattices,
     batches,
     wind_tunnel,

@@ -36,8 +36,8 @@ def _rule(name: str, partials: Any, doc: str) -> Builtin:
     )  # fmt: skip
 
 
-DETACH = _rule("detach", lambda _o, _out, _y: (None,), "The value, which does not move.")
-ATTACH = _rule("attach", lambda _o, _out, _y, _x, g: (1.0, g, None), "The first value, which moves by g as x does.")
+DETACH = _rule("detach", lambda _o, _out, _y: (None,), "The value, a constant to derivatives.")
+ATTACH = _rule("attach", lambda _o, _out, _y, _x, g: (1.0, g, None), "The first value, with g times the tangent of x.")
 GUARDED = row(
     "guarded", _first, ref=lambda c, f: np.where(c == 0, np.zeros_like(c), c * f), cuda="{0} == 0 ? {0} : {0} * {1}",
     llvm=lambda _ops, _result, _types, args: args[0],

@@ -143,8 +143,8 @@ class _Transposing:
 
     def call(self, op: ir.Call) -> None:
         if op.result in self.sinks:
-            _, moving, amount = op.args
-            self.add(amount, self.scaled(self.factors.value(moving), self.builder.const(1.0, moving.type)))
+            _, active, amount = op.args
+            self.add(amount, self.scaled(self.factors.value(active), self.builder.const(1.0, active.type)))
             return
         move = self.moves.pop(op.result, None)
         if move is None:

@@ -100,8 +100,8 @@ def add_to_adjoint(frame: Frame, node: ast.expr, operator: str, value: Any, indi
             value = frame.ops.unary("neg", value)
         attached = frame.variables[ATTACHED]
         cast = frame.ops.cast_scalar
-        for moving, factor in zip(leaves, value.values if isinstance(value, Bundle) else (value,), strict=True):
-            attached = frame.builder.call(ATTACH, attached, cast(attached.type, moving), cast(attached.type, factor))
+        for active, factor in zip(leaves, value.values if isinstance(value, Bundle) else (value,), strict=True):
+            attached = frame.builder.call(ATTACH, attached, cast(attached.type, active), cast(attached.type, factor))
             frame.rule.sinks.add(attached)
         frame.variables[ATTACHED] = attached
 

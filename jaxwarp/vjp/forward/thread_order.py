@@ -18,9 +18,9 @@ from jaxwarp.vjp.activity import Activity
 def require_no_order(
     kernel: Kernel, activity: Activity, used: Iterable[Value], grid: Sequence[int | None] | None
 ) -> None:
-    """Refuses what moves, or says where something that moves is kept, by a value that an atomic returned.
+    """Refuses what is active, or says where something active is kept, by a value that an atomic returned.
 
-    Atomics on arrays that move themselves are not looked at: they are refused for that. Nor are exchanges for a
+    Atomics on arrays that are active themselves are not looked at: they are refused for that. Nor are exchanges for a
     constant, by which adjoints take a cotangent that threads share.
     """
     if grid is not None and None not in grid and math.prod(n or 0 for n in grid) <= 1:

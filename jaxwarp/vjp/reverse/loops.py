@@ -103,8 +103,9 @@ class LoopReversal(LoopSteps):
         types = {v.type for v in (*read, *self.carried) if v in self.context.activity.values}
         if len(types) != 1:
             return False
-        moves = any(op.param in self.context.activity.params for op in ops if isinstance(op, Load | Store | Atomic))
-        return len(self.active) == 1 and not moves and not any(isinstance(op, For | While) for op in ops)
+        accesses = [op for op in ops if isinstance(op, Load | Store | Atomic)]
+        is_memory_active = any(op.param in self.context.activity.params for op in accesses)
+        return len(self.active) == 1 and not is_memory_active and not any(isinstance(op, For | While) for op in ops)
 
     def needed(self, body: Reversed) -> list[Value]:
         """The carried values whose former contents the reversed iterations read, and those that these depend on."""

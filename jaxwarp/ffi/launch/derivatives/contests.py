@@ -41,7 +41,7 @@ class _Key:
 def with_winners(
     bind: Bind, launch: Launch, operands: Sequence[Any], wanted: tuple[int, ...]
 ) -> tuple[Launch, list[Any]]:
-    """A launch that does the same, in which no stores meet that move with `wanted`, and its operands."""
+    """A launch that does the same, in which no stores meet that are active by `wanted`, and its operands."""
     shapes = _shapes(launch, operands)
     contest = _contest(_key(launch, shapes), wanted) if _may_store_twice(launch.kernel) else None
     if contest is None:

@@ -38,7 +38,7 @@ class _Marks:
 
 
 def pushed(function: Function, at: Values, tangents: Values) -> Pair:
-    """The results, and tangents of those that move."""
+    """The results, and tangents of those that are active."""
     active: set[int] = set()
 
     def noted(moved: Values) -> Values:
