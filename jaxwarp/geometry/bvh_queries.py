@@ -29,7 +29,11 @@ class BvhQuery:
 
 @wp.func
 def _query(bvh: Bvh, kind: int, a: wp.vec3, b: wp.vec3, radius: float, root: int):
-    return BvhQuery(bvh, kind, a, b, radius, root_node(root, len(bvh.first) - 1), 0, 0, 0)
+    """A query at its start; of a place that is NaN or, but for corners of boxes, infinite, at its end."""
+    is_place = wp.isfinite(a) and wp.isfinite(b) and not wp.isnan(radius)
+    is_box = kind == _BOX and not wp.isnan(a) and not wp.isnan(b)
+    node = root_node(root, len(bvh.first) - 1, is_place or is_box)
+    return BvhQuery(bvh, kind, a, b, wp.max(radius, 0.0), node, 0, 0, 0)
 
 
 @wp.func
@@ -75,13 +79,13 @@ def bvh_query_ray(id: Bvh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> BvhQ
 @wp.func
 def bvh_query_capsule(id: Bvh, start: wp.vec3, dir: wp.vec3, radius: float, root: int = -1) -> BvhQuery:
     """A query for the boxes that a ray goes through if they are made larger by a radius; `max_dist` itself counts."""
-    return _query(id, _CAPSULE, start, dir, wp.max(radius, 0.0), root)
+    return _query(id, _CAPSULE, start, dir, radius, root)
 
 
 @wp.func
 def bvh_query_sphere(id: Bvh, center: wp.vec3, radius: float, root: int = -1) -> BvhQuery:
     """A query for the boxes that overlap a sphere, whose surface counts."""
-    return _query(id, _SPHERE, center, center, wp.max(radius, 0.0), root)
+    return _query(id, _SPHERE, center, center, radius, root)
 
 
 @wp.func

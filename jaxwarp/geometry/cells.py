@@ -40,12 +40,6 @@ def repeated(cell: int, count: int) -> int:
     return cell - cell // count * count
 
 
-@wp.func
-def is_somewhere(point: Any) -> bool:
-    """Whether no coordinate is NaN or infinite."""
-    return wp.isfinite(point[0]) and wp.isfinite(point[1]) and wp.isfinite(point[2])
-
-
 @wp.kernel
 def find_cells(
     points: wp.array[Vec3], per_length: wp.vec3, dim_x: int, dim_y: int, dim_z: int, cells: wp.array[wp.uint32]
@@ -54,7 +48,7 @@ def find_cells(
     i = wp.tid()
     p = points[i]
     cell = dim_x * dim_y * dim_z
-    if is_somewhere(p):
+    if wp.isfinite(p):
         x = repeated(cell_of(p[0], per_length[0]), dim_x)
         y = repeated(cell_of(p[1], per_length[1]), dim_y)
         z = repeated(cell_of(p[2], per_length[2]), dim_z)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import jaxwarp as wp
-from jaxwarp.geometry.cells import cell_of, is_somewhere, repeated
+from jaxwarp.geometry.cells import cell_of, repeated
 from jaxwarp.geometry.hash_grid import HashGrid
 
 
@@ -59,7 +59,7 @@ def _query(grid: HashGrid, p: Any, r: Any, group: int, is_of_group: bool) -> Has
     x, nx = _reach(p[0], r, grid.per_length[0], grid.period[0], grid.dim_x)
     y, ny = _reach(p[1], r, grid.per_length[1], grid.period[1], grid.dim_y)
     z, nz = _reach(p[2], r, grid.per_length[2], grid.period[2], grid.dim_z)
-    is_some = is_somewhere(p) and r >= type(r)(0.0) and nx > 0 and ny > 0
+    is_some = wp.isfinite(p) and r >= type(r)(0.0) and nx > 0 and ny > 0
     x_more = wp.max(x + nx - grid.dim_x, 0)
     parts = nx if is_of_group else (2 if x_more > 0 else 1)
     return HashGridQuery(

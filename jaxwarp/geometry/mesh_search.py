@@ -39,11 +39,12 @@ def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: boo
     """The first face that a ray hits before `max_t`, or any; -1 if there is none."""
     first = mesh.bvh.first
     leaves = len(first) - 1
+    is_ray = wp.isfinite(start) and wp.isfinite(dir) and max_t > 0.0
     frame = ray_frame(dir)
     inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
     base = wp.cw_mul(mesh.bvh.origin - start, inverse)
     scale = wp.cw_mul(mesh.bvh.step, inverse)
-    node = root_node(root, leaves)
+    node = root_node(root, leaves, is_ray)
     trail = int(0)
     best = float(max_t)
     found = int(-1)
@@ -75,11 +76,12 @@ def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last:
     """
     first = mesh.bvh.first
     leaves = len(first) - 1
+    is_ray = wp.isfinite(start) and wp.isfinite(dir) and max_t > 0.0
     frame = ray_frame(dir)
     inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
     base = wp.cw_mul(mesh.bvh.origin - start, inverse)
     scale = wp.cw_mul(mesh.bvh.step, inverse)
-    node = root_node(root, leaves)
+    node = root_node(root, leaves, is_ray)
     trail = int(0)
     after = float(-1.0)
     if last >= 0:
@@ -110,11 +112,12 @@ def count_hits(mesh: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
     """How many faces a ray crosses."""
     first = mesh.bvh.first
     leaves = len(first) - 1
+    is_ray = wp.isfinite(start) and wp.isfinite(dir)
     frame = ray_frame(dir)
     inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
     base = wp.cw_mul(mesh.bvh.origin - start, inverse)
     scale = wp.cw_mul(mesh.bvh.step, inverse)
-    node = root_node(root, leaves)
+    node = root_node(root, leaves, is_ray)
     trail = int(0)
     count = int(0)
     while node != 0:
@@ -146,7 +149,7 @@ def find_closest(mesh: Mesh, point: wp.vec3, max_dist: float) -> int:
     first = mesh.bvh.first
     leaves = len(first) - 1
     base = mesh.bvh.origin - point
-    node = int(1)
+    node = root_node(-1, leaves, wp.isfinite(point))
     trail = int(0)
     best = float(max_dist * max_dist if max_dist > 0.0 else 0.0)
     found = int(-1)
@@ -182,7 +185,7 @@ def find_furthest(mesh: Mesh, point: wp.vec3, min_dist: float) -> int:
     first = mesh.bvh.first
     leaves = len(first) - 1
     base = mesh.bvh.origin - point
-    node = int(1)
+    node = root_node(-1, leaves, wp.isfinite(point) and not wp.isnan(min_dist))
     trail = int(0)
     best = float(0.0 - min_dist * min_dist if min_dist > 0.0 else 0.0)
     found = int(-1)

@@ -59,10 +59,14 @@ def high_plane(word: wp.uint32) -> float:
 
 
 @wp.func
-def root_node(root: int, leaves: int) -> int:
-    """Where a walk starts: at a node that is given, at 1 if that is negative, at the end if there is no such node."""
+def root_node(root: int, leaves: int, is_query: bool) -> int:
+    """Where a walk starts: at a node that is given, or at 1 if that is negative.
+
+    At the end, 0, if there is no such node, or if a query is none: what is NaN compares with no box.
+    """
     node = root if root < 2 * leaves else 0
-    return node if root >= 0 else 1
+    node = node if root >= 0 else 1
+    return node if is_query else 0
 
 
 @wp.func

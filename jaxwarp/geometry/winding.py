@@ -81,7 +81,7 @@ def winding_of(mesh: Mesh, point: wp.vec3, accuracy: float) -> float:
     least = _REACH * wp.max(accuracy, 1.0)
     angle = float(0.0)
     node = 1
-    if not (wp.isfinite(point[0]) and wp.isfinite(point[1]) and wp.isfinite(point[2])):
+    if not wp.isfinite(point):
         node = 0
         angle = wp.nan
     while node != 0:
