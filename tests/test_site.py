@@ -17,6 +17,8 @@ GENERATED = {"modules.md", "builtins.md"}  # of which most is tables
 MOST_WORDS = 100
 DESIGN = sorted((ROOT / "docs/design").glob("*.md"))
 MOST_WORDS_OF_A_DESIGN, MOST_IN_ITS_PARAGRAPHS = 1500, 120
+QUOTED_FILE = re.compile(r"`((?!xla/)\w[\w./]*(?:\.py|\.cc|\.c|\.h|/))`")
+QUOTED_TEST = re.compile(r"`(test_\w+)`")
 
 
 def paragraphs(text: str) -> list[str]:
@@ -38,7 +40,21 @@ def test_pages_of_the_design_are_short_and_say_what_and_what_not(page):
     assert [p for p in paragraphs(text) if len(p.split()) > MOST_IN_ITS_PARAGRAPHS] == []
     first = paragraphs(text)[1]
     assert first.startswith("**What.**"), "say first what it is"
+    assert re.search(r"^(## Invariants$|\*\*Invariants\.\*\*$)", text, re.MULTILINE), "say what other code relies on"
+    assert re.search(r"^\| module .*\|$", text, re.MULTILINE), "say which modules there are, and what each gains"
     assert "Rejected" in text, "say what was rejected, and why"
+
+
+def test_pages_of_the_design_name_files_and_tests_that_exist():
+    folders = [ROOT / name for name in ("jaxwarp", "tests", "tools", "examples", "benchmarks")]
+    files = [path for folder in folders for path in folder.rglob("*")]
+    places = {f"/{p.relative_to(ROOT).as_posix()}{'/' * p.is_dir()}" for p in (*folders, *files)}
+    tests = {name for path in files if path.suffix == ".py" for name in re.findall(r"def (test_\w+)", path.read_text())}
+    ends = {place[n:] for place in places for n, letter in enumerate(place) if letter == "/"}
+    for page in DESIGN:
+        text = page.read_text()
+        assert [f for f in QUOTED_FILE.findall(text) if f"/{f}" not in ends] == [], page.name
+        assert [t for t in QUOTED_TEST.findall(text) if t not in tests] == [], page.name
 
 
 def test_what_counts_as_a_paragraph():
