@@ -23,6 +23,7 @@ from jaxwarp.decorators import func
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.arguments import Given
 from jaxwarp.ffi.launch.bind import arguments_of, resolve_elements, specialize
+from jaxwarp.ffi.launch.leaves import spread
 from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.lowering.values import Intrinsic, type_of
@@ -32,7 +33,7 @@ from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.quaternions import HostValue
-from jaxwarp.types import element_scalar
+from jaxwarp.structs.records import has_floats
 
 _MAX_KNOWN = 512
 _numbers: dict[str, int] = {}  # of texts: equal ones are one file
@@ -143,7 +144,7 @@ def _outputs(out: Any, elements: Sequence[Any], shape: tuple[int, ...], inputs: 
         requires_grad = any(a.requires_grad for a in inputs)
         made = [new_array("map", element, shape, inputs[0].scope) for element in elements]
         for array in made:
-            array.requires_grad = requires_grad and element_scalar(array.dtype).is_float
+            array.requires_grad = requires_grad and has_floats(array.dtype)
         return made
     given = list(out) if isinstance(out, (list, tuple)) else [out]
     if len(given) != len(elements):
@@ -270,10 +271,11 @@ def _made(text: str, name: str, scope: dict[str, Any]) -> Any:
 
 def _results(mapped: Any, takes: tuple[_Input, ...], inputs: Sequence[Any]) -> tuple[Any, ...]:
     """The element types of what the function returns."""
-    probe = _probe(mapped, takes)
+    probe = _probe(mapped, takes).given(inputs)
     arguments = arguments_of(probe)
     place = next((value.scope for value in inputs if isinstance(value, HostArray)), HOST)
-    described = tuple(argument_given(place, probe, i, value).describe() for i, value in enumerate(inputs))
+    leaves = spread(probe, inputs)
+    described = tuple(argument_given(place, probe, i, value).describe() for i, value in enumerate(leaves))
     found = _result_types(probe, tuple(arguments), described)
     if not found or None in found:
         raise KernelTypeError("map: The provided function must return a value", hint="end it with return")

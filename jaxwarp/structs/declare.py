@@ -12,7 +12,8 @@ import dataclasses
 import inspect
 import json
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -21,7 +22,7 @@ import numpy as np
 
 from jaxwarp.boundary import boundary, caller
 from jaxwarp.errors import KernelError, KernelTypeError
-from jaxwarp.structs.instances import METHODS, checked, is_open
+from jaxwarp.structs.instances import METHODS, checked, initial, is_open
 from jaxwarp.types import STRUCT, Array, Field, Scalar, Struct, as_dtype, struct_of
 
 _OWN = ("__init__", "__setattr__", "__slots__", "__new__")
@@ -65,7 +66,7 @@ def _decorated(kind: Any, scope: Mapping[str, Any]) -> Any:
     if not isinstance(kind, type):
         raise KernelTypeError(f"@struct: expected a class, got {kind!r}", hint="write @struct above a class")
     for name in _OWN:
-        if name in vars(kind) and not dataclasses.is_dataclass(kind):
+        if name in vars(kind) and not _is_dataclass(kind):
             raise KernelTypeError(
                 f"struct {kind.__name__}: the class has {name}; a struct gets its own",
                 hint="leave it out, and write a function that makes one",
@@ -73,11 +74,28 @@ def _decorated(kind: Any, scope: Mapping[str, Any]) -> Any:
     fields = tuple(_fields(kind, scope))
     setattr(kind, STRUCT, Struct(kind, fields))
     for name, method in METHODS.items():
-        if name in _OWN or name not in vars(kind) or dataclasses.is_dataclass(kind):
+        if name in _OWN or name not in vars(kind) or _is_dataclass(kind):
             setattr(kind, name, method)
     setattr(kind, "__match_args__", tuple(f.name for f in fields))  # noqa: B010 - no type knows it
+    _describe_as_dataclass(kind, fields)
     register(kind, fields)
     return kind
+
+
+def _is_dataclass(kind: Any) -> bool:
+    """Whether it is one itself: what inherits from a struct has the struct's description."""
+    return "__dataclass_fields__" in vars(kind)
+
+
+def _describe_as_dataclass(kind: Any, fields: Sequence[Field]) -> None:
+    """Makes `dataclasses.replace`, `fields` and `asdict` take instances."""
+    described = [
+        (f.name, f.type, dataclasses.field(default_factory=partial(initial, kind, f), metadata={"static": f.is_static}))
+        for f in fields
+    ]
+    like = dataclasses.make_dataclass(kind.__name__, described, init=False, repr=False, eq=False)
+    for name in ("__dataclass_fields__", "__dataclass_params__"):
+        setattr(kind, name, getattr(like, name))
 
 
 # Fields
@@ -138,7 +156,7 @@ def _declared(kind: type, name: str) -> tuple[Callable[[], Any] | None, bool]:
     """What makes a field's default, and whether it is static."""
     missing = dataclasses.MISSING
     given = vars(kind).get(name, missing)
-    if dataclasses.is_dataclass(kind) and name in kind.__dataclass_fields__:
+    if _is_dataclass(kind) and name in kind.__dataclass_fields__:
         given = kind.__dataclass_fields__[name]
     if not isinstance(given, dataclasses.Field):
         return (None if given is missing else lambda: copy.copy(given)), False

@@ -24,6 +24,7 @@ from jaxwarp.types import (  # fmt: skip
     element_scalar,
     element_shape,
     handled,
+    struct_in,
     struct_of,
     uint64,
 )
@@ -48,7 +49,7 @@ def _init(self: Any, *values: Any, **named: Any) -> None:
         if field.name in given:
             value = checked(kind, field, given[field.name], is_strict=False)
         else:
-            value = _initial(kind, field)
+            value = initial(kind, field)
         self.__dict__[field.name] = value
 
 
@@ -134,7 +135,7 @@ def _no_field(kind: type, name: str) -> KernelTypeError:
     )
 
 
-def _initial(kind: type, field: Field) -> Any:
+def initial(kind: type, field: Field) -> Any:
     """The value of a field that is not given."""
     if field.default is not None:
         return checked(kind, field, field.default(), is_strict=True)
@@ -170,6 +171,8 @@ def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
     where, dtype = f"struct {kind.__name__}: field {field.name}", field.type
     if isinstance(dtype, Struct):
         return _checked_struct(where, dtype, value, is_strict)
+    if (element := struct_in(dtype)) is not None and struct_of(type(value)) == element:
+        return _copied(value)  # of JAX: its leaves have the axes
     if dtype == uint64 and handled(value) is not None:
         return value
     if isinstance(dtype, Aggregate) and value is None and is_strict:

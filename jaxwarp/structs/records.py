@@ -150,8 +150,9 @@ def _fill(record: np.ndarray, struct: Struct, value: Any, where: str) -> None:
     else:
         found = {name: getattr(value, name) for name in names if hasattr(value, name)}
     if isinstance(value, (str, bytes)) or set(found) != set(names):
+        given = f"a tuple of {len(value)}" if isinstance(value, tuple) else type(value).__name__
         raise KernelTypeError(
-            f"{where}: expected a value of struct {struct!r}, got {type(value).__name__}",
+            f"{where}: expected a value of struct {struct!r}, got {given}",
             hint=f"pass {struct!r}(...), or a tuple of {', '.join(names)}",
         )
     for f in struct.fields:

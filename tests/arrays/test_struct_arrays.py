@@ -249,6 +249,23 @@ def test_arrays_of_structs_inside_of_structs():
 # Derivatives
 
 
+@wp.func
+def scaled_pair(p: Pair, by: float):
+    return Pair(p.x * by, p.y + by)
+
+
+def test_mapped_by_functions_of_structs():
+    pairs = wp.array([Pair(1.0), Pair(3.0, 4.0)], dtype=Pair, requires_grad=True)
+    with wp.Tape() as tape:
+        made = wp.map(scaled_pair, pairs, wp.array([2.0, 5.0], dtype=float))
+        total = wp.map(lambda p, q: p.x * p.y + q.x, made, Pair(7.0))
+    assert made.dtype == Pair
+    assert made.list() == [Pair(2.0, 4.0), Pair(15.0, 9.0)]
+    assert total.list() == [2.0 * 4.0 + 7.0, 15.0 * 9.0 + 7.0]
+    tape.backward(grads={total: wp.ones(2)})
+    assert pairs.grad.list() == [Pair(4.0 * 2.0, 2.0), Pair(9.0 * 5.0, 15.0)]
+
+
 def test_tape():
     array = wp.array([record(float(i)) for i in range(3)], dtype=Record, requires_grad=True)
     middle = wp.zeros(3, dtype=Record, requires_grad=True)
@@ -352,7 +369,7 @@ def test_refusals():
         (lambda: wp.to_torch(array), "tensors have no structs"),
         (lambda: jnp.asarray(array), "there it is a struct of arrays"),
         (lambda: array.view(float), "its memory holds structs"),
-        (lambda: array + array, "got records of a, v, k"),
+        (lambda: array + array, "add: argument 1 is Record"),
         (lambda: array.fill_(3.0), "expected a value of struct Record, got float"),
         (lambda: wp.array([1, 2], dtype=Record), "expected a value of struct Record, got int"),
         (
@@ -362,11 +379,13 @@ def test_refusals():
         (lambda: array.assign(wp.zeros(3)), "expected records of a, v, k, inner, flag, m of shape"),
         (lambda: wp.zeros(3).assign(array), "expected float32 of shape"),
         (lambda: wp.launch(advance, 3, [wp.zeros(3), array]), "expected an array of struct Record with 1 axis"),
+        (lambda: wp.launch(advance, 3, [wp.zeros(3, dtype=Pair), array]), "'src': .* got an array of Pair without a"),
         (lambda: wp.launch(advance, 3, [array, array]), "shares memory with argument"),
         (lambda: wp.launch(grow, (3, 1), [array]), "'x.a'"),
         (lambda: wp.zeros(3, dtype=Holder), "its field x is an array"),
         (Holder.numpy_dtype, "its field x is an array"),
         (lambda: wp.array([Pair(), record()], dtype=Pair), "expected a value of struct Pair, got Record"),
+        (lambda: wp.array([(1.0, 2.0, 3.0)], dtype=Pair), "expected a value of struct Pair, got a tuple of 3"),
         (lambda: wp.array([(1.0, "two")], dtype=Pair), "field y: expected float32, got str"),
     ):
         with pytest.raises(KernelError, match=text):

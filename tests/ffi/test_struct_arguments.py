@@ -266,7 +266,7 @@ def test_gradients_of_dictionaries_are_dictionaries():
         ({"dt": jnp.arange(3)}, r"kernel energy: argument 's.dt': expected float32 of shape \(\), got int32"),
         ({"law": {"rest": (1.0, 2.0, 3.0)}}, r"argument 's.law': expected struct Law, got dict without stiffness"),
         ({"law": 3.0}, r"argument 's.law': expected struct Law, got float without stiffness"),
-        ({"law": None}, r"argument 's.law.stiffness': expected .*, got NoneType"),
+        ({"law": None}, r"argument 's.law': expected struct Law, got None"),
     ],
 )
 def test_what_does_not_fit_names_the_argument_and_the_field(change, message):

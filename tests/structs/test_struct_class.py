@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import pprint
 from typing import ClassVar
 
 import jax
@@ -74,6 +75,50 @@ def test_integers_are_numbers_of_vectors():
     np.testing.assert_array_equal(spring.rest, np.array([4, 5, 6], np.float32))
     body = Body(mass=1, frame=np.eye(2, dtype=int))
     assert body.frame.dtype == np.float32
+
+
+def test_replaced_and_listed_as_dataclasses_are():
+    body = Body(1.0, jnp.ones((2, 3)), spring=Spring((1.0, 2.0, 3.0)))
+    heavier = jax.jit(lambda b, mass: dataclasses.replace(b, mass=mass))(body, 5.0)
+    assert type(heavier) is Body
+    assert (heavier.mass, body.mass) == (5.0, 1.0)
+    assert heavier.spring == body.spring
+    assert [f.name for f in dataclasses.fields(Body)] == list(vars(body))
+    assert dataclasses.asdict(body)["spring"]["stiffness"] == 2.0
+    pprint.pformat(body)
+    with pytest.raises(KernelTypeError, match=r"struct Body has no field weight"):
+        dataclasses.replace(body, weight=2.0)
+
+    with pytest.raises(KernelTypeError, match=r"struct Own: the class has __init__"):
+
+        @wp.struct
+        class Own(Spring):
+            def __init__(self):
+                pass
+
+
+def test_a_field_is_an_array_of_structs_as_jax_has_it():
+    @wp.struct
+    class Chain:
+        springs: wp.array[Spring]
+
+    springs = Spring(jnp.ones((4, 3)), jnp.arange(4.0))
+    chain = Chain(springs)
+    assert chain.springs == springs
+    chain.springs = Spring(jnp.zeros((2, 3)), jnp.ones(2))
+    assert chain.springs.rest.shape == (2, 3)
+    with pytest.raises(KernelTypeError, match=r"struct Chain: field springs: expected an array\[Spring, 1\], got Body"):
+        chain.springs = Body()
+
+    @wp.kernel
+    def k(chain: Chain, out: wp.array[float]):
+        i = wp.tid()
+        out[i] = chain.springs[i].stiffness * chain.springs[i].rest[0]
+
+    call = wp.jax_kernel(k, output_dims=4, launch_dims=4)
+    np.testing.assert_array_equal(call(Chain(springs))[0], [0.0, 1.0, 2.0, 3.0])
+    gradient = jax.grad(lambda c: call(c)[0].sum())(Chain(springs))
+    np.testing.assert_array_equal(gradient.springs.rest[:, 0], [0.0, 1.0, 2.0, 3.0])
 
 
 def test_pickled_by_its_fields():

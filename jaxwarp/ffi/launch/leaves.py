@@ -171,6 +171,8 @@ def _leaves(where: str, name: str, type_: Any, value: Any) -> Iterator[Any]:
     if struct is None:
         yield value
         return
+    if value is None and struct is type_ and not isinstance(struct, Indexed):
+        raise _no_struct(where, name, type_, "None", "")
     for field in struct.fields:
         part = None if value is None else _part(where, name, type_, field.name, value)
         yield from _leaves(where, f"{name}.{field.name}", field_type(type_, field), part)
@@ -180,9 +182,12 @@ def _part(where: str, name: str, type_: Any, field: str, value: Any) -> Any:
     """A field of what is given for a struct: of an instance, of an array of structs, or of any other object or mapping
     that has it."""
     if isinstance(value, MemoryArray):
-        if isinstance(getattr(value, "dtype", None), Struct):
-            return value.field(field)  # pyright: ignore[reportAttributeAccessIssue]
-        raise _no_struct(where, name, type_, f"an array of {value.dtype!r}", "")
+        given = getattr(value, "dtype", None)
+        if not isinstance(given, Struct):
+            raise _no_struct(where, name, type_, f"an array of {given!r}", "")
+        if field not in [f.name for f in given.fields]:
+            raise _no_struct(where, name, type_, f"an array of {given!r}", f" without {field}")
+        return value.field(field)  # pyright: ignore[reportAttributeAccessIssue]
     try:
         is_mapping = isinstance(value, Mapping) or (isinstance(value, np.ndarray) and value.dtype.names is not None)
         return value[field] if is_mapping else getattr(value, field)
