@@ -12,7 +12,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
-from jaxwarp.ffi.launch.leaves import rebuilt
+from jaxwarp.ffi.launch.calls.leaves import rebuilt
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.passes.pipeline import prepare
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from jaxwarp.arrays.eager import clone_now, copy_now, make_now, type_of
+from jaxwarp.arrays.copies import clone_now, copy_now, make_now, type_of
 from jaxwarp.arrays.host_array import HostArray, type_of_value
 from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.boundary import located_call
 from jaxwarp.errors import KernelTypeError, did_you_mean
-from jaxwarp.ffi.launch.dims import normalize_dims
+from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import program_now
 from jaxwarp.frontend.lowering.local_arrays import ZEROS

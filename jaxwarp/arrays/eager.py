@@ -1,4 +1,4 @@
-"""What launches, copies and new arrays are while a Python function runs on real memory: they happen at once."""
+"""Launches while a Python function runs on real memory: they happen at once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import numpy as np
 
 from jaxwarp.analysis.effects import Access, analyze
 from jaxwarp.arrays.host_array import HostArray, InRecords
-from jaxwarp.arrays.struct_array import array_at
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
-from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, describe, with_absent
-from jaxwarp.ffi.launch.bind import (
+from jaxwarp.ffi.launch.calls.arguments import Argument, Given, describe, with_absent
+from jaxwarp.ffi.launch.calls.bind import (
     LaunchOptions,
     arguments_of,
     bind,
@@ -24,21 +23,20 @@ from jaxwarp.ffi.launch.bind import (
     resolve_elements,
     specialize,
 )
+from jaxwarp.ffi.launch.calls.converters import Convert
+from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
-from jaxwarp.ffi.launch.dims import normalize_dims
 from jaxwarp.ffi.launch.native_launch import NativeCode, code_of
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.kernel import Kernel
-from jaxwarp.memory.convert import as_element
-from jaxwarp.memory.host_scope import HOST, capturing
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray, MemoryArray
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import note_written
 from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.in_records import Place, in_records
-from jaxwarp.structs.records import as_record, memory_axes, memory_dtype
-from jaxwarp.types import SCALAR_BY_DTYPE, Array, Struct, as_dtype, element_scalar
+from jaxwarp.types import element_scalar
 from jaxwarp.unlocked import cached_property
 
 
@@ -354,147 +352,3 @@ def _read_only(where: str, line: Any, array: MemoryArray | None, value: Any) -> 
         case _:
             what = f"{array.label}, an input of the callback"
     return KernelTypeError(f"{where}, but it is {what}", line, hint=hint)
-
-
-def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> LiveArray:
-    """A new array of one value."""
-    element = as_dtype(dtype)
-    extents = normalize_dims(shape, f"{name}: shape")
-    region = scope.make(memory_dtype(element), (*extents, *memory_axes(element)))
-    if isinstance(element, Struct):
-        _require_host(scope, name, element)
-        pattern = as_record(element, value, name)
-    else:
-        pattern = as_element(value, region.dtype, memory_axes(element), name)
-    if pattern.tobytes().strip(b"\0") or capturing.get() is not None:
-        scope.fill(region, pattern)
-    return _array(scope, name, Array(element, len(extents)), region)
-
-
-def _require_host(scope: Scope, name: str, struct: Struct) -> None:
-    if not scope.is_outside:
-        raise KernelTypeError(
-            f"{name}: an array of struct {struct!r} in memory is for outside of JAX, not for callbacks and callables",
-            hint=f"make a struct of arrays, {struct!r}(...)",
-        )
-
-
-def _array(scope: Scope, name: str, type_: Array, region: Region) -> LiveArray:
-    """A new array in the memory of a scope."""
-    if scope.is_outside:
-        return array_at(name, type_, region, is_writable=True)
-    return LiveArray(scope, name, type_, region, is_writable=True)
-
-
-def type_of(array: Any, where: str) -> tuple[tuple[int, ...], Any]:
-    """Shape and element type of an array, for one that is made like it.
-
-    Raises:
-        KernelTypeError: it is no array, or not of a type of the kernel language.
-    """
-    if isinstance(array, LiveArray):
-        return array.shape, array.dtype
-    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    if not isinstance(shape, tuple) or not isinstance(dtype, np.dtype) or dtype not in SCALAR_BY_DTYPE:
-        raise KernelTypeError(
-            f"{where}: expected an array of a type of the kernel language, got {array!r}",
-            hint="pass an array of jaxwarp or NumPy, of numbers",
-        )
-    return shape, SCALAR_BY_DTYPE[dtype]
-
-
-def copy_now(scope: Scope, dest: Any, src: Any, offsets: tuple[int, int], count: int) -> None:
-    """Copies elements of `src` to `dest`: all of them, or `count` from offsets into arrays with one axis."""
-    target = _as_memory(scope, dest)
-    if scope is HOST:
-        _copy_in_order(target, src, offsets, count)
-        return
-    if not (any(offsets) or count):
-        target.assign(src)
-        return
-    at, start = offsets
-    source = src if isinstance(src, MemoryArray) else np.asarray(src)
-    if target.ndim != 1 or source.ndim - len(target.components) * (not isinstance(source, MemoryArray)) != 1:
-        raise KernelTypeError(
-            f"copy: offsets need arrays with 1 axis, {target.label} has {target.ndim}",
-            hint="copy parts: copy(dest[1:3], src[0:2])",
-        )
-    count = count or len(source) - start
-    if min(at, start, count) < 0 or start + count > len(source) or at + count > len(target):
-        raise KernelTypeError(
-            f"copy: {count} elements from {start} of {len(source)} do not fit {at} of {len(target)}",
-            hint="pass a smaller count, or smaller offsets",
-        )
-    target[at : at + count].assign(source[start : start + count])
-
-
-def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], count: int) -> None:
-    """As Warp copies: elements of contiguous arrays in their order in memory, whatever the shapes; without offsets and
-    count all of `src`, to a target that may be larger."""
-    target.require_writable("written")
-    if not (isinstance(src, MemoryArray) or any(offsets) or count):
-        target.assign(src)
-        return
-    source = src if isinstance(src, MemoryArray) else _as_memory(HOST, src, "from")
-    if source.dtype != target.dtype:
-        raise KernelTypeError(
-            f"copy: expected a source of {target.dtype}, as the destination is, got {source.dtype}",
-            hint=f"convert it: array(src.numpy(), dtype={target.dtype})",
-        )
-    at, start = (_count("offset", n) for n in offsets)
-    number = _count("count", count) or (source.size if not any(offsets) else source.size - start)
-    if start + number > source.size or at + number > target.size:
-        raise KernelTypeError(
-            f"copy: {number} elements from {start} of {source.size} do not fit {at} of {target.size}",
-            hint="pass a smaller count, or smaller offsets",
-        )
-    is_whole = not any(offsets) and not count and source.shape == target.shape
-    if is_whole or not number:
-        target.assign(source) if number else None
-    elif target.ndim == source.ndim == 1:
-        target[at : at + number].assign(source[start : start + number])
-    elif isinstance(target, HostArray) and isinstance(source, HostArray):
-        if not (target.is_contiguous and source.is_contiguous):
-            raise KernelTypeError(
-                f"copy: arrays of shapes {source.shape} and {target.shape} with gaps between their elements can only be"
-                " copied whole, to the same shape",
-                hint="copy from and to contiguous(), or reshape the source",
-            )
-        target.flatten()[at : at + number].assign(source.flatten()[start : start + number])
-
-
-def _count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
-        raise KernelTypeError(
-            f"copy: {name}: expected an integer from 0, got {value!r}", hint="write a number of elements"
-        )
-    return int(value)
-
-
-def _as_memory(scope: Scope, value: Any, direction: str = "to") -> MemoryArray:
-    if isinstance(value, MemoryArray):
-        return value
-    found = scope.find(value)
-    if found is None:
-        whose = "an array" if scope is HOST else "an array of the call"
-        raise KernelTypeError(
-            f"copy: expected {whose} to copy {direction}, got {type(value).__name__}",
-            hint="make one with array(data) or zeros(shape)",
-        )
-    region, is_writable = found
-    if scope is HOST:
-        element = type_of(region, "copy")[1]
-        return HostArray("copy", Array(element, len(region.shape)), region, is_writable)
-    return MemoryArray(scope, "the array copied to", region, is_writable)
-
-
-def clone_now(scope: Scope, src: Any) -> LiveArray:
-    """A new array with the contents of another one."""
-    shape, element = type_of(src, "clone")
-    name = f"clone of {src.name}" if isinstance(src, MemoryArray) else "clone"
-    if isinstance(element, Struct):
-        _require_host(scope, "clone", element)
-    region = scope.make(memory_dtype(element), (*shape, *memory_axes(element)))
-    made = _array(scope, name, Array(element, len(shape)), region)
-    made.assign(src)
-    return made

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.arrays.host_array import HostArray, alike
-from jaxwarp.ffi.launch.leaves import Paths, paths_of, spread_argument
+from jaxwarp.ffi.launch.calls.leaves import Paths, paths_of, spread_argument
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import Outside
 from jaxwarp.quaternions import HostValue

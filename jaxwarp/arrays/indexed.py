@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.arrays.from_data import array_of
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.interop import array_of
 from jaxwarp.arrays.launch import launch
 from jaxwarp.arrays.struct_array import new_array
 from jaxwarp.boundary import boundaries

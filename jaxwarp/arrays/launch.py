@@ -16,11 +16,11 @@ from jaxwarp.arrays.eager import Checked, check, launch_now
 from jaxwarp.arrays.held import Held, parts_of
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch_cache import launch_outside
-from jaxwarp.arrays.pullback import reverse_launch
+from jaxwarp.arrays.tapes.pullback import reverse_launch
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError, OutOfRangeError
-from jaxwarp.ffi.launch.dims import normalize_dims
-from jaxwarp.ffi.launch.leaves import spread
+from jaxwarp.ffi.launch.calls.dims import normalize_dims
+from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now

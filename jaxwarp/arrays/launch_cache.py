@@ -14,7 +14,7 @@ from jaxwarp import compat
 from jaxwarp.arrays.eager import Checked, check, checked_like, on_records, run_checked
 from jaxwarp.arrays.held import VALUES, Held, flat, token_of
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.recorded import Launched
+from jaxwarp.arrays.tapes.recorded import Launched
 from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelError
 from jaxwarp.ffi.launch.debug import debug_now, mode_of

@@ -21,9 +21,9 @@ from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.decorators import func
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.arguments import Given
-from jaxwarp.ffi.launch.bind import arguments_of, resolve_elements, specialize
-from jaxwarp.ffi.launch.leaves import spread
+from jaxwarp.ffi.launch.calls.arguments import Given
+from jaxwarp.ffi.launch.calls.bind import arguments_of, resolve_elements, specialize
+from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.frontend.lowering.frame import Frame, lowers
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.lowering.values import Intrinsic, type_of

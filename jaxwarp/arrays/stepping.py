@@ -12,11 +12,11 @@ from jaxwarp import config
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.arrays.eager import argument_given
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.arguments import Argument, with_absent
-from jaxwarp.ffi.launch.bind import arguments_of, make_converters, resolve_elements, types_of
-from jaxwarp.ffi.launch.dims import normalize_dims
-from jaxwarp.ffi.launch.leaves import spread
-from jaxwarp.ffi.launch.roles import bind_names
+from jaxwarp.ffi.launch.calls.arguments import Argument, with_absent
+from jaxwarp.ffi.launch.calls.bind import arguments_of, make_converters, resolve_elements, types_of
+from jaxwarp.ffi.launch.calls.dims import normalize_dims
+from jaxwarp.ffi.launch.calls.leaves import spread
+from jaxwarp.ffi.launch.calls.roles import bind_names
 from jaxwarp.ffi.launch.spec import INPUT, fit_grid
 from jaxwarp.frontend.stepping import Steps
 from jaxwarp.frontend.text.source import Source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +11,9 @@ import numpy as np
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundaries
-from jaxwarp.errors import KernelTypeError, did_you_mean
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.memory.host_scope import HOST
-from jaxwarp.memory.region import Region
+from jaxwarp.memory.region import Region, array_region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.structs.records import as_record, as_records, has_floats, instance_of, memory_axes, memory_dtype
 from jaxwarp.types import Array, Element, Struct, field_type, struct_of
@@ -135,3 +136,27 @@ def new_array(name: str, element: Element | Struct, shape: tuple[int, ...], plac
     """A new array of zeros."""
     region = place.make(memory_dtype(element), (*shape, *memory_axes(element)))
     return array_at(name, Array(element, len(shape)), region, is_writable=True)
+
+
+def array_of_structs(name: str, data: Any, struct: Struct, shape: tuple[Any, ...] | None, copy: bool) -> HostArray:
+    """An array of structs, of instances, tuples or records."""
+    where = f"{name}(...): data"
+    if isinstance(data, HostArray):
+        if data.dtype != struct:
+            raise KernelTypeError(
+                f"{where}: expected structs {struct!r}, got {data.dtype!r}", hint=f"pass a list of {struct!r}(...)"
+            )
+        found = data if shape is None else data.contiguous().reshape(*shape)
+        return found.new_like().assign(found) if copy else found
+    records = np.atleast_1d(as_records(struct, data, where))
+    is_shared = not copy and isinstance(data, np.ndarray)
+    if not is_shared:
+        records = np.array(records, order="C")
+    if shape is not None:
+        if math.prod(shape) != records.size or not (records.flags.c_contiguous or shape == records.shape):
+            raise KernelValueError(
+                f"{where}: {records.shape} structs do not have the shape {shape}", hint="leave it out"
+            )
+        records = records.reshape(shape)
+    is_writable = bool(records.flags.writeable)
+    return array_at(name, Array(struct, records.ndim), array_region(records), is_writable)

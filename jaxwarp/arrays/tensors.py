@@ -6,9 +6,10 @@ import dataclasses
 from typing import Any
 
 from jaxwarp.arrays.host_array import HostArray, require_float
-from jaxwarp.arrays.interop import require_outside, wrapped
+from jaxwarp.arrays.interop import wrapped
 from jaxwarp.boundary import located_call
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.devices import CPU, Device
 from jaxwarp.memory.gpu.scope import region_of_tensor
 from jaxwarp.memory.gpu.streams import Stream

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxwarp.arrays.tape import Tape
+from jaxwarp.arrays.tapes.tape import Tape
 from jaxwarp.autograd.jacobians import Mask, Matrices, by_differences, by_sweeps, rows_of
 from jaxwarp.autograd.plot import draw
 from jaxwarp.autograd.subject import Pair, Subject, subject_of, subject_of_recorded

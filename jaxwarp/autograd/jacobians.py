@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.arrays.from_data import array_of
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.interop import array_of
 from jaxwarp.autograd.plot import draw
 from jaxwarp.autograd.subject import Pair, Run, Subject, require_pairs, subject_of
 from jaxwarp.boundary import boundary

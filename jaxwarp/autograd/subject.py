@@ -11,9 +11,9 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.arrays.launch import launch
 from jaxwarp.arrays.launch_cache import launch_again
-from jaxwarp.arrays.recorded import Launched
 from jaxwarp.arrays.struct_array import StructArray
-from jaxwarp.arrays.tape import Tape
+from jaxwarp.arrays.tapes.recorded import Launched
+from jaxwarp.arrays.tapes.tape import Tape
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import HOST, scope_of

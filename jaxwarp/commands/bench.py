@@ -16,7 +16,7 @@ import numpy as np
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.commands.kernels import find
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.jax_kernel import jax_kernel
+from jaxwarp.ffi.launch.calls.jax_kernel import jax_kernel
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.kernel import Kernel
 

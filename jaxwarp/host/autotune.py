@@ -17,7 +17,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.codegen import tuned
 from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.jax_kernel import JaxKernel
+from jaxwarp.ffi.launch.calls.jax_kernel import JaxKernel
 from jaxwarp.ffi.launch.on_memory import CudaLaunch
 from jaxwarp.ffi.launch.spec import OUTPUT, Launch
 from jaxwarp.kernel import Kernel

@@ -48,3 +48,19 @@ def require_scope(name: str) -> Scope:
             hint="call it in the function that you register or pass to jax_callable",
         )
     return scope
+
+
+def require_outside(what: str) -> None:
+    """Refuses to make memory of the process where it has no place.
+
+    Raises:
+        KernelTypeError: in a function of a `jax_callable`, or a callback on a GPU.
+    """
+    scope = scope_now()
+    if scope is None:
+        raise KernelTypeError(
+            f"{what} is for arrays outside of JAX, and this function is traced",
+            hint="pass data as an argument of the jax_callable, or make arrays with zeros and full",
+        )
+    if scope.platform != "cpu":
+        raise KernelTypeError(f"{what} makes memory of the host, and the call runs on a GPU", hint="use zeros and copy")

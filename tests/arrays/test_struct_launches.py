@@ -11,7 +11,7 @@ import pytest
 import jaxwarp as wp
 from jaxwarp.arrays import launch_cache
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ffi.launch.leaves import spread
+from jaxwarp.ffi.launch.calls.leaves import spread
 
 
 @wp.struct

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays import eager, launch_cache, native_pullback, pullback
+from jaxwarp.arrays import eager, launch_cache
+from jaxwarp.arrays.tapes import native_pullback, pullback
 from jaxwarp.errors import CheckError, DifferentiationError, KernelTypeError, KernelValueError
 
 X = np.array([-2.0, -0.5, 0.25, 0.5, 2.0], np.float32)

@@ -175,7 +175,7 @@ def test_export_for_both_platforms_without_a_gpu():
 
 @needs_nvrtc
 def test_cuda_images_serve_the_common_architectures():
-    from jaxwarp.ffi.launch.jax_kernel import CallOptions
+    from jaxwarp.ffi.launch.calls.options import CallOptions
     from jaxwarp.ffi.launch.lowering import call_attributes
 
     plan = call._make_plan((1.0, np.ones(4, np.float32), np.ones(4, np.float32)), CallOptions())

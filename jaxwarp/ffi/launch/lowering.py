@@ -18,7 +18,7 @@ from jaxwarp.codegen.progress import told
 from jaxwarp.codegen.tuned import with_block
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelValueError
-from jaxwarp.ffi.launch.dims import format_shape
+from jaxwarp.ffi.launch.calls.dims import format_shape
 from jaxwarp.ffi.launch.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
 from jaxwarp.ffi.launch.spec import OUTPUT, Dim, Launch, is_static
 from jaxwarp.ir.kernel import Kernel

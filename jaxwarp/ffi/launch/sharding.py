@@ -15,7 +15,7 @@ from typing import Any
 
 from jaxwarp.analysis.shardable import Factors, Split
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.arguments import Argument
+from jaxwarp.ffi.launch.calls.arguments import Argument
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch
 from jaxwarp.types import Element, element_shape
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.boundary import boundaries, located
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ffi.launch.arguments import Given
+from jaxwarp.ffi.launch.calls.arguments import Given
 from jaxwarp.ffi.launch.spec import OUTPUT, Launch, is_static
 from jaxwarp.ffi.programs.captured import CopyOp, FillOp, LaunchOp, Op, Recording, Shape, Slot, View
 from jaxwarp.ffi.programs.graph import bind_graph

@@ -15,28 +15,22 @@ import jax.numpy as jnp
 from jaxwarp.boundary import boundary
 from jaxwarp.compat import is_tracing, is_x64_enabled
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, did_you_mean
-from jaxwarp.ffi.launch.arguments import (
+from jaxwarp.ffi.launch.calls.arguments import (
     Argument,
     as_jax_value,
     describe,
     describe_for,
-    is_generic,
-    make_converter,
     require_enabled,
-    resolve_element,
-)
-from jaxwarp.ffi.launch.checkify import raising
-from jaxwarp.ffi.launch.debug import debug_now
-from jaxwarp.ffi.launch.dims import ByName, freeze_dims, output_shape
-from jaxwarp.ffi.launch.jax_kernel import (
-    VMAP_METHODS,
-    CallOptions,
-    ModulePreloadMode,
-    require_preload_mode,
     signature_token,
 )
-from jaxwarp.ffi.launch.leaves import Packing, Result, named_results
-from jaxwarp.ffi.launch.roles import assign_roles, bind_names, call_signature
+from jaxwarp.ffi.launch.calls.converters import make_converter
+from jaxwarp.ffi.launch.calls.dims import ByName, freeze_dims, output_shape
+from jaxwarp.ffi.launch.calls.generics import is_generic, resolve_element
+from jaxwarp.ffi.launch.calls.leaves import Packing, Result, named_results
+from jaxwarp.ffi.launch.calls.options import CallOptions, ModulePreloadMode, require_preload_mode, require_vmap_method
+from jaxwarp.ffi.launch.calls.roles import assign_roles, bind_names, call_signature
+from jaxwarp.ffi.launch.checkify import raising
+from jaxwarp.ffi.launch.debug import debug_now
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.programs.capture import Recorder
 from jaxwarp.ffi.programs.python_call import Parameter, Static, bind_call, make_call, require_nothing
@@ -406,13 +400,7 @@ class JaxCallable:
 
     def _require_options(self, options: CallOptions) -> None:
         where = f"callable {self.__name__}"
-        if options.vmap_method not in VMAP_METHODS:
-            expected = ", ".join(map(repr, VMAP_METHODS))
-            raise KernelValueError(
-                f"{where}: vmap_method: expected one of {expected}; got {options.vmap_method!r}",
-                hint=did_you_mean(options.vmap_method, VMAP_METHODS)
-                or "leave it out: None is one launch for the whole batch",
-            )
+        require_vmap_method(where, options.vmap_method)
         if isinstance(options.output_dims, ByName):
             outputs = list(dict.fromkeys(a.declared for a in self._arguments if a.role == OUTPUT))
             for name, _ in options.output_dims.items:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxwarp import compat
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.ffi.launch.arguments import Given, describe
+from jaxwarp.ffi.launch.calls.arguments import Given, describe
 from jaxwarp.ffi.launch.spec import is_static
 from jaxwarp.memory.indexing import require_index
 from jaxwarp.memory.region import Region, dense_region

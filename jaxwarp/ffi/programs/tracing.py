@@ -12,14 +12,14 @@ import numpy as np
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.boundary import located
 from jaxwarp.errors import KernelError, KernelTypeError
-from jaxwarp.ffi.launch.arguments import (
+from jaxwarp.ffi.launch.calls.arguments import (
     Argument,
     as_jax_value,
     describe_for,
     require_enabled,
     with_absent,
 )
-from jaxwarp.ffi.launch.bind import (
+from jaxwarp.ffi.launch.calls.bind import (
     LaunchOptions,
     arguments_of,
     bind,
@@ -27,7 +27,7 @@ from jaxwarp.ffi.launch.bind import (
     resolve_elements,
     specialize,
 )
-from jaxwarp.ffi.launch.dims import normalize_dims
+from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.primitive import bind_launch
 from jaxwarp.ffi.launch.spec import OUTPUT, Launch
 from jaxwarp.ffi.programs.traced_array import ArrayHandle, filled

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxwarp.arrays.eager import run_checked
-from jaxwarp.arrays.gpu.shadow import GpuShadow
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.pullback import known_pull, known_pull_on, operands_on, pull_in_jax
-from jaxwarp.arrays.recorded import Constant, Copied, Launched, Operation
-from jaxwarp.arrays.shadow import Blocks, Place, Private, Shadow
+from jaxwarp.arrays.tapes.gpu.shadow import GpuShadow
+from jaxwarp.arrays.tapes.pullback import known_pull, known_pull_on, operands_on, pull_in_jax
+from jaxwarp.arrays.tapes.recorded import Constant, Copied, Launched, Operation
+from jaxwarp.arrays.tapes.shadow import Blocks, Place, Private, Shadow
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
 from jaxwarp.memory.gpu.scope import GpuScope

@@ -1,4 +1,4 @@
-"""A private copy of pieces of a GPU's memory, in that memory: see `arrays/shadow.py`."""
+"""A private copy of pieces of a GPU's memory, in that memory: see `arrays/tapes/shadow.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.gpu import arithmetic
-from jaxwarp.arrays.shadow import Blocks, Place, Private
+from jaxwarp.arrays.tapes.gpu import arithmetic
+from jaxwarp.arrays.tapes.shadow import Blocks, Place, Private
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.region import Region, dense_region
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from jaxwarp import compat
 from jaxwarp.arrays.eager import Plan
-from jaxwarp.arrays.gpu import arithmetic
-from jaxwarp.arrays.gpu.pull import GpuPull
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.launch_cache import prepared_launch
-from jaxwarp.arrays.native_pullback import NativePull, Steps, native_pull
-from jaxwarp.arrays.recorded import Launched
-from jaxwarp.arrays.shadow import is_plain
+from jaxwarp.arrays.tapes.gpu import arithmetic
+from jaxwarp.arrays.tapes.gpu.pull import GpuPull
+from jaxwarp.arrays.tapes.native_pullback import NativePull, Steps, native_pull
+from jaxwarp.arrays.tapes.recorded import Launched
+from jaxwarp.arrays.tapes.shadow import is_plain
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.ffi.launch.debug import failures_raised
 from jaxwarp.ffi.launch.derivatives.rules import silent_launch

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.arrays.shadow import is_float
+from jaxwarp.arrays.tapes.shadow import is_float
 from jaxwarp.ffi.launch.derivatives.zeros import mark_p
 from jaxwarp.ffi.launch.lowering import outputs_to_clear
 from jaxwarp.ffi.launch.native_launch import NativeCode, code_of

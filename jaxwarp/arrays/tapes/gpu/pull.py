@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.arrays.gpu import arithmetic
-from jaxwarp.arrays.native_pullback import Computed, LaunchStep, Steps, UnknownError
+from jaxwarp.arrays.tapes.gpu import arithmetic
+from jaxwarp.arrays.tapes.native_pullback import Computed, LaunchStep, Steps, UnknownError
 from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.ffi.launch.on_memory import CudaLaunch
 from jaxwarp.memory.gpu.scope import GpuScope

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
-from jaxwarp.ffi.launch.arguments import Argument
+from jaxwarp.ffi.launch.calls.arguments import Argument
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.types import Array, leaves_of

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxwarp.arrays.eager import launch_now
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.shadow import is_plain
+from jaxwarp.arrays.tapes.shadow import is_plain
 from jaxwarp.decorators import kernel
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array

@@ -14,9 +14,11 @@ from jaxwarp.analysis.effects import Effects, analyze
 from jaxwarp.analysis.sizes import require_sizes_fit
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.launch.arguments import Argument, Convert, Given, make_converter, resolve_element
+from jaxwarp.ffi.launch.calls.arguments import Argument, Given
+from jaxwarp.ffi.launch.calls.converters import Convert, make_converter
+from jaxwarp.ffi.launch.calls.dims import format_shape
+from jaxwarp.ffi.launch.calls.generics import resolve_element
 from jaxwarp.ffi.launch.debug import debug_for, mode_of
-from jaxwarp.ffi.launch.dims import format_shape
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Dim, Launch, fit_grid, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.ir.nodes import Param

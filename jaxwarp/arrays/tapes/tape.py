@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextvars import Token
 from typing import Any
 
-from jaxwarp.arrays.gpu.arithmetic import differ
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.recorded import Launched, Recording
-from jaxwarp.arrays.way_back import Backward
+from jaxwarp.arrays.tapes.gpu.arithmetic import differ
+from jaxwarp.arrays.tapes.recorded import Launched, Recording
+from jaxwarp.arrays.tapes.way_back import Backward
 from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.fork_guard import require_jax

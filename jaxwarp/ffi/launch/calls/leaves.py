@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.arguments import Argument
+from jaxwarp.ffi.launch.calls.arguments import Argument
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.live_array import MemoryArray

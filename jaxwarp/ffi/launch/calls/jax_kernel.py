@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,39 +10,33 @@ from typing import Any
 import jax
 import jax.core
 import jax.numpy as jnp
-import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.compat import ArrayImpl, is_tracing, is_x64_enabled
 from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
-from jaxwarp.ffi.launch.arguments import (
+from jaxwarp.ffi.launch.calls.arguments import (
     Argument,
-    Convert,
     Given,
     as_jax_value,
     describe_for,
-    eager_converter,
-    fill_generic,
-    is_generic,
-    make_converter,
     require_enabled,
-    resolve_element,
+    signature_token,
     with_absent,
 )
-from jaxwarp.ffi.launch.bind import LaunchOptions, bind, specialize
-from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode, require_no_failure
-from jaxwarp.ffi.launch.dims import (
+from jaxwarp.ffi.launch.calls.bind import LaunchOptions, bind, specialize
+from jaxwarp.ffi.launch.calls.converters import Convert, eager_converter, make_converter
+from jaxwarp.ffi.launch.calls.dims import (
     ByName,
     freeze_dims,
-    is_static_dims,
     normalize_dims,
     output_shape,
     require_int32_extents,
 )
-from jaxwarp.ffi.launch.leaves import Packing, Result, named_results
-from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
-from jaxwarp.ffi.launch.roles import (
+from jaxwarp.ffi.launch.calls.generics import fill_generic, is_generic, resolve_element
+from jaxwarp.ffi.launch.calls.leaves import Packing, Result, named_results
+from jaxwarp.ffi.launch.calls.options import CallOptions, ModulePreloadMode, require_preload_mode, require_vmap_method
+from jaxwarp.ffi.launch.calls.roles import (
     assign_roles,
     bind_names,
     call_signature,
@@ -51,65 +44,18 @@ from jaxwarp.ffi.launch.roles import (
     roles_of_written,
     written_last,
 )
+from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode, require_no_failure
+from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.launch.sharding import Rule, fit_factors, parse_rule, require_splits
-from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch, is_static
+from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.passes.tells import prints
 from jaxwarp.types import Element, leaves_in_handles
 from jaxwarp.unlocked import cached_property
 
-VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
-
 # Signatures remembered per function. Beyond it all are forgotten, and found again when they come.
 _MAX_PLANS = 512
-
-
-class ModulePreloadMode(enum.IntEnum):
-    """When Warp loads a module. Here a kernel's code is part of the program that calls it: accepted, no effect."""
-
-    NONE = 0
-    CURRENT_DEVICE = 1
-    ALL_DEVICES = 2
-
-
-def require_preload_mode(where: str, mode: Any) -> None:
-    """One of the modes, or its number.
-
-    Raises:
-        KernelValueError: it is something else.
-    """
-    try:
-        ModulePreloadMode(mode)
-    except ValueError:
-        listed = ", ".join(f"ModulePreloadMode.{m.name}" for m in ModulePreloadMode)
-        raise KernelValueError(
-            f"{where}: module_preload_mode: expected one of {listed}, got {mode!r}",
-            hint="leave it out: it has no effect",
-        ) from None
-
-
-@dataclass(frozen=True)
-class CallOptions:
-    """What decides a launch apart from the arguments; `None` means the default."""
-
-    launch_dims: Any = None
-    output_dims: Any = None
-    vmap_method: str | None = None
-
-    def over(self, defaults: CallOptions) -> CallOptions:
-        """These options, filled up from `defaults`."""
-        pairs = zip(
-            (self.launch_dims, self.output_dims, self.vmap_method),
-            (defaults.launch_dims, defaults.output_dims, defaults.vmap_method),
-            strict=True,
-        )
-        return CallOptions(*(default if own is None else own for own, default in pairs))
-
-    @cached_property
-    def is_hashable(self) -> bool:
-        """Symbolic dimensions of two programs cannot be compared."""
-        return is_static_dims(self.launch_dims) and is_static_dims(self.output_dims)
 
 
 @dataclass(frozen=True)
@@ -409,13 +355,7 @@ class JaxKernel:
         return launch
 
     def _require_options(self, options: CallOptions) -> None:
-        if options.vmap_method not in VMAP_METHODS:
-            expected = ", ".join(map(repr, VMAP_METHODS))
-            raise KernelValueError(
-                f"kernel {self.__name__}: vmap_method: expected one of {expected}; got {options.vmap_method!r}",
-                hint=did_you_mean(options.vmap_method, VMAP_METHODS)
-                or "leave it out: None is one launch for the whole batch",
-            )
+        require_vmap_method(f"kernel {self.__name__}", options.vmap_method)
         if isinstance(options.output_dims, ByName):
             self._require_names(options.output_dims)
 
@@ -511,21 +451,3 @@ class JaxKernel:
         shape = output_shape(argument.ndim, element, dims, f"{where}: output_dims")
         require_int32_extents(shape, where)
         return shape
-
-
-def signature_token(value: Any) -> Any:
-    """A hashable stand-in for what `describe` knows of a value; None where there is none."""
-    kind = type(value)
-    if kind is ArrayImpl:
-        return value.aval.shape, value.aval.dtype, value.aval.weak_type
-    if kind is float or kind is int or kind is bool or isinstance(value, np.generic):
-        return kind
-    if kind is np.ndarray:
-        return kind, value.shape, value.dtype
-    if isinstance(value, jax.core.Tracer):
-        aval: Any = value.aval
-        if all(map(is_static, getattr(aval, "shape", (None,)))):
-            return aval.shape, aval.dtype, aval.weak_type
-    if isinstance(value, jax.Array):  # keys
-        return value.shape, value.dtype, False
-    return None

@@ -1,0 +1,1 @@
+"""Tapes: what launches and copies outside of JAX are recorded as, and the way back through them."""

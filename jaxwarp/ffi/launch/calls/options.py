@@ -1,0 +1,75 @@
+"""What decides a call besides its arguments: options that `jax_kernel` and `jax_callable` share."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from jaxwarp.errors import KernelValueError, did_you_mean
+from jaxwarp.ffi.launch.calls.dims import (
+    is_static_dims,
+)
+from jaxwarp.unlocked import cached_property
+
+VMAP_METHODS = (None, "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
+
+
+class ModulePreloadMode(enum.IntEnum):
+    """When Warp loads a module. Here a kernel's code is part of the program that calls it: accepted, no effect."""
+
+    NONE = 0
+    CURRENT_DEVICE = 1
+    ALL_DEVICES = 2
+
+
+def require_preload_mode(where: str, mode: Any) -> None:
+    """One of the modes, or its number.
+
+    Raises:
+        KernelValueError: it is something else.
+    """
+    try:
+        ModulePreloadMode(mode)
+    except ValueError:
+        listed = ", ".join(f"ModulePreloadMode.{m.name}" for m in ModulePreloadMode)
+        raise KernelValueError(
+            f"{where}: module_preload_mode: expected one of {listed}, got {mode!r}",
+            hint="leave it out: it has no effect",
+        ) from None
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """What decides a launch apart from the arguments; `None` means the default."""
+
+    launch_dims: Any = None
+    output_dims: Any = None
+    vmap_method: str | None = None
+
+    def over(self, defaults: CallOptions) -> CallOptions:
+        """These options, filled up from `defaults`."""
+        pairs = zip(
+            (self.launch_dims, self.output_dims, self.vmap_method),
+            (defaults.launch_dims, defaults.output_dims, defaults.vmap_method),
+            strict=True,
+        )
+        return CallOptions(*(default if own is None else own for own, default in pairs))
+
+    @cached_property
+    def is_hashable(self) -> bool:
+        """Symbolic dimensions of two programs cannot be compared."""
+        return is_static_dims(self.launch_dims) and is_static_dims(self.output_dims)
+
+
+def require_vmap_method(where: str, method: Any) -> None:
+    """One of the ways in which `vmap` maps a call.
+
+    Raises:
+        KernelValueError: it is something else.
+    """
+    if method not in VMAP_METHODS:
+        raise KernelValueError(
+            f"{where}: vmap_method: expected one of {', '.join(map(repr, VMAP_METHODS))}; got {method!r}",
+            hint=did_you_mean(method, VMAP_METHODS) or "leave it out: None is one launch for the whole batch",
+        )
