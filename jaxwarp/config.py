@@ -195,6 +195,8 @@ def _unknown(name: str) -> str:
 
 
 def _near(name: str) -> str:
+    if name == "version":
+        return "the version is jaxwarp.__version__"
     names = [*SETTINGS, *OF_WARP]
     near = difflib.get_close_matches(name, names, n=3) or [n for n in names if name and name in n][:3]
     return f"did you mean {' or '.join(near)}?" if near else f"the settings are {', '.join(SETTINGS)}, and Warp's"

@@ -36,6 +36,7 @@ from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import note_written
 from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.in_records import Place, in_records
+from jaxwarp.structs.indexed import indexed_of
 from jaxwarp.types import element_scalar
 from jaxwarp.unlocked import cached_property
 
@@ -347,6 +348,8 @@ def _read_only(where: str, line: Any, array: MemoryArray | None, value: Any) -> 
         case HostArray():
             what = "the memory of a JAX array, which never changes" if array.jax_value is not None else "read-only"
             hint = "pass jaxwarp.clone(array), which is a copy"
+        case None if indexed_of(value) is not None:
+            what, hint = "an indexed array", "annotate it indexedarray[...], or pass a copy: clone(array)"
         case None:
             what = "a JAX array, which never changes" if isinstance(value, jax.Array) else "a read-only array"
         case _:

@@ -237,9 +237,12 @@ class HostArray(LiveArray):
         return part
 
     def _source(self, source: Any) -> Region | np.ndarray:
-        # Numbers of Python have no type of their own.
-        if isinstance(source, (list, tuple)):
-            source = cast_values(np.asarray(source), self._region.dtype, self.label)
+        # Numbers of Python have no type of their own; those of NumPy are converted, but for fractions to integers.
+        dtype = self._region.dtype
+        if isinstance(source, (list, tuple, range)):
+            source = cast_values(np.asarray(source), dtype, self.label)
+        elif isinstance(source, np.ndarray) and source.dtype.kind in ("biu" if dtype.kind in "biu" else "biuf"):
+            source = cast_values(source, dtype, self.label)
         elif isinstance(source, HostArray):  # wherever it is
             return source.region
         elif library_of(source) is not None and (found := self.scope.find(source)) is not None:

@@ -15,4 +15,4 @@ def cells(*texts: str) -> str:
 
 
 def summary(name: str) -> str:
-    return " ".join(find(name).__doc__.split())
+    return " ".join(find(name).doc.split())

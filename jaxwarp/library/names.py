@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import sys
 from typing import Any
@@ -97,15 +96,4 @@ def listed() -> list[str]:
 
 def signatures(name: str) -> list[str]:
     """How a function of the library is called, as it is written, an entry for each overload."""
-    return [_signature(overload.source.tree) for overload in find(name).overloads]
-
-
-def _signature(tree: ast.FunctionDef) -> str:
-    arguments, defaults = tree.args.args, [ast.unparse(d) for d in tree.args.defaults]
-    values = [""] * (len(arguments) - len(defaults)) + [f" = {d}" for d in defaults]
-    listed = [f"{a.arg}: {_text(a.annotation)}{value}" for a, value in zip(arguments, values, strict=True)]
-    return f"{tree.name}({', '.join(listed)}) -> {_text(tree.returns)}"
-
-
-def _text(annotation: ast.expr | None) -> str:
-    return ast.unparse(annotation).replace("wp.", "") if annotation is not None else "Any"
+    return [overload.written for overload in find(name).overloads]

@@ -47,6 +47,23 @@ class Device:
     def __str__(self) -> str:
         return self.alias
 
+    def __getattr__(self, name: str) -> Any:
+        if name in REFUSED:
+            raise AttributeError(f"{name} of devices is not there; {REFUSED[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+_STREAMS = "write get_stream(device), set_stream(stream, device), ScopedStream(stream)"
+_DRIVER = "`python -m jaxwarp info` shows the driver and its devices"
+_POOL = "outside of JAX memory is of the CUDA driver's own pool, and in programs XLA's"
+
+REFUSED = {
+    **dict.fromkeys(("stream", "null_stream", "has_stream", "set_stream"), _STREAMS),
+    **dict.fromkeys(("arch", "sm_count", "pci_bus_id", "uuid", "max_shared_memory_per_block"), _DRIVER),
+    **dict.fromkeys(("total_memory", "free_memory", "is_mempool_enabled", "is_mempool_supported", "is_uva"), _POOL),
+    "make_current": "write ScopedDevice(device), or set_device(device)",
+    "can_access": "write can_access(device, peer)",
+}
 
 CPU = Device("cpu")
 

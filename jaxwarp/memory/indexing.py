@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.core
 
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, OutOfRangeError
 
 
 def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, ...]:
@@ -14,6 +14,7 @@ def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, 
 
     Raises:
         KernelTypeError, KernelValueError: `index` is something else.
+        OutOfRangeError: it is out of range.
     """
     given = index if isinstance(index, tuple) else (index,)
     for part in given:
@@ -35,7 +36,7 @@ def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, 
         )
     for part, extent in zip(given, shape, strict=False):
         if not isinstance(part, slice) and not -extent <= part < extent:
-            raise KernelTypeError(
+            raise OutOfRangeError(
                 f"{where}: index {part} is out of range, the extent is {extent}",
                 hint=f"indices go from 0 to {extent - 1}",
             )

@@ -112,7 +112,14 @@ class MemoryArray:
         return self._part(self.region.part(require_index(self.label, self.shape, index)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self[index].assign(value)
+        part = self[index]
+        (part.fill_ if self._is_number(value) else part.assign)(value)
+
+    def _is_number(self, value: Any) -> bool:
+        """Whether it is a number that every element may be set to; one that would lose its fraction is none."""
+        kind = self.region.dtype.kind
+        whole = bool | np.bool if kind == "b" else int | np.integer | np.bool
+        return not self.components and isinstance(value, whole if kind in "biu" else whole | float | np.floating)
 
     def __iter__(self) -> Iterator[MemoryArray]:
         return (self[i] for i in range(len(self)))

@@ -1,4 +1,9 @@
 """Optimisers of arrays outside of JAX, as a `Tape` gives their gradients. In JAX, use optax."""
 
+from jaxwarp.frontend.text.refused import missing as _missing
 from jaxwarp.optim.adam import Adam as Adam
 from jaxwarp.optim.sgd import SGD as SGD
+
+
+def __getattr__(name: str) -> object:
+    return _missing(name, __name__)

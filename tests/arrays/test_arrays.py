@@ -185,7 +185,7 @@ def test_parts_are_views_of_the_same_memory():
     assert a.numpy()[2, 3] == 8.0
     with pytest.raises(KernelValueError, match="has gaps between its elements"):
         a[:, 1:].flatten()
-    with pytest.raises(KernelTypeError, match="index 4 is out of range"):
+    with pytest.raises(IndexError, match="index 4 is out of range"):
         a[4]
 
 
@@ -394,6 +394,23 @@ def test_fill_and_assign():
     n = wp.zeros(2, dtype=wp.int8)
     with pytest.raises(KernelValueError, match="expected values of int8, from -128 to 127"):
         n.fill_(200)
+
+
+def test_numbers_and_arrays_of_numpy_take_the_type_of_the_array():
+    x, n = wp.zeros(4), wp.zeros(4, dtype=int)
+    x[0], x[1:3], x[3] = 5, 1.5, np.int64(7)
+    n[:2], n[3] = 4, np.uint8(9)
+    assert (x.list(), n.list()) == ([5.0, 1.5, 1.5, 7.0], [4, 4, 0, 9])
+    assert x.assign(np.arange(4)).list() == [0.0, 1.0, 2.0, 3.0]
+    assert n.assign(range(4)).list() == n.assign(np.arange(4, dtype=np.uint8)).list() == [0, 1, 2, 3]
+    assert wp.zeros(2, dtype=wp.vec2).assign(np.eye(2, dtype=bool)).numpy().tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    for lossy in (lambda: n.assign(np.ones(4, np.float32)), lambda: n.__setitem__(0, 1.5)):
+        with pytest.raises(KernelTypeError, match=r"expected int32 of shape .*, got float"):
+            lossy()
+    with pytest.raises(KernelValueError, match="expected values of int32"):
+        n.assign(np.full(4, 2**40))
+    with pytest.raises(IndexError, match="index 4 is out of range, the extent is 4"):
+        x[4] = 1.0
 
 
 def test_a_copy_by_python_has_memory_of_its_own():

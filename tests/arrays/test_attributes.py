@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,9 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import REFUSED
+from jaxwarp.arrays.tapes import tape
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
+from jaxwarp.memory import devices
 
 
 @wp.kernel
@@ -53,6 +57,18 @@ def test_every_public_attribute_of_warp_is_there_or_refused():
         "__dlpack_device__",
     }
     assert all(hasattr(ours, name) for name in special)
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"), [(wp.Tape(), tape.REFUSED), (wp.get_device("cpu"), devices.REFUSED)], ids=["tape", "device"]
+)
+def test_attributes_of_warp_that_are_not_there_say_what_to_do(value, refused):
+    for name, reason in refused.items():
+        with pytest.raises(AttributeError, match=f"^{name} of .* is not there; {re.escape(reason)}$"):
+            getattr(value, name)
+    with pytest.raises(AttributeError, match="object has no attribute 'colour'"):
+        value.colour  # noqa: B018
+    assert copy.copy(value) is not None
 
 
 def test_memory_by_its_address():

@@ -26,6 +26,12 @@ class Table:
 
 
 @wp.kernel
+def add_one(a: wp.array[float]):
+    i = wp.tid()
+    a[i] = a[i] + 1.0
+
+
+@wp.kernel
 def twice(a: wp.indexedarray[float], out: wp.array[float]):
     i = wp.tid()
     out[i] = a[i] * 2.0
@@ -284,6 +290,7 @@ def test_refusals():
         (lambda: wp.launch(twice, 3, [wp.zeros(3), wp.zeros(3)]), r"'a': expected an indexedarray\[float32, 1\]"),
         (lambda: wp.launch(twice, 3, [part, wp.zeros(3)]), "'a.data': expected float32 of shape"),
         (lambda: wp.launch(twice, 3, [data[0][ints(1)], data[0][ints(1)]]), "'out' is written by the kernel"),
+        (lambda: wp.launch(add_one, 3, [data[0][ints(1)]]), "'a' is written by the kernel, but it is an indexed array"),
         (lambda: part.assign(wp.zeros(3)), "expected an array of float32 of shape"),
         (lambda: wp.copy(part, data, count=1), "which no indexed array has"),
     ):

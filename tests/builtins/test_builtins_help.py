@@ -8,7 +8,7 @@ import pytest
 import jaxwarp as wp
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
-from jaxwarp.library.names import LIBRARY
+from jaxwarp.library.names import LIBRARY, signatures
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *INTRINSICS])
@@ -29,6 +29,8 @@ def test_library(name):
     assert len(function.__doc__.split()) > 3
     assert function.__doc__.split()[0] in pydoc.plain(pydoc.render_doc(function))
     assert inspect.signature(function).parameters
+    shown = pydoc.plain(pydoc.render_doc(function)).splitlines()
+    assert all(f"    {text}" in shown for text in signatures(name))
 
 
 def test_signatures():

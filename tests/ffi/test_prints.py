@@ -409,3 +409,19 @@ def test_gradients_in_kernels_print_what_the_function_prints(printed):
 
     np.testing.assert_array_equal(wp.jax_kernel(k)(SMALL)[0], 2.0 * SMALL)
     assert sorted(printed().splitlines()) == ["v 1", "v 2", "v 3"]
+
+
+@wp.kernel
+def counts_the_positive(x: wp.array[float], count: wp.array[int]):
+    i = wp.tid()
+    assert x[i] > 0.0
+    print("thread", i)
+    wp.atomic_add(count, 0, 1)
+
+
+def test_a_thread_that_has_failed_prints_nothing(printed):
+    count = wp.zeros(1, dtype=int)
+    with pytest.raises(wp.CheckError, match=r"thread \(1,\): assertion failed"):
+        wp.launch(counts_the_positive, 3, [wp.array([1.0, -1.0, 2.0], dtype=float)], [count])
+    assert sorted(printed().splitlines()) == ["thread 0", "thread 2"]
+    assert count.list() == [2]

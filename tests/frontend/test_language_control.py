@@ -241,6 +241,16 @@ def constant_condition(out: wp.array[float]):
     out[0] = x if True else "never"
 
 
+def test_an_ellipsis_is_a_statement_that_does_nothing():
+    @wp.kernel
+    def k(y: wp.array[float]):
+        if y[0] > 0.0:
+            ...
+        y[0] = 2.0
+
+    assert outputs(k, 1, [1.0]).tolist() == [2.0]
+
+
 def test_a_constant_condition_lowers_only_the_branch_taken():
     assert outputs(constant_condition, 1, np.zeros(1))[0] == 1.0
     assert kinds(constant_condition) == []

@@ -17,14 +17,21 @@ from jaxwarp.modules import MODULE_OPTIONS
 
 def names_of_warp() -> set[str]:
     """The public names of the Warp that is installed: of its type stub, which lists all."""
+    names = names_in("__init__.pyi")
+    assert len(names) > 400
+    return names
+
+
+def names_in(*files: str) -> set[str]:
+    """The public names of a file of the Warp that is installed: the first of these that there is."""
     found = importlib.util.find_spec("warp")
     if found is None or not found.submodule_search_locations:
         pytest.skip("warp-lang is not installed")
-    stub = Path(found.submodule_search_locations[0]) / "__init__.pyi"
-    if not stub.exists():
+    there = [path for file in files if (path := Path(found.submodule_search_locations[0]) / file).exists()]
+    if not there:
         pytest.skip("the package warp that is installed is not Warp")
     names: set[str] = set()
-    for node in ast.parse(stub.read_text()).body:
+    for node in ast.parse(there[0].read_text()).body:
         match node:
             case ast.Import() | ast.ImportFrom():
                 names |= {alias.asname for alias in node.names if alias.asname}
@@ -34,7 +41,6 @@ def names_of_warp() -> set[str]:
                 names.add(target.id)
             case _:
                 pass
-    assert len(names) > 400
     return {name for name in names if not name.startswith("_")}
 
 
@@ -50,6 +56,17 @@ def test_a_missing_name_says_what_to_do(name):
     with pytest.raises(AttributeError, match=rf"^wp\.{name} is not there yet; .{{10}}") as caught:
         getattr(wp, name)
     assert caught.value.name is None, "Python would propose another name"
+
+
+@pytest.mark.parametrize("module", ["utils", "optim"])
+def test_names_of_modules_of_warp_are_there_or_say_what_to_do(module):
+    ours = getattr(wp, module)
+    for name in names_in(f"{module}.py", f"{module}/__init__.py"):
+        if not hasattr(ours, name):
+            with pytest.raises(AttributeError, match=rf"^wp\.{module}\.{name} is not there yet; .{{10}}"):
+                getattr(ours, name)
+    with pytest.raises(AttributeError, match=f"^module 'jaxwarp.{module}' has no attribute 'colours'"):
+        ours.colours  # noqa: B018
 
 
 def test_a_missing_name_in_a_kernel():

@@ -18,6 +18,17 @@ from jaxwarp.memory.host_scope import HOST, capturing, contents_of, copy_of, rec
 from jaxwarp.memory.region import Region
 from jaxwarp.types import Scalar
 
+_PICTURES = "print its launches: tape.launches"
+
+REFUSED = {
+    "get_adjoint": "the gradient of an array is array.grad",
+    "loss": "it is the argument of backward(loss)",
+    "record_scope_begin": _PICTURES,
+    "record_scope_end": _PICTURES,
+    "scopes": _PICTURES,
+    "visualize": _PICTURES,
+}
+
 
 @boundaries
 class Tape(Recording):
@@ -60,6 +71,11 @@ class Tape(Recording):
         """Not there: derivatives by hand are rules of functions."""
         del backward, arrays
         raise KernelValueError("Tape.record_func is not there", hint="give a @func a rule with func_grad")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in REFUSED:
+            raise AttributeError(f"{name} of tapes is not there; {REFUSED[name]}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def launches(self) -> list[Launched]:

@@ -25,6 +25,7 @@ from jaxwarp.frontend.lowering.references import (
 )
 from jaxwarp.frontend.lowering.structs import construct_struct
 from jaxwarp.frontend.lowering.values import (
+    BARE_NAMES,
     Gradient,
     Host,
     Intrinsic,
@@ -185,9 +186,10 @@ def _not_callable(value: Any) -> Exception:
     if plain or callable(value):
         module = getattr(value, "__module__", None)
         full = f"{module}.{name}" if module and module != "builtins" else name
+        instead = f"use jaxwarp.{name}" if name in BARE_NAMES else "write it as a @func"
         return KernelTypeError(
             f"{full} is a Python function; kernels can call functions of the language only",
-            hint="use the function of jaxwarp of that name, or static(...) for a value known before the kernel runs",
+            hint=f"{instead}, or static(...) for a value known before the kernel runs",
         )
     return KernelTypeError(
         f"{describe(Host(value))} cannot be called", hint="call a @func, a function of jaxwarp or a type"

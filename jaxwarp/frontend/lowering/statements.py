@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import types
 from typing import Any
 
 from jaxwarp.builtins.language.values import Bundle
@@ -136,8 +137,8 @@ def _return(frame: Frame, node: ast.Return) -> None:
 
 @statement(ast.Expr)
 def _expression(frame: Frame, node: ast.Expr) -> None:
-    if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-        return  # a docstring, or a comment written as one
+    if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str | types.EllipsisType):
+        return  # a docstring, or a comment written as one; `...` for nothing
     frame.place(node.value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
 import sys
@@ -73,11 +74,25 @@ class Overload:
         return tuple(p for p in self.parameters if p.is_reference)
 
     def signature(self) -> str:
+        """What it takes, by the types that annotations mean."""
         from jaxwarp.frontend.text.annotations import pattern_text
 
         patterns = [(p, pattern_text(p.pattern)) for p in self.parameters]
         parts = [f"{p.name}: ref[{text}]" if p.is_reference else f"{p.name}: {text}" for p, text in patterns]
         return f"{self.source.name}({', '.join(parts)})"
+
+    @property
+    def written(self) -> str:
+        """How it is called, as it is written, defaults and result included."""
+        tree = self.source.tree
+        arguments, defaults = tree.args.args, [ast.unparse(d) for d in tree.args.defaults]
+        values = [""] * (len(arguments) - len(defaults)) + [f" = {d}" for d in defaults]
+        listed = [f"{a.arg}: {_text(a.annotation)}{value}" for a, value in zip(arguments, values, strict=True)]
+        return f"{tree.name}({', '.join(listed)}) -> {_text(tree.returns)}"
+
+
+def _text(annotation: ast.expr | None) -> str:
+    return ast.unparse(annotation).replace("wp.", "") if annotation is not None else "Any"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +114,18 @@ class Func(ByName):
     """Calls a function of the library from Python: `(func, args, kwargs)`. kernel.py gives it."""
 
     @property
-    def __doc__(self) -> str | None:  # type: ignore[override]
+    def doc(self) -> str | None:
+        """Its docstring; of overloads, the last one that has one."""
         said = [o.source.function.__doc__ for o in self.overloads]
         return next((text for text in reversed(said) if text), None)
+
+    def _help(self) -> str | None:
+        if not self.module.startswith("jaxwarp."):
+            return self.doc
+        said = ((o.written, inspect.getdoc(o.source.function)) for o in self.overloads)
+        return "\n\n".join(text for texts in said for text in texts if text)
+
+    __doc__ = OfInstances(_help, __doc__)  # type: ignore[assignment]
 
     # Of the last overload.
     __signature__ = OfInstances(lambda self: inspect.signature(self.overloads[-1].source.function))

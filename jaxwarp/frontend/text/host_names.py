@@ -15,6 +15,7 @@ _PADDLE = "share Paddle's tensors by DLPack: from_dlpack(tensor), paddle.utils.d
 _FABRIC = "copy Fabric's data to an array: array(data, dtype=...)"
 _ADDRESS = "kernels know no addresses: pass the array, or the index of an element"
 _DENSE = "use jnp.linalg outside of the kernel, or write the loops as a @func"
+_COLORING = "colour the graph outside, with networkx.greedy_color, and pass the colours as an array"
 _TYPING = "annotate with a type: vec3, mat33, array[float], or Any"
 _ERROR = "catch jaxwarp.KernelError: every error of a kernel is one"
 
@@ -96,6 +97,11 @@ HOST_NAMES: dict[str, str] = {
     "over": "threads do not work on tiles here; write the loop over elements",
     "untile": "threads do not work on tiles here; write the loop over elements",
     "Tile*": "threads do not work on tiles here; write the loop over elements",
+    "utils.AllocatorRmm": _MEMORY,
+    "utils.create_warp_function": "write it as a @func; map(f, ...) takes functions of Python, too",
+    "utils.GraphColoringAlgorithm": _COLORING,
+    "utils.graph_coloring*": _COLORING,
+    "optim.linear": "use jax.scipy.sparse.linalg: cg, bicgstab, gmres, whose operators may be functions of jax_kernel",
     **dict.fromkeys(
         ("Array", "Capacity", "Cols", "DType", "DTypeFloat", "DTypeScalar", "DeviceLike", "Float", "Int", "Length",
          "Matrix", "NDim", "Quaternion", "Rows", "Scalar", "Shape", "Transformation", "Vector"),

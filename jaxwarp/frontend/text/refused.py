@@ -78,13 +78,15 @@ def of_warp(name: str) -> str | None:
     return next(families, None) or on_the_host(name)
 
 
-def missing(name: str) -> object:
-    """`jaxwarp.name`, where there is no such name: what to do about those of Warp."""
-    hint = of_warp(name)
+def missing(name: str, package: str = "jaxwarp") -> object:
+    """A name that a package does not have, `jaxwarp.name`: what to do about those of Warp."""
+    module, prefix = sys.modules[package], package.removeprefix("jaxwarp").removeprefix(".")
+    qualified = f"{prefix}.{name}" if prefix else name
+    hint = of_warp(qualified)
     if hint is None:
-        raise AttributeError(f"module 'jaxwarp' has no attribute {name!r}", name=name, obj=sys.modules["jaxwarp"])
+        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module)
     # Without a name Python proposes no other one; with an object it does not add the name.
-    raise AttributeError(f"wp.{name} is not there yet; {hint}", obj=sys.modules["jaxwarp"])
+    raise AttributeError(f"wp.{qualified} is not there yet; {hint}", obj=module)
 
 
 def refusal(node: ast.AST) -> KernelSyntaxError:

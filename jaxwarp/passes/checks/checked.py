@@ -24,7 +24,7 @@ from jaxwarp.passes.checks.reports import Extent, Layout, Report, Reports, lay_o
 from jaxwarp.passes.checks.steps import check_steps
 from jaxwarp.passes.erase_rules import erase_rules
 from jaxwarp.passes.pipeline import fix_rounding
-from jaxwarp.passes.tells import failures_as, may_fail
+from jaxwarp.passes.tells import failures_as, may_fail, prints
 from jaxwarp.types import int64
 
 # So many reports are written where they are; a place to keep the first one of a thread costs all threads time.
@@ -143,12 +143,13 @@ def _with_assertions(
 ) -> Kernel:
     """The kernel that reports assertions. A thread that fails one ends there, unless what follows does no harm.
 
-    It does none if every index is in range, and every loop known to be short, whatever is asserted: without a mask, a
-    kernel that streams takes a quarter of the time.
+    It does none if nothing is printed, every index is in range, and every loop known to be short, whatever is asserted:
+    without a mask, a kernel that streams takes a quarter of the time.
     """
     if not may_fail(kernel):
         return kernel
-    if any(n is None for extents in (grid, *shapes.values()) for n in extents) or not _ends(kernel):
+    is_known = all(n is not None for extents in (grid, *shapes.values()) for n in extents)
+    if not is_known or not _ends(kernel) or prints(kernel):
         return failures_as(kernel, reports.tell)
     probe = Reports({})
     check_bounds(erase_rules(fix_rounding(failures_as(kernel, lambda _b, _op: None, ends=False))), probe, grid, shapes)
