@@ -1081,7 +1081,7 @@ def erfc(x: Any) -> Any:
 def atan2(y: Any, x: Any) -> Any:
     """`atan2(y: Float, x: Float) -> Float`
 
-    The angle of the point (x, y) in radians; the arguments are y, x.
+    The angle of the point (x, y) in radians; the arguments are y, x. The derivatives at the origin are 0.
     """
 
 def pow(x: Any, y: Any) -> Any:

@@ -118,7 +118,20 @@ def swept(a: Any, b: Any, v: Any, w: Any):
 
 
 @wp.func
+def scaled(A: Any):
+    """A divided by its largest entry, and this: rotations take fourth powers, which must not overflow or vanish."""
+    size = type(A[0, 0])(0.0)
+    for i in range(len(A)):
+        for j in range(len(A)):
+            size = wp.max(size, wp.abs(A[i, j]))
+    if size == 0.0:
+        size = type(size)(1.0)
+    return A / size, size
+
+
+@wp.func
 def svd3_found(A: mat33):
+    A, scale = scaled(A)
     a, b, c = column(A, 0), column(A, 1), column(A, 2)
     vector = type(a)
     u, v, w = vector(1.0, 0.0, 0.0), vector(0.0, 1.0, 0.0), vector(0.0, 0.0, 1.0)
@@ -135,7 +148,8 @@ def svd3_found(A: mat33):
     p = unit_or(a, type(size)(0.0), vector(1.0, 0.0, 0.0))
     q = unit_or(b - wp.dot(b, p) * p, size, across(p))
     r = wp.cross(p, q)
-    return wp.matrix_from_cols(p, q, r), vector(wp.dot(p, a), wp.dot(q, b), wp.dot(r, c)), wp.matrix_from_cols(u, v, w)
+    sigma = scale * vector(wp.dot(p, a), wp.dot(q, b), wp.dot(r, c))
+    return wp.matrix_from_cols(p, q, r), sigma, wp.matrix_from_cols(u, v, w)
 
 
 @wp.func
@@ -179,13 +193,14 @@ def svd3(A: mat33, U: wp.ref[mat33], sigma: wp.ref[vec3], V: wp.ref[mat33]) -> N
 
 @wp.func
 def svd2_found(A: mat22):
+    A, scale = scaled(A)
     a, b = wp.vector(A[0, 0], A[1, 0]), wp.vector(A[0, 1], A[1, 1])
     vector = type(a)
     a, b, u, v = swept(a, b, vector(1.0, 0.0), vector(0.0, 1.0))
     a, b, u, v = larger_first(a, b, u, v)
     p = unit_or(a, wp.length(a) * 0.0, vector(1.0, 0.0))
     q = vector(-p[1], p[0])
-    return wp.matrix_from_cols(p, q), vector(wp.dot(p, a), wp.dot(q, b)), wp.matrix_from_cols(u, v)
+    return wp.matrix_from_cols(p, q), scale * vector(wp.dot(p, a), wp.dot(q, b)), wp.matrix_from_cols(u, v)
 
 
 @wp.func

@@ -45,6 +45,11 @@ CASES = {
     "to_euler": ("wp.quat_to_euler(q(0), 0, 1, 2)", 3, [GENERAL, OTHER, IDENTITY]),
     "twist": ("wp.quat_twist(wp.vec3d(wp.float64(0.0), wp.float64(0.6), wp.float64(0.8)), q(0))", 4,
               [GENERAL, IDENTITY, SMALL]),
+    "twist_angle": ("wp.quat_twist_angle(wp.vec3d(x[4], wp.float64(0.6), wp.float64(0.8)), q(0))", 0,
+                    [[*GENERAL, 0.0]]),
+    "signed_angle": ("wp.quat_twist_angle_signed(wp.vec3d(x[4], wp.float64(0.6), wp.float64(0.8)), q(0))", 0,
+                     [[*GENERAL, 0.0], [*IDENTITY, 0.0], [*SMALL, 0.0]]),
+    "atan2": ("wp.atan2(x[0], x[1])", 0, [[0.3, -2.0], [0.0, 1.0]]),
     "normalize": ("wp.normalize(q(0))", 4, [GENERAL, IDENTITY]),
     "transforms": ("wp.transform_point(wp.transform_inverse(wp.transformd(v(0), q(3)) * wp.transformd(v(7), q(3))), "
                    "v(7))", 3, [[*V, *GENERAL, *V], [0.0, 0.0, 0.0, *IDENTITY, *V]]),
@@ -106,3 +111,19 @@ def test_derivatives_are_finite_where_there_are_none(name, point):
             assert np.isfinite(found).all()
             if point is IDENTITY:
                 assert not found.any()
+
+
+NONE = [0.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [("atan2", NONE[:2]), ("angle", NONE), ("to_euler", NONE)]
+    + [(name, [*q, 0.0]) for name in ("twist_angle", "signed_angle") for q in (NONE, [1.0, 0.0, 0.0, 0.0])],
+)
+def test_derivatives_of_angles_of_no_vector_are_zero(name, point):
+    """Of a zero quaternion, and of half a turn about an axis that is perpendicular to that of the twist."""
+    with jax.enable_x64(True):
+        f, x = function_of(name), jnp.asarray(point)
+        for derivative in (jax.jacfwd(f), jax.jacrev(f), jax.hessian(f), jax.jacrev(jax.jacrev(f))):
+            assert not np.asarray(derivative(x)).any()

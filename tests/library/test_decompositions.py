@@ -89,6 +89,17 @@ def test_decompositions(name):
         np.testing.assert_allclose(np.abs(found[1]), np.linalg.svd(A)[1], atol=1e-13 * scale.max())
 
 
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e-80, 1e80, 1e150, 1e300])
+def test_singular_values_of_small_and_large_matrices(size, scale):
+    A = scale * np.random.default_rng(1).normal(size=(20, size, size))
+    with jax.enable_x64(True):
+        found = wp.jax_kernel(CASES[f"svd{size}"][0], num_outputs=3)(jnp.asarray(A))
+        u, s, v = (np.asarray(r) for r in found)
+    np.testing.assert_allclose(np.abs(s), np.linalg.svd(A)[1], rtol=0, atol=1e-14 * scale)
+    np.testing.assert_allclose(u @ (s[..., None] * transposed(v)), A, rtol=0, atol=2e-14 * scale)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives(name):
     kernel, results, size, _ = CASES[name]

@@ -69,8 +69,12 @@ def _rsqrt_llvm(ops: TextOps, result: Scalar, types: Types, args: Args) -> str:
 
 
 def _atan2_partials(o: PartialOps, out: Value, y: Value, x: Value) -> tuple[Value, Value]:
+    """(x, -y) / (x^2 + y^2), and 0 at the origin, where there is no derivative."""
     square = o.add(o.mul(x, x), o.mul(y, y))
-    return o.div(x, square), o.neg(o.div(y, square))
+    is_origin = o.le(square, 0.0)
+    divisor = o.select(is_origin, 1.0, square)
+    along_y, along_x = (o.select(is_origin, 0.0, o.div(part, divisor)) for part in (x, y))
+    return along_y, o.neg(along_x)
 
 
 def _erf_slope(o: PartialOps, x: Value) -> Value:
@@ -130,7 +134,8 @@ ELEMENTARY = (
     _elementary("atan", np.arctan, lambda o, out, x: (o.div(1.0, o.add(o.mul(x, x), 1.0)),), (-100.0, 100.0),
         llvm=vector_math.atan, doc="The arc tangent, in radians."),
     _elementary("atan2", np.arctan2, _atan2_partials, (-10.0, 10.0), (-10.0, 10.0), ulp=(3, 2),
-        llvm=vector_math.atan2, doc="The angle of the point (x, y) in radians; the arguments are y, x."),
+        llvm=vector_math.atan2, doc="The angle of the point (x, y) in radians; the arguments are y, x. The"
+        " derivatives at the origin are 0."),
     _elementary("sinh", np.sinh, lambda o, out, x: (o.cosh(x),), (-80.0, 80.0), ulp=(3, 3),
         llvm=vector_math.sinh, doc="The hyperbolic sine."),
     _elementary("cosh", np.cosh, lambda o, out, x: (o.sinh(x),), (-80.0, 80.0), ulp=(2, 2),
