@@ -149,7 +149,7 @@ void CpuLaunch::RunKernel(const Frame* frame) const {
   const Cutting& cutting = plan_.cutting;
   const int64_t threads = cutting.IsWorthSharing(launch.threads()) ? PoolThreads(frame) : 1;
   if (const int64_t pieces = plan_.copies.Pieces(threads); pieces > 1) {
-    const Cut cut(launch.rows(), launch.columns(), cutting.grain, pieces, kRectangles, cutting.together);
+    const Cut cut(launch.rows(), launch.columns(), cutting.grain, pieces, kRectangles, cutting.rows_per_piece);
     if (cut.count() > 1) return RunOnCopies(frame, launch, cut, std::min(pieces, cut.count()));
   }
   for (int64_t parameter : plan_.zero) Clear(frame, launch.parameter(parameter));

@@ -29,7 +29,7 @@ Plan::Copies ParseCopies(const Attributes& attrs, int64_t parameters) {
   copies.parameters = attrs.Integers("copied", 0, parameters - 1);
   const std::vector<int64_t> costs = attrs.Integers("costs", 0, INT64_MAX);
   RequireLength("costs", costs.size(), 3);
-  copies.alone = costs[0];
+  copies.one_thread = costs[0];
   copies.atomic = costs[1];
   copies.copy = std::min(costs[2], INT64_MAX / 2);
   return copies;
@@ -141,9 +141,9 @@ Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject)
   if (platform == Platform::kCpu) {
     Cutting& cutting = plan.cutting;
     cutting.grain = attrs.Integer("grain", 1, kMax);
-    cutting.alone = attrs.IntegerOr("alone", 1, INT32_MAX, cutting.alone);
-    cutting.pieces = attrs.IntegerOr("pieces", 1, kMostPieces, cutting.pieces);
-    cutting.together = attrs.IntegerOr("together", 1, INT32_MAX, cutting.together);
+    cutting.max_unsplit_threads = attrs.IntegerOr("alone", 1, INT32_MAX, cutting.max_unsplit_threads);
+    cutting.max_pieces_per_thread = attrs.IntegerOr("pieces", 1, kMostPieces, cutting.max_pieces_per_thread);
+    cutting.rows_per_piece = attrs.IntegerOr("together", 1, INT32_MAX, cutting.rows_per_piece);
     plan.copies = ParseCopies(attrs, parameters);
     plan.reports = Reports(attrs);
   } else {

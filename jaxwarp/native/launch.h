@@ -59,14 +59,14 @@ struct Plan {
     int64_t count = 0, scratch = 0;
     std::vector<int64_t> parameters;
     // What the launch takes without atomics by one thread, and with them by all together; what a copy adds to a piece.
-    int64_t alone = 0, atomic = 0, copy = 0;
+    int64_t one_thread = 0, atomic = 0, copy = 0;
 
     // By how many pieces without atomics so many threads run it; 1 where they are faster with them, or one alone is.
     int64_t Pieces(int64_t threads) const {
       const int64_t pieces = count < threads ? count + 1 : threads;
       if (pieces < 2) return 1;
-      const int64_t time = alone / pieces + copy;
-      return time < alone && time < atomic / threads ? pieces : 1;
+      const int64_t time = one_thread / pieces + copy;
+      return time < one_thread && time < atomic / threads ? pieces : 1;
     }
   };
   std::string name, symbol;
