@@ -14,6 +14,7 @@ import numpy as np
 from jaxwarp.arrays.create import clone
 from jaxwarp.arrays.eager import argument_given
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.arrays.launch import launch
 from jaxwarp.arrays.struct_array import new_array
 from jaxwarp.boundary import boundary, located_call
@@ -33,7 +34,7 @@ from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.quaternions import HostValue
-from jaxwarp.structs.records import has_floats
+from jaxwarp.structs.records import has_floats, memory_axes
 
 _MAX_KNOWN = 512
 _numbers: dict[str, int] = {}  # of texts: equal ones are one file
@@ -82,6 +83,7 @@ def map(  # noqa: A001 - the name users know from Warp
     Args:
         func: a function of the language, one made by `@func`, or a Python function or lambda that could be one.
         inputs: its arguments: arrays, whose shapes are broadcast as NumPy does, and values. One at least is an array.
+            Of indexed arrays copies are taken.
         out: the array for the results, or a list of them, one for each value that the function returns; None: new ones,
             with gradients if an input has one. It may be an input.
         return_kernel: nothing is computed: the kernel is returned, which takes the inputs and then the outputs.
@@ -98,6 +100,7 @@ def map(  # noqa: A001 - the name users know from Warp
     """
     if scope_now() is not HOST:
         raise KernelTypeError("map is for arrays outside of JAX", hint="write a kernel and launch it, or use jnp")
+    inputs = tuple(value.contiguous() if isinstance(value, IndexedArray) else value for value in inputs)
     shape = _shape(inputs)
     takes = tuple(_input(value, len(shape)) for value in inputs)
     mapped = _function(func)
@@ -338,44 +341,49 @@ _BINARY = {
 _UNARY = {"neg": "neg", "pos": "pos", "invert": "invert", "abs": "abs"}
 
 
-def _is_operand(array: HostArray, value: Any) -> bool:
+def _is_operand(array: HostArray | IndexedArray, value: Any) -> bool:
     """Whether it is ours to compute with: other libraries' arrays have operators of their own, but vectors and matrices
     are NumPy's outside of kernels."""
     if isinstance(value, np.ndarray) and not isinstance(value, HostValue):
-        return bool(array.components) and value.shape == array.components
-    return isinstance(value, (HostArray, HostValue, bool, int, float, np.generic))
+        components = memory_axes(array.dtype)
+        return bool(components) and value.shape == components
+    return isinstance(value, (HostArray, IndexedArray, HostValue, bool, int, float, np.generic))
 
 
-def _set(name: str, method: Callable[..., Any]) -> None:
-    method.__name__, method.__qualname__ = name, f"HostArray.{name}"
-    setattr(HostArray, name, boundary(method))
+def _set(kind: type, name: str, method: Callable[..., Any]) -> None:
+    method.__name__, method.__qualname__ = name, f"{kind.__name__}.{name}"
+    setattr(kind, name, boundary(method))
 
 
-def _binary(name: str, function: Function) -> None:
-    def forward(self: HostArray, other: Any) -> Any:
+def _binary(kind: type, name: str, function: Function) -> None:
+    def forward(self: Any, other: Any) -> Any:
         return map(function, self, other) if _is_operand(self, other) else NotImplemented
 
-    def backward(self: HostArray, other: Any) -> Any:
+    def backward(self: Any, other: Any) -> Any:
         return map(function, other, self) if _is_operand(self, other) else NotImplemented
 
-    def in_place(self: HostArray, other: Any) -> Any:
-        return map(function, self, other, out=self) if _is_operand(self, other) else NotImplemented
+    def in_place(self: Any, other: Any) -> Any:
+        if not _is_operand(self, other):
+            return NotImplemented
+        is_whole = isinstance(self, HostArray)
+        return map(function, self, other, out=self) if is_whole else self.assign(map(function, self, other))
 
-    _set(f"__{name}__", forward)
-    _set(f"__r{name}__", backward)
-    _set(f"__i{name}__", in_place)
+    _set(kind, f"__{name}__", forward)
+    _set(kind, f"__r{name}__", backward)
+    _set(kind, f"__i{name}__", in_place)
 
 
-def _unary(name: str, function: Function) -> None:
-    def method(self: HostArray) -> Any:
+def _unary(kind: type, name: str, function: Function) -> None:
+    def method(self: Any) -> Any:
         return map(function, self)
 
-    _set(f"__{name}__", method)
+    _set(kind, f"__{name}__", method)
 
 
-for _name, _of in _BINARY.items():
-    if _of in FUNCTIONS:
-        _binary(_name, FUNCTIONS[_of])
-for _name, _of in _UNARY.items():
-    if _of in FUNCTIONS:
-        _unary(_name, FUNCTIONS[_of])
+for _kind in (HostArray, IndexedArray):
+    for _name, _of in _BINARY.items():
+        if _of in FUNCTIONS:
+            _binary(_kind, _name, FUNCTIONS[_of])
+    for _name, _of in _UNARY.items():
+        if _of in FUNCTIONS:
+            _unary(_kind, _name, FUNCTIONS[_of])

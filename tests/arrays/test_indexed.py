@@ -269,6 +269,34 @@ def test_indices_out_of_range():
             use()
 
 
+def test_maps_and_operators_take_indexed_arrays():
+    host = np.arange(5.0, dtype=np.float32)
+    data: Any = wp.array(host, requires_grad=True)
+    part = data[ints(4, 0, 2)]
+    x = host[[4, 0, 2]]
+    for got, expected in (
+        (wp.map(lambda a, b: a * b + 1.0, part, data[:3]), x * host[:3] + 1),
+        (part + 1.0, x + 1),
+        (2.0 - part, 2 - x),
+        (-part, -x),
+        (part * part, x * x),
+        (data[:3] / (part + 1.0), host[:3] / (x + 1)),
+    ):
+        np.testing.assert_allclose(got.numpy(), expected, rtol=1e-6)
+    with wp.Tape() as tape:
+        squares = part * part
+    tape.backward(grads={squares: wp.ones_like(squares)})
+    np.testing.assert_allclose(data.grad.numpy(), [0, 0, 4, 0, 8])
+    whole: Any = wp.zeros(3)
+    whole += part
+    part += 10.0
+    assert (whole.list(), data.list()) == ([4.0, 0.0, 2.0], [10.0, 1.0, 12.0, 3.0, 14.0])
+    with pytest.raises(TypeError, match="unsupported operand"):
+        part + "text"
+    with pytest.raises(KernelError, match="is one of JAX's arrays"):
+        wp.indexedarray(jnp.arange(3.0), jnp.array([1])) + 1.0  # pyright: ignore[reportOperatorIssue]
+
+
 def test_refusals():
     data: Any = wp.zeros((3, 3))
     part = data[ints(0)]
