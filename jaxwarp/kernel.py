@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import numbers
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jaxwarp import config
 from jaxwarp.boundary import boundaries, boundary, caller, warn
 from jaxwarp.codegen.abi import CudaOptions, index_bits_of
 from jaxwarp.cuda_options import cuda_options, extents_of
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.evaluate import evaluate
 from jaxwarp.frontend.lower import lower
 from jaxwarp.frontend.text.annotations import is_generic, matches, pattern_text
@@ -450,6 +452,7 @@ def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
     """The kernel of a generic one that takes arguments of some types alone.
 
     Kernels are specialised when they are called, so none has to be named: `kernel` itself takes these types, too.
+    `@overload` above `def k(x: float): ...` checks that the kernel k, defined before, takes them, and leaves it so.
 
     Args:
         kernel: with arguments annotated `Any` or by type variables.
@@ -458,6 +461,8 @@ def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
     Raises:
         KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
     """
+    if isinstance(kernel, FunctionType):
+        return _declared(kernel, caller().f_locals)
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(
             f"overload: expected a kernel, got {type(kernel).__name__}", hint="decorate the function with @kernel"
@@ -476,6 +481,23 @@ def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
         types = list(argument_types)
     is_open = any(t is uint64 for t in types)  # it may be a mesh, which is known when it is called
     return kernel if is_open else kernel.of_types(types)
+
+
+def _declared(function: FunctionType, scope: Mapping[str, Any]) -> Kernel:
+    """The kernel that a function without a body is named after, if it takes the types of its annotations."""
+    source = read_source(function, "overload", scope)
+    found = scope.get(source.name, function.__globals__.get(source.name))
+    if not isinstance(found, Kernel):
+        raise KernelTypeError(
+            f"@overload: {source.name} is no kernel that is defined before", hint="write overload(kernel, [types])"
+        )
+    said = [s.value if isinstance(s, ast.Expr) else s for s in source.tree.body]
+    if not all(isinstance(s, ast.Pass | ast.Constant) for s in said):
+        raise KernelSyntaxError(
+            f"@overload: {source.name} has a body", hint="write ... in its place: the code is the kernel's"
+        )
+    found.of_types([p.pattern for p in read_parameters(source, "kernel")])
+    return found
 
 
 @boundary

@@ -329,6 +329,24 @@ def test_overload_names_the_types_of_a_generic_kernel():
         wp.overload(kernel, {"b": float})
 
 
+def test_overload_is_a_decorator():
+    start = "from typing import Any\n@wp.kernel\ndef k(x: Any, a: wp.array[Any]):\n    a[0] = x + x\n@wp.overload\n"
+    kernel = define(start + "def k(x: float, a: wp.array[float]):\n    'floats'\n    ...\n")["k"]
+    assert kernel.is_generic
+    for dtype in (float, wp.int32):
+        out = wp.zeros(1, dtype=dtype)
+        wp.launch(kernel, 1, inputs=[dtype(3), out])
+        assert out.list() == [6]
+    for text, message in (
+        ("def k(x: int, a: wp.array[float]): ...", "a holds float32, got int32"),
+        ("def other(x: float): ...", "@overload: other is no kernel that is defined before"),
+        ("def k(x: float, a: wp.array[float]):\n    a[0] = x\n", "@overload: k has a body"),
+        ("def k(x, a: wp.array[float]): ...", "k: argument x has no annotation"),
+    ):
+        with pytest.raises(KernelError, match=message):
+            define(start + text)
+
+
 def test_overload_gives_a_kernel_of_these_types_alone():
     code = "from typing import Any\n@wp.kernel\ndef k(x: wp.array[Any], y: wp.array[Any]):\n    y[0] = x[0] + x[0]\n"
     kernel = define(code)["k"]
