@@ -14,7 +14,7 @@ from jaxwarp.analysis.effects import Access, analyze
 from jaxwarp.arrays.host_array import HostArray, InRecords
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
-from jaxwarp.ffi.launch.calls.arguments import Argument, Given, describe, with_absent
+from jaxwarp.ffi.launch.calls.arguments import KEY, Argument, Given, describe, is_key, with_absent
 from jaxwarp.ffi.launch.calls.bind import (
     LaunchOptions,
     arguments_of,
@@ -37,7 +37,7 @@ from jaxwarp.memory.tensor_owner import note_written
 from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.in_records import Place, in_records
 from jaxwarp.structs.indexed import indexed_of
-from jaxwarp.types import element_scalar
+from jaxwarp.types import Array, element_scalar
 from jaxwarp.unlocked import cached_property
 
 
@@ -105,17 +105,19 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
 
 def checked_like(scope: Scope, plan: Plan, given: Sequence[Any]) -> Checked:
     """A launch outside of JAX like one that was checked."""
-    return Checked(plan, [_given(scope, g, a.is_array) for a, g in zip(plan.arguments, given, strict=True)], scope)
+    return Checked(plan, [_given(scope, g, a.annotation) for a, g in zip(plan.arguments, given, strict=True)], scope)
 
 
-def _given(scope: Scope, value: Any, is_array: bool) -> PlacedValue:
+def _given(scope: Scope, value: Any, annotation: Any) -> PlacedValue:
     if isinstance(value, HostArray) and scope.platform != "cpu" and not scope.is_outside:
         value = value.numpy()
     if isinstance(value, MemoryArray):
         value.require_scope(scope)
         return PlacedValue(value, value, value.region, value.is_writable)
-    if isinstance(value, np.ndarray) and not is_array:  # the components of one value
+    if isinstance(value, np.ndarray) and not isinstance(annotation, Array):  # the components of one value
         return PlacedValue(value)
+    if isinstance(value, jax.Array) and is_key(value.dtype):
+        value = _bits(value, annotation)
     if (found := scope.find(value)) is None:
         return PlacedValue(np.asarray(value) if isinstance(value, jax.Array) else value)
     region, is_writable = found
@@ -124,10 +126,21 @@ def _given(scope: Scope, value: Any, is_array: bool) -> PlacedValue:
     return PlacedValue(value, None, region, is_writable)
 
 
+def _bits(keys: jax.Array, annotation: Any) -> jax.Array:
+    """What keys of JAX consist of, for an argument that is one."""
+    element = annotation.dtype if isinstance(annotation, Array) else annotation
+    if element != KEY:
+        raise KernelTypeError(
+            f"expected {annotation!r}, got {keys.dtype} of shape {keys.shape}",
+            hint="annotate the argument PRNGKey, or pass its bits: jax.random.key_data(key)",
+        )
+    return jax.random.key_data(keys)
+
+
 def argument_given(scope: Scope, kernel: Kernel, index: int, given: Any) -> PlacedValue:
     """Where an argument is, and what is known of it."""
     try:
-        return _given(scope, given, kernel.leaves[index].is_array)
+        return _given(scope, given, kernel.leaves[index].annotation)
     except KernelError as error:
         error.message = f"kernel {kernel.name}: argument '{kernel.leaves[index].name}': {error.message}"
         raise

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.boundary import boundary
@@ -20,12 +21,14 @@ from jaxwarp.types import (  # fmt: skip
     Mat,
     Scalar,
     Struct,
+    Vec,
     bool_,
     element_scalar,
     element_shape,
     handled,
     struct_in,
     struct_of,
+    uint32,
     uint64,
 )
 
@@ -73,8 +76,14 @@ def _are_equal(a: Any, b: Any) -> bool:
         return True
     if hasattr(a, "shape") and hasattr(b, "shape"):
         a, b = (v.numpy() if hasattr(v, "numpy") else v for v in (a, b))
+        a, b = (jax.random.key_data(v) if _is_key(v.dtype) else v for v in (a, b))
         return bool(np.array_equal(np.asarray(a), np.asarray(b)))
     return bool(np.all(a == b))
+
+
+def _is_key(dtype: Any) -> bool:
+    """Whether an array of this type is one of keys of JAX: a PRNGKey consists of their two words."""
+    return jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
 _MOST_SHOWN = 16  # elements
@@ -260,8 +269,10 @@ def _require_array(where: str, dtype: Any, value: Any) -> None:
     scalar, components = element_scalar(element), element_shape(element)
     if isinstance(given, (Scalar, Aggregate)):  # of an array of jaxwarp, whose shape is without components
         shape, given = (*shape, *element_shape(given)), element_scalar(given).numpy
+    elif _is_key(given) and element == Vec(2, uint32):
+        shape, given = (*shape, 2), uint32.numpy
     fits = len(shape) >= ndim + len(components) and shape[len(shape) - len(components) :] == components
-    if not fits or not _may_hold(scalar, given):
+    if not fits or not _may_hold(scalar, given) or _is_key(given):
         raise KernelTypeError(
             f"{where}: expected {_text(dtype)}, got {given} of shape {shape}",
             hint=f"the last axes are the components: {components}" if components and not fits else _hint(dtype),

@@ -117,6 +117,56 @@ def test_in_a_program():
     np.testing.assert_array_equal(program(key, output_dims=(N, DRAWS))[0], expected(key))
 
 
+@wp.struct
+class Sampler:
+    key: wp.PRNGKey
+    scale: float
+
+
+@wp.kernel
+def draw_scaled(sampler: Sampler, out: wp.array[float]):
+    i = wp.tid()
+    state = wp.rand_init(sampler.key, i)
+    out[i] = sampler.scale * wp.randf(state)
+
+
+def test_a_field_of_a_struct():
+    call = wp.jax_kernel(draw_scaled, launch_dims=N, output_dims=N)
+    keys = jax.random.split(jax.random.key(1), 3)
+    expected = call(Sampler(jax.random.key_data(keys[0]), 2.0))[0]
+    for f in (call, jax.jit(call)):
+        np.testing.assert_array_equal(f(Sampler(keys[0], 2.0))[0], expected)
+    many = jax.vmap(call)(Sampler(keys, jnp.array([2.0, 1.0, 1.0])))[0]
+    np.testing.assert_array_equal(many[0], expected)
+    assert Sampler(keys[0]) == Sampler(keys[0])
+    assert Sampler(keys[0]) != Sampler(keys[1])
+    with pytest.raises(KernelTypeError, match=r"struct Sampler: field scale: expected float32, got key<fry>"):
+        Sampler(scale=keys[0])
+
+
+def test_launches_outside_of_jax():
+    keys = jax.random.split(jax.random.key(1), 3)
+    for kernel, given in ((draw, keys[0]), (draw_each, keys)):
+        found, expected = wp.zeros((3, DRAWS), dtype=wp.uint32), wp.zeros((3, DRAWS), dtype=wp.uint32)
+        for _ in range(2):
+            wp.launch(kernel, dim=3, inputs=[given], outputs=[found])
+        wp.launch(kernel, dim=3, inputs=[jax.random.key_data(given)], outputs=[expected])
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+        assert found.numpy().any()
+
+    @wp.kernel
+    def plain(x: wp.array[float], out: wp.array[float]):
+        i = wp.tid()
+        out[i] = x[i]
+
+    for kernel, given, message in (
+        (plain, keys, r"kernel plain: argument 'x': expected array\[float32, 1\], got key<fry> of shape \(3,\)"),
+        (draw, jax.random.key(1, impl="rbg"), r"kernel draw: argument 'key': expected .* \(2,\), got .* \(4,\)"),
+    ):
+        with pytest.raises(KernelTypeError, match=message):
+            wp.launch(kernel, dim=3, inputs=[given], outputs=[wp.zeros((3, DRAWS))])
+
+
 def test_export():
     key = jax.random.key(1)
     exported = jax.export.export(jax.jit(f), disabled_checks=wp.export_checks())(key)
