@@ -41,7 +41,7 @@ from jaxwarp.frontend.text.functions import Func, Overload, Parameter
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.refused import UNAVAILABLE
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Aggregate, Scalar, Struct, element_scalar
+from jaxwarp.types import SCALARS, Aggregate, Scalar, Struct, element_scalar
 
 # Keyword arguments of builtin functions that decide the type of the result: they must be constants.
 _STATIC_KEYWORDS = ("n", "length", "shape")
@@ -186,7 +186,8 @@ def _not_callable(value: Any) -> Exception:
     if plain or callable(value):
         module = getattr(value, "__module__", None)
         full = f"{module}.{name}" if module and module != "builtins" else name
-        instead = f"use jaxwarp.{name}" if name in BARE_NAMES else "write it as a @func"
+        is_ours = name in BARE_NAMES or any(name == scalar.name for scalar in SCALARS)
+        instead = f"use jaxwarp.{name}" if is_ours else "write it as a @func"
         return KernelTypeError(
             f"{full} is a Python function; kernels can call functions of the language only",
             hint=f"{instead}, or static(...) for a value known before the kernel runs",
