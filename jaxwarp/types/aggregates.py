@@ -318,15 +318,27 @@ def _host_value(t: Aggregate, values: tuple[Any, ...]) -> HostValue:
 
 def _component(t: Aggregate, value: Any) -> Any:
     """What a constructor is given. Integers of Python wrap, as those of scalar types do."""
-    return t.dtype(value) if type(value) is int and t.dtype.is_int else value
+    if type(value) is int and t.dtype.is_int:
+        return t.dtype(value)
+    if type(value) not in (bool, int, float) and not _holds_numbers(value):
+        raise KernelTypeError(f"{t}: expected numbers, got {value!r}", hint=f"pass {t.size} numbers, or one for all")
+    return value
+
+
+def _holds_numbers(value: Any) -> bool:
+    try:
+        return np.asarray(value).dtype.kind not in "OSUmM"
+    except ValueError:  # rows of different lengths
+        return False
 
 
 def _host_components(t: Aggregate, values: tuple[Any, ...]) -> np.ndarray:
     if len(values) == 0:
         return np.array((0.0, 0.0, 0.0, *IDENTITY_ROTATION) if isinstance(t, Transform) else (0,) * t.size)
-    if len(values) == 1 and np.ndim(values[0]) == 0:
-        return np.full(t.size, _component(t, values[0]))
-    flat = np.concatenate([np.ravel(np.asarray(_component(t, v), t.dtype.numpy)) for v in values])
+    given = [_component(t, v) for v in values]
+    if len(given) == 1 and np.ndim(given[0]) == 0:
+        return np.full(t.size, given[0])
+    flat = np.concatenate([np.ravel(np.asarray(v, t.dtype.numpy)) for v in given])
     if isinstance(t, Transform) and len(values) == 1 and flat.size == 3:
         flat = np.append(flat, IDENTITY_ROTATION)
     if flat.size != t.size:

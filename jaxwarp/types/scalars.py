@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError
 
 # True of a struct whose values stand where Warp has a number that names them, `mesh.id`: annotated uint64, or made one.
 HANDLE = "__jaxwarp_handle__"
@@ -32,6 +33,8 @@ class Scalar:
             return value
         if self.is_int and type(value) is int:
             value = self.wrapped(value)
+        if value is None:  # of which NumPy makes NaN
+            raise KernelTypeError(f"{self.name}: expected a number, got None", hint=f"write {self.name}(0)")
         return self.numpy.type(value)
 
     def wrapped(self, value: int) -> int:

@@ -192,6 +192,15 @@ def test_components_wrap_as_in_kernels():
     assert v.x == 255
 
 
+@pytest.mark.parametrize("given", [(None,), ("a", 1.0, 2.0), ([1.0, None, 2.0],), ([1.0, [2.0], 3.0],)], ids=str)
+def test_what_is_no_number_makes_no_value(given):
+    with pytest.raises(KernelTypeError, match=r"^vec3\[float32\]: expected numbers, got "):
+        wp.vec3(*given)
+    for scalar in (wp.float32, wp.bool, wp.int8):
+        with pytest.raises(KernelTypeError, match=r"expected a number, got None"):
+            scalar(None)
+
+
 def test_equal_types_are_one():
     assert wp.vec3 is types.vector(3, float)
     assert types.Matrix[wp.float64, Literal[2], 3] is types.matrix((2, 3), wp.float64)
