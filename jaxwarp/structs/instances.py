@@ -156,7 +156,7 @@ def initial(kind: type, field: Field) -> Any:
         case Scalar():
             return _number(field.type, 0)
         case _:
-            return np.zeros(field.type.shape, field.type.dtype.numpy)
+            return HostValue.of(field.type, np.zeros(field.type.shape))
 
 
 def _number(dtype: Scalar, value: Any) -> Any:
@@ -185,7 +185,7 @@ def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
     if dtype == uint64 and handled(value) is not None:
         return value
     if isinstance(dtype, Aggregate) and value is None and is_strict:
-        return np.zeros(dtype.shape, dtype.dtype.numpy)
+        return HostValue.of(dtype, np.zeros(dtype.shape))
     if isinstance(value, (list, tuple)) and isinstance(dtype, Aggregate):
         value = _from_sequence(where, dtype, value)
     if isinstance(value, np.ndarray) and isinstance(dtype, Mat) and value.shape == (dtype.size,):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from language import outputs, run
@@ -269,6 +270,25 @@ def test_structs_of_the_host_are_constants():
 
     spring.stiffness = 100.0
     np.testing.assert_array_equal(outputs(k, 1, np.zeros(2)), [24.0, 6.0])
+
+
+def test_quaternions_of_structs_of_the_host_are_constants():
+    @wp.struct
+    class Frame:
+        at: wp.transform
+        turn: wp.quat
+
+    for frame in (Frame((1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 0.0)),
+                  Frame(jnp.array([1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0]), jnp.array([0.0, 0.0, 1.0, 0.0]))):  # fmt: skip
+
+        @wp.kernel
+        def k(out: wp.array[wp.vec3]):
+            x = wp.vec3(1.0, 0.0, 0.0)
+            out[0] = wp.transform_point(frame.at, x)  # noqa: B023
+            turned = frame  # noqa: B023
+            out[1] = wp.quat_rotate(turned.turn, x)
+
+        np.testing.assert_array_equal(outputs(k, 1, np.zeros((2, 3))), [[2.0, 2.0, 3.0], [-1.0, 0.0, 0.0]])
 
 
 def test_nested_arrays_of_structs():

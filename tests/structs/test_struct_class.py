@@ -41,6 +41,18 @@ def test_what_is_left_out_is_zero_or_the_default():
     assert Body(3.0, n=7) == Body(mass=3.0, n=7)
 
 
+def test_what_is_left_out_has_the_operators_of_its_type():
+    @wp.struct
+    class Frame:
+        q: wp.quat
+
+    frame, turn = Frame(), wp.quat(0.0, 0.0, 1.0, 0.0)
+    frame.q.w = 1.0
+    assert frame.q * turn == turn
+    frame.q = None
+    assert frame.q * turn == wp.quat(0.0, 0.0, 0.0, 0.0)
+
+
 def test_equal_if_all_fields_are():
     x = jnp.arange(6.0).reshape(2, 3)
     assert Body(1.0, x) == Body(1.0, x + 0.0)

@@ -42,6 +42,7 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import SizeUse
+from jaxwarp.quaternions import HostValue
 from jaxwarp.types import Aggregate, Array, Field, Scalar, Struct, element_scalar, int32, int64, struct_of
 
 # Variables with names that Python cannot have: they go through branches and loops like any other.
@@ -262,6 +263,9 @@ class Frame:
             return NoArray(field.type, field.name) if value is None else Host(value)
         if not isinstance(field.type, Struct) and not is_literal(value):
             value = np.asarray(value)[()]
+        t = field.type
+        if isinstance(t, Aggregate) and (np.shape(value), np.asarray(value).dtype) == (t.shape, t.dtype.numpy):
+            value = HostValue.of(t, value)
         found = self.adopt(value)
         if type_of(found) != field.type and not is_literal(found):
             raise KernelTypeError(
