@@ -7,9 +7,12 @@ launch to the next most structs hold the same objects, in the same place.
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from operator import is_
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -41,8 +44,9 @@ def token_of(value: Any) -> Any:
 
 
 class Held:
-    """A struct, while its fields hold the same objects, which are of the same kind, in the same place, and, where they
-    are passed by value, have the same contents.
+    """A struct, while its fields hold the same objects, which are of the same kind and in the same place.
+
+    Where what is passed by value has other contents, `operands` are given up.
 
     What it holds is kept until its next launch, or its own end.
 
@@ -50,11 +54,12 @@ class Held:
         leaves: the arrays and numbers that it consists of.
         token: what decides a launch on them but for where they are.
         operands: by what is known of a launch: where they are in it, and what they are as operands.
+        references: by the number of an object: how many there are to it from here.
     """
 
     __slots__ = (
         *("_arrays", "_contents", "_copied", "_fields", "_inner", "_layouts", "_memory", "_resizable"),
-        *("_value", "leaves", "operands", "token"),
+        *("_value", "leaves", "operands", "references", "token"),
     )
 
     def __init__(self, struct: Struct, value: Any, leaves: list[Any], fields: list[tuple[Any, tuple[Any, ...]]]):
@@ -72,6 +77,8 @@ class Held:
         self._resizable = [(a, address_of(a)) for a in self._memory if a.flags.owndata]
         self._copied = [leaf for leaf, is_array in kinds if not is_array and isinstance(leaf, np.ndarray)]
         self._contents = [a.tobytes() for a in self._copied]
+        inner = chain.from_iterable((part, *held) for part, held in self._inner)
+        self.references = Counter(map(id, chain(leaves, self._fields, inner, self._memory, self._copied)))
         tokens = tuple([token_of(leaf) for leaf in leaves])
         self.token = None if None in tokens else alike(tokens)
 
@@ -90,12 +97,43 @@ class Held:
         for array, address in self._resizable:
             if address_of(array) != address:
                 return False
-        return [a.tobytes() for a in self._copied] == self._contents
+        contents = [a.tobytes() for a in self._copied]
+        if contents != self._contents:
+            self._contents, self.operands = contents, {}
+        return True
 
     @property
     def scope(self) -> Outside | None:
         """Where its first array is."""
         return self._arrays[0][0].scope if self._arrays else None
+
+
+def are_held_alone(value: Any, structs: list[Any], arrays: list[np.ndarray]) -> bool:
+    """Whether structs in a struct, and arrays, are nobody else's, but for what is held of it here: nobody sees whether
+    they change.
+
+    Somebody is also who uses them just now: a program of JAX that runs, or a launch of another thread.
+
+    Args:
+        structs, arrays: each is in one field, and else in these lists alone. Arrays are views, each of another array.
+    """
+    number = id(value)
+    held = [_found[number]] if number in _found else []
+    known = held[0].references if held else {}
+    for objects in (held, [array.base for array in arrays]):
+        if any(count != _IN_LIST + 1 for count in _counts(objects)):
+            return False
+    for objects in (structs, arrays):
+        if _counts(objects) != [_IN_LIST + 1 + known.get(id(x), 0) for x in objects]:
+            return False
+    return True
+
+
+def _counts(objects: list[Any]) -> list[int]:
+    return [getrefcount(x) for x in objects]
+
+
+_IN_LIST = _counts([object()])[0]
 
 
 def _are_same(value: Any, fields: tuple[Any, ...]) -> bool:

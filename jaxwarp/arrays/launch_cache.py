@@ -199,7 +199,7 @@ class _Known:
         return code_of(launch.kernel, launch.fma, launch.grid, shapes)
 
     def operands(self, seen: Sequence[Any]) -> Any:
-        """Where the arguments are, and what they are as operands, None for arrays of ours; unless arrays overlap."""
+        """Where the arguments are, and what they are as operands, None for arrays; unless arrays overlap."""
         addresses, kept = self._places(seen, 0)
         for i, offset in self._offsets:
             addresses[i] -= offset
@@ -213,6 +213,9 @@ class _Known:
             kind = type(value)
             if kind is HostArray:
                 addresses.append(value._region.address)
+                kept.append(None)
+            elif kind is np.ndarray and self._converters[first + len(kept)] is None:
+                addresses.append(address_of(value))
                 kept.append(None)
             elif kind is Held:
                 found = value.operands.get(self)
@@ -243,7 +246,7 @@ class _Known:
         for value, operand in zip(views, operands[1], strict=True):
             region = number = None
             if operand is None:
-                region = value._region
+                region = value._region if type(value) is HostArray else array_region(value)
             elif type(value) in VALUES and value is not None:
                 number = operand
             elif self._converters[len(regions)] is None and value is not None:

@@ -44,8 +44,7 @@ class Bvh:
     order: wp.array[int]
     first: wp.array[int]
     nodes: wp.array[Node]  # pyright: ignore[reportInvalidTypeForm]
-    origin: wp.vec3
-    step: wp.vec3
+    grid: wp.array[wp.vec3]  # of the nodes: its origin, its steps
     groups: wp.array[int]  # of the boxes, or None, as are these: the groups in ascending order, the root of each
     names: wp.array[int]
     roots: wp.array[int]
@@ -163,8 +162,15 @@ def _set_order(bvh: Bvh, found: Order, groups: Any) -> None:
 
 def _set_boxes(bvh: Bvh, lowers: Any, uppers: Any, low: Any, high: Any) -> None:
     """Gives a Bvh with an order its boxes, and what is in them as NumPy or JAX read it."""
-    nodes, origin, step = boxes_of(low, high, bvh.order, bvh.first)
-    bvh.__dict__.update(lowers=detached(lowers), uppers=detached(uppers), nodes=nodes, origin=origin, step=step)
+    nodes, grid = boxes_of(low, high, bvh.order, bvh.first)
+    bvh.__dict__.update(lowers=detached(lowers), uppers=detached(uppers), nodes=nodes, grid=grid)
+
+
+def with_boxes(bvh: Bvh, lowers: Any, uppers: Any, nodes: Any, grid: Any) -> Bvh:
+    """A Bvh of another one's order, with boxes that have been found."""
+    made = object.__new__(Bvh)
+    made.__dict__.update(bvh.__dict__, lowers=lowers, uppers=uppers, nodes=nodes, grid=grid)
+    return made
 
 
 def tree_of(lowers: Any, uppers: Any, groups: Any = None, ordered: Bvh | None = None) -> Bvh:

@@ -139,9 +139,9 @@ def _near(query: BvhQuery, x: wp.uint32, y: wp.uint32, z: wp.uint32, max_dist: f
     Coordinates are those from the grid's origin, which are exact enough for boxes that are a step larger on each side;
     what is lost where the query is far away is added.
     """
-    step = query.bvh.step
-    a = query.a - query.bvh.origin
-    b = query.b - query.bvh.origin if query.kind == _BOX else query.b
+    step = query.bvh.grid[1]
+    a = query.a - query.bvh.grid[0]
+    b = query.b - query.bvh.grid[0] if query.kind == _BOX else query.b
     far = wp.max(wp.max(wp.abs(a[0]), wp.abs(a[1])), wp.abs(a[2]))
     more = 0.0 if query.kind == _BOX else 1.0e-6 * far
     low = wp.vec3(low_plane(x) * step[0] - more, low_plane(y) * step[1] - more, low_plane(z) * step[2] - more)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -19,10 +20,11 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
+from jaxwarp.geometry.operations import operation
 from jaxwarp.geometry.sorting import sort_order, taken
 from jaxwarp.host import gpu_sorting
 from jaxwarp.memory.host_scope import HOST, set_contents
-from jaxwarp.native.library import sort_order as sort_on_host
+from jaxwarp.native.library import sort_cells
 from jaxwarp.types import HANDLE
 
 _STATIC = {"static": True}
@@ -183,13 +185,25 @@ def _built(points: Any, radius: Any, dims: Any, groups: Any = None, period: Any 
     order = None if groups is None else sort_order(groups)[1]
     ordered, ids = sort_order(found if order is None else taken(found, order))
     ids = ids if order is None else taken(order, ids)
-    start_call = wp.jax_kernel(find_starts, launch_dims=count + 1, output_dims=math.prod(cells) + 1)
-    (start,) = start_call(ordered)
+    (start,) = _starts(ordered, size=math.prod(cells) + 1)
     by_cell = None if groups is None else taken(groups, ids).astype(jnp.int32)
     made = object.__new__(HashGrid)
     kept = taken(points, ids) if points.dtype == jnp.float32 else None
     made.__dict__.update(_held(start, ids, by_cell, kept, per_length, lengths, cells))
     return made
+
+
+def _start_results(cells: Any, size: int) -> list[Any]:
+    return [((*cells.shape[:-1], size), np.dtype(np.int32))]
+
+
+def _starts_by_jax(cells: Any, size: int) -> Any:
+    call = wp.jax_kernel(find_starts, launch_dims=cells.shape[-1] + 1, output_dims=size, mode="release")
+    return (jnp.vectorize(lambda row: call(row)[0], signature="(n)->(m)")(cells),)
+
+
+_starts = operation("jaxwarp_cell_starts", _start_results, _starts_by_jax)
+"""Where the points of each cell start, of cells in order."""
 
 
 def _points(where: str, points: Any) -> jax.Array:
@@ -254,14 +268,12 @@ def _rebuild(grid: HashGrid, points: Any, radius: float, groups: Any = None) -> 
         groups = groups.contiguous().flatten() if groups.ndim > 1 else groups
     count, dims = points.size, (grid.dim_x, grid.dim_y, grid.dim_z)
     held, per_length = grid.__dict__, np.full(3, 1 / np.float32(radius), np.float32)
-    cells: Any = wp.zeros(count, dtype=wp.uint32, device=grid.device)
-    for name, is_there in (("ids", True), ("groups", groups is not None)):
-        if not is_there or held[name] is None or held[name].size != count:
-            held[name] = wp.zeros(count, dtype=int, device=grid.device) if is_there else None
+    for name, dtype, is_there in (("ids", int, True), ("_cells", wp.uint32, True), ("groups", int, groups is not None)):
+        if not is_there or held.get(name) is None or held[name].size != count:
+            held[name] = wp.zeros(count, dtype=dtype, device=grid.device) if is_there else None
     held["per_length"] = per_length
-    wp.launch(find_cells, count, [points, wp.vec3(*per_length), *dims], [cells])
-    _sort_cells(cells, groups, math.prod(dims), held["ids"], held["groups"])
-    wp.launch(find_starts, count + 1, [cells], [held["start"]])
+    wp.launch(find_cells, count, [points, per_length, *dims], [held["_cells"]])
+    _sort_cells(held["_cells"], groups, held["ids"], held["groups"], held["start"])
 
 
 def _points_of(grid: HashGrid, points: Any) -> HostArray:
@@ -296,28 +308,30 @@ def _require_groups(groups: Any, points: HostArray) -> None:
         )
 
 
-def _set(arrays: Sequence[HostArray], found: Sequence[np.ndarray]) -> None:
-    for array, values in zip(arrays, found, strict=True):
-        set_contents(array.region, values.astype(array.region.dtype, copy=False))
-
-
 def _sort_cells(
-    cells: HostArray, groups: HostArray | None, count: int, ids: HostArray, by_cell: HostArray | None
+    cells: HostArray, groups: HostArray | None, ids: HostArray, by_cell: HostArray | None, start: HostArray
 ) -> None:
-    """Sorts numbers of `count` cells in place, within a cell by group, and sets those of the points in that order."""
-
-    def sort() -> None:
-        if not cells.device.is_cpu:
-            gpu_sorting.sort_cells(cells, groups, (count - 1).bit_length(), ids, by_cell)
-            return
-        keys = cells.numpy()
-        if groups is None or by_cell is None:
-            _set((cells, ids), sort_on_host(keys))
-            return
-        given = groups.numpy()
-        turned = given.astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF) ^ np.uint64(0x80000000)
-        ordered, order = sort_on_host(keys.astype(np.uint64) << np.uint64(32) | turned)
-        _set((cells, ids, by_cell), (ordered >> np.uint64(32), order, given[order]))
-
+    """Sorts numbers of cells in place, within a cell by group, and sets those of the points in that order, their
+    groups, and where those of each cell start."""
+    if not cells.device.is_cpu:
+        count = start.size - 1
+        sort = partial(gpu_sorting.sort_cells, cells, groups, (count - 1).bit_length(), ids, by_cell)
+    else:
+        sort = partial(_sort_on_host, cells, groups, ids, by_cell, start)
     reads = [a.region for a in (cells, groups) if a is not None]
-    HOST.change("HashGrid.build", sort, reads, [a.region for a in (cells, ids, by_cell) if a is not None])
+    HOST.change("HashGrid.build", sort, reads, [a.region for a in (cells, ids, by_cell, start) if a is not None])
+    if not cells.device.is_cpu:
+        wp.launch(find_starts, cells.size + 1, [cells], [start])
+
+
+def _sort_on_host(
+    cells: HostArray, groups: HostArray | None, ids: HostArray, by_cell: HostArray | None, start: HostArray
+) -> None:
+    keys, order = cells.numpy(), ids.numpy()
+    if groups is None or by_cell is None:
+        sort_cells(keys, order, start.numpy())
+        return
+    given = groups.numpy()
+    turned = given.astype(np.int64).astype(np.uint64) & np.uint64(0xFFFFFFFF) ^ np.uint64(0x80000000)
+    sort_cells(keys.astype(np.uint64) << np.uint64(32) | turned, order, start.numpy())
+    set_contents(by_cell.region, given[order])

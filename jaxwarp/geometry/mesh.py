@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.arrays.held import are_held_alone
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.geometry.bvh import Bvh, corners, group_numbers, require_constructor, tree_of
+from jaxwarp.geometry.bvh import Bvh, corners, group_numbers, require_constructor, tree_of, with_boxes
 from jaxwarp.geometry.moments import Moments, moments_of
 from jaxwarp.geometry.operations import detached, is_on_host, like, operation
 from jaxwarp.memory.host_scope import HOST
@@ -152,10 +153,30 @@ def _refit(mesh: Mesh, where: str, points: Any) -> None:
             f"{where}: expected {expected[0]} points, as the mesh has, got {len(places)}", hint="make another Mesh"
         )
     faces = mesh.indices.numpy() if isinstance(mesh.indices, LiveArray) else mesh.indices
-    triangles, lowers, uppers = faces_in_order(places, faces.reshape(-1, 3), mesh.bvh.order)
-    mesh.__dict__.update(points=points, bvh=tree_of(lowers, uppers, ordered=mesh.bvh), corners=triangles)
+    if _are_of_numpy(places, faces, mesh.bvh.order, mesh.corners) and places.size and faces.size:
+        _move(mesh, places, faces)
+    else:
+        triangles, lowers, uppers = faces_in_order(places, faces.reshape(-1, 3), mesh.bvh.order)
+        mesh.__dict__.update(bvh=tree_of(lowers, uppers, ordered=mesh.bvh), corners=triangles)
+    mesh.__dict__["points"] = points
     if mesh.winding_balls is not None:
         _set_moments(mesh, places, faces.reshape(-1))
+
+
+def _are_of_numpy(*values: Any) -> bool:
+    return all(isinstance(value, np.ndarray) for value in values)
+
+
+def _move(mesh: Mesh, places: np.ndarray, faces: np.ndarray) -> None:
+    """The mesh with its vertices at other places, in the memory that its tree has, or in other memory, if somebody else
+    has that, too: a copy of the mesh, or a program of JAX."""
+    tree = vars(mesh.bvh)
+    own = [mesh.corners, tree["lowers"], tree["uppers"], tree["nodes"], tree["grid"]]
+    if are_held_alone(mesh, [mesh.bvh], own):
+        trees.refit_faces(places, faces, tree["order"], tree["first"], own)
+    else:
+        triangles, *boxes = trees.refit_faces(places, faces, tree["order"], tree["first"])
+        mesh.__dict__.update(corners=triangles, bvh=with_boxes(mesh.bvh, *boxes))
 
 
 def _set_moments(mesh: Mesh, points: Any, indices: Any) -> None:

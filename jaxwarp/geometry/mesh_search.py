@@ -42,8 +42,8 @@ def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: boo
     is_ray = wp.isfinite(start) and wp.isfinite(dir) and max_t > 0.0
     frame = ray_frame(dir)
     inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
-    base = wp.cw_mul(mesh.bvh.origin - start, inverse)
-    scale = wp.cw_mul(mesh.bvh.step, inverse)
+    base = wp.cw_mul(mesh.bvh.grid[0] - start, inverse)
+    scale = wp.cw_mul(mesh.bvh.grid[1], inverse)
     node = root_node(root, leaves, is_ray)
     trail = int(0)
     best = float(max_t)
@@ -79,8 +79,8 @@ def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last:
     is_ray = wp.isfinite(start) and wp.isfinite(dir) and max_t > 0.0
     frame = ray_frame(dir)
     inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
-    base = wp.cw_mul(mesh.bvh.origin - start, inverse)
-    scale = wp.cw_mul(mesh.bvh.step, inverse)
+    base = wp.cw_mul(mesh.bvh.grid[0] - start, inverse)
+    scale = wp.cw_mul(mesh.bvh.grid[1], inverse)
     node = root_node(root, leaves, is_ray)
     trail = int(0)
     after = float(-1.0)
@@ -115,8 +115,8 @@ def count_hits(mesh: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
     is_ray = wp.isfinite(start) and wp.isfinite(dir)
     frame = ray_frame(dir)
     inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
-    base = wp.cw_mul(mesh.bvh.origin - start, inverse)
-    scale = wp.cw_mul(mesh.bvh.step, inverse)
+    base = wp.cw_mul(mesh.bvh.grid[0] - start, inverse)
+    scale = wp.cw_mul(mesh.bvh.grid[1], inverse)
     node = root_node(root, leaves, is_ray)
     trail = int(0)
     count = int(0)
@@ -148,7 +148,7 @@ def find_closest(mesh: Mesh, point: wp.vec3, max_dist: float) -> int:
     """The face that is closest to a point, and closer than `max_dist`; -1 if there is none."""
     first = mesh.bvh.first
     leaves = len(first) - 1
-    base = mesh.bvh.origin - point
+    base = mesh.bvh.grid[0] - point
     node = root_node(-1, leaves, wp.isfinite(point))
     trail = int(0)
     best = float(max_dist * max_dist if max_dist > 0.0 else 0.0)
@@ -156,8 +156,8 @@ def find_closest(mesh: Mesh, point: wp.vec3, max_dist: float) -> int:
     while node != 0:
         while node != 0 and node < leaves:
             box = mesh.bvh.nodes[node]
-            near0 = _gap(box[0], box[1], box[2], base, mesh.bvh.step)
-            near1 = _gap(box[3], box[4], box[5], base, mesh.bvh.step)
+            near0 = _gap(box[0], box[1], box[2], base, mesh.bvh.grid[1])
+            near1 = _gap(box[3], box[4], box[5], base, mesh.bvh.grid[1])
             node, trail = bvh_descend(node, trail, near0, near1, best)
         if node != 0:
             leaf = node - leaves
@@ -184,7 +184,7 @@ def find_furthest(mesh: Mesh, point: wp.vec3, min_dist: float) -> int:
     """The face with the vertex that is furthest from a point, and further than `min_dist`; -1 if there is none."""
     first = mesh.bvh.first
     leaves = len(first) - 1
-    base = mesh.bvh.origin - point
+    base = mesh.bvh.grid[0] - point
     node = root_node(-1, leaves, wp.isfinite(point) and not wp.isnan(min_dist))
     trail = int(0)
     best = float(0.0 - min_dist * min_dist if min_dist > 0.0 else 0.0)
@@ -192,8 +192,8 @@ def find_furthest(mesh: Mesh, point: wp.vec3, min_dist: float) -> int:
     while node != 0:
         while node != 0 and node < leaves:
             box = mesh.bvh.nodes[node]
-            near0 = _reach(box[0], box[1], box[2], base, mesh.bvh.step)
-            near1 = _reach(box[3], box[4], box[5], base, mesh.bvh.step)
+            near0 = _reach(box[0], box[1], box[2], base, mesh.bvh.grid[1])
+            near1 = _reach(box[3], box[4], box[5], base, mesh.bvh.grid[1])
             node, trail = bvh_descend(node, trail, near0, near1, best)
         if node != 0:
             leaf = node - leaves

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,33 +25,38 @@ def operation(target: str, results: Results, by_jax: Callable[..., Sequence[Any]
         target: the name of the native handler, which takes rows of a batch.
         results: shapes and types of the results, of the abstract values of the operands.
         by_jax: does it where there is no handler, with leading axes.
+
+    Named arguments of the function are sizes of results, which `results` and `by_jax` are told.
     """
     primitive = Primitive(target)
     primitive.multiple_results = True
 
-    def call(*operands: Any) -> list[Any]:
-        return primitive.bind(*compat.unify_varying([jnp.asarray(x) for x in operands]))
+    def call(*operands: Any, **sizes: int) -> list[Any]:
+        return primitive.bind(*compat.unify_varying([jnp.asarray(x) for x in operands]), **sizes)
 
-    def abstract(*operands: Any) -> list[Any]:
-        return [compat.output_aval(operands, shape, dtype) for shape, dtype in results(*operands)]
+    def abstract(*operands: Any, **sizes: int) -> list[Any]:
+        return [compat.output_aval(operands, shape, dtype) for shape, dtype in results(*operands, **sizes)]
 
-    def batch(operands: Sequence[Any], dims: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    def batch(operands: Sequence[Any], dims: Sequence[Any], **sizes: int) -> tuple[list[Any], list[int]]:
         size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
         moved = [_to_front(x, d, size) for x, d in zip(operands, dims, strict=True)]
-        found = call(*moved)
+        found = call(*moved, **sizes)
         return found, [0] * len(found)
 
-    def lower_cpu(context: Any, *operands: Any) -> Sequence[Any]:
+    def lower_cpu(context: Any, *operands: Any, **_sizes: int) -> Sequence[Any]:
         return jax.ffi.ffi_lowering(target)(context, *operands)
 
-    def run(*operands: Any) -> list[Any]:
+    def run(*operands: Any, **sizes: int) -> list[Any]:
         with jax.disable_jit(False):
-            return compiled(*operands)
+            return compiled(**sizes)(*operands)
 
-    def bind(*operands: Any) -> list[Any]:
-        return primitive.bind(*operands)
+    @functools.cache
+    def compiled(**sizes: int) -> Callable[..., list[Any]]:
+        def bind(*operands: Any) -> list[Any]:
+            return primitive.bind(*operands, **sizes)
 
-    compiled = compat.jit_primitive(bind)
+        return compat.jit_primitive(bind)
+
     primitive.def_impl(run)
     primitive.def_abstract_eval(abstract)
     mlir.register_lowering(primitive, mlir.lower_fun(by_jax, multiple_results=True))

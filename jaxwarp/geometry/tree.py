@@ -158,7 +158,7 @@ def grouped_by_jax(lowers: Any, uppers: Any, groups: Any) -> Order:
 # Boxes
 
 
-def boxed_by_jax(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any, Any, Any]:
+def boxed_by_jax(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any, Any]:
     """The nodes of a tree, for an order of the leaves: what is made anew when items move.
 
     Args:
@@ -167,7 +167,7 @@ def boxed_by_jax(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any,
         first: (2**d + 1,), int32.
 
     Returns:
-        The nodes, (2**d, 8) of uint32, of which node 0 is unused; the origin and the steps of the grid, (3,) each.
+        The nodes, (2**d, 8) of uint32, of which node 0 is unused; the origin and the steps of the grid, (2, 3).
     """
     depth = (len(first) - 1).bit_length() - 1
     real = usable(lowers, uppers)[:, None]
@@ -181,9 +181,9 @@ def boxed_by_jax(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any,
         highs.append(highs[-1].reshape(-1, 2, 3).max(1))
     origin, step = _grid(lows[-1][0], highs[-1][0])
     if depth == 0:
-        return jnp.zeros((1, WORDS), jnp.uint32), origin, step
+        return jnp.zeros((1, WORDS), jnp.uint32), jnp.stack([origin, step])
     words = _words(jnp.concatenate(lows[-2::-1]), jnp.concatenate(highs[-2::-1]), origin, step).reshape(-1, 6)
-    return jnp.pad(words, ((1, 0), (0, WORDS - 6))), origin, step
+    return jnp.pad(words, ((1, 0), (0, WORDS - 6))), jnp.stack([origin, step])
 
 
 def _grid(low: Any, high: Any) -> tuple[Any, Any]:
@@ -224,7 +224,7 @@ def _grouped_results(_lowers: Any, _uppers: Any, groups: Any) -> Any:
 
 def _box_results(lowers: Any, _uppers: Any, _order: Any, first: Any) -> Any:
     batch = lowers.shape[:-2]
-    return [((*batch, first.shape[-1] - 1, WORDS), np.uint32), ((*batch, 3), np.float32), ((*batch, 3), np.float32)]
+    return [((*batch, first.shape[-1] - 1, WORDS), np.uint32), ((*batch, 2, 3), np.float32)]
 
 
 _order = operation(
@@ -235,7 +235,7 @@ _grouped = operation(
     jnp.vectorize(grouped_by_jax, signature="(n,k),(n,k),(n)->(n),(m),(n),(n)"),
 )  # fmt: skip
 _boxed = operation(
-    "jaxwarp_tree_boxes", _box_results, jnp.vectorize(boxed_by_jax, signature="(n,k),(n,k),(n),(m)->(l,w),(k),(k)")
+    "jaxwarp_tree_boxes", _box_results, jnp.vectorize(boxed_by_jax, signature="(n,k),(n,k),(n),(m)->(l,w),(p,k)")
 )
 
 
@@ -254,13 +254,13 @@ def order_of(lowers: Any, uppers: Any, groups: Any = None) -> Order:
     return Order(*(like(lowers, x) for x in ((found[0], first_of(count)) if groups is None else found)))
 
 
-def boxes_of(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any, Any, Any]:
+def boxes_of(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any, Any]:
     """As `boxed_by_jax`."""
     lowers, uppers = detached(lowers), detached(uppers)
     if len(lowers) == 0:
-        found = np.zeros((1, WORDS), np.uint32), np.zeros(3, np.float32), np.ones(3, np.float32)
+        found = np.zeros((1, WORDS), np.uint32), np.array([[0, 0, 0], [1, 1, 1]], np.float32)
     elif is_on_host(lowers, uppers, order, first):
         found = trees.box_items(*(np.asarray(x) for x in (lowers, uppers, order, first)))
     else:
         return tuple(_boxed(lowers, uppers, order, first))
-    return like(lowers, found[0]), like(lowers, found[1]), like(lowers, found[2])
+    return like(lowers, found[0]), like(lowers, found[1])

@@ -21,7 +21,7 @@ from jaxwarp.unlocked import address_of
 TARGET = "jaxwarp_launch"
 PROGRAM_TARGET = "jaxwarp_program"
 SORT_TARGET = "jaxwarp_sort"
-OPERATIONS = ("sort", "tree_order", "tree_grouped", "tree_boxes", "mesh_faces")
+OPERATIONS = ("sort", "cell_starts", "tree_order", "tree_grouped", "tree_boxes", "mesh_faces")
 """Handlers for CPUs alone: what is `jaxwarp_sort` to XLA is `jaxwarp_cpu_sort` in the library."""
 
 Loader = Callable[[bytes, str, str], int]
@@ -64,8 +64,11 @@ def load_library() -> ctypes.CDLL:
     library.jaxwarp_set_loader.restype = None
     library.jaxwarp_take_unused.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64]
     library.jaxwarp_take_unused.restype = ctypes.c_int64
-    library.jaxwarp_sort.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    library.jaxwarp_sort.argtypes = [pointer, size, size, pointer, pointer]
     library.jaxwarp_sort.restype = ctypes.c_bool
+    library.jaxwarp_sort_cells.argtypes = [pointer, size, size, pointer, size, pointer]
+    library.jaxwarp_sort_cells.restype = ctypes.c_bool
     for name, (result, *arguments) in _OUTSIDE.items():
         function = getattr(library, name, None)
         if function is None:
@@ -158,6 +161,19 @@ def sort_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not load_library().jaxwarp_sort(*arrays):
         raise MemoryError(f"no memory to sort {keys.size} keys")
     return ordered, order
+
+
+def sort_cells(keys: np.ndarray, order: np.ndarray, start: np.ndarray) -> None:
+    """Sets the order of contiguous keys, (n,), as `sort_order` does, and where those of each cell start, (cells + 1,).
+
+    A key is the number of a cell, uint32, or one in the upper half of uint64; `cells` is that of no cell.
+
+    Raises:
+        MemoryError: there is not enough.
+    """
+    arrays = address_of(keys), keys.size, keys.itemsize, address_of(order), start.size - 1, address_of(start)
+    if not load_library().jaxwarp_sort_cells(*arrays):
+        raise MemoryError(f"no memory to sort {keys.size} keys")
 
 
 def take_unused() -> list[int]:

@@ -94,19 +94,18 @@ void GroupedOrder(const Frame* frame) {
   OrderRows(rows, all);
 }
 
-// (lowers, uppers, order, first) -> nodes, origin, step
+// (lowers, uppers, order, first) -> nodes, grid
 void Boxes(const Frame* frame) {
-  Rows rows(frame, 4, 3);
+  Rows rows(frame, 4, 2);
   const int64_t size = rows.Extent(0, 2), leaves = rows.Extent(3, 1) - 1;
   if (leaves < 1 || (leaves & (leaves - 1)) != 0) RefuseInvalid("expected a power of two of leaves");
   const TreeBoxes all{rows.Floats(0, 3 * size), rows.Floats(1, 3 * size), rows.Ints(2, size), rows.Ints(3, leaves + 1),
-                      size, leaves, rows.WordResult(0, leaves * kWordsOfNode), rows.FloatResult(1, 3),
-                      rows.FloatResult(2, 3)};
+                      size, leaves, rows.WordResult(0, leaves * kWordsOfNode), rows.FloatResult(1, 6)};
   rows.Each(size, [&](int64_t begin, int64_t end, const auto& helpers) {
     TreeBoxing<std::decay_t<decltype(helpers)>> boxing(helpers);
     for (int64_t i = begin; i < end; ++i) {
       boxing({all.lowers + 3 * size * i, all.uppers + 3 * size * i, all.order + size * i, all.first + (leaves + 1) * i,
-              size, leaves, all.nodes + leaves * kWordsOfNode * i, all.origin + 3 * i, all.step + 3 * i});
+              size, leaves, all.nodes + leaves * kWordsOfNode * i, all.grid + 6 * i});
     }
   });
 }
@@ -187,4 +186,17 @@ JAXWARP_EXPORT bool jaxwarp_mesh_faces(const jaxwarp::Faces* mesh) {
   using namespace jaxwarp;
   PreparePages(mesh->corners, 9 * mesh->size * sizeof(float));
   return OnThisThread([&](const OneThread& one) { PlaceFaces(*mesh, one); });
+}
+
+// Both, of faces that have moved.
+JAXWARP_EXPORT bool jaxwarp_mesh_refit(const jaxwarp::MovedFaces* moved) {
+  using namespace jaxwarp;
+  const Faces faces = moved->faces;
+  const TreeBoxes tree{faces.lowers, faces.uppers,  faces.order,  moved->first,
+                       faces.size,   moved->leaves, moved->nodes, moved->grid};
+  PreparePages(faces.corners, 9 * faces.size * sizeof(float));
+  PreparePages(tree.nodes, tree.leaves * kWordsOfNode * sizeof(uint32_t));
+  return OnThisThread([&](const OneThread& one) {
+    TreeBoxing<OneThread>{one}(tree, [&](int64_t place) { return faces.PlaceOne(place); });
+  });
 }

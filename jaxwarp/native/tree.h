@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -31,17 +32,33 @@ inline int GroupedDepthOf(int64_t count) {
   return depth;
 }
 
+// Three coordinates, one vector of the processor; the fourth is 0. Comparisons give -1 and 0.
+typedef float Point __attribute__((vector_size(16)));
+typedef int32_t Ints __attribute__((vector_size(16)));
+
+inline Point Same(float x) { return Point{x, x, x, 0}; }
+inline Point Load(const float* at) { return Point{at[0], at[1], at[2], 0}; }
+inline void Store(const Point& point, float* at) { std::memcpy(at, &point, 2 * sizeof(float)), at[2] = point[2]; }
+inline Point Least(const Point& a, const Point& b) { return b < a ? b : a; }
+inline Point Most(const Point& a, const Point& b) { return a < b ? b : a; }
+inline bool All(const Ints& all) {
+#if defined(__x86_64__)
+  return (_mm_movemask_ps(reinterpret_cast<__m128>(all)) & 7) == 7;
+#else
+  return (all[0] & all[1] & all[2]) != 0;
+#endif
+}
+
 struct Box {
   static constexpr float kNone = std::numeric_limits<float>::infinity();
-  float low[3], high[3];
+  Point low, high;
 
-  static Box Empty() { return {{kNone, kNone, kNone}, {-kNone, -kNone, -kNone}}; }
-  void Add(const Box& other) { Add(other.low, other.high); }
-  void Add(const float* other_low, const float* other_high) {
-    for (int k = 0; k < 3; ++k) {
-      low[k] = std::min(low[k], other_low[k]);
-      high[k] = std::max(high[k], other_high[k]);
-    }
+  static Box Empty() { return {Same(kNone), Same(-kNone)}; }
+  void Add(const Box& other) { low = Least(low, other.low), high = Most(high, other.high); }
+  // Bounds that are NaN, infinite or the wrong way round are those of none.
+  bool IsUsable() const {
+    const Point most = Same(std::numeric_limits<float>::max());
+    return All((low >= -most) & (high <= most) & (low <= high));
   }
 };
 
@@ -49,14 +66,6 @@ struct Box {
 inline int64_t Within(int32_t item, int64_t size) { return std::clamp<int64_t>(item, 0, size - 1); }
 
 inline void Prefetch(const void* address) { __builtin_prefetch(address); }
-
-// Bounds that are NaN, infinite or the wrong way round are those of none.
-inline bool IsUsable(const float* low, const float* high) {
-  constexpr float kMost = std::numeric_limits<float>::max();
-  bool usable = true;
-  for (int k = 0; k < 3; ++k) usable &= (low[k] >= -kMost) & (high[k] <= kMost) & (low[k] <= high[k]);
-  return usable;
-}
 
 // Of one tree. Groups, and what is told of them, are null where there are none.
 struct TreeOrder {
@@ -169,17 +178,16 @@ class TreeOrdering {
   }
 
   static void Centre(const TreeOrder& tree, Item& item) {
-    const float *low = tree.lowers + 3 * int64_t{item.number}, *high = tree.uppers + 3 * int64_t{item.number};
-    const bool usable = IsUsable(low, high);
+    const Box box{Load(tree.lowers + 3 * int64_t{item.number}), Load(tree.uppers + 3 * int64_t{item.number})};
     // + 0: there is one zero.
-    for (int k = 0; k < 3; ++k) item.centre[k] = usable ? (low[k] * 0.5f + high[k] * 0.5f) + 0.0f : Box::kNone;
+    Store(box.IsUsable() ? (box.low * 0.5f + box.high * 0.5f) + 0.0f : Same(Box::kNone), item.centre);
   }
 
   static int LongestAxis(const Part& part) {
     Box box = Box::Empty();
     for (int64_t i = 0; i < part.size; ++i) {
-      const float* centre = part.items[i].centre;
-      if (centre[0] < Box::kNone) box.Add(centre, centre);
+      const Point centre = Load(part.items[i].centre);
+      if (centre[0] < Box::kNone) box.Add({centre, centre});
     }
     int axis = 0;
     for (int k = 1; k < 3; ++k) {
@@ -233,8 +241,8 @@ struct TreeBoxes {
   const float *lowers, *uppers;  // (size, 3)
   const int32_t *order, *first;  // (size), (leaves + 1)
   int64_t size, leaves;
-  uint32_t* nodes;       // (leaves, kWordsOfNode)
-  float *origin, *step;  // (3)
+  uint32_t* nodes;  // (leaves, kWordsOfNode)
+  float* grid;      // (2, 3): its origin, its steps
 };
 
 // The boxes of the nodes, each that of its two children, and then on a grid over all, rounded outwards.
@@ -244,13 +252,29 @@ class TreeBoxing {
   explicit TreeBoxing(const Parallel& parallel) : parallel_(parallel) {}
 
   void operator()(const TreeBoxes& tree) {
+    (*this)(tree, [&](int64_t place) {
+      constexpr int64_t kSoon = 8;
+      if (place + kSoon < tree.size) {  // items jump about in memory
+        const int64_t soon = Within(tree.order[place + kSoon], tree.size);
+        Prefetch(tree.lowers + 3 * soon), Prefetch(tree.uppers + 3 * soon);
+      }
+      const int64_t item = Within(tree.order[place], tree.size);
+      return Box{Load(tree.lowers + 3 * item), Load(tree.uppers + 3 * item)};
+    });
+  }
+
+  // `box_at` gives the box of the item at a place, and is called once for each place.
+  template <typename BoxAt>
+  void operator()(const TreeBoxes& tree, BoxAt box_at) {
     if (2 * tree.leaves > size_) boxes_.reset(new Box[size_ = 2 * tree.leaves]);
     int64_t tops = 1;  // subtrees, which share nothing
     while (tops < kParts * parallel_.threads && parallel_.threads > 1 && tops < tree.leaves) tops *= 2;
     parallel_(tops, [&](int64_t i) {
       const IeeeArithmetic ieee;
       const int64_t count = tree.leaves / tops;
-      for (int64_t leaf = i * count; leaf < (i + 1) * count; ++leaf) boxes_[tree.leaves + leaf] = OfLeaf(tree, leaf);
+      for (int64_t leaf = i * count; leaf < (i + 1) * count; ++leaf) {
+        boxes_[tree.leaves + leaf] = OfLeaf(tree, leaf, box_at);
+      }
       for (int64_t begin = tree.leaves + i * count, width = count; width > 1;) {
         begin /= 2, width /= 2;
         for (int64_t node = begin; node < begin + width; ++node) Join(node);
@@ -267,27 +291,22 @@ class TreeBoxing {
            ++node) {
         Words(grid, boxes_[2 * node], tree.nodes + node * kWordsOfNode);
         Words(grid, boxes_[2 * node + 1], tree.nodes + node * kWordsOfNode + 3);
-        tree.nodes[node * kWordsOfNode + 6] = tree.nodes[node * kWordsOfNode + 7] = 0;
+        tree.nodes[node * kWordsOfNode + 7] = 0;
       }
     });
   }
 
  private:
   static constexpr int64_t kParts = 8;
-  static constexpr int64_t kSoon = 8;
   static constexpr int32_t kLast = 65535;
 
-  static Box OfLeaf(const TreeBoxes& tree, int64_t leaf) {
+  template <typename BoxAt>
+  static Box OfLeaf(const TreeBoxes& tree, int64_t leaf, BoxAt box_at) {
     Box box = Box::Empty();
     const int64_t end = std::min<int64_t>(tree.first[leaf + 1], tree.size);
-    for (int64_t k = std::max(tree.first[leaf], 0); k < end; ++k) {
-      if (k + kSoon < tree.size) {  // items jump about in memory
-        const int64_t soon = Within(tree.order[k + kSoon], tree.size);
-        Prefetch(tree.lowers + 3 * soon), Prefetch(tree.uppers + 3 * soon);
-      }
-      const int64_t item = Within(tree.order[k], tree.size);
-      const float *low = tree.lowers + 3 * item, *high = tree.uppers + 3 * item;
-      if (IsUsable(low, high)) box.Add(low, high);
+    for (int64_t place = std::max(tree.first[leaf], 0); place < end; ++place) {
+      const Box item = box_at(place);
+      if (item.IsUsable()) box.Add(item);
     }
     return box;
   }
@@ -311,35 +330,29 @@ class TreeBoxing {
     }
     const float least = std::max(longest * 1e-5f, furthest * 1e-6f);
     for (int k = 0; k < 3; ++k) {
-      tree.step[k] = std::max(std::max(extent[k], least), 1e-30f) * static_cast<float>(1.0 / 65528.0);
-      tree.origin[k] = low[k] - tree.step[k] - tree.step[k];
+      const float step = std::max(std::max(extent[k], least), 1e-30f) * static_cast<float>(1.0 / 65528.0);
+      tree.grid[k] = low[k] - step - step;
+      tree.grid[3 + k] = step;
     }
   }
 
   // The grid, as words are made on it.
   struct Planes {
-    float origin[3], per_length[3];
-    explicit Planes(const TreeBoxes& tree) {
-      for (int k = 0; k < 3; ++k) origin[k] = tree.origin[k], per_length[k] = 1.0f / tree.step[k];
-    }
+    Point origin, per_length;
+    explicit Planes(const TreeBoxes& tree)
+        : origin(Load(tree.grid)), per_length{1 / tree.grid[3], 1 / tree.grid[4], 1 / tree.grid[5], 0} {}
   };
 
+  // Four words, of which the last is 0: a plane below the lower corner, and one above the upper one, from 0 to kLast.
+  // Planes are not negative, so that to cut off is to round down.
   static void Words(const Planes& grid, const Box& box, uint32_t* words) {
-    for (int k = 0; k < 3; ++k) {
-      const float origin = grid.origin[k], per_length = grid.per_length[k];
-      const bool some = box.low[k] <= box.high[k];
-      const uint32_t below = some ? Below((box.low[k] - origin) * per_length) : kLast;
-      const uint32_t above = some ? Above((box.high[k] - origin) * per_length) : kLast;
-      words[k] = below | (above << 16);
-    }
-  }
-
-  // Planes are not negative, so that to cut off is to round down: without SSE 4.1, floor and ceil are calls.
-  static int32_t Cut(float x) { return static_cast<int32_t>(std::min(std::max(0.0f, x), kLast + 2.0f)); }
-  static uint32_t Below(float x) { return std::clamp(Cut(x) - 1, 0, kLast); }
-  static uint32_t Above(float x) {
-    const int32_t cut = Cut(x);
-    return std::min(cut + (static_cast<float>(cut) < x ? 2 : 1), kLast);
+    constexpr float kMost = kLast;
+    const Point low = (box.low - grid.origin) * grid.per_length, high = (box.high - grid.origin) * grid.per_length;
+    const Point from = Least(Most(Same(1), low), Same(kMost + 1)), to = Least(Most(Point{}, high), Same(kMost - 1));
+    const Ints below = __builtin_convertvector(from, Ints) - 1, cut = __builtin_convertvector(to, Ints);
+    const Ints above = cut + 1 - (__builtin_convertvector(cut, Point) < to);
+    const Ints found = ((below | (above << 16)) | ~(box.low <= box.high)) & Ints{-1, -1, -1, 0};
+    std::memcpy(words, &found, sizeof(found));
   }
 
   const Parallel& parallel_;
@@ -354,40 +367,48 @@ struct Faces {
   int64_t vertices, size;
   float *corners, *lowers, *uppers;  // (size, 3, 3) in the order given; (size, 3), (size, 3)
 
-  // Of a face that names no vertex all is NaN, and of one with a NaN its bounds are.
   void Place(int64_t begin, int64_t end) const {
+    const Faces mesh = *this;  // what is written is no part of it
+    for (int64_t place = begin; place < end; ++place) mesh.PlaceOne(place);
+  }
+
+  // Gives its box. Of a face that names no vertex all is NaN, and of one with a NaN its bounds are.
+  Box PlaceOne(int64_t place) const {
+    constexpr int64_t kSoon = 16, kNext = 8;  // faces jump about in memory
+    if (place + kSoon < size) Prefetch(indices + 3 * int64_t{order[place + kSoon]});
+    if (place + kNext < size) {
+      const int64_t next = Within(order[place + kNext], size);
+      Prefetch(points + 3 * int64_t{indices[3 * next]});
+      Prefetch(lowers + 3 * next), Prefetch(uppers + 3 * next);
+    }
+    const int64_t face = Within(order[place], size);
+    const int32_t* vertex = indices + 3 * face;
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
     constexpr float kNowhere[3] = {kNan, kNan, kNan};
-    constexpr int64_t kSoon = 16, kNext = 8;  // faces jump about in memory
-    const Faces mesh = *this;  // what is written is no part of it
-    for (int64_t place = begin; place < end; ++place) {
-      if (place + kSoon < end) Prefetch(mesh.indices + 3 * Within(mesh.order[place + kSoon], mesh.size));
-      if (place + kNext < end) {
-        const int64_t next = Within(mesh.order[place + kNext], mesh.size);
-        Prefetch(mesh.points + 3 * Within(mesh.indices[3 * next], mesh.vertices));
-        Prefetch(mesh.lowers + 3 * next), Prefetch(mesh.uppers + 3 * next);
-      }
-      const int64_t face = Within(mesh.order[place], mesh.size);
-      const int32_t* vertex = mesh.indices + 3 * face;
-      const bool there = mesh.IsThere(vertex[0]) & mesh.IsThere(vertex[1]) & mesh.IsThere(vertex[2]);
-      const float *a = kNowhere, *b = kNowhere, *c = kNowhere;
-      if (there) {
-        a = mesh.points + 3 * int64_t{vertex[0]}, b = mesh.points + 3 * int64_t{vertex[1]};
-        c = mesh.points + 3 * int64_t{vertex[2]};
-      }
-      float *at = mesh.corners + 9 * place, *low = mesh.lowers + 3 * face, *high = mesh.uppers + 3 * face;
-      for (int k = 0; k < 3; ++k) {
-        const float x = a[k], y = b[k], z = c[k];
-        const bool is_nan = (x != x) | (y != y) | (z != z);
-        at[k] = x, at[3 + k] = y, at[6 + k] = z;
-        low[k] = is_nan ? kNan : std::min(x, std::min(y, z));
-        high[k] = is_nan ? kNan : std::max(x, std::max(y, z));
-      }
+    const float *x = kNowhere, *y = kNowhere, *z = kNowhere;
+    if (IsThere(vertex[0]) & IsThere(vertex[1]) & IsThere(vertex[2])) {
+      x = points + 3 * int64_t{vertex[0]}, y = points + 3 * int64_t{vertex[1]}, z = points + 3 * int64_t{vertex[2]};
     }
+    float* at = corners + 9 * place;
+    const Point nan = Same(kNan), a = Load(x), b = Load(y), c = Load(z);
+    Store(a, at), Store(b, at + 3), Store(c, at + 6);
+    const Ints is_nan = (a != a) | (b != b) | (c != c);
+    const Box box{is_nan ? nan : Least(a, Least(b, c)), is_nan ? nan : Most(a, Most(b, c))};
+    Store(box.low, lowers + 3 * face), Store(box.high, uppers + 3 * face);
+    return box;
   }
 
  private:
   bool IsThere(int32_t vertex) const { return static_cast<uint32_t>(vertex) < static_cast<uint64_t>(vertices); }
+};
+
+// Triangles, and the tree over them.
+struct MovedFaces {
+  Faces faces;
+  const int32_t* first;  // (leaves + 1)
+  int64_t leaves;
+  uint32_t* nodes;  // (leaves, kWordsOfNode)
+  float* grid;      // (2, 3): its origin, its steps
 };
 
 }  // namespace jaxwarp

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,26 +26,29 @@ _TreeOrder = _struct(
 )  # fmt: skip
 _TreeBoxes = _struct(
     "TreeBoxes", ("lowers", _POINTER), ("uppers", _POINTER), ("order", _POINTER), ("first", _POINTER), ("size", _INT),
-    ("leaves", _INT), ("nodes", _POINTER), ("origin", _POINTER), ("step", _POINTER),
+    ("leaves", _INT), ("nodes", _POINTER), ("grid", _POINTER),
 )  # fmt: skip
-_Faces = _struct(
-    "Faces", ("points", _POINTER), ("indices", _POINTER), ("order", _POINTER), ("vertices", _INT), ("size", _INT),
-    ("corners", _POINTER), ("lowers", _POINTER), ("uppers", _POINTER),
-)  # fmt: skip
+_FACES = (
+    *(("points", _POINTER), ("indices", _POINTER), ("order", _POINTER), ("vertices", _INT), ("size", _INT)),
+    *(("corners", _POINTER), ("lowers", _POINTER), ("uppers", _POINTER)),
+)
+_Faces = _struct("Faces", *_FACES)
+_MovedFaces = _struct(
+    "MovedFaces", *_FACES, ("first", _POINTER), ("leaves", _INT), ("nodes", _POINTER), ("grid", _POINTER)
+)
 
 
-def _call(function: str, kind: Any, *values: np.ndarray | int | None) -> None:
-    """Gives a function of the library a struct of these."""
+def _call(function: str, kind: Any, *values: np.ndarray | int | None, is_alone: bool = False) -> None:
+    """Gives a function of the library a struct of these. `is_alone`: no other thread of Python goes on meanwhile."""
     fields = [address_of(v) if isinstance(v, np.ndarray) else v for v in values]
-    if not _function(function)(ctypes.byref(kind(*fields))):
+    if not _function(function, is_alone)(ctypes.byref(kind(*fields))):
         raise MemoryError(f"no memory for {function}")
 
 
 @functools.cache
-def _function(name: str) -> Any:
-    found = getattr(load_library(), name)
-    found.restype = ctypes.c_bool
-    return found
+def _function(name: str, is_alone: bool) -> Any:
+    kind = ctypes.PYFUNCTYPE if is_alone else ctypes.CFUNCTYPE
+    return kind(ctypes.c_bool, _POINTER)((name, load_library()))
 
 
 def _floats(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -75,11 +79,11 @@ def order_items(lowers: np.ndarray, uppers: np.ndarray, groups: np.ndarray | Non
 
 
 def box_items(lowers: np.ndarray, uppers: np.ndarray, order: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Nodes (leaves, 8), the origin and the step of their grid, of boxes (n, 3), n > 0."""
+    """Nodes (leaves, 8), and the origin and the steps of their grid, (2, 3), of boxes (n, 3), n > 0."""
     lowers, uppers = _floats(lowers, uppers)
     order, first = _ints(order, first)
     leaves = len(first) - 1
-    made = np.empty((leaves, WORDS), np.uint32), np.empty(3, np.float32), np.empty(3, np.float32)
+    made = np.empty((leaves, WORDS), np.uint32), np.empty((2, 3), np.float32)
     _call("jaxwarp_tree_boxes", _TreeBoxes, lowers, uppers, order, first, len(lowers), leaves, *made)
     return _views(*made)
 
@@ -92,3 +96,22 @@ def place_faces(points: np.ndarray, indices: np.ndarray, order: np.ndarray) -> t
     made = np.empty((count, 3, 3), np.float32), np.empty((count, 3), np.float32), np.empty((count, 3), np.float32)
     _call("jaxwarp_mesh_faces", _Faces, points, indices, order, len(points), count, *made)
     return _views(*made)
+
+
+def refit_faces(
+    points: np.ndarray, indices: np.ndarray, order: np.ndarray, first: np.ndarray, own: Sequence[np.ndarray] = ()
+) -> Sequence[np.ndarray]:
+    """What `place_faces` and then `box_items` make of faces in an order: corners, lowers, uppers, nodes, grid.
+
+    `own`: arrays of such a result, which are written; then no other thread of Python goes on meanwhile.
+    """
+    (points,) = _floats(points)
+    indices, order, first = _ints(indices, order, first)
+    count, leaves = len(order), len(first) - 1
+    made = own or _views(
+        *(np.empty((count, *shape), np.float32) for shape in ((3, 3), (3,), (3,))),
+        np.empty((leaves, WORDS), np.uint32), np.empty((2, 3), np.float32),
+    )  # fmt: skip
+    values = points, indices, order, len(points), count, *made[:3], first, leaves, *made[3:]
+    _call("jaxwarp_mesh_refit", _MovedFaces, *values, is_alone=bool(own))
+    return made

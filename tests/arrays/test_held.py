@@ -146,7 +146,7 @@ def test_an_array_of_numpy_that_moves_is_found():
     places, kept = set(), []
     for k in range(20):
         x.resize(100_000 * k + 50_000, refcheck=False)
-        kept.append(np.ones(N, np.float32))  # where it was, perhaps
+        kept.append(np.ones(20_000, np.float32))  # where it was, perhaps
         x.resize(N, refcheck=False)
         x[:] = k
         places.add(address_of(x))

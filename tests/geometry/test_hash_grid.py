@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.geometry import neighbors
+from jaxwarp.geometry import hash_grid, neighbors
 
 
 @wp.kernel
@@ -439,3 +439,14 @@ def test_a_captured_launch_has_the_grid_as_it_is_then():
         grid.build(x, 0.5)
         wp.capture_launch(capture.graph)
         np.testing.assert_array_equal(counts.numpy(), (distances(points, points) <= 0.5).sum(1))
+
+
+@pytest.mark.parametrize("cells", [1, 40, 3000])
+def test_cells_start_at_one_place_with_and_without_native_code(cells):
+    items = np.sort(np.random.default_rng(cells).integers(0, cells + 1, (3, 200)), axis=1).astype(np.uint32)
+    expected = np.array([np.searchsorted(row, np.arange(cells + 1)) for row in items], np.int32)
+    for count in (200, 0):
+        found = hash_grid._starts(items[0, :count], size=cells + 1)[0]
+        np.testing.assert_array_equal(found, expected[0] if count else np.zeros(cells + 1, np.int32))
+    np.testing.assert_array_equal(jax.vmap(lambda row: hash_grid._starts(row, size=cells + 1)[0])(items), expected)
+    np.testing.assert_array_equal(hash_grid._starts_by_jax(jnp.asarray(items), cells + 1)[0], expected)

@@ -51,8 +51,8 @@ def test_any_number_of_threads_has_one_result(tmp_path, pool):
                 plain, [trees.order_items(lo, up)[0] for lo, up in zip(lower, upper, strict=True)]
             )
             words = np.full((count, leaves, 8), 7, np.uint32)
-            grid = [np.full((count, 3), 7, np.float32) for _ in range(2)]
-            for k, one in enumerate(made.run("cpu_tree_boxes", [lower, upper, order, first], [words, *grid])):
+            grid = np.full((count, 2, 3), 7, np.float32)
+            for k, one in enumerate(made.run("cpu_tree_boxes", [lower, upper, order, first], [words, grid])):
                 np.testing.assert_array_equal(one, [b[k] for b in boxes])
 
 
@@ -75,7 +75,7 @@ def test_faces_of_rows(tmp_path):
 
 
 F, N, W = np.zeros((4, 3), np.float32), np.zeros(4, np.int32), np.zeros((2, 8), np.uint32)
-XYZ, FIRST = np.zeros(3, np.float32), np.zeros(3, np.int32)
+XYZ, GRID, FIRST = np.zeros(3, np.float32), np.zeros((2, 3), np.float32), np.zeros(3, np.int32)
 MISFITS = [
     ("cpu_tree_order", [F], [N], "expected 2 operands and 1 results"),
     ("cpu_tree_order", [F, F[:3]], [N], "buffer 1 has another shape"),
@@ -83,8 +83,8 @@ MISFITS = [
     ("cpu_tree_order", [F, F], [F[:, 0].copy()], "buffer 2 has another shape or type"),
     ("cpu_tree_order", [XYZ, XYZ], [N], "buffer 0 has another shape"),
     ("cpu_tree_grouped", [F, F, N], [N, N, N, N], "buffer 4 has another shape"),
-    ("cpu_tree_boxes", [F, F, N, N], [W, XYZ, XYZ], "a power of two of leaves"),
-    ("cpu_tree_boxes", [F, F, N, FIRST], [W[:1], XYZ, XYZ], "buffer 4 has another shape"),
+    ("cpu_tree_boxes", [F, F, N, N], [W, GRID], "a power of two of leaves"),
+    ("cpu_tree_boxes", [F, F, N, FIRST], [W[:1], GRID], "buffer 4 has another shape"),
     ("cpu_mesh_faces", [F, N, N], [F, F, F], "buffer 1 has another shape"),
 ]
 
