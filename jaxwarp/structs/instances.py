@@ -26,6 +26,7 @@ from jaxwarp.types import (  # fmt: skip
     element_scalar,
     element_shape,
     handled,
+    holds_numbers,
     struct_in,
     struct_of,
     uint32,
@@ -250,7 +251,7 @@ def _copied(value: Any) -> Any:
 
 def _from_sequence(where: str, dtype: Any, value: Any) -> Any:
     try:
-        made = np.asarray(value, dtype.dtype.numpy)
+        made = np.asarray(value, dtype.dtype.numpy) if holds_numbers(value) else None
     except (TypeError, ValueError):
         made = None
     if made is not None and made.shape == (dtype.size,):  # of a matrix, row after row

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.types import Array, Element, Scalar, Struct, element_scalar, element_shape, struct_of
+from jaxwarp.types import Array, Element, Scalar, Struct, element_scalar, element_shape, holds_numbers, struct_of
 
 
 @functools.cache
@@ -166,7 +166,7 @@ def _fill(record: np.ndarray, struct: Struct, value: Any, where: str) -> None:
 def _component(field: Any, value: Any, where: str) -> np.ndarray:
     dtype = field.type
     try:
-        values = np.asarray(value, memory_dtype(dtype))
+        values = np.asarray(value, memory_dtype(dtype)) if holds_numbers(value) else None
     except (TypeError, ValueError, OverflowError):
         values = None
     if values is None or values.shape != memory_axes(dtype):

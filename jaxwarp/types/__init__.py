@@ -8,6 +8,7 @@ from jaxwarp.types.aggregates import Part as Part
 from jaxwarp.types.aggregates import Quat as Quat
 from jaxwarp.types.aggregates import Transform as Transform
 from jaxwarp.types.aggregates import Vec as Vec
+from jaxwarp.types.aggregates import holds_numbers as holds_numbers
 from jaxwarp.types.arrays import Absent as Absent
 from jaxwarp.types.arrays import Array as Array
 from jaxwarp.types.elements import Matrix as Matrix

@@ -320,15 +320,16 @@ def _component(t: Aggregate, value: Any) -> Any:
     """What a constructor is given. Integers of Python wrap, as those of scalar types do."""
     if type(value) is int and t.dtype.is_int:
         return t.dtype(value)
-    if type(value) not in (bool, int, float) and not _holds_numbers(value):
+    if not holds_numbers(value):
         raise KernelTypeError(f"{t}: expected numbers, got {value!r}", hint=f"pass {t.size} numbers, or one for all")
     return value
 
 
-def _holds_numbers(value: Any) -> bool:
+def holds_numbers(value: Any) -> bool:
+    """Whether it is a number, or an array or nested sequence of numbers: NumPy makes NaN of None, too."""
     try:
-        return np.asarray(value).dtype.kind not in "OSUmM"
-    except ValueError:  # rows of different lengths
+        return type(value) in (bool, int, float) or np.asarray(value).dtype.kind not in "OSUmM"
+    except (TypeError, ValueError):  # rows of different lengths
         return False
 
 

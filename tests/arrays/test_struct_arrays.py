@@ -387,6 +387,7 @@ def test_refusals():
         (lambda: wp.array([Pair(), record()], dtype=Pair), "expected a value of struct Pair, got Record"),
         (lambda: wp.array([(1.0, 2.0, 3.0)], dtype=Pair), "expected a value of struct Pair, got a tuple of 3"),
         (lambda: wp.array([(1.0, "two")], dtype=Pair), "field y: expected float32, got str"),
+        (lambda: wp.array([(1.0, None)], dtype=Pair), "field y: expected float32, got NoneType"),
     ):
         with pytest.raises(KernelError, match=text):
             refused()

@@ -184,6 +184,7 @@ def test_a_dataclass_can_be_one():
         ("x", jnp.ones((4, 2)), r"field x: expected .*, got float32 of shape \(4, 2\)"),
         ("spring", 3.0, r"struct Body: field spring: expected Spring, got float"),
         ("frame", (1.0, 2.0), r"struct Body: field frame: expected mat2x2\[float32\], got \(1.0, 2.0\)"),
+        ("frame", ((1.0, None), (2.0, 3.0)), r"struct Body: field frame: expected mat2x2\[float32\], got "),
         ("n", 1.5, r"struct Body: field n: expected uint32, got 1.5"),
         ("n", -1, r"struct Body: field n: expected a value of uint32, got -1"),
         ("weight", 1.0, r"struct Body has no field weight"),
