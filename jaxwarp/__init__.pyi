@@ -1309,7 +1309,7 @@ def quat_to_axis_angle(quat: Any) -> Any:
     """
 
 def quat_from_matrix(mat: Any) -> Any:
-    """`quat_from_matrix(mat: Mat33) -> Quat`
+    """`quat_from_matrix(mat: Mat33 | Mat44) -> Quat`
 
     The rotation of a rotation matrix, or of the upper left part of a matrix of 4 rows. The sign is that of w >= 0
     where the trace is not negative, else that of a positive largest component.
@@ -1449,13 +1449,13 @@ def transform_multiply(a: Any, b: Any) -> Any:
     """
 
 def transform_point(xform: Any, point: Any) -> Any:
-    """`transform_point(xform: Transform, point: Vec3) -> Vec3`
+    """`transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3`
 
     The point turned and then moved; a matrix of 4 rows is applied to the point and 1.
     """
 
 def transform_vector(xform: Any, vec: Any) -> Any:
-    """`transform_vector(xform: Transform, vec: Vec3) -> Vec3`
+    """`transform_vector(xform: Transform | Mat44, vec: Vec3) -> Vec3`
 
     The vector turned; a matrix of 4 rows is applied to the vector and 0.
     """

@@ -112,3 +112,19 @@ def test_arguments_are_not_advanced():
 def test_refused(call, message):
     with pytest.raises(KernelTypeError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: wp.quat_rotate(wp.vec3(), wp.quat()), r"quat_rotate: argument quat: expected Quat, got vec3"),
+        (lambda: wp.spatial_dot(wp.vec3(), wp.vec3()), r"spatial_dot: argument a: expected Vec6, got vec3"),
+        (lambda: wp.cross(np.ones(3), np.ones(4)), r"cross: argument b: expected Vec3, got ndarray of shape \(4,\)"),
+        (lambda: wp.transform_point(wp.quat(), wp.vec3()), r"argument xform: expected Transform \| Mat44, got quat"),
+        (lambda: wp.quat_from_axis_angle(1.0, 1.0), r"argument axis: expected Vec3, got float"),
+    ],
+)
+def test_builtins_refuse_other_components(call, message):
+    with pytest.raises(KernelTypeError, match=message):
+        call()
+    assert wp.transform_point(wp.transform_to_matrix(wp.transform_identity()), wp.vec3(1.0, 2.0, 3.0))[2] == 3.0

@@ -87,6 +87,7 @@ class Function:
             args, kwargs = self._by_place(args, kwargs)
             is_assigning = self.assigns(len(args)) and not kwargs
             taken = args[: self.reads] if is_assigning else args
+            self._require_shapes(taken)
             with np.errstate(all="ignore"):
                 result = self.ref(*(_host(a) for a in taken), **{k: _host(v) for k, v in kwargs.items()})
         except (TypeError, ValueError, IndexError, AttributeError) as error:
@@ -109,6 +110,14 @@ class Function:
             args = (*args, left.pop(name))
         return args, left
 
+    def _require_shapes(self, args: tuple[Any, ...]) -> None:
+        """Raises if a value outside of kernels has other components than the signature says."""
+        for place, (name, annotation) in zip(range(len(args)), _annotations_in(self.signature), strict=False):
+            expected = [_SHAPES[kind] for kind in annotation.split(" | ") if kind in _SHAPES]
+            given = np.shape(args[place]) if expected else ()
+            if expected and all(given[-len(shape) :] != shape for shape in expected):
+                raise TypeError(f"argument {name}: expected {annotation}, got {_kind(args[place])}")
+
     def _assign(self, targets: list[Any], results: Any) -> None:
         """What a call outside of kernels assigns to: values that can change, which numbers cannot."""
         for target, result in zip(targets, (results,) if len(targets) == 1 else results, strict=True):
@@ -125,6 +134,25 @@ class Function:
     def assigns(self, count: int) -> bool:
         """Whether a call with `count` arguments assigns to some of them."""
         return bool(self.writes) and count == max(self.reads, 1 + max(self.writes))
+
+
+_SHAPES = {"Vec3": (3,), "Quat": (4,), "Vec6": (6,), "Transform": (7,), "Mat33": (3, 3), "Mat44": (4, 4)}
+
+
+@functools.cache
+def _annotations_in(signature: str) -> tuple[tuple[str, str], ...]:
+    """The names of a function's arguments, with what the signature says they are."""
+    try:
+        return tuple((p.name, str(p.annotation)) for p in parsed(signature).parameters.values())
+    except AttributeError:
+        return ()
+
+
+def _kind(value: Any) -> str:
+    """A value outside of kernels in a message."""
+    if isinstance(value, HostValue) and value.type is not None:
+        return repr(value.type)
+    return f"{type(value).__name__} of shape {np.shape(value)}" if np.shape(value) else type(value).__name__
 
 
 @functools.cache

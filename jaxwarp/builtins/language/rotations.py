@@ -168,7 +168,7 @@ def from_matrix_ref(m: np.ndarray) -> np.ndarray:
     return q * np.sign(q[leading])
 
 
-@_quaternions.add("quat_from_matrix(mat: Mat33) -> Quat", in_double(from_matrix_ref, Quat), ulp=8)
+@_quaternions.add("quat_from_matrix(mat: Mat33 | Mat44) -> Quat", in_double(from_matrix_ref, Quat), ulp=8)
 def quat_from_matrix(ops: Ops, mat: Operand) -> Bundle:
     """The rotation of a rotation matrix, or of the upper left part of a matrix of 4 rows. The sign is that of w >= 0
     where the trace is not negative, else that of a positive largest component."""
