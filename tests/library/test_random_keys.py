@@ -188,3 +188,9 @@ def test_what_is_no_key_of_the_kernel(call, message):
         eval(call)
     assert message in caught.value.message
     assert caught.value.hint
+
+
+def test_a_seed_is_no_key():
+    with pytest.raises(KernelTypeError, match=r"argument 'key': expected uint32 of shape \(2,\), got int") as caught:
+        f(42)
+    assert caught.value.hint == "pass a key of JAX, jax.random.key(seed), or its 2 numbers"

@@ -90,7 +90,7 @@ HOST_NAMES: dict[str, str] = {
     "view": "write a part of the array: a[i]",
     "dense_*": _DENSE,
     "block_dim": "threads do not know their block; kernels run on the CPU, too",
-    "quat_between_vectors": "write quat_from_axis_angle(normalize(cross(a, b)), acos(dot(a, b))) of unit vectors",
+    "quat_between_vectors": "write normalize(quat(cross(a, b), 1.0 + dot(a, b))) of unit vectors that are not opposite",
     "transform_expand": "write transform(p, q) of its position and rotation",
     "velocity_at_point": "write it with vectors: cross(omega, p) + v",
     "Function": "functions for kernels are made by @func",

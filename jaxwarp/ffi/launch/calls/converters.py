@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import KEY_KIND, Argument, Given, is_key
+from jaxwarp.ffi.launch.calls.arguments import KEY, KEY_KIND, Argument, Given, is_key
 from jaxwarp.ffi.launch.calls.dims import format_shape, require_int32_extents, shape_text
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
@@ -121,6 +121,14 @@ def _is_widening(dtype: np.dtype, scalar: Scalar) -> bool:
     return jnp.issubdtype(dtype, np.number) and order.get(dtype.kind, 2) <= kind and kind > 0
 
 
+def _host_hint(element: Element, shape: tuple[int, ...]) -> str:
+    if element == KEY:
+        return "pass a key of JAX, jax.random.key(seed), or its 2 numbers"
+    if len(shape) == 2:
+        return f"pass {shape[0]} rows of {shape[1]} numbers"
+    return f"pass {shape[0]} numbers" if shape else "pass a number"
+
+
 def _host_converter(argument: Argument, element: Element) -> Convert:
     scalar, shape = element_scalar(element), element_shape(element)
     number, limit = scalar.numpy.type, _safe_limit(scalar)
@@ -134,11 +142,7 @@ def _host_converter(argument: Argument, element: Element) -> Convert:
             expected = f"{argument.where}: expected {scalar} of shape {format_shape(shape)}"
             raise KernelTypeError(
                 f"{expected}, got {type(value).__name__} of shape {format_shape(array.shape)}",
-                hint=f"pass {shape[0]} numbers"
-                if len(shape) == 1
-                else "pass a number"
-                if not shape
-                else f"pass {shape[0]} rows of {shape[1]} numbers",
+                hint=_host_hint(element, shape),
             )
         return array.copy()[()] if array.dtype == scalar.numpy else _represent(argument, scalar, array)
 
