@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,6 +192,8 @@ class _Known:
         self._written = tuple(plan.written)
         # Of the memory that is used: also components of one value that are given as an array of ours.
         self._arrays = [i for i, value in enumerate(checked.values) if value.region is not None]
+        self._places_of_arrays = itemgetter(*self._arrays) if self._arrays else lambda _: None
+        self._apart_at: Any = _NOTHING  # where they last were, and none overlapped
         # Of numbers of Python, by argument: the last one, which the next launch often has too, as an operand.
         self._numbers: list[tuple[Any, np.ndarray | None, int]] = [(_NOTHING, None, 0)] * len(plan.arguments)
 
@@ -203,7 +206,12 @@ class _Known:
         addresses, kept = self._places(seen, 0)
         for i, offset in self._offsets:
             addresses[i] -= offset
-        return (addresses, kept) if self._are_apart(addresses) else None
+        places = self._places_of_arrays(addresses)
+        if places != self._apart_at:
+            if not self._are_apart(addresses):
+                return None
+            self._apart_at = places
+        return addresses, kept
 
     def _places(self, seen: Sequence[Any], first: int) -> tuple[list[int], list[np.ndarray | None]]:
         """Where arguments are, of which `first` is the number of the first one, and what they are as operands."""
