@@ -16,6 +16,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, TypeVar
 
 from jaxwarp.errors import InternalError, JaxwarpError, KernelError, Loc
@@ -87,7 +88,7 @@ def _tell_caller(error: Exception) -> None:
         located(error, sys._getframe(2))
 
 
-def located(error: KernelError, frame: Any) -> KernelError:
+def located(error: KernelError, frame: FrameType | None) -> KernelError:
     """The error with the caller's line at the end of its chain of places."""
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back

@@ -59,7 +59,7 @@ def set_traced_under(value: Any) -> None:
 _source_info_util.register_exclusion(PACKAGE)
 
 
-def location(ctx: Any, name: str) -> Any:
+def location(ctx: _mlir.LoweringRuleContext, name: str) -> Any:
     """`with location(ctx, name):` what a lowering makes has this name and the user's line."""
     return _mlir.source_info_to_location(ctx.module_context, None, ctx.name_stack.extend(name), ctx.traceback)
 
@@ -113,7 +113,7 @@ checkify: Callable[..., Any] = _checkify.checkify
 traceback_here: Callable[[], Any] = _checkify.get_traceback
 
 
-def set_checkify_rule(primitive: Any, rule: Callable[..., Any]) -> None:
+def set_checkify_rule(primitive: _core.Primitive, rule: Callable[..., Any]) -> None:
     """`rule(primitive, assert_func, error, enabled_errors, *operands, **params)` is what checkify makes of a primitive.
 
     `assert_func(error, failed, new)` is the error with a new one, where that is what failed.
@@ -131,7 +131,7 @@ def set_checkify_rule(primitive: Any, rule: Callable[..., Any]) -> None:
     _checkify.error_checks[primitive] = in_context if has_context else plain
 
 
-def set_jet_rule(primitive: Any, rule: Callable[..., Any]) -> None:
+def set_jet_rule(primitive: _core.Primitive, rule: Callable[..., Any]) -> None:
     """`rule(operands, series, **params)` gives results and their series; series are lists of Taylor coefficients."""
     _jet.jet_rules[primitive] = rule
 
@@ -146,7 +146,7 @@ def jit_primitive(function: Any) -> Callable[..., Any]:
     return jax.jit(function)
 
 
-def varying_axes(aval: Any) -> frozenset[Any]:
+def varying_axes(aval: jax.core.AbstractValue) -> frozenset[Any]:
     """The manual mesh axes (of a `shard_map` with check_vma=True) over which a value differs."""
     manual = getattr(aval, "manual_axis_type", None)  # JAX 0.10 and later
     return frozenset(manual.varying if manual is not None else getattr(aval, "vma", ()))
@@ -164,7 +164,7 @@ def unify_varying(operands: Sequence[Any]) -> list[Any]:
     ]
 
 
-def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any, spec: Any = None) -> Any:
+def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any, spec: PartitionSpec | None = None) -> Any:
     """The abstract value of a result: sharded as `spec` says (None: not), varying over the manual mesh axes that the
     operands vary over."""
     spec = PartitionSpec(*[None] * len(shape)) if spec is None else spec
@@ -177,12 +177,12 @@ def output_aval(operands: Sequence[Any], shape: Sequence[Any], dtype: Any, spec:
     return jax.core.ShapedArray(tuple(shape), dtype, sharding=sharding)
 
 
-def is_for_export(ctx: Any) -> bool:
+def is_for_export(ctx: _mlir.LoweringRuleContext) -> bool:
     """Whether a lowering is for `jax.export`."""
     return bool(ctx.module_context.lowering_parameters.for_export)
 
 
-def keep_with_program(ctx: Any, kept: Callable[..., Any]) -> None:
+def keep_with_program(ctx: _mlir.LoweringRuleContext, kept: Callable[..., Any]) -> None:
     """Keeps an object alive for as long as the program that is being lowered.
 
     As a host callback of JAX's, which is called through a target of XLA's too: the loaded executable owns it, and the
@@ -191,12 +191,12 @@ def keep_with_program(ctx: Any, kept: Callable[..., Any]) -> None:
     ctx.module_context.add_host_callback(kept)
 
 
-def lower_with_devices(primitive: Any) -> None:
+def lower_with_devices(primitive: _core.Primitive) -> None:
     """Marks a primitive whose lowering asks which devices the program is for."""
     _dispatch.prim_requires_devices_during_lowering.add(primitive)
 
 
-def is_partitioned_by_xla(ctx: Any) -> bool:
+def is_partitioned_by_xla(ctx: _mlir.LoweringRuleContext) -> bool:
     """Whether a program being lowered is one that XLA partitions on several devices, in this process.
 
     Not where all is local already (one device, `shard_map`), and not for export: a partitioning rule is a function of
@@ -213,7 +213,7 @@ def has_tangent(value: Any, moved: Any) -> bool:
     return getattr(value, "_trace", None) is trace and type(value.tangent) is not ad.Zero
 
 
-def sharded_as(value: Any, aval: Any) -> Any:
+def sharded_as(value: Any, aval: jax.core.AbstractValue) -> Any:
     """The value with the sharding of a type: on a mesh of explicit axes a cotangent has that of its primal."""
     wanted = getattr(aval, "sharding", None)
     if wanted is None or not any(axis is not None for axis in (*wanted.spec, *jax.typeof(value).sharding.spec)):

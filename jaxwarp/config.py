@@ -33,7 +33,7 @@ class Setting(NamedTuple):
     doc: str = ""
     apply: Callable[[Any], None] | None = None
 
-    def does_accept(self, value: Any) -> bool:
+    def does_accept(self, value: object) -> bool:
         """Whether it may have this value. True is no number, and 1 is not True."""
         return any(_fits(value, accepted) for accepted in self.accepts)
 
@@ -57,7 +57,7 @@ class Several(NamedTuple):
     names: tuple[str, ...]
 
 
-def _fits(value: Any, accepted: Any) -> bool:
+def _fits(value: object, accepted: object) -> bool:
     if isinstance(accepted, Several):
         return isinstance(value, _COLLECTIONS) and all(isinstance(n, str) and n in accepted.names for n in value)
     if isinstance(accepted, type):
@@ -171,7 +171,7 @@ progress: bool | None
 verbose: bool
 
 
-def require(name: str, value: Any) -> Setting:
+def require(name: str, value: object) -> Setting:
     """The setting of this name, which may have this value.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 from typing import overload as _typing_overload
 
@@ -105,7 +106,7 @@ def func_replay(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., A
     return _rule("func_replay", forward, caller())
 
 
-def _rule(decorator: str, forward: Any, scope: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _rule(decorator: str, forward: Any, scope: FrameType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     if not isinstance(forward, Func):
         raise KernelTypeError(
             f"@{decorator}: expected a function made by @func, got {type(forward).__name__}",

@@ -3,7 +3,7 @@ and operators that they have in kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ class HostValue(np.ndarray):
     def __mod__(self, other: Any) -> Any:
         return _sum(_remainder if isinstance(other, HostValue) else np.remainder, "%", self, other)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **named: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = (), **named: Any) -> Any:
         """What NumPy makes of the components, but for `number / v` with a number of its own, which ends here too."""
         if ufunc is np.divide and isinstance(inputs[0], np.generic) and not (out or named):
             return _scaled(ufunc, "/", *inputs)
@@ -133,7 +133,7 @@ class HostValue(np.ndarray):
         made = getattr(ufunc, method)(*map(_components, inputs), **into, **named)
         return out[0] if len(out) == 1 else out or self._like(made)
 
-    def _like(self, made: Any) -> Any:
+    def _like(self, made: np.ndarray) -> Any:
         """An array of NumPy as a value of this one's type, if it can be one."""
         if isinstance(made, tuple):
             return tuple(map(self._like, made))
@@ -202,7 +202,7 @@ def _text(values: np.ndarray) -> str:
     return f"[{', '.join(str(x) for x in values)}]"
 
 
-def _sum(operator: Any, symbol: str, a: HostValue, b: Any) -> Any:
+def _sum(operator: Callable[..., np.ndarray], symbol: str, a: HostValue, b: Any) -> Any:
     if a.type is not None and getattr(b, "type", None) != a.type and (isinstance(b, HostValue) or not a.type.is_open):
         raise _undefined(symbol, a, b)
     return a._like(operator(_components(a), _components(b)))

@@ -307,7 +307,7 @@ def _result_hint(
     return None
 
 
-def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Any) -> Any:
+def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Convert | None) -> Any:
     """A value of the host: in the call's memory where it is an array, as it is where it is passed by value."""
     values = np.asarray(value if convert is None else convert(value))
     if not argument.is_array:
@@ -354,7 +354,7 @@ def _memory_of(scope: Scope) -> str:
     return "of the host" if scope is HOST else f"of cuda:{scope.device_ordinal}"
 
 
-def _read_only(where: str, line: Any, array: MemoryArray | None, value: Any) -> KernelTypeError:
+def _read_only(where: str, line: Loc | None, array: MemoryArray | None, value: Any) -> KernelTypeError:
     """What to say of an argument that a kernel writes and may not."""
     hint = "write to an output, or to a copy"
     match array:

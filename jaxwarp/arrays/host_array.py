@@ -110,7 +110,7 @@ class HostArray(LiveArray):
     # Operators beside numbers of NumPy (-1e6) are the array's, beside arrays of NumPy (0) are theirs.
     __array_priority__: ClassVar[float] = -1.0
 
-    def __init__(self, name: str, type_: Array, region: Region, is_writable: bool, jax_value: Any = None):
+    def __init__(self, name: str, type_: Array, region: Region, is_writable: bool, jax_value: jax.Array | None = None):
         region = owned(region)
         super().__init__(region.owner.scope or HOST, name, type_, region, is_writable)
         self.jax_value = jax_value
@@ -466,7 +466,12 @@ class HostArray(LiveArray):
         return jax.dlpack.from_dlpack(self) if self.size else jax.device_put(self.numpy(), target)
 
     def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
     ) -> Any:
         # JAX takes memory over without asking whether it may change. Its arrays never do.
         is_jax = sys._getframe(1).f_globals.get("__name__", "").startswith("jax.")

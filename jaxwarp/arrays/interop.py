@@ -83,7 +83,7 @@ def named_gpu(ordinal: int) -> Outside:
     return place_of_device(f"cuda:{ordinal}", "from_dlpack")
 
 
-def wrapped(where: str, region: Region, dtype: Any, is_writable: bool, jax_value: Any = None) -> HostArray:
+def wrapped(where: str, region: Region, dtype: Any, is_writable: bool, jax_value: jax.Array | None = None) -> HostArray:
     """The array in memory that somebody else has made.
 
     Raises:

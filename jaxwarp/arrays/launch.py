@@ -265,7 +265,7 @@ def _run(
     dim: Any,
     params: list[Any],
     adjoints: list[Any] | None,
-    block_dim: Any,
+    block_dim: int | str | None,
     is_recorded: bool,
     target: Target,
 ) -> None:
@@ -287,7 +287,7 @@ def _run(
 
 
 def _run_outside(
-    kernel: Kernel, dim: Any, parts: Sequence[Any], block_dim: Any, is_recorded: bool, target: Target
+    kernel: Kernel, dim: Any, parts: Sequence[Any], block_dim: int | str | None, is_recorded: bool, target: Target
 ) -> None:
     place, queue = _place(target, parts), target.queue
     if queue is None or not isinstance(place, GpuScope):
@@ -297,7 +297,9 @@ def _run_outside(
         launch_outside(place, kernel, dim, parts, block_dim, is_recorded)
 
 
-def _defer(kernel: Kernel, dim: Any, params: list[Any], block_dim: Any, is_recorded: bool, target: Target) -> None:
+def _defer(
+    kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
+) -> None:
     """Gives a launch to the capture: with numbers as they are now, with grids and meshes as they are then."""
     given = spread(kernel, params)
     with contextlib.suppress(OutOfRangeError):  # they may be empty still

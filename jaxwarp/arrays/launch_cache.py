@@ -197,7 +197,7 @@ class _Known:
         # Of numbers of Python, by argument: the last one, which the next launch often has too, as an operand.
         self._numbers: list[tuple[Any, np.ndarray | None, int]] = [(_NOTHING, None, 0)] * len(plan.arguments)
 
-    def _compiled(self, checked: Checked, launch: Launch, shapes: Any) -> Any:
+    def _compiled(self, checked: Checked, launch: Launch, shapes: tuple[tuple[int, ...], ...]) -> Any:
         del checked
         return code_of(launch.kernel, launch.fma, launch.grid, shapes)
 
@@ -247,7 +247,7 @@ class _Known:
             self._numbers[index] = found
         return found
 
-    def launched(self, given: Sequence[Any], views: Sequence[Any], operands: Any) -> Launched:
+    def launched(self, given: Sequence[Any], views: Sequence[Any], operands: tuple[Any, ...]) -> Launched:
         """The launch, for a tape."""
         regions: list[Region | None] = []
         values: list[np.ndarray | None] = []
@@ -276,7 +276,7 @@ class _Known:
                     return False
         return True
 
-    def run(self, given: Sequence[Any], operands: Any) -> None:
+    def run(self, given: Sequence[Any], operands: tuple[Any, ...]) -> None:
         """The launch."""
         self._code.run(operands[0])
         for i in self._written:
@@ -290,7 +290,7 @@ class _KnownOnGpu(_Known):
 
     _code: CudaLaunch
 
-    def _compiled(self, checked: Checked, launch: Launch, shapes: Any) -> CudaLaunch:
+    def _compiled(self, checked: Checked, launch: Launch, shapes: tuple[tuple[int, ...], ...]) -> CudaLaunch:
         assert isinstance(checked.scope, GpuScope)
         self._scope = checked.scope
         regions = [value.region for value in checked.values if value.region is not None]
@@ -310,11 +310,11 @@ class _KnownOnGpu(_Known):
                 values.append(np.asarray(convert(value)))
         return (addresses, values) if self._are_apart(addresses) else None
 
-    def launched(self, given: Sequence[Any], views: Sequence[Any], operands: Any) -> Launched:
+    def launched(self, given: Sequence[Any], views: Sequence[Any], operands: tuple[Any, ...]) -> Launched:
         del views, operands
         return Launched.of(checked_like(self._scope, self.plan, given))
 
-    def run(self, given: Sequence[Any], operands: Any) -> None:
+    def run(self, given: Sequence[Any], operands: tuple[Any, ...]) -> None:
         scope, written = self._scope, self._code.written
         reads = [v._region for i, v in enumerate(given) if type(v) is HostArray and i not in written]
         with scope.entered():

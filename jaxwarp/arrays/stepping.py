@@ -10,10 +10,11 @@ import numpy as np
 
 from jaxwarp import config
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.arrays.eager import argument_given
+from jaxwarp.arrays.eager import PlacedValue, argument_given
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.arguments import Argument, with_absent
 from jaxwarp.ffi.launch.calls.bind import arguments_of, make_converters, resolve_elements, types_of
+from jaxwarp.ffi.launch.calls.converters import Convert
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.launch.calls.roles import bind_names
@@ -56,7 +57,7 @@ def _extents(kernel: Kernel, dim: Any, buffers: Sequence[np.ndarray], types: Seq
     raise KernelTypeError(f"kernel {kernel.name} has no array to take the launch dimensions from", hint="pass dim=...")
 
 
-def _buffer(value: Any, convert: Any) -> np.ndarray:
+def _buffer(value: PlacedValue, convert: Convert | None) -> np.ndarray:
     """An array itself; a copy of what is no memory of ours."""
     if value.region is not None:
         return value.region.view(HOST.lease("", value.region))

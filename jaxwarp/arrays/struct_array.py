@@ -109,7 +109,12 @@ class StructArray(HostArray):
         )
 
     def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
     ) -> Any:
         del stream, max_version, dl_device, copy
         raise KernelTypeError(
@@ -126,7 +131,9 @@ def _unpacked(array: StructArray) -> tuple[tuple[Any], None]:
 jax.tree_util.register_pytree_node(StructArray, _unpacked, lambda _, values: values[0])
 
 
-def array_at(name: str, type_: Array, region: Region, is_writable: bool, jax_value: Any = None) -> HostArray:
+def array_at(
+    name: str, type_: Array, region: Region, is_writable: bool, jax_value: jax.Array | None = None
+) -> HostArray:
     """The array of a type that a region is."""
     kind = StructArray if isinstance(type_.dtype, Struct) else HostArray
     return kind(name, type_, region, is_writable, jax_value)

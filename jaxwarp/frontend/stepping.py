@@ -14,8 +14,9 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from types import CellType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -227,14 +228,14 @@ class _Thread:
             return None
 
 
-def _around(function: Any) -> dict[str, Any]:
+def _around(function: Callable[..., Any]) -> dict[str, Any]:
     """What the names of a function stand for now: Python's calls are made on the objects themselves."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     filled = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
     return {**function.__globals__, **filled}
 
 
-def _is_filled(cell: Any) -> bool:
+def _is_filled(cell: CellType) -> bool:
     try:
         cell.cell_contents  # noqa: B018
     except ValueError:

@@ -230,7 +230,7 @@ def faces_by_jax(points: Any, faces: Any, order: Any) -> tuple[Any, Any, Any]:
     return triangles[order], triangles.min(1), triangles.max(1)
 
 
-def _place_results(_points: Any, faces: Any, order: Any) -> Any:
+def _place_results(_points: object, faces: jax.core.ShapedArray, order: jax.core.ShapedArray) -> Any:
     batch = order.shape[:-1]
     return [((*batch, *shape), np.float32) for shape in ((faces.shape[-2], 3, 3), faces.shape[-2:], faces.shape[-2:])]
 

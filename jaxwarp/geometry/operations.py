@@ -43,7 +43,7 @@ def operation(target: str, results: Results, by_jax: Callable[..., Sequence[Any]
         found = call(*moved, **sizes)
         return found, [0] * len(found)
 
-    def lower_cpu(context: Any, *operands: Any, **_sizes: int) -> Sequence[Any]:
+    def lower_cpu(context: mlir.LoweringRuleContext, *operands: Any, **_sizes: int) -> Sequence[Any]:
         return jax.ffi.ffi_lowering(target)(context, *operands)
 
     def run(*operands: Any, **sizes: int) -> list[Any]:
@@ -65,7 +65,7 @@ def operation(target: str, results: Results, by_jax: Callable[..., Sequence[Any]
     return call
 
 
-def _to_front(x: Any, dim: Any, size: int) -> Any:
+def _to_front(x: Any, dim: int | None, size: int) -> Any:
     if dim is None:
         return jnp.broadcast_to(x, (size, *x.shape))
     return jnp.moveaxis(x, dim, 0)

@@ -19,6 +19,7 @@ import math
 from typing import Any, NamedTuple
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -213,16 +214,16 @@ def _words(low: Any, high: Any, origin: Any, step: Any) -> Any:
 # Either
 
 
-def _order_results(lowers: Any, _uppers: Any) -> Any:
+def _order_results(lowers: jax.core.ShapedArray, _uppers: object) -> Any:
     return [(lowers.shape[:-1], np.int32)]
 
 
-def _grouped_results(_lowers: Any, _uppers: Any, groups: Any) -> Any:
+def _grouped_results(_lowers: object, _uppers: object, groups: jax.core.ShapedArray) -> Any:
     *batch, count = groups.shape
     return [((*batch, n), np.int32) for n in (count, 2 ** grouped_depth_of(count) + 1, count, count)]
 
 
-def _box_results(lowers: Any, _uppers: Any, _order: Any, first: Any) -> Any:
+def _box_results(lowers: jax.core.ShapedArray, _uppers: object, _order: object, first: jax.core.ShapedArray) -> Any:
     batch = lowers.shape[:-2]
     return [((*batch, first.shape[-1] - 1, WORDS), np.uint32), ((*batch, 2, 3), np.float32)]
 

@@ -179,7 +179,7 @@ def capture_launch(graph: Graph, stream: Any = None) -> None:
 Body = Callable[..., Any] | Graph
 
 
-def _captured(what: str, body: Any, arguments: dict[str, Any]) -> Graph:
+def _captured(what: str, body: Body, arguments: dict[str, Any]) -> Graph:
     """A body as a graph, while a capture is made."""
     if isinstance(body, Graph):
         return body
@@ -194,7 +194,7 @@ def _captured(what: str, body: Any, arguments: dict[str, Any]) -> Graph:
     return made
 
 
-def _run(what: str, body: Any, arguments: dict[str, Any]) -> None:
+def _run(what: str, body: Body, arguments: dict[str, Any]) -> None:
     if isinstance(body, Graph):
         body.run()
     elif callable(body):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from jaxwarp.errors import KernelTypeError, KernelValueError
 
 
-def as_values(source: Any, dtype: np.dtype, where: str) -> np.ndarray:
+def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
     """`source` as an array to be copied to one of `dtype`.
 
     Python numbers adapt, and so do 64-bit data of the same kind, which JAX makes 32-bit too.
@@ -36,7 +35,7 @@ def as_values(source: Any, dtype: np.dtype, where: str) -> np.ndarray:
     return values
 
 
-def as_element(value: Any, dtype: np.dtype, components: tuple[int, ...], where: str) -> np.ndarray:
+def as_element(value: object, dtype: np.dtype, components: tuple[int, ...], where: str) -> np.ndarray:
     """A value to fill with: a number, or an array of an element's shape.
 
     Raises:

@@ -88,7 +88,7 @@ _chosen = _Chosen()
 _within: contextvars.ContextVar[Device | None] = contextvars.ContextVar("jaxwarp_device", default=None)
 
 
-def _named(device: Any, where: str) -> Device:
+def _named(device: object, where: str) -> Device:
     """The device of a name.
 
     Raises:
@@ -111,7 +111,7 @@ def _named(device: Any, where: str) -> Device:
     )
 
 
-def require_device(device: Any, where: str) -> Device:
+def require_device(device: object, where: str) -> Device:
     """The device of a name; None: the one that is chosen.
 
     Raises:

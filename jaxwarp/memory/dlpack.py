@@ -120,7 +120,12 @@ def _native() -> _Native:
 
 
 def make_capsule(
-    array: Any, stream: Any, max_version: Any, dl_device: Any, copy: bool | None, never_writes: bool = False
+    array: Any,
+    stream: Any,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+    never_writes: bool = False,
 ) -> Any:
     """What `__dlpack__` of an array returns; the arguments are those of the protocol.
 
@@ -174,7 +179,7 @@ def _describe(label: str, region: Region, device: tuple[int, int]) -> _Descripti
     return made
 
 
-def _capsule(kind: Any, given: _Description, memory: Any) -> Any:
+def _capsule(kind: type[Structure], given: _Description, memory: Any) -> Any:
     native = _native()
     given.is_versioned, given.object = kind is Versioned, id(memory)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))  # the tensor's own reference
@@ -193,7 +198,7 @@ Places = Callable[[int], Any]
 """The scope, outside of all calls, of the memory of a GPU with a number."""
 
 
-def is_on_gpu(value: Any) -> bool:
+def is_on_gpu(value: object) -> bool:
     """Whether an array with DLPack's interface is in the memory of a GPU of CUDA."""
     device = getattr(value, "__dlpack_device__", None)
     try:

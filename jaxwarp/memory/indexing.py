@@ -9,7 +9,7 @@ import jax.core
 from jaxwarp.errors import KernelTypeError, KernelValueError, OutOfRangeError
 
 
-def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, ...]:
+def require_index(where: str, shape: tuple[Any, ...], index: object) -> tuple[Any, ...]:
     """Integers and slices of the leading axes, in range.
 
     Raises:

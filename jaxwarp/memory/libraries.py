@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from jaxwarp.memory.tensor_owner import Library
 from jaxwarp.memory.torch import TORCH
@@ -11,7 +10,7 @@ from jaxwarp.memory.torch import TORCH
 LIBRARIES: tuple[Library, ...] = (TORCH,)
 
 
-def library_of(value: Any) -> Library | None:
+def library_of(value: object) -> Library | None:
     """The library whose tensor a value is."""
     for library in LIBRARIES:
         if library.module in sys.modules and library.is_tensor(value):

@@ -150,7 +150,7 @@ class MemoryArray:
             self.scope.write(target, given)
         return self
 
-    def _source(self, source: Any) -> Region | np.ndarray:
+    def _source(self, source: object) -> Region | np.ndarray:
         if isinstance(source, MemoryArray):
             source.require_scope(self.scope)
             return source.region
@@ -163,7 +163,7 @@ class MemoryArray:
         self.scope.fill(self.region, self._element(value))
         return self
 
-    def _element(self, value: Any) -> np.ndarray:
+    def _element(self, value: object) -> np.ndarray:
         return as_element(value, self.region.dtype, self.components, self.label)
 
     def zero_(self) -> MemoryArray:
@@ -243,7 +243,12 @@ class MemoryArray:
         }
 
     def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
     ) -> Any:
         return make_capsule(self, stream, max_version, dl_device, copy)
 

@@ -25,7 +25,7 @@ class Library(ABC):
     name: str
     module: str
 
-    def is_tensor(self, value: Any) -> bool:
+    def is_tensor(self, value: object) -> bool:
         """Whether a value is a tensor of this library; without importing it."""
         found = getattr(sys.modules.get(self.module), "Tensor", None)
         return found is not None and isinstance(value, found)

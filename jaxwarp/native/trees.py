@@ -38,7 +38,9 @@ _MovedFaces = _struct(
 )
 
 
-def _call(function: str, kind: Any, *values: np.ndarray | int | None, is_alone: bool = False) -> None:
+def _call(
+    function: str, kind: type[ctypes.Structure], *values: np.ndarray | int | None, is_alone: bool = False
+) -> None:
     """Gives a function of the library a struct of these. `is_alone`: no other thread of Python goes on meanwhile."""
     fields = [address_of(v) if isinstance(v, np.ndarray) else v for v in values]
     if not _function(function, is_alone)(ctypes.byref(kind(*fields))):

@@ -117,13 +117,13 @@ def _annotations(kind: type) -> Mapping[str, Any]:
     return inspect.get_annotations(kind)
 
 
-def _is_class_variable(annotation: Any) -> bool:
+def _is_class_variable(annotation: object) -> bool:
     if isinstance(annotation, str):
         return annotation.split("[")[0].rpartition(".")[2] == "ClassVar"
     return annotation is typing.ClassVar or typing.get_origin(annotation) is typing.ClassVar
 
 
-def _field(kind: type, name: str, annotation: Any, scope: Mapping[str, Any]) -> Field:
+def _field(kind: type, name: str, annotation: object, scope: Mapping[str, Any]) -> Field:
     where = f"struct {kind.__name__}: field {name}"
     if isinstance(annotation, str):
         try:
@@ -177,11 +177,11 @@ def register(kind: type, fields: tuple[Field, ...]) -> None:
     static = [f.name for f in fields if f.is_static]
     keys = [jax.tree_util.GetAttrKey(name) for name in names]
 
-    def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def flatten(value: object) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         held = value.__dict__
         return tuple([held[name] for name in names]), tuple([held[name] for name in static])
 
-    def flatten_with_keys(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def flatten_with_keys(value: object) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         children, fixed = flatten(value)
         return tuple(zip(keys, children, strict=True)), fixed
 

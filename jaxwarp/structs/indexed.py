@@ -16,7 +16,7 @@ from jaxwarp.types import STRUCT, Array, Field, Indexed, Struct, as_dtype, int32
 MOST_AXES = 4
 
 
-def indexed_type(base: type, dtype: Any, ndim: Any) -> Indexed:
+def indexed_type(base: type, dtype: object, ndim: Any) -> Indexed:
     """The type of indexed arrays of an element type and a number of axes.
 
     Args:
@@ -40,7 +40,7 @@ def indexed_type(base: type, dtype: Any, ndim: Any) -> Indexed:
 
 
 @functools.cache
-def _made(base: type, element: Any, ndim: int) -> Indexed:
+def _made(base: type, element: object, ndim: int) -> Indexed:
     indices = tuple(Field(f"indices{axis}", Array(int32, 1)) for axis in range(ndim))
     fields = (Field("data", Array(element, ndim)), *indices)
     name = f"indexedarray[{element!r}, {ndim}]"
@@ -52,7 +52,7 @@ def _made(base: type, element: Any, ndim: int) -> Indexed:
     return found
 
 
-def indexed_of(value: Any) -> Indexed | None:
+def indexed_of(value: object) -> Indexed | None:
     """The type of an indexed array; None for anything else."""
     found: Struct | None = vars(type(value)).get(STRUCT)
     return found if isinstance(found, Indexed) else None

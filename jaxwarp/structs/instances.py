@@ -57,7 +57,7 @@ def _init(self: Any, *values: Any, **named: Any) -> None:
         self.__dict__[field.name] = value
 
 
-def _setattr(self: Any, name: str, value: Any) -> None:
+def _setattr(self: object, name: str, value: object) -> None:
     kind = type(self)
     fields = _struct(kind).fields
     field = next((f for f in fields if f.name == name), None)
@@ -66,7 +66,7 @@ def _setattr(self: Any, name: str, value: Any) -> None:
     self.__dict__[name] = checked(kind, field, value, is_strict=True)
 
 
-def _eq(self: Any, other: Any) -> Any:
+def _eq(self: object, other: object) -> Any:
     if type(self) is not type(other):
         return NotImplemented
     return all(_are_equal(value, vars(other).get(name)) for name, value in vars(self).items())
@@ -169,7 +169,7 @@ def _number(dtype: Scalar, value: Any) -> Any:
 # Checks
 
 
-def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
+def checked(kind: type, field: Field, value: object, is_strict: bool) -> Any:
     """A value as a field holds it: sequences become arrays of NumPy, structs and vectors of NumPy are copied.
 
     Args:
@@ -206,7 +206,7 @@ def checked(kind: type, field: Field, value: Any, is_strict: bool) -> Any:
     raise KernelTypeError(f"{where}: expected {_text(dtype)}, got {type(value).__name__}", hint=_hint(dtype))
 
 
-def _own(dtype: Any, value: np.ndarray) -> np.ndarray:
+def _own(dtype: object, value: np.ndarray) -> np.ndarray:
     """A copy of a field's value; of one vector or matrix with its parts and operators."""
     is_one = isinstance(dtype, Aggregate) and value.shape == dtype.shape and value.dtype == dtype.dtype.numpy
     return HostValue.of(dtype, value) if is_one else np.array(value)
@@ -228,7 +228,7 @@ def _hint(dtype: Any) -> str:
             return f"pass {dtype.size} numbers, or an array of shape {dtype.shape}"
 
 
-def _checked_struct(where: str, dtype: Struct, value: Any, is_strict: bool) -> Any:
+def _checked_struct(where: str, dtype: Struct, value: object, is_strict: bool) -> Any:
     if struct_of(type(value)) == dtype:
         return _copied(value)
     if is_strict or isinstance(value, (bool, float, list, str)) or struct_of(type(value)) is not None:
@@ -236,7 +236,7 @@ def _checked_struct(where: str, dtype: Struct, value: Any, is_strict: bool) -> A
     return value
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: object) -> Any:
     """A struct is a value: to change one later does not change what was made with it."""
     made = object.__new__(type(value))
     for field in _struct(type(value)).fields:
@@ -289,7 +289,7 @@ def is_open(dtype: Any) -> bool:
     return dtype is Any or not isinstance(dtype.dtype, Scalar) or Any in dtype.shape
 
 
-def _may_hold(scalar: Scalar, given: Any) -> bool:
+def _may_hold(scalar: Scalar, given: object) -> bool:
     """Whether an array of this dtype is one of the scalar type, or what JAX puts in its place: the tangent of an
     integer, a number of another precision that a kernel refuses or converts."""
     if not isinstance(given, np.dtype):

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.types import Array, Element, Scalar, Struct, element_scalar, element_shape, holds_numbers, struct_of
+from jaxwarp.types import (
+    Array,
+    Element,
+    Field,
+    Scalar,
+    Struct,
+    element_scalar,
+    element_shape,
+    holds_numbers,
+    struct_of,
+)
 
 
 @functools.cache
@@ -63,7 +73,7 @@ def has_floats(element: Element | Struct) -> bool:
 # Records and instances.
 
 
-def as_record(struct: Struct, value: Any, where: str) -> np.ndarray:
+def as_record(struct: Struct, value: object, where: str) -> np.ndarray:
     """One value of a struct as a record without axes: an instance, a mapping or tuple with its fields, a record of
     NumPy, or 0.
 
@@ -80,7 +90,7 @@ def as_record(struct: Struct, value: Any, where: str) -> np.ndarray:
     return found
 
 
-def as_records(struct: Struct, values: Any, where: str) -> np.ndarray:
+def as_records(struct: Struct, values: object, where: str) -> np.ndarray:
     """Several values of a struct, in a sequence or a structured array of NumPy, as records.
 
     Raises:
@@ -109,7 +119,7 @@ def as_records(struct: Struct, values: Any, where: str) -> np.ndarray:
     return np.stack(rows)
 
 
-def _is_row(value: Any) -> bool:
+def _is_row(value: object) -> bool:
     """Whether a value is several of a struct. A tuple is one."""
     return isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.names is None)
 
@@ -140,7 +150,7 @@ def _leading(t: Any, value: Any, where: str) -> tuple[Any, tuple[int, ...]]:
     return values, values.shape[: values.ndim - len(memory_axes(t))]
 
 
-def _fill(record: np.ndarray, struct: Struct, value: Any, where: str) -> None:
+def _fill(record: np.ndarray, struct: Struct, value: object, where: str) -> None:
     """Sets the fields of a record to those of a value."""
     names = [f.name for f in struct.fields]
     if isinstance(value, tuple) and len(value) == len(names):
@@ -163,7 +173,7 @@ def _fill(record: np.ndarray, struct: Struct, value: Any, where: str) -> None:
         record[f.name] = part
 
 
-def _component(field: Any, value: Any, where: str) -> np.ndarray:
+def _component(field: Field, value: object, where: str) -> np.ndarray:
     dtype = field.type
     try:
         values = np.asarray(value, memory_dtype(dtype)) if holds_numbers(value) else None
@@ -175,7 +185,7 @@ def _component(field: Any, value: Any, where: str) -> np.ndarray:
     return values
 
 
-def instance_of(struct: Struct, record: Any) -> Any:
+def instance_of(struct: Struct, record: np.void) -> Any:
     """The instance that a record holds."""
     values = {}
     for f in struct.fields:

@@ -316,7 +316,7 @@ def _host_value(t: Aggregate, values: tuple[Any, ...]) -> HostValue:
     return HostValue.of(t, made)
 
 
-def _component(t: Aggregate, value: Any) -> Any:
+def _component(t: Aggregate, value: object) -> Any:
     """What a constructor is given. Integers of Python wrap, as those of scalar types do."""
     if type(value) is int and t.dtype.is_int:
         return t.dtype(value)

@@ -112,7 +112,7 @@ Quaternion = Subscripted("Quaternion", (), quaternion)
 Transformation = Subscripted("Transformation", (), transformation)
 
 
-def _float_component(name: str, dtype: Any) -> Any:
+def _float_component(name: str, dtype: object) -> Any:
     scalar = _component(dtype)
     if isinstance(scalar, Scalar) and not scalar.is_float:
         raise KernelTypeError(f"{name}: components must be floats, got {scalar}", hint="write float, or float64")
@@ -127,7 +127,7 @@ def _extent(name: str, value: Any, least: int = 1) -> Any:
     return int(value)
 
 
-def _component(dtype: Any) -> Any:
+def _component(dtype: object) -> Any:
     scalar = dtype if isinstance(dtype, typing.TypeVar) else as_dtype(dtype)
     if isinstance(scalar, (Aggregate, Struct)):
         raise KernelTypeError(
@@ -136,7 +136,7 @@ def _component(dtype: Any) -> Any:
     return scalar
 
 
-def opened(t: Any) -> Any:
+def opened(t: object) -> Any:
     """An element type of an annotation, with `Any` for its type variable."""
     match t:
         case typing.TypeVar():
@@ -147,7 +147,7 @@ def opened(t: Any) -> Any:
             return t
 
 
-def type_variable(t: Any) -> typing.TypeVar | None:
+def type_variable(t: object) -> typing.TypeVar | None:
     """That of an element type: of `T`, and of a vector or matrix of `T`."""
     inner = t.dtype if isinstance(t, Aggregate) else t
     return inner if isinstance(inner, typing.TypeVar) else None

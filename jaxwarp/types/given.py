@@ -15,7 +15,7 @@ from jaxwarp.types.scalars import uint64
 from jaxwarp.types.structs import Field, Indexed, Struct, handled, struct_in, struct_of
 
 
-def takes_structs(annotation: Any) -> builtins.bool:
+def takes_structs(annotation: object) -> builtins.bool:
     """Whether what an annotation means depends on the struct that is given."""
     return annotation == uint64 or _open(annotation) is not None or _has_numbers(annotation)
 
@@ -29,7 +29,7 @@ def given_types(places: Sequence[int], annotations: Sequence[Any], values: Seque
     )
 
 
-def _open(annotation: Any) -> Any:
+def _open(annotation: object) -> Any:
     """What an annotation leaves open: `Any` or a type variable; None: nothing."""
     inner = annotation.array if isinstance(annotation, Indexed) else annotation
     element = inner.dtype if isinstance(inner, Array) else inner
@@ -37,13 +37,13 @@ def _open(annotation: Any) -> Any:
     return element if is_open else None
 
 
-def _has_numbers(annotation: Any) -> builtins.bool:
+def _has_numbers(annotation: object) -> builtins.bool:
     """Whether a struct has a field that may be what Warp names by a number."""
     fields = annotation.fields if isinstance(annotation, Struct) and not isinstance(annotation, Indexed) else ()
     return any(f.type == uint64 or _has_numbers(f.type) for f in fields)
 
 
-def _given(annotation: Any, value: Any) -> Any:
+def _given(annotation: object, value: object) -> Any:
     if annotation == uint64:
         return handled(value)
     if isinstance(annotation, Struct) and not isinstance(annotation, Indexed):

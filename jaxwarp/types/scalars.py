@@ -92,7 +92,7 @@ class Scalar:
         return self.numpy.itemsize
 
 
-def _scalar(name: str, kind: str, bits: int, short: str, numpy: Any = None) -> Scalar:
+def _scalar(name: str, kind: str, bits: int, short: str, numpy: type[np.generic] | None = None) -> Scalar:
     return Scalar(name, kind, bits, short, np.dtype(numpy or name))
 
 
@@ -123,7 +123,7 @@ def letter(t: Any) -> str:
     return _LETTERS.get(t.name, "") if isinstance(t, Scalar) else ""
 
 
-def type_name(t: Any) -> str:
+def type_name(t: object) -> str:
     """A type, or what stands for one in a generic signature, in a message."""
     return "Any" if t is Any else t.__name__ if isinstance(t, typing.TypeVar) else repr(t)
 

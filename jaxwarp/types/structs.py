@@ -73,24 +73,24 @@ NEXT = "__jaxwarp_next__"
 RUNS = "__jaxwarp_runs__"
 
 
-def struct_of(kind: Any) -> Struct | None:
+def struct_of(kind: object) -> Struct | None:
     """The struct that a class is; None if it is none."""
     return vars(kind).get(STRUCT) if isinstance(kind, type) else None
 
 
-def handled(value: Any) -> Struct | None:
+def handled(value: object) -> Struct | None:
     """The struct that a value on the host is, if it may stand where uint64 is annotated."""
     kind = type(value)
     return struct_of(kind) if getattr(kind, HANDLE, False) else None
 
 
-def struct_in(t: Any) -> Struct | None:
+def struct_in(t: object) -> Struct | None:
     """The struct that a type, or the elements of an array type, are; None if they are none."""
     element = t.dtype if isinstance(t, Array) else t
     return element if isinstance(element, Struct) else None
 
 
-def field_type(t: Any, field: Field) -> Any:
+def field_type(t: object, field: Field) -> Any:
     """What a field is in a type made of structs: of an array of structs it is an array with the same leading axes."""
     if not isinstance(t, Array):
         return field.type
@@ -98,7 +98,7 @@ def field_type(t: Any, field: Field) -> Any:
     return Array(inner.dtype, t.ndim + inner.ndim) if isinstance(inner, Array) else Array(inner, t.ndim)
 
 
-def leaves_in_handles(name: str, t: Any) -> list[str]:
+def leaves_in_handles(name: str, t: object) -> list[str]:
     """Of the leaves of a type those that are parts of a mesh, a grid, or what else Warp names by a number."""
     found = struct_in(t)
     if found is None:
@@ -108,7 +108,7 @@ def leaves_in_handles(name: str, t: Any) -> list[str]:
     return [leaf for f in found.fields for leaf in leaves_in_handles(f"{name}.{f.name}", field_type(t, f))]
 
 
-def leaves_of(name: str, t: Any) -> list[tuple[str, Any]]:
+def leaves_of(name: str, t: object) -> list[tuple[str, Any]]:
     """What a type consists of, by name: `s.x`, `s.inner.v`. A type without structs is one leaf, itself."""
     found = struct_in(t)
     if found is None:

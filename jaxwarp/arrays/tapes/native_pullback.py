@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Var
 
 from jaxwarp import compat
 from jaxwarp.arrays.tapes.shadow import is_float
@@ -97,7 +98,7 @@ class Steps:
         self.constants.append((self._make(x.aval), x.val))
         return self.constants[-1][0]
 
-    def _result(self, x: Any) -> int:
+    def _result(self, x: Var) -> int:
         """The number of a result, which is no input."""
         number = self._numbers[x]
         if number >= self.inputs:
@@ -295,7 +296,7 @@ class _Run:
         return np.ndarray(aval.shape, aval.dtype, (ctypes.c_char * size).from_address(self.addresses[number]))
 
 
-def _inside(traced: Any) -> Any:
+def _inside(traced: ClosedJaxpr) -> Any:
     """The operations of a traced function: of the compiled function that is all there is in it."""
     jaxpr = traced.jaxpr
     if len(jaxpr.eqns) == 1 and "jaxpr" in jaxpr.eqns[0].params and not traced.consts:

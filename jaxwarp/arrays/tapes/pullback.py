@@ -61,7 +61,7 @@ def known_pull_on(plan: Plan, wanted: tuple[int, ...], given: tuple[int, ...], g
     return _known(plan, (wanted, given, gpu), lambda steps: GpuPull(steps, gpu))
 
 
-def _known(plan: Plan, key: Any, make: Callable[[Steps], Any]) -> Any:
+def _known(plan: Plan, key: tuple[Any, ...], make: Callable[[Steps], Any]) -> Any:
     if key not in plan.pulls:
         plan.pulls[key] = native_pull(_pull, silent_launch(plan.launch), key[0], key[1], plan.shapes, make)
     return plan.pulls[key]

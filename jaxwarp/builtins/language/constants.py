@@ -26,7 +26,7 @@ _VALUES = {
 CONSTANTS: dict[str, float] = _VALUES | {name.upper(): value for name, value in _VALUES.items()}
 
 
-def constant(value: Any) -> Any:
+def constant(value: float) -> Any:
     """Warp's mark of a constant: the value itself. Here every number, vector or matrix that a kernel names is one.
 
     Raises:

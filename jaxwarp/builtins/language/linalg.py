@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -199,7 +200,7 @@ def _square(name: str, m: Operand, sizes: tuple[int, ...] = ()) -> Bundle:
     return matrix
 
 
-def _wide_linalg(fn: Any) -> Any:
+def _wide_linalg(fn: Callable[[np.ndarray], np.ndarray]) -> Any:
     def ref(m: np.ndarray) -> np.ndarray:
         wide = fn(m.astype(np.float64))
         return (wide if np.issubdtype(m.dtype, np.floating) else np.rint(wide)).astype(m.dtype)

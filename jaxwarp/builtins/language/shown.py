@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 
 class OfInstances:
     """A property of which the class itself has another value, or none: Python asks classes for it, too."""
 
-    def __init__(self, get: Any, of_class: Any = None):
+    def __init__(self, get: Callable[[Any], Any], of_class: Any = None):
         self._get, self._of_class = get, of_class
 
     def __get__(self, instance: Any, owner: type) -> Any:

@@ -41,7 +41,7 @@ def _emit_compare(floating: str, signed: str, unsigned: str) -> Any:
     return llvm
 
 
-def _compare_row(name: str, ref: Any, operator: str, emit: tuple[str, str, str], kind: str, doc: str) -> Any:
+def _compare_row(name: str, ref: np.ufunc, operator: str, emit: tuple[str, str, str], kind: str, doc: str) -> Any:
     return row(name, same(name, 2, kind, bool_), ref=ref, ulp=EXACT, cuda=f"{{0}} {operator} {{1}}",
                llvm=_emit_compare(*emit), partials=_BOOL_RESULT, doc=doc,
                commutative=name in ("eq", "ne"))  # fmt: skip

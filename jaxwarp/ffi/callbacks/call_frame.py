@@ -160,7 +160,7 @@ def _require(frame: CallFrame, error: int | None, what: str) -> None:
         raise RuntimeError(f"XLA did not provide {what}")
 
 
-def buffers(items: Any, kind: str) -> Iterator[tuple[np.dtype, tuple[int, ...], int]]:
+def buffers(items: _Buffers, kind: str) -> Iterator[tuple[np.dtype, tuple[int, ...], int]]:
     """Type, shape and address of each operand (`frame.args`) or result (`frame.rets`).
 
     Raises:
@@ -172,7 +172,7 @@ def buffers(items: Any, kind: str) -> Iterator[tuple[np.dtype, tuple[int, ...], 
         yield _dtype(buffer.dtype, f"{kind} {i}"), shape, buffer.data or 0
 
 
-def attributes(attrs: Any) -> dict[str, Any]:
+def attributes(attrs: _Attributes) -> dict[str, Any]:
     """The attributes as Python values; dictionaries are nested."""
     values = {}
     for i in range(attrs.size):

@@ -59,7 +59,7 @@ def flattened(launch: Launch, avals: Sequence[Any]) -> Callable[[Any, Sequence[A
         factors=None,
     )
 
-    def run(bind: Any, operands: Sequence[Any]) -> list[Any]:
+    def run(bind: Callable[..., Any], operands: Sequence[Any]) -> list[Any]:
         results = bind([lax.reshape(x, shape) for x, shape in zip(operands, new, strict=False)], flat)
         return [lax.reshape(x, shape) for x, shape in zip(results, launch.results, strict=True)]
 

@@ -125,7 +125,7 @@ def _checked_abstract(*operands: Any, launch: Launch, words: tuple[int, ...], te
 
 
 def _checked_lower(
-    ctx: Any, *operands: Any, launch: Launch, words: tuple[int, ...], tells: Any, platform: str
+    ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, words: tuple[int, ...], tells: Any, platform: str
 ) -> Sequence[Any]:
     ranks = [p.rank + (i in words) for i, p in enumerate(launch.kernel.params)]
     more: dict[str, Any] = {"ranks": np.array(ranks, np.int64)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -259,7 +259,7 @@ class Recorder(Program):
         return needed[::-1]
 
 
-def _with_views(op: Op, placed: Any) -> Op:
+def _with_views(op: Op, placed: Callable[[View], View]) -> Op:
     match op:
         case LaunchOp():
             return LaunchOp(op.launch, tuple(map(placed, op.operands)), tuple(map(placed, op.results)))

@@ -161,7 +161,7 @@ class Attribute:
 Target = Name | Place | Part | Section | Attribute
 
 
-def store_struct(frame: Frame, place: StructValue, value: Any) -> None:
+def store_struct(frame: Frame, place: StructValue, value: StructValue) -> None:
     """Stores a struct in an array: each of its fields.
 
     Raises:

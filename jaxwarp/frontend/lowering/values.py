@@ -117,7 +117,7 @@ class StructValue:
     type: Struct
     values: tuple[Any, ...]
 
-    def replaced(self, index: int, value: Any) -> StructValue:
+    def replaced(self, index: int, value: object) -> StructValue:
         """The struct with another value of one field."""
         return StructValue(self.type, (*self.values[:index], value, *self.values[index + 1 :]))
 
@@ -221,16 +221,16 @@ class Gradient:
 Differentiable = Func | Gradient | Host
 
 
-def is_literal(value: Any) -> bool:
+def is_literal(value: object) -> bool:
     return isinstance(value, (bool, int, float))
 
 
-def is_dynamic(value: Any) -> bool:
+def is_dynamic(value: object) -> bool:
     """A value that can differ between branches: a scalar, a bundle, a literal."""
     return isinstance(value, (ir.Value, Bundle)) or is_literal(value)
 
 
-def type_of(value: Any) -> Any:
+def type_of(value: object) -> Any:
     """The language type of a value; None where it has none (functions, modules)."""
     if isinstance(value, (ir.Value, Bundle, View, StructValue, StructView)):
         return value.type
@@ -239,7 +239,7 @@ def type_of(value: Any) -> Any:
     return None
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """A value in a message: its type, or what it is."""
     match value:
         case bool() | int() | float():
@@ -272,7 +272,7 @@ def describe(value: Any) -> str:
             raise InternalError(f"a value of the frontend without a description: {value!r}")
 
 
-def capture(value: Any) -> Any:
+def capture(value: object) -> Any:
     """A host value as a value of the language, where it has a meaning there; else wrapped in `Host`.
 
     NumPy scalars and arrays become `Host` too: they are typed constants, made by the frame that uses them.
@@ -298,7 +298,7 @@ def capture(value: Any) -> Any:
     return Host(value)
 
 
-def host_constant(value: Any) -> tuple[Scalar | Aggregate, np.ndarray] | None:
+def host_constant(value: object) -> tuple[Scalar | Aggregate, np.ndarray] | None:
     """The type and components of a NumPy scalar or small array; None if it is no value of the language."""
     if not isinstance(value, (np.generic, np.ndarray)) or value.dtype not in SCALAR_BY_DTYPE:
         return None

@@ -116,12 +116,12 @@ class ReferenceAnnotation:
 ref = ReferenceAnnotation()
 
 
-def _dtype(annotation: Any) -> Any:
+def _dtype(annotation: object) -> Any:
     """An element type; unlike `as_dtype` it keeps a TypeVar, whose name matters to a signature."""
     return annotation if isinstance(annotation, TypeVar) else as_dtype(annotation)
 
 
-def resolve(annotation: Any) -> Any:
+def resolve(annotation: object) -> Any:
     """The pattern of an annotation's value.
 
     Raises:
@@ -164,7 +164,7 @@ def elements_of(pattern: tuple[Any, ...], count: int) -> tuple[Any, ...] | None:
     return pattern if len(pattern) == count else None
 
 
-def is_generic(pattern: Any) -> bool:
+def is_generic(pattern: object) -> bool:
     match pattern:
         case Scalar() | Struct():
             return False
@@ -207,7 +207,7 @@ def matches(pattern: Any, concrete: Any, bound: dict[Any, Any]) -> bool:
             return pattern == concrete
 
 
-def pattern_text(pattern: Any) -> str:
+def pattern_text(pattern: object) -> str:
     """A pattern in a message."""
     if pattern is Any:
         return "Any"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jaxwarp.errors import KernelError, KernelNameError, KernelValueError, Loc, did_you_mean
@@ -144,7 +144,7 @@ def _code(source: Source, node: ast.expr) -> types.CodeType:
     return compile(ast.Expression(node), source.file, "eval")
 
 
-def _scope(source: Source, names: set[str], lookup: Any) -> dict[str, Any]:
+def _scope(source: Source, names: set[str], lookup: Callable[..., Any]) -> dict[str, Any]:
     found = {name: lookup(source.function, name) for name in names}
     return source.function.__globals__ | {name: value for name, value in found.items() if value is not Missing}
 

@@ -16,7 +16,7 @@ _groups: dict[tuple[Any, ...], Any] = {tuple(c.__constraints__): c for c in CLAS
 _AXES = {"_FixedDim": "size", "_NamedDim": "name"}  # what else there is ("...", "2*n") is of any extent
 
 
-def is_of_jaxtyping(annotation: Any) -> bool:
+def is_of_jaxtyping(annotation: object) -> bool:
     """Whether an annotation is one of jaxtyping's."""
     return type(annotation).__module__.partition(".")[0] == "jaxtyping" and hasattr(annotation, "dtypes")
 

@@ -82,7 +82,7 @@ def _parameter(source: Source, node: ast.arg, parameter: inspect.Parameter, what
     return Parameter(name, pattern, default, parameter.kind is inspect.Parameter.KEYWORD_ONLY, is_reference)
 
 
-def _require_variable(is_reference: bool, default: Any, what: str) -> None:
+def _require_variable(is_reference: bool, default: object, what: str) -> None:
     if is_reference and what == "kernel":
         raise KernelTypeError(
             "an argument of a kernel cannot be a ref[...]", hint="take an array of one element, and write to it"
@@ -91,18 +91,18 @@ def _require_variable(is_reference: bool, default: Any, what: str) -> None:
         raise KernelTypeError("a ref[...] has no default value", hint="leave it out: a variable is passed")
 
 
-def _is_kernel_argument(pattern: Any) -> bool:
+def _is_kernel_argument(pattern: object) -> bool:
     import collections.abc
 
     return not (isinstance(pattern, tuple) or pattern is collections.abc.Callable)
 
 
-def _is_empty(pattern: Any) -> bool:
+def _is_empty(pattern: object) -> bool:
     element = pattern.dtype if isinstance(pattern, Array) else pattern
     return isinstance(element, Aggregate) and 0 in element.shape
 
 
-def _annotation(source: Source, node: ast.arg, annotation: Any) -> Any:
+def _annotation(source: Source, node: ast.arg, annotation: object) -> Any:
     """The value of an annotation; text (of `from __future__ import annotations`) is evaluated."""
     if isinstance(annotation, typing.ForwardRef):
         annotation = annotation.__forward_arg__

@@ -85,7 +85,7 @@ class Source:
             return value
         return self.captured.setdefault(name, frozen(value))
 
-    def attribute(self, host: Any, name: str) -> Any:
+    def attribute(self, host: object, name: str) -> Any:
         """The value of an attribute. It is kept.
 
         Raises:

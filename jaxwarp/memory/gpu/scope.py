@@ -424,7 +424,7 @@ def gpu_scopes() -> list[GpuScope]:
     return list(_scopes.values())
 
 
-def place_of_device(device: Any, where: str) -> Outside:
+def place_of_device(device: object, where: str) -> Outside:
     """The memory of the process on a device; None: on the one that is chosen.
 
     Raises:

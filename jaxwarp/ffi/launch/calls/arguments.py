@@ -114,7 +114,7 @@ class Given:
         return f"{named} of shape {format_shape(self.shape or ())}"
 
 
-def describe_for(argument: Argument, value: Any) -> Given:
+def describe_for(argument: Argument, value: object) -> Given:
     """What is known of a value that is passed: `describe`, but that of a key of JAX is what it consists of, if the
     argument is one.
 
@@ -133,7 +133,7 @@ def describe_for(argument: Argument, value: Any) -> Given:
     return Given(KEY_KIND, data.shape, data.dtype)
 
 
-def describe(value: Any) -> Given:
+def describe(value: object) -> Given:
     """What is known of `value` before looking at its contents."""
     if isinstance(value, (np.ndarray, np.generic)):
         # JAX holds 64-bit NumPy data in 32 bits unless it is told otherwise.

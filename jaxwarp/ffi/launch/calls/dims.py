@@ -28,7 +28,7 @@ class ByName:
         return repr(dict(self.items))
 
 
-def freeze_dims(dims: Any, where: str) -> Any:
+def freeze_dims(dims: object, where: str) -> Any:
     """The same dimensions as a hashable value: lists become tuples, dictionaries `ByName`, and extents int.
 
     Raises:
@@ -42,7 +42,7 @@ def freeze_dims(dims: Any, where: str) -> Any:
     return extents if _is_sequence(dims) else extents[0]
 
 
-def is_static_dims(dims: Any) -> bool:
+def is_static_dims(dims: object) -> bool:
     """Whether frozen dimensions are free of symbolic extents."""
     match dims:
         case ByName():
@@ -63,11 +63,11 @@ def normalize_dims(dims: Any, where: str) -> tuple[Dim, ...]:
     return tuple(_require_extent(extent, dims, where) for extent in extents)
 
 
-def _is_sequence(dims: Any) -> bool:
+def _is_sequence(dims: object) -> bool:
     return isinstance(dims, (tuple, list)) or (isinstance(dims, np.ndarray) and dims.ndim == 1)
 
 
-def _require_extent(extent: Any, dims: Any, where: str) -> Dim:
+def _require_extent(extent: object, dims: object, where: str) -> Dim:
     if isinstance(extent, (int, np.integer)) and not isinstance(extent, (bool, np.bool_)):
         if not 0 <= extent <= _MAX_EXTENT:
             raise KernelValueError(

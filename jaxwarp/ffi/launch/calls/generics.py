@@ -64,7 +64,7 @@ def _resolve_scalar(argument: Argument, dtype: Any, given: Given) -> Scalar:
     return scalar
 
 
-def is_generic(element: Any) -> bool:
+def is_generic(element: object) -> bool:
     """Whether an annotated element type leaves something open."""
     match element:
         case Scalar():

@@ -436,7 +436,7 @@ class JaxKernel:
         return tuple(shapes)
 
     def _output_shape(
-        self, argument: Argument, element: Element, like: Sequence[tuple[Dim, ...]], dims: Any
+        self, argument: Argument, element: Element, like: Sequence[tuple[Dim, ...]], dims: object
     ) -> tuple[Dim, ...]:
         """What `dims` say, else the first shape of `like` with as many axes."""
         where = f"kernel {self.__name__}: output '{argument.name}'"

@@ -126,7 +126,7 @@ def spread(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
     return [leaf for argument, value in pairs for leaf in spread_argument(kernel, argument, value)]
 
 
-def spread_argument(kernel: Kernel, argument: Any, value: Any) -> list[Any]:
+def spread_argument(kernel: Kernel, argument: Any, value: object) -> list[Any]:
     """The leaves of one argument."""
     found: list[Any] = []
     paths = paths_of(argument.annotation) if isinstance(argument.annotation, Struct) else None
@@ -151,7 +151,7 @@ def paths_of(struct: Struct) -> Paths | None:
     return None if isinstance(struct, Indexed) else (struct.kind, tuple(fields))
 
 
-def _take(paths: Paths, value: Any, found: list[Any]) -> bool:
+def _take(paths: Paths, value: object, found: list[Any]) -> bool:
     """Appends the leaves of an instance of the class. False, with nothing appended: it is none, or holds others."""
     kind, fields = paths
     if type(value) is not kind:
@@ -166,7 +166,7 @@ def _take(paths: Paths, value: Any, found: list[Any]) -> bool:
     return True
 
 
-def _leaves(where: str, name: str, type_: Any, value: Any) -> Iterator[Any]:
+def _leaves(where: str, name: str, type_: object, value: object) -> Iterator[Any]:
     struct = struct_in(type_)
     if struct is None:
         yield value
@@ -196,7 +196,7 @@ def _part(where: str, name: str, type_: Any, field: str, value: Any) -> Any:
     raise _no_struct(where, name, type_, type(value).__name__, f" without {field}")
 
 
-def _no_struct(where: str, name: str, type_: Any, given: str, lacking: str) -> KernelTypeError:
+def _no_struct(where: str, name: str, type_: object, given: str, lacking: str) -> KernelTypeError:
     struct = struct_in(type_)
     assert struct is not None
     if isinstance(struct, Indexed):
@@ -218,7 +218,7 @@ def _text(type_: Any) -> str:
     return f"an array of struct {type_.dtype!r} with {type_.ndim} ax{'is' if type_.ndim == 1 else 'es'}"
 
 
-def rebuilt(type_: Any, leaves: Iterator[Any]) -> Any:
+def rebuilt(type_: object, leaves: Iterator[Any]) -> Any:
     """A value of a type, of its leaves: an instance of the struct, without any check."""
     struct = struct_in(type_)
     if struct is None:

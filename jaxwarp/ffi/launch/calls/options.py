@@ -23,7 +23,7 @@ class ModulePreloadMode(enum.IntEnum):
     ALL_DEVICES = 2
 
 
-def require_preload_mode(where: str, mode: Any) -> None:
+def require_preload_mode(where: str, mode: object) -> None:
     """One of the modes, or its number.
 
     Raises:

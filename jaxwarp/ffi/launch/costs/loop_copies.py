@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
+from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from jaxwarp.errors import PerformanceWarning
@@ -42,7 +43,7 @@ _lowering = _Lowering()
 _warned: dict[Any, Any] = {}  # as Python has in every module: what was said of which line
 
 
-def watch(ctx: Any, launch: Launch, operands: Sequence[Any]) -> None:
+def watch(ctx: mlir.LoweringRuleContext, launch: Launch, operands: Sequence[Any]) -> None:
     """Has the program that is being lowered looked at when it is whole, if a launch makes a large array like another.
 
     Args:
@@ -78,7 +79,7 @@ def _told(event: str, duration_secs: float, **_: Any) -> None:
         _warn(*place, times)
 
 
-def copying_launches(module: Any) -> Iterator[tuple[Any, int]]:
+def copying_launches(module: ir.Module) -> Iterator[tuple[Any, int]]:
     """The launches in a module whose result a loop copies to where the launch found its operand.
 
     With each how many times as many steps an iteration need no copy, since buffers are then where they were: two, and
@@ -103,12 +104,12 @@ _Calls = tuple[Any, ...]
 class _Program:
     """The loops and functions of a module."""
 
-    def __init__(self, module: Any):
+    def __init__(self, module: ir.Module):
         self.loops: list[Any] = []
         self.functions: dict[str, Any] = {}
         module.operation.walk(self._see)
 
-    def _see(self, op: Any) -> Any:
+    def _see(self, op: ir.Operation) -> Any:
         match _kind(op):
             case "stablehlo.while":
                 self.loops.append(op)
@@ -139,7 +140,7 @@ class _Program:
                 return value, calls
 
 
-def _kind(op: Any) -> str:
+def _kind(op: ir.OpView | ir.Operation) -> str:
     return op.operation.name  # a function's own name is that of the function
 
 
@@ -147,7 +148,7 @@ def _number(values: Any, value: Any) -> int:
     return next(n for n, v in enumerate(values) if v == value)
 
 
-def _last(block: Any) -> Any:
+def _last(block: ir.Block) -> Any:
     return list(block.operations)[-1]
 
 
