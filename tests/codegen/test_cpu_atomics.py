@@ -7,6 +7,7 @@ import pytest
 from cpukit import Make, check, floats
 
 from jaxwarp.codegen.cpu import compile_cpu, launch
+from jaxwarp.codegen.cpu.plan.privatization import row_sums
 from jaxwarp.ir.nodes import ATOMIC_KINDS
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import SCALARS, bool_, float32, float64, int32, uint8
@@ -121,6 +122,20 @@ def test_row_sums_touch_memory_once_a_row():
     text = compile_cpu(prepare(gather_kernel(2)), 16).text
     assert text.count("atomicrmw fadd") == 1
     assert text.index("atomicrmw") > text.index("past:")
+
+
+@pytest.mark.parametrize(("count", "is_gathered"), [(64, True), (65, False)])
+def test_more_sums_than_a_few_are_not_gathered(count, is_gathered):
+    """The work of the compiler grows with the cube of how many are."""
+    m = Make()
+    x, total = m.array(None, dtype=int32), m.array(2, dtype=int32)
+    value = m.load(x, [m.tid(0)])
+    for k in range(count):
+        m.atomic("add", total, [m.i(k % 2)], m.op("mul", value, m.i(k)))
+    kernel = m.kernel()
+    assert bool(row_sums(kernel, set())) is is_gathered
+    (_, got) = check(kernel, (37,), [np.arange(37, dtype=np.int32), np.ones(2, np.int32)], WIDTHS)
+    assert got.tolist() == [1 + 666 * sum(range(first, count, 2)) for first in (0, 1)]
 
 
 def test_a_row_sum_no_thread_reaches_leaves_memory_alone():

@@ -36,6 +36,10 @@ MOST_BYTES = 1 << 16
 _ROWS = {"add": "add", "min": "min", "max": "max", "and": "bit_and", "or": "bit_or", "xor": "bit_xor"}
 
 
+# Each has registers and, after the row, branches: LLVM takes 12 s for 1,024 of them, 0.3 s for as many plain atomics.
+_MOST_SUMS = 64
+
+
 def _is_plain(dtype: Scalar) -> bool:
     """Does the atomic compute what the row of the table does?"""
     return dtype is not bool_ and not dtype.is_half
@@ -92,7 +96,8 @@ def row_sums(kernel: Kernel, used: frozenset[Value] | set[Value]) -> Sequence[At
         for op in access.atomics:
             if op.result not in used and _gathers(op) and all(i in same for i in op.indices):
                 found[param].append(op)
-    return [op for ops in found.values() for op in ops]
+    sums = [op for ops in found.values() for op in ops]
+    return sums if len(sums) <= _MOST_SUMS else []
 
 
 def own_rows(kernel: Kernel, ops: Sequence[Atomic]) -> set[Atomic]:
