@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import numbers
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -305,10 +306,13 @@ class Kernel(ByName):
                     hint="pass a type without Any in it",
                 )
             if not matches(argument.annotation, dtype, bound):
-                expected = pattern_text(argument.annotation)
+                written = pattern_text(argument.annotation)
+                meanings = {variable.__name__: repr(t) for variable, t in bound.items()}
+                expected = re.sub(r"\w+", lambda name: meanings.get(name[0], name[0]), written)
+                why = "" if expected == written else f": it is annotated {written}, as an argument before is"
                 raise KernelTypeError(
                     f"{self.name}: argument {argument.name}: expected {expected}, got {dtype!r}",
-                    hint=f"pass {expected}",
+                    hint=f"pass {expected}{why}",
                 )
         return concrete
 
