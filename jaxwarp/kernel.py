@@ -307,8 +307,7 @@ class Kernel(ByName):
                 )
             if not matches(argument.annotation, dtype, bound):
                 written = pattern_text(argument.annotation)
-                meanings = {variable.__name__: repr(t) for variable, t in bound.items()}
-                expected = re.sub(r"\w+", lambda name: meanings.get(name[0], name[0]), written)
+                expected = _with_meanings(written, bound)
                 why = "" if expected == written else f": it is annotated {written}, as an argument before is"
                 raise KernelTypeError(
                     f"{self.name}: argument {argument.name}: expected {expected}, got {dtype!r}",
@@ -485,6 +484,12 @@ def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
         types = list(argument_types)
     is_open = any(t is uint64 for t in types)  # it may be a mesh, which is known when it is called
     return kernel if is_open else kernel.of_types(types)
+
+
+def _with_meanings(written: str, bound: Mapping[Any, Any]) -> str:
+    """An annotation as it is written, with what its type variables stand for."""
+    meanings = {variable.__name__: repr(t) for variable, t in bound.items()}
+    return re.sub(r"\w+", lambda name: meanings.get(name[0], name[0]), written)
 
 
 def _declared(function: FunctionType, scope: Mapping[str, Any]) -> Kernel:
