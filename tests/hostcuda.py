@@ -140,7 +140,9 @@ def _compile(unit: str, flags: Sequence[str], folder: Path, library: Path) -> No
         command = [compiler, *flags, f"-I{SHIM.parent}", str(source), "-o", str(built), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise AssertionError(f"the CUDA text does not compile as C++:\n{done.stderr}\n{unit}")
+            kept = library.with_suffix(".failed.cc")
+            kept.write_text(unit)
+            raise AssertionError(f"the CUDA text, {kept}, does not compile as C++:\n{done.stderr}")
         # Renaming is atomic: another process sees the whole library or none.
         os.replace(built, library)
 

@@ -285,9 +285,9 @@ def _set_axes(rng: np.random.Generator, tokens: list[str], arrays: list[np.ndarr
 
 def build(dtype: Scalar):
     """Every form of every function at a type, and what NumPy says of it."""
-    rng = np.random.default_rng(7)
     program, results = Program(), []
     for name, form in forms(dtype):
+        rng = np.random.default_rng([7, *f"{name} {form}".encode()])  # so that a new function leaves others as they are
         types = [form_type(token, dtype) for token in form.split()]
         arrays = [sample(rng, name, k, t) for k, t in enumerate(types)]
         _set_axes(rng, form.split(), arrays)
