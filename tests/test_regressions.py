@@ -184,3 +184,29 @@ def test_the_range_of_what_is_never_reached_is_asked_for(name, by):
     """Its end is before its begin."""
     found = intervals._arithmetic(name, [(0, 8), by])
     assert found is None or found[0] <= 0
+
+
+@wp.kernel
+def condition_twice(d: wp.array[int], a: wp.array[int], out: wp.array[int]):
+    i = wp.tid()
+    n, x = d[i], a[i]
+    if (n > 0 and x > 0) and (n > 0 and x < 5):
+        out[i] += 100
+    out[i] += 1 if n > 0 else n % 7 + 10
+
+
+@wp.kernel
+def condition_and_its_negation(d: wp.array[int], a: wp.array[int], out: wp.array[int]):
+    i = wp.tid()
+    t = d[i] > a[i]
+    if t and not t:  # noqa: SIM220 - what is tested
+        out[i] = -5
+    out[i] += 2 if t else d[i] % 7
+
+
+def test_a_condition_that_is_there_twice_is_not_known_after_the_branch():
+    d, a = np.array([-3, 4, 5, 0]), np.array([1, 2, 9, 3])
+    for kernel, expected in ((condition_twice, [7, 101, 1, 10]), (condition_and_its_negation, [-3, 2, 5, 0])):
+        out = wp.zeros(4, dtype=int)
+        wp.launch(kernel, 4, [wp.array(d, dtype=int), wp.array(a, dtype=int), out])
+        assert out.list() == expected

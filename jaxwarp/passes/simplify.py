@@ -98,7 +98,7 @@ class _Simplify(Rewriter):
         for op in block.ops:
             self.op(op)
         results = self.all(block.results)
-        for value, before in saved:
+        for value, before in reversed(saved):  # a condition may be there twice
             self.values[value] = before
         self.regions.pop()
         for key in scope.keys:
