@@ -118,6 +118,50 @@ def test_a_division_that_is_not_reached_is_no_failure():
     np.testing.assert_array_equal(y.numpy(), [41, 0, 50])
 
 
+@wp.func
+def divided(a: int, b: int):
+    return (a // b + 1 if b != 0 else 0, a >> b if b >= 0 and b < 32 else -1)
+
+
+@wp.kernel
+def sides(a: wp.array[int], b: wp.array[int], x: wp.array[float], y: wp.array2d[int]):
+    i = wp.tid()
+    n, d, f = a[i], b[i], x[i]
+    y[i, 0], y[i, 1] = divided(n, d)
+    y[i, 2] = (0 if d == 0 else n % d) if n > 0 else -n
+    y[i, 3] = int(f) if wp.abs(f) < 1000.0 else -1
+
+
+def test_what_the_other_side_of_a_choice_would_do_is_no_failure():
+    y = wp.zeros((4, 4), dtype=int)
+    x = np.array([1.5, 1e20, -1e20, 2.0], np.float32)
+    assert said(sides, 4, [ints(7, 8, 9, 0), ints(0, 2, -2, 40), x], [y]) is None
+    np.testing.assert_array_equal(y.numpy(), [[0, 7, 0, 1], [5, 2, 0, -1], [-4, -1, 1, -1], [1, -1, 0, 2]])
+
+
+@wp.kernel
+def wrongly_chosen(a: wp.array[int], b: wp.array[int], y: wp.array[int]):
+    i = wp.tid()
+    n, d = a[i], b[i]
+    q = n // d if d == 0 else 1
+    r = n % d
+    y[i] = q + (r if d > 5 else 0) + r
+
+
+def test_what_the_side_that_is_chosen_does_is_one():
+    y = wp.zeros(2, dtype=int)
+    assert said(wrongly_chosen, 2, [ints(7, 8), ints(2, 0)], [y]) == "thread (1,): division by zero: 8 // 0"
+
+    @wp.kernel
+    def used_twice(a: wp.array[int], b: wp.array[int], y: wp.array[int]):
+        i = wp.tid()
+        n, d = a[i], b[i]
+        r = n % d
+        y[i] = (r if d > 5 else 0) + r
+
+    assert said(used_twice, 2, [ints(7, 8), ints(2, 0)], [y]) == "thread (1,): division by zero: 8 % 0"
+
+
 @wp.kernel
 def to_int(x: wp.array[float], y: wp.array[int]):
     i = wp.tid()

@@ -3,7 +3,8 @@
     %q = floordiv %a, %b     ->     if eq %b, 0 { report (%a) }
                                     %q = floordiv %a, %b
 
-Done before the kernel is simplified, which moves what is pure out of loops that may not run at all.
+Done before the kernel is simplified, which moves what is pure out of loops that may not run at all. What one side of a
+select alone uses fails where that side is chosen.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Call, Op, Value
+from jaxwarp.passes.checks.choices import Choices, choices_of
 from jaxwarp.passes.checks.reports import Reports
 from jaxwarp.types import Scalar, float32
 
@@ -38,10 +40,13 @@ class _CheckIntegers(Placed):
         super().__init__(kernel, grid, shapes)
         self.b = Builder(self.scopes)
         self.reports = reports
+        self.choices = choices_of(kernel)
+        self.chosen: Choices = ()
 
     def op(self, op: Op) -> None:
         if isinstance(op, Call):
             self.b.loc = op.loc
+            self.chosen = self.choices.get(op.result, ())
             self.test(op)
         super().op(op)
 
@@ -61,6 +66,9 @@ class _CheckIntegers(Placed):
             self.reports.emit(self.b, text, words, self.b.loc)
             return ()
 
+        for condition, way in self.chosen:
+            chosen = self.value(condition) if way else self.b.call(ROWS["logical_not"], self.value(condition))
+            bad = self.b.call(ROWS["logical_and"], bad, chosen)
         self.b.if_(bad, failed)
 
     def divisor(self, op: Call, symbol: str) -> None:
