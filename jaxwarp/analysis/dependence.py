@@ -8,7 +8,8 @@ Either can be had again after the launch. To prove it, indices are written as su
 not change; two accesses in different iterations of a loop have variables that differ by a multiple of its step, inner
 variables are between their bounds, and the difference of the indices must be at least 1, or at most -1.
 
-Indices are taken as whole numbers: one whose computation wraps is negative and outside every array, but for sums with
+Indices that count from the end are taken as they are written, see vjp/aliases.py for those that are negative. They
+are taken as whole numbers: one whose computation wraps is negative and outside every array, but for sums with
 factors beyond _MAX_FACTOR or variables of larger steps than _MAX_STEP, and loops that would have to make 2^20
 iterations in between.
 """
@@ -150,6 +151,8 @@ class Dependence:
             case "mul", (a, b) if not a.terms or not b.terms:
                 found = b.times(a.constant) if not a.terms else a.times(b.constant)
             case "cast", (a,):
+                found = a
+            case "from_end", (a, _):
                 found = a
             case _:
                 return

@@ -18,7 +18,7 @@ from jaxwarp.ir.nodes import Block, Call, Const, For, If, Op, Param, Size, Tid, 
 from jaxwarp.types import Scalar
 
 Range = tuple[int, int]
-_LARGEST_EXTENT = 2**31 - 1
+LARGEST_EXTENT = 2**31 - 1
 
 
 class Ranges:
@@ -42,13 +42,13 @@ class Ranges:
         self._block(kernel.body)
 
     def __getitem__(self, value: Value) -> Range:
-        return self._ranges.get(value) or _all(value.type)
+        return self._ranges.get(value) or all_of(value.type)
 
     def _block(self, block: Block) -> None:
         for op in block.ops:
             found = self._op(op)
             if found is not None:
-                least, most = _all(op.defined[0].type)
+                least, most = all_of(op.defined[0].type)
                 if least <= found[0] and found[1] <= most:
                     self._ranges[op.defined[0]] = found
             if isinstance(op, For):
@@ -63,10 +63,10 @@ class Ranges:
             case Const() if op.result.type.is_int:
                 return int(op.value), int(op.value)
             case Tid():
-                return 0, max(_known(self.grid[op.axis], _LARGEST_EXTENT), 1) - 1
+                return 0, max(_known(self.grid[op.axis], LARGEST_EXTENT), 1) - 1
             case Size():
                 extent = self.shapes.get(op.param, op.param.shape)[op.axis]
-                return _known(extent, 0), _known(extent, _LARGEST_EXTENT)
+                return _known(extent, 0), _known(extent, LARGEST_EXTENT)
             case Call() if op.result.type.is_int:
                 return self._call(op)
             case _:
@@ -74,28 +74,7 @@ class Ranges:
 
     def _call(self, op: Call) -> Range | None:
         name, args = op.builtin.name, op.args[1:] if op.builtin.name == "select" else op.args
-        if not all(a.type.is_int for a in args):
-            return None
-        match name, [self[v] for v in args]:
-            case "add", (a, b):
-                return a[0] + b[0], a[1] + b[1]
-            case "sub", (a, b):
-                return a[0] - b[1], a[1] - b[0]
-            case "neg", (a,):
-                return -a[1], -a[0]
-            case "mul", (a, b):
-                products = [x * y for x, y in itertools.product(a, b)]
-                return min(products), max(products)
-            case "min", (a, b):
-                return min(a[0], b[0]), min(a[1], b[1])
-            case "max", (a, b):
-                return max(a[0], b[0]), max(a[1], b[1])
-            case "select", (a, b):
-                return min(a[0], b[0]), max(a[1], b[1])
-            case "cast", (a,):
-                return a
-            case _:
-                return None
+        return range_of(name, [self[v] for v in args]) if all(a.type.is_int for a in args) else None
 
     def _for(self, op: For) -> None:
         start, stop, (stride, same) = self[op.start], self[op.stop], self[op.step]
@@ -129,7 +108,7 @@ class Ranges:
                     ends = start[0], max(start[1], bound + step - 1)
                 else:
                     ends = min(start[0], bound + step + 1), start[1]
-                least, most = _all(inside.type)
+                least, most = all_of(inside.type)
                 if least <= ends[0] and ends[1] <= most:
                     span = bound - start[0] if step > 0 else start[1] - bound
                     count = max(-(-span // abs(step)), 0)
@@ -146,7 +125,7 @@ class Ranges:
         if trips is None or (loop, counter) in self._bounded:
             return trips is None
         start = self[loop.inits[counter.position]]
-        least, most = _all(loop.inits[counter.position].type)
+        least, most = all_of(loop.inits[counter.position].type)
         return start[0] + min(counter.step, 0) * trips < least or start[1] + max(counter.step, 0) * trips > most
 
     def _conjuncts(self, condition: Block) -> Iterator[Call]:
@@ -158,7 +137,7 @@ class Ranges:
             match made.get(value):
                 case Call(builtin=row, args=args) if row.name == "logical_and":
                     pending += args
-                case Call(builtin=row, args=args) as test if row.name in _SWAPPED and args[0].type.is_int:
+                case Call(builtin=row, args=args) as test if row.name in SWAPPED and args[0].type.is_int:
                     yield test
                 case If() as choice:
                     place = choice.results.index(value)
@@ -184,7 +163,7 @@ class Ranges:
         """What the counter does not reach while the test holds, if it grows (or falls) towards it."""
         name, (a, b) = test.builtin.name, test.args
         if b is counter:
-            name, a, b = _SWAPPED[name], b, a
+            name, a, b = SWAPPED[name], b, a
         if a is not counter or b is counter or (name in ("lt", "le")) != (step > 0):
             return None
         if step > 0:
@@ -200,13 +179,69 @@ class Counter:
     step: int
 
 
-_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+"""Comparisons, with their operands the other way round."""
 
 
 def _known(extent: Any, otherwise: int) -> int:
     return int(extent) if isinstance(extent, (int, np.integer)) else otherwise
 
 
-def _all(dtype: Scalar) -> Range:
+def range_of(name: str, operands: Sequence[Range]) -> Range | None:
+    """Between which whole numbers the result of an operation on integers is; None of those that are not known here.
+
+    Of "select" the operands are those that it chooses from.
+    """
+    a, b = (*operands, (0, 0))[:2]
+    match name:
+        case "add":
+            return a[0] + b[0], a[1] + b[1]
+        case "sub":
+            return a[0] - b[1], a[1] - b[0]
+        case "neg":
+            return -a[1], -a[0]
+        case "mul":
+            products = [x * y for x, y in itertools.product(a, b)]
+            return min(products), max(products)
+        case "min":
+            return min(a[0], b[0]), min(a[1], b[1])
+        case "max":
+            return max(a[0], b[0]), max(a[1], b[1])
+        case "select":
+            return either(a, b)
+        case "cast":
+            return a
+        case "from_end":
+            return a[0], max(a[1], b[1] - 1)
+        case _:
+            return _range_of_bits(name, a, b)
+
+
+def _range_of_bits(name: str, a: Range, b: Range) -> Range | None:
+    """Of quotients, and of operations on bits."""
+    toward_zero = min(a[0], 0), max(a[1], 0)
+    match name:
+        case "mod" | "shr":
+            return toward_zero
+        case "div" | "floordiv" if b[0] > 0:
+            return toward_zero
+        case "abs":
+            return 0, max(abs(a[0]), abs(a[1]))
+        case "bit_and" if max(a[0], b[0]) >= 0:
+            return 0, min(most for least, most in (a, b) if least >= 0)
+        case "bit_or" | "bit_xor" if min(a[0], b[0]) >= 0:
+            return 0, (1 << max(a[1].bit_length(), b[1].bit_length())) - 1
+        case "popcount" | "clz" | "ctz":
+            return 0, 64
+        case _:
+            return None
+
+
+def either(a: Range, b: Range) -> Range:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def all_of(dtype: Scalar) -> Range:
+    """The numbers of a type of integers."""
     limits = np.iinfo(dtype.numpy)
     return int(limits.min), int(limits.max)

@@ -9,6 +9,7 @@ from typing import Any
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend.derivatives import gradient
+from jaxwarp.frontend.from_end.needless import without_needless
 from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import Context, Frame
@@ -77,6 +78,7 @@ def _lower(
     rank = context.tid[0] if context.tid is not None else 1
     kernel = context.builder.finish(source.name, rank, params)
     _require_shallow(kernel)
+    kernel = without_needless(kernel, context.from_end)
     used = {op.param for op in walk(kernel.body) if isinstance(op, ir.Load | ir.Store)} if context.locals else set()
     own = tuple(p for p in context.locals if p in used)
     return verify(replace(kernel, locals=own, sizes=tuple(context.sizes)))

@@ -155,7 +155,7 @@ def _next_places(query: wp.ref[HashGridQuery], run: wp.ref[wp.vec2i]) -> bool:
 
 @wp.func
 def _point_at(query: HashGridQuery, place: int) -> int:
-    return query.grid.ids[place]
+    return wp.max(query.grid.ids[place], 0)  # so kernels know that it is not negative
 
 
 @wp.func_next(HashGridQuery, runs=(_next_places, _point_at))

@@ -17,6 +17,7 @@ from jaxwarp.ir.nodes import Atomic, For, Load, Op, Param, Store, While, walk
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.unlocked import cached_property
 from jaxwarp.vjp.activity import used_values
+from jaxwarp.vjp.aliases import written_from_end
 from jaxwarp.vjp.promote import promote_memory
 
 Grid = Sequence[int | None]
@@ -87,7 +88,8 @@ def reads_of_finals(kernel: Kernel, grid: Grid | None = None) -> FinalReads:
     if not any(isinstance(op, Load) and op.param in written for op in ops):
         return FinalReads()
     promoted = LoadSources(promote_memory(simplify(kernel), grid), grid)
-    late = {op.param for op in promoted.final | promoted.lost}
+    # Of arrays whose indices may count from the end, a negative one has to be seen in the adjoint, see aliases.py.
+    late = {op.param for op in promoted.final | promoted.lost} - written_from_end(kernel)
     if not late & written:
         return FinalReads()
     sources = LoadSources(kernel, grid)

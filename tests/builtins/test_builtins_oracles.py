@@ -64,6 +64,7 @@ BINARY = {
     "bit_and": lambda a, b, t: a & b,
     "bit_or": lambda a, b, t: a | b,
     "bit_xor": lambda a, b, t: a ^ b,
+    "from_end": lambda i, n, t: min(i % (1 << t.bits), (i + n) % (1 << t.bits)),
     "shl": lambda a, n, t: a << shift_count(n, t) if shift_count(n, t) < t.bits else 0,
     "shr": lambda a, n, t: a >> min(shift_count(n, t), t.bits),
     "lt": lambda a, b, t: a < b,
@@ -371,3 +372,12 @@ def test_rows_without_a_derivative_say_why():
     for name in ("lt", "isnan", "bit_and", "popcount", "bitcast"):
         assert isinstance(ROWS[name].partials, NoGradient), name
         assert ROWS[name].partials.reason
+
+
+@pytest.mark.parametrize("dtype", [t for t in INTEGERS if t.is_signed], ids=lambda t: t.short)
+def test_indices_that_count_from_the_end(dtype):
+    for n in (0, 1, 2, 7, 100, np.iinfo(dtype.numpy).max):
+        near = {i for end in (-n, 0, n) for i in range(end - 3, end + 4)}
+        indices = sorted(i for i in near if np.iinfo(dtype.numpy).min <= i <= np.iinfo(dtype.numpy).max)
+        found = ROWS["from_end"].ref(np.array(indices, dtype.numpy), np.full(len(indices), n, dtype.numpy))
+        assert found.tolist() == [i + n if -n <= i < 0 else i for i in indices]

@@ -160,7 +160,7 @@ def test_what_the_error_says():
 @wp.kernel
 def before(x: wp.array2d[float], y: wp.array2d[float]):
     i, j = wp.tid()
-    y[i, j] = x[i, j - 1]
+    y[i, j] = x[i, j - 4]
 
 
 @wp.kernel
@@ -206,7 +206,7 @@ def last_iteration(x: wp.array2d[float], y: wp.array[float]):
 @pytest.mark.parametrize(
     ("kernel", "grid", "shapes", "expected"),
     [
-        (before, (2, 3), [(2, 3), (2, 3)], ((0, 0), -1, 1, "x", 3)),
+        (before, (2, 3), [(2, 3), (2, 3)], ((0, 0), -4, 1, "x", 3)),
         (wide, 8, [(8,), (7,)], ((7,), 7, 0, "y", 7)),
         (wide, 8, [(5,), (8,)], ((5,), 5, 0, "x", 5)),
         (fifth, 2, [(4,), (2,)], ((0,), 4, 0, "x", 4)),

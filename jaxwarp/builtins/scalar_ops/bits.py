@@ -23,7 +23,8 @@ from jaxwarp.builtins.scalar_ops.registry import (
     same,
     select,
 )
-from jaxwarp.types import SCALARS, Scalar
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.types import SCALARS, Scalar, int32, int64
 
 EXACT = {"*": 0.0}
 _INTEGERS = NoGradient("it works on integers")
@@ -65,6 +66,23 @@ def _clz_ref(a: np.ndarray) -> np.ndarray:
 def _ctz_ref(a: np.ndarray) -> np.ndarray:
     bits = _unsigned(a)
     return np.bitwise_count(~bits & (bits - bits.dtype.type(1))).astype(a.dtype)
+
+
+def _from_end_infer(types: tuple[Scalar, ...]) -> Scalar:
+    found = same("from_end", 2, INTEGER)(types)
+    if found not in (int32, int64):
+        raise KernelTypeError(f"from_end: an index is int32 or int64, got {found}")
+    return found
+
+
+def _from_end_ref(i: np.ndarray, n: np.ndarray) -> np.ndarray:
+    bits, size = _unsigned(i), _unsigned(n)
+    return np.minimum(bits, bits + size).view(i.dtype)
+
+
+def _from_end_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
+    # Of i and i + n, as numbers without a sign, the index that is meant is the smaller one.
+    return ops.intrinsic("umin", t, [(t, args[0]), (t, binary("add", ops, t, *args))])
 
 
 def _inside(ops: TextOps, t: Scalar, n: str) -> str:
@@ -138,4 +156,7 @@ BITS = (
     row("ctz", same("ctz", 1, INTEGER), ref=_ctz_ref, ulp=EXACT, cuda="trailing_zeros({0})",
         llvm=_count_zeros("cttz"), partials=_INTEGERS,
         doc="The number of zero bits below the lowest 1; the width for 0."),
+    row("from_end", _from_end_infer, ref=_from_end_ref, ulp=EXACT, cuda="from_end({0}, {1})",
+        llvm=_from_end_llvm, partials=_INTEGERS,
+        doc="The index i + n where -n <= i < 0, of n elements; else i."),
 )  # fmt: skip

@@ -139,6 +139,17 @@ _helper(
 )
 
 _helper(
+    "from_end",
+    """
+template <class T> INLINE T from_end(T i, T n) {
+    const typename wide_unsigned<sizeof(T)>::type index = i, size = n;
+    const auto sum = (typename wide_unsigned<sizeof(T)>::type)(index + size);
+    return (T)(sum < index ? sum : index);
+}
+""",
+)
+
+_helper(
     "float_to_int",
     """
 template <class I, class F> INLINE I float_to_int(F x) {

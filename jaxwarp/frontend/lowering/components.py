@@ -12,7 +12,7 @@ from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import element_type
 from jaxwarp.frontend.lowering.values import Element, Slice, describe
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Aggregate, Mat, Part, Scalar, Vec
+from jaxwarp.types import Aggregate, Mat, Part, Scalar, Vec, int32
 
 
 def named_part(dtype: Any, name: str) -> int | Part | None:
@@ -29,10 +29,11 @@ def named_part(dtype: Any, name: str) -> int | Part | None:
 
 
 def position(frame: Frame, index: Any, count: int, dtype: Aggregate) -> int | ir.Value:
-    """A component index: a constant is checked, and counts from the end if negative."""
+    """A component index, which counts from the end if it is negative; a constant is checked."""
     known = frame.known(index)
     if known is None:
-        return frame.index(index, f"an index of {dtype!r}")
+        found = frame.index(index, f"an index of {dtype!r}")
+        return frame.from_end(index, found, lambda: frame.constant(count, int32))
     if not isinstance(known, int) or isinstance(known, bool):
         raise KernelTypeError(
             f"an index of {dtype!r} must be an integer, got {describe(index)}",

@@ -18,6 +18,7 @@ import numpy as np
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import InternalError, KernelError, KernelNameError, KernelTypeError, Loc, did_you_mean
+from jaxwarp.frontend.from_end.needless import FromEnd
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.values import (  # fmt: skip
     BARE_NAMES,
@@ -121,6 +122,8 @@ class Context:
     stack: list[Overload] = field(default_factory=list)
     # Overloads whose derivative rule is being lowered.
     ruled: list[Overload] = field(default_factory=list)
+    # Indices that count from the end if they are negative, by the values that stand for them.
+    from_end: dict[ir.Value, FromEnd] = field(default_factory=dict)
     # Arrays of each thread's own.
     locals: list[ir.Param] = field(default_factory=list)
     # Where the size of a parameter is asked for.
@@ -167,6 +170,11 @@ class Frame:
     @property
     def is_kernel(self) -> bool:
         return self.inlined_at is None
+
+    @property
+    def is_library(self) -> bool:
+        """Is it a function of this package? Those have no negative indices."""
+        return (self.source.function.__module__ or "").startswith("jaxwarp.")
 
     # Dispatch
 
@@ -322,6 +330,28 @@ class Frame:
         if value.type in (int32, int64):
             return value
         return self.ops.cast_scalar(int32 if value.type.bits < 32 else int64, value)
+
+    def from_end(
+        self, written: Any, position: ir.Value, count: Callable[[], ir.Value], param: ir.Param | None = None
+    ) -> ir.Value:
+        """An index of `count` elements, which counts from the end if it is negative; see from_end/needless.py.
+
+        Args:
+            written: the index as the kernel has it.
+            position: the same as int32 or int64.
+            count: makes the number of elements.
+            param: the array, where the elements are those of one.
+        """
+        is_natural = self.known(written) is not None or not written.type.is_signed
+        if is_natural or self.is_library or position in self.context.from_end:
+            return position
+        here = self.builder.here
+        before, size = len(here), count()
+        if size.type != position.type:
+            size = self.ops.cast_scalar(position.type, size)
+        result = self.ops.call("from_end", position, size)
+        self.context.from_end[result] = FromEnd(position, param, tuple(here[before:]))
+        return result
 
     def test(self, node: ast.expr) -> bool | ir.Value:
         """Evaluates a condition."""

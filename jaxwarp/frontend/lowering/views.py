@@ -83,11 +83,12 @@ def _require_inside(frame: Frame, view: View, axis: int, index: Any) -> None:
 
 
 def _position(frame: Frame, view: View, axis: int, index: Any) -> ir.Value:
-    """An index along the axis of the view; constants count from the end if negative."""
+    """An index along the axis of the view; it counts from the end if it is negative."""
     known = frame.known(index)
     if isinstance(known, int) and not isinstance(known, bool) and known < 0:
         return frame.ops.call("sub", extent(frame, view, axis), -known)
-    return frame.index(index, f"an index of {view.param.name}")
+    position = frame.index(index, f"an index of {view.param.name}")
+    return frame.from_end(index, position, lambda: extent(frame, view, axis), view.param)
 
 
 def _offset(frame: Frame, axis: Axis, position: ir.Value) -> ir.Value:

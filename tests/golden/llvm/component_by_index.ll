@@ -1,4 +1,6 @@
+declare <8 x i32> @llvm.umin.v8i32(<8 x i32>, <8 x i32>)
 declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)
+declare i32 @llvm.umin.i32(i32, i32)
 declare float @llvm.fma.f32(float, float, float)
 define void @jaxwarp_component_by_index(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end) #0 {
 entry:
@@ -33,7 +35,7 @@ row:
 full:
   br label %chunk
 chunk:
-  %v3 = phi i64 [ %col_begin, %full ], [ %v80, %stored75 ]
+  %v3 = phi i64 [ %col_begin, %full ], [ %v82, %stored77 ]
   %v4 = trunc nuw nsw i64 %v3 to i32
   %v5 = mul i64 %v3, 4
   %v6 = getelementptr float, ptr %p0, i64 %v5
@@ -66,116 +68,120 @@ chunk:
   %v33 = shufflevector <8 x float> %v30, <8 x float> %v31, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
   %v34 = getelementptr i32, ptr %p1, i64 %v3
   %v35 = load <8 x i32>, ptr %v34, align 4
-  %v36 = icmp eq <8 x i32> %v35, splat (i32 2)
-  %v37 = select <8 x i1> %v36, <8 x float> %v32, <8 x float> %v33
-  %v38 = icmp eq <8 x i32> %v35, splat (i32 1)
-  %v39 = select <8 x i1> %v38, <8 x float> %v29, <8 x float> %v37
-  %v40 = icmp eq <8 x i32> %v35, splat (i32 0)
-  %v41 = select <8 x i1> %v40, <8 x float> %v28, <8 x float> %v39
-  %v42 = call <8 x float> @llvm.fma.v8f32(<8 x float> %v41, <8 x float> splat (float 0x4000000000000000), <8 x float> %v28)
-  %v43 = select <8 x i1> %v40, <8 x float> %v42, <8 x float> %v28
-  %v44 = select <8 x i1> %v38, <8 x float> %v42, <8 x float> %v29
-  %v45 = select <8 x i1> %v36, <8 x float> %v42, <8 x float> %v32
-  %v46 = icmp eq <8 x i32> %v35, splat (i32 3)
-  %v47 = select <8 x i1> %v46, <8 x float> %v42, <8 x float> %v33
-  %v48 = fadd <8 x float> %v47, splat (float 0x3FF0000000000000)
-  %v49 = getelementptr float, ptr %p2, i64 %v5
-  %v50 = shufflevector <8 x float> %v43, <8 x float> %v44, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
-  %v51 = shufflevector <8 x float> %v45, <8 x float> %v48, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
-  %v52 = shufflevector <8 x float> %v43, <8 x float> %v44, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
-  %v53 = shufflevector <8 x float> %v45, <8 x float> %v48, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
-  %v54 = shufflevector <8 x float> %v50, <8 x float> %v51, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
-  %v55 = shufflevector <8 x float> %v52, <8 x float> %v53, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
-  %v56 = shufflevector <8 x float> %v50, <8 x float> %v51, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
-  %v57 = shufflevector <8 x float> %v52, <8 x float> %v53, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
-  %v58 = shufflevector <8 x float> %v54, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v59 = getelementptr float, ptr %v49, i64 4
-  %v60 = shufflevector <8 x float> %v55, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v61 = getelementptr float, ptr %v49, i64 8
-  %v62 = shufflevector <8 x float> %v56, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v63 = getelementptr float, ptr %v49, i64 12
-  %v64 = shufflevector <8 x float> %v57, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v65 = getelementptr float, ptr %v49, i64 16
-  %v66 = shufflevector <8 x float> %v54, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v67 = getelementptr float, ptr %v49, i64 20
-  %v68 = shufflevector <8 x float> %v55, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v69 = getelementptr float, ptr %v49, i64 24
-  %v70 = shufflevector <8 x float> %v56, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v71 = getelementptr float, ptr %v49, i64 28
-  %v72 = shufflevector <8 x float> %v57, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v76 = ptrtoint ptr %v49 to i64
-  %v77 = and i64 %v76, %lines
-  %v78 = icmp eq i64 %v77, 0
-  br i1 %v78, label %stream73, label %cache74
-stream73:
-  store <4 x float> %v58, ptr %v49, align 16, !nontemporal !4
-  store <4 x float> %v60, ptr %v59, align 16, !nontemporal !4
+  %v36 = add <8 x i32> %v35, splat (i32 4)
+  %v37 = call <8 x i32> @llvm.umin.v8i32(<8 x i32> %v35, <8 x i32> %v36)
+  %v38 = icmp eq <8 x i32> %v37, splat (i32 2)
+  %v39 = select <8 x i1> %v38, <8 x float> %v32, <8 x float> %v33
+  %v40 = icmp eq <8 x i32> %v37, splat (i32 1)
+  %v41 = select <8 x i1> %v40, <8 x float> %v29, <8 x float> %v39
+  %v42 = icmp eq <8 x i32> %v37, splat (i32 0)
+  %v43 = select <8 x i1> %v42, <8 x float> %v28, <8 x float> %v41
+  %v44 = call <8 x float> @llvm.fma.v8f32(<8 x float> %v43, <8 x float> splat (float 0x4000000000000000), <8 x float> %v28)
+  %v45 = select <8 x i1> %v42, <8 x float> %v44, <8 x float> %v28
+  %v46 = select <8 x i1> %v40, <8 x float> %v44, <8 x float> %v29
+  %v47 = select <8 x i1> %v38, <8 x float> %v44, <8 x float> %v32
+  %v48 = icmp eq <8 x i32> %v37, splat (i32 3)
+  %v49 = select <8 x i1> %v48, <8 x float> %v44, <8 x float> %v33
+  %v50 = fadd <8 x float> %v49, splat (float 0x3FF0000000000000)
+  %v51 = getelementptr float, ptr %p2, i64 %v5
+  %v52 = shufflevector <8 x float> %v45, <8 x float> %v46, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
+  %v53 = shufflevector <8 x float> %v47, <8 x float> %v50, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
+  %v54 = shufflevector <8 x float> %v45, <8 x float> %v46, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
+  %v55 = shufflevector <8 x float> %v47, <8 x float> %v50, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
+  %v56 = shufflevector <8 x float> %v52, <8 x float> %v53, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
+  %v57 = shufflevector <8 x float> %v54, <8 x float> %v55, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
+  %v58 = shufflevector <8 x float> %v52, <8 x float> %v53, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
+  %v59 = shufflevector <8 x float> %v54, <8 x float> %v55, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
+  %v60 = shufflevector <8 x float> %v56, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v61 = getelementptr float, ptr %v51, i64 4
+  %v62 = shufflevector <8 x float> %v57, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v63 = getelementptr float, ptr %v51, i64 8
+  %v64 = shufflevector <8 x float> %v58, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v65 = getelementptr float, ptr %v51, i64 12
+  %v66 = shufflevector <8 x float> %v59, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v67 = getelementptr float, ptr %v51, i64 16
+  %v68 = shufflevector <8 x float> %v56, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v69 = getelementptr float, ptr %v51, i64 20
+  %v70 = shufflevector <8 x float> %v57, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v71 = getelementptr float, ptr %v51, i64 24
+  %v72 = shufflevector <8 x float> %v58, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v73 = getelementptr float, ptr %v51, i64 28
+  %v74 = shufflevector <8 x float> %v59, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v78 = ptrtoint ptr %v51 to i64
+  %v79 = and i64 %v78, %lines
+  %v80 = icmp eq i64 %v79, 0
+  br i1 %v80, label %stream75, label %cache76
+stream75:
+  store <4 x float> %v60, ptr %v51, align 16, !nontemporal !4
   store <4 x float> %v62, ptr %v61, align 16, !nontemporal !4
   store <4 x float> %v64, ptr %v63, align 16, !nontemporal !4
   store <4 x float> %v66, ptr %v65, align 16, !nontemporal !4
   store <4 x float> %v68, ptr %v67, align 16, !nontemporal !4
   store <4 x float> %v70, ptr %v69, align 16, !nontemporal !4
   store <4 x float> %v72, ptr %v71, align 16, !nontemporal !4
-  br label %stored75
-cache74:
-  store <4 x float> %v58, ptr %v49, align 4
-  store <4 x float> %v60, ptr %v59, align 4
+  store <4 x float> %v74, ptr %v73, align 16, !nontemporal !4
+  br label %stored77
+cache76:
+  store <4 x float> %v60, ptr %v51, align 4
   store <4 x float> %v62, ptr %v61, align 4
   store <4 x float> %v64, ptr %v63, align 4
   store <4 x float> %v66, ptr %v65, align 4
   store <4 x float> %v68, ptr %v67, align 4
   store <4 x float> %v70, ptr %v69, align 4
   store <4 x float> %v72, ptr %v71, align 4
-  br label %stored75
-stored75:
-  %v79 = add i64 %v3, 8
-  %v80 = call i64 asm "", "=r,0"(i64 %v79)
-  %v81 = icmp sle i64 %v80, %last_chunk
-  br i1 %v81, label %chunk, label %rest, !llvm.loop !1
+  store <4 x float> %v74, ptr %v73, align 4
+  br label %stored77
+stored77:
+  %v81 = add i64 %v3, 8
+  %v82 = call i64 asm "", "=r,0"(i64 %v81)
+  %v83 = icmp sle i64 %v82, %last_chunk
+  br i1 %v83, label %chunk, label %rest, !llvm.loop !1
 rest:
-  %v82 = phi i64 [ %col_begin, %row ], [ %v80, %stored75 ]
-  %v83 = icmp slt i64 %v82, %col_end
-  br i1 %v83, label %partial, label %past
+  %v84 = phi i64 [ %col_begin, %row ], [ %v82, %stored77 ]
+  %v85 = icmp slt i64 %v84, %col_end
+  br i1 %v85, label %partial, label %past
 partial:
   br label %part
 part:
-  %v84 = phi i64 [ %v82, %partial ], [ %v114, %part ]
-  %v85 = trunc nuw nsw i64 %v84 to i32
-  %v86 = mul i64 %v84, 4
-  %v87 = getelementptr float, ptr %p0, i64 %v86
-  %v88 = load float, ptr %v87, align 4
-  %v89 = getelementptr float, ptr %v87, i64 1
+  %v86 = phi i64 [ %v84, %partial ], [ %v118, %part ]
+  %v87 = trunc nuw nsw i64 %v86 to i32
+  %v88 = mul i64 %v86, 4
+  %v89 = getelementptr float, ptr %p0, i64 %v88
   %v90 = load float, ptr %v89, align 4
-  %v91 = getelementptr float, ptr %v87, i64 2
+  %v91 = getelementptr float, ptr %v89, i64 1
   %v92 = load float, ptr %v91, align 4
-  %v93 = getelementptr float, ptr %v87, i64 3
+  %v93 = getelementptr float, ptr %v89, i64 2
   %v94 = load float, ptr %v93, align 4
-  %v95 = getelementptr i32, ptr %p1, i64 %v84
-  %v96 = load i32, ptr %v95, align 4
-  %v97 = icmp eq i32 %v96, 2
-  %v98 = select i1 %v97, float %v92, float %v94
-  %v99 = icmp eq i32 %v96, 1
-  %v100 = select i1 %v99, float %v90, float %v98
-  %v101 = icmp eq i32 %v96, 0
-  %v102 = select i1 %v101, float %v88, float %v100
-  %v103 = call float @llvm.fma.f32(float %v102, float 0x4000000000000000, float %v88)
-  %v104 = select i1 %v101, float %v103, float %v88
-  %v105 = select i1 %v99, float %v103, float %v90
-  %v106 = select i1 %v97, float %v103, float %v92
-  %v107 = icmp eq i32 %v96, 3
-  %v108 = select i1 %v107, float %v103, float %v94
-  %v109 = fadd float %v108, 0x3FF0000000000000
-  %v110 = getelementptr float, ptr %p2, i64 %v86
-  store float %v104, ptr %v110, align 4
-  %v111 = getelementptr float, ptr %v110, i64 1
-  store float %v105, ptr %v111, align 4
-  %v112 = getelementptr float, ptr %v110, i64 2
-  store float %v106, ptr %v112, align 4
-  %v113 = getelementptr float, ptr %v110, i64 3
-  store float %v109, ptr %v113, align 4
-  %v114 = add i64 %v84, 1
-  %v115 = icmp slt i64 %v114, %col_end
-  br i1 %v115, label %part, label %parts_done, !llvm.loop !1
+  %v95 = getelementptr float, ptr %v89, i64 3
+  %v96 = load float, ptr %v95, align 4
+  %v97 = getelementptr i32, ptr %p1, i64 %v86
+  %v98 = load i32, ptr %v97, align 4
+  %v99 = add i32 %v98, 4
+  %v100 = call i32 @llvm.umin.i32(i32 %v98, i32 %v99)
+  %v101 = icmp eq i32 %v100, 2
+  %v102 = select i1 %v101, float %v94, float %v96
+  %v103 = icmp eq i32 %v100, 1
+  %v104 = select i1 %v103, float %v92, float %v102
+  %v105 = icmp eq i32 %v100, 0
+  %v106 = select i1 %v105, float %v90, float %v104
+  %v107 = call float @llvm.fma.f32(float %v106, float 0x4000000000000000, float %v90)
+  %v108 = select i1 %v105, float %v107, float %v90
+  %v109 = select i1 %v103, float %v107, float %v92
+  %v110 = select i1 %v101, float %v107, float %v94
+  %v111 = icmp eq i32 %v100, 3
+  %v112 = select i1 %v111, float %v107, float %v96
+  %v113 = fadd float %v112, 0x3FF0000000000000
+  %v114 = getelementptr float, ptr %p2, i64 %v88
+  store float %v108, ptr %v114, align 4
+  %v115 = getelementptr float, ptr %v114, i64 1
+  store float %v109, ptr %v115, align 4
+  %v116 = getelementptr float, ptr %v114, i64 2
+  store float %v110, ptr %v116, align 4
+  %v117 = getelementptr float, ptr %v114, i64 3
+  store float %v113, ptr %v117, align 4
+  %v118 = add i64 %v86, 1
+  %v119 = icmp slt i64 %v118, %col_end
+  br i1 %v119, label %part, label %parts_done, !llvm.loop !1
 parts_done:
   br label %past
 past:

@@ -10,6 +10,7 @@ load a plain vector load; whether a chunk may run that version is a few scalar o
 | a == b, a != b | uniform | a - b has the same sign and is not 0 |
 | a % b | steps like a | a >= 0 and b > 0, and a // b is the same |
 | a // b | uniform | likewise |
+| from_end(a, b), b uniform | steps like a | a >= 0 |
 | min(a, b), max(a, b) | steps like the operand that steps | that operand is the result |
 
 A test that chooses between an index that steps and one that does not is assumed to choose the one that steps.
@@ -94,6 +95,8 @@ def _assumed_stride(op: Call, strides: Strides) -> Stride:
         return 0
     if name in QUOTIENT and first > 0 and second == 0:
         return first if name == "mod" else 0
+    if name == "from_end" and second == 0:
+        return first
     if name in _EXTREME and (first == 0) != (second == 0):
         return first or second
     return None

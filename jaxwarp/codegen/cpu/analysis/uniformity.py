@@ -34,6 +34,7 @@ from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Size, Store, Tell, Tid, Value, While, walk
 from jaxwarp.types import int32, int64
+from jaxwarp.unlocked import cached_property
 
 Stride = int | None
 
@@ -51,6 +52,7 @@ class Strides:
         shifts: (v, c) of integer values that as indices are v + c.
         aligned: the loops in which lanes wait for the index to get to their start.
         constants: the values that are, where there are several lanes.
+        counted: of indices that count from the end if they are negative, those as they are written.
     """
 
     of: dict[Value, Stride]
@@ -58,6 +60,16 @@ class Strides:
     shifts: dict[Value, tuple[Value, int]] = field(default_factory=dict)
     aligned: frozenset[For] = frozenset()
     constants: Mapping[Value, bool | int | float] = field(default_factory=dict)
+    counted: Mapping[Value, Value] = field(default_factory=dict)
+
+    @cached_property
+    def least_counted(self) -> dict[Value, int]:
+        """Of their roots, the least that is added."""
+        found: dict[Value, int] = {}
+        for index in self.counted.values():
+            root, shift = self.shifts.get(index, (index, 0))
+            found[root] = min(found.get(root, shift), shift)
+        return found
 
     def is_uniform(self, *values: Value) -> bool:
         return all(self.of[v] == 0 for v in values)
@@ -103,7 +115,10 @@ def find_strides(
         return Strides(dict.fromkeys(every, 0), used)
     analysis = _Analysis(kernel, assumed or {}, choices or {})
     analysis.run(kernel.body)
-    found = Strides(analysis.strides, used, analysis.shifts, analysis.aligned(kernel), analysis.constants)
+    counted = {
+        op.result: op.args[0] for op in walk(kernel.body) if isinstance(op, Call) and op.builtin.name == "from_end"
+    }
+    found = Strides(analysis.strides, used, analysis.shifts, analysis.aligned(kernel), analysis.constants, counted)
     if is_general:
         kept["_strides"] = found  # the width is chosen by it, then code is made
     return found
@@ -167,7 +182,7 @@ class _Analysis:
                 self.lower(op.result, self.call(op))
                 if op.builtin.name in ("add", "sub") and op.result.type in (int32, int64):
                     self.note_shift(op)
-                elif op.builtin.name in ("min", "max", "select") and self.strides[op.result]:
+                elif op.builtin.name in ("min", "max", "select", "from_end") and self.strides[op.result]:
                     self.note_choice(op)
             case Load():
                 shared = op.param not in self.locals and all(self.strides[i] == 0 for i in op.indices)

@@ -72,7 +72,7 @@ class Emitter:
         self.choices = choices or {}
         self.done = done
         self.atomics = AtomicEmitter(lanes, accumulators)
-        self.loops = LoopEmitter(lanes, self.block, self.within, done)
+        self.loops = LoopEmitter(lanes, self.block, self.either, self.within, done)
 
     def block(self, block: Block) -> None:
         ops, at = block.ops, 0
@@ -172,6 +172,9 @@ class Emitter:
                 return
             lanes.bind(op.result, op.builtin.llvm(lanes.one, op.result.type, types, args))
         else:
+            if op.builtin.name == "from_end" and self.strides.shifts.get(op.args[0], op.args)[0] in lanes.natural:
+                lanes.bind_as(op.result, op.args[0])
+                return
             args = [lanes.vector(a) for a in op.args]
             lanes.bind(op.result, op.builtin.llvm(lanes.many, op.result.type, types, args))
 
@@ -212,22 +215,29 @@ class Emitter:
             lanes.bind(result, lanes.one.select(condition, type_, lanes.scalar(yes), lanes.scalar(no)))
 
     def uniform_if(self, op: If) -> None:
+        def branch(block: Block) -> Sequence[Value]:
+            self.block(block)
+            return block.results
+
+        condition = self.lanes.scalar(op.condition)
+        self.either(condition, op.results, lambda: branch(op.then), lambda: branch(op.orelse))
+
+    def either(self, condition: str, results: Sequence[Value], *branches: Callable[[], Sequence[Value]]) -> None:
+        """A jump to one of two branches, which write themselves and return what the results are there."""
         function = self.function
         labels = [function.new_label("then"), function.new_label("else")]
         join = function.new_label("join")
-        function.line(f"br i1 {self.lanes.scalar(op.condition)}, label %{labels[0]}, label %{labels[1]}")
+        function.line(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
         ends: list[tuple[list[str], str]] = []
-        for label, block in zip(labels, op.blocks, strict=True):
+        for label, branch in zip(labels, branches, strict=True):
             function.open(label)
             with self.lanes.region(self.lanes.mask):
-                self.block(block)
-                values = [
-                    self.lanes.held(v, self.strides.of[r]) for r, v in zip(op.results, block.results, strict=True)
-                ]
+                found = branch()
+                values = [self.lanes.held(v, self.strides.of[r]) for r, v in zip(results, found, strict=True)]
             ends.append((values, function.label))
             function.line(f"br label %{join}")
         function.open(join)
-        for i, result in enumerate(op.results):
+        for i, result in enumerate(results):
             arms = ", ".join(f"[ {values[i]}, %{label} ]" for values, label in ends)
             self.lanes.bind(result, function.inst(f"phi {self.lanes.held_type(result)} {arms}"))
 

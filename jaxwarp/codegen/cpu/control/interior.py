@@ -80,6 +80,8 @@ class _Tester:
             self.require(self.inst(f"or i1 {self.is_below(a, b)}, {self.is_below(b, a)}"))
             if choice is (name == "eq"):
                 self.require("false")
+        elif name == "from_end":
+            self.require(self.inst(f"icmp sge i64 {a.least}, 0"))
         elif name in QUOTIENT:
             self.same_quotient(op, a, b)
         else:

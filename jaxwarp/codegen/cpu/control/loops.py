@@ -18,7 +18,7 @@ from jaxwarp.codegen.cpu.control.register_blocked import RegisterBlockedLoop, bl
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.loops import Loop, range_distance, trip_count
 from jaxwarp.codegen.cpu.llvm.vectors import scalar_type
-from jaxwarp.ir.nodes import Block, For, Op, While
+from jaxwarp.ir.nodes import Block, For, Op, Value, While, walk
 
 
 class LoopEmitter:
@@ -27,6 +27,7 @@ class LoopEmitter:
     Args:
         lanes: where values are kept.
         block: writes a block.
+        either: writes a jump.
         within: makes what writes operations for some of the lanes.
         done: operations whose results are bound already.
     """
@@ -35,6 +36,7 @@ class LoopEmitter:
         self,
         lanes: Lanes,
         block: Callable[[Block], None],
+        either: Callable[..., None],
         within: Callable[[Lanes], Callable[[Op], None]],
         done: Collection[Op],
     ):
@@ -42,6 +44,7 @@ class LoopEmitter:
         self.function = lanes.function
         self.strides = lanes.strides
         self.block = block
+        self.either = either
         self.within = within
         self.done = done
 
@@ -51,7 +54,32 @@ class LoopEmitter:
         elif op in self.strides.aligned:
             self.aligned_for(op)
         else:
-            self.varying_for(op)
+            below = self.starts_below(op)
+            if below is None:
+                self.varying_for(op)
+            else:
+                self.either(below, op.results, lambda: self.varying_for(op), lambda: self.natural_for(op))
+
+    def starts_below(self, op: For) -> str | None:
+        """Whether an index that counts from the end is negative in a lane that is on, i1; None if one version of the
+        loop is enough. With two, rows of a sparse matrix take 0.8 of the time (AVX2)."""
+        lanes, function = self.lanes, self.function
+        least = self.strides.least_counted.get(op.body.params[0])
+        is_upwards = int(self.strides.constants.get(op.step, 0)) > 0
+        if least is None or not is_upwards or lanes.is_rest or any(inner.blocks for inner in walk(op.body)):
+            return None
+        type_, start = lanes.many.type(op.start.type), lanes.vector(op.start)
+        if least:
+            start = function.inst(f"add {type_} {start}, {lanes.splat(scalar_type(op.start.type), str(least))}")
+        is_negative = function.inst(f"icmp slt {type_} {start}, zeroinitializer")
+        return lanes.any(lanes.both(lanes.mask, is_negative))
+
+    def natural_for(self, op: For) -> tuple[Value, ...]:
+        """A loop of whose index no lane makes a negative one."""
+        self.lanes.natural.add(op.body.params[0])
+        results = self.varying_for(op)
+        self.lanes.natural.remove(op.body.params[0])
+        return results
 
     def uniform_for(self, op: For) -> None:
         lanes, function = self.lanes, self.function
@@ -81,7 +109,7 @@ class LoopEmitter:
         function.open(after)
         self.lanes.bind_all(op.results, carried)
 
-    def varying_for(self, op: For) -> None:
+    def varying_for(self, op: For) -> tuple[Value, ...]:
         """Each lane counts down how far it still has to go; it is on while that is not zero."""
         lanes, function, many = self.lanes, self.function, self.lanes.many
         index, *params = op.body.params
@@ -117,6 +145,7 @@ class LoopEmitter:
         loop.close([rest, next_position, *nexts, *next_kept])
         function.open(after)
         bind_results(self.lanes, op.results, carried, kept)
+        return op.results
 
     def aligned_for(self, op: For) -> None:
         """The index runs from the first start of any lane to the stop; a lane is on from its own start on."""

@@ -32,6 +32,7 @@ class Lanes:
         one, many: builders of scalar and of vector operations.
         streaming: of stores.
         loaded: what is known of entries of arrays of vectors; nothing once something may have been stored.
+        natural: indices of open loops from which no index that counts from the end is made, here.
         families: of the loads of the blocks that are open, see families.py.
         widened: i64 operands that equal scalars of other types.
         mask: the lanes that are on, or None when all are.
@@ -52,6 +53,7 @@ class Lanes:
         self.many = VectorBuilder(width, function)
         self.widened: dict[str, str] = {}
         self.loaded: dict[Any, Any] = {}
+        self.natural: set[Value] = set()
         self.families: dict[Load, Family] = {}
         self._scalars: dict[Value, str] = {}
         self._vectors: dict[Value, str] = {}
