@@ -88,12 +88,14 @@ class Apart:
         loops: what else moves the index.
         spread: between the accesses.
         constants: the rest of the index, of each access: nothing may wrap.
+        counted: whether some of these indices would count from the end, were they negative: none may be.
     """
 
     axes: tuple[tuple[int, Uniform], ...]
     loops: tuple[Loop, ...]
     spread: int
     constants: tuple[Uniform, ...]
+    counted: bool
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ class LinearForms:
         self.fixed = frozenset(p for p in kernel.params if not p.rank and p not in written)
         self.forms: dict[Value, Linear] = {}
         self.bounds: dict[For, tuple[Uniform, Uniform]] = {}
+        self.counted: dict[Value, Value] = {}  # indices that count from the end, and as they are written
         self._block(kernel.body)
 
     def __getitem__(self, value: Value) -> Linear | None:
@@ -145,6 +148,8 @@ class LinearForms:
             form = self._form(op) if op.defined and op.defined[0].type in (int32, int64) else None
             if form is not None and _is_short(form):
                 self.forms[op.defined[0]] = form
+            if isinstance(op, Call) and op.builtin.name == "from_end":
+                self.counted[op.result] = op.args[0]
             if isinstance(op, For):
                 self._loop(op)
             for inner in op.blocks:
@@ -214,7 +219,7 @@ def told_at_run_time(
 
 
 def _question(forms: LinearForms, column: Sequence[Value]) -> Apart | None:
-    found = [forms[v] for v in column]
+    found = [forms[forms.counted.get(v, v)] for v in column]
     if None in found:
         return None
     linear = [form for form in found if form is not None]
@@ -230,4 +235,5 @@ def _question(forms: LinearForms, column: Sequence[Value]) -> Apart | None:
         if not isinstance(it, int)
     }
     constants = tuple(dict.fromkeys(form.constant for form in linear))
-    return Apart(tuple(threads[0]), tuple(loops), max(numbers) - min(numbers), constants)
+    counted = not forms.counted.keys().isdisjoint(column)
+    return Apart(tuple(threads[0]), tuple(loops), max(numbers) - min(numbers), constants, counted)

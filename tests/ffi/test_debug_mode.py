@@ -118,9 +118,9 @@ def test_an_inlined_function_names_its_caller():
 def test_what_fails_is_not_done():
     launched = wp.zeros(4, dtype=float)
     x = np.array([1, 2, 3, 4], np.float32)
-    index = np.array([2, -1, 1, 4], np.int32)
+    index = np.array([2, -5, 1, 4], np.int32)
     text = failure(wp.launch, spread, 4, [x, index], [launched])
-    assert "thread (1,): index -1 of axis 0 of array y is out of range; its extent is 4" in text
+    assert "thread (1,): index -5 of axis 0 of array y is out of range; its extent is 4" in text
     np.testing.assert_array_equal(launched.numpy(), [0, 3, 1, 0])
     total = wp.zeros(2, dtype=int)
     assert "index 2 of axis 0 of array total" in failure(wp.launch, count, 4, [index], [total])

@@ -27,7 +27,7 @@ def _index(*wrong):
 
 F = np.linspace(1.0, 2.0, N, dtype=np.float32)
 CASES = {
-    "bounds": (modes.advance, [F, _index((33, 90), (17, -1)), np.zeros(N, np.float32)], "17: index -1 of axis 0"),
+    "bounds": (modes.advance, [F, _index((33, 90), (17, -99)), np.zeros(N, np.float32)], "17: index -99 of axis 0"),
     "integers": (checks.k_div, [_index(), 1 + _index((21, -1), (30, -1)), _index()], "21: division by zero: 21 / 0"),
     "nan": (checks.root, [np.where(F > 1.5, -F, F), np.zeros(N, np.float32)], "20: a NaN that this thread"),
     "steps": (checks.counted, [_index((25, -2), (26, -2)), np.zeros(N, np.int32)], "25: a loop of more than 1000"),

@@ -159,6 +159,24 @@ def test_stores_of_threads_that_meet_by_both_names_of_an_element():
     np.testing.assert_allclose(found, [0, 0, 2 * X[2], 2 * X[3]])
 
 
+@wp.kernel
+def flat(x: wp.array2d[float], width: int, shift: int, y: wp.array[float]):
+    i, j = wp.tid()
+    y[i * width + j + shift] = x[i, j]
+
+
+@pytest.mark.parametrize("shift", [0, -3, -18])
+def test_stores_whose_threads_meet_only_where_indices_are_negative(shift):
+    """Asked when the launch runs: 5 * i + j tells threads apart, but not from the end of the array."""
+    x, expected = np.arange(20, dtype=np.float32).reshape(4, 5), np.zeros(20 if shift == 0 else 18, np.float32)
+    for i, j in np.ndindex(4, 5):
+        expected[5 * i + j + shift] = x[i, j]
+    for _ in range(3):
+        found = wp.zeros(len(expected), dtype=float)
+        wp.launch(flat, dim=(4, 5), inputs=[wp.array(x), 5, shift], outputs=[found])
+        np.testing.assert_array_equal(found.numpy(), expected)
+
+
 # What is outside of the array stays outside.
 
 

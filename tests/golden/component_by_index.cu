@@ -1,3 +1,12 @@
+template <int bytes> struct wide_unsigned { typedef unsigned int type; };
+template <> struct wide_unsigned<8> { typedef unsigned long long type; };
+
+template <class T> __device__ __forceinline__ T from_end(T i, T n) {
+    const typename wide_unsigned<sizeof(T)>::type index = i, size = n;
+    const auto sum = (typename wide_unsigned<sizeof(T)>::type)(index + size);
+    return (T)(sum < index ? sum : index);
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 component_by_index(
     const float *__restrict__ x,
@@ -16,14 +25,15 @@ component_by_index(
         // k = which[i]
         int k = which[i];
         // v[k] = v[k] * 2.0 + v[0]
-        bool t = k == 2;
-        bool t_1 = k == 1;
-        bool t_2 = k == 0;
-        float t_3 = fmaf(t_2 ? v : t_1 ? v_1 : t ? v_2 : v_3, 2.0f, v);
-        v = t_2 ? t_3 : v;
-        v_1 = t_1 ? t_3 : v_1;
-        v_2 = t ? t_3 : v_2;
-        v_3 = k == 3 ? t_3 : v_3;
+        int t = from_end(k, 4);
+        bool t_1 = t == 2;
+        bool t_2 = t == 1;
+        bool t_3 = t == 0;
+        float t_4 = fmaf(t_3 ? v : t_2 ? v_1 : t_1 ? v_2 : v_3, 2.0f, v);
+        v = t_3 ? t_4 : v;
+        v_1 = t_2 ? t_4 : v_1;
+        v_2 = t_1 ? t_4 : v_2;
+        v_3 = t == 3 ? t_4 : v_3;
         // v[3] += 1.0
         v_3 = v_3 + 1.0f;
         // out[i] = v

@@ -6,6 +6,12 @@ template <class T> __device__ __forceinline__ T wrap_add(T a, T b) {
     return (T)((U)a + (U)b);
 }
 
+template <class T> __device__ __forceinline__ T from_end(T i, T n) {
+    const typename wide_unsigned<sizeof(T)>::type index = i, size = n;
+    const auto sum = (typename wide_unsigned<sizeof(T)>::type)(index + size);
+    return (T)(sum < index ? sum : index);
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 gather(
     const float *__restrict__ x,
@@ -26,6 +32,7 @@ gather(
             k = wrap_add(k, x_size0);
         }
         // out[i] = x[k, 0] - x[k, x.shape[1] - 1]
-        out[i] = x[k * x_size1] - x[k * x_size1 + x_size1 - 1];
+        int t = from_end(k, x_size0);
+        out[i] = x[t * x_size1] - x[t * x_size1 + x_size1 - 1];
     }
 }

@@ -82,7 +82,8 @@ def _from_end_ref(i: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 def _from_end_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     # Of i and i + n, as numbers without a sign, the index that is meant is the smaller one.
-    return ops.intrinsic("umin", t, [(t, args[0]), (t, binary("add", ops, t, *args))])
+    index, sum_ = args[0], binary("add", ops, t, *args)
+    return select(ops, t, compare("icmp ult", ops, t, sum_, index), sum_, index)
 
 
 def _inside(ops: TextOps, t: Scalar, n: str) -> str:

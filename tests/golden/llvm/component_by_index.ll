@@ -1,6 +1,4 @@
-declare <8 x i32> @llvm.umin.v8i32(<8 x i32>, <8 x i32>)
 declare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 x float>, <8 x float>)
-declare i32 @llvm.umin.i32(i32, i32)
 declare float @llvm.fma.f32(float, float, float)
 define void @jaxwarp_component_by_index(ptr %buffers, ptr %geometry, i64 %row_begin, i64 %row_end, i64 %col_begin, i64 %col_end) #0 {
 entry:
@@ -35,7 +33,7 @@ row:
 full:
   br label %chunk
 chunk:
-  %v3 = phi i64 [ %col_begin, %full ], [ %v82, %stored77 ]
+  %v3 = phi i64 [ %col_begin, %full ], [ %v83, %stored78 ]
   %v4 = trunc nuw nsw i64 %v3 to i32
   %v5 = mul i64 %v3, 4
   %v6 = getelementptr float, ptr %p0, i64 %v5
@@ -69,119 +67,121 @@ chunk:
   %v34 = getelementptr i32, ptr %p1, i64 %v3
   %v35 = load <8 x i32>, ptr %v34, align 4
   %v36 = add <8 x i32> %v35, splat (i32 4)
-  %v37 = call <8 x i32> @llvm.umin.v8i32(<8 x i32> %v35, <8 x i32> %v36)
-  %v38 = icmp eq <8 x i32> %v37, splat (i32 2)
-  %v39 = select <8 x i1> %v38, <8 x float> %v32, <8 x float> %v33
-  %v40 = icmp eq <8 x i32> %v37, splat (i32 1)
-  %v41 = select <8 x i1> %v40, <8 x float> %v29, <8 x float> %v39
-  %v42 = icmp eq <8 x i32> %v37, splat (i32 0)
-  %v43 = select <8 x i1> %v42, <8 x float> %v28, <8 x float> %v41
-  %v44 = call <8 x float> @llvm.fma.v8f32(<8 x float> %v43, <8 x float> splat (float 0x4000000000000000), <8 x float> %v28)
-  %v45 = select <8 x i1> %v42, <8 x float> %v44, <8 x float> %v28
-  %v46 = select <8 x i1> %v40, <8 x float> %v44, <8 x float> %v29
-  %v47 = select <8 x i1> %v38, <8 x float> %v44, <8 x float> %v32
-  %v48 = icmp eq <8 x i32> %v37, splat (i32 3)
-  %v49 = select <8 x i1> %v48, <8 x float> %v44, <8 x float> %v33
-  %v50 = fadd <8 x float> %v49, splat (float 0x3FF0000000000000)
-  %v51 = getelementptr float, ptr %p2, i64 %v5
-  %v52 = shufflevector <8 x float> %v45, <8 x float> %v46, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
-  %v53 = shufflevector <8 x float> %v47, <8 x float> %v50, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
-  %v54 = shufflevector <8 x float> %v45, <8 x float> %v46, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
-  %v55 = shufflevector <8 x float> %v47, <8 x float> %v50, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
-  %v56 = shufflevector <8 x float> %v52, <8 x float> %v53, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
-  %v57 = shufflevector <8 x float> %v54, <8 x float> %v55, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
-  %v58 = shufflevector <8 x float> %v52, <8 x float> %v53, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
-  %v59 = shufflevector <8 x float> %v54, <8 x float> %v55, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
-  %v60 = shufflevector <8 x float> %v56, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v61 = getelementptr float, ptr %v51, i64 4
-  %v62 = shufflevector <8 x float> %v57, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v63 = getelementptr float, ptr %v51, i64 8
-  %v64 = shufflevector <8 x float> %v58, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v65 = getelementptr float, ptr %v51, i64 12
-  %v66 = shufflevector <8 x float> %v59, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %v67 = getelementptr float, ptr %v51, i64 16
-  %v68 = shufflevector <8 x float> %v56, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v69 = getelementptr float, ptr %v51, i64 20
-  %v70 = shufflevector <8 x float> %v57, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v71 = getelementptr float, ptr %v51, i64 24
-  %v72 = shufflevector <8 x float> %v58, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v73 = getelementptr float, ptr %v51, i64 28
-  %v74 = shufflevector <8 x float> %v59, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v78 = ptrtoint ptr %v51 to i64
-  %v79 = and i64 %v78, %lines
-  %v80 = icmp eq i64 %v79, 0
-  br i1 %v80, label %stream75, label %cache76
-stream75:
-  store <4 x float> %v60, ptr %v51, align 16, !nontemporal !4
-  store <4 x float> %v62, ptr %v61, align 16, !nontemporal !4
-  store <4 x float> %v64, ptr %v63, align 16, !nontemporal !4
-  store <4 x float> %v66, ptr %v65, align 16, !nontemporal !4
-  store <4 x float> %v68, ptr %v67, align 16, !nontemporal !4
-  store <4 x float> %v70, ptr %v69, align 16, !nontemporal !4
-  store <4 x float> %v72, ptr %v71, align 16, !nontemporal !4
-  store <4 x float> %v74, ptr %v73, align 16, !nontemporal !4
-  br label %stored77
-cache76:
-  store <4 x float> %v60, ptr %v51, align 4
-  store <4 x float> %v62, ptr %v61, align 4
-  store <4 x float> %v64, ptr %v63, align 4
-  store <4 x float> %v66, ptr %v65, align 4
-  store <4 x float> %v68, ptr %v67, align 4
-  store <4 x float> %v70, ptr %v69, align 4
-  store <4 x float> %v72, ptr %v71, align 4
-  store <4 x float> %v74, ptr %v73, align 4
-  br label %stored77
-stored77:
-  %v81 = add i64 %v3, 8
-  %v82 = call i64 asm "", "=r,0"(i64 %v81)
-  %v83 = icmp sle i64 %v82, %last_chunk
-  br i1 %v83, label %chunk, label %rest, !llvm.loop !1
+  %v37 = icmp ult <8 x i32> %v36, %v35
+  %v38 = select <8 x i1> %v37, <8 x i32> %v36, <8 x i32> %v35
+  %v39 = icmp eq <8 x i32> %v38, splat (i32 2)
+  %v40 = select <8 x i1> %v39, <8 x float> %v32, <8 x float> %v33
+  %v41 = icmp eq <8 x i32> %v38, splat (i32 1)
+  %v42 = select <8 x i1> %v41, <8 x float> %v29, <8 x float> %v40
+  %v43 = icmp eq <8 x i32> %v38, splat (i32 0)
+  %v44 = select <8 x i1> %v43, <8 x float> %v28, <8 x float> %v42
+  %v45 = call <8 x float> @llvm.fma.v8f32(<8 x float> %v44, <8 x float> splat (float 0x4000000000000000), <8 x float> %v28)
+  %v46 = select <8 x i1> %v43, <8 x float> %v45, <8 x float> %v28
+  %v47 = select <8 x i1> %v41, <8 x float> %v45, <8 x float> %v29
+  %v48 = select <8 x i1> %v39, <8 x float> %v45, <8 x float> %v32
+  %v49 = icmp eq <8 x i32> %v38, splat (i32 3)
+  %v50 = select <8 x i1> %v49, <8 x float> %v45, <8 x float> %v33
+  %v51 = fadd <8 x float> %v50, splat (float 0x3FF0000000000000)
+  %v52 = getelementptr float, ptr %p2, i64 %v5
+  %v53 = shufflevector <8 x float> %v46, <8 x float> %v47, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
+  %v54 = shufflevector <8 x float> %v48, <8 x float> %v51, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
+  %v55 = shufflevector <8 x float> %v46, <8 x float> %v47, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
+  %v56 = shufflevector <8 x float> %v48, <8 x float> %v51, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
+  %v57 = shufflevector <8 x float> %v53, <8 x float> %v54, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
+  %v58 = shufflevector <8 x float> %v55, <8 x float> %v56, <8 x i32> <i32 0, i32 2, i32 8, i32 10, i32 4, i32 6, i32 12, i32 14>
+  %v59 = shufflevector <8 x float> %v53, <8 x float> %v54, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
+  %v60 = shufflevector <8 x float> %v55, <8 x float> %v56, <8 x i32> <i32 1, i32 3, i32 9, i32 11, i32 5, i32 7, i32 13, i32 15>
+  %v61 = shufflevector <8 x float> %v57, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v62 = getelementptr float, ptr %v52, i64 4
+  %v63 = shufflevector <8 x float> %v58, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v64 = getelementptr float, ptr %v52, i64 8
+  %v65 = shufflevector <8 x float> %v59, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v66 = getelementptr float, ptr %v52, i64 12
+  %v67 = shufflevector <8 x float> %v60, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v68 = getelementptr float, ptr %v52, i64 16
+  %v69 = shufflevector <8 x float> %v57, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v70 = getelementptr float, ptr %v52, i64 20
+  %v71 = shufflevector <8 x float> %v58, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v72 = getelementptr float, ptr %v52, i64 24
+  %v73 = shufflevector <8 x float> %v59, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v74 = getelementptr float, ptr %v52, i64 28
+  %v75 = shufflevector <8 x float> %v60, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
+  %v79 = ptrtoint ptr %v52 to i64
+  %v80 = and i64 %v79, %lines
+  %v81 = icmp eq i64 %v80, 0
+  br i1 %v81, label %stream76, label %cache77
+stream76:
+  store <4 x float> %v61, ptr %v52, align 16, !nontemporal !4
+  store <4 x float> %v63, ptr %v62, align 16, !nontemporal !4
+  store <4 x float> %v65, ptr %v64, align 16, !nontemporal !4
+  store <4 x float> %v67, ptr %v66, align 16, !nontemporal !4
+  store <4 x float> %v69, ptr %v68, align 16, !nontemporal !4
+  store <4 x float> %v71, ptr %v70, align 16, !nontemporal !4
+  store <4 x float> %v73, ptr %v72, align 16, !nontemporal !4
+  store <4 x float> %v75, ptr %v74, align 16, !nontemporal !4
+  br label %stored78
+cache77:
+  store <4 x float> %v61, ptr %v52, align 4
+  store <4 x float> %v63, ptr %v62, align 4
+  store <4 x float> %v65, ptr %v64, align 4
+  store <4 x float> %v67, ptr %v66, align 4
+  store <4 x float> %v69, ptr %v68, align 4
+  store <4 x float> %v71, ptr %v70, align 4
+  store <4 x float> %v73, ptr %v72, align 4
+  store <4 x float> %v75, ptr %v74, align 4
+  br label %stored78
+stored78:
+  %v82 = add i64 %v3, 8
+  %v83 = call i64 asm "", "=r,0"(i64 %v82)
+  %v84 = icmp sle i64 %v83, %last_chunk
+  br i1 %v84, label %chunk, label %rest, !llvm.loop !1
 rest:
-  %v84 = phi i64 [ %col_begin, %row ], [ %v82, %stored77 ]
-  %v85 = icmp slt i64 %v84, %col_end
-  br i1 %v85, label %partial, label %past
+  %v85 = phi i64 [ %col_begin, %row ], [ %v83, %stored78 ]
+  %v86 = icmp slt i64 %v85, %col_end
+  br i1 %v86, label %partial, label %past
 partial:
   br label %part
 part:
-  %v86 = phi i64 [ %v84, %partial ], [ %v118, %part ]
-  %v87 = trunc nuw nsw i64 %v86 to i32
-  %v88 = mul i64 %v86, 4
-  %v89 = getelementptr float, ptr %p0, i64 %v88
-  %v90 = load float, ptr %v89, align 4
-  %v91 = getelementptr float, ptr %v89, i64 1
-  %v92 = load float, ptr %v91, align 4
-  %v93 = getelementptr float, ptr %v89, i64 2
-  %v94 = load float, ptr %v93, align 4
-  %v95 = getelementptr float, ptr %v89, i64 3
-  %v96 = load float, ptr %v95, align 4
-  %v97 = getelementptr i32, ptr %p1, i64 %v86
-  %v98 = load i32, ptr %v97, align 4
-  %v99 = add i32 %v98, 4
-  %v100 = call i32 @llvm.umin.i32(i32 %v98, i32 %v99)
-  %v101 = icmp eq i32 %v100, 2
-  %v102 = select i1 %v101, float %v94, float %v96
-  %v103 = icmp eq i32 %v100, 1
-  %v104 = select i1 %v103, float %v92, float %v102
-  %v105 = icmp eq i32 %v100, 0
-  %v106 = select i1 %v105, float %v90, float %v104
-  %v107 = call float @llvm.fma.f32(float %v106, float 0x4000000000000000, float %v90)
-  %v108 = select i1 %v105, float %v107, float %v90
-  %v109 = select i1 %v103, float %v107, float %v92
-  %v110 = select i1 %v101, float %v107, float %v94
-  %v111 = icmp eq i32 %v100, 3
-  %v112 = select i1 %v111, float %v107, float %v96
-  %v113 = fadd float %v112, 0x3FF0000000000000
-  %v114 = getelementptr float, ptr %p2, i64 %v88
-  store float %v108, ptr %v114, align 4
-  %v115 = getelementptr float, ptr %v114, i64 1
-  store float %v109, ptr %v115, align 4
-  %v116 = getelementptr float, ptr %v114, i64 2
+  %v87 = phi i64 [ %v85, %partial ], [ %v120, %part ]
+  %v88 = trunc nuw nsw i64 %v87 to i32
+  %v89 = mul i64 %v87, 4
+  %v90 = getelementptr float, ptr %p0, i64 %v89
+  %v91 = load float, ptr %v90, align 4
+  %v92 = getelementptr float, ptr %v90, i64 1
+  %v93 = load float, ptr %v92, align 4
+  %v94 = getelementptr float, ptr %v90, i64 2
+  %v95 = load float, ptr %v94, align 4
+  %v96 = getelementptr float, ptr %v90, i64 3
+  %v97 = load float, ptr %v96, align 4
+  %v98 = getelementptr i32, ptr %p1, i64 %v87
+  %v99 = load i32, ptr %v98, align 4
+  %v100 = add i32 %v99, 4
+  %v101 = icmp ult i32 %v100, %v99
+  %v102 = select i1 %v101, i32 %v100, i32 %v99
+  %v103 = icmp eq i32 %v102, 2
+  %v104 = select i1 %v103, float %v95, float %v97
+  %v105 = icmp eq i32 %v102, 1
+  %v106 = select i1 %v105, float %v93, float %v104
+  %v107 = icmp eq i32 %v102, 0
+  %v108 = select i1 %v107, float %v91, float %v106
+  %v109 = call float @llvm.fma.f32(float %v108, float 0x4000000000000000, float %v91)
+  %v110 = select i1 %v107, float %v109, float %v91
+  %v111 = select i1 %v105, float %v109, float %v93
+  %v112 = select i1 %v103, float %v109, float %v95
+  %v113 = icmp eq i32 %v102, 3
+  %v114 = select i1 %v113, float %v109, float %v97
+  %v115 = fadd float %v114, 0x3FF0000000000000
+  %v116 = getelementptr float, ptr %p2, i64 %v89
   store float %v110, ptr %v116, align 4
-  %v117 = getelementptr float, ptr %v114, i64 3
-  store float %v113, ptr %v117, align 4
-  %v118 = add i64 %v86, 1
-  %v119 = icmp slt i64 %v118, %col_end
-  br i1 %v119, label %part, label %parts_done, !llvm.loop !1
+  %v117 = getelementptr float, ptr %v116, i64 1
+  store float %v111, ptr %v117, align 4
+  %v118 = getelementptr float, ptr %v116, i64 2
+  store float %v112, ptr %v118, align 4
+  %v119 = getelementptr float, ptr %v116, i64 3
+  store float %v115, ptr %v119, align 4
+  %v120 = add i64 %v87, 1
+  %v121 = icmp slt i64 %v120, %col_end
+  br i1 %v121, label %part, label %parts_done, !llvm.loop !1
 parts_done:
   br label %past
 past:

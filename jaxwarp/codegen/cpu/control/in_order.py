@@ -9,7 +9,7 @@ is asked is computed in floating point, which is exact as far as the answer is y
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jaxwarp.analysis.succession import Apart, Leaf, Succession, Uniform
 from jaxwarp.codegen.abi import Geometry
@@ -114,8 +114,19 @@ class _Writer:
             iterations = self.larger(self.inst(f"fsub double {span}, {_literal(1)}"), _literal(0))
             spread = self.total([spread, self.product(self.absolute(self.value(loop.coefficient)), iterations)])
         fits = [self.is_less(self.total([*sizes, self.size(c)]), _literal(_LIMIT)) for c in question.constants]
+        if question.counted:
+            falls = self.falls(question, steps)
+            fits += [self.inst(f"fcmp oge double {self.value(c)}, {falls}") for c in question.constants]
         weights = {axis: self.absolute(self.value(c)) for axis, c in question.axes}
         return self.all([*fits, *(self.is_larger(axis, weights, steps, spread) for axis in weights)])
+
+    def falls(self, question: Apart, steps: Mapping[int, str]) -> str:
+        """By how much an index may be less than its constant."""
+        terms = [(c, steps[axis]) for axis, c in question.axes]
+        for loop in question.loops:
+            terms.append((loop.coefficient, self.absolute(self.value(loop.stop.plus(loop.start, -1)))))
+        falls = [self.inst(f"fsub double {_literal(0)}, {self.product(self.value(c), many)}") for c, many in terms]
+        return self.total([self.larger(down, _literal(0)) for down in falls])
 
     def is_larger(self, axis: int, weights: dict[int, str], steps: dict[int, str], spread: str) -> str:
         """Is the axis' coefficient larger than the rest and all smaller ones together, or does it not move?"""
