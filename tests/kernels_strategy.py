@@ -300,6 +300,8 @@ class Maker:
         if dtype is int64:
             size = build.call(ROWS["cast"], size, dtype=int64)
         rest = build.call(ROWS["mod"], self.value(dtype), size)
+        if self.pick.chance(30):
+            return build.call(ROWS["from_end"], rest, size)
         negative = build.call(ROWS["lt"], rest, build.const(0, dtype))
         return build.call(ROWS["select"], negative, build.call(ROWS["add"], rest, size), rest)
 
@@ -420,10 +422,23 @@ class Maker:
         types = self.some_types()
         branches = [lambda: self.region((), depth, types)] * 2
         known = self.visible(bool_)
-        condition = self.pick.of(known[::-1]) if known and self.pick.chance(40) else self.computed(bool_)
+        if known and self.pick.chance(25):
+            condition = self.conjunction(known)
+        else:
+            condition = self.pick.of(known[::-1]) if known and self.pick.chance(40) else self.computed(bool_)
         if condition not in known:
             self.pools[-1].append(condition)
         self.pools[-1] += self.builder.if_(condition, *branches)
+
+    def conjunction(self, known: Sequence[Value]) -> Value:
+        """Of few bools, which may be in it more than once, and be known from a branch around."""
+        few = [self.pick.of(known[::-1]) for _ in range(2)]
+        found = self.pick.of(few)
+        for _ in range(self.pick.integer(1, 4)):
+            other = self.pick.of(few)
+            other = self.builder.call(ROWS["logical_not"], other) if self.pick.chance(20) else other
+            found = self.builder.call(ROWS[self.pick.of(("logical_and", "logical_or"))], found, other)
+        return found
 
     def for_(self, depth: int) -> None:
         types, dtype = self.some_types(), self.pick.of(INTEGERS)
