@@ -30,13 +30,13 @@ def _visit(op: Op, varying: set[Value], found: set[Value]) -> None:
         varying.add(op.result)
         found.add(op.result)
     for values in (varying, found):
-        for target, sources in _flow(op):
+        for target, sources in flow(op):
             if not values.isdisjoint(sources):
                 values.add(target)
 
 
-def _flow(op: Op) -> list[tuple[Value, tuple[Value, ...]]]:
-    """What each value is made of."""
+def flow(op: Op) -> list[tuple[Value, tuple[Value, ...]]]:
+    """What each integer that an operation defines is made of."""
     match op:
         case Call():
             return [(op.result, op.args)]

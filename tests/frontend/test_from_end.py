@@ -217,7 +217,8 @@ NATURAL = {
     "order of two": "k = j[0]\n    if i >= k:\n        out[i] = x[i - k]",
     "clamped": "out[i] = x[wp.clamp(j[i], 0, x.shape[0] - 1)] + x[wp.max(i - 1, 0)] + x[wp.min(i + 1, x.shape[0] - 1)]",
     "chosen": "out[i] = x[i - 1 if i > 0 else x.shape[0] - 1] + x[wp.where(i > 0, i - 1, 0)]",
-    "remainder": "out[i] = x[(i + 1) % x.shape[0]] + x[(i - 1 + x.shape[0]) % x.shape[0]] + x[(i + j[0] * 0) % 7]",
+    "remainder": "out[i] = x[(i + 1) % x.shape[0]] + x[(i - 1 + x.shape[0]) % x.shape[0]] + x[(i + 1) % 7]",
+    "products": "out[i] = x[(i * x.shape[0] + 3) * 2] + x[wp.uint32(i * 7919) % wp.uint32(x.shape[0])]",
     "quotient": "out[i] = x[i // 2] + x[i / 2] + x[i >> 1] + x[j[i] & 3]",
     "unsigned": "out[i] = x[wp.uint32(j[i])] + x[wp.uint8(3)]",
     "loop": "for k in range(i, 3):\n        out[i] += x[k]",
@@ -234,6 +235,11 @@ COUNTED = {
     "before": "out[i] = x[i - 1]",
     "parameter": "out[i] = x[i * n + 1]",
     "remainder": "out[i] = x[(i - 1) % x.shape[0]]",
+    "hash": "out[i] = x[(i * 1103515245 + 12345) % 7]",
+    "hash of a loop": "h = int(1)\n    for k in range(3):\n        h = h * 1103515245 + i\n        out[i] += x[h % 7]",
+    "hash that is compared": "k = j[i]\n    if k >= i * 1103515245:\n        out[i] = x[k % 7]",
+    "hash that is shifted": "out[i] = x[(i * 1103515245) >> 29]",
+    "narrower": "out[i] = x[wp.int32(wp.int64(i) * wp.int64(1103515245)) % 7]",
     "extent of another": "out[i] = x[wp.min(i, j.shape[0] - 1)]",
     "wrong side": "if i > 0:\n        out[i] = 1.0\n    else:\n        out[i] = x[i - 1]",
     "one of two": "if i > 0 or n > 0:\n        out[i] = x[i - 1]",
@@ -279,7 +285,8 @@ def expressions(draw: Any, depth: int = 3) -> str:
     return draw(
         st.sampled_from(
             [f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"wp.min({a}, {b})", f"wp.max({a}, {b})", f"({a} % 5)",
-             f"wp.abs({a})", f"wp.where({a} > {b}, {a} - {b}, {b})", f"({a} // 3)", f"({a} / 3)", f"({a} & {b})"]
+             f"wp.abs({a})", f"wp.where({a} > {b}, {a} - {b}, {b})", f"({a} // 3)", f"({a} / 3)", f"({a} & {b})",
+             f"(({a} + i) * 1103515245 + {b})"]
         )
     )  # fmt: skip
 

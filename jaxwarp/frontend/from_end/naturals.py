@@ -1,7 +1,9 @@
 """Which indices are never below 0, as far as the kernel shows: from types, the conditions around, and loops.
 
 Arithmetic is taken as that of whole numbers: an index whose computation leaves its type is outside of its array anyway.
-So are all indices of an array without elements; the extents of the array in question are 1 at least.
+So are all indices of an array without elements; the extents of the array in question are 1 at least. Not so of what is
+made smaller, or compared: `h % n` is inside where the product `h`, a hash say, has wrapped. Only sums and differences
+of indices and extents are taken not to wrap there.
 
     Tid, Size, a % b, a // b, a & b          of operands that are not negative (a % b takes the sign of a)
     i - 1    where i > 0 or i != 0           i - k    where i >= k
@@ -14,13 +16,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jaxwarp.analysis.indirect_indices import flow
 from jaxwarp.analysis.ranges import LARGEST_EXTENT, SWAPPED, Range, all_of, either, range_of
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Block, Call, Const, For, If, Op, Param, Size, Store, Tell, Tid, Value, While
+from jaxwarp.ir.nodes import Block, Call, Const, For, If, Op, Param, Size, Store, Tell, Tid, Value, While, walk
 
 # What is looked at for one index: so deep, and so many values.
 _DEEPEST = 24
 _MOST = 2000
+# What makes numbers smaller, and of numbers that have wrapped ones that are no more than they seem.
+_REDUCING = ("mod", "div", "floordiv", "shr")
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
@@ -52,6 +57,7 @@ class Naturals:
         self._own: Param | None = None
         self._left = 0
         self._block(kernel.body, None)
+        self._wrapping = _may_wrap(kernel)
 
     def is_natural(self, index: Value, at: Op, param: Param | None) -> bool:
         """Is an index, of an array if it is one of an array, never below 0, where `at` is?"""
@@ -119,6 +125,12 @@ class Naturals:
             self._known[key] = self._narrowed(value, found, facts, depth - 1)
         return self._known[key]
 
+    def _exact(self, value: Value, facts: Facts | None, depth: int) -> Range:
+        """The range of a value that counts if it has wrapped, too."""
+        if value not in self._wrapping:
+            return self._range(value, facts, depth)
+        return self._narrowed(value, all_of(value.type), facts, depth) if depth else all_of(value.type)
+
     def _narrowed(self, value: Value, found: Range, facts: Facts | None, depth: int) -> Range:
         """By the comparisons with the value itself."""
         least, most = found
@@ -130,7 +142,7 @@ class Naturals:
             ):
                 if self._name(left) != name:
                     continue
-                low, high = self._range(right, None, min(depth, 4))
+                low, high = self._exact(right, None, min(depth, 4))
                 if relation in ("gt", "ge", "eq"):
                     least = max(least, low + (relation == "gt"))
                 if relation in ("lt", "le", "eq"):
@@ -178,7 +190,8 @@ class Naturals:
                 then, orelse = (self._with(condition, truth, facts) for truth in (True, False))
                 return either(self._range(a, then, depth), self._range(b, orelse, depth))
             case Call(builtin=row, args=args) if all(a.type.is_int for a in args):
-                found = range_of(row.name, [self._range(a, facts, depth) for a in args])
+                operand = self._exact if row.name in _REDUCING else self._range
+                found = range_of(row.name, [operand(a, facts, depth) for a in args])
                 if found is not None and row.name == "sub":
                     return max(found[0], self._difference(args[0], args[1], facts)), found[1]
                 return found
@@ -217,3 +230,26 @@ class Naturals:
             del self._assumed[param]
         self._known = known
         return (least, most) if after >= least else None
+
+
+def _may_wrap(kernel: Kernel) -> set[Value]:
+    """Products, what was made narrower, and all that is made of those."""
+    ops = [op for op in walk(kernel.body) if not op.defined or op.defined[0].type.is_int or op.blocks]
+    found = {op.result for op in ops if isinstance(op, Call) and _is_product(op)}
+    size = -1
+    while found and size != len(found):
+        size = len(found)
+        for op in ops:
+            if not isinstance(op, Call) or op.builtin.name not in _REDUCING:
+                found.update(target for target, sources in flow(op) if not found.isdisjoint(sources))
+    return found
+
+
+def _is_product(op: Call) -> bool:
+    if op.builtin.name == "cast":
+        if not op.args[0].type.is_int:
+            return False
+        least, most = all_of(op.result.type)
+        low, high = all_of(op.args[0].type)
+        return not least <= low <= high <= most
+    return op.builtin.name in ("mul", "shl")
