@@ -45,7 +45,7 @@ wheels:  ## wheels for x86_64 and, with GNU's cross compiler, aarch64, and the s
 	$(RELEASE)/bin/python -m pip install --quiet --requirement build/release-requirements.txt
 	$(RELEASE)/bin/python tools/wheels.py
 
-.PHONY: help generated docs wheels demo notebooks test lint pytest test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report bench-launch bench-eager bench-tape bench-warp-steps bench-compile bench-scaling bench-sizes clean
+.PHONY: help generated docs wheels demo notebooks test lint pytest test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report warp-code bench-launch bench-eager bench-tape bench-warp-steps bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
@@ -145,6 +145,9 @@ bench-derivatives: native  ## derivatives beside their primals
 # OUT is the folder for results. DRY=1 runs all of it without a GPU, on little data.
 gpu-report: native  ## all that a machine with a GPU can say, in eight minutes, as tables and JSON: OUT= DRY=
 	PYTHONPATH=.:benchmarks:tests $(PYTHON) -u -m gpu_report $(if $(OUT),--out $(OUT)) $(if $(DRY),--dry-run)
+
+warp-code:  ## Warp's machine code in build/warp-code, which gpu-report launches where there is no Warp
+	PYTHONPATH=.:benchmarks:tests $(PYTHON) -m gpu_report.warp_code
 
 bench-launch: native  ## what a launch costs
 	PYTHONPATH=. $(PYTHON) benchmarks/launch.py

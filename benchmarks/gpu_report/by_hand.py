@@ -80,13 +80,20 @@ class OnGpu:
     def launch(self, name: str, place: Place, arguments: Mapping[str, Any]) -> None:
         """Queues it. `arguments` are arrays of JAX and numbers, by parameter; arrays are written in place."""
         if name not in self._kernels:
-            code = compiled(name, self.architecture).code
-            library = self._driver.call("LibraryLoadData", code, [], [], 0, [], [], 0)
-            self._kernels[name] = self._driver.call("LibraryGetKernel", library, name.encode())
+            self._kernels[name] = self.load(compiled(name, self.architecture).code, name)
+        self.launch_loaded(self._kernels[name], place, _packed(name, arguments))
+
+    def load(self, code: bytes, symbol: str) -> Any:
+        """The kernel of a cubin."""
+        library = self._driver.call("LibraryLoadData", code, [], [], 0, [], [], 0)
+        return self._driver.call("LibraryGetKernel", library, symbol.encode())
+
+    def launch_loaded(self, kernel: Any, place: Place, parameters: Any) -> None:
+        """Queues it. `parameters` are values and their types, or the address of addresses of values."""
         if place not in self._configs:
             self._configs[place] = self._config(place)
         # A kernel is taken for a function by its number, as the package does.
-        self._driver.call("LaunchKernelEx", self._configs[place], int(self._kernels[name]), _packed(name, arguments), 0)
+        self._driver.call("LaunchKernelEx", self._configs[place], int(kernel), parameters, 0)
 
     def _config(self, place: Place) -> Any:
         config = self._driver.types.CUlaunchConfig()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import time
@@ -14,10 +15,12 @@ import jax.numpy as jnp
 import measure
 import numpy as np
 
+from gpu_report import warp_code
 from gpu_report.by_hand import OnGpu, OnHost, compiled, over, used
 from gpu_report.cases import CASES, Case, Sized, zeros
 from gpu_report.sections import Row, Setup, read, reason, tried
 from jaxwarp.codegen.cuda import nvrtc
+from jaxwarp.codegen.cuda.occupancy import registers_of
 
 ROUNDS, ROUND_SECONDS, MOST_LAUNCHES = 9, 0.01, 50
 By = OnGpu | OnHost
@@ -118,6 +121,8 @@ def _ready(
     makers = {"jaxwarp": lambda: _by_jax(case.ours(), inputs)}
     if case.twin:
         makers["by hand"] = lambda: _by_twin(case, hand, inputs)
+    if isinstance(hand, OnGpu) and not case.wrt and (code := warp_code.code_of(case.kernel.name, hand.architecture)):
+        makers["Warp"] = lambda: _by_warp(code, case, hand, inputs)
     if case.is_natural:
         makers["jax.numpy"] = lambda: _by_jax(case.in_jax, inputs)
     found: dict[str, Ready | str] = {}
@@ -146,10 +151,33 @@ def _by_twin(case: Case, hand: By, inputs: Mapping[str, jax.Array]) -> Ready:
                 hand.clear(array)
         hand.launch(case.twin, case.place, arguments)
 
+    return _written(hand, launch, tuple(outputs.values()))
+
+
+def _by_warp(code: warp_code.WarpCode, case: Case, hand: OnGpu, inputs: Mapping[str, jax.Array]) -> Ready:
+    ((name, shape),) = case.outputs.items()
+    output = zeros(shape)
+    jax.block_until_ready((inputs, output))
+    values = {n: x.unsafe_buffer_pointer() if x.ndim else float(x) for n, x in {**inputs, name: output}.items()}
+    parameters = warp_code.parameters(case.kernel, case.grid, case.shapes, values)
+    kernel, place = hand.load(*code), over((math.prod(case.grid),))
+
+    def launch() -> None:
+        if case.kernel.name in warp_code.ADDING:
+            hand.clear(output)
+        addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
+        hand.launch_loaded(kernel, place, ctypes.addressof(addresses))
+
+    return _written(hand, launch, (output,))
+
+
+def _written(hand: By, launch: Callable[[], None], outputs: Sequence[Any]) -> Ready:
+    """A launch that writes arrays in place."""
+
     def result() -> Sequence[Any]:
         launch()
         hand.wait()
-        return tuple(outputs.values())
+        return outputs
 
     return Ready(_waited(hand, launch), result)
 
@@ -231,6 +259,9 @@ def _resources(case: Case, by: str, hand: By) -> Row:
     """Registers and spills; those of a gradient's launches are not asked for."""
     if not nvrtc.available() or by == "jax.numpy" or (by == "jaxwarp" and case.wrt):
         return {}
+    if by == "Warp":
+        code = warp_code.code_of(case.kernel.name, hand.architecture)
+        return {"registers": registers_of(code.code)} if code else {}
     if by == "by hand":
         return used(compiled(case.twin, hand.architecture).log)
     arrays = {p.name: case.shapes[p.name][: p.shape.count(None)] for p in case.kernel.specialize().params if p.rank}

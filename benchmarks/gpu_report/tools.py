@@ -16,6 +16,7 @@ from pathlib import Path
 
 import jax
 
+from gpu_report import warp_code
 from gpu_report.cases import CASES
 from gpu_report.kernels import by_hand
 from gpu_report.sections import Row, Setup, keep, path_of, read, tried
@@ -50,6 +51,8 @@ def environment(setup: Setup) -> Iterator[Row]:
     device = jax.devices()[0]
     yield {"what": "device", "is": f"{device.device_kind}, {getattr(device, 'compute_capability', 'no GPU')}"}
     yield {"what": "platform", "is": str(getattr(device.client, "platform_version", "")).replace("\n", ", ")}
+    has_warp = warp_code.code_of("saxpy", by_hand(setup).architecture) is not None
+    yield {"what": "Warp's code", "is": "is here" if has_warp else "is not here (make warp-code)"}
     yield from clocks(setup)
     yield from tried({"what": "a compile"}, lambda: _compile(setup))
     yield from tried({"what": "a launch"}, _launch)

@@ -364,7 +364,13 @@ def in_a_loop(u: wp.array[float], out: wp.array[float]):
         wp.atomic_add(out, i + k, u[i])
 
 
-UNLIKE = [by_data, of_itself, read_again, strided, old_value, in_a_loop]
+@wp.kernel
+def from_the_end(u: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    wp.atomic_add(out, i - 1, u[i])
+
+
+UNLIKE = [by_data, of_itself, read_again, strided, old_value, in_a_loop, from_the_end]
 
 
 @pytest.mark.parametrize("kernel", UNLIKE, ids=lambda k: k.name)

@@ -155,7 +155,7 @@ def run_ours(
     blocks = min(-(-total // _BLOCK), code.most_blocks)
     flat %= blocks * _BLOCK
     place = Place((_BLOCK, 1, 1), (flat % _BLOCK, 0, 0), (flat // _BLOCK, 0, 0), (blocks, 1, 1))
-    ran = _run(code_of(entry.code), parameters, place, names, dict(zip(names, shapes, strict=True)))
+    ran = run_code(code_of(entry.code), parameters, place, names, dict(zip(names, shapes, strict=True)))
     return Ran(ran, -(-total // (blocks * _BLOCK)))
 
 
@@ -186,7 +186,7 @@ def _twin_of(source: str, case: Case) -> Ran:
             packed = struct.pack("<i", case.extents[word])
         parameters += b"\0" * (-len(parameters) % len(packed)) + packed
     place, elements = _place_of_twin(case)
-    return Ran(_run(compiled(source, ("--std=c++17",)), parameters, place, names, case.shapes), elements)
+    return Ran(run_code(compiled(source, ("--std=c++17",)), parameters, place, names, case.shapes), elements)
 
 
 def _place_of_twin(case: Case) -> tuple[Place, int]:
@@ -219,7 +219,7 @@ def array_of(name: str, parameter: str) -> np.ndarray:
     return _element(list(shapes).index(parameter), flat).reshape(shapes[parameter])
 
 
-def _run(code: Code, parameters: bytes, place: Place, names: Sequence[str], shapes: Shapes) -> Thread:
+def run_code(code: Code, parameters: bytes, place: Place, names: Sequence[str], shapes: Shapes) -> Thread:
     def word(address: int) -> int:
         if address >= LOCAL:
             return 0  # shared or local memory: nobody else has been there

@@ -112,7 +112,7 @@ def nbody(pos: wp.array[wp.vec3], mass: wp.array[float], eps: float, acc: wp.arr
 @wp.kernel
 def matmul(a: wp.array2d[float], b: wp.array2d[float], c: wp.array2d[float]):
     i, j = wp.tid()
-    s = 0.0
+    s = wp.float32(0.0)  # a call, as Warp asks for of what a loop changes
     for k in range(a.shape[1]):
         s += a[i, k] * b[k, j]
     c[i, j] = s
