@@ -11,8 +11,6 @@ A kernel that shows that its indices are not negative (`max(i, 0)`) has no `from
 
 from __future__ import annotations
 
-import math
-
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, Const, Load, Op, Param, Store, Value, walk
@@ -63,7 +61,7 @@ class _Marked(Rewriter):
                 self.copy(op)
 
     def factor(self, op: Load | Store) -> Value | None:
-        """1, or NaN where an index is negative; None if none can be."""
+        """1, or NaN where an index is negative; None if none can be. The NaN is made of 0 / 0: debug mode names it."""
         found: Value | None = None
         for index in op.indices:
             written = self.counted.get(index)
@@ -73,7 +71,8 @@ class _Marked(Rewriter):
         if found is None:
             return None
         dtype = op.param.dtype
-        return self.call(ROWS["select"], found, self.const(math.nan, dtype), self.const(1.0, dtype), loc=op.loc)
+        one = self.call(ROWS["select"], found, self.const(0.0, dtype), self.const(1.0, dtype), loc=op.loc)
+        return self.call(ROWS["div"], one, one, loc=op.loc)
 
     def const(self, value: float, dtype: Scalar) -> Value:
         op = Const(Value(dtype), value)

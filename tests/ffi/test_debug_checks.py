@@ -234,6 +234,22 @@ def test_a_nan_of_a_derivative():
     jax.block_until_ready(jax.jit(jax.grad(lambda x: (0.0 * wp.jax_kernel(root)(x)[0]).sum()))(jnp.ones(3)))
 
 
+@wp.kernel
+def multiplied(x: wp.array[float], index: wp.array[int], a: wp.array[float]):
+    i = wp.tid()
+    a[index[i]] = a[index[i]] * x[i]
+
+
+def test_an_index_from_the_end_that_a_derivative_cannot_have():
+    call = wp.jax_kernel(multiplied, in_out_argnames=["a"])
+    gradient = jax.jit(jax.grad(lambda x, index: call(x, index, jnp.ones(3))[0].sum()))
+    np.testing.assert_array_equal(gradient(jnp.ones(3), jnp.array([2, 0, 1])), 1.0)
+    line = multiplied.func.__code__.co_firstlineno + 3
+    text = rf"thread \(1,\): a NaN that this thread has made in line {line} .* cotangent of array x"
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match=text):  # JAX raises one or the other
+        jax.block_until_ready(gradient(jnp.ones(3), jnp.array([2, -3, 1])))
+
+
 # Steps
 
 
