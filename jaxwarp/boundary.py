@@ -17,7 +17,7 @@ import types
 import warnings
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from jaxwarp.errors import InternalError, JaxwarpError, KernelError, Loc
 
@@ -30,7 +30,8 @@ PACKAGE = os.path.dirname(__file__) + os.sep
 _BETWEEN = (contextlib.__file__, functools.__file__)
 _SPECIAL = (
     "__call__", "__enter__", "__exit__", "__getitem__", "__setitem__", "__len__", "__iter__", "__float__", "__int__",
-    "__bool__", "__eq__", "__ne__",
+    "__bool__", "__eq__", "__ne__", "__getattr__", "__setattr__", "__add__", "__sub__", "__mul__", "__rmul__",
+    "__imul__", "__matmul__", "__truediv__", "__rtruediv__", "__itruediv__", "__mod__",
 )  # fmt: skip
 
 
@@ -61,6 +62,11 @@ def boundaries(kind: Class) -> Class:
         elif isinstance(value, property) and name == "value" and value.fget is not None:
             setattr(kind, name, value.getter(boundary(value.fget)))
     return kind
+
+
+def raise_for_user(error: Exception) -> NoReturn:
+    """Raises an error of Python's own that is the user's: it is no fault of ours."""
+    raise error
 
 
 def strip(error: BaseException) -> None:

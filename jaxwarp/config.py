@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxwarp.boundary import boundary, show_all
+from jaxwarp.boundary import boundary, raise_for_user, show_all
 from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError
 
 
@@ -202,10 +202,11 @@ def _near(name: str) -> str:
     return f"did you mean {' or '.join(near)}?" if near else f"the settings are {', '.join(SETTINGS)}, and Warp's"
 
 
+@boundary
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
-        raise AttributeError(name)
-    raise AttributeError(f"{_unknown(name)}; {_near(name)}")
+        raise_for_user(AttributeError(name))
+    raise_for_user(AttributeError(f"{_unknown(name)}; {_near(name)}"))
 
 
 class _Settings(types.ModuleType):

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.boundary import boundaries, raise_for_user
+from jaxwarp.errors import KernelTypeError, OutOfRangeError
 
 _OF_PYTHON = (np.float32, np.int32, np.bool_)
 IDENTITY_ROTATION = (0.0, 0.0, 0.0, 1.0)
@@ -20,6 +21,7 @@ def number(value: Any) -> Any:
     return value.item() if type(value) in _OF_PYTHON else value
 
 
+@boundaries
 class HostValue(np.ndarray):
     """A vector, matrix, quaternion or transform on the host: an array of its components whose operators are those of
     kernels. With arrays of NumPy, vectors and matrices compute as these do.
@@ -50,7 +52,10 @@ class HostValue(np.ndarray):
         return f"{self.type.short_name}({self.tolist()})" if self.type is not None else repr(np.asarray(self))
 
     def __getitem__(self, key: Any) -> Any:
-        part = np.asarray(self)[key]
+        try:
+            part = np.asarray(self)[key]
+        except IndexError as error:
+            raise OutOfRangeError(f"{self.type or 'an array'}: {error}", hint=f"its shape is {self.shape}") from None
         if self.type is None:
             return part
         if not part.ndim:
@@ -77,7 +82,7 @@ class HostValue(np.ndarray):
             return getattr(self.type, name)
         part = None if name.startswith("_") or self.type is None else self.type.parts.get(name)
         if part is None:
-            raise AttributeError(f"{self.type or 'an array'} has no attribute {name}")
+            raise_for_user(AttributeError(f"{self.type or 'an array'} has no attribute {name}"))
         values = np.asarray(self)[part.start : part.start + part.size]
         return part.dtype(values) if part.size > 1 else number(values[0])
 

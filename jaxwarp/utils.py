@@ -1,5 +1,6 @@
 """Functions on arrays outside of JAX, by their names in Warp: `jaxwarp.utils.array_scan(values, sums)`."""
 
+from jaxwarp.boundary import boundary
 from jaxwarp.frontend.text.refused import missing
 from jaxwarp.host.events import ScopedTimer
 from jaxwarp.host.reducing import array_cast, array_inner, array_sum
@@ -11,5 +12,6 @@ __all__ = [
 ]  # fmt: skip
 
 
+@boundary
 def __getattr__(name: str) -> object:
     return missing(name, __name__)

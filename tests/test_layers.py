@@ -44,7 +44,7 @@ NEIGHBOURS = {
     ("types", "boundary"),
     ("types", "errors"),
     ("types", "quaternions"),
-    ("quaternions", "errors"),
+    ("quaternions", "boundary"), ("quaternions", "errors"),
     ("boundary", "errors"),
     ("config", "boundary"),
     ("config", "errors"),

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp import compat
-from jaxwarp.boundary import boundaries
+from jaxwarp.boundary import boundaries, raise_for_user
 from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.convert import cast_values
@@ -140,8 +140,8 @@ class HostArray(LiveArray):
 
     def __getattr__(self, name: str) -> Any:
         if name in REFUSED:
-            raise AttributeError(f"{name} of arrays is not there; {REFUSED[name]}")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise_for_user(AttributeError(f"{name} of arrays is not there; {REFUSED[name]}"))
+        raise_for_user(AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}"))
 
     @property
     def label(self) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from jaxwarp.boundary import boundary, raise_for_user
+
 _MODULE_OF = {
     "Neighbors": "neighbor_lists",
     "neighbors": "neighbor_lists",
@@ -39,9 +41,10 @@ _MODULE_OF = {
 }
 
 
+@boundary
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise_for_user(AttributeError(f"module {__name__!r} has no attribute {name!r}"))
     value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value

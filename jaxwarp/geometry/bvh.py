@@ -15,7 +15,7 @@ from jaxwarp.geometry.steps import Node
 from jaxwarp.geometry.tree import Order, boxes_of, order_of
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.types import HANDLE, Vec, element_shape
+from jaxwarp.types import HANDLE, Scalar, Vec, element_shape
 
 CONSTRUCTORS = (None, "auto", "sah", "median", "lbvh", "cubql")
 
@@ -125,6 +125,11 @@ def corners(where: str, value: Any) -> Any:
         raise KernelTypeError(
             f"{where}: expected an array of points, got {type(value).__name__}",
             hint="pass (n, 3) of float32: jnp.asarray(points, jnp.float32), or an array of vec3",
+        )
+    if isinstance(dtype, Scalar) and dtype == wp.float32:
+        raise KernelTypeError(
+            f"{where}: expected an array of vec3, got one of float32, of shape {tuple(shape)}",
+            hint="make it with dtype=vec3: array(points, dtype=vec3)",
         )
     if not is_single:
         raise KernelTypeError(f"{where}: expected float32, got {dtype}", hint="convert it: points.astype('float32')")

@@ -6,6 +6,7 @@ import importlib
 import sys
 from typing import Any
 
+from jaxwarp.boundary import boundary
 from jaxwarp.frontend.text.refused import missing
 from jaxwarp.types import float32, int32
 
@@ -72,6 +73,7 @@ _MODULE_OF = {
 }
 
 
+@boundary
 def find(name: str) -> Any:
     """`jaxwarp.name`, where the package has no such name yet: a function of the library.
 

@@ -38,6 +38,6 @@ def require_index(where: str, shape: tuple[Any, ...], index: object) -> tuple[An
         if not isinstance(part, slice) and not -extent <= part < extent:
             raise OutOfRangeError(
                 f"{where}: index {part} is out of range, the extent is {extent}",
-                hint=f"indices go from 0 to {extent - 1}",
+                hint=f"indices go from 0 to {extent - 1}, or from -{extent} to -1" if extent else "it has no elements",
             )
     return given

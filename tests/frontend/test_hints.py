@@ -62,6 +62,11 @@ def both(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
     z[i] = 3.0 * x[i]
 
 @wp.kernel
+def rise(a: wp.array[float]):
+    i = wp.tid()
+    a[i] = a[i] + 1.0
+
+@wp.kernel
 def bump(a: wp.array[float], y: wp.array[float]):
     i = wp.tid()
     a[i] = a[i] + 1.0
@@ -107,6 +112,17 @@ CALLS = {
                           " updated", "f(x, 2.0, output_dims=x.shape)"),
     "a name that is not there": ("f(X=x, s=2.0)", "no input is named 'X'",
                                  "pass the inputs by position, or by these names", "f(x=x, s=2.0)"),
+    "a forgotten update of an output": (
+        "wp.jax_kernel(rise)(x)", "expected 0 inputs, got 1",
+        "the kernel reads a, too: jax_kernel(rise, num_outputs=1, in_out_argnames=['a'])",
+        "wp.jax_kernel(rise, num_outputs=1, in_out_argnames=['a'])(x)"),
+    "a mode that is not there": ("wp.jax_kernel(scale, mode='dbg')", "mode: expected 'release' or 'debug', got 'dbg'",
+                                 "leave it out: jaxwarp.config.mode decides", "wp.jax_kernel(scale)"),
+    "a mesh of numbers": (
+        "wp.Mesh(wp.zeros((3, 3)), wp.array([0, 1, 2], dtype=int))",
+        "Mesh: points: expected an array of vec3, got one of float32, of shape (3, 3)",
+        "make it with dtype=vec3: array(points, dtype=vec3)",
+        "wp.Mesh(wp.array(wp.zeros((3, 3)), dtype=wp.vec3), wp.array([0, 1, 2], dtype=int))"),
     "a forgotten output": ("wp.jax_kernel(both)(x)", "expected 2 inputs (x, y), got 1",
                            "the kernel writes to y, z: jax_kernel(both, num_outputs=2)",
                            "wp.jax_kernel(both, num_outputs=2)(x)"),
@@ -194,7 +210,7 @@ CALLS = {
                                     "convert the source, or assign to a part: array[:n].assign(source)",
                                     "wp.zeros(4)[:3].assign(np.ones(3, np.float32))"),
     "an index out of range": ("wp.zeros(3)[7]", "index 7 is out of range, the extent is 3",
-                              "indices go from 0 to 2", "wp.zeros(3)[2]"),
+                              "indices go from 0 to 2, or from -3 to -1", "wp.zeros(3)[2], wp.zeros(3)[-3]"),
     "reshaped": ("wp.zeros(6).reshape(4)", "cannot be reshaped to (4,)", "it has 6 elements: their number must stay",
                  "wp.zeros(6).reshape((2, 3))"),
     "a loss without a gradient": ("t = wp.Tape()\nt.backward(wp.zeros(1))", "expected an array with requires_grad=True",

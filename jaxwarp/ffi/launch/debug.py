@@ -61,7 +61,10 @@ def require_mode(where: str, mode: Any) -> str | None:
         KernelValueError: it is something else.
     """
     if mode is not None and mode not in MODES:
-        raise KernelValueError(f"{where}: mode: expected {' or '.join(map(repr, MODES))}, got {mode!r}")
+        raise KernelValueError(
+            f"{where}: mode: expected {' or '.join(map(repr, MODES))}, got {mode!r}",
+            hint="leave it out: jaxwarp.config.mode decides",
+        )
     return mode
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from jaxwarp.boundary import boundary
 from jaxwarp.builtins.language.shown import OfInstances
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.source import Source
@@ -142,6 +143,7 @@ class Func(ByName):
     def __post_init__(self) -> None:
         object.__setattr__(self, "__module__", self.module)  # where pickle looks for it
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.module.startswith("jaxwarp.library."):
             return Func.evaluate(self, args, kwargs)

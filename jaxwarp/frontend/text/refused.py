@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import sys
+from typing import NoReturn
 
+from jaxwarp.boundary import raise_for_user
 from jaxwarp.errors import KernelSyntaxError
 from jaxwarp.frontend.text.host_names import on_the_host
 
@@ -78,15 +80,15 @@ def of_warp(name: str) -> str | None:
     return next(families, None) or on_the_host(name)
 
 
-def missing(name: str, package: str = "jaxwarp") -> object:
+def missing(name: str, package: str = "jaxwarp") -> NoReturn:
     """A name that a package does not have, `jaxwarp.name`: what to do about those of Warp."""
     module, prefix = sys.modules[package], package.removeprefix("jaxwarp").removeprefix(".")
     qualified = f"{prefix}.{name}" if prefix else name
     hint = of_warp(qualified)
     if hint is None:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module)
+        raise_for_user(AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module))
     # Without a name Python proposes no other one; with an object it does not add the name.
-    raise AttributeError(f"wp.{qualified} is not there yet; {hint}", obj=module)
+    raise_for_user(AttributeError(f"wp.{qualified} is not there yet; {hint}", obj=module))
 
 
 def refusal(node: ast.AST) -> KernelSyntaxError:

@@ -40,6 +40,7 @@ from jaxwarp.ffi.launch.calls.roles import (
     assign_roles,
     bind_names,
     call_signature,
+    read_outputs,
     require_inputs_unchanged,
     roles_of_written,
     written_last,
@@ -292,7 +293,8 @@ class JaxKernel:
         try:
             return tuple(bind_names(self._arguments, args, kwargs, self.kernel.defaults))
         except KernelTypeError as error:
-            error.hint = self._forgotten_outputs(len(args) + len(kwargs)) or error.hint
+            given = len(args) + len(kwargs)
+            error.hint = self._forgotten_outputs(given) or self._forgotten_updates(given) or error.hint
             raise
 
     def _forgotten_outputs(self, given: int) -> str | None:
@@ -306,6 +308,21 @@ class JaxKernel:
             return None
         names = ", ".join(a.name for a in self._arguments[-count:])
         return f"the kernel writes to {names}: jax_kernel({self.__name__}, num_outputs={count})"
+
+    def _forgotten_updates(self, given: int) -> str | None:
+        """The hint if a call has the inputs that the kernel has once all outputs that it reads are updated."""
+        if any(is_generic(a.element) for a in self._arguments) or self._packing is not None:
+            return None
+        outputs = [a.name for a in self._arguments if a.role == OUTPUT]
+        read = read_outputs(self.kernel.specialize(), self._arguments)
+        if not read or given != len(self._inputs) + len(read):
+            return None
+        in_outs = [a.name for a in self._arguments if a.role == IN_OUT or a.name in read]
+        count = len(outputs) - len(read) + len(in_outs)
+        return (
+            f"the kernel reads {', '.join(read)}, too: jax_kernel({self.__name__}, num_outputs={count}, "
+            f"in_out_argnames={in_outs})"
+        )
 
     def _bind(self, plan: _Plan, args: Sequence[Any]) -> list[Any]:
         for value in args:

@@ -165,6 +165,12 @@ def written_last(kernel: Kernel, arguments: Sequence[Argument]) -> int:
     return len(written) if all(written) else written[::-1].index(False)
 
 
+def read_outputs(kernel: Kernel, arguments: Sequence[Argument]) -> list[str]:
+    """The outputs that the kernel reads, too."""
+    effects = analyze(kernel)
+    return [a.name for p, a in zip(kernel.params, arguments, strict=True) if a.role == OUTPUT and effects[p].loads]
+
+
 def require_inputs_unchanged(kernel: Kernel, arguments: Sequence[Argument]) -> None:
     """JAX arrays are values: a kernel may not write to an input that is not also an output."""
     effects = analyze(kernel)
