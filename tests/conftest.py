@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,6 +30,13 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_num_cpu_devices", 8)
     # Nothing changes type on its own. 64-bit types are off, as in JAX by default: tests enable them.
     jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m gpu`, files that have no such tests: where there is a GPU, what they import need not be."""
+    if config.option.markexpr != "gpu" or not collection_path.is_file():
+        return None
+    return "pytest.mark.gpu" not in collection_path.read_text() or None
 
 
 @functools.cache

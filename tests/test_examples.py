@@ -11,8 +11,8 @@ import flow_reference
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from PIL import Image
 
+Image = pytest.importorskip("PIL.Image", reason="needs Pillow")
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 sys.path.insert(0, str(EXAMPLES))

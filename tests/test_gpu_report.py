@@ -166,6 +166,29 @@ def test_sections_that_are_not_there():
     assert (process.returncode, errors.splitlines()[-1].split("error: ")[1]) == (2, "--sections: there is no colonels")
 
 
+def test_tests_for_gpus_need_little(tmp_path):
+    """They are found where only what the package needs is there, and pytest, hypothesis."""
+    (tmp_path / "bare.py").write_text(
+        "import sys\n"
+        "sys.modules |= dict.fromkeys(('PIL', 'matplotlib', 'blosc', 'flatbuffers', 'equinox', 'optax', 'tqdm'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "bare", "-m", "gpu", "--collect-only", "-qq", "tests"],
+        cwd=ROOT,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    listed = (line.split(": ") for line in done.stdout.splitlines() if line.startswith("tests/"))
+    found = {name: int(count) for name, count in listed}
+    files = [p for p in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.gpu" in p.read_text()]
+    # Examples draw pictures with Pillow.
+    assert found.keys() == {str(p.relative_to(ROOT)) for p in files} - {"tests/test_examples.py"}
+    assert found["tests/ffi/test_gpu_jax.py"] >= 50
+
+
 @pytest.mark.gpu
 def test_kernels_by_hand_and_ours_on_a_gpu(tmp_path):
     run("kernels", Setup(str(tmp_path), is_small=True))
