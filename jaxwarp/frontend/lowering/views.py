@@ -78,7 +78,7 @@ def _require_inside(frame: Frame, view: View, axis: int, index: Any) -> None:
     if isinstance(known, int) and size is not None and is_whole and not -size <= known < size:
         raise KernelValueError(
             f"index {known} is out of range: this axis of {view.param.name} has the extent {size}",
-            hint=f"indices go from 0 to {size - 1}",
+            hint=f"indices go from 0 to {size - 1}, or from -{size} to -1",
         )
 
 
