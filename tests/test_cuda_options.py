@@ -142,6 +142,21 @@ def test_options_change_the_machine_code():
 
 
 @needs_nvrtc
+@pytest.mark.parametrize(("fast", "operations"), [(False, ["sqrt.rn", "rcp.rn"]), (True, ["rsqrt.approx"])])
+def test_reciprocal_roots_are_rounded_twice_or_approximated(fast, operations):
+    @wp.kernel(fast_math=fast)
+    def divided(x: wp.array[float], y: wp.array[float]):
+        y[wp.tid()] = 1.0 / wp.sqrt(x[wp.tid()])
+
+    @wp.kernel(fast_math=fast)
+    def named(x: wp.array[float], y: wp.array[float]):
+        y[wp.tid()] = wp.rsqrt(x[wp.tid()])
+
+    for kernel in (divided, named):
+        assert re.findall(r"\s((?:r?sqrt|rcp|div)\.\w+)", kernel.ptx(90)) == operations
+
+
+@needs_nvrtc
 def test_fast_math_does_not_contract():
     """Contraction is the IR's. What is shown is what is launched."""
 
