@@ -205,6 +205,9 @@ def test_fma_is_rounded_once(dtype):
     infinite, zero, one = (np.array([v], dtype.numpy) for v in (np.inf, 0.0, 1.0))
     assert np.isnan(ROWS["fma"].ref(infinite, zero, one)[0])
     assert ROWS["fma"].ref(infinite, -one, one)[0] == -np.inf
+    large = np.full(1, np.finfo(dtype.numpy).max)
+    assert ROWS["fma"].ref(large, large, -infinite)[0] == -np.inf
+    assert ROWS["fma"].ref(large, large, one)[0] == np.inf
 
 
 def test_rounding_against_decimal():

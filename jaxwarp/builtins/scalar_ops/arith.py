@@ -99,7 +99,8 @@ def _fma_float32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 def _fma_float64(a: float, b: float, c: float) -> float:
     if not all(map(np.isfinite, (a, b, c))):
-        return a * b + c
+        # The product of finite numbers is finite, however large.
+        return c if np.isfinite(a) and np.isfinite(b) else a * b + c
     exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
     if exact == 0:
         return a * b + c
