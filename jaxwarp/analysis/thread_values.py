@@ -64,6 +64,10 @@ class ThreadValues:
             case Size():
                 extent = self.shapes.get(op.param, op.param.shape)[op.axis]
                 return self._number(extent, value) if isinstance(extent, (int, np.integer)) else None
+            case Call(builtin=row, args=(index, extent)) if row.name == "from_end" and self.of(extent, steps) is None:
+                # Of no extent as long as no thread's index is negative.
+                found = self.of(index, steps)
+                return found if found is not None and np.all(found >= 0) else None
             case Call() if not any(v.type.is_float for v in op.args):
                 args = self._all(op.args, steps)
                 if args is None:
