@@ -127,6 +127,42 @@ def test_values_returned_from_nested_loops():
     np.testing.assert_array_equal(out, [plain(x) for x in a])
 
 
+@wp.func
+def returned_in_a_later_iteration(x: int):
+    """What its variables and its index are first decides which branch is taken then, and in no other iteration."""
+    z = 1
+    for _ in range(4):
+        if z & 1:
+            z = x
+            x += 2
+        else:
+            return x
+    for k in range(4):
+        if k == 0:
+            x += 1
+        else:
+            for j in range(3, 0, -2):
+                if j < 3 and x % 4 == k:
+                    return 10 * x + k
+    z = 2
+    while x < 1000:
+        if z == 3:
+            return x
+        x, z = x + 1, 3
+    return 0
+
+
+@wp.kernel
+def returns_later(out: wp.array[int]):
+    i = wp.tid()
+    out[i] = returned_in_a_later_iteration(i)
+
+
+def test_values_that_only_a_later_iteration_returns():
+    expected = [returned_in_a_later_iteration(i) for i in range(12)]
+    np.testing.assert_array_equal(outputs(returns_later, 12, np.zeros(12, np.int32)), expected)
+
+
 def make_power(n):
     @wp.func
     def power(x: float):

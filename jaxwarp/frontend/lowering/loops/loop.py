@@ -102,10 +102,11 @@ class Loop:
         if self.frame.is_kernel:
             return None
         frame = self.frame
-        self.enter([], [])
+        # Of no value that is known, lest a branch that is taken later be left out.
+        self.enter(self.carried, [ir.Value(leaf.type) for c in self.carried for leaf in c.leaves])
         with frame.builder.block():
             if self.bind is not None:
-                self.bind(frame.builder.const(0, self.index_type))
+                self.bind(ir.Value(self.index_type))
             with self.exit_live():
                 execute(frame, self.node.body, self.live_in)
             result = frame.typed(frame.variables.get(RESULT))
@@ -183,6 +184,8 @@ class Loop:
 
     def _require_carried(self) -> None:
         """What a function has advanced is known to be assigned, unless nobody could tell which function is called."""
+        if self.exits.returns and RESULT in self.frame.variables and all(c.name != RESULT for c in self.carried):
+            raise InternalError(f"the loop in line {self.frame.loc(self.node).line} returns what it does not carry")
         known = {*self.assigned, self.index_name}
         for name in self.before.keys() - known:
             if self.frame.variables[name] is not self.before[name] and not name.startswith("$"):
