@@ -255,6 +255,57 @@ def test_continue_in_an_unrolled_loop():
     assert loops(k) == []
 
 
+@wp.kernel
+def leaves_loops_over_one_element(out: wp.array2d[int]):
+    i = wp.tid()
+    for k in range(2 + i):
+        for v in (k,):
+            if v == 1:
+                break
+            out[i, 0] += 1
+        out[i, 1] += 1
+    for w in (i,):
+        if w == 3:
+            break
+        if w == 4:
+            return
+        out[i, 2] = 1
+    out[i, 3] = 1
+
+
+def test_a_loop_over_one_element_is_left_alone():
+    """Not the loop around it, nor the statements after it."""
+    expected = [[1 + i, 2 + i, i < 3 or i == 5, i != 4] for i in range(6)]
+    np.testing.assert_array_equal(outputs(leaves_loops_over_one_element, 6, np.zeros((6, 4), np.int32)), expected)
+
+
+@wp.struct
+class Running:
+    last: float
+    total: float
+
+
+@wp.kernel
+def loops_over_parts(out: wp.array2d[float]):
+    i = wp.tid()
+    s = Running()
+    for s.last in (1.0, 2.0, 4.0):
+        s.total += s.last
+        if s.total > float(i):
+            break
+    out[i, 0] = s.total
+    v, place = wp.vec3(0.0), i & 1
+    for v[place] in (1.0, 2.0):
+        if v[place] > 1.0:
+            place = 2
+    out[i, 1], out[i, 2], out[i, 3] = v[0], v[1], s.last
+
+
+def test_the_variable_of_a_loop_is_a_part_of_a_value():
+    expected = [[1, 2, 0, 1], [3, 0, 2, 2], [3, 2, 0, 2], [7, 0, 2, 4], [7, 2, 0, 4]]
+    np.testing.assert_array_equal(outputs(loops_over_parts, 5, np.zeros((5, 4), np.float32)), expected)
+
+
 @pytest.mark.parametrize(
     ("iterable", "text"),
     [

@@ -152,7 +152,7 @@ def _listed(struct: Struct) -> str:
     return ", ".join(f.name for f in struct.fields) or "none"
 
 
-def changed_fields(value: StructValue, name: str, statements: Sequence[ast.stmt]) -> Paths | None:
+def changed_fields(value: StructValue, name: str, statements: Sequence[ast.AST]) -> Paths | None:
     """The parts of a struct variable that statements may change; None: all of it.
 
     `s.a[i] = x` changes an array that `s` names, not `s`.

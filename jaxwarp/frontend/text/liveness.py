@@ -47,17 +47,17 @@ class Liveness:
 def _overwritten(node: ast.stmt) -> frozenset[str]:
     """Names whose old value is gone after a statement, whatever path it takes."""
     if isinstance(node, ast.Assign):
-        return frozenset(name for target in node.targets for name in _plain_names(target))
+        return frozenset(name for target in node.targets for name in plain_names(target))
     if isinstance(node, ast.AnnAssign) and node.value is not None:
-        return frozenset(_plain_names(node.target))
+        return frozenset(plain_names(node.target))
     return frozenset()
 
 
-def _plain_names(target: ast.expr) -> list[str]:
+def plain_names(target: ast.expr) -> list[str]:
     if isinstance(target, ast.Name):
         return [target.id]
     if isinstance(target, (ast.Tuple, ast.List)):
-        return [name for element in target.elts for name in _plain_names(element)]
+        return [name for element in target.elts for name in plain_names(element)]
     return []
 
 

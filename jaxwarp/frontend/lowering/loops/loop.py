@@ -28,7 +28,7 @@ from jaxwarp.frontend.lowering.merge import Carried, MismatchError, type_hint, t
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.structs import changed_fields
 from jaxwarp.frontend.lowering.values import StructValue, Undefined, is_literal, type_of
-from jaxwarp.frontend.text.liveness import Exits, assigned, surely_set
+from jaxwarp.frontend.text.liveness import Exits, assigned, plain_names, surely_set
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Scalar, int32
 
@@ -65,7 +65,9 @@ class Loop:
         if isinstance(node, ast.For):
             targets = assigned([node.target])
             names = [*names, *(n for n in targets if n not in names)]
-            self.live_in -= frozenset(targets) - self.live  # each iteration sets the loop's variable
+            # Each iteration sets the loop's variable.
+            self.live_in -= frozenset(plain_names(node.target)) - self.live
+            self.live_in |= frame.liveness.uses(node.target)
         # What a derivative rule attaches to has no name in the text.
         hidden = frozenset([ATTACHED]) & frame.variables.keys()
         self.live_in |= hidden
@@ -78,11 +80,12 @@ class Loop:
     def carry(self) -> list[ir.Value]:
         """Decides what is carried; the leaves of its values on entry."""
         frame, node = self.frame, self.node
+        statements = [*([node.target] if isinstance(node, ast.For) else []), *node.body]
         for name in self.assigned:
             value = self.before.get(name)
             if value is not None and not isinstance(value, Undefined) and name in self.live_in:
                 is_partial = isinstance(value, StructValue) and name not in self.passed
-                paths = changed_fields(value, name, node.body) if is_partial else None
+                paths = changed_fields(value, name, statements) if is_partial else None
                 self.carried.append(Carried.of(frame, name, value, paths))
         if self.exits.breaks:
             self.carried.append(Carried.of(frame, BREAK, False))
@@ -101,7 +104,8 @@ class Loop:
         """A value of the type that the body returns: found by lowering it once and throwing that away."""
         if self.frame.is_kernel:
             return None
-        frame = self.frame
+        frame, context = self.frame, self.frame.context
+        arrays, sizes = len(context.locals), len(context.sizes)
         # Of no value that is known, lest a branch that is taken later be left out.
         self.enter(self.carried, [ir.Value(leaf.type) for c in self.carried for leaf in c.leaves])
         with frame.builder.block():
@@ -111,6 +115,7 @@ class Loop:
                 execute(frame, self.node.body, self.live_in)
             result = frame.typed(frame.variables.get(RESULT))
         frame.variables = dict(self.before)
+        del context.locals[arrays:], context.sizes[sizes:]
         return None if result is None else zeros_like(frame, result)
 
     @property

@@ -91,7 +91,7 @@ def _for(frame: Frame, node: ast.For) -> None:
     leaving = exits(node.body)
     is_left = leaving.breaks or leaving.returns
     if isinstance(found, Elements):
-        if not is_left or len(found.values) < 2:
+        if not (is_left and found.values):
             _unroll(frame, node, found.values, leaving)
             return
         loop = Loop(frame, node, frame.live, leaving, _element_setter(frame, node, found.values), runs=True)
@@ -183,7 +183,7 @@ def _called_name(call: ast.Call) -> str:
 def _unroll(frame: Frame, node: ast.For, values: Sequence[Any], leaving: Exits) -> None:
     """One copy of the body for each value of the variable; `continue` skips the rest of a copy."""
     context = frame.context
-    live_in = frame.live | frame.liveness.before(node.body, frame.live)
+    live_in = frame.live | frame.liveness.uses(node.target) | frame.liveness.before(node.body, frame.live)
     if leaving.continues:
         live_in |= frozenset(n for s in node.body for n in frame.liveness.uses(s))
     around, context.unrolled = context.unrolled, context.unrolled * max(len(values), 1)
