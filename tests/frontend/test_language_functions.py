@@ -163,6 +163,45 @@ def test_values_that_only_a_later_iteration_returns():
     np.testing.assert_array_equal(outputs(returns_later, 12, np.zeros(12, np.int32)), expected)
 
 
+@wp.func
+def marked(out: wp.array2d[int], i: int, k: int):
+    out[i, k] += 1
+    return 0
+
+
+@wp.kernel
+def marks(out: wp.array2d[int]):
+    i = wp.tid()
+    out[i, 2] = marked(out, i, 0) if i > 2 else marked(out, i, 1)
+
+
+def test_sides_of_one_value_have_effects_of_their_own():
+    expected = [[i > 2, i <= 2, 0] for i in range(6)]
+    np.testing.assert_array_equal(outputs(marks, 6, np.zeros((6, 3), np.int32)), expected)
+
+
+@wp.func
+def found_in_an_array(n: int):
+    for k in range(n):
+        own = wp.zeros(2500, dtype=int)
+        own[k] = n
+        if own[3] > 0:
+            return k
+    return -1
+
+
+@wp.kernel
+def finds(out: wp.array[int]):
+    i = wp.tid()
+    out[i] = found_in_an_array(i)
+
+
+def test_an_array_in_a_loop_that_returns_is_there_once():
+    """10 kB of 16."""
+    assert [p.name for p in finds.specialize().locals] == ["own"]
+    np.testing.assert_array_equal(outputs(finds, 6, np.zeros(6, np.int32)), [-1, -1, -1, -1, 3, 3])
+
+
 def make_power(n):
     @wp.func
     def power(x: float):

@@ -14,7 +14,7 @@ from jaxwarp.frontend.lowering.adjoints import adjoint, refused_adjoint
 from jaxwarp.frontend.lowering.components import component_element, extract, known_slice, named_part, section
 from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression
 from jaxwarp.frontend.lowering.memory import element_type, load_element
-from jaxwarp.frontend.lowering.merge import MismatchError, same, type_hint, type_text, unify
+from jaxwarp.frontend.lowering.merge import MismatchError, type_hint, type_text, unify
 from jaxwarp.frontend.lowering.short_circuit import append, aside, branch, joined_condition
 from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
 from jaxwarp.frontend.lowering.values import (
@@ -171,9 +171,6 @@ def _if_expression(frame: Frame, node: ast.IfExp) -> Any:
     then = aside(frame, lambda: frame.evaluate(node.body))
     orelse = aside(frame, lambda: frame.evaluate(node.orelse))
     a, b = then.value, orelse.value
-    if same(a, b) and not (then.advanced or orelse.advanced):
-        append(frame, (*then.ops, *orelse.ops))
-        return a
     try:
         merged = unify(frame, a, b)
     except MismatchError:
