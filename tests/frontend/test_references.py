@@ -242,3 +242,33 @@ def test_where_a_ref_cannot_stand(text, message):
     with pytest.raises(KernelTypeError) as caught:
         define(text)
     assert message is None or message in caught.value.message
+
+
+@wp.func
+def raised(x: wp.ref[int]):
+    x = x + 1
+    return 10
+
+
+@wp.func
+def overwrites(a: wp.array[int], v: wp.ref[wp.vec2i]):
+    a[0] = 100
+    v = v + wp.vec2i(4, 4)
+    return 2
+
+
+@wp.kernel
+def augments_what_the_value_changes(own: wp.array[int], out: wp.array[int]):
+    x = 1
+    x += raised(x)
+    v = wp.vec2i(1, 2)
+    v[0] += overwrites(own, v)
+    out[0], out[1], out[2] = x, v[0], v[1]
+    own[0] = 7
+    own[0] *= overwrites(own, v)
+
+
+def test_an_augmented_assignment_reads_before_its_value_is_computed():
+    """As in Python: `x += f()` is `x = x + f()`."""
+    own, out = run(augments_what_the_value_changes, 1, np.zeros(1, np.int32), np.zeros(3, np.int32))
+    assert (own.tolist(), out.tolist()) == ([14], [11, 3, 6])

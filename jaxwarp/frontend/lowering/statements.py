@@ -14,7 +14,7 @@ from jaxwarp.frontend.lowering.components import extract
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, start_hint, statement
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, lower_tid
 from jaxwarp.frontend.lowering.operators import OPERATORS, operand, or_function, symbol
-from jaxwarp.frontend.lowering.targets import Name, Place, Section, accumulate, target
+from jaxwarp.frontend.lowering.targets import Name, Place, Section, accumulate, is_atomic, target
 from jaxwarp.frontend.lowering.values import NoValue, Shape, StructValue, describe
 from jaxwarp.frontend.lowering.views import shape_of
 from jaxwarp.frontend.text import annotations
@@ -104,15 +104,16 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
         return
     with frame.at(node.target):
         where = target(frame, node.target)
-    if isinstance(where, Name):
-        frame.lookup(where.name)
-    value = operand(frame, node.value, shown)
     is_struct = isinstance(where, Place) and isinstance(where.place, StructValue)
-    if isinstance(where, Place) and not is_struct and accumulate(frame, where.element(), operator, value):
+    if isinstance(where, Place) and not is_struct and is_atomic(frame, where.element(), operator):
+        accumulate(frame, where.element(), operator, operand(frame, node.value, shown))
         return
-    if isinstance(where, Section) and where.accumulate(frame, operator, value):
+    if isinstance(where, Section) and where.is_atomic(frame, operator):
+        where.accumulate(frame, operator, operand(frame, node.value, shown))
         return
+    # Before a function in the value may change it, as in Python.
     old = where.get(frame)
+    value = operand(frame, node.value, shown)
     try:
         result = or_function(frame, node, node.op, [old, value], lambda: frame.ops.binary(operator, old, value))
     except KernelTypeError as error:

@@ -125,11 +125,13 @@ class Section:
             whole = insert(frame, whole, where, new)
         self.parent.set(frame, whole)
 
-    def accumulate(self, frame: Frame, operator: str, value: Any) -> bool:
+    def is_atomic(self, frame: Frame, operator: str) -> bool:
+        return isinstance(self.parent, Place) and is_atomic(frame, self.parent.element(), operator)
+
+    def accumulate(self, frame: Frame, operator: str, value: Any) -> None:
         """As `accumulate`, of each component."""
-        if not isinstance(self.parent, Place):
-            return False
-        return all(accumulate(frame, element, operator, new) for element, new in self._elements(frame, value))
+        for element, new in self._elements(frame, value):
+            accumulate(frame, element, operator, new)
 
     def _elements(self, frame: Frame, value: Any) -> list[tuple[Element, ir.Value]]:
         assert isinstance(self.parent, Place)
@@ -274,19 +276,20 @@ def stored_value(frame: Frame, element: Element, value: Any) -> Any:
         raise KernelTypeError(f"{name} {what} {dtype!r}, got {describe(value)}", hint=hint) from None
 
 
-def accumulate(frame: Frame, element: Element, operator: str, value: Any) -> bool:
-    """`a[i] += x` and the like as atomics. False: the operator is not one of those, or nobody else sees the array."""
-    dtype = element_type(element)
-    scalar = element_scalar(dtype)
+def is_atomic(frame: Frame, element: Element, operator: str) -> bool:
+    """Whether `a[i] += x` and the like are atomic: the operator is one of those, and others see the array."""
+    scalar = element_scalar(element_type(element))
     if operator not in ATOMIC_OPERATORS or scalar is bool_ or element.view.param in frame.context.locals:
         return False
-    if operator.startswith("bit") and not scalar.is_int:
-        return False
+    return scalar.is_int or not operator.startswith("bit")
+
+
+def accumulate(frame: Frame, element: Element, operator: str, value: Any) -> None:
+    """Atomically `a[i] += x` and the like."""
     stored = stored_value(frame, element, value)
     if operator == "sub":
         stored = frame.ops.unary("neg", stored)
     atomic(frame, ATOMIC_OPERATORS[operator], element, stored)
-    return True
 
 
 def atomic(frame: Frame, kind: str, element: Element, *operands: Any) -> ir.Value | Bundle:
