@@ -55,7 +55,8 @@ def evaluate(func: Func, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """
     given = [_argument(func.name, v) for v in (*args, *kwargs.values())]
     inputs = [value for _, value in given if value is not None]
-    key = func, len(args), tuple(kwargs), tuple(kind for kind, _ in given)
+    # By their texts: zeros of both signs are equal.
+    key = func, len(args), tuple(kwargs), tuple((kind, repr(kind)) for kind, _ in given)
     compiled = _known.get(key)
     if compiled is None:
         try:

@@ -9,6 +9,7 @@ import importlib
 import inspect
 import itertools
 import linecache
+import math
 import os
 import sys
 import types
@@ -323,6 +324,17 @@ def k(x: wp.array[Any], out: wp.array[Any]):
     assert calls == ["once"]
     assert values_of(kernel, jnp.float32, jnp.int32, jnp.float32) == [6.0, 6.0, 6.0]
     assert calls == ["once", 0, 1]
+
+
+@wp.kernel
+def tells_equal_tuples_apart(out: wp.array[float]):
+    for k, pair in enumerate(((1, 2), (1.0, 2.0), (True, 2), (0.0, 2), (-0.0, 2))):
+        out[k] = wp.static(float(str(pair[0]) == "1") + math.copysign(10.0, pair[0]))
+
+
+def test_static_expressions_of_tuples_that_are_equal():
+    expected = [11.0, 10.0, 10.0, 10.0, -10.0]
+    np.testing.assert_array_equal(outputs(tells_equal_tuples_apart, 1, np.zeros(5, np.float32)), expected)
 
 
 def test_names_bound_inside_of_static_expressions_are_not_constants():

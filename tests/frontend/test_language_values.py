@@ -356,3 +356,17 @@ def test_constants_in_warps_spelling():
     assert outputs(kernel, 1, [0.0])[0] == 14.0
     with pytest.raises(KernelTypeError, match="constant: expected a number, a vector or a matrix, got str"):
         wp.constant("seven")
+
+
+@wp.func
+def is_true(x: float):
+    return 1 if x else 0
+
+
+@wp.kernel
+def small_constants(out: wp.array[int]):
+    out[0], out[1], out[2] = is_true(1e-50), is_true(1e-40), is_true(-0.0)
+
+
+def test_a_constant_that_is_zero_in_its_type_is_false():
+    np.testing.assert_array_equal(outputs(small_constants, 1, np.ones(3, np.int32)), [0, 1, 0])

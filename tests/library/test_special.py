@@ -100,3 +100,8 @@ def test_there_is_none_beside_the_range(dtype):
     inf, nan = np.inf, np.nan
     np.testing.assert_array_equal(a[1:], [0.0, 0.0, inf, -inf, nan, nan, nan, nan, nan])
     np.testing.assert_array_equal(b, [nan, inf, inf, 0.0, nan, -inf, nan, nan, nan, nan])
+
+
+def test_zeros_of_both_signs_outside_of_kernels():
+    """They are equal, and what was compiled for one is not what the other one needs."""
+    assert [str(float(wp.erfinv(zero))) for zero in (0.0, -0.0, 0.0)] == ["0.0", "-0.0", "0.0"]

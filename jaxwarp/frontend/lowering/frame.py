@@ -363,7 +363,8 @@ class Frame:
         """A value as the test of `if`, `while`, `and`, `or`, `not`: a bool, known or not."""
         known = self.known(value)
         if known is not None:
-            return bool(known)
+            # 1e-50 is not zero, but zero as a float32.
+            return bool(value.type.numpy.type(known) if isinstance(value, ir.Value) else known)
         if isinstance(value, View | NoArray):
             return isinstance(value, View)
         if not isinstance(value, (ir.Value, Bundle)):

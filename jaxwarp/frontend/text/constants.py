@@ -98,8 +98,14 @@ def _evaluate_now(source: Source, argument: ast.expr) -> bool:
 
 def static_key(argument: ast.expr, variables: Mapping[str, Any]) -> Any:
     """What tells apart the values of a static expression: those of the local names in it."""
-    values = ((name, type(v), repr(v) if isinstance(v, (bool, int, float)) else v) for name, v in variables.items())
-    return argument, frozenset(values)
+    return argument, frozenset((name, _told_apart(value)) for name, value in variables.items())
+
+
+def _told_apart(value: Any) -> Any:
+    """Unlike 1, True, 1.0 and zeros of both signs, not equal to a value of another type or sign."""
+    if isinstance(value, tuple):
+        return tuple(map(_told_apart, value))
+    return type(value), repr(value) if isinstance(value, (bool, int, float)) else value
 
 
 def attribute_chain(source: Source, node: ast.expr) -> Any:
