@@ -26,12 +26,16 @@ Class = TypeVar("Class", bound=type)
 
 PACKAGE = os.path.dirname(__file__) + os.sep
 
+# What only hands on to NumPy what users give: an error there is NumPy's, of the user's call.
+_HANDS_ON = (__file__, PACKAGE + "quaternions.py")
+
 # Of the standard library, what stands between a user's frame and one of ours or JAX's.
 _BETWEEN = (contextlib.__file__, functools.__file__)
 _SPECIAL = (
-    "__call__", "__enter__", "__exit__", "__getitem__", "__setitem__", "__len__", "__iter__", "__float__", "__int__",
-    "__bool__", "__eq__", "__ne__", "__getattr__", "__setattr__", "__add__", "__sub__", "__mul__", "__rmul__",
-    "__imul__", "__matmul__", "__truediv__", "__rtruediv__", "__itruediv__", "__mod__",
+    "__init__", "__call__", "__enter__", "__exit__", "__getitem__", "__setitem__", "__len__", "__iter__", "__float__",
+    "__int__", "__bool__", "__eq__", "__ne__", "__getattr__", "__setattr__", "__add__", "__sub__", "__mul__",
+    "__rmul__", "__imul__", "__matmul__", "__truediv__", "__rtruediv__", "__itruediv__", "__mod__",
+    "__array_ufunc__",
 )  # fmt: skip
 
 
@@ -66,7 +70,17 @@ def boundaries(kind: Class) -> Class:
 
 def raise_for_user(error: Exception) -> NoReturn:
     """Raises an error of Python's own that is the user's: it is no fault of ours."""
-    raise error
+    raise error.with_traceback(None)
+
+
+def call_for_user(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls what is the user's, or a constructor: arguments that do not fit it are no fault of ours."""
+    try:
+        return function(*args, **kwargs)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            raise_for_user(error)
+        raise
 
 
 def strip(error: BaseException) -> None:
@@ -174,7 +188,7 @@ def _is_fault(error: BaseException) -> bool:
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     file = "" if last is None else last.tb_frame.f_code.co_filename
-    return file.startswith(PACKAGE) and file != __file__
+    return file.startswith(PACKAGE) and file not in _HANDS_ON
 
 
 def _users(traceback: types.TracebackType | None) -> types.TracebackType | None:

@@ -274,7 +274,7 @@ class Kernel(ByName):
 
     def _of_structs(self, types: Sequence[Any]) -> Kernel:
         """The kernel for arguments of these types, as `given` has it for values."""
-        if not self.takes_structs or len(types) != len(self.arguments):
+        if not self.takes_structs or not isinstance(types, Sequence) or len(types) != len(self.arguments):
             return self
         given = [struct_of(types[k]) or types[k] for k in self.takes_structs]
         open_ = [struct_in(self.arguments[k].annotation) is None for k in self.takes_structs]
@@ -290,6 +290,11 @@ class Kernel(ByName):
                     hint=f"pass them: {self.name}.ir([...]), one for each argument",
                 )
             return tuple(a.annotation for a in self.leaves)
+        if not isinstance(types, Sequence):
+            raise KernelTypeError(
+                f"{self.name}: expected types, one for each argument, got {types!r}",
+                hint=f"pass them in a list: {self.name}.ir([...])",
+            )
         types = [leaf for t in types for leaf in _leaf_types(t)]
         if len(types) != len(self.leaves):
             raise KernelTypeError(
@@ -346,7 +351,7 @@ class Kernel(ByName):
         CUDA code is that of a launch over `dim` of arrays of `shapes`, by name, if these are given, else what takes
         all extents as arguments.
         """
-        if target not in _TARGETS:
+        if not isinstance(target, str) or target not in _TARGETS:
             raise KernelValueError(
                 f"source: no target {target!r}, expected one of {', '.join(_TARGETS)}", hint='write source("cuda")'
             )
@@ -480,8 +485,13 @@ def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
                 hint=f"its arguments are {', '.join(a.name for a in kernel.arguments)}",
             )
         types = [argument_types.get(a.name, a.annotation) for a in kernel.arguments]
-    else:
+    elif isinstance(argument_types, Sequence):
         types = list(argument_types)
+    else:
+        raise KernelTypeError(
+            f"overload: {kernel.name}: expected a list or a dictionary of types, got {argument_types!r}",
+            hint="write overload(kernel, [array[float]]), one type for each argument",
+        )
     is_open = any(t is uint64 for t in types)  # it may be a mesh, which is known when it is called
     return kernel if is_open else kernel.of_types(types)
 

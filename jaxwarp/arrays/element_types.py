@@ -88,7 +88,7 @@ def concrete(where: str, dtype: Any) -> Element:
 def _from_dtype(where: str, dtype: Any) -> Scalar:
     try:
         return SCALAR_BY_DTYPE[np.dtype(dtype)]
-    except (TypeError, KeyError):
+    except (TypeError, ValueError, KeyError):
         raise KernelTypeError(
             f"{where}: expected a type of the kernel language, got {dtype!r}",
             hint="convert the data to one of them, say float32",

@@ -342,8 +342,9 @@ class HostArray(LiveArray):
 
     def transpose(self, axes: Any = None) -> HostArray:
         """The same memory with its axes in another order; None: reversed."""
-        order = list(range(self.ndim))[::-1] if axes is None else [int(a) for a in axes]
-        if sorted(order) != list(range(self.ndim)):
+        order = list(range(self.ndim))[::-1] if axes is None else axes
+        are_numbers = isinstance(order, Sequence) and all(isinstance(a, (int, np.integer)) for a in order)
+        if not are_numbers or sorted(order) != list(range(self.ndim)):
             raise KernelValueError(
                 f"{self.label}: transpose: expected an order of {self.ndim} axes, got {axes}",
                 hint=f"write transpose({tuple(reversed(range(self.ndim)))})",
@@ -523,7 +524,7 @@ def type_of_value(value: Any) -> Element | Struct:
 
 def _extents(given: Sequence[Any], size: int) -> tuple[int, ...] | None:
     """A shape of so many elements, in which one extent may be -1; None: it is none."""
-    if not all(hasattr(n, "__index__") for n in given):
+    if not all(hasattr(n, "__index__") and np.ndim(n) == 0 for n in given):
         return None
     extents = [operator.index(n) for n in given]
     if extents.count(-1) == 1:

@@ -36,7 +36,7 @@ class _Build:
     """`build`, of the class a function that makes a grid, and of a grid the method that programs of Warp call."""
 
     def __get__(self, grid: Any, kind: type) -> Callable[..., Any]:
-        return _built if grid is None else lambda *args, **keywords: _rebuild(grid, *args, **keywords)
+        return _built if grid is None else partial(_rebuild, grid)
 
 
 @wp.struct

@@ -10,7 +10,9 @@ import threading
 import time
 from typing import Any, ClassVar
 
-from jaxwarp.boundary import boundary
+import numpy as np
+
+from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.gpu.events import Event
@@ -81,6 +83,7 @@ class _Depth(threading.local):
     value = 0
 
 
+@boundaries
 class ScopedTimer:
     """`with ScopedTimer("step"):` prints how long the `with` took, in milliseconds.
 
@@ -119,6 +122,8 @@ class ScopedTimer:
                 f"ScopedTimer has no option {', '.join(unknown)}",
                 hint="its options are active, print, detailed, dict, synchronize",
             )
+        if np.ndim(active):
+            raise KernelTypeError(f"ScopedTimer: active: expected a bool, got {active!r}", hint="write True or False")
         self.name, self.active, self.print, self.detailed, self.dict = (
             name,
             active and self.enabled,

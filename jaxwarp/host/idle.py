@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from jaxwarp.boundary import boundary
 from jaxwarp.memory.devices import get_device
 
 
@@ -84,6 +85,7 @@ class _Nothing:
         pass
 
 
+@boundary
 def can_access(target_device: Any, peer_device: Any) -> bool:
     """Whether kernels on the first device can use arrays of the second: outside of JAX there is the CPU alone.
 

@@ -71,6 +71,13 @@ def interpret(
             _Machine(kernel, tuple(grid), buffers, max_steps).run(one_by_one)
 
 
+def counted_from_end(kernel: Kernel) -> set[Value]:
+    """Indices that are written as negative constants: the extent less a number."""
+    made = {v: op for op in walk(kernel.body) if isinstance(op, Size | Const) for v in op.defined}
+    calls = [op for op in walk(kernel.body) if isinstance(op, Call) and op.builtin.name == "sub"]
+    return {c.result for c in calls if isinstance(made.get(c.args[0]), Size) and isinstance(made.get(c.args[1]), Const)}
+
+
 def _require_fit(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray]) -> None:
     if len(grid) != kernel.grid_rank:
         raise KernelTypeError(f"{kernel.name}: expected a grid of {kernel.grid_rank} extents, got {tuple(grid)}")
@@ -246,7 +253,8 @@ class _Machine:
             if outside.any():
                 at = int(np.flatnonzero(outside)[0])
                 thread = tuple(int(i) for i in np.unravel_index(frame.threads[at], self.grid))
-                raise OutOfRangeError.at(self.kernel.name, thread, int(index[at]), axis, param.name, extent, loc=op.loc)
+                written = int(index[at]) - extent * (indices[axis] in counted_from_end(self.kernel))
+                raise OutOfRangeError.at(self.kernel.name, thread, written, axis, param.name, extent, loc=op.loc)
         return (*own, *arrays)
 
     def atomic(self, op: Atomic, frame: _Frame) -> np.ndarray:

@@ -180,6 +180,8 @@ def get_cuda_device(ordinal: int | None = None) -> Device:
     Raises:
         KernelValueError: there is none of that number.
     """
+    if ordinal is not None and not isinstance(ordinal, int):
+        raise KernelTypeError(f"get_cuda_device: ordinal: expected an integer, got {ordinal!r}", hint="write 0")
     return require_device(f"cuda:{ordinal or 0}", "get_cuda_device")
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax.core
+import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError, OutOfRangeError
 
 
-def require_index(where: str, shape: tuple[Any, ...], index: object) -> tuple[Any, ...]:
+def require_index(where: str, shape: tuple[Any, ...], index: Any) -> tuple[Any, ...]:
     """Integers and slices of the leading axes, in range.
 
     Raises:
@@ -23,7 +24,8 @@ def require_index(where: str, shape: tuple[Any, ...], index: object) -> tuple[An
                 f"{where}: an index is a number when the function is traced, got the traced value {part}",
                 hint="use array.value[index], or index in a kernel",
             )
-        if not isinstance(part, slice) and (isinstance(part, bool) or not hasattr(part, "__index__")):
+        is_integer = hasattr(part, "__index__") and not isinstance(part, bool) and np.ndim(part) == 0
+        if not isinstance(part, slice) and not is_integer:
             raise KernelTypeError(
                 f"{where}: an index is an integer or a slice, got {part!r}",
                 hint="write a[1], a[1:3]; for other indices use array.value, or a kernel",

@@ -14,6 +14,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import as_record, record_dtype
 from jaxwarp.types import (  # fmt: skip
+    HANDLE,
     STRUCT,
     Aggregate,
     Array,
@@ -150,8 +151,8 @@ def initial(kind: type, field: Field) -> Any:
     if field.default is not None:
         return checked(kind, field, field.default(), is_strict=True)
     match field.type:
-        case Struct():
-            return field.type()
+        case Struct():  # a mesh, say, is set later, as an array is
+            return None if hasattr(field.type.kind, HANDLE) else field.type()
         case Array():
             return None
         case Scalar():

@@ -33,9 +33,14 @@ class Scalar:
             return value
         if self.is_int and type(value) is int:
             value = self.wrapped(value)
-        if value is None:  # of which NumPy makes NaN
-            raise KernelTypeError(f"{self.name}: expected a number, got None", hint=f"write {self.name}(0)")
-        return self.numpy.type(value)
+        # Of None NumPy makes NaN, and of text bfloat16 a crash.
+        if value is None or isinstance(value, str | bytes):
+            hint = f"write {self.name}(0)" if value is None else f"convert it: {self.name}(float(...))"
+            raise KernelTypeError(f"{self.name}: expected a number, got {value!r}", hint=hint)
+        try:
+            return self.numpy.type(value)
+        except (TypeError, ValueError) as error:
+            raise KernelTypeError(f"{self.name}: {error}", hint=f"write {self.name}(0)") from None
 
     def wrapped(self, value: int) -> int:
         """What an integer type makes of an integer that may not fit: its lowest bits, as in kernels."""

@@ -6,7 +6,7 @@ import builtins
 from dataclasses import dataclass
 from typing import Any
 
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, call_for_user
 from jaxwarp.types.arrays import Array
 from jaxwarp.types.scalars import HANDLE
 
@@ -44,7 +44,7 @@ class Struct:
 
     @boundary
     def __call__(self, *values: Any, **named: Any) -> Any:
-        return self.kind(*values, **named)
+        return call_for_user(self.kind, *values, **named)
 
     def __repr__(self) -> str:
         return self.name

@@ -86,6 +86,25 @@ def test_no_false_alarm_where_data_decide(data):
         assert raised(kernel, grid, shapes, seed) is not None, f"{source}\n{grid} {shapes}: {got}"
 
 
+@wp.kernel
+def fifth_last(x: wp.array[float], y: wp.array[float]):
+    if y[0] == 0.0:
+        y[wp.tid()] = x[-5]
+
+
+def test_a_constant_index_from_the_end_is_named_as_it_is_written(monkeypatch):
+    text = "index -5 of axis 0 of array x is out of range; its extent is 4"
+    with pytest.raises(OutOfRangeError, match=text):
+        interpret(fifth_last.specialize(), (2,), [np.zeros(4, np.float32), np.zeros(2, np.float32)])
+    plain = define("@wp.kernel\ndef k(x: wp.array[float], y: wp.array[float]):\n    y[wp.tid()] = x[-5]\n")["k"]
+    with pytest.raises(OutOfRangeError, match=text) as refused:
+        wp.launch(plain, 2, [wp.zeros(4)], [wp.zeros(2)])
+    assert "or from -4 to -1" in refused.value.hint
+    monkeypatch.setattr(wp.config, "mode", "debug")
+    with pytest.raises(wp.errors.CheckError, match=text):
+        wp.launch(fifth_last, 2, [wp.zeros(4)], [wp.zeros(2)])
+
+
 def chain(x: wp.array[float], y: wp.array[float]):
     wp.launch(difference, dim=x.shape[0], inputs=[x], outputs=[y])
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError
 
 _VALUES = {
@@ -26,6 +27,7 @@ _VALUES = {
 CONSTANTS: dict[str, float] = _VALUES | {name.upper(): value for name, value in _VALUES.items()}
 
 
+@boundary
 def constant(value: float) -> Any:
     """Warp's mark of a constant: the value itself. Here every number, vector or matrix that a kernel names is one.
 

@@ -92,6 +92,10 @@ class Function:
                 result = self.ref(*(_host(a) for a in taken), **{k: _host(v) for k, v in kwargs.items()})
         except (TypeError, ValueError, IndexError, AttributeError) as error:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
+        except (KeyError, StopIteration):  # by the types of the arguments nothing is found
+            given = ", ".join(map(_kind, (*args, *kwargs.values())))
+            text = f"{self.name}: no function of these arguments: ({given})"
+            raise KernelTypeError(text, hint=f"the signature is {self.signature}") from None
         if is_assigning:
             self._assign([args[place] for place in self.writes], result)
             return None

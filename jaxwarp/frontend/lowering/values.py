@@ -22,7 +22,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.builtins.language.function import Function
 from jaxwarp.builtins.language.shown import OfInstances, parsed
 from jaxwarp.builtins.language.values import Bundle
-from jaxwarp.errors import InternalError, KernelTypeError
+from jaxwarp.errors import InternalError, KernelError, KernelTypeError
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.quaternions import HostValue
@@ -202,7 +202,12 @@ class Intrinsic:
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.host is not None:
-            return self.host(*args, **kwargs)
+            try:
+                return self.host(*args, **kwargs)
+            except (TypeError, ValueError) as error:
+                if isinstance(error, KernelError):
+                    raise
+                raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
         raise KernelTypeError(f"{self.name}() can only be called inside a kernel", hint="call it in a @kernel or @func")
 
     def __repr__(self) -> str:

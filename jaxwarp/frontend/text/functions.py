@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, call_for_user
 from jaxwarp.builtins.language.shown import OfInstances
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.source import Source
@@ -147,11 +147,13 @@ class Func(ByName):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.module.startswith("jaxwarp.library."):
             return Func.evaluate(self, args, kwargs)
-        if len(self.overloads) == 1:
-            return self.overloads[0].source.function(*args, **kwargs)
-        from jaxwarp.frontend.text.host_calls import chosen
+        if len(self.overloads) == 1 and not self.module.startswith("jaxwarp."):
+            function = self.overloads[0].source.function
+        else:
+            from jaxwarp.frontend.text.host_calls import chosen
 
-        return chosen(self, args, kwargs).source.function(*args, **kwargs)
+            function = chosen(self, args, kwargs).source.function
+        return call_for_user(function, *args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<jaxwarp func {self.key}>"

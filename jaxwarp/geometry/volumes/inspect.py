@@ -199,8 +199,8 @@ class Inspected:
 
     def _feature(self, index: int) -> Any:
         features = self._features()
-        if not 0 <= index < len(features):
-            raise ArrayError(f"Volume.feature_array: expected a number below {len(features)}, got {index}")
+        if not isinstance(index, (int, np.integer)) or not 0 <= index < len(features):
+            raise ArrayError(f"Volume.feature_array: expected a number below {len(features)}, got {index!r}")
         return features[index]
 
     @boundary

@@ -74,7 +74,11 @@ def load(cls: Any, given: Any) -> Any:
 
 def from_memory(cls: Any, data: Any) -> Any:
     """The volume of a grid in an array of bytes."""
-    found = data.numpy() if isinstance(data, LiveArray) else np.frombuffer(data, np.uint8)
+    try:
+        found = data.numpy() if isinstance(data, LiveArray) else np.frombuffer(data, np.uint8)
+    except TypeError:
+        hint = "pass a file's bytes, or an array of them; Volume.allocate(...) makes a new volume"
+        raise KernelTypeError(f"Volume: data: expected bytes, got {type(data).__name__}", hint=hint) from None
     return volume_of(cls, np.ascontiguousarray(found).reshape(-1).view(np.uint8).copy())
 
 

@@ -47,11 +47,16 @@ class Capacities(NamedTuple):
     upper: int | None
 
     @classmethod
-    def of(cls, where: str, points: int, rebuildable: bool, *numbers: int | None) -> Capacities:
+    def of(cls, where: str, points: Any, rebuildable: bool, *numbers: int | None) -> Capacities:
         """
         Raises:
-            KernelTypeError, KernelValueError: a number is none, or not positive.
+            KernelTypeError, KernelValueError: a number is none, or not positive; the points are no array.
         """
+        if not hasattr(points, "__len__"):
+            name = "tile_points" if "tiles" in where else "voxel_points"
+            raise KernelTypeError(
+                f"{where}: {name}: expected an array, got {type(points).__name__}", hint="(n, 3) of int32 or float32"
+            )
         names = (
             "max_active_voxels",
             "max_tiles" if "tiles" in where else "max_leaf_nodes",
@@ -59,7 +64,7 @@ class Capacities(NamedTuple):
             "max_upper_nodes",
         )
         found = [_number(f"{where}: {name}", n) for name, n in zip(names, numbers, strict=True)]
-        return cls(rebuildable or any(n is not None for n in found), points, *found)
+        return cls(rebuildable or any(n is not None for n in found), len(points), *found)
 
     def info(self, kind: str) -> RebuildInfo:
         """With what follows for the numbers that were not given."""

@@ -239,7 +239,7 @@ class Volume(Inspected, Rebuilt):
         where = "Volume.allocate_by_tiles"
         _require_cpu(where, device)
         frames = transforms(where, voxel_size, translation, transform)
-        most = Capacities.of(where, len(tile_points), rebuildable, None, max_tiles, max_lower_nodes, max_upper_nodes)
+        most = Capacities.of(where, tile_points, rebuildable, None, max_tiles, max_lower_nodes, max_upper_nodes)
         return built(cls, where, "tiles", tile_points, frames, bg_value, point_mask, most, status)
 
     @classmethod
@@ -273,7 +273,7 @@ class Volume(Inspected, Rebuilt):
         _require_cpu(where, device)
         frames = transforms(where, voxel_size, translation, transform)
         numbers = (max_active_voxels, max_leaf_nodes, max_lower_nodes, max_upper_nodes)
-        most = Capacities.of(where, len(voxel_points), rebuildable, *numbers)
+        most = Capacities.of(where, voxel_points, rebuildable, *numbers)
         return built(cls, where, "voxels", voxel_points, frames, None, point_mask, most, status)
 
     @classmethod

@@ -34,7 +34,10 @@ class Stream:
 
     def __init__(self, device: Any = None, priority: int = 0, cuda_stream: Any = None, **_: Any):
         self.device = Device(device) if isinstance(device, str) else device
-        self.priority = int(priority)
+        if not isinstance(priority, int):
+            hint = "write 0, or -1 for what is urgent"
+            raise KernelTypeError(f"Stream: priority: expected an integer, got {priority!r}", hint=hint)
+        self.priority = priority
         self._address = _address(cuda_stream)
         self._queue: Queue | None = None
         if cuda_stream is None:

@@ -16,6 +16,7 @@ from typing import Any
 from jaxwarp.analysis.intervals import Placed, Shapes
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.ir.builder import Builder
+from jaxwarp.ir.interpret import counted_from_end
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Load, Op, Store, Tid, Value
 from jaxwarp.ir.rewrite import rebuild
@@ -44,6 +45,7 @@ class _CheckBounds(Placed):
         self.arrays = {*kernel.params, *kernel.locals}  # not what checks put into it
         # The indices of batches are no indices of the user's.
         batched = reports.batched
+        self.from_end = counted_from_end(kernel)
         self.batches = {op.result for op in kernel.body.all_ops if isinstance(op, Tid) and op.axis < batched}
 
     def op(self, op: Op) -> None:
@@ -131,4 +133,6 @@ class _CheckBounds(Placed):
         words = [op.indices[axis], self.extent(op, axis)]
         if any(index.type is int64 for index in op.indices):  # one of several axes may be it
             words = [w if w.type is int64 else self.b.call(ROWS["cast"], w, dtype=int64) for w in words]
+        if op.indices[axis] in self.from_end:
+            words[0] = self.b.call(ROWS["sub"], *words)
         return [self.b.const(axis - before, int32), *words]

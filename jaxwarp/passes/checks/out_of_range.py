@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import OutOfRangeError
-from jaxwarp.ir.interpret import apply_builtin, trip_counts
+from jaxwarp.ir.interpret import apply_builtin, counted_from_end, trip_counts
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While
 from jaxwarp.passes.checks.steering import Steering, landmarks
@@ -83,8 +83,8 @@ class _Stray:
 
     def error(self, kernel: str, fewer: str) -> OutOfRangeError:
         hint = "reach it under a condition, or clamp the index with min and max"
-        if self.index < 0:
-            hint = f"an index computed at run time does not count from the end; {hint}"
+        if self.index < 0 < self.extent:
+            hint = f"indices go from 0 to {self.extent - 1}, or from -{self.extent} to -1; {hint}"
         elif any(self.thread):
             hint += f", or launch fewer threads: {fewer}"
         place = self.thread, self.index, self.axis, self.op.param.name, self.extent
@@ -246,7 +246,9 @@ class _Search:
             if outside.any():
                 stray = self.all(outside, known.where, active)
                 if stray.any():
-                    raise _FoundError(_Stray(op, axis, extent, *self.first(stray, known.value)))
+                    thread, index = self.first(stray, known.value)
+                    written = index - extent if value in counted_from_end(self.kernel) else index
+                    raise _FoundError(_Stray(op, axis, extent, thread, written))
 
     def first(self, where: np.ndarray, index: np.ndarray) -> tuple[tuple[int, ...], int]:
         """The first thread, and its index in the first iteration."""
