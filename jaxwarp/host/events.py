@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jaxwarp.boundary import boundaries, boundary
+from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.gpu.events import Event
@@ -83,7 +83,6 @@ class _Depth(threading.local):
     value = 0
 
 
-@boundaries
 class ScopedTimer:
     """`with ScopedTimer("step"):` prints how long the `with` took, in milliseconds.
 
@@ -106,6 +105,7 @@ class ScopedTimer:
     _depth: ClassVar[_Depth] = _Depth()
     _OPTIONS: ClassVar[tuple[str, ...]] = ("use_nvtx", "color", "cuda_filter", "report_func", "skip_tape")
 
+    @boundary
     def __init__(
         self,
         name: str,
