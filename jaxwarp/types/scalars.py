@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundary, raise_for_user
 from jaxwarp.errors import KernelTypeError
 
 # True of a struct whose values stand where Warp has a number that names them, `mesh.id`: annotated uint64, or made one.
@@ -38,7 +38,9 @@ class Scalar:
             hint = f"write {self.name}(0)" if value is None else f"convert it: {self.name}(float(...))"
             raise KernelTypeError(f"{self.name}: expected a number, got {value!r}", hint=hint)
         try:
-            return self.numpy.type(value)
+            return self.numpy.type(float(value) if self.is_float and type(value) is int else value)
+        except OverflowError as error:
+            raise_for_user(error)
         except (TypeError, ValueError) as error:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"write {self.name}(0)") from None
 
