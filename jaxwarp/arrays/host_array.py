@@ -450,7 +450,8 @@ class HostArray(LiveArray):
         """See `jaxwarp.to_jax`."""
         region, origin = self.region, self.jax_value
         kind = region.shape, region.dtype
-        if origin is not None and (origin.shape, origin.dtype) == kind and not origin.is_deleted():
+        # A part of its shape that is reversed or transposed is not dense: it has the elements in another order.
+        if origin is not None and (origin.shape, origin.dtype) == kind and region.is_dense and not origin.is_deleted():
             return origin
         if region.dtype.itemsize == 8 and not compat.is_x64_enabled():
             raise KernelTypeError(

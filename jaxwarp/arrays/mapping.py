@@ -196,7 +196,7 @@ def _identity(function: types.FunctionType) -> Any:
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     names = [function.__globals__[n] for n in function.__code__.co_names if n in function.__globals__]
     kept = []
-    for value in (*cells, *names, *(function.__defaults__ or ())):
+    for value in (*cells, *names, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
         if isinstance(value, types.ModuleType):
             if value.__name__.split(".")[0] != "jaxwarp":
                 return None
@@ -204,7 +204,7 @@ def _identity(function: types.FunctionType) -> Any:
         elif isinstance(value, (Func, Function, Intrinsic)):
             kept.append(value)
         elif type(value) in (bool, int, float):
-            kept.append((type(value), value))
+            kept.append((type(value), repr(value)))  # zeros of both signs are equal
         else:
             return None
     return function.__code__, *kept

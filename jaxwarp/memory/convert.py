@@ -73,7 +73,8 @@ def _cast(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
     if _kind(dtype) == "int" and _kind(values.dtype) in ("int", "float"):
         info = np.iinfo(dtype)
         exact = values if _kind(values.dtype) == "int" else values.astype(np.float64)
-        if exact.size and not (exact.min() >= info.min and exact.max() <= info.max):  # NaN is neither
+        # As Python's numbers, which are compared exactly: 2**63 is no int64. NaN is neither.
+        if exact.size and not (exact.min().item() >= info.min and exact.max().item() <= info.max):
             raise KernelValueError(
                 f"{where}: expected values of {dtype}, from {info.min} to {info.max}",
                 hint="choose a larger type, or take the values that fit",

@@ -409,6 +409,10 @@ def test_numbers_and_arrays_of_numpy_take_the_type_of_the_array():
             lossy()
     with pytest.raises(KernelValueError, match="expected values of int32"):
         n.assign(np.full(4, 2**40))
+    for dtype, power in ((wp.int64, 63), (wp.uint64, 64)):  # 2**63 - 1 is 2**63 as a float
+        with pytest.raises(KernelValueError, match=f"expected values of {dtype}"):
+            wp.array([2.0**power], dtype=dtype)
+        assert wp.array([2.0 ** (power - 1)], dtype=dtype).list() == [2 ** (power - 1)]
     with pytest.raises(IndexError, match="index 4 is out of range, the extent is 4"):
         x[4] = 1.0
 
@@ -481,6 +485,15 @@ def test_memory_of_jax_is_shared_and_never_written():
         wp.from_jax(x, dtype=wp.vec2)
     with pytest.raises(KernelTypeError, match="from_jax: expected a JAX array, got ndarray"):
         wp.from_jax(X)
+
+
+def test_parts_of_memory_of_jax_that_have_its_shape():
+    x = jnp.arange(9.0).reshape(3, 3)
+    a = wp.from_jax(x)
+    for part, expected in ((a.transpose(), x.T), (a[::-1], x[::-1]), (a[:, ::-1], x[:, ::-1])):
+        np.testing.assert_array_equal(wp.to_jax(part), expected)
+        np.testing.assert_array_equal(jax.jit(lambda x: x)(part), expected)
+    assert wp.to_jax(a[:].reshape(9).reshape(3, 3)) is x
 
 
 def test_memory_of_jax_outlives_the_jax_array():

@@ -64,6 +64,20 @@ def test_a_global_that_changes(monkeypatch):
     assert found[3].list() == [2.5]
 
 
+def test_values_that_are_equal_and_not_the_same():
+    a = wp.ones(1)
+    inverses = [wp.map(lambda x: x / zero, a).list()[0] for zero in (0.0, -0.0)]  # noqa: B023 - called at once
+    assert inverses == [np.inf, -np.inf]
+    found = []
+    for number in (2.0, 3.0):
+
+        def scaled(x, *, factor=number):
+            return x * factor
+
+        found += wp.map(scaled, a).list()
+    assert found == [2.0, 3.0]
+
+
 def test_several_results():
     a, b = pair()
     found = wp.map(lambda x, y: (x + y, wp.int32(x)), a, b)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+from jaxwarp.errors import KernelValueError
 
 
 @wp.kernel
@@ -30,6 +31,20 @@ def test_objects_that_say_which_array_they_are():
 
     np.testing.assert_array_equal(launch(Parameter())[0], reference(X))
     np.testing.assert_array_equal(jax.jit(lambda: launch(Parameter())[0])(), reference(X))
+
+
+def test_integers_of_64_bits_that_do_not_fit():
+    @wp.kernel
+    def doubled(a: wp.array[int], out: wp.array[int]):
+        i = wp.tid()
+        out[i] = 2 * a[i]
+
+    call = wp.jax_kernel(doubled)
+    assert call(np.array([1, -3]))[0].tolist() == [2, -6]
+    large = np.array([2**32, 1])
+    for run in (lambda: call(large), jax.jit(lambda: call(large))):
+        with pytest.raises(KernelValueError, match="argument 'a': expected values of int32"):
+            run()
 
 
 def test_under_custom_vjp_called_eagerly():

@@ -13,6 +13,7 @@ import numpy as np
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.arguments import KEY, KEY_KIND, Argument, Given, is_key
 from jaxwarp.ffi.launch.calls.dims import format_shape, require_int32_extents, shape_text
+from jaxwarp.memory.convert import cast_values
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
     Element,
@@ -57,7 +58,8 @@ def make_converter(argument: Argument, element: Element, given: Given) -> Conver
         raise KernelTypeError(f"{expected}, got {given}", hint=hint)
     require_int32_extents(shape, argument.where)
     if given.kind == "ndarray":
-        return lambda value: np.asarray(value, scalar.numpy)
+        # JAX would drop bits of integers of 64, and take 2**32 for 0.
+        return lambda value: cast_values(value, scalar.numpy, argument.where)
     return None if given.dtype == scalar.numpy else lambda value: jax.lax.convert_element_type(value, scalar.numpy)
 
 
