@@ -19,7 +19,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_queries import mesh_query_point, mesh_query_ray_all
 from jaxwarp.geometry.mesh_search import find_closest, find_hit
-from jaxwarp.geometry.triangles import closest_on, ray_at
+from jaxwarp.geometry.triangles import closest_at, face_normal, ray_at
 
 
 class RayHits(NamedTuple):
@@ -235,7 +235,7 @@ def _hit_values(  # noqa: PLR0913
         t[i] = at
         u[i] = bary_u
         v[i] = bary_v
-        normals[i] = wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
+        normals[i] = face_normal(corners)
 
 
 @wp.kernel
@@ -256,7 +256,7 @@ def _closest_values(
     found[i] = point
     if face >= 0:
         corners = corners_of(points, indices, face)
-        b, c, _square = closest_on(corners, point)
+        b, c, _square = closest_at(corners, point)
         place = (1.0 - b - c) * corners[0] + b * corners[1] + c * corners[2]
         away = wp.dot(place - point, place - point)
         distances[i] = 0.0

@@ -14,7 +14,7 @@ from jaxwarp.geometry.bvh_queries import BvhQuery, bvh_query_aabb, bvh_query_nex
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_search import count_hits, find_closest, find_furthest, find_hit, find_hit_after
 from jaxwarp.geometry.mesh_values import face_corners, mesh_eval_face_normal
-from jaxwarp.geometry.triangles import closest_on, ray_at
+from jaxwarp.geometry.triangles import closest_at, closest_on, ray_at, unit_of
 
 
 @wp.struct
@@ -60,7 +60,7 @@ def mesh_eval_ray(id: Mesh, face: int, start: wp.vec3, dir: wp.vec3) -> MeshQuer
     if face >= 0:
         t, u, v = ray_at(face_corners(id, face), start, dir)
         normal = mesh_eval_face_normal(id, face)
-        hit = MeshQueryRay(True, 1.0 if wp.dot(normal, dir) < 0.0 else -1.0, face, t, u, v, normal)
+        hit = MeshQueryRay(True, 1.0 if wp.dot(normal, unit_of(dir) * dir) < 0.0 else -1.0, face, t, u, v, normal)
     return hit
 
 
@@ -152,7 +152,7 @@ def mesh_query_ray_next(query: wp.ref[MeshQueryRayAll], index: wp.ref[int]) -> b
 def on_face(mesh: Mesh, face: int, point: wp.vec3, sign: float) -> MeshQueryPoint:
     found = MeshQueryPoint(False, 0.0, -1, 0.0, 0.0)
     if face >= 0:
-        v, w, square = closest_on(face_corners(mesh, face), point)
+        v, w, square = closest_at(face_corners(mesh, face), point)
         found = MeshQueryPoint(True, sign, face, 1.0 - v - w, v)
     return found
 

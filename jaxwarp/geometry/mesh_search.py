@@ -8,14 +8,15 @@ from __future__ import annotations
 import jaxwarp as wp
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.steps import bvh_ascend, bvh_descend, high_plane, low_plane, root_node
-from jaxwarp.geometry.triangles import closest_on, ray_crosses, ray_distance, ray_frame
+from jaxwarp.geometry.triangles import closest_on, ray_crosses, ray_distance, ray_frame, unit_of
 
-_LEAST = 1.0e-20
+_LEAST = 1.0e-12
+_FURTHEST = 3.4028234e38
 
 
 @wp.func
 def _inverse(x: float) -> float:
-    """1 / x, finite: for boxes, which are larger than what is in them, a component of 0 is as good as a small one."""
+    """1 / x, finite, where the largest component is about 1: as boxes are larger than their content, 0 may be small."""
     sign = -1.0 if x < 0.0 else 1.0
     return 1.0 / (x if wp.abs(x) > _LEAST else sign * _LEAST)
 
@@ -40,13 +41,15 @@ def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: boo
     first = mesh.bvh.first
     leaves = len(first) - 1
     is_ray = wp.isfinite(start) and wp.isfinite(dir) and max_t > 0.0
-    frame = ray_frame(dir)
-    inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
+    unit = unit_of(dir)
+    way = unit * dir
+    frame = ray_frame(way)
+    inverse = wp.vec3(_inverse(way[0]), _inverse(way[1]), _inverse(way[2]))
     base = wp.cw_mul(mesh.bvh.grid[0] - start, inverse)
     scale = wp.cw_mul(mesh.bvh.grid[1], inverse)
     node = root_node(root, leaves, is_ray)
     trail = int(0)
-    best = float(max_t)
+    best = wp.min(max_t, _FURTHEST) / unit  # in lengths of `way`, so that small and large directions are as any others
     found = int(-1)
     while node != 0:
         while node != 0 and node < leaves:
@@ -77,8 +80,10 @@ def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last:
     first = mesh.bvh.first
     leaves = len(first) - 1
     is_ray = wp.isfinite(start) and wp.isfinite(dir) and max_t > 0.0
-    frame = ray_frame(dir)
-    inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
+    unit = unit_of(dir)
+    way = unit * dir
+    frame = ray_frame(way)
+    inverse = wp.vec3(_inverse(way[0]), _inverse(way[1]), _inverse(way[2]))
     base = wp.cw_mul(mesh.bvh.grid[0] - start, inverse)
     scale = wp.cw_mul(mesh.bvh.grid[1], inverse)
     node = root_node(root, leaves, is_ray)
@@ -86,7 +91,7 @@ def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last:
     after = float(-1.0)
     if last >= 0:
         after = ray_distance(mesh.corners[last], start, frame)
-    best = float(max_t)
+    best = wp.min(max_t, _FURTHEST) / unit  # in lengths of `way`, so that small and large directions are as any others
     found = int(-1)
     while node != 0:
         while node != 0 and node < leaves:
@@ -113,8 +118,10 @@ def count_hits(mesh: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
     first = mesh.bvh.first
     leaves = len(first) - 1
     is_ray = wp.isfinite(start) and wp.isfinite(dir)
-    frame = ray_frame(dir)
-    inverse = wp.vec3(_inverse(dir[0]), _inverse(dir[1]), _inverse(dir[2]))
+    unit = unit_of(dir)
+    way = unit * dir
+    frame = ray_frame(way)
+    inverse = wp.vec3(_inverse(way[0]), _inverse(way[1]), _inverse(way[2]))
     base = wp.cw_mul(mesh.bvh.grid[0] - start, inverse)
     scale = wp.cw_mul(mesh.bvh.grid[1], inverse)
     node = root_node(root, leaves, is_ray)

@@ -8,6 +8,7 @@ import jaxwarp as wp
 from jaxwarp.geometry.bvh import Bvh
 from jaxwarp.geometry.bvh_queries import bvh_get_group_root
 from jaxwarp.geometry.mesh import Mesh
+from jaxwarp.geometry.triangles import face_normal
 
 
 @wp.func
@@ -75,5 +76,4 @@ def mesh_eval_velocity(id: Mesh, face: int, bary_u: float, bary_v: float) -> wp.
 @wp.func
 def mesh_eval_face_normal(id: Mesh, face: int) -> wp.vec3:
     """The normal of a face, of length 1: its corners go round it counterclockwise."""
-    corners = face_corners(id, face)
-    return wp.normalize(wp.cross(corners[1] - corners[0], corners[2] - corners[0]))
+    return face_normal(face_corners(id, face))

@@ -19,7 +19,9 @@ import jax.numpy as jnp
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.geometry.cast import corners_of
 from jaxwarp.geometry.mesh import Mesh
+from jaxwarp.geometry.triangles import face_area, face_normal
 
 
 class SampledPoints(NamedTuple):
@@ -40,13 +42,6 @@ class SampledPoints(NamedTuple):
 
 
 @wp.func
-def _across(points: wp.array[wp.vec3], indices: wp.array[int], face: int) -> wp.vec3:
-    """The normal of a face, of twice its area's length."""
-    a = points[indices[3 * face]]
-    return wp.cross(points[indices[3 * face + 1]] - a, points[indices[3 * face + 2]] - a)
-
-
-@wp.func
 def _area(points: wp.array[wp.vec3], indices: wp.array[int], face: int) -> float:
     """0 of a face with a vertex that is not there, or is not finite."""
     area = float(0.0)
@@ -55,7 +50,7 @@ def _area(points: wp.array[wp.vec3], indices: wp.array[int], face: int) -> float
         vertex = indices[3 * face + k]
         is_there = is_there and vertex >= 0 and vertex < points.shape[0]
     if is_there:
-        area = wp.length(_across(points, indices, face))
+        area = face_area(corners_of(points, indices, face))
     return area if wp.isfinite(area) else 0.0
 
 
@@ -107,11 +102,9 @@ def _place(
     i = wp.tid()
     face = faces[i]
     if face >= 0:
-        a = points[indices[3 * face]]
-        b = points[indices[3 * face + 1]]
-        c = points[indices[3 * face + 2]]
-        found[i] = u[i] * a + v[i] * b + (1.0 - u[i] - v[i]) * c
-        normals[i] = wp.normalize(_across(points, indices, face))
+        corners = corners_of(points, indices, face)
+        found[i] = u[i] * corners[0] + v[i] * corners[1] + (1.0 - u[i] - v[i]) * corners[2]
+        normals[i] = face_normal(corners)
 
 
 _call_faces, _call_blocks = wp.jax_kernel(_sum_faces, num_outputs=2), wp.jax_kernel(_sum_blocks)

@@ -8,6 +8,53 @@ from typing import Any
 
 import jaxwarp as wp
 
+_DISTANT = 2.0**-30
+_STEPS = (2.0**64, 2.0**32, 2.0**16, 2.0**8, 2.0**4)
+
+
+@wp.func
+def _step(x: float, factor: float, most: float) -> float:
+    return factor if x * most < 1.0 and x > 0.0 else (1.0 / factor if x > most else 1.0)
+
+
+@wp.func
+def unit_of(x: wp.vec3) -> float:
+    """The power of two that makes the largest component about 1; 1 of nothing.
+
+    So products of four or five lengths, and the derivatives of quotients, are numbers whatever the unit of length is.
+    It is exact, and has no derivative.
+    """
+    most = wp.max(wp.max(wp.abs(x[0]), wp.abs(x[1])), wp.abs(x[2]))
+    unit = _step(most, _STEPS[0], _STEPS[1])
+    unit = unit * _step(most * unit, _STEPS[1], _STEPS[2])
+    unit = unit * _step(most * unit, _STEPS[2], _STEPS[3])
+    return unit * _step(most * unit, _STEPS[3], _STEPS[4])
+
+
+@wp.func
+def _unit_near(corners: wp.mat33, point: wp.vec3) -> float:
+    """That of a triangle's edges, or of how far away a point is, where the triangle is a speck."""
+    ab = wp.abs(corners[1] - corners[0])
+    ac = wp.abs(corners[2] - corners[0])
+    return unit_of(wp.max(wp.max(ab, ac), _DISTANT * wp.abs(point - corners[0])))
+
+
+@wp.func
+def face_normal(corners: wp.mat33) -> wp.vec3:
+    """Of length 1: the corners go round it counterclockwise. 0 of a triangle without an area."""
+    ab = corners[1] - corners[0]
+    ac = corners[2] - corners[0]
+    unit = unit_of(wp.max(wp.abs(ab), wp.abs(ac)))
+    return wp.normalize(wp.cross(unit * ab, unit * ac))
+
+
+@wp.func
+def face_area(corners: wp.mat33) -> float:
+    ab = corners[1] - corners[0]
+    ac = corners[2] - corners[0]
+    unit = unit_of(wp.max(wp.abs(ab), wp.abs(ac)))
+    return 0.5 * wp.length(wp.cross(unit * ab, unit * ac)) / unit / unit
+
 
 @wp.func
 def ray_frame(dir: wp.vec3) -> wp.mat33:
@@ -52,7 +99,8 @@ def ray_distance(corners: wp.mat33, start: wp.vec3, frame: wp.mat33) -> float:
     at_b = _side(c, a)
     at_c = _side(a, b)
     total = at_a + at_b + at_c
-    distance = (at_a * a[2] + at_b * b[2] + at_c * c[2]) / total
+    share = 1.0 / total
+    distance = at_a * share * a[2] + at_b * share * b[2] + at_c * share * c[2]
     least = wp.min(at_a, wp.min(at_b, at_c))
     most = wp.max(at_a, wp.max(at_b, at_c))
     is_hit = (least >= 0.0 or most <= 0.0) and total != 0.0 and distance >= 0.0
@@ -86,15 +134,19 @@ def ray_crosses(corners: wp.mat33, start: wp.vec3, frame: wp.mat33) -> bool:
 @wp.func
 def ray_at(corners: wp.mat33, start: wp.vec3, dir: wp.vec3) -> Any:
     """`t, u, v` of a ray that hits a triangle: u and v are the weights of its first two corners."""
-    frame = ray_frame(dir)
-    a = frame * (corners[0] - start)
-    b = frame * (corners[1] - start)
-    c = frame * (corners[2] - start)
+    along = unit_of(dir)
+    unit = _unit_near(corners, start)
+    frame = ray_frame(along * dir)
+    a = frame * (unit * (corners[0] - start))
+    b = frame * (unit * (corners[1] - start))
+    c = frame * (unit * (corners[2] - start))
     at_a = _side(b, c)
     at_b = _side(c, a)
     at_c = _side(a, b)
     share = 1.0 / (at_a + at_b + at_c)
-    return (at_a * a[2] + at_b * b[2] + at_c * c[2]) * share, at_a * share, at_b * share
+    u = at_a * share
+    v = at_b * share
+    return (u * a[2] + v * b[2] + at_c * share * c[2]) / unit * along, u, v
 
 
 @wp.func
@@ -124,11 +176,12 @@ def closest_on(corners: wp.mat33, point: wp.vec3) -> Any:
     to_ab = ap - s * ab
     to_ac = ap - r * ac
     to_bc = ap - ab - m * (ac - ab)
-    area = bb * cc - bc * bc
-    has_area = area > 1.0e-12 * bb * cc
-    share = 1.0 / (area if has_area else 1.0)
-    v = (cc * on_b - bc * on_c) * share
-    w = (bb * on_c - bc * on_b) * share
+    # Without products of four lengths: the square of the height over the first edge, and the weights by that.
+    share = bc / (bb if bb > 0.0 else 1.0)
+    height = cc - share * bc
+    has_area = height > 1.0e-12 * cc
+    w = (on_c - share * on_b) / (height if has_area else 1.0)
+    v = (on_b - bc * w) / (bb if bb > 0.0 else 1.0)
     inside = has_area and v >= 0.0 and w >= 0.0 and v + w <= 1.0
     to_face = ap - v * ab - w * ac
     best = wp.dot(to_face, to_face) if inside else wp.inf
@@ -145,3 +198,14 @@ def closest_on(corners: wp.mat33, point: wp.vec3) -> Any:
     v = 1.0 - m if near else v
     w = m if near else w
     return v, w, best
+
+
+@wp.func
+def closest_at(corners: wp.mat33, point: wp.vec3) -> Any:
+    """`closest_on` for derivatives, which have higher powers of lengths: the square is in units of its own."""
+    unit = _unit_near(corners, point)
+    ab = unit * (corners[1] - corners[0])
+    ac = unit * (corners[2] - corners[0])
+    return closest_on(
+        wp.mat33(0.0, 0.0, 0.0, ab[0], ab[1], ab[2], ac[0], ac[1], ac[2]), unit * (point - corners[0])
+    )  # fmt: skip

@@ -61,14 +61,11 @@ def _far_angle(m: Moments, u: wp.vec3, s: float) -> float:
 @wp.func
 def _angle(corners: wp.mat33, point: wp.vec3) -> float:
     """The angle that a triangle is seen at, negative from its front."""
-    a = corners[0] - point
-    b = corners[1] - point
-    c = corners[2] - point
-    la = wp.length(a)
-    lb = wp.length(b)
-    lc = wp.length(c)
+    a = wp.normalize(corners[0] - point)
+    b = wp.normalize(corners[1] - point)
+    c = wp.normalize(corners[2] - point)
     across = wp.dot(a, wp.cross(b, c))
-    along = la * lb * lc + wp.dot(a, b) * lc + wp.dot(b, c) * la + wp.dot(c, a) * lb
+    along = 1.0 + wp.dot(a, b) + wp.dot(b, c) + wp.dot(c, a)
     # A point in the plane of a triangle, or a triangle that is none: half the angle is anything, so 0.
     return 2.0 * wp.atan2(across, along) if across != 0.0 else 0.0
 

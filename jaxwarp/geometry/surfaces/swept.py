@@ -31,7 +31,7 @@ from jaxwarp.geometry.mesh_values import mesh_eval_position
 from jaxwarp.geometry.surfaces.given import integer, number, place
 from jaxwarp.geometry.surfaces.iso_surface import IsoSurfaceMarchingCubes
 from jaxwarp.geometry.surfaces.marching_cubes import marching_cubes
-from jaxwarp.geometry.triangles import closest_on
+from jaxwarp.geometry.triangles import closest_at
 from jaxwarp.geometry.winding import mesh_query_point_sign_winding_number
 
 
@@ -163,7 +163,7 @@ def _measure(  # noqa: PLR0913
     if pose >= 0:
         local = _local(_node(i, j, k, dims, lower, upper), transforms[pose])
         corners = corners_of(points, indices, nearest[i, j, k][1])
-        v, w, _square = closest_on(corners, local)
+        v, w, _square = closest_at(corners, local)
         away = (1.0 - v - w) * corners[0] + v * corners[1] + w * corners[2] - local
         value = wp.min(float(nearest[i, j, k][2]) * wp.length(away), value)
     field[i, j, k] = value
