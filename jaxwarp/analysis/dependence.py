@@ -8,8 +8,9 @@ Either can be had again after the launch. To prove it, indices are written as su
 not change; two accesses in different iterations of a loop have variables that differ by a multiple of its step, inner
 variables are between their bounds, and the difference of the indices must be at least 1, or at most -1.
 
-Indices that count from the end are taken as they are written, see vjp/aliases.py for those that are negative. They
-are taken as whole numbers: one whose computation wraps is negative and outside every array, but for sums with
+Indices that count from the end are taken as they are written where elements are floats, see vjp/aliases.py for those
+that are negative; of integers, which may be indices and bounds of loops, nothing is shown by them. Indices are taken as
+whole numbers: one whose computation wraps is negative and outside every array, but for sums with
 factors beyond _MAX_FACTOR or variables of larger steps than _MAX_STEP, and loops that would have to make 2^20
 iterations in between.
 """
@@ -57,6 +58,7 @@ class Dependence:
     def __init__(self, kernel: Kernel, grid: Sequence[int | None]):
         self.forms = Forms(kernel, grid)
         self.sums: dict[Value, Sum] = {}
+        self.from_end: set[Value] = set()  # those whose sum is that of an index as it is written
         self.home: dict[Value, tuple[Op, ...]] = {}  # the loops around a value's definition, the outermost first
         self.steps: dict[Value, int] = {}  # what a loop variable grows by in each iteration
         self.uneven: set[Value] = set()  # loop variables of unknown or large steps
@@ -84,10 +86,13 @@ class Dependence:
         The loops outside of it are in the same iteration. So it is where an index moves with the loop's variable, and
         with nothing else that the loop changes.
         """
-        return any(self.index_tells_iteration(index, loop) for index in access.indices)
+        return any(self.index_tells_iteration(access, axis, loop) for axis in range(access.param.rank))
 
-    def index_tells_iteration(self, index: Value, loop: For | While) -> bool:
+    def index_tells_iteration(self, access: Access, axis: int, loop: For | While) -> bool:
         """`tells_iteration`, of one index."""
+        index = access.indices[axis]
+        if not self._is_as_written(access, index):
+            return False
         body = loop.body.params
         variables = {value for value in body if value in self.steps} | set(body[:1] if isinstance(loop, For) else ())
         inside = self._varying(index, loop)
@@ -96,6 +101,9 @@ class Dependence:
     def is_invariant(self, index: Value, loop: For | While) -> bool:
         """Is the index the same in all iterations of the loop, whose outer loops are in the same iteration?"""
         return not self._varying(index, loop)
+
+    def _is_as_written(self, access: Access, index: Value) -> bool:
+        return access.param.dtype.is_float or index not in self.from_end
 
     def _varying(self, index: Value, loop: Op) -> list[Value]:
         """What an index is made of and the loop may change."""
@@ -158,6 +166,8 @@ class Dependence:
                 return
         if all(self._is_small(v, c) for v, c in found.terms.items()) or self.forms[op.result] is not None:
             self.sums[op.result] = found
+            if op.builtin.name == "from_end" or not self.from_end.isdisjoint(op.args):
+                self.from_end.add(op.result)
 
     def _is_small(self, value: Value, factor: int) -> bool:
         """Does factor * value not wrap between two iterations of the loop that the value counts, if it does?"""
@@ -238,7 +248,10 @@ class Dependence:
         The loops outside of it are in the same iteration; with None, all that both accesses are in.
         """
         proof = _Proof(self, first, second, common, depth)
-        return any(proof.differ(a, b) for a, b in zip(first.indices, second.indices, strict=True))
+        return any(
+            self._is_as_written(first, a) and self._is_as_written(second, b) and proof.differ(a, b)
+            for a, b in zip(first.indices, second.indices, strict=True)
+        )
 
 
 class _Proof:

@@ -1,80 +1,91 @@
 """Elements that a reverse sweep takes for two, because their indices differ, though one counts from the end.
 
 That loads and stores of a thread are of different elements is shown by their indices as they are written, see
-analysis/dependence.py: i and i + n are the same element where i is negative. So where an array is read and written,
-what goes through a negative index is NaN in the derivative:
+analysis/dependence.py: i and i + n are the same element where i is negative. So where an array is read and written, a
+launch beside the sweep looks for negative indices, and if there are any, all that the sweep gives is NaN:
 
-    v = load a[from_end(i, n)]        ->        v = load a[from_end(i, n)] * (NaN if i < 0 else 1)
+    k = from_end(i, n)           ->        k = from_end(i, n)
+    v = load a[k]                          if i < 0 { store a_from_end[k], NaN }
 
-A kernel that shows that its indices are not negative (`max(i, 0)`) has no `from_end`.
+That has to be asked of the launch: what a thread does with a wrong value may well be finite. Of integers in arrays
+no such thing is shown. A kernel that shows that its indices are not negative (`max(i, 0)`) has no `from_end`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from jaxwarp.analysis.addresses import Access
 from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.deep import with_deep_stack
+from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Call, Const, Load, Op, Param, Store, Value, walk
-from jaxwarp.ir.rewrite import Rewriter, rebuild
-from jaxwarp.types import Scalar, bool_
+from jaxwarp.ir.nodes import Block, Call, If, Load, Op, Param, Value, walk
+from jaxwarp.ir.rewrite import Rewriter
+from jaxwarp.types import float32
+from jaxwarp.vjp.calculus import Calculus
+from jaxwarp.vjp.derived import Derived, marking
+
+Written = Mapping[Value, tuple[Value, ...]]
 
 
 def written_from_end(kernel: Kernel) -> frozenset[Param]:
     """The arrays of floats that a kernel reads and writes, by indices that may count from the end."""
-    counted = _counted(kernel)
-    ops = [op for op in walk(kernel.body) if isinstance(op, Load | Store | Atomic) and op.param.dtype.is_float]
-    read, written = ({op.param for op in ops if isinstance(op, Load) is is_read} for is_read in (True, False))
-    return frozenset(op.param for op in ops if not counted.keys().isdisjoint(op.indices)) & read & written
+    written = _written(kernel)
+    accesses = [op for op in walk(kernel.body) if isinstance(op, Access)]
+    ops = [op for op in accesses if op.param.dtype.is_float and op.param not in kernel.locals]
+    read, changed = ({op.param for op in ops if isinstance(op, Load) is is_read} for is_read in (True, False))
+    return frozenset(op.param for op in ops if not written.keys().isdisjoint(op.indices)) & read & changed
 
 
-def without_aliases(kernel: Kernel) -> Kernel:
-    """The kernel as its reverse sweep may be made, see above."""
-    params = written_from_end(kernel)
-    return _Marked(params, _counted(kernel)).kernel(kernel) if params else kernel
+@with_deep_stack
+def make_search(kernel: Kernel) -> Derived | None:
+    """Of a kernel of fixed rounding, what marks the elements of such arrays that are named from the end.
+
+    Its slots "winner" are zero elsewhere. None: there are no such arrays.
+    """
+    marks = {p: Param(f"{p.name}_from_end", float32, p.shape) for p in written_from_end(kernel)}
+    if not marks:
+        return None
+    found = _Search(marks, _written(kernel)).kernel(kernel)
+    of = {kernel.params.index(p): mark for p, mark in marks.items()}
+    return marking(replace(found, name=f"{kernel.name}_from_end"), (), of)
 
 
-def _counted(kernel: Kernel) -> dict[Value, Value]:
-    """Indices that count from the end, and what they are as they are written."""
-    return {op.result: op.args[0] for op in walk(kernel.body) if isinstance(op, Call) and op.builtin.name == "from_end"}
+def _written(kernel: Kernel) -> Written:
+    """Indices that count from the end, also those of slices, and what is to be negative for that."""
+    found: dict[Value, tuple[Value, ...]] = {}
+    for op in walk(kernel.body):
+        if isinstance(op, Call) and op.result.type.is_int:
+            inner = [v for a in op.args for v in found.get(a, ())]
+            if op.builtin.name == "from_end":
+                inner.append(op.args[0])
+            if inner:
+                found[op.result] = tuple(dict.fromkeys(inner))
+    return found
 
 
-class _Marked(Rewriter):
-    def __init__(self, arrays: frozenset[Param], counted: dict[Value, Value]):
+class _Search(Rewriter):
+    def __init__(self, marks: Mapping[Param, Param], written: Written):
         super().__init__()
-        self.arrays = arrays
-        self.counted = counted
+        self.marks = marks
+        self.written = written
 
     def op(self, op: Op) -> None:
-        match op:
-            case Load() if op.param in self.arrays:
-                factor = self.factor(op)
-                self.copy(op)
-                if factor is not None:
-                    self.values[op.result] = self.call(ROWS["mul"], op.result, factor, loc=op.loc)
-            case Store() if op.param in self.arrays:
-                factor = self.factor(op)
-                if factor is None:
-                    self.copy(op)
-                    return
-                value = self.call(ROWS["mul"], self.value(op.value), factor, loc=op.loc)
-                self.emit(rebuild(op, (), (*self.all(op.indices), value)))
-            case _:
-                self.copy(op)
-
-    def factor(self, op: Load | Store) -> Value | None:
-        """1, or NaN where an index is negative; None if none can be. The NaN is made of 0 / 0: debug mode names it."""
-        found: Value | None = None
-        for index in op.indices:
-            written = self.counted.get(index)
-            if written is not None:
-                below = self.call(ROWS["lt"], self.value(written), self.const(0, written.type), dtype=bool_, loc=op.loc)
-                found = below if found is None else self.call(ROWS["logical_or"], found, below, loc=op.loc)
-        if found is None:
-            return None
-        dtype = op.param.dtype
-        one = self.call(ROWS["select"], found, self.const(0.0, dtype), self.const(1.0, dtype), loc=op.loc)
-        return self.call(ROWS["div"], one, one, loc=op.loc)
-
-    def const(self, value: float, dtype: Scalar) -> Value:
-        op = Const(Value(dtype), value)
-        self.emit(op)
-        return op.result
+        self.copy(op)
+        if not isinstance(op, Access) or op.param not in self.marks:
+            return
+        builder = Builder()
+        builder.loc = op.loc
+        o = Calculus(builder)
+        for written in dict.fromkeys(v for index in op.indices for v in self.written.get(index, ())):
+            below = o.lt(written, 0)
+            # 0 / 0: debug mode names the line.
+            one = builder.call(ROWS["select"], below, builder.const(0.0, float32), builder.const(1.0, float32))
+            nan = o.div(one, one)
+            with builder.block() as ops:
+                builder.store(self.marks[op.param], op.indices, nan)
+            builder.append(If((), below, Block((), tuple(ops), ()), Block((), (), ()), loc=op.loc))
+        for made in builder.here:
+            self.emit(made)

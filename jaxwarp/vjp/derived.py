@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Load, Size, Store, walk
+from jaxwarp.ir.nodes import Atomic, Load, Param, Size, Store, walk
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.vjp.reverse.residuals import ResidualLaunch
+from jaxwarp.vjp.unread import without_unread
 
 
 @dataclass(frozen=True)
@@ -67,3 +68,17 @@ def _is_idle(slot: Slot, kinds: Collection[str], others: Collection[int]) -> boo
     if slot.kind == "cotangent":
         return not slot.reads
     return slot.kind in kinds and not (slot.kind == "primal" and slot.index in others)
+
+
+def marking(
+    kernel: Kernel, finals: Sequence[int], marks: Mapping[int, Param] | Sequence[tuple[int, Param]]
+) -> Derived:
+    """What a kernel does to the marks, in place of all that it writes and does not read."""
+    pairs = list(marks.items()) if isinstance(marks, Mapping) else list(marks)
+    own = len(kernel.params) - len(finals)
+    kernel = without_unread(replace(kernel, params=(*kernel.params, *(p for _, p in pairs))), [p for _, p in pairs])
+    written = {op.param for op in walk(kernel.body) if isinstance(op, Store | Atomic)}
+    slots = [Slot("primal", i, True, p in written) for i, p in enumerate(kernel.params[:own])]
+    slots += [Slot("final", i, True, False) for i in finals]
+    slots += [Slot("winner", i, False, True) for i, _ in pairs]
+    return without_idle(Derived(kernel, tuple(slots)), ("primal", "final"))

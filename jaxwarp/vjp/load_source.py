@@ -61,9 +61,12 @@ class LoadSources:
 
 
 def loads_on_entry(kernel: Kernel, params: Collection[Param], grid: Grid | None = None) -> frozenset[Load]:
-    """The loads of `params` that see what was there on entry, where the kernel also writes to these arrays."""
+    """The loads of `params` that see what was there on entry, where the kernel also writes to these arrays.
+
+    None of arrays whose indices may count from the end: two indices may be of one element then, see aliases.py.
+    """
     ops = list(walk(kernel.body))
-    written = {op.param for op in ops if isinstance(op, (Store, Atomic))} & set(params)
+    written = {op.param for op in ops if isinstance(op, (Store, Atomic))} & set(params) - written_from_end(kernel)
     loads = [op for op in ops if isinstance(op, Load) and op.param in written]
     return frozenset(loads) - LoadSources(kernel, grid, finals=False).lost if loads else frozenset()
 
@@ -88,7 +91,7 @@ def reads_of_finals(kernel: Kernel, grid: Grid | None = None) -> FinalReads:
     if not any(isinstance(op, Load) and op.param in written for op in ops):
         return FinalReads()
     promoted = LoadSources(promote_memory(simplify(kernel), grid), grid)
-    # Of arrays whose indices may count from the end, a negative one has to be seen in the adjoint, see aliases.py.
+    # Nor of arrays whose indices may count from the end: that has to be seen before the adjoint, see aliases.py.
     late = {op.param for op in promoted.final | promoted.lost} - written_from_end(kernel)
     if not late & written:
         return FinalReads()

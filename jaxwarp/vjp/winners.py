@@ -15,7 +15,7 @@ out whether they meet:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from jaxwarp.analysis.addresses import Access, Grid, Ownership, ownership_of, require_no_visible_race
@@ -25,14 +25,13 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, If, Load, Op, Param, Size, Store, Value, walk
+from jaxwarp.ir.nodes import Atomic, Block, If, Load, Op, Param, Size, Store, Value
 from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.types import int32
 from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus
-from jaxwarp.vjp.derived import Derived, Slot, without_idle
+from jaxwarp.vjp.derived import Derived, marking
 from jaxwarp.vjp.replay import take_replays
-from jaxwarp.vjp.unread import without_unread
 
 # Numbers of threads are of 32 bits, and so are those counted from the end.
 LIMIT = 2**31 - 1
@@ -86,7 +85,7 @@ def hold_contest(
     masked = _Mask(numbers, winners).kernel(kernel)
     masked = replace(masked, name=f"{kernel.name}_last", params=(*kernel.params, *winners.values()))
     found = _Find(numbers, winners).kernel(kernel)
-    finder = _derived(
+    finder = marking(
         replace(found, name=f"{kernel.name}_winners"), (), {i: winners[p] for i, p in zip(places, arrays, strict=True)}
     )
     return Contest(finder, masked, places)
@@ -131,7 +130,7 @@ def make_survey(kernel: Kernel, grid: Grid, shapes: Shapes, extents: Extents) ->
     of = [(replayed.kernel.params.index(p), mark) for (p, _, _), mark in marks.items()]
     finals = [kernel.params.index(p) for p in replayed.finals]
     return Survey(
-        _derived(replace(found, name=f"{kernel.name}_meetings"), finals, of),
+        marking(replace(found, name=f"{kernel.name}_meetings"), finals, of),
         tuple((i, tuple(ways)) for i, ways in zip(places, arrays.values(), strict=True)),
     )
 
@@ -240,17 +239,3 @@ class _Survey(_Numbered):
         from_end = Calculus(builder).sub(builder.const(LIMIT, int32), number)
         builder.atomic("max", self.marks[op.param, way, "first"], op.indices, from_end)
         self.add(builder)
-
-
-def _derived(
-    kernel: Kernel, finals: Sequence[int], marks: Mapping[int, Param] | Sequence[tuple[int, Param]]
-) -> Derived:
-    """What a kernel does to the marks, in place of all that it writes and does not read."""
-    pairs = list(marks.items()) if isinstance(marks, Mapping) else list(marks)
-    own = len(kernel.params) - len(finals)
-    kernel = without_unread(replace(kernel, params=(*kernel.params, *(p for _, p in pairs))), [p for _, p in pairs])
-    written = {op.param for op in walk(kernel.body) if isinstance(op, Store | Atomic)}
-    slots = [Slot("primal", i, True, p in written) for i, p in enumerate(kernel.params[:own])]
-    slots += [Slot("final", i, True, False) for i in finals]
-    slots += [Slot("winner", i, False, True) for i, _ in pairs]
-    return without_idle(Derived(kernel, tuple(slots)), ("primal", "final"))

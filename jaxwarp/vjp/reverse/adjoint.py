@@ -27,7 +27,6 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.vjp.activity import Activity
-from jaxwarp.vjp.aliases import without_aliases
 from jaxwarp.vjp.calculus import partial_derivatives, products_of, square_in
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import require_locally_constant, require_plain_accumulation
@@ -81,7 +80,6 @@ def adjoint(
     if kernel.locals and not sweep:
         kernel = simplify(arrays_as_values(kernel))
     require_pure_conditions(kernel)
-    kernel = without_aliases(kernel)
     shapes = dict(zip(kernel.params, extents or (), strict=extents is not None))
     require_partitioned(kernel, grid, shapes)
     promoted = without_unread(promote_memory(kernel, grid, shapes), used)

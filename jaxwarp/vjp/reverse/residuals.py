@@ -177,7 +177,7 @@ class _Finder:
 
         So it is if each iteration certainly loads another one.
         """
-        moves = self.dependence.index_tells_iteration(op.indices[axis], loop)
+        moves = self.dependence.index_tells_iteration(op, axis, loop)
         return moves and loop in self.dependence.forms.trips and self.is_certain(op, loop.blocks[0])
 
     def is_certain(self, op: Load, block: Block) -> bool:
@@ -197,7 +197,7 @@ class _Finder:
         return [
             loop
             for loop in loops
-            if not any(self.dependence.index_tells_iteration(op.indices[axis], loop) for axis in axes)
+            if not any(self.dependence.index_tells_iteration(op, axis, loop) for axis in axes)
             and (_writes(loop, op.param) or not all(self.dependence.is_invariant(index, loop) for index in others))
         ]
 

@@ -1,6 +1,7 @@
 """Launches before that of a derivative: who is the last to store to an element, and whether threads meet that may not.
 
-See vjp/winners.py, and docs/design/0014-colliding-stores.md.
+See vjp/winners.py, and docs/design/0016-colliding-stores.md. And whether elements are named from the end, see
+vjp/aliases.py.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from jaxwarp.ffi.launch.derivatives.recording import Point
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Load, Size, Store, walk
 from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.pipeline import fix_rounding
+from jaxwarp.vjp.aliases import make_search
 from jaxwarp.vjp.derived import Derived
 from jaxwarp.vjp.winners import LIMIT, Contest, Survey, hold_contest, make_survey
 
@@ -74,6 +77,20 @@ def meeting_factor(
         if i in asked:
             met = met | _have_met(marks)
     return jnp.where(met, jnp.nan, 1.0)
+
+
+def from_end_factor(bind: Bind, point: Point) -> Any:
+    """What cotangents that a sweep gives are multiplied by. None: it names no element that matters from the end.
+
+    NaN if it names one of an array that it reads and writes, else 1.
+    """
+    launch = point.launch
+    search = _search(launch.kernel, launch.fma)
+    if search is None:
+        return None
+    shapes = [point.shape(i) for i in range(len(launch.roles))]
+    marks = _find(bind, launch, search, shapes, point.given, {})
+    return jnp.where(functools.reduce(jnp.logical_or, [jnp.any(mark != 0) for mark in marks]), jnp.nan, 1.0)
 
 
 def _have_met(marks: Mapping[str, tuple[Any, Any]]) -> Any:
@@ -184,6 +201,12 @@ def _contest(key: _Key, wanted: tuple[int, ...]) -> Contest | None:
         return None
     finder = dataclasses.replace(found.finder, kernel=intern_kernel(found.finder.kernel))
     return dataclasses.replace(found, finder=finder, kernel=intern_kernel(found.kernel))
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _search(kernel: Kernel, fma: bool) -> Derived | None:
+    found = make_search(fix_rounding(kernel, fma=fma))
+    return found and dataclasses.replace(found, kernel=intern_kernel(found.kernel))
 
 
 @functools.lru_cache(maxsize=_CACHE)

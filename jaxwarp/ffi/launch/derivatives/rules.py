@@ -16,7 +16,7 @@ from jaxwarp.analysis.addresses import require_no_visible_race
 from jaxwarp.analysis.thread_values import extents_in_indices
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ffi.launch.derivatives.contests import meeting_factor, with_winners
+from jaxwarp.ffi.launch.derivatives.contests import from_end_factor, meeting_factor, with_winners
 from jaxwarp.ffi.launch.derivatives.recording import Point, record_launch
 from jaxwarp.ffi.launch.derivatives.second_order import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.launch.derivatives.used_results import used_part
@@ -209,7 +209,7 @@ def _transpose(
     known = _known_extents(launch, {i: point.shape(i) for i in range(len(launch.roles))})
     silent = tuple(i for i in launch.result_params if i not in incoming)
     derived = _adjoint(launch.kernel, launch.fma, wanted, _known_grid(launch), is_sweep, known, silent)
-    found = _sweep(bind, point, derived, incoming, wanted)
+    found = _scaled(_sweep(bind, point, derived, incoming, wanted), from_end_factor(bind, point))
     # An in-out argument that the kernel does not write goes through: the cotangent of the result joins its own.
     written = {slot.index for slot in derived.slots if slot.kind == "cotangent" and slot.reads}
     for i in linear:
