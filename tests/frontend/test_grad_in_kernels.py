@@ -13,6 +13,7 @@ import pytest
 from language import outputs, run
 
 import jaxwarp as wp
+from jaxwarp.errors import KernelTypeError
 
 X = np.linspace(0.3, 1.7, 7)
 
@@ -220,3 +221,58 @@ def test_scalars_that_are_python_numbers():
     np.testing.assert_allclose(jax.grad(total)(2.0), 12 * X.sum())
     np.testing.assert_allclose(jax.jvp(total, (2.0,), (1.0,))[1], 12 * X.sum())
     np.testing.assert_allclose(jax.hessian(total)(2.0), 12 * X.sum())
+
+
+@wp.struct
+class Table:
+    values: wp.array[wp.float64]
+    scale: wp.float64
+
+
+@wp.func
+def looked_up(x: wp.float64, t: Table):
+    return x * x * t.values[1] * t.scale
+
+
+@wp.kernel
+def with_own_table(x: wp.array[wp.float64], out: wp.array2d[wp.float64]):
+    i = wp.tid()
+    t = Table()
+    t.scale = x[i]
+    t.values = wp.zeros(2, dtype=wp.float64)
+    t.values[1] = wp.float64(5.0) * x[i]
+    by_x, by_table = wp.grad(looked_up)(x[i], t)
+    out[i, 0] = by_x
+    out[i, 1] = by_table.scale
+
+
+def test_arrays_of_the_caller_keep_what_they_hold():
+    (found,) = wp.jax_kernel(with_own_table, output_dims=(7, 2))(X)
+    np.testing.assert_allclose(found, np.stack([10 * X**3, 5 * X**3], 1), rtol=1e-12)
+
+
+@wp.func
+def kept(x: wp.float64, t: Table):
+    t.values[0] = x * x
+    return t.values[0] * x
+
+
+@wp.func
+def counted(x: wp.float64, t: Table):
+    wp.atomic_add(t.values, 0, 1.0)
+    return x * t.scale
+
+
+@pytest.mark.parametrize("function", [kept, counted])
+def test_functions_that_write_are_refused(function):
+    """They would, for each component of their arguments, or never."""
+
+    @wp.kernel
+    def kernel(x: wp.array[wp.float64], t: Table, out: wp.array[wp.float64]):
+        i = wp.tid()
+        by_x, _ = wp.grad(function)(x[i], t)
+        out[i] = by_x
+
+    call = wp.jax_kernel(kernel, num_outputs=2, in_out_argnames=["t"])
+    with pytest.raises(KernelTypeError, match=rf"grad\({function.name}\): {function.name} writes to t.values"):
+        call(X, Table(np.zeros(1), 1.0))

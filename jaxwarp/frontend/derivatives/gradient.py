@@ -8,7 +8,7 @@ ordinary code, which can be differentiated again, in both modes, and needs nothi
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from jaxwarp.builtins.language.function import Function
@@ -71,6 +71,7 @@ def _name(function: Differentiable) -> str:
 def _apply(frame: Frame, node: ast.Call, gradient: Gradient, args: list[Any], keywords: dict[str, Any]) -> Any:
     """The gradients by the arguments in the order of the call; that of a single one is no tuple."""
     function, name = gradient.function, _name(gradient.function)
+    first_local = len(frame.context.locals)
     if not (args or keywords):
         raise KernelTypeError(
             f"grad({name}): expected the arguments of {name}, got none",
@@ -92,7 +93,9 @@ def _apply(frame: Frame, node: ast.Call, gradient: Gradient, args: list[Any], ke
         with frame.builder.block() as ops:
             result = call(frame, node, function, inner[: len(args)], named)
         pairs = [(v, s) for v, s in zip(given, inner, strict=True) if v is not s]
-    gradients = _gradients(frame, name, tuple(ops), result, [(frame.typed(v), s) for v, s in pairs])
+    own = tuple(frame.context.locals[first_local:])
+    _require_no_effect(name, ops, own)
+    gradients = _gradients(frame, name, tuple(ops), result, [(frame.typed(v), s) for v, s in pairs], own)
     return gradients[0] if len(gradients) == 1 else gradients
 
 
@@ -123,15 +126,23 @@ def _stand_in(name: str, value: Any) -> Any:
 
 
 def _gradients(
-    frame: Frame, name: str, ops: tuple[ir.Op, ...], result: Any, pairs: list[tuple[Any, Any]]
+    frame: Frame,
+    name: str,
+    ops: tuple[ir.Op, ...],
+    result: Any,
+    pairs: list[tuple[Any, Any]],
+    own: tuple[ir.Param, ...],
 ) -> tuple[Any, ...]:
+    """`own` are the arrays that the function makes for itself."""
     if not ((isinstance(result, ir.Value) and result.type.is_float) or (is_literal(result) and type(result) is float)):
         raise KernelTypeError(
             f"grad({name}): {name} must return a float scalar, it returns {describe(result)}",
             hint=f"write a @func that returns one number, say a component of what {name} computes",
         )
     outer = {s: v for value, stand_in in pairs for v, s in zip(_scalars(value), _scalars(stand_in), strict=True)}
-    _tell(frame, name, ops, outer)
+    _tell(frame, ops, outer)
+    if isinstance(result, ir.Value):
+        ops, result = _without_arrays(ops, result, own)
     gradients = []
     for value, stand_in in pairs:
         gradients.append(_made_of(value, iter([_partial(frame, ops, result, outer, s) for s in _scalars(stand_in)])))
@@ -177,7 +188,6 @@ def _partial(
     """Appends the derivative of `result` by one stand-in, and the code that it needs, with values of its own."""
     if not (by.type.is_float and isinstance(result, ir.Value)):
         return frame.builder.const(0, by.type)
-    ops, result = _without_arrays(frame, ops, result)
     copy = Rewriter(fresh=True)
     copy.values.update(outer)
     # Distinct from the argument itself, which other arguments may be too.
@@ -190,30 +200,32 @@ def _partial(
     return moved if moved.type == by.type else frame.builder.call(ROWS["cast"], moved, dtype=by.type)
 
 
-def _tell(frame: Frame, name: str, ops: tuple[ir.Op, ...], outer: dict[ir.Value, ir.Value]) -> None:
+def _tell(frame: Frame, ops: tuple[ir.Op, ...], outer: dict[ir.Value, ir.Value]) -> None:
     """Appends the function itself where it prints or asserts: its derivatives say nothing."""
-    inside = list(ir.walk(ir.Block((), ops, ())))
-    if not any(isinstance(op, ir.Tell) for op in inside):
+    if not any(isinstance(op, ir.Tell) for op in ir.walk(ir.Block((), ops, ()))):
         return
-    for op in inside:
-        if isinstance(op, ir.Store | ir.Atomic) and op.param not in frame.context.locals:
-            raise KernelTypeError(
-                f"grad({name}): {name} prints or asserts, and writes to {op.param.name}",
-                op.loc,
-                hint="print in the kernel, or return the value and store it there",
-            )
     copy = Rewriter(fresh=True)
     copy.values.update(outer)
     for op in copy.block(ir.Block((), ops, ())).ops:
         frame.builder.append(op)
 
 
-def _without_arrays(frame: Frame, ops: tuple[ir.Op, ...], result: ir.Value) -> tuple[tuple[ir.Op, ...], ir.Value]:
+def _require_no_effect(name: str, ops: Iterable[ir.Op], own: Collection[ir.Param]) -> None:
+    """The function is run once for each component of its arguments, or not at all."""
+    for op in ir.walk(ir.Block((), tuple(ops), ())):
+        if isinstance(op, ir.Store | ir.Atomic) and op.param not in own:
+            raise KernelTypeError(
+                f"grad({name}): {name} writes to {op.param.name}",
+                op.loc,
+                hint="return the value, and store it in the kernel",
+            )
+
+
+def _without_arrays(
+    ops: tuple[ir.Op, ...], result: ir.Value, own: tuple[ir.Param, ...]
+) -> tuple[tuple[ir.Op, ...], ir.Value]:
     """The operations with the arrays that the function makes for itself as values."""
-    block = ir.Block((), ops, (result,))
-    accessed = {op.param for op in ir.walk(block) if isinstance(op, ir.Load | ir.Store)}
-    own = tuple(p for p in frame.context.locals if p in accessed)
-    body = arrays_as_values(silent(Kernel("grad", 1, (), block, own))).body
+    body = arrays_as_values(silent(Kernel("grad", 1, (), ir.Block((), ops, (result,)), own))).body
     return body.ops, body.results[0]
 
 
