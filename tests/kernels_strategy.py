@@ -289,6 +289,8 @@ class Maker:
             args[at] = args[-1] if types[at] is types[-1] and self.pick.chance(30) else self.constant(types[at])
         if row.name == "copysign":
             args[1] = self.without_nan(args[1])
+        if row.name == "from_end":  # of a number of elements
+            args[1] = build.call(ROWS["max"], args[1], build.const(0, types[1]))
         return build.call(row, *args)
 
     def index(self, param: Param, axis: int, extent: int) -> Value:

@@ -159,5 +159,5 @@ BITS = (
         doc="The number of zero bits below the lowest 1; the width for 0."),
     row("from_end", _from_end_infer, ref=_from_end_ref, ulp=EXACT, cuda="from_end({0}, {1})",
         llvm=_from_end_llvm, partials=_INTEGERS,
-        doc="The index i + n where -n <= i < 0, of n elements; else i."),
+        doc="The index i + n where -n <= i < 0, of n elements, 0 or more; else i."),
 )  # fmt: skip
