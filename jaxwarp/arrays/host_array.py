@@ -17,7 +17,7 @@ from jaxwarp import compat
 from jaxwarp.boundary import boundaries, raise_for_user
 from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.memory.convert import cast_values
+from jaxwarp.memory.convert import cast_values, taken
 from jaxwarp.memory.devices import Device, device_to_jax
 from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.gpu.pinned import Pinned
@@ -460,11 +460,11 @@ class HostArray(LiveArray):
             )
         device = device_of(self.scope)
         if device.is_cpu:
-            return jnp.array(self.numpy(), copy=True)
+            return jnp.asarray(taken(self.numpy(), region.dtype, self.label))
         try:
             target = device_to_jax(device)
         except KernelValueError:  # JAX has no GPU: what it gets is on the host
-            return jnp.array(self.numpy(), copy=True)
+            return jnp.asarray(taken(self.numpy(), region.dtype, self.label))
         return jax.dlpack.from_dlpack(self) if self.size else jax.device_put(self.numpy(), target)
 
     def __dlpack__(

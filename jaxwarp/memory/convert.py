@@ -69,6 +69,17 @@ def cast_values(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
     return values if values.dtype == dtype else _cast(values, dtype, where)
 
 
+def taken(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
+    """A copy that JAX can be given: it reads memory some time after the call, when that may have changed, also to copy
+    it (`jnp.array(values, copy=True)`).
+
+    Raises:
+        KernelTypeError, KernelValueError: as `cast_values`; JAX itself would drop bits of 64-bit integers.
+    """
+    found = cast_values(values, dtype, where)
+    return values.copy() if found is values else found
+
+
 def _cast(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
     if _kind(dtype) == "int" and _kind(values.dtype) in ("int", "float"):
         info = np.iinfo(dtype)

@@ -523,6 +523,47 @@ def test_values_that_jax_takes_do_not_change_later():
     assert wp.to_jax(wp.full(2, wp.vec3(1.0, 2.0, 3.0))).shape == (2, 3)
 
 
+@wp.kernel
+def copied(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i]
+
+
+def copying(x: wp.array[float], y: wp.array[float]):
+    wp.launch(copied, x.shape, [x, y])
+
+
+TAKING = {
+    "to_jax": lambda a: wp.to_jax(a if isinstance(a, wp.array) else wp.array(a, copy=False)),
+    "asarray": lambda a: jnp.asarray(a if isinstance(a, wp.array) else wp.array(a, copy=False)),
+    "kernel": lambda a: wp.jax_kernel(copied)(a)[0],
+    **{
+        mode.name: lambda a, mode=mode: wp.jax_callable(copying, graph_mode=mode)(a)[0]
+        for mode in wp.GraphMode
+        if mode < 3
+    },
+}
+
+
+@pytest.mark.parametrize("way", TAKING)
+@pytest.mark.parametrize("kind", ["numpy", "array"])
+def test_what_jax_takes_while_it_is_busy_does_not_change_later(way, kind):
+    """JAX reads memory when it gets to it, and memory that begins at a multiple of 64 without a copy."""
+    count = 1 << 18
+    memory = np.ones(count + 16, np.float32)
+    values = memory[-memory.ctypes.data // 4 % 16 :][:count]
+    given = values if kind == "numpy" else wp.array(values, copy=False)
+    busy, x = jax.jit(lambda x: jax.lax.fori_loop(0, 30, lambda _, x: jnp.sin(x) + x, x)), jnp.ones(count)
+    TAKING[way](given).block_until_ready()  # compiled
+    busy(x).block_until_ready()
+    for _ in range(3):
+        busy(x)
+        found = TAKING[way](given)
+        values[:] = 2.0
+        assert np.asarray(found).max() == 1.0
+        values[:] = 1.0
+
+
 def test_devices_and_types_by_their_names():
     device = wp.device_from_jax(jax.local_devices(backend="cpu")[0])
     assert device == "cpu" == wp.get_device() == wp.get_device("cpu")

@@ -13,7 +13,7 @@ import numpy as np
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.arguments import KEY, KEY_KIND, Argument, Given, is_key
 from jaxwarp.ffi.launch.calls.dims import format_shape, require_int32_extents, shape_text
-from jaxwarp.memory.convert import cast_values
+from jaxwarp.memory.convert import taken
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
     Element,
@@ -58,8 +58,7 @@ def make_converter(argument: Argument, element: Element, given: Given) -> Conver
         raise KernelTypeError(f"{expected}, got {given}", hint=hint)
     require_int32_extents(shape, argument.where)
     if given.kind == "ndarray":
-        # JAX would drop bits of integers of 64, and take 2**32 for 0.
-        return lambda value: cast_values(value, scalar.numpy, argument.where)
+        return lambda value: taken(value, scalar.numpy, argument.where)
     return None if given.dtype == scalar.numpy else lambda value: jax.lax.convert_element_type(value, scalar.numpy)
 
 
