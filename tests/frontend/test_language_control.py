@@ -300,3 +300,54 @@ def k(out: wp.array[float]):
     out[i] = x
 """
     np.testing.assert_array_equal(outputs(define(source)["k"], 2, np.zeros(2)), [0.5, 1.0])
+
+
+@wp.func
+def chosen(x: int, is_plain: bool = False):
+    total = 0
+    for k in range(4):
+        if is_plain:
+            found = k
+        else:
+            if x == k:
+                return total
+            continue
+        total += found
+    return total + 100
+
+
+@wp.kernel
+def chooses_before_it_runs(out: wp.array2d[int]):
+    i = wp.tid()
+    out[i, 0] = chosen(i)
+    out[i, 1] = chosen(i, True)
+
+
+def test_nothing_comes_after_a_known_side_that_is_left_on_every_path():
+    """What the other side sets is not needed then."""
+    expected = [[0 if i < 4 else 100, 106] for i in range(6)]
+    np.testing.assert_array_equal(outputs(chooses_before_it_runs, 6, np.zeros((6, 2), np.int32)), expected)
+
+
+@wp.func
+def last_of(n: int):
+    while True:
+        found = n
+        if n > 20:
+            break
+        n = 2 * n + 1
+    for k in range(20):
+        last = k * found
+    return last + k
+
+
+@wp.kernel
+def calls_loops_that_set_first(out: wp.array[int]):
+    i = wp.tid()
+    out[i] = last_of(i)
+
+
+def test_functions_whose_loops_set_variables_first():
+    """In a kernel that is stepped through as well."""
+    expected = [last_of(i) for i in range(6)]
+    np.testing.assert_array_equal(outputs(calls_loops_that_set_first, 6, np.zeros(6, np.int32)), expected)

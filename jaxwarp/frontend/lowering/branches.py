@@ -60,14 +60,15 @@ def exit_condition(frame: Frame) -> bool | ir.Value:
 def _conditional(
     frame: Frame, node: ast.If, rest: Sequence[ast.stmt], live: frozenset[str], after: frozenset[str]
 ) -> bool:
-    """Lowers an `if`. True: and the statements after it, in the branch that goes on.
+    """Lowers an `if`. True: and the statements after it, in the branch that goes on, if there is one.
 
     `live` are the names read after `rest`, `after` those read from its start on.
     """
     test = frame.test(node.test)
     if isinstance(test, bool):
-        execute(frame, node.body if test else node.orelse, after)
-        return False
+        taken = node.body if test else node.orelse
+        execute(frame, taken, after)
+        return always_exits(taken)
     then_ends, else_ends = always_exits(node.body), always_exits(node.orelse)
     if not rest or not (then_ends or else_ends):
         split(frame, test, node.body, node.orelse, after)

@@ -11,7 +11,8 @@ struct that says how it advances is a `while`: advance.py.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from jaxwarp.frontend.lowering.loops.progression import trip_count
 from jaxwarp.frontend.lowering.loops.ranges import Advancing, Elements, Range, index_type, iterated, pick
 from jaxwarp.frontend.lowering.merge import MismatchError
 from jaxwarp.frontend.lowering.references import advanced
-from jaxwarp.frontend.lowering.short_circuit import joined_condition
+from jaxwarp.frontend.lowering.short_circuit import append, joined_condition
 from jaxwarp.frontend.lowering.statements import assign
 from jaxwarp.frontend.lowering.values import Undefined
 from jaxwarp.frontend.text.liveness import Exits, assigned, exits, surely_set
@@ -67,7 +68,16 @@ def _while(frame: Frame, node: ast.While) -> None:
     def body(*leaves: ir.Value) -> Sequence[ir.Value]:
         return loop.iteration(leaves)
 
-    loop.leave(frame.builder.while_(inits, condition, body, loop.names))
+    with _at_hand(frame):
+        loop.leave(frame.builder.while_(inits, condition, body, loop.names))
+
+
+@contextmanager
+def _at_hand(frame: Frame) -> Iterator[None]:
+    """The operations of a loop are appended when it is finished: nothing executes them before (stepping.py)."""
+    with frame.builder.block() as ops:
+        yield
+    append(frame, ops)
 
 
 def _tested_inside(node: ast.While) -> ast.While:
@@ -105,7 +115,8 @@ def _for(frame: Frame, node: ast.For) -> None:
         set_index: Callable[[ir.Value], None] = lambda index: frame.variables.update({name: index})  # noqa: E731
         loop = Loop(frame, node, frame.live, leaving, set_index, runs=bool(numbers), index_type=dtype)
         bounds = found
-    _loop_over(loop, bounds, is_left)
+    with _at_hand(frame):
+        _loop_over(loop, bounds, is_left)
 
 
 def range_variable(node: ast.For) -> str:
