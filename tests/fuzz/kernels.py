@@ -3,7 +3,7 @@
 random     IR of every construct and type, whose results are fully determined
 affine     sums over neighbours, rows, columns and components, as numerical programs have them
 colliding  the same as `random` with arrays that threads store to at any place: the last one wins
-language   programs in the kernel language on vectors, matrices and numbers, which Python itself can run
+language   programs in the kernel language on vectors, matrices, structs and numbers, which Python itself can run
 numbers    programs on numbers of every type, with the arithmetic of docs/language.md
 
 Compilers take most of the time, so that texts are compiled together. Of five such groups one has code as users get it;
@@ -23,6 +23,7 @@ from typing import Any
 
 import affine_strategy
 import colliding_strategy
+import flow_programs
 import hostcuda
 import number_programs
 import numpy as np
@@ -126,7 +127,7 @@ def colliding_job(pick: Pick) -> Job:
 
 
 def language_job(pick: Pick) -> Job:
-    made = typed_job(pick) if pick.chance(50) else integer_job(pick)
+    made = pick.of((flow_job, flow_job, typed_job, integer_job))(pick)
     # Small whole numbers, of which all arithmetic is exact.
     return program_job(made, (len(made[-1][0]),), pick, contracts=False)
 
@@ -149,6 +150,12 @@ def program_job(made: Program, grid: tuple[int, ...], pick: Pick, contracts: boo
     ir = verify(kernel.specialize())
     return Job(source, ir, verify(prepare(ir)), True, grid, arguments, widths(pick), pick.of((32, 64)),
                expected=expected, contracts=contracts, step=kernel.interpret)  # fmt: skip
+
+
+def flow_job(pick: Pick) -> Program:
+    program, expected = flow_programs.written(pick)
+    source = flow_programs.of_kernel(program)
+    return source, define(source)["program"], flow_programs.arguments(), expected
 
 
 def typed_job(pick: Pick) -> Program:
