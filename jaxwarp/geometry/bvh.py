@@ -31,6 +31,7 @@ class Bvh:
     Args:
         lowers, uppers: corners of the boxes, (n, 3) of float32; or arrays of `vec3` outside of JAX, whose contents may
             change before `refit()`. Boxes that are NaN, infinite or the wrong way round are found by no query.
+            Coordinates may be as large as floats are; queries further away than 1e25 find nothing.
         constructor: accepted, no effect: there is one kind of tree, halved at medians.
         groups: (n,) of int32, a group for each box: `bvh_get_group_root` gives queries the root of one.
         leaf_size: accepted, no effect.

@@ -127,7 +127,7 @@ def _overlaps(kind: int, a: wp.vec3, b: wp.vec3, radius: float, low: wp.vec3, hi
     else:
         more = wp.vec3(radius, radius, radius)
         found = _passes(a, b, low - more, high + more, max_dist, kind == _CAPSULE)
-    size = high - low
+    size = 0.5 * high - 0.5 * low  # a number, if they are
     is_some = size[0] >= 0.0 and size[1] >= 0.0 and size[2] >= 0.0
     return found and is_some and size[0] < wp.inf and size[1] < wp.inf and size[2] < wp.inf
 

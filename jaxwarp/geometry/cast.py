@@ -19,6 +19,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_queries import mesh_query_point, mesh_query_ray_all
 from jaxwarp.geometry.mesh_search import find_closest, find_hit
+from jaxwarp.geometry.operations import as_number
 from jaxwarp.geometry.triangles import closest_at, face_normal, ray_at
 
 
@@ -75,10 +76,16 @@ def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, 
     """
     require_mesh("cast_rays", mesh)
     o, d = as_points("cast_rays: origins", origins), as_points("cast_rays: directions", directions)
-    o, d = jnp.broadcast_arrays(o, d)
+    try:
+        o, d = jnp.broadcast_arrays(o, d)
+    except ValueError:
+        raise KernelValueError(
+            f"cast_rays: expected origins and directions of which axes can be broadcast, got {o.shape} and {d.shape}",
+            hint="pass one for each ray, or one for all",
+        ) from None
     shape, count = o.shape[:-1], o.size // 3
     o, d = o.reshape(count, 3), d.reshape(count, 3)
-    search = detached((mesh, o, d, jnp.float32(max_t)))
+    search = detached((mesh, o, d, as_number("cast_rays: max_t", max_t)))
     if hits is None:
         (face,) = _find_hits(*search, launch_dims=count, output_dims=count)
     else:
@@ -109,7 +116,8 @@ def closest_points(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> Closest
     p = as_points("closest_points: points", points)
     shape, count = p.shape[:-1], p.size // 3
     p = p.reshape(count, 3)
-    (face,) = _find_closest(*detached((mesh, p, jnp.float32(max_dist))), launch_dims=count, output_dims=count)
+    search = detached((mesh, p, as_number("closest_points: max_dist", max_dist)))
+    (face,) = _find_closest(*search, launch_dims=count, output_dims=count)
     found = _evaluate_closest(mesh.points, mesh.indices, face, p, launch_dims=count, output_dims=count)
     distance, u, v, face = (x.reshape(shape) for x in (*found[:3], face))
     return ClosestPoints(distance, found[3].reshape(*shape, 3), face, u, v)
@@ -134,7 +142,8 @@ def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Ar
     p = as_points("signed_distance: points", points)
     shape, count = p.shape[:-1], p.size // 3
     p = p.reshape(count, 3)
-    face, sign = _find_sides(*detached((mesh, p, jnp.float32(max_dist))), launch_dims=count, output_dims=count)
+    search = detached((mesh, p, as_number("signed_distance: max_dist", max_dist)))
+    face, sign = _find_sides(*search, launch_dims=count, output_dims=count)
     distance = _evaluate_closest(mesh.points, mesh.indices, face, p, launch_dims=count, output_dims=count)[0]
     return jnp.where(face >= 0, sign * distance, jnp.inf).reshape(shape)
 
@@ -153,6 +162,11 @@ def require_mesh(where: str, mesh: Any) -> None:
     if not isinstance(mesh, Mesh):
         raise KernelTypeError(
             f"{where}: mesh: expected a Mesh, got {type(mesh).__name__}", hint="make one: Mesh(points, indices)"
+        )
+    if mesh.corners.ndim > 3:
+        raise KernelValueError(
+            f"{where}: mesh: expected one Mesh, got a batch of the shape {mesh.corners.shape[:-3]}",
+            hint="map over it: jax.vmap",
         )
 
 

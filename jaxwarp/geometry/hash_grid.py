@@ -20,12 +20,12 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
-from jaxwarp.geometry.operations import operation
+from jaxwarp.geometry.operations import as_float32, operation
 from jaxwarp.geometry.sorting import sort_order, taken
 from jaxwarp.host import gpu_sorting
 from jaxwarp.memory.host_scope import HOST, set_contents
 from jaxwarp.native.library import sort_cells
-from jaxwarp.types import HANDLE
+from jaxwarp.types import ABSENT_HINTS, HANDLE
 
 _STATIC = {"static": True}
 _MOST_CELLS = 1 << 30
@@ -119,6 +119,7 @@ def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None
 
 
 setattr(HashGrid, HANDLE, True)
+setattr(HashGrid, ABSENT_HINTS, {"points": "a grid has points if it is made of float32 in JAX: pass them beside it"})
 HashGrid.__init__ = _init
 
 
@@ -207,7 +208,10 @@ _starts = operation("jaxwarp_cell_starts", _start_results, _starts_by_jax)
 
 
 def _points(where: str, points: Any) -> jax.Array:
-    points = jnp.asarray(points)
+    try:
+        points = jnp.asarray(points)
+    except (TypeError, ValueError):
+        raise KernelTypeError(f"{where}: points: expected an array, got {points!r}") from None
     if points.ndim != 2 or points.shape[1] != 3:
         raise KernelValueError(
             f"{where}: points: expected the shape (n, 3), got {points.shape}", hint="use jax.vmap for several sets"
@@ -222,21 +226,24 @@ def _points(where: str, points: Any) -> jax.Array:
 
 def _scales(where: str, radius: Any, period: Any, dims: tuple[int, int, int]) -> tuple[jax.Array, jax.Array]:
     """Cells per unit of length, and the lengths of the box."""
-    radius, lengths = (jnp.asarray(x).astype(jnp.float32) for x in (radius, 0.0 if period is None else period))
+    radius = as_float32(f"{where}: radius", radius)
+    lengths = as_float32(f"{where}: period", 0.0 if period is None else period)
     if radius.ndim or lengths.shape not in ((), (3,)):
         raise KernelValueError(
             f"{where}: expected a number as radius, one or (3,) as period, got shapes {radius.shape}, {lengths.shape}"
         )
     lengths = jax.lax.stop_gradient(jnp.broadcast_to(lengths, (3,)))
     radius = jax.lax.stop_gradient(radius)
-    if not isinstance(lengths, jax.core.Tracer) and not np.all(np.asarray(lengths) >= 0):
+    if not isinstance(lengths, jax.core.Tracer) and not np.all((np.asarray(lengths) >= 0) & np.isfinite(lengths)):
         raise KernelValueError(f"{where}: period: expected lengths, got {period!r}", hint="0 where there is no period")
     needed = isinstance(lengths, jax.core.Tracer) or bool(np.any(np.asarray(lengths) == 0))
     if needed and not isinstance(radius, jax.core.Tracer) and not float(radius) > 0:
         raise KernelValueError(f"{where}: radius: expected a positive number, got {radius}")
-    is_periodic = lengths > 0
+    # Traced, what is no length is none: negative ones, infinite ones.
+    is_periodic = (lengths > 0) & (lengths < jnp.inf)
+    lengths = jnp.where(is_periodic | jnp.isnan(lengths), lengths, 0)
     count = jnp.array(dims, jnp.float32)
-    return jnp.where(is_periodic, count / jnp.where(is_periodic, lengths, 1), 1 / radius), lengths
+    return jnp.where(is_periodic, count / jnp.where(is_periodic, lengths, 1), 1 / abs(radius)), lengths
 
 
 # Outside of JAX
@@ -261,7 +268,7 @@ def _rebuild(grid: HashGrid, points: Any, radius: float, groups: Any = None) -> 
             hint="make one: HashGrid.build(points, radius, dims)",
         )
     points = _points_of(grid, points)
-    if not (np.ndim(radius) == 0 and float(radius) > 0):
+    if not (np.ndim(radius) == 0 and isinstance(radius, (int, float, np.number)) and float(radius) > 0):
         raise KernelValueError(f"{where}: radius: expected a positive number, got {radius!r}")
     if groups is not None:
         _require_groups(groups, points)

@@ -19,7 +19,7 @@ from jaxwarp.geometry.operations import detached, is_on_host, like, operation
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.native import trees
-from jaxwarp.types import HANDLE
+from jaxwarp.types import ABSENT_HINTS, HANDLE
 
 
 @wp.struct
@@ -90,6 +90,8 @@ class Mesh:
 
 
 setattr(Mesh, HANDLE, True)
+_SUMS = "make the mesh with sums for winding numbers: Mesh(points, indices, support_winding_number=True)"
+setattr(Mesh, ABSENT_HINTS, {"winding_balls": _SUMS, "winding_moments": _SUMS})
 
 
 @boundary
@@ -110,7 +112,7 @@ def _init(
     group_numbers("Mesh", groups, len(faces), "face")
     triangles, lowers, uppers = faces_in_order(places, faces)
     bvh = tree_of(lowers, uppers, groups)
-    own = indices if isinstance(indices, LiveArray) else faces.reshape(-1)
+    own = _flat(indices) if isinstance(indices, LiveArray) else faces.reshape(-1)
     self.__dict__.update(points=points, indices=own, velocities=None, bvh=bvh, corners=in_order(triangles, bvh.order))
     self.__dict__.update(winding_balls=None, winding_moments=None)
     if support_winding_number:
@@ -202,6 +204,10 @@ def _faces(indices: Any) -> Any:
             hint="pass three vertices for each face: quads have to be cut",
         )
     return value.reshape(-1, 3)
+
+
+def _flat(indices: Any) -> Any:
+    return indices if indices.ndim == 1 else indices.contiguous().flatten()
 
 
 def _require_vertices(faces: Any, count: int) -> None:

@@ -14,6 +14,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.grid_queries import hash_grid_offset, hash_grid_query, next_run
 from jaxwarp.geometry.hash_grid import HashGrid
+from jaxwarp.geometry.operations import as_number
 
 
 class Neighbors(NamedTuple):
@@ -82,11 +83,16 @@ def neighbors(grid: HashGrid, r: Any, capacity: int) -> Neighbors:
             "neighbors: grid: expected HashGrid.build(...) of points of float32",
             hint="points of other types: go over hash_grid_query in a kernel",
         )
+    if grid.start.ndim > 1:
+        raise KernelValueError(
+            f"neighbors: grid: expected one HashGrid, got a batch of the shape {grid.start.shape[:-1]}",
+            hint="map over it: jax.vmap",
+        )
     if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 0:
         raise KernelValueError(f"neighbors: capacity: expected a number of neighbours, got {capacity!r}")
     n = grid.ids.shape[0]
     list_call = wp.jax_kernel(_list, num_outputs=2, launch_dims=n, output_dims={"found": (capacity, n), "counts": n})
-    found, counts = list_call(jax.lax.stop_gradient(grid), jax.lax.stop_gradient(jnp.asarray(r).astype(jnp.float32)))
+    found, counts = list_call(jax.lax.stop_gradient(grid), jax.lax.stop_gradient(as_number("neighbors: r", r)))
     (indices,) = wp.jax_kernel(_rows, launch_dims=(n, capacity), output_dims=(n, capacity))(grid.ids, found, counts)
     by_number = jnp.zeros_like(counts).at[grid.ids].set(counts, unique_indices=True, mode="promise_in_bounds")
     return Neighbors(indices, by_number, (counts > capacity).any())

@@ -14,6 +14,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from jaxwarp import compat
+from jaxwarp.errors import KernelTypeError, KernelValueError
 
 Results = Callable[..., Sequence[tuple[tuple[Any, ...], Any]]]
 
@@ -85,6 +86,30 @@ def _is_on_cpu(value: Any) -> bool:
 def like(given: Any, made: Any) -> Any:
     """An array of NumPy as one of JAX, if `given` is one."""
     return jnp.asarray(made) if isinstance(given, jax.Array) else made
+
+
+def as_float32(what: str, value: Any) -> jax.Array:
+    """Numbers as an array of float32.
+
+    Raises:
+        KernelTypeError: there are none.
+    """
+    try:
+        return jnp.asarray(value).astype(jnp.float32)
+    except (TypeError, ValueError):
+        raise KernelTypeError(f"{what}: expected a number, got {value!r}") from None
+
+
+def as_number(what: str, value: Any) -> jax.Array:
+    """One number, as an array of float32.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is none, or there are several.
+    """
+    found = as_float32(what, value)
+    if found.ndim:
+        raise KernelValueError(f"{what}: expected one number, got the shape {found.shape}", hint="several: jax.vmap")
+    return found
 
 
 def detached(value: Any) -> Any:

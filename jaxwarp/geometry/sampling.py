@@ -18,8 +18,8 @@ import jax.numpy as jnp
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.geometry.cast import corners_of
+from jaxwarp.errors import KernelValueError
+from jaxwarp.geometry.cast import corners_of, require_mesh
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.triangles import face_area, face_normal
 
@@ -130,10 +130,7 @@ def sample_points(mesh: Mesh, key: Any, count: int) -> SampledPoints:
     Raises:
         KernelTypeError, KernelValueError: arguments of another type.
     """
-    if not isinstance(mesh, Mesh):
-        raise KernelTypeError(
-            f"sample_points: mesh: expected a Mesh, got {type(mesh).__name__}", hint="make one: Mesh(points, indices)"
-        )
+    require_mesh("sample_points", mesh)
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise KernelValueError(f"sample_points: count: expected a number of points, got {count!r}")
     points, indices = jnp.asarray(mesh.points), jnp.asarray(mesh.indices)

@@ -30,6 +30,7 @@ PER_LEAF = 2.2  # items, at most, on average
 MOST_IN_LEAF = 3
 WORDS = 8  # of a node; six of them are used
 _LAST = 65535
+_FURTHEST = 1e25  # what is further away counts as that far: rays and grids are computed with products of it
 _NO_GROUP = 2**31 - 1
 
 
@@ -175,6 +176,7 @@ def boxed_by_jax(lowers: Any, uppers: Any, order: Any, first: Any) -> tuple[Any,
     places = first[:-1, None] + jnp.arange(MOST_IN_LEAF, dtype=jnp.int32)
     inside = (places < first[1:, None])[..., None]
     items = order[jnp.minimum(places, len(lowers) - 1)]
+    lowers, uppers = (jnp.clip(x, -_FURTHEST, _FURTHEST) for x in (lowers, uppers))
     lows = [jnp.where(inside, jnp.where(real, lowers, jnp.inf)[items], jnp.inf).min(1)]
     highs = [jnp.where(inside, jnp.where(real, uppers, -jnp.inf)[items], -jnp.inf).max(1)]
     for _ in range(depth):

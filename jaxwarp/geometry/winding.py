@@ -21,7 +21,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
@@ -32,6 +31,7 @@ from jaxwarp.geometry.mesh_queries import MeshQueryPoint, hand_over, on_face
 from jaxwarp.geometry.mesh_search import find_closest
 from jaxwarp.geometry.mesh_values import face_corners
 from jaxwarp.geometry.moments import Moments
+from jaxwarp.geometry.operations import as_number
 from jaxwarp.geometry.steps import next_node
 
 # How many radii a node has to be away for accuracy 1: so the error at accuracy 2 is at most about 1e-3.
@@ -174,5 +174,6 @@ def winding_number(mesh: Mesh, points: Any, accuracy: Any = 2.0) -> jax.Array:
         )
     p = as_points("winding_number: points", points)
     count = p.size // 3
-    (found,) = _wind(mesh, p.reshape(count, 3), jnp.float32(accuracy), launch_dims=count, output_dims=count)
+    number = as_number("winding_number: accuracy", accuracy)
+    (found,) = _wind(mesh, p.reshape(count, 3), number, launch_dims=count, output_dims=count)
     return found.reshape(p.shape[:-1])

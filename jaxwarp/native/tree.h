@@ -50,7 +50,7 @@ inline bool All(const Ints& all) {
 }
 
 struct Box {
-  static constexpr float kNone = std::numeric_limits<float>::infinity();
+  static constexpr float kNone = std::numeric_limits<float>::infinity(), kFurthest = 1e25f;
   Point low, high;
 
   static Box Empty() { return {Same(kNone), Same(-kNone)}; }
@@ -59,6 +59,11 @@ struct Box {
   bool IsUsable() const {
     const Point most = Same(std::numeric_limits<float>::max());
     return All((low >= -most) & (high <= most) & (low <= high));
+  }
+  // What is further away counts as that far: rays and grids are computed with products of it.
+  Box Reached() const {
+    const Point most = Same(kFurthest);
+    return {Most(Least(low, most), -most), Most(Least(high, most), -most)};
   }
 };
 
@@ -306,7 +311,7 @@ class TreeBoxing {
     const int64_t end = std::min<int64_t>(tree.first[leaf + 1], tree.size);
     for (int64_t place = std::max(tree.first[leaf], 0); place < end; ++place) {
       const Box item = box_at(place);
-      if (item.IsUsable()) box.Add(item);
+      if (item.IsUsable()) box.Add(item.Reached());
     }
     return box;
   }

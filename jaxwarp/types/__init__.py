@@ -73,6 +73,7 @@ from jaxwarp.types.scalars import uint8 as uint8
 from jaxwarp.types.scalars import uint16 as uint16
 from jaxwarp.types.scalars import uint32 as uint32
 from jaxwarp.types.scalars import uint64 as uint64
+from jaxwarp.types.structs import ABSENT_HINTS as ABSENT_HINTS
 from jaxwarp.types.structs import NEXT as NEXT
 from jaxwarp.types.structs import RUNS as RUNS
 from jaxwarp.types.structs import STRUCT as STRUCT

@@ -10,6 +10,9 @@ from jaxwarp.boundary import boundary, call_for_user
 from jaxwarp.types.arrays import Array
 from jaxwarp.types.scalars import HANDLE
 
+ABSENT_HINTS = "__jaxwarp_absent_hints__"
+"""What a class says of its fields that may be None: what to do where a kernel needs one, by name."""
+
 
 @dataclass(frozen=True)
 class Field:

@@ -120,6 +120,21 @@ def test_what_is_far_away_from_a_query_is_found():
         assert (found <= outer).all()
 
 
+def test_boxes_may_be_as_large_as_floats_are():
+    lower, upper = boxes(100)
+    most = np.finfo(np.float32).max
+    lower[7], upper[7] = -most, most
+    lower[8, 0], upper[9, 1], upper[10, 2] = -most, most, 1e30
+    bvh, (x, _) = wp.Bvh(lower, upper), boxes(40, seed=1)
+    d = np.random.default_rng(2).normal(size=(40, 3)).astype(np.float32)
+    d[:10, 0] = 0.0
+    beside = (x[:, None] - 0.1 > upper).any(-1) | (x[:, None] + 0.1 < lower).any(-1)
+    np.testing.assert_array_equal(ask(in_boxes, bvh, x - 0.1, x + 0.1), expected(~beside))
+    gap = np.maximum(np.maximum(lower - x[:, None], x[:, None] - upper), 0).astype(np.float64)
+    np.testing.assert_array_equal(ask(in_spheres, bvh, x, 0.3), expected((gap**2).sum(-1) <= 0.3**2))
+    np.testing.assert_array_equal(ask(on_rays, bvh, x, d, np.inf), expected(rays_through(lower, upper, x, d)))
+
+
 def sets_of_boxes():
     """Some are none; in half of the sets many centres are equal."""
     for n, scale in ((1, None), (3, 2), (17, None), (301, 2)):
@@ -127,7 +142,7 @@ def sets_of_boxes():
         if scale:
             lower, upper = np.round(lower * scale), np.round(lower * scale) + 1
         if n > 3:
-            lower[n // 2], upper[0] = np.nan, np.inf
+            lower[n // 2], upper[0], upper[1] = np.nan, np.inf, 3e38
         yield lower, upper
 
 

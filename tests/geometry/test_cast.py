@@ -268,13 +268,21 @@ def test_a_program_with_a_mesh_is_exported():
 
 
 def test_wrong_arguments_are_refused():
-    mesh = wp.Mesh(P, F)
+    mesh, summed = wp.Mesh(P, F), wp.Mesh(P, F, support_winding_number=True)
+    meshes = jax.vmap(lambda s: wp.Mesh(s * P, F))(jnp.ones(2))
     cases = [
         (lambda: wp.geometry.cast_rays(P, O, D), "cast_rays: mesh: expected a Mesh, got ArrayImpl"),
         (lambda: wp.geometry.cast_rays(mesh, O[:, :2], D), "cast_rays: origins: expected the shape"),
         (lambda: wp.geometry.cast_rays(mesh, O, np.float64(D)), "directions: expected float32, got float64"),
         (lambda: wp.geometry.closest_points(mesh, [0.0, 0.0, 0.0]), "points: expected an array, got list"),
         (lambda: wp.geometry.signed_distance(mesh, jnp.float32(0)), "points: expected the shape"),
+        (lambda: wp.geometry.cast_rays(mesh, O[:3], D[:4]), r"axes can be broadcast, got \(3, 3\) and \(4, 3\)"),
+        (lambda: wp.geometry.cast_rays(mesh, O, D, "1"), "cast_rays: max_t: expected a number, got '1'"),
+        (lambda: wp.geometry.cast_rays(mesh, O, D, jnp.ones(120)), "cast_rays: max_t: expected one number"),
+        (lambda: wp.geometry.closest_points(mesh, O, None), "closest_points: max_dist: expected a number, got None"),
+        (lambda: wp.geometry.winding_number(summed, O, O), "winding_number: accuracy: expected one number"),
+        (lambda: wp.geometry.cast_rays(meshes, O, D), r"cast_rays: mesh: expected one Mesh, got a batch.* \(2,\)"),
+        (lambda: wp.geometry.sample_points(meshes, jax.random.key(0), 1), "sample_points: mesh: expected one Mesh"),
     ]
     for call, message in cases:
         with pytest.raises(KernelError, match=message):

@@ -419,7 +419,40 @@ REFUSED = [
     (lambda: wp.HashGrid(4, 4, 0), KernelValueError, "dim_z: expected at least 1"),
     (lambda: neighbors(wp.HashGrid(4, 4, 4), 1.0, 4), KernelTypeError, r"expected HashGrid.build\(...\) of points"),
     (lambda: neighbors(wp.HashGrid.build(TWO, 1.0, 4), 1.0, -1), KernelValueError, "capacity: expected"),
+    (lambda: neighbors(wp.HashGrid.build(TWO, 1.0, 4), TWO, 1), KernelValueError, "neighbors: r: expected one number"),
+    (
+        lambda: neighbors(jax.vmap(lambda x: wp.HashGrid.build(x, 1.0, 4))(TWO[None]), 1.0, 1),
+        KernelValueError,
+        "expected one HashGrid, got a batch",
+    ),
+    (lambda: wp.HashGrid.build("x", 1.0, 4), KernelTypeError, "points: expected an array, got 'x'"),
+    (lambda: wp.HashGrid.build(TWO, None, 4), KernelTypeError, "radius: expected a number, got None"),
+    (lambda: wp.HashGrid.build(TWO, 1.0, 4, period=np.inf), KernelValueError, "period: expected lengths"),
+    (
+        lambda: wp.HashGrid(4, 4, 4).build(wp.zeros(2, dtype=wp.vec3), None),
+        KernelValueError,
+        "radius: expected a positive number, got None",
+    ),
 ]
+
+
+def test_errors_of_a_grid_end_at_the_users_line():
+    with pytest.raises(KernelTypeError) as raised:
+        wp.HashGrid(4, 4, 4).build(TWO, 1.0)
+    assert raised.traceback[-1].path.name == "test_hash_grid.py"
+
+
+@pytest.mark.parametrize(("radius", "period"), [(-0.3, None), (0.0, None), (np.nan, None), (0.3, -1.0), (0.3, np.inf)])
+def test_what_is_no_radius_and_no_period_is_found_by_others_when_the_program_runs(radius, period):
+    """Cells of any width find the same points, and a box without an end is none."""
+    x = np.random.default_rng(0).uniform(-1, 1, (200, 3)).astype(np.float32)
+
+    @jax.jit
+    def counts(radius, period):
+        return neighbors(wp.HashGrid.build(x, radius, 4, period=period), 0.3, 200).counts
+
+    found = counts(np.float32(radius), None if period is None else np.float32(period))
+    np.testing.assert_array_equal(found, (distances(x, x) <= 0.3).sum(1) - 1)
 
 
 @pytest.mark.parametrize(("call", "error", "text"), REFUSED)

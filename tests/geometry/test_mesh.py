@@ -221,6 +221,19 @@ def test_faces_that_are_none_are_hit_by_nothing():
     np.testing.assert_allclose(found[0], np.sqrt(squared_distances(p, f[kept], o).min(1)), atol=1e-6)
 
 
+@pytest.mark.parametrize("far", [1e20, 1e30, 3e38])
+def test_faces_that_are_far_away_hide_no_others(far):
+    p, f = sphere()
+    o, d = rays(300)
+    d[:100, 0], d[100:200, 1] = 0.0, 0.0
+    more = np.concatenate([p, far * np.array([[1, 0.9, 1], [0.9, 1, 1], [1, 1, 0.9]])]).astype(np.float32)
+    mesh = wp.Mesh(more, np.concatenate([f, [[len(p), len(p) + 1, len(p) + 2]]]).astype(np.int32))
+    expected = shoot(wp.Mesh(p, f), o, d)
+    assert (expected[1] >= 0).sum() > 100
+    np.testing.assert_array_equal(shoot(mesh, o, d)[1], expected[1])
+    np.testing.assert_allclose(find(mesh, o)[0], find(wp.Mesh(p, f), o)[0], rtol=1e-6)
+
+
 def test_points_that_are_nan_find_nothing():
     p, f = sphere(2)
     nowhere = np.full((2, 3), np.nan, np.float32)
@@ -345,6 +358,20 @@ def test_outside_of_jax_a_mesh_reads_its_points_again():
         else:
             points = mesh.points = wp.array(moved, dtype=wp.vec3)
     assert mesh.points is points
+
+
+def test_indices_outside_of_jax_may_have_a_row_for_each_face():
+    p, f = sphere(2)
+    mesh = wp.Mesh(points=wp.array(p, dtype=wp.vec3), indices=wp.array(f, dtype=int))
+    np.testing.assert_array_equal(mesh.indices.numpy(), f.reshape(-1))
+    t = wp.zeros(1, dtype=float)
+    wp.launch(first_hit, 1, [mesh.id, t])
+    assert 0.5 < t.numpy()[0] < 1.5
+
+
+@wp.kernel
+def first_hit(mesh: wp.uint64, t: wp.array[float]):
+    t[0] = wp.mesh_query_ray(mesh, wp.vec3(), wp.vec3(0.3, 0.4, 0.5), wp.inf).t
 
 
 def test_meshes_that_move_in_programs():

@@ -400,6 +400,8 @@ def _value_hint(value: Any) -> str:
 
 def absent_hint(value: NoArray) -> str:
     """What to do where an array is needed, and there is none."""
+    if value.hint:
+        return value.hint
     if not value.name:
         return "None stands for an array that is not given: write a number"
     return f"pass an array, or ask first whether there is one: if {value.name}:"

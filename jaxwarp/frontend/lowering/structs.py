@@ -19,6 +19,7 @@ from jaxwarp.frontend.lowering.values import Axis, Element, NoArray, Slice, Stru
 from jaxwarp.frontend.lowering.views import index_view, whole
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import (
+    ABSENT_HINTS,
     Absent,
     Array,
     Field,
@@ -62,17 +63,20 @@ def argument_values(
     return {name: _argument_value(frame, annotation, leaves) for name, annotation in arguments}
 
 
-def _argument_value(frame: Frame, annotation: Any, leaves: list[tuple[ir.Param, Any]]) -> Any:
+def _argument_value(frame: Frame, annotation: Any, leaves: list[tuple[ir.Param, Any]], hint: str = "") -> Any:
     struct = struct_in(annotation)
     if struct is not None:
-        parts = tuple(_argument_value(frame, field_type(annotation, f), leaves) for f in struct.fields)
+        hints = getattr(struct.kind, ABSENT_HINTS, {})
+        parts = tuple(
+            _argument_value(frame, field_type(annotation, f), leaves, hints.get(f.name, "")) for f in struct.fields
+        )
         is_array = isinstance(annotation, Array)
         if isinstance(struct, Indexed) and not is_array:
             return _through(parts[0], parts[1:])
         return StructView(struct, annotation.ndim, parts) if is_array else StructValue(struct, parts)
     param, dtype = leaves.pop()
     if isinstance(dtype, Absent):
-        return NoArray(dtype.array, param.name)
+        return NoArray(dtype.array, param.name, hint)
     if isinstance(dtype, Array):
         return whole(param, dtype.dtype, dtype.ndim)
     return load_element(frame.builder, Element(whole(param, dtype, 0)))

@@ -98,6 +98,7 @@ class NoArray:
 
     type: Array | None = None
     name: str = ""
+    hint: str = ""  # what to do where it is needed
 
 
 @dataclass(frozen=True, eq=False)

@@ -173,6 +173,8 @@ def of_dense(where: str, given: Any, frames: Transforms, bg_value: Any) -> Field
     dtype = TYPES[name]
     data = given if is_jax(given) else np.asarray(given)
     inner = element_shape(dtype)
+    if not any(jnp.issubdtype(data.dtype, kind) for kind in (jnp.integer, jnp.floating, jnp.bool)):
+        raise KernelTypeError(f"{where}: ndarray: expected real numbers, got {data.dtype}")
     if data.ndim != 3 + len(inner) or data.shape[3:] != inner:
         wanted = ("nx", "ny", "nz", *map(str, inner))
         raise KernelValueError(

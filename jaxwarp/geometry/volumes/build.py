@@ -107,6 +107,8 @@ def _numbers(where: str, given: Any, shape: tuple[int, ...]) -> Any:
         raise KernelTypeError(f"{where}: expected numbers of shape {shape}, got {given!r}") from None
     if found.shape != shape and not (found.size == math.prod(shape) and len(shape) == 2):
         raise KernelValueError(f"{where}: expected the shape {shape}, got {found.shape}")
+    if not isinstance(found, jax.core.Tracer) and not np.isfinite(found).all():
+        raise KernelValueError(f"{where}: expected finite numbers, got {np.asarray(found).tolist()}")
     return found.reshape(shape)
 
 

@@ -168,8 +168,13 @@ class Inspected:
 
         Raises:
             KernelValueError, FormatError: there is no such codec; blosc is not installed.
+            KernelTypeError: the volume is traced.
             ArrayError: the volume is not the first one of its file.
         """
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
+            raise KernelTypeError(
+                "Volume.save_to_nvdb: the volume is traced: it has no values yet", hint="return it, and save it outside"
+            )
         Path(path).write_bytes(nanovdb.file_of(self, codec))
         return path
 

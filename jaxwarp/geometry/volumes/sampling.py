@@ -70,8 +70,14 @@ def place_of(id: Volume, i: int, j: int, k: int) -> int:
 
 
 @wp.func
+def _nearest(x: float) -> int:
+    """The voxel along an axis; of NaN one that is outside of all."""
+    return int(wp.round(x)) if x == x else -2147483648
+
+
+@wp.func
 def rounded(uvw: wp.vec3) -> wp.vec3i:
-    return wp.vec3i(int(wp.round(uvw[0])), int(wp.round(uvw[1])), int(wp.round(uvw[2])))
+    return wp.vec3i(_nearest(uvw[0]), _nearest(uvw[1]), _nearest(uvw[2]))
 
 
 # Values: of a volume itself, whose background is a brick, so that each place has one; or of an array that its voxels

@@ -18,7 +18,7 @@ from jaxwarp.geometry.volumes.bricks import VOXELS
 from jaxwarp.geometry.volumes.build import KINDS, is_jax, transforms
 from jaxwarp.geometry.volumes.inspect import Inspected
 from jaxwarp.geometry.volumes.rebuild import Capacities, Rebuilt, built
-from jaxwarp.types import HANDLE
+from jaxwarp.types import ABSENT_HINTS, HANDLE
 
 Vec3: Any = wp.types.vector(length=3, dtype=Any)
 Vec4: Any = wp.types.vector(length=4, dtype=Any)
@@ -284,6 +284,8 @@ class Volume(Inspected, Rebuilt):
 
 
 setattr(Volume, HANDLE, True)
+_VALUES = "the volume has values of another type, or indices only: volume.dtype says which"
+setattr(Volume, ABSENT_HINTS, dict.fromkeys(("scalars", "vec3s", "vec4s"), _VALUES))
 
 
 @boundary

@@ -412,6 +412,14 @@ def test_a_tape_has_derivatives_by_places():
     np.testing.assert_allclose(points.grad.numpy(), expected, atol=1e-5)
 
 
+def test_places_that_are_nan_are_outside():
+    volume = wp.Volume.load_from_numpy(FIELD, bg_value=7.0)
+    places = np.full((3, 3), 1.0, np.float32)
+    places[[0, 1, 2], [0, 1, 2]] = np.nan, np.inf, -np.inf
+    assert (sampled(volume, places, 0) == 7.0).all()
+    assert np.isnan(sampled(volume, places)[0])
+
+
 BAD = {
     "voxel_size: expected positive": lambda: wp.Volume.load_from_numpy(FIELD, voxel_size=0.0),
     "voxel_size: expected a number": lambda: wp.Volume.load_from_numpy(FIELD, voxel_size="1"),
@@ -429,6 +437,10 @@ BAD = {
     "fewer than 2": lambda: wp.Volume.allocate([0] * 3, [1 << 20] * 3, 1.0),
     "not rebuildable": lambda: wp.Volume.load_from_numpy(FIELD).rebuild(np.zeros((1, 3), np.int32)),
     "bricks: expected the shape": lambda: wp.Volume.load_from_numpy(FIELD).replace(bricks=FIELD),
+    "ndarray: expected real numbers, got complex": lambda: wp.Volume.load_from_numpy(FIELD.astype(complex)),
+    "ndarray: expected real numbers, got <U": lambda: wp.Volume.load_from_numpy(FIELD.astype(str)),
+    "translation: expected finite": lambda: wp.Volume.load_from_numpy(FIELD, min_world=(0.0, 0.0, np.nan)),
+    "the volume is traced": lambda: jax.jit(lambda v: v.save_to_nvdb("v.nvdb"))(wp.Volume.load_from_numpy(FIELD)),
     "cannot be set": lambda: setattr(wp.Volume.load_from_numpy(FIELD), "scalars", FIELD),
 }
 
@@ -464,7 +476,7 @@ def test_what_kernels_may_not_ask():
     with pytest.raises(KernelTypeError, match="of_type: argument value"):
         wp.launch(sample_doubles, 1, inputs=[wp.Volume.load_from_numpy(FIELD)], outputs=[wp.zeros(1, dtype=wp.float64)])
     numbers = wp.Volume.allocate([0] * 3, [1] * 3, 1.0, bg_value=None)
-    with pytest.raises(KernelValueError, match="scalars is None"):
+    with pytest.raises(KernelValueError, match=r"(?s)scalars is None.*hint: the volume has .* indices only"):
         sampled(numbers, POINTS)
     with pytest.raises(KernelTypeError, match="no values"):
         numbers.bricks  # noqa: B018
