@@ -47,7 +47,7 @@ HOST_NAMES: dict[str, str] = {
     "utils": "use the functions of NumPy or jnp",
     "unot": "write not x",
     "capture_debug_dot_print": "print(graph) lists what was captured",
-    "DeterministicMode": "results are the same in every run and on any number of cores, but for sums by float atomics; docs/language.md",
+    "DeterministicMode": "all but sums by float atomics is the same in every run; docs/language.md",
     "WarpDeterminismError": _ERROR,
     "ModuleBuildOptions": _BUILD,
     "compile_aot_module": _EXPORT,
