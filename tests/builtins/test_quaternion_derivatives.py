@@ -127,3 +127,21 @@ def test_derivatives_of_angles_of_no_vector_are_zero(name, point):
         f, x = function_of(name), jnp.asarray(point)
         for derivative in (jax.jacfwd(f), jax.jacrev(f), jax.hessian(f), jax.jacrev(jax.jacrev(f))):
             assert not np.asarray(derivative(x)).any()
+
+
+@wp.kernel
+def angles(y: wp.array[float], x: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = wp.atan2(y[i], x[i])
+
+
+def test_slopes_of_angles_at_any_distance():
+    """The square of a distance of 1e-25 is 0, that of 1e25 infinite."""
+    rng = np.random.default_rng(0)
+    scale = 10.0 ** np.arange(-30, 31)
+    y, x = ((rng.uniform(0.3, 1.0, 61) * rng.choice([-1, 1], 61) * scale).astype(np.float32) for _ in range(2))
+    found = jax.grad(lambda y, x: wp.jax_kernel(angles)(y, x)[0].sum(), (0, 1))(y, x)
+    wide_y, wide_x = y.astype(np.float64), x.astype(np.float64)
+    square = wide_x**2 + wide_y**2
+    np.testing.assert_allclose(found[0], wide_x / square, rtol=1e-6)
+    np.testing.assert_allclose(found[1], -wide_y / square, rtol=1e-6)

@@ -69,12 +69,18 @@ def _rsqrt_llvm(ops: TextOps, result: Scalar, types: Types, args: Args) -> str:
 
 
 def _atan2_partials(o: PartialOps, out: Value, y: Value, x: Value) -> tuple[Value, Value]:
-    """(x, -y) / (x^2 + y^2), and 0 at the origin, where there is no derivative."""
-    square = o.add(o.mul(x, x), o.mul(y, y))
-    is_origin = o.le(square, 0.0)
-    divisor = o.select(is_origin, 1.0, square)
-    along_y, along_x = (o.select(is_origin, 0.0, o.div(part, divisor)) for part in (x, y))
-    return along_y, o.neg(along_x)
+    """(x, -y) / (x^2 + y^2), and 0 at the origin, where there is no derivative.
+
+    Of the larger one, a, and the smaller one, b: (1, b / a) / (a + b (b / a)). Squares of small numbers would be 0.
+    """
+    is_steep = o.gt(o.abs(y), o.abs(x))
+    larger, smaller = o.select(is_steep, y, x), o.select(is_steep, x, y)
+    is_origin = o.eq(larger, 0.0)
+    divisor = o.select(is_origin, 1.0, larger)
+    ratio = o.div(smaller, divisor)
+    first = o.select(is_origin, 0.0, o.div(1.0, o.add(divisor, o.mul(smaller, ratio))))
+    second = o.mul(ratio, first)
+    return o.select(is_steep, second, first), o.neg(o.select(is_steep, first, second))
 
 
 def _erf_slope(o: PartialOps, x: Value) -> Value:
