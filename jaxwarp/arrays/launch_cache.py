@@ -28,6 +28,7 @@ from jaxwarp.memory.host_scope import HOST, Outside, Recorder, recording
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.region import Region, array_region
 from jaxwarp.quaternions import HostValue
+from jaxwarp.structs.indexed import indexed_of
 from jaxwarp.types import SCALAR_BY_DTYPE, Array
 from jaxwarp.unlocked import address_of
 
@@ -56,8 +57,12 @@ def launch_outside(
     made, tape = prepared_launch(place, kernel, dim, parts, block_dim), recording.get()
     if tape is None:
         made.run()
-    else:
-        _record(tape, made, is_recorded)
+        return
+    if any(type(value) not in _PLAIN and indexed_of(value) is not None for value in parts):
+        # What is read of an indexed array is a copy, through which the tape has to find back.
+        parts = [value if indexed_of(value) is None else value.contiguous() for value in parts]
+        made = prepared_launch(place, kernel, dim, parts, block_dim)
+    _record(tape, made, is_recorded)
 
 
 class Once(NamedTuple):

@@ -324,3 +324,22 @@ def test_refusals():
     ):
         with pytest.raises(KernelError, match=text):
             refused()
+
+
+@wp.kernel
+def squares_of_plain(a: wp.array(dtype=float), out: wp.array(dtype=float)):
+    i = wp.tid()
+    out[i] = a[i] * a[i]
+
+
+def test_tapes_find_back_through_what_is_read_of_a_part():
+    """Where the argument is a plain array, it is given a copy of the elements."""
+    data: Any = wp.array([1.0, 2.0, 3.0, 4.0], dtype=float, requires_grad=True)
+    part: Any = data[wp.array([2, 0, 2], dtype=int)]
+    out: Any = wp.zeros(3, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(squares_of_plain, dim=3, inputs=[part], outputs=[out])
+        with pytest.raises(wp.KernelError, match="argument 'out' is written by the kernel, but it is an indexed array"):
+            wp.launch(squares_of_plain, dim=3, inputs=[out], outputs=[part])
+    tape.backward(grads={out: wp.array([1.0, 10.0, 100.0], dtype=float)})
+    assert data.grad.list() == [20, 0, 606, 0]
