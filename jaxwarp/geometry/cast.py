@@ -21,6 +21,7 @@ from jaxwarp.geometry.mesh_queries import mesh_query_point, mesh_query_ray_all
 from jaxwarp.geometry.mesh_search import find_closest, find_hit
 from jaxwarp.geometry.operations import as_number
 from jaxwarp.geometry.triangles import closest_at, face_normal, ray_at
+from jaxwarp.memory.convert import for_jax
 
 
 class RayHits(NamedTuple):
@@ -179,7 +180,7 @@ def as_points(where: str, value: Any) -> jax.Array:
         raise KernelTypeError(f"{where}: expected float32, got {value.dtype}", hint="pass points.astype('float32')")
     if value.ndim == 0 or value.shape[-1] != 3:
         raise KernelValueError(f"{where}: expected the shape (..., 3), got {value.shape}", hint="coordinates come last")
-    return jnp.asarray(value)
+    return jnp.asarray(for_jax(value, where))
 
 
 # Kernels

@@ -23,6 +23,7 @@ from jaxwarp.geometry.cells import find_cells, find_starts
 from jaxwarp.geometry.operations import as_float32, operation
 from jaxwarp.geometry.sorting import sort_order, taken
 from jaxwarp.host import gpu_sorting
+from jaxwarp.memory.convert import for_jax
 from jaxwarp.memory.host_scope import HOST, set_contents
 from jaxwarp.native.library import sort_cells
 from jaxwarp.types import ABSENT_HINTS, HANDLE
@@ -173,7 +174,7 @@ def _built(points: Any, radius: Any, dims: Any, groups: Any = None, period: Any 
     cells = _dims(where, dims)
     points = _points(where, points)
     if groups is not None:
-        groups = jnp.asarray(groups)
+        groups = jnp.asarray(for_jax(groups, f"{where}: groups"))
         if groups.shape != points.shape[:1] or not jnp.issubdtype(groups.dtype, jnp.integer):
             raise KernelValueError(
                 f"{where}: groups: expected {points.shape[0]} integers, got shape {groups.shape} of {groups.dtype}"
@@ -209,7 +210,7 @@ _starts = operation("jaxwarp_cell_starts", _start_results, _starts_by_jax)
 
 def _points(where: str, points: Any) -> jax.Array:
     try:
-        points = jnp.asarray(points)
+        points = jnp.asarray(for_jax(points, f"{where}: points"))
     except (TypeError, ValueError):
         raise KernelTypeError(f"{where}: points: expected an array, got {points!r}") from None
     if points.ndim != 2 or points.shape[1] != 3:

@@ -22,6 +22,7 @@ from jaxwarp.errors import KernelValueError
 from jaxwarp.geometry.cast import corners_of, require_mesh
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.triangles import face_area, face_normal
+from jaxwarp.memory.convert import for_jax
 
 
 class SampledPoints(NamedTuple):
@@ -133,7 +134,7 @@ def sample_points(mesh: Mesh, key: Any, count: int) -> SampledPoints:
     require_mesh("sample_points", mesh)
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise KernelValueError(f"sample_points: count: expected a number of points, got {count!r}")
-    points, indices = jnp.asarray(mesh.points), jnp.asarray(mesh.indices)
+    points, indices = (jnp.asarray(for_jax(x, "mesh")) for x in (mesh.points, mesh.indices))
     number = indices.size // 3
     block = max(1, math.isqrt(number))
     blocks = max(1, -(-number // block))

@@ -12,6 +12,7 @@ import numpy as np
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.operations import operation
+from jaxwarp.memory.convert import for_jax
 from jaxwarp.native.library import SORT_TARGET
 
 _MOST = 2**31 - 1
@@ -48,12 +49,12 @@ def sort_pairs(keys: Any, values: Any) -> tuple[Any, Any]:
         >>> values
         Array([20., 30., 10.], dtype=float32)
     """
-    keys = jnp.asarray(keys)
+    keys = jnp.asarray(for_jax(keys, "sort_pairs: keys"))
     if keys.ndim != 1:
         raise KernelValueError(
             f"sort_pairs: keys: expected an array with 1 axis, got shape {keys.shape}", hint="use jax.vmap for rows"
         )
-    values = jax.tree.map(jnp.asarray, values)
+    values = jax.tree.map(lambda leaf: jnp.asarray(for_jax(leaf, "sort_pairs: values")), values)
     for path, leaf in jax.tree_util.tree_leaves_with_path(values):
         if leaf.ndim == 0 or leaf.shape[0] != keys.shape[0]:
             raise KernelValueError(

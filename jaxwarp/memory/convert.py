@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import jax
 import ml_dtypes
 import numpy as np
 
@@ -78,6 +80,13 @@ def taken(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
     """
     found = cast_values(values, dtype, where)
     return values.copy() if found is values else found
+
+
+def for_jax(value: Any, where: str) -> Any:
+    """An array of NumPy as JAX can be given it, of the type that JAX holds it in: `taken`. Anything else as it is."""
+    if type(value) is not np.ndarray or value.dtype.kind not in "biuf":
+        return value
+    return taken(value, jax.dtypes.canonicalize_dtype(value.dtype), where)
 
 
 def _cast(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:

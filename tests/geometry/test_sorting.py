@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from jax import export
 
 import jaxwarp as wp
+from jaxwarp.errors import KernelValueError
 from jaxwarp.geometry import sorting
 
 TYPES = ["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32"]
@@ -213,3 +214,21 @@ def test_what_cannot_be_sorted_is_refused(keys, values, error, text):
 def test_it_is_read_late_and_listed():
     assert {"sort_pairs", "geometry"} <= set(dir(wp))
     assert wp.geometry is sys.modules["jaxwarp.geometry"]
+
+
+def test_arrays_of_numpy_that_change_afterwards():
+    """JAX reads them when it gets to it."""
+    keys, values = np.ones(1 << 20, np.int32), np.ones(1 << 20, np.float32)
+    busy, x = jax.jit(lambda x: jax.lax.fori_loop(0, 30, lambda _, x: jnp.sin(x) + x, x)), jnp.ones(1 << 18)
+    busy(x).block_until_ready()
+    for _ in range(2):
+        busy(x)
+        found = wp.sort_pairs(keys, values)
+        keys[:], values[:] = 2, 2.0
+        assert (int(found[0].max()), float(found[1].max())) == (1, 1.0)
+        keys[:], values[:] = 1, 1.0
+
+
+def test_keys_that_jax_would_cut():
+    with pytest.raises(KernelValueError, match="sort_pairs: keys: expected values of int32"):
+        wp.sort_pairs(np.array([2**32, 1]), np.arange(2))

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.core
 import jax.numpy as jnp
-import numpy as np
 
 from jaxwarp.boundary import boundary
 from jaxwarp.compat import is_tracing, is_x64_enabled
@@ -39,7 +38,7 @@ from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import Program, tracing
 from jaxwarp.frontend.text.annotations import resolve
 from jaxwarp.kernel import Kernel
-from jaxwarp.memory.convert import taken
+from jaxwarp.memory.convert import for_jax
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.types import Array
 from jaxwarp.unlocked import cached_property
@@ -293,7 +292,7 @@ class JaxCallable:
         output_dims = freeze_dims(output_dims, f"callable {self.__name__}: output_dims")
         options = CallOptions(None, output_dims, vmap_method).over(self._defaults)
         self._require_options(options)
-        values = [_taken(a, as_jax_value(v)) for a, v in zip(self._inputs, values, strict=True)]
+        values = [for_jax(as_jax_value(v), a.where) for a, v in zip(self._inputs, values, strict=True)]
         is_static = [_is_static(a, v) for a, v in zip(self._inputs, values, strict=True)]
         dynamic = [v for v, static in zip(values, is_static, strict=True) if not static]
         fixed = tuple(Static(v) for v, static in zip(values, is_static, strict=True) if static)
@@ -425,13 +424,6 @@ def _of_leaves(func: Callable[..., None], packing: Packing) -> Callable[..., Non
         return returned
 
     return call
-
-
-def _taken(argument: Argument, value: Any) -> Any:
-    """An array of NumPy as JAX can be given it; anything else as it is."""
-    if type(value) is not np.ndarray or value.dtype.kind not in "biuf":
-        return value
-    return taken(value, jax.dtypes.canonicalize_dtype(value.dtype), argument.where)
 
 
 def _is_static(argument: Argument, value: Any) -> bool:

@@ -17,6 +17,7 @@ from jaxwarp.geometry.surfaces.cases import CORNERS, EDGES, axis_of, triangle_ta
 from jaxwarp.geometry.surfaces.extraction import Method, extract
 from jaxwarp.geometry.surfaces.grid import Field, crosses, crossing, joined_case, node_at, slice_case, spacing
 from jaxwarp.geometry.surfaces.surface import Surface, require_bounds, require_field
+from jaxwarp.memory.convert import for_jax
 
 # Where the parts of the table begin: of each case's triangles, of their corners, and the way to each edge of a cell.
 _CORNERS, _WAYS = 257, 257 + 2460
@@ -145,4 +146,4 @@ def marching_cubes(
     require_field("marching_cubes", field)
     bounds = require_bounds("marching_cubes", lower, upper, field.shape)
     threshold = jnp.asarray(threshold).astype(jnp.float32)
-    return extract("marching_cubes", METHOD, jnp.asarray(field), threshold, bounds, size)
+    return extract("marching_cubes", METHOD, jnp.asarray(for_jax(field, "marching_cubes")), threshold, bounds, size)

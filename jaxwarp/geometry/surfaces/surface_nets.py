@@ -22,6 +22,7 @@ from jaxwarp.geometry.surfaces.cases import CORNERS, EDGES, axis_of, patch_table
 from jaxwarp.geometry.surfaces.extraction import Method, extract
 from jaxwarp.geometry.surfaces.grid import Field, crosses, crossing, joined_case, node_at, slice_case, spacing
 from jaxwarp.geometry.surfaces.surface import Surface, require_bounds, require_field, require_size
+from jaxwarp.memory.convert import for_jax
 
 # Where the parts of the table begin: of how many patches each case has, which of them passes each edge, the low corner
 # and the axis of each edge, and which edge of a cell one along an axis is whose low corner is there.
@@ -201,7 +202,7 @@ def surface_nets(
         vertices, faces = require_size(where, size)
         size = (vertices, faces if quads and isinstance(size, tuple) else faces // 2)
     threshold = jnp.asarray(threshold).astype(jnp.float32)
-    found = extract(where, METHOD, jnp.asarray(field), threshold, bounds, size)
+    found = extract(where, METHOD, jnp.asarray(for_jax(field, where)), threshold, bounds, size)
     if quads:
         return found
     return found._replace(faces=cut_quads(found.vertices, found.faces), face_count=2 * found.face_count)
