@@ -312,7 +312,15 @@ def chosen(x: int, is_plain: bool = False):
             if x == k:
                 return total
             continue
-        total += found
+        if k == 2:
+            if is_plain:
+                if x == 5:
+                    break
+                return total + k
+            part = k
+        else:
+            part = 10 * k
+        total += found + part
     return total + 100
 
 
@@ -325,7 +333,7 @@ def chooses_before_it_runs(out: wp.array2d[int]):
 
 def test_nothing_comes_after_a_known_side_that_is_left_on_every_path():
     """What the other side sets is not needed then."""
-    expected = [[0 if i < 4 else 100, 106] for i in range(6)]
+    expected = [[0 if i < 4 else 100, 13 if i < 5 else 111] for i in range(6)]
     np.testing.assert_array_equal(outputs(chooses_before_it_runs, 6, np.zeros((6, 2), np.int32)), expected)
 
 

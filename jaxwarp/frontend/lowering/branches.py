@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.frontend.lowering.frame import EXITS, RESULT, RETURN, SHOWN, Frame, statement
+from jaxwarp.frontend.lowering.frame import EXITS, LEFT, RESULT, RETURN, SHOWN, Frame, statement
 from jaxwarp.frontend.lowering.merge import Merged, MismatchError, type_hint, type_text, unify, zeros_like
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.values import Undefined, type_of
@@ -48,27 +48,31 @@ def execute(frame: Frame, statements: Sequence[ast.stmt], live: frozenset[str]) 
 
 def exit_condition(frame: Frame) -> bool | ir.Value:
     """Whether the statements here have been left: False and True where that is known."""
-    flags = [flag for name in EXITS if (flag := frame.variables.get(name, False)) is not False]
-    if any(flag is True for flag in flags):
+    if _is_left(frame.variables):
         return True
+    flags = [flag for name in EXITS if (flag := frame.variables.get(name, False)) is not False]
     result: bool | ir.Value = False
     for flag in flags:
         result = flag if result is False else frame.ops.call("logical_or", result, flag)
     return result
 
 
+def _is_left(variables: dict[str, Any]) -> bool:
+    """Whether statements with these variables after them are known to be left."""
+    return any(variables.get(name) is True for name in (*EXITS, LEFT))
+
+
 def _conditional(
     frame: Frame, node: ast.If, rest: Sequence[ast.stmt], live: frozenset[str], after: frozenset[str]
 ) -> bool:
-    """Lowers an `if`. True: and the statements after it, in the branch that goes on, if there is one.
+    """Lowers an `if`. True: and the statements after it, in the branch that goes on.
 
     `live` are the names read after `rest`, `after` those read from its start on.
     """
     test = frame.test(node.test)
     if isinstance(test, bool):
-        taken = node.body if test else node.orelse
-        execute(frame, taken, after)
-        return always_exits(taken)
+        execute(frame, node.body if test else node.orelse, after)
+        return False
     then_ends, else_ends = always_exits(node.body), always_exits(node.orelse)
     if not rest or not (then_ends or else_ends):
         split(frame, test, node.body, node.orelse, after)
@@ -107,7 +111,7 @@ def split(
         blocks.append(ops)
     frame.variables = dict(before)
     join = _Join(frame, test, sides[0], sides[1], left_exited=cleared)
-    names = [n for n in dict.fromkeys([*sides[0], *sides[1]]) if not _unchanged(n, before, sides)]
+    names = [n for n in dict.fromkeys([*sides[0], *sides[1]]) if n != LEFT and not _unchanged(n, before, sides)]
     for name in names:
         if name.startswith("$") or name in live:
             join.variable(name)
@@ -136,9 +140,7 @@ class _Join:
         self.frame = frame
         self.test = test
         self.sides = (left, right)
-        self.exited = tuple(any(side.get(n) is True for n in EXITS) for side in self.sides)
-        if left_exited:
-            self.exited = (True, self.exited[1])
+        self.exited = left_exited or _is_left(left), _is_left(right)
         self.left: list[ir.Value] = []
         self.right: list[ir.Value] = []
         self.results: list[ir.Value] = []
@@ -212,6 +214,8 @@ class _Join:
 
     def publish(self) -> None:
         """Gives the variables their values after the condition."""
+        if all(self.exited):
+            self.frame.variables[LEFT] = True
         for name, merged, start in self.pending:
             self.frame.variables[name] = merged.rebuild(self.results[start : start + len(merged.left)])
 

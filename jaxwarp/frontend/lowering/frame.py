@@ -49,6 +49,8 @@ from jaxwarp.types import Aggregate, Array, Field, Scalar, Struct, element_scala
 # Variables with names that Python cannot have: they go through branches and loops like any other.
 BREAK, CONTINUE, RETURN, RESULT = "$break", "$continue", "$return", "$result"
 EXITS = (BREAK, CONTINUE, RETURN)
+# Known to be true where one of them is, whichever it is: both sides of a condition are left.
+LEFT = "$left"
 # The result that a derivative rule is attaching to the arguments (rules.py).
 ATTACHED = "$attached"
 # What printers call them.

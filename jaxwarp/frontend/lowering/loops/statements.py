@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.branches import execute
-from jaxwarp.frontend.lowering.frame import CONTINUE, Frame, statement
+from jaxwarp.frontend.lowering.frame import CONTINUE, LEFT, Frame, statement
 from jaxwarp.frontend.lowering.loops.advance import entered, while_next, while_runs
 from jaxwarp.frontend.lowering.loops.loop import Loop
 from jaxwarp.frontend.lowering.loops.progression import trip_count
@@ -213,6 +213,7 @@ def _end_copy(frame: Frame, node: ast.For, before: frozenset[str]) -> None:
     """After a copy that `continue` may have cut short: what that path has not set has no value."""
     is_cut = not isinstance(frame.variables.get(CONTINUE, False), bool)
     frame.variables[CONTINUE] = False
+    frame.variables.pop(LEFT, None)
     if not is_cut:
         return
     found = surely_set(node.body, before | frozenset(assigned([node.target])))
