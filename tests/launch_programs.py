@@ -166,6 +166,11 @@ PARTS: dict[str, tuple[int, Callable[[Any], Any], frozenset[int]]] = {
     "[2:4]": (2, lambda x: x[2:4], frozenset((2, 3))),
     "[::3]": (2, lambda x: x[::3], frozenset((0, 3))),
     ".reshape((2, 3))[:, 1]": (2, lambda x: x.reshape((2, 3))[:, 1], frozenset((1, 4))),
+    "[::-1]": (6, lambda x: x[::-1], frozenset(range(6))),
+    "[4:1:-1]": (3, lambda x: x[4:1:-1], frozenset((2, 3, 4))),
+    "[::-2]": (3, lambda x: x[::-2], frozenset((1, 3, 5))),
+    ".reshape((2, 3)).transpose()[2]": (2, lambda x: x.reshape((2, 3)).transpose()[2], frozenset((2, 5))),
+    ".reshape((3, 2))[::-1, 0]": (3, lambda x: x.reshape((3, 2))[::-1, 0], frozenset((0, 2, 4))),
 }
 """Their extents, how they are taken, and where they are."""
 
@@ -289,13 +294,24 @@ def on_arrays(steps: Sequence[Step], values: dict[str, np.ndarray]) -> np.ndarra
     return np.stack([arrays[name].numpy() for name in (*IN_OUT, *OUTPUTS)])
 
 
+def in_capture(steps: Sequence[Step], values: dict[str, np.ndarray]) -> np.ndarray:
+    """As `on_arrays`, when all of it has been captured."""
+    arrays = {name: wp.array(v, dtype=float) for name, v in values.items()}
+    with wp.ScopedCapture() as capture:
+        as_launches(steps, arrays)
+    wp.capture_launch(capture.graph)
+    return np.stack([arrays[name].numpy() for name in (*IN_OUT, *OUTPUTS)])
+
+
 def on_tape(steps: Sequence[Step], values: dict[str, np.ndarray], weights: np.ndarray) -> dict[str, np.ndarray]:
     """Of what is never written; the gradients of the others are those of their last values."""
     arrays = {name: wp.array(v, dtype=float, requires_grad=True) for name, v in values.items()}
     with wp.Tape() as tape:
         as_launches(steps, arrays, requires_grad=True)
-    seeds = zip((*IN_OUT, *OUTPUTS), weights, strict=True)
-    tape.backward(grads={arrays[name]: wp.array(w, dtype=float) for name, w in seeds})
+    for _ in range(2):  # the second time as the first
+        tape.zero()
+        seeds = zip((*IN_OUT, *OUTPUTS), weights, strict=True)
+        tape.backward(grads={arrays[name]: wp.array(w, dtype=float) for name, w in seeds})
     return {name: arrays[name].grad.numpy() for name in INPUTS}
 
 
@@ -321,6 +337,7 @@ def check(pick: Pick) -> list[Step]:
     expected, slopes = results(steps, values), gradients(steps, values, weights)
     text = "\n".join(map(str, steps))
     same(on_arrays(steps, values), expected, f"arrays\n{text}")
+    same(in_capture(steps, values), expected, f"a capture\n{text}")
     for name, slope in on_tape(steps, values, weights).items():
         same(slope, slopes[name], f"the tape's gradient by {name}\n{text}")
     given = [jnp.array(values[name], jnp.float32) for name in (*INPUTS, *IN_OUT)]
