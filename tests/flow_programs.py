@@ -20,7 +20,7 @@ import typed_programs
 from kernels_strategy import Pick
 from typed_programs import Bundle
 
-THREADS, INTEGERS, REALS = 8, 10, 6
+THREADS, INTEGERS, REALS = 8, 13, 6
 MOST_CALLS = 3000  # of functions, of a thread
 ANNOTATIONS = {"int": "int", "float": "float", "bool": "bool", "vector": "wp.vec2", "struct": "S"}
 STARTS = {
@@ -73,7 +73,7 @@ class Writer:
         self.begin(("r1", "r2"), ("i",))
         lines += self.loops("    ")
         lines += [f"    {line}" for function in self.functions for line in self.called(function)]
-        integers = [*("x", "y", "z", "r1", "r2", "s.n"), "int(p)", "int(q)"]
+        integers = ["x", "y", "z", "r1", "r2", "s.n", "int(p)", "int(q)", *(f"own[{k}]" for k in range(4))]
         reals = ["f", "g", "v.x", "v.y", "s.f", "s.v.x + 2.0 * s.v.y"]
         lines += [f"    out[i, {k}] = {value}" for k, value in enumerate(integers)]
         lines += [f"    real[i, {k}] = {value}" for k, value in enumerate(reals)]
@@ -327,8 +327,8 @@ class Writer:
                 return [self.part()]
             case "own":
                 is_own = self.pick.chance(70) or not self.in_kernel
-                place = f"own[{self.value('int', 1)} & 3]" if is_own else "out[i, 8]"
-                return [f"{place} {self.pick.of(('=', '=', '^=', '*='))} {self.value('int')} & 255"]
+                place = f"own[{self.value('int', 1)} & 3]" if is_own else "out[i, 12]"
+                return [f"{place} {self.pick.of(('=', '=', '^=', '|='))} {self.value('int')} & 255"]
             case "call":
                 return self.called(self.pick.of(self.functions)) if self.functions else ["pass"]
             case "both":
