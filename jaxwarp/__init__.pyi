@@ -419,9 +419,7 @@ def ones(shape: Any, dtype: Any = ..., device: Any = ..., requires_grad: Any = .
 def ones_like(src: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
     """A new array of ones, as `zeros_like`."""
 
-def full(
-    shape: Any, value: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., **options: Any
-) -> array[Any]:
+def full(shape: Any, value: Any = ..., dtype: Any = ..., device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
     """A new array of one value. Options as of `zeros`."""
 
 def full_like(src: Any, value: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
@@ -445,9 +443,7 @@ def from_jax(jax_array: Any, dtype: Any = ...) -> array[Any]:
 def from_dlpack(source: Any, dtype: Any = ...) -> array[Any]:
     """The memory of an array with DLPack's interface, or of a capsule, as an array outside of JAX, without a copy."""
 
-def from_torch(
-    t: Any, dtype: Any = ..., requires_grad: Any = ..., grad: Any = ..., return_ctype: Any = ..., retain_grad: Any = ...
-) -> array[Any]:
+def from_torch(t: Any, dtype: Any = ..., requires_grad: Any = ..., grad: Any = ..., return_ctype: Any = ..., retain_grad: Any = ...) -> array[Any]:
     """The memory of a PyTorch tensor as an array outside of JAX, without a copy."""
 
 def load_module(*args: Any, **keywords: Any) -> Any:

@@ -80,6 +80,7 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
         raise KernelTypeError(f"launch: expected a kernel, got {kernel!r}", hint="decorate it with @jaxwarp.kernel")
     ins, outs = _as_list(inputs), _as_list(outputs)
     given = [*ins, *outs]
+    dim = tuple(dim) if isinstance(dim, list) else dim  # which may change before a launch that is kept
     if len(given) < len(kernel.arguments):
         given += [kernel.defaults[a.name] for a in kernel.arguments[len(given) :] if a.name in kernel.defaults]
     if len(given) != len(kernel.arguments):
@@ -156,6 +157,8 @@ class Bounds(NamedTuple):
 class Launch:
     """A launch that is kept, to be made often: `launch(..., record_cmd=True)` gives it.
 
+    Numbers, vectors and structs are kept as they are when they are given, as in Warp.
+
     Attributes:
         kernel: what is launched.
         dim: threads along each axis.
@@ -172,7 +175,8 @@ class Launch:
         is_recorded: bool,
         target: Target = NOWHERE,
     ):
-        self.kernel, self.dim, self.params = kernel, dim, params
+        self.kernel, self.dim = kernel, dim
+        self.params = _all_as_now(kernel, params)
         self._adjoints, self._block_dim, self._is_recorded, self._target = adjoints, block_dim, is_recorded, target
 
     def __repr__(self) -> str:
@@ -219,7 +223,7 @@ class Launch:
             KernelTypeError, KernelValueError: `dim` is no extents.
         """
         normalize_dims(dim, f"kernel {self.kernel.name}: dim")
-        self.dim = dim
+        self.dim = tuple(dim) if isinstance(dim, list) else dim
 
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
         """Sets an argument by its number, from 0; with `adjoint` what holds its derivative.
@@ -233,7 +237,10 @@ class Launch:
             )
         if adjoint and self._adjoints is None:
             raise KernelValueError(f"{self!r} is of no adjoint", hint="make it by launch(..., adjoint=True)")
-        (self._adjoints if adjoint and self._adjoints is not None else self.params)[index] = value
+        if adjoint and self._adjoints is not None:
+            self._adjoints[index] = value
+        else:
+            self.params[index] = _as_now(value, self.kernel.arguments[index].annotation)
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
         """Sets an argument by its name; as `set_param_at_index`.
@@ -257,7 +264,7 @@ class Launch:
                 f"{self!r}: expected {len(self.params)} arguments, got {len(values)}",
                 hint=f"pass {', '.join(argument.name for argument in self.kernel.arguments)}",
             )
-        self.params = list(values)
+        self.params = _all_as_now(self.kernel, values)
 
 
 def _run(
@@ -305,9 +312,7 @@ def _defer(
     with contextlib.suppress(OutOfRangeError):  # they may be empty still
         check(_place(target, given), kernel, dim, given, block_dim)
     if any(map(handled, params)):
-        pairs = zip(kernel.arguments, params, strict=True)
-        kept = [_as_now(value, argument.annotation) for argument, value in pairs]
-        play = Launch(kernel, dim, kept, None, block_dim, is_recorded, target).run
+        play = Launch(kernel, dim, params, None, block_dim, is_recorded, target).run
     else:
         kept = [_as_now(value, leaf.annotation) for leaf, value in zip(kernel.leaves, given, strict=True)]
         play = partial(_run_outside, kernel, dim, kept, block_dim, is_recorded, target)
@@ -321,6 +326,10 @@ def _only_place(target: Target, given: Sequence[Any]) -> Outside | None:
     place = _place(target, given)
     is_alone = target.queue is None and all(a.scope is place for a in arrays)
     return place if is_plain and is_alone else None
+
+
+def _all_as_now(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
+    return [_as_now(value, argument.annotation) for argument, value in zip(kernel.arguments, values, strict=True)]
 
 
 def _as_now(value: Any, annotation: Any) -> Any:

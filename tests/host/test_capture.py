@@ -157,6 +157,35 @@ def test_a_launch_that_is_kept():
     assert (x.list(), y.list()) == ([8.0, 8.0, 7.0], [1.0, 1.0, 0.0])
 
 
+def test_a_launch_that_is_kept_has_values_as_they_were_given():
+    @wp.struct
+    class Line:
+        x: wp.array[float]
+        slope: float
+
+    @wp.kernel
+    def drawn(line: Line, at: wp.vec2, y: wp.array[float]):
+        i = wp.tid()
+        y[i] = line.slope * line.x[i] + at[0]
+
+    line, at, dim, y = Line(), wp.vec2(1.0, 2.0), [2], wp.zeros(3)
+    line.x, line.slope = wp.ones(3), 2.0
+    command = wp.launch(drawn, dim, [line, at], [y], record_cmd=True)
+    with wp.ScopedCapture() as capture:
+        wp.launch(drawn, dim, [line, at], [y])
+    line.slope, at[0], dim[0] = 5.0, 7.0, 3
+    for run in (command.launch, lambda: wp.capture_launch(capture.graph)):
+        y.zero_()
+        run()
+        assert y.list() == [3.0, 3.0, 0.0]
+    command.set_dim(dim)
+    command.set_param_by_name("line", line)
+    line.slope, dim[0] = 0.0, 1
+    line.x.fill_(2.0)  # arrays are taken as they are then
+    command.launch()
+    assert y.list() == [11.0] * 3
+
+
 def test_an_adjoint_launch_that_is_kept():
     x, y = wp.array([2.0, 3.0], dtype=float), wp.zeros(2)
     found, other = wp.zeros(2), wp.ones(2)
