@@ -9,21 +9,21 @@ not change; two accesses in different iterations of a loop have variables that d
 variables are between their bounds, and the difference of the indices must be at least 1, or at most -1.
 
 Indices that count from the end are taken as they are written where elements are floats, see vjp/aliases.py for those
-that are negative; of integers, which may be indices and bounds of loops, nothing is shown by them. Indices are taken as
-whole numbers: one whose computation wraps is negative and outside every array, but for sums with
-factors beyond _MAX_FACTOR or variables of larger steps than _MAX_STEP, and loops that would have to make 2^20
-iterations in between.
+that are negative; of integers, which may be indices, and of what decides how often a loop runs, nothing is shown by
+them: a sweep that took another element for it might never end. Indices are taken as whole numbers: one whose
+computation wraps is negative and outside every array, but for sums with factors beyond _MAX_FACTOR or variables of
+larger steps than _MAX_STEP, and loops that would have to make 2^20 iterations in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.analysis.affine import Forms
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, Load, Op, Store, Value, While
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.types import Scalar, int32, int64
 
 Access = Load | Store | Atomic
@@ -59,6 +59,7 @@ class Dependence:
         self.forms = Forms(kernel, grid)
         self.sums: dict[Value, Sum] = {}
         self.from_end: set[Value] = set()  # those whose sum is that of an index as it is written
+        self.counting = _counting_loops(kernel)
         self.home: dict[Value, tuple[Op, ...]] = {}  # the loops around a value's definition, the outermost first
         self.steps: dict[Value, int] = {}  # what a loop variable grows by in each iteration
         self.uneven: set[Value] = set()  # loop variables of unknown or large steps
@@ -103,7 +104,8 @@ class Dependence:
         return not self._varying(index, loop)
 
     def _is_as_written(self, access: Access, index: Value) -> bool:
-        return access.param.dtype.is_float or index not in self.from_end
+        is_harmless = access.param.dtype.is_float and access.param not in self.counting
+        return is_harmless or index not in self.from_end
 
     def _varying(self, index: Value, loop: Op) -> list[Value]:
         """What an index is made of and the loop may change."""
@@ -252,6 +254,52 @@ class Dependence:
             self._is_as_written(first, a) and self._is_as_written(second, b) and proof.differ(a, b)
             for a, b in zip(first.indices, second.indices, strict=True)
         )
+
+
+def _counting_loops(kernel: Kernel) -> set[Param]:
+    """The arrays on whose contents it depends how often a loop runs."""
+    sources: dict[Value | Param, list[Value]] = {}
+    arrays: dict[Value, Param] = {}
+    pending: list[Value] = []
+    for op in walk(kernel.body):
+        for value, given in _flows(op):
+            sources.setdefault(value, []).extend(given)
+        if isinstance(op, Load | Atomic):
+            arrays[op.result] = op.param
+        if isinstance(op, Store | Atomic):
+            sources.setdefault(op.param, []).extend(op.operands)
+        if isinstance(op, For):
+            pending += (op.start, op.stop, op.step)
+        elif isinstance(op, While):
+            pending += op.condition.results
+    seen: set[Value] = set()
+    found: set[Param] = set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        pending += sources.get(value, ())
+        if value in arrays and arrays[value] not in found:
+            found.add(arrays[value])
+            pending += sources.get(arrays[value], ())
+    return found
+
+
+def _flows(op: Op) -> Iterator[tuple[Value, Sequence[Value]]]:
+    """What an operation defines, also for its blocks, and what that is made of."""
+    yield from ((value, op.operands) for value in op.defined)
+    match op:
+        case If():
+            for block in op.blocks:
+                yield from ((value, (given,)) for value, given in zip(op.results, block.results, strict=True))
+        case For() | While():
+            yield from ((value, op.operands) for block in op.blocks for value in block.params)
+            own = [op.results, *(b.params[1:] if isinstance(op, For) else b.params for b in op.blocks)]
+            for values in own:
+                yield from ((value, (given,)) for value, given in zip(values, op.body.results, strict=True))
+        case _:
+            pass
 
 
 class _Proof:

@@ -15,6 +15,7 @@ from language import define, outputs, run
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.nodes import Call, walk
 from jaxwarp.passes.pipeline import prepare
 
@@ -441,3 +442,18 @@ def test_gradients_where_written_integers_are_read_from_the_end(kernel):
     """They may be indices, so the sweep has to know them."""
     gradient, expected = _differentiated(kernel, [0, 0, 0, 0])
     np.testing.assert_allclose(gradient.sum(), expected.sum(), rtol=1e-8)
+
+
+@wp.kernel
+def counted_by_row(x: wp.array[wp.float64], j: wp.array[int], a: wp.array2d[wp.float64], out: wp.array[wp.float64]):
+    i = wp.tid()
+    y = x[i]
+    while a[i, j[i] - 3] < wp.float64(5.0):
+        a[i, j[i]] += wp.float64(1.0)
+        y *= x[i]
+    out[i] = y
+
+
+def test_sweeps_end_where_a_written_element_that_is_read_from_the_end_counts_iterations():
+    with pytest.raises(DifferentiationError, match="a is read here after it may have been overwritten"):
+        _differentiated(counted_by_row, [1, 2, 0, 1])
