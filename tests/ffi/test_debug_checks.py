@@ -245,7 +245,7 @@ def test_an_index_from_the_end_that_a_derivative_cannot_have():
     gradient = jax.jit(jax.grad(lambda x, index: call(x, index, jnp.ones(3))[0].sum()))
     np.testing.assert_array_equal(gradient(jnp.ones(3), jnp.array([2, 0, 1])), 1.0)
     line = multiplied.func.__code__.co_firstlineno + 3
-    text = rf"thread \(1,\): a NaN that this thread has made in line {line} .* cotangent of array x"
+    text = rf"thread \(1,\): a NaN that this thread has made in line {line} is stored to element \(0,\) of array a"
     with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match=text):  # JAX raises one or the other
         jax.block_until_ready(gradient(jnp.ones(3), jnp.array([2, -3, 1])))
 
