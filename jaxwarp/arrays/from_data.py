@@ -24,7 +24,7 @@ from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.pinned import host_memory
 from jaxwarp.memory.gpu.scope import gpu_of, place_of_device
 from jaxwarp.memory.host_scope import HOST, Outside, recording
-from jaxwarp.memory.region import Region, array_region
+from jaxwarp.memory.region import Region, array_region, require_unmasked
 from jaxwarp.types import (
     Array,
     Element,
@@ -177,6 +177,7 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
 def _foreign(name: str, data: Any) -> Any:
     """An array of another library on a GPU as one of ours, memory of the host as one of NumPy; other data as it is."""
     if isinstance(data, (HostArray, np.ndarray, list, tuple)):
+        require_unmasked(data)
         return data
     if is_on_gpu(data):
         region, is_writable = import_tensor(data, named_gpu)

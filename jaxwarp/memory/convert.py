@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.memory.region import require_unmasked
 
 
 def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
@@ -24,6 +25,7 @@ def as_values(source: object, dtype: np.dtype, where: str) -> np.ndarray:
         raise KernelTypeError(
             f"{where}: expected an array, got {type(source).__name__}", hint="pass an array, or np.asarray(values)"
         )
+    require_unmasked(source)
     values = np.asarray(source)
     is_python = isinstance(source, (bool, int, float, list, tuple))
     kind, given = _kind(dtype), _kind(values.dtype)

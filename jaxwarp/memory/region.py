@@ -172,8 +172,21 @@ def dense_region(address: int, dtype: np.dtype, shape: Sequence[int], owner: Any
     return Region(address, dtype, tuple(shape), dense_strides(shape, dtype.itemsize), owner)
 
 
+def require_unmasked(value: Any) -> None:
+    """
+    Raises:
+        KernelTypeError: an array of NumPy with a mask, which kernels do not see.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise KernelTypeError(
+            f"a masked array of NumPy, of shape {value.shape}: kernels do not see the mask",
+            hint="pass value.filled(...), and np.ma.getmaskarray(value) too where the kernel is to know",
+        )
+
+
 def array_region(array: np.ndarray) -> Region:
     """Where a NumPy array is."""
+    require_unmasked(array)
     return Region(address_of(array), array.dtype, array.shape, array.strides, array)
 
 

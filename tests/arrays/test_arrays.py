@@ -1009,3 +1009,12 @@ def test_memory_that_the_host_has_too_is_taken_there(device):
     found = wp.array(OnBoth(values), dtype=wp.vec3, copy=False, device=device)
     assert found.shape == (2,)
     assert found.ptr == values.ctypes.data
+
+
+@pytest.mark.parametrize("use", [
+    wp.array, wp.from_numpy, lambda masked: wp.zeros(3).assign(masked), lambda masked: wp.copy(wp.zeros(3), masked),
+    lambda masked: wp.launch(scale, 3, [masked, 2.0], [wp.zeros(3)]),
+])  # fmt: skip
+def test_masks_of_numpy_are_not_lost(use):
+    with pytest.raises(KernelTypeError, match="a masked array of NumPy, of shape"):
+        use(np.ma.array(np.ones(3, np.float32), mask=[False, True, False]))
