@@ -342,9 +342,8 @@ class HostArray(LiveArray):
 
     def transpose(self, axes: Any = None) -> HostArray:
         """The same memory with its axes in another order; None: reversed."""
-        order = list(range(self.ndim))[::-1] if axes is None else axes
-        are_numbers = isinstance(order, Sequence) and all(isinstance(a, (int, np.integer)) for a in order)
-        if not are_numbers or sorted(order) != list(range(self.ndim)):
+        order = list(range(self.ndim))[::-1] if axes is None else list(axes) if np.iterable(axes) else [axes]
+        if not all(isinstance(a, (int, np.integer)) for a in order) or sorted(order) != list(range(self.ndim)):
             raise KernelValueError(
                 f"{self.label}: transpose: expected an order of {self.ndim} axes, got {axes}",
                 hint=f"write transpose({tuple(reversed(range(self.ndim)))})",

@@ -50,6 +50,7 @@ def face_normal(corners: wp.mat33) -> wp.vec3:
 
 @wp.func
 def face_area(corners: wp.mat33) -> float:
+    """In units of length squared; beyond what a float32 holds it is 0 or infinite."""
     ab = corners[1] - corners[0]
     ac = corners[2] - corners[0]
     unit = unit_of(wp.max(wp.abs(ab), wp.abs(ac)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -180,7 +181,7 @@ def get_cuda_device(ordinal: int | None = None) -> Device:
     Raises:
         KernelValueError: there is none of that number.
     """
-    if ordinal is not None and not isinstance(ordinal, int):
+    if not isinstance(ordinal, (int, np.integer, type(None))):
         raise KernelTypeError(f"get_cuda_device: ordinal: expected an integer, got {ordinal!r}", hint="write 0")
     return require_device(f"cuda:{ordinal or 0}", "get_cuda_device")
 

@@ -174,6 +174,7 @@ def test_parts_are_views_of_the_same_memory():
     host[::-1, 0] = [1, 2, 3, 4]
     np.testing.assert_array_equal(a.numpy(), host)
     np.testing.assert_array_equal(a.transpose()[2].numpy(), host.T[2])
+    np.testing.assert_array_equal(a.transpose(np.array([1, 0]))[2].numpy(), host.T[2])
     np.testing.assert_array_equal(a.reshape(2, -1)[1].numpy(), host.reshape(2, -1)[1])
     a.flatten()[3:5].zero_()
     host.reshape(-1)[3:5] = 0

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.cuda_scope import CudaScope
@@ -34,10 +36,10 @@ class Stream:
 
     def __init__(self, device: Any = None, priority: int = 0, cuda_stream: Any = None, **_: Any):
         self.device = Device(device) if isinstance(device, str) else device
-        if not isinstance(priority, int):
+        if not isinstance(priority, (int, np.integer)):
             hint = "write 0, or -1 for what is urgent"
             raise KernelTypeError(f"Stream: priority: expected an integer, got {priority!r}", hint=hint)
-        self.priority = priority
+        self.priority = int(priority)
         self._address = _address(cuda_stream)
         self._queue: Queue | None = None
         if cuda_stream is None:
