@@ -1,17 +1,21 @@
 """Gathers and scatters: elements that lie anywhere, of each lane its own.
 
-Machines with mask registers have instructions for them. On others LLVM makes a branch of every lane of a masked one.
-There lanes that are off read what is in the array in any case, see analysis/families.py: each lane has a scalar load,
-and none a branch. Words that lie near each other are loaded together, see records.py. Code runs only where some lane is
-on, so the array is not empty.
+Machines with mask registers have instructions for them. These take as long for words of 64 bits as for words of 32, so
+two words of 32 bits that lie side by side are gathered as one.
+
+On others LLVM makes a branch of every lane of a masked one. There lanes that are off read what is in the array in any
+case, see analysis/families.py: each lane has a scalar load, and none a branch. Words that lie near each other are
+loaded together, see records.py. Code runs only where some lane is on, so the array is not empty.
 
 The body for chunks of which some lanes are off runs seldom. It calls functions: less code.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from jaxwarp.codegen.cpu.access.addressing import Place, element_pointers, lane_pointers, locate
-from jaxwarp.codegen.cpu.access.records import Records
+from jaxwarp.codegen.cpu.access.records import Records, pieces
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.vectors import FunctionText, VectorBuilder, memory_type
 from jaxwarp.ir.nodes import Load
@@ -23,8 +27,11 @@ HELPER_PREFIX = "lanes."
 
 def gather(lanes: Lanes, op: Load) -> str:
     """What a load finds, as memory holds it. In lanes that are off it is anything, but not poison."""
-    if lanes.frame.machine.has_mask_registers or lanes.is_rest:
+    if lanes.is_rest:
         return _masked(lanes, locate(lanes, op.param, op.indices))
+    if lanes.frame.machine.has_mask_registers:
+        place = locate(lanes, op.param, op.indices)
+        return _of_pair(lanes, op, place) or _masked(lanes, place)
     family = lanes.families[op]
     place = locate(lanes, op.param, op.indices, family.least)
     if lanes.frame.is_local(op.param):
@@ -34,6 +41,23 @@ def gather(lanes: Lanes, op: Load) -> str:
     if key not in lanes.loaded:
         lanes.loaded[key] = Records(lanes, place, _near(lanes, op, place))
     return lanes.loaded[key].word(place.constant) or _each_lane(lanes, place)
+
+
+def _of_pair(lanes: Lanes, op: Load, place: Place) -> str | None:
+    """A word of 32 bits that is gathered together with its neighbour; None if its family reads no neighbour of it."""
+    if place.dtype.bits != 32 or lanes.frame.is_local(op.param):
+        return None
+    first, length = pieces(_near(lanes, op, place), 2).get(place.constant, (0, 0))
+    if not length:
+        return None
+    key = lanes.families[op], place.pointer, place.offsets, place.step, place.constant - _flat(lanes, op), first
+    if key not in lanes.loaded:
+        lanes.loaded[key] = _masked(lanes, replace(place, constant=first), "i64")
+    inst, type_, width = lanes.function.inst, memory_type(place.dtype), lanes.width
+    words = f"<{2 * width} x {type_}>"
+    both = inst(f"bitcast {lanes.many.wide('i64')} {lanes.loaded[key]} to {words}")
+    order = ", ".join(f"i32 {2 * lane + place.constant - first}" for lane in range(width))
+    return inst(f"shufflevector {words} {both}, {words} poison, <{width} x i32> <{order}>")
 
 
 def kept_in_place(lanes: Lanes, wide: str, loaded: str) -> str:
@@ -73,8 +97,9 @@ def _each_lane(lanes: Lanes, place: Place) -> str:
     return vector
 
 
-def _masked(lanes: Lanes, place: Place) -> str:
-    type_ = memory_type(place.dtype)
+def _masked(lanes: Lanes, place: Place, type_: str | None = None) -> str:
+    """Of each lane what is at its place, of the place's type or another one."""
+    type_ = type_ or memory_type(place.dtype)
     wide, pointers, mask_type = lanes.many.wide(type_), lanes.many.wide("ptr"), lanes.many.mask_type
     name = f"{wide} @llvm.masked.gather.{suffix(lanes, type_)}.v{lanes.width}p0"
     lanes.function.declare(f"declare {name}({pointers}, i32, {mask_type}, {wide})")
