@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cpukit import Make, check, floats
 
+import jaxwarp as wp
 from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.codegen.cpu import choose_grain, compile_cpu, load_bitcode, run_cpu
 from jaxwarp.codegen.cpu.analysis.pressure import register_pressure
@@ -352,6 +353,42 @@ def test_light_loops_have_four_vectors_in_flight():
     assert choose_width(prepare(escapes()), AVX2_SHAPE) == 32
     assert choose_width(prepare(escapes()), AVX512_SHAPE) == 64
     assert choose_width(saxpy(), AVX2_SHAPE) == 16
+
+
+@wp.kernel
+def near(start: wp.array[int], x: wp.array[wp.vec3], r: float, out: wp.array[float]):
+    i = wp.tid()
+    total = float(0.0)  # noqa: UP018
+    for k in range(start[i], start[i + 1]):
+        d = wp.length(x[k] - x[i])
+        if d < r:
+            total += 1.0 - d / r
+    out[i] = total
+
+
+def test_loops_that_gather_have_one_vector_in_flight():
+    """More lanes gather no faster, and wait for the one that has most to do."""
+    assert choose_width(prepare(near.specialize()), AVX2_SHAPE) == 8
+    assert choose_width(prepare(near.specialize()), AVX512_SHAPE) == 16
+
+
+@wp.kernel
+def remainders(start: wp.array[int], x: wp.array[int], r: int, out: wp.array[int]):
+    i = wp.tid()
+    total = int(0)  # noqa: UP018, RUF046
+    for k in range(start[i], start[i + 1]):
+        if x[k] < r:
+            total += r % x[k]
+    out[i] = total
+
+
+@pytest.mark.parametrize("shape", [AVX2_SHAPE, AVX512_SHAPE], ids=["v3", "v4"])
+def test_a_division_of_floats_is_no_branch(shape):
+    """Lanes that are off divide, too. Branches would be foreseen wrongly as often as all lanes are off."""
+    for kernel, has_branch in ((near, False), (remainders, True)):
+        text = compile_cpu(prepare(kernel.specialize()), 8, shape).text
+        body = text[text.index("\nchunk:") : text.index("\nrest:")]
+        assert bool(re.search(r"^on\d*:", body, re.M)) == has_branch
 
 
 def test_components_of_vectors_are_held_at_once():

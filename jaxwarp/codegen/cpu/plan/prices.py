@@ -33,8 +33,9 @@ LATENCIES = {
 LOAD_LATENCY, GATHER_LATENCY = 5, 20
 
 # Memory, as work: a register from the nearer caches, not the first; a scalar broadcast; an address, an access and an
-# insertion for each lane of a gather; more for one of a scatter.
-LOAD, BROADCAST, GATHERED_LANE, SCATTERED_LANE = 2 * OPERATION, OPERATION, OPERATION, 4 * OPERATION
+# insertion for each lane of a gather, 0.8 in rows of sparse matrices with AVX-512 and 1.5 with AVX2, so that more lanes
+# gain nothing there and wait for each other; more for one of a scatter.
+LOAD, BROADCAST, GATHERED_LANE, SCATTERED_LANE = 2 * OPERATION, OPERATION, 3 * OPERATION, 4 * OPERATION
 # A register added to memory is loaded, stored and written back. The sum over its lanes is ten operations.
 ADDED, SUMMED = 3 * LOAD, 10 * OPERATION
 
@@ -45,8 +46,8 @@ CHUNK, ITERATION = 1.5, 2.0
 # machine of 16, takes 0.7 of the time that it takes with two each; lattice Boltzmann, 18 values, 1.2 with two for one.
 SPILL = 0.3
 # Each register more: of a chunk, since more of a row is left over; of an operation, for its code. A stencil of 512
-# columns takes 1.2 times as long with four for two.
-REST, SIZE = 0.45, 0.005
+# columns takes 1.2 times as long with four for two, trilinear samples 1.1 times with two for one (AVX-512).
+REST, SIZE = 0.45, 0.006
 # Each register more of a divergent loop, all waiting for the last, as a part of an iteration. Collatz
 # takes 0.8 of the time with four for two, greatest divisors, which have work enough, 1.1.
 DIVERGENCE = 0.025
