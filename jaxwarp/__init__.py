@@ -40,6 +40,7 @@ from jaxwarp.arrays.interop import to_dlpack as to_dlpack
 from jaxwarp.arrays.interop import to_jax as to_jax
 from jaxwarp.arrays.launch import Launch as Launch
 from jaxwarp.arrays.launch import launch as launch
+from jaxwarp.arrays.launch import launch_tiled as launch_tiled
 from jaxwarp.arrays.mapping import map as map  # noqa: A004
 from jaxwarp.arrays.tapes.tape import Tape as Tape
 from jaxwarp.arrays.tensors import device_from_torch as device_from_torch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
+import numbers
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -101,6 +102,26 @@ def launch(  # noqa: PLR0913 - the signature users know from Warp
     command = Launch(kernel, dim, given, adjoints, block_dim, record_tape, target)
     command.set_dim(dim)
     return command
+
+
+@located_call
+def launch_tiled(kernel: Kernel, dim: Any, *args: Any, block_dim: Any = None, **options: Any) -> Launch | None:
+    """Launches a kernel that works on tiles: as `launch`, with an axis more, of the threads of a block.
+
+    A block is one thread, which does the work on a tile alone, as on Warp's CPU: `i, j, lane = tid()` gives lane 0, and
+    `block_dim()` is 1.
+
+    Args:
+        dim: blocks along each axis.
+        block_dim: what Warp takes for its GPUs; has no effect.
+    """
+    known = block_dim is None or (isinstance(block_dim, numbers.Integral) and not isinstance(block_dim, bool))
+    if not known or (block_dim is not None and block_dim < 1):
+        raise KernelValueError(
+            f"launch_tiled: block_dim must be a positive integer, got {block_dim!r}", hint="leave it out"
+        )
+    blocks = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    return launch.__wrapped__(kernel, (*blocks, 1), *args, **options)
 
 
 class Target(NamedTuple):

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from jaxwarp.boundary import boundary
+from jaxwarp.frontend.lowering.tiles.arguments import Library
 from jaxwarp.frontend.text.refused import missing
 from jaxwarp.types import float32, int32
 
@@ -71,6 +72,9 @@ _MODULE_OF = {
     for module, names in table.items()
     for name in names
 }
+
+
+Library.find = staticmethod(lambda name: getattr(importlib.import_module("jaxwarp.library.tiles"), name))
 
 
 @boundary

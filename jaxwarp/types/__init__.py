@@ -86,3 +86,4 @@ from jaxwarp.types.structs import leaves_in_handles as leaves_in_handles
 from jaxwarp.types.structs import leaves_of as leaves_of
 from jaxwarp.types.structs import struct_in as struct_in
 from jaxwarp.types.structs import struct_of as struct_of
+from jaxwarp.types.tiles import TileType as TileType

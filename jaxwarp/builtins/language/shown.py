@@ -37,6 +37,8 @@ def parsed(signature: str) -> inspect.Signature:
     positional, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + arguments.defaults
     listed = [(a, positional, d) for a, d in zip(arguments.args, defaults, strict=True)]
+    if arguments.vararg is not None:
+        listed.append((arguments.vararg, inspect.Parameter.VAR_POSITIONAL, None))
     listed += [(a, by_name, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
     parameters = [
         inspect.Parameter(a.arg, kind, default=_value(d) if d else empty, annotation=_text(a.annotation))

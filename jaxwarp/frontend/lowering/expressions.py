@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import math
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from jaxwarp.frontend.lowering.memory import element_type, load_element
 from jaxwarp.frontend.lowering.merge import MismatchError, type_hint, type_text, unify
 from jaxwarp.frontend.lowering.short_circuit import append, aside, branch, joined_condition
 from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
+from jaxwarp.frontend.lowering.tiles.elements import indexed
 from jaxwarp.frontend.lowering.values import (
     Element,
     Host,
@@ -26,6 +28,7 @@ from jaxwarp.frontend.lowering.values import (
     Slice,
     StructValue,
     StructView,
+    Tile,
     View,
     describe,
     is_literal,
@@ -211,6 +214,8 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Any:
         return index_view(frame, base, indices)
     if isinstance(base, StructView):
         return index_struct(frame, base, indices)
+    if isinstance(base, Tile):
+        return indexed(frame, base, indices)
     is_part = any(isinstance(i, Slice) for i in indices)
     if isinstance(base, Element) and is_part:
         base = load_element(frame.builder, base)
@@ -278,6 +283,9 @@ def _value_attribute(frame: Frame, base: Any, name: str) -> Any:
             size = {"shape": lambda: Shape(base), "ndim": lambda: base.ndim, "dtype": lambda: base.dtype}
             size["size"] = lambda: _product(frame, base)
             return size[name]() if name in size else None
+        case Tile():
+            sizes = {"shape": base.shape, "ndim": base.ndim, "dtype": base.dtype, "size": math.prod(base.shape)}
+            return sizes.get(name)
         case Element():
             dtype = element_type(base)
             part = named_part(dtype, name)

@@ -31,6 +31,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     Shape,
     StructValue,
     StructView,
+    Tile,
     View,
     describe,
     is_dynamic,
@@ -193,6 +194,8 @@ def _len(frame: Frame, node: ast.Call) -> Any:
     match value:
         case View():
             return extent(frame, value, value.free[0])
+        case Tile():
+            return value.shape[0]
         case NoArray(type=Array()):
             return 0
         case StructView():

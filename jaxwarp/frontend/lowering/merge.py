@@ -223,6 +223,11 @@ def _inner(paths: Paths | None, name: str) -> Paths | None:
     return frozenset(p[1:] for p in paths if p[0] == name)
 
 
+def taken_apart(value: Any) -> tuple[tuple[ir.Value, ...], Rebuild]:
+    """The leaves of a value, and how to build it from others of their types."""
+    return _split(value)
+
+
 def _split(value: Any, paths: Paths | None = None) -> tuple[tuple[ir.Value, ...], Rebuild]:
     if paths is not None and not paths:
         return (), lambda _: value

@@ -17,7 +17,8 @@ from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.calls import fits, inline
 from jaxwarp.frontend.lowering.expressions import folded
 from jaxwarp.frontend.lowering.frame import Frame, expression
-from jaxwarp.frontend.lowering.values import StructValue, describe, type_of
+from jaxwarp.frontend.lowering.tiles.arithmetic import tile_operator
+from jaxwarp.frontend.lowering.values import StructValue, Tile, describe, type_of
 from jaxwarp.frontend.text.constants import OPERATOR_FUNCTIONS
 from jaxwarp.frontend.text.functions import Func
 
@@ -43,6 +44,8 @@ def symbol(op: ast.operator | ast.unaryop) -> str:
 def _binary(frame: Frame, node: ast.BinOp) -> Any:
     what, operator = f"the operand of {symbol(node.op)}", OPERATORS[type(node.op)]
     operands = [operand(frame, n, what) for n in (node.left, node.right)]
+    if any(isinstance(v, Tile) for v in operands):
+        return tile_operator(frame, operator, operands)
 
     def apply() -> Any:
         return folded(frame, operator, operands, lambda a, b: frame.ops.binary(operator, a, b))
@@ -56,6 +59,8 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
         test = frame.test(node.operand)
         return (not test) if isinstance(test, bool) else frame.ops.unary("logical_not", test)
     value, operator = operand(frame, node.operand, "the operand of an operator"), _UNARY[type(node.op)]
+    if isinstance(value, Tile):
+        return tile_operator(frame, operator, [value])
 
     def apply() -> Any:
         return folded(frame, operator, [value], lambda a: frame.ops.unary(operator, a))
@@ -64,9 +69,9 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
 
 
 def operand(frame: Frame, node: ast.expr, what: str) -> Any:
-    """A scalar, vector, matrix, literal or struct."""
+    """A scalar, vector, matrix, literal, struct or tile."""
     value = frame.evaluate(node)
-    return value if isinstance(value, StructValue) else frame.as_value(value, node, what)
+    return value if isinstance(value, StructValue | Tile) else frame.as_value(value, node, what)
 
 
 def or_function(

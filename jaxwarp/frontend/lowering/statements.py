@@ -15,7 +15,8 @@ from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, start_hint, s
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, lower_tid
 from jaxwarp.frontend.lowering.operators import OPERATORS, operand, or_function, symbol
 from jaxwarp.frontend.lowering.targets import Name, Place, Section, accumulate, is_atomic, target
-from jaxwarp.frontend.lowering.values import NoValue, Shape, StructValue, describe
+from jaxwarp.frontend.lowering.tiles.arithmetic import update_tile
+from jaxwarp.frontend.lowering.values import NoValue, Shape, StructValue, Tile, describe
 from jaxwarp.frontend.lowering.views import shape_of
 from jaxwarp.frontend.text import annotations
 from jaxwarp.frontend.text.constants import evaluate_host
@@ -105,15 +106,18 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
     with frame.at(node.target):
         where = target(frame, node.target)
     is_struct = isinstance(where, Place) and isinstance(where.place, StructValue)
-    if isinstance(where, Place) and not is_struct and is_atomic(frame, where.element(), operator):
+    if isinstance(where, Place) and not is_struct and not isinstance(where.place, Tile) and is_atomic(frame, where.element(), operator):
         accumulate(frame, where.element(), operator, operand(frame, node.value, shown))
         return
     if isinstance(where, Section) and where.is_atomic(frame, operator):
         where.accumulate(frame, operator, operand(frame, node.value, shown))
         return
     # Before a function in the value may change it, as in Python.
-    old = where.get(frame)
+    old = where.peek(frame) if isinstance(where, Place) and isinstance(where.place, Tile) else where.get(frame)
     value = operand(frame, node.value, shown)
+    if isinstance(old, Tile):
+        update_tile(frame, old, operator, value)
+        return
     try:
         result = or_function(frame, node, node.op, [old, value], lambda: frame.ops.binary(operator, old, value))
     except KernelTypeError as error:

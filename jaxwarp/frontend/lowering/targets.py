@@ -25,7 +25,8 @@ from jaxwarp.frontend.lowering.expressions import indices_of, no_array
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import addresses, element_type, load_element, loaded, store_element, update
 from jaxwarp.frontend.lowering.structs import field_of, fitted, index_struct
-from jaxwarp.frontend.lowering.values import Element, NoArray, Slice, StructValue, StructView, View, describe
+from jaxwarp.frontend.lowering.tiles.elements import indexed
+from jaxwarp.frontend.lowering.values import Element, NoArray, Slice, StructValue, StructView, Tile, View, describe
 from jaxwarp.frontend.lowering.views import index_view
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, Struct, bool_, element_scalar
@@ -55,7 +56,7 @@ class Name:
 class Place:
     """An array element, a part of one, or a view; of an array of structs, a struct or a view of several."""
 
-    place: Element | View | StructValue | StructView
+    place: Element | View | StructValue | StructView | Tile
 
     def peek(self, _frame: Frame) -> Any:
         return self.place
@@ -211,6 +212,8 @@ def _indexed(frame: Frame, parent: Target, node: ast.Subscript) -> Target:
         return Place(index_view(frame, base, indices))
     if isinstance(base, StructView):
         return Place(index_struct(frame, base, indices))
+    if isinstance(base, Tile):
+        return Place(indexed(frame, base, indices))
     if any(isinstance(i, Slice) for i in indices) and isinstance(base, Element | Bundle):
         if isinstance(parent, Section):
             raise KernelTypeError("a slice of a slice cannot be assigned to", hint="write one slice")

@@ -34,6 +34,7 @@ from jaxwarp.types import (
     Part,
     Scalar,
     Struct,
+    TileType,
     Vec,
     bool_,
     float32,
@@ -143,6 +144,35 @@ class StructView:
 
 
 @dataclass(frozen=True, eq=False)
+class Tile:
+    """A tile: `shape` elements of an array of the thread's own.
+
+    `place(frame, indices)` gives the indices in the array of the element that has `indices` in the tile.
+    """
+
+    storage: View | StructView
+    shape: tuple[int, ...]
+    place: Callable[[Any, tuple[ir.Value, ...]], tuple[ir.Value, ...]]
+
+    @property
+    def dtype(self) -> Any:
+        return self.storage.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def name(self) -> str:
+        """Of the array."""
+        return self.storage.name
+
+    @property
+    def type(self) -> TileType:
+        return TileType(self.dtype, self.shape)
+
+
+@dataclass(frozen=True, eq=False)
 class Shape:
     """`a.shape`: its extents are read when asked for."""
 
@@ -238,7 +268,7 @@ def is_dynamic(value: object) -> bool:
 
 def type_of(value: object) -> Any:
     """The language type of a value; None where it has none (functions, modules)."""
-    if isinstance(value, (ir.Value, Bundle, View, StructValue, StructView)):
+    if isinstance(value, (ir.Value, Bundle, View, StructValue, StructView, Tile)):
         return value.type
     if is_literal(value):
         return PYTHON_TYPES[type(value)]
@@ -250,7 +280,7 @@ def describe(value: object) -> str:
     match value:
         case bool() | int() | float():
             return f"the constant {value}"
-        case ir.Value() | Bundle() | View() | StructValue() | StructView():
+        case ir.Value() | Bundle() | View() | StructValue() | StructView() | Tile():
             return repr(value.type)
         case Element():
             return repr(value.view.dtype)

@@ -71,6 +71,14 @@ def index_view(frame: Frame, view: View, indices: Sequence[Any]) -> View | Eleme
     return result if result.ndim else Element(result)
 
 
+def element_at(frame: Frame, view: View, positions: Sequence[ir.Value]) -> Element:
+    """`a[i, j]` by positions along the axes of the view that are known to be in it: none counts from the end."""
+    axes = list(view.axes)
+    for axis, position in zip(view.free, positions, strict=True):
+        axes[axis] = Axis(index=_offset(frame, axes[axis], position))
+    return Element(View(view.param, view.dtype, tuple(axes)))
+
+
 def _require_inside(frame: Frame, view: View, axis: int, index: Any) -> None:
     """Where extent and index are both known, an index outside is an error."""
     known, size = frame.known(index), view.param.shape[axis]

@@ -18,7 +18,7 @@ from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.jaxtyping import is_group, is_of_jaxtyping, pattern_of
-from jaxwarp.types import Aggregate, Array, Indexed, Scalar, Struct, as_dtype, unwrapped
+from jaxwarp.types import Aggregate, Array, Indexed, Scalar, Struct, TileType, as_dtype, unwrapped
 
 
 @boundaries
@@ -92,6 +92,21 @@ def fixedarray(dtype: Any = Any, shape: Any = None) -> Array:
     return Array(_dtype(dtype), len(shape) if isinstance(shape, (tuple, list)) else 1)
 
 
+def tile_type(dtype: Any, shape: Any) -> TileType:
+    """The annotation of a tile argument of a `@func`.
+
+    Raises:
+        KernelTypeError: an extent is no positive integer.
+    """
+    extents = tuple(unwrapped(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+    for n in extents:
+        if n is not Any and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
+            raise KernelTypeError(
+                f"tile: an extent must be a positive integer, got {n!r}", hint="write tile[float, 16, 16]"
+            )
+    return TileType(_dtype(dtype), extents)
+
+
 @dataclass(frozen=True)
 class Reference:
     """`ref[float]`: an argument of a `@func` that is a variable of its caller's. `type` is an annotation."""
@@ -129,7 +144,7 @@ def resolve(annotation: object) -> Any:
     """
     if isinstance(annotation, ArrayAnnotation):
         raise KernelTypeError(f"{annotation!r} needs an element type", hint=f"{annotation!r}[float]")
-    if isinstance(annotation, (Array, TypeVar)):
+    if isinstance(annotation, (Array, TileType, TypeVar)):
         return annotation
     if is_of_jaxtyping(annotation):
         return pattern_of(annotation)
@@ -172,6 +187,8 @@ def is_generic(pattern: object) -> bool:
             return any(not isinstance(p, int) and is_generic(p) for p in pattern.parameters)
         case Array():
             return is_generic(pattern.dtype)
+        case TileType():
+            return is_generic(pattern.dtype) or Any in pattern.shape
         case tuple():
             return any(is_generic(p) for p in pattern)
         case _:
@@ -200,6 +217,13 @@ def matches(pattern: Any, concrete: Any, bound: dict[Any, Any]) -> bool:
         case Array():
             same_rank = isinstance(concrete, Array) and pattern.ndim == concrete.ndim
             return same_rank and matches(pattern.dtype, concrete.dtype, bound)
+        case TileType():
+            return (
+                isinstance(concrete, TileType)
+                and len(pattern.shape) == len(concrete.shape)
+                and all(n is Any or n == m for n, m in zip(pattern.shape, concrete.shape, strict=True))
+                and matches(pattern.dtype, concrete.dtype, bound)
+            )
         case Struct():
             # With meshes in place of its numbers it is the same struct.
             return isinstance(concrete, Struct) and pattern.kind is concrete.kind

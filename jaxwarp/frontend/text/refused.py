@@ -68,7 +68,6 @@ FAMILIES = {
     "bvh": _ELSEWHERE,
     "hash_grid": _ELSEWHERE,
     "texture": _ELSEWHERE,
-    "tile": "write the loop over elements: threads of a block share nothing here",
 }
 
 

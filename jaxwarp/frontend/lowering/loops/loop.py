@@ -27,8 +27,10 @@ from jaxwarp.frontend.lowering.frame import (
 from jaxwarp.frontend.lowering.merge import Carried, MismatchError, type_hint, type_text, zeros_like
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.structs import changed_fields
-from jaxwarp.frontend.lowering.values import StructValue, Undefined, is_literal, type_of
-from jaxwarp.frontend.text.liveness import Exits, assigned, plain_names, surely_set
+from jaxwarp.frontend.lowering.tiles.elements import overlap
+from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile, copied
+from jaxwarp.frontend.lowering.values import StructValue, Tile, Undefined, is_literal, type_of
+from jaxwarp.frontend.text.liveness import Exits, assigned, plain_names, rebound, surely_set
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Scalar, int32
 
@@ -81,8 +83,11 @@ class Loop:
         """Decides what is carried; the leaves of its values on entry."""
         frame, node = self.frame, self.node
         statements = [*([node.target] if isinstance(node, ast.For) else []), *node.body]
+        replaced = rebound(statements)
         for name in self.assigned:
             value = self.before.get(name)
+            if isinstance(value, Tile) and name in self.live_in and name in replaced:
+                value = self.before[name] = copied(frame, value)
             if value is not None and not isinstance(value, Undefined) and name in self.live_in:
                 is_partial = isinstance(value, StructValue) and name not in self.passed
                 paths = changed_fields(value, name, statements) if is_partial else None
@@ -116,6 +121,8 @@ class Loop:
             result = frame.typed(frame.variables.get(RESULT))
         frame.variables = dict(self.before)
         del context.locals[arrays:], context.sizes[sizes:]
+        if isinstance(result, Tile):
+            return allocate(frame, result.dtype, result.shape)
         return None if result is None else zeros_like(frame, result)
 
     @property
@@ -166,10 +173,24 @@ class Loop:
         with self.exit_live():
             execute(frame, self.node.body, self.live_in)
         frame.literal_starts = outer
+        self._keep_tiles()
         self._require_carried()
         for name in self._first_set():
             self.set_inside.append(Carried.of(frame, name, frame.variables[name]))
         return [leaf for c in self.carried for leaf in self._collect(c)]
+
+    def _keep_tiles(self) -> None:
+        """Copies tiles that the iteration has put in place of those it began with into these."""
+        values = self.frame.variables
+        pairs = [(c.entry, values.get(c.name), c.name) for c in self.carried if isinstance(c.entry, Tile)]
+        moved = [(old, new, n) for old, new, n in pairs if isinstance(new, Tile) and new is not old]
+        moved = [(old, new, n) for old, new, n in moved if new.type == old.type]
+        olds = [old for old, _, _ in moved]
+        # All are read before one of them is written: a, b = b, a.
+        read = [copied(self.frame, new) if any(overlap(new, o) for o in olds) else new for _, new, _ in moved]
+        for (old, _, name), new in zip(moved, read, strict=True):
+            assign_tile(self.frame, old, new)
+            values[name] = old
 
     def _first_set(self) -> list[str]:
         """Names without a value before the loop that have one after it."""

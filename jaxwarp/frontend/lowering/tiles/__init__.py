@@ -1,0 +1,1 @@
+"""Tiles: arrays of fixed shape that a kernel loads, computes with and stores as a whole."""

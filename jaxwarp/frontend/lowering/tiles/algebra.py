@@ -1,0 +1,287 @@
+"""Linear algebra, transforms and sorting of tiles: checked here, computed by `jaxwarp/library/tiles.py`."""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any
+
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.tiles.arguments import in_library, require_tile, text_or, tile_function
+from jaxwarp.frontend.lowering.tiles.elements import load, overlap
+from jaxwarp.frontend.lowering.tiles.making import zero
+from jaxwarp.frontend.lowering.tiles.shapes import transposed
+from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile, copied, filled
+from jaxwarp.frontend.lowering.values import NoArray, NoValue, Tile, is_dynamic
+from jaxwarp.types import Scalar, Vec, float32, int32
+
+_PRECISIONS = ("default", "tf32")
+
+
+def _require_floats(what: str, tile: Tile) -> Tile:
+    if not (isinstance(tile.dtype, Scalar) and tile.dtype.is_float):
+        raise KernelTypeError(f"{what} must be a tile of floats, got {tile.type!r}", hint="tile_astype(t, float)")
+    return tile
+
+
+def _is_complex(dtype: Any) -> bool:
+    return isinstance(dtype, Vec) and dtype.length == 2 and dtype.dtype.is_float
+
+
+# Products
+
+
+@tile_function(
+    "tile_matmul(a: Tile, b: Tile, out: Tile = None, alpha: Float = 1.0, beta: Float = 1.0,"
+    ' precision: str = "default") -> Tile',
+    "The product of two tiles: `out = alpha * a @ b + beta * out`, in place, or without `out` a new tile"
+    " `alpha * a @ b`. Tiles of vectors of two floats are complex. Sums are in the type of the result, in float32 where"
+    " that is half.",
+)
+def _matmul(
+    frame: Frame, node: ast.Call, a: Any, b: Any, out: Any, alpha: Any, beta: Any, precision: Any
+) -> Tile | type[NoValue]:
+    first, second = require_tile("tile_matmul: a", a, 2), require_tile("tile_matmul: b", b, 2)
+    has_out = not (out is None or isinstance(out, NoArray))
+    if precision not in _PRECISIONS:
+        raise KernelValueError(
+            f"tile_matmul: precision must be one of {', '.join(map(repr, _PRECISIONS))}, got {text_or(precision)}",
+            hint="leave it out: products are computed in the type of the tiles",
+        )
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not is_dynamic(value):
+            raise KernelTypeError(f"tile_matmul: {name} must be a number, got {text_or(value)}", hint="write 1.0")
+    target = require_tile("tile_matmul: out", out, 2) if has_out else None
+    tiles = [first, second, *([target] if target else [])]
+    complex_ones = [t for t in tiles if _is_complex(t.dtype)]
+    if complex_ones and len(complex_ones) < len(tiles):
+        raise KernelTypeError("tile_matmul: some tiles are complex, others are not", hint="make all tiles of vec2")
+    if not complex_ones:
+        for name, tile in zip(("a", "b", "out"), tiles, strict=False):
+            _require_floats(f"tile_matmul: {name}", tile)
+    if precision == "tf32" and any(t.dtype is not tiles[0].dtype or _bits(t) != 32 for t in tiles):
+        raise KernelTypeError("tile_matmul: precision tf32 is for tiles of float32", hint="leave it out")
+    rows, inner, columns = first.shape[0], first.shape[1], second.shape[1]
+    if second.shape[0] != inner or (target is not None and target.shape != (rows, columns)):
+        listed = " and ".join(repr(t.type) for t in tiles)
+        raise KernelValueError(
+            f"tile_matmul: shapes do not fit: {listed}", hint="a is (m, k), b is (k, n), and out is (m, n)"
+        )
+    if target is None and first.dtype != second.dtype:
+        raise KernelTypeError(
+            f"tile_matmul: a holds {first.dtype!r}, b {second.dtype!r}: the result has no type",
+            hint="pass a tile for the result: tile_matmul(a, b, out)",
+        )
+    result = allocate(frame, first.dtype, (rows, columns)) if target is None else target
+    first, second = (copied(frame, t) if target is not None and overlap(t, target) else t for t in (first, second))
+    kind = "complex_product" if complex_ones else "product"
+    scale = [_float(frame, v, result) for v in (alpha, beta)]
+    if target is None:
+        in_library(frame, node, f"{kind}_of", first, second, result, scale[0])
+        return result
+    in_library(frame, node, f"{kind}_added", first, second, result, *scale)
+    return NoValue
+
+
+def _bits(tile: Tile) -> int:
+    return tile.dtype.bits if isinstance(tile.dtype, Scalar) else tile.dtype.dtype.bits
+
+
+def _float(frame: Frame, value: Any, tile: Tile) -> Any:
+    """A factor in the type of the numbers of a tile, in float32 of half ones."""
+    scalar = tile.dtype if isinstance(tile.dtype, Scalar) else tile.dtype.dtype
+    scalar = float32 if scalar.bits < 32 else scalar
+    return frame.ops.cast_scalar(scalar, value)
+
+
+# Triangular systems
+
+
+def _upper(name: str, fill_mode: Any) -> bool:
+    if fill_mode not in ("lower", "upper"):
+        raise KernelValueError(
+            f'{name}: fill_mode must be "lower" or "upper", got {text_or(fill_mode)}', hint='write fill_mode="lower"'
+        )
+    return fill_mode == "upper"
+
+
+def _square(name: str, what: str, value: Any) -> Tile:
+    tile = _require_floats(f"{name}: {what}", require_tile(f"{name}: {what}", value, 2))
+    if tile.shape[0] != tile.shape[1]:
+        raise KernelValueError(f"{name}: {what} must be square, got {tile.type!r}", hint="a tile of shape (n, n)")
+    return tile
+
+
+def _sides(name: str, what: str, matrix: Tile, value: Any) -> Tile:
+    """Right-hand sides as columns of a tile of two axes."""
+    tile = require_tile(f"{name}: {what}", value)
+    if tile.ndim > 2 or tile.shape[0] != matrix.shape[0] or tile.dtype != matrix.dtype:
+        raise KernelValueError(
+            f"{name}: {what} must be a tile of {matrix.shape[0]} or (..., k) of {matrix.dtype!r}, got {tile.type!r}",
+            hint="right-hand sides are columns",
+        )
+    if tile.ndim == 2:
+        return tile
+    return Tile(tile.storage, (tile.shape[0], 1), lambda frame, at: tile.place(frame, at[:1]))
+
+
+@tile_function(
+    'tile_cholesky(A: Tile, fill_mode: str = "lower") -> Tile',
+    "The lower triangular L of A = L L^T of a symmetric positive definite A, of which the lower triangle is read; with"
+    ' `fill_mode="upper"` U of A = U^T U, of the upper one. The other triangle is zero. NaN where A is not positive'
+    " definite. (Golub and Van Loan, Matrix Computations, 4.2.)",
+)
+def _cholesky(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> Tile:  # noqa: N803 - Warp's name
+    matrix, upper = _square("tile_cholesky", "A", A), _upper("tile_cholesky", fill_mode)
+    result = filled(frame, matrix.shape, lambda _: zero(frame, matrix.dtype), matrix.dtype)
+    in_library(frame, node, "cholesky", *((transposed(t) if upper else t) for t in (matrix, result)))
+    return result
+
+
+@tile_function(
+    'tile_cholesky_inplace(A: Tile, fill_mode: str = "lower")', "As `tile_cholesky`, in place of A, the other triangle zero."
+)
+def _cholesky_inplace(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> type[NoValue]:  # noqa: N803
+    result = _cholesky(frame, node, A, fill_mode)
+    assign_tile(frame, A, result)
+    return NoValue
+
+
+@tile_function(
+    'tile_cholesky_solve(L: Tile, y: Tile, fill_mode: str = "lower") -> Tile',
+    "The x of A x = y, of what `tile_cholesky` gives; y has one axis, or right-hand sides as columns.",
+)
+def _cholesky_solve(frame: Frame, node: ast.Call, L: Any, y: Any, fill_mode: Any) -> Tile:  # noqa: N803
+    name = "tile_cholesky_solve"
+    matrix, upper = _square(name, "L", L), _upper(name, fill_mode)
+    lower = transposed(matrix) if upper else matrix
+    between = _solved(frame, node, "forward", lower, _sides(name, "y", matrix, y))
+    return _as_given(_solved(frame, node, "backward", transposed(lower), between), y)
+
+
+@tile_function(
+    'tile_cholesky_solve_inplace(L: Tile, y: Tile, fill_mode: str = "lower")', "As `tile_cholesky_solve`, in place of y."
+)
+def _cholesky_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any, fill_mode: Any) -> type[NoValue]:  # noqa: N803
+    assign_tile(frame, y, _cholesky_solve(frame, node, L, y, fill_mode))
+    return NoValue
+
+
+@tile_function(
+    "tile_lower_solve(L: Tile, y: Tile) -> Tile",
+    "The x of L x = y, of a lower triangular L; y has one axis, or right-hand sides as columns.",
+)
+def _lower_solve(frame: Frame, node: ast.Call, L: Any, y: Any) -> Tile:  # noqa: N803
+    matrix = _square("tile_lower_solve", "L", L)
+    return _as_given(_solved(frame, node, "forward", matrix, _sides("tile_lower_solve", "y", matrix, y)), y)
+
+
+@tile_function("tile_lower_solve_inplace(L: Tile, y: Tile)", "As `tile_lower_solve`, in place of y.")
+def _lower_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any) -> type[NoValue]:  # noqa: N803
+    assign_tile(frame, y, _lower_solve(frame, node, L, y))
+    return NoValue
+
+
+@tile_function(
+    "tile_upper_solve(U: Tile, z: Tile) -> Tile",
+    "The x of U x = z, of an upper triangular U; z has one axis, or right-hand sides as columns.",
+)
+def _upper_solve(frame: Frame, node: ast.Call, U: Any, z: Any) -> Tile:  # noqa: N803
+    matrix = _square("tile_upper_solve", "U", U)
+    return _as_given(_solved(frame, node, "backward", matrix, _sides("tile_upper_solve", "z", matrix, z)), z)
+
+
+@tile_function("tile_upper_solve_inplace(U: Tile, z: Tile)", "As `tile_upper_solve`, in place of z.")
+def _upper_solve_inplace(frame: Frame, node: ast.Call, U: Any, z: Any) -> type[NoValue]:  # noqa: N803
+    assign_tile(frame, z, _upper_solve(frame, node, U, z))
+    return NoValue
+
+
+def _solved(frame: Frame, node: ast.Call, direction: str, matrix: Tile, sides: Tile) -> Tile:
+    result = allocate(frame, sides.dtype, sides.shape)
+    in_library(frame, node, f"solved_{direction}", matrix, sides, result)
+    return result
+
+
+def _as_given(result: Tile, given: Tile) -> Tile:
+    """The columns as the right-hand sides were given."""
+    if given.ndim == 2:
+        return result
+    zero_column = lambda frame, at: (*at, frame.constant(0, int32))  # noqa: E731
+    return Tile(result.storage, result.shape[:1], lambda frame, at: result.place(frame, zero_column(frame, at)))
+
+
+@tile_function("tile_diag_add(a: Tile, d: Tile) -> Tile", "The tile `a` with `d` added to its diagonal.")
+def _diag_add(frame: Frame, _node: ast.Call, a: Any, d: Any) -> Tile:
+    matrix, diagonal = _square("tile_diag_add", "a", a), require_tile("tile_diag_add: d", d, 1)
+    if diagonal.shape[0] != matrix.shape[0] or diagonal.dtype != matrix.dtype:
+        raise KernelValueError(
+            f"tile_diag_add: {diagonal.type!r} is no diagonal of {matrix.type!r}", hint="d has an element for each row"
+        )
+
+    def value_at(at: Any) -> Any:
+        value = load(frame, matrix, at)
+        on = frame.ops.compare("eq", *at)
+        return frame.ops.select(on, frame.ops.binary("add", value, load(frame, diagonal, at[:1])), value)
+
+    return filled(frame, matrix.shape, value_at, matrix.dtype)
+
+
+# Transforms and sorting
+
+
+@tile_function("tile_fft(inout: Tile)", "The discrete Fourier transform of each row, in place, of a tile of vectors (re, im).")
+def _fft(frame: Frame, node: ast.Call, inout: Any) -> type[NoValue]:
+    return _transformed(frame, node, "tile_fft", inout, -1.0)
+
+
+@tile_function("tile_ifft(inout: Tile)", "The inverse of `tile_fft` but for the factor 1/n, as in Warp, in place.")
+def _ifft(frame: Frame, node: ast.Call, inout: Any) -> type[NoValue]:
+    return _transformed(frame, node, "tile_ifft", inout, 1.0)
+
+
+def _transformed(frame: Frame, node: ast.Call, name: str, inout: Any, sign: float) -> type[NoValue]:
+    tile = require_tile(f"{name}: inout", inout)
+    if not _is_complex(tile.dtype) or _bits(tile) < 32 or tile.ndim not in (1, 2):
+        raise KernelTypeError(
+            f"{name}: inout must be a tile of vec2f or vec2d of one or two axes, got {tile.type!r}",
+            hint="a complex number is a vector (re, im), a signal is a row",
+        )
+    rows = tile if tile.ndim == 2 else Tile(tile.storage, (1, *tile.shape), lambda f, at: tile.place(f, at[1:]))
+    turn, count = frame.constant(2.0 * math.pi * sign, tile.dtype.dtype), rows.shape[1]
+    result = allocate(frame, tile.dtype, rows.shape)
+    if count & (count - 1):
+        in_library(frame, node, "fourier_sums", rows, result, turn)
+        assign_tile(frame, rows, result)
+        return NoValue
+    half, stride, source, target = count // 2, 1, rows, result
+    while half:
+        in_library(frame, node, "fourier_stage", source, target, half, stride, turn)
+        half, stride, source, target = half // 2, stride * 2, target, source
+    assign_tile(frame, rows, source)
+    return NoValue
+
+
+@tile_function(
+    "tile_sort(keys: Tile, values: Tile)",
+    "Sorts both tiles of one axis by the keys, in place and stable. NaNs come last.",
+)
+def _sort(frame: Frame, node: ast.Call, keys: Any, values: Any) -> type[NoValue]:
+    first, second = require_tile("tile_sort: keys", keys, 1), require_tile("tile_sort: values", values, 1)
+    if not isinstance(first.dtype, Scalar):
+        raise KernelTypeError(f"tile_sort: keys must be numbers, got {first.type!r}", hint="sort by a component")
+    if first.shape != second.shape:
+        raise KernelValueError(
+            f"tile_sort: {first.shape[0]} keys and {second.shape[0]} values", hint="each key has a value"
+        )
+    moved = second if not overlap(first, second) else copied(frame, second)
+    spare = [allocate(frame, t.dtype, t.shape) for t in (first, moved)]
+    source, target, width = (first, moved), tuple(spare), 1
+    while width < first.shape[0]:
+        in_library(frame, node, "merged_runs", *source, *target, width)
+        source, target, width = target, source, 2 * width
+    for given, result in zip((first, moved), source, strict=True):
+        assign_tile(frame, given, result)
+    return NoValue
+

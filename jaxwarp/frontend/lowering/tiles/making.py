@@ -1,0 +1,284 @@
+"""Tiles of constants, of ranges, of random numbers, and of the values of a thread."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.lowering.calls import construct
+from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, provide
+from jaxwarp.frontend.lowering.tiles.arguments import (
+    in_library,
+    require_known,
+    require_tile,
+    require_type,
+    shape_of_tile,
+    text_or,
+    tile_function,
+)
+from jaxwarp.frontend.lowering.tiles.elements import load, reshaped
+from jaxwarp.frontend.lowering.tiles.storage import allocate, filled, store
+from jaxwarp.frontend.lowering.values import (
+    BARE_NAMES,
+    Intrinsic,
+    NoArray,
+    StructValue,
+    Tile,
+    describe,
+    is_dynamic,
+    is_literal,
+    type_of,
+)
+from jaxwarp.ir import nodes as ir
+from jaxwarp.frontend.text.annotations import tile_type
+from jaxwarp.types import Array, Mat, Scalar, Struct, TileType, Vec, float32, int32
+
+
+def zero(frame: Frame, dtype: Any) -> Any:
+    """The zero of a type; fields of structs that are arrays are not there."""
+    if isinstance(dtype, Struct):
+        fields = (NoArray(f.type, f.name) if isinstance(f.type, Array) else zero(frame, f.type) for f in dtype.fields)
+        return StructValue(dtype, tuple(fields))
+    return frame.constant(0, dtype) if isinstance(dtype, Scalar) else frame.ops.construct(dtype, ())
+
+
+@tile_function(
+    'tile_zeros(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile',
+    "A tile of zeros.",
+)
+def _zeros(frame: Frame, _node: ast.Call, shape: Any, dtype: Any) -> Tile:
+    element = _type(frame, "tile_zeros", dtype)
+    return filled(frame, shape_of_tile(frame, "tile_zeros", shape), lambda _: zero(frame, element), element)
+
+
+@tile_function(
+    'tile_empty(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile',
+    "A tile to be filled: it holds zeros, as memory that was not written does in no program that is right.",
+)
+def _empty(frame: Frame, node: ast.Call, shape: Any, dtype: Any) -> Tile:
+    return _zeros(frame, node, shape, dtype)
+
+
+@tile_function(
+    'tile_ones(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile',
+    "A tile of ones.",
+)
+def _ones(frame: Frame, _node: ast.Call, shape: Any, dtype: Any) -> Tile:
+    element = _type(frame, "tile_ones", dtype)
+    one = _converted(frame, "tile_ones", element, 1)
+    return filled(frame, shape_of_tile(frame, "tile_ones", shape), lambda _: one, element)
+
+
+@tile_function(
+    'tile_full(shape: int | tuple[int, ...], value: Any, dtype: type = None, storage: str = "register") -> Tile',
+    "A tile of one value.",
+)
+def _full(frame: Frame, _node: ast.Call, shape: Any, value: Any, dtype: Any) -> Tile:
+    held = _value(frame, "tile_full", value)
+    if not (dtype is None or isinstance(dtype, NoArray)):
+        element = require_type(frame, "tile_full", dtype)
+        held = held if type_of(held) == element else _converted(frame, "tile_full", element, value)
+    return filled(frame, shape_of_tile(frame, "tile_full", shape), lambda _: held)
+
+
+@tile_function(
+    'tile_from_thread(shape: int | tuple[int, ...], value: Any, thread_idx: int, storage: str = "register") -> Tile',
+    "A tile of the value that a thread of the block has: a block is one thread.",
+)
+def _from_thread(frame: Frame, _node: ast.Call, shape: Any, value: Any, thread_idx: Any) -> Tile:
+    frame.index(thread_idx, "tile_from_thread: thread_idx")
+    held = _value(frame, "tile_from_thread", value)
+    return filled(frame, shape_of_tile(frame, "tile_from_thread", shape), lambda _: held)
+
+
+def _type(frame: Frame, name: str, dtype: Any) -> Any:
+    return float32 if isinstance(dtype, str) else require_type(frame, name, dtype)
+
+
+def _value(frame: Frame, name: str, value: Any) -> Any:
+    if not (is_dynamic(value) or isinstance(value, StructValue)):
+        raise KernelTypeError(
+            f"{name}: value is {text_or(value)}", hint="a tile holds numbers, vectors, matrices or structs"
+        )
+    return frame.typed(value) if is_literal(value) else value
+
+
+def _converted(frame: Frame, name: str, dtype: Any, value: Any) -> Any:
+    if isinstance(dtype, Struct):
+        if isinstance(value, StructValue) and value.type == dtype:
+            return value
+        raise KernelTypeError(f"{name}: {dtype!r} cannot be made of {describe(value)}", hint="use tile_full(value=...)")
+    return construct(frame, dtype, [value], {})
+
+
+# Ranges
+
+
+@tile_function(
+    'tile_arange(*args: Int, dtype: type = None, storage: str = "register") -> Tile',
+    "A tile of `start, start + step, ...` before `stop`: of `(stop)`, `(start, stop)` or `(start, stop, step)`, which are"
+    " known before the kernel runs.",
+)
+def _arange(frame: Frame, _node: ast.Call, args: tuple[Any, ...], dtype: Any) -> Tile:
+    if not 1 <= len(args) <= 3:
+        raise KernelTypeError(
+            f"tile_arange: expected 1 to 3 numbers, got {len(args)}", hint="write tile_arange(start, stop, step)"
+        )
+    known = [frame.known(v) if isinstance(v, ir.Value) or is_literal(v) else None for v in args]
+    for value, number in zip(args, known, strict=True):
+        if number is None or isinstance(number, bool):
+            raise KernelTypeError(
+                f"tile_arange: bounds must be numbers that are known before the kernel runs, got {text_or(value)}",
+                hint="write constants, or static(...)",
+            )
+    given = [n for n in known if n is not None]
+    start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
+    is_given = not (dtype is None or isinstance(dtype, NoArray))
+    element = require_type(frame, "tile_arange", dtype) if is_given else _arange_type(args, given)
+    if not isinstance(element, Scalar) or not (element.is_int or element.is_float):
+        raise KernelTypeError(f"tile_arange: dtype must be a type of numbers, got {element!r}", hint="write dtype=int")
+    start, step, count = _progression(element, start, stop, step)
+    first, by = frame.constant(start, element), frame.constant(step, element)
+
+    def number_at(at: tuple[ir.Value, ...]) -> Any:
+        index = frame.ops.cast_scalar(element, at[0])
+        return frame.ops.binary("add", first, frame.ops.binary("mul", index, by))
+
+    return filled(frame, (count,), number_at, element)
+
+
+def _arange_type(args: Sequence[Any], given: Sequence[float]) -> Scalar:
+    typed = [v.type for v in args if isinstance(v, ir.Value)]
+    if typed:
+        return typed[0]
+    return int32 if all(isinstance(n, int) for n in given) else float32
+
+
+def _progression(dtype: Scalar, start: Any, stop: Any, step: Any) -> tuple[Any, Any, int]:
+    """The first number, the step, and how many numbers there are, of the bounds as the type holds them."""
+    for name, value in (("start", start), ("stop", stop), ("step", step)):
+        if dtype.is_int and value != int(value):
+            raise KernelValueError(
+                f"tile_arange: {name} is {value}, which {dtype!r} does not hold", hint="write dtype=float"
+            )
+    if dtype.is_int:
+        start, stop, step = int(start), int(stop), int(step)
+    else:
+        as_held = dtype.numpy.type
+        start, stop, step = (float(as_held(v)) for v in (start, stop, step))
+        if not all(map(math.isfinite, (start, stop, step))):
+            raise KernelValueError(f"tile_arange: a bound is infinite as {dtype!r}", hint="write smaller bounds")
+    if step == 0:
+        raise KernelValueError("tile_arange: the step is zero", hint="leave it out: it is 1")
+    count = max(0, -((start - stop) // step)) if dtype.is_int else max(0, math.ceil((stop - start) / step))
+    if count == 0:
+        raise KernelValueError(
+            f"tile_arange: there are no numbers from {start} to {stop} by {step}", hint="a tile has elements"
+        )
+    if dtype.is_int:
+        low, high = dtype_limits(dtype)
+        last = start + (count - 1) * step
+        if not (low <= min(start, last) and max(start, last) <= high):
+            raise KernelValueError(f"tile_arange: {last} is more than {dtype!r} holds", hint="write dtype=wp.int64")
+    return start, step, int(count)
+
+
+def dtype_limits(dtype: Scalar) -> tuple[int, int]:
+    """The smallest and largest integer of a type."""
+    return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
+
+
+# Values of the thread
+
+
+@provide("block_dim", "block_dim() -> int", "How many threads work on a tile together: 1.")
+def _block_dim(frame: Frame, node: ast.Call) -> ir.Value:
+    if node.args or node.keywords:
+        raise KernelTypeError("block_dim: expected no arguments", hint="write block_dim()")
+    return frame.constant(1, int32)
+
+
+@tile_function(
+    "tile(x: Any, preserve_type: bool = False) -> Tile",
+    "A tile of the values that the threads of a block have: a block is one thread. Of a vector of n numbers a tile of"
+    " shape (n, 1), of a matrix (m, n, 1); with `preserve_type`, of shape (1,).",
+)
+def _tile(frame: Frame, _node: ast.Call, x: Any, preserve_type: Any) -> Tile:
+    value = _value(frame, "tile", x)
+    if not isinstance(value, Bundle) or require_known(frame, "tile: preserve_type", preserve_type, bool):
+        return filled(frame, (1,), lambda _: value)
+    result = allocate(frame, value.type.dtype, (*value.type.shape, 1))
+    constants = [frame.constant(n, int32) for n in range(max(value.type.shape))]
+    columns = value.type.shape[1] if len(value.type.shape) == 2 else 0
+    for k, component in enumerate(value.values):
+        at = (constants[k // columns], constants[k % columns]) if columns else (constants[k],)
+        store(frame, result, (*at, constants[0]), component)
+    return result
+
+
+@tile_function(
+    "untile(a: Tile) -> Any", "What `tile` made a tile of: the value of this thread, which is the only one of its block."
+)
+def _untile(frame: Frame, _node: ast.Call, a: Any) -> Any:
+    tile = require_tile("untile: a", a)
+    if tile.shape[-1] != 1 or tile.ndim > 3:
+        raise KernelValueError(
+            f"untile: {tile.type!r} is no tile of one value for each thread of a block, which is one thread",
+            hint="the last axis is that of threads: its extent is 1",
+        )
+    constants = [frame.constant(n, int32) for n in range(max(tile.shape))]
+    if tile.ndim == 1:
+        return load(frame, tile, (constants[0],))
+    if not isinstance(tile.dtype, Scalar):
+        raise KernelTypeError(f"untile: expected a tile of numbers, got {tile.type!r}", hint="write t[i]")
+    if tile.ndim == 2:
+        values = [load(frame, tile, (c, constants[0])) for c in constants[: tile.shape[0]]]
+        return Bundle(Vec(tile.shape[0], tile.dtype), tuple(values))
+    rows, columns = tile.shape[:2]
+    values = [load(frame, tile, (r, c, constants[0])) for r in constants[:rows] for c in constants[:columns]]
+    return Bundle(Mat(rows, columns, tile.dtype), tuple(values))
+
+
+class TileFunction(Intrinsic):
+    """`tile`: in kernels a function; outside of them `tile[float, 16, 16]` and `tile(dtype=float, shape=(16, 16))`
+    annotate arguments of a `@func`."""
+
+    def __getitem__(self, parameters: Any) -> TileType:
+        given = parameters if isinstance(parameters, tuple) else (parameters,)
+        if len(given) < 2:
+            raise KernelTypeError(
+                f"tile[...]: expected a type and extents, got {parameters!r}", hint="write tile[float, 16, 16]"
+            )
+        return tile_type(given[0], given[1:])
+
+
+made = INTRINSICS["tile"]
+INTRINSICS["tile"] = BARE_NAMES["tile"] = TileFunction(made.name, made.doc, made.signature, tile_type)
+
+
+# Random numbers
+
+
+def _random(name: str, function: str, element: Scalar, what: str) -> None:
+    @tile_function(
+        f'{name}(shape: int | tuple[int, ...], rng: uint32, min: Any = None, max: Any = None, storage: str = "register")'
+        " -> Tile",
+        f"A tile of {what}, drawn one after the other from the state `rng`, which stays as it is.",
+    )
+    def _lower(frame: Frame, node: ast.Call, shape: Any, rng: Any, min: Any, max: Any) -> Tile:  # noqa: A002
+        extents = shape_of_tile(frame, name, shape)
+        bounds = [v for v in (min, max) if not (v is None or isinstance(v, NoArray))]
+        if len(bounds) == 1:
+            raise KernelTypeError(f"{name}: expected min and max, or none of them", hint="write min=0, max=10")
+        numbers = allocate(frame, element, (math.prod(extents),))
+        in_library(frame, node, f"{function}_bounded" if bounds else function, numbers, rng, *bounds)
+        return reshaped(numbers, extents)
+
+
+_random("tile_randi", "drawn_randi", int32, "random integers, from min to max - 1 if these are given")
+_random("tile_randf", "drawn_randf", float32, "random numbers from 0 to 1, or from min to max")

@@ -1,0 +1,122 @@
+"""Loops over the elements of tiles, and what is made by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.memory import store_element
+from jaxwarp.frontend.lowering.merge import taken_apart
+from jaxwarp.frontend.lowering.targets import store_struct, stored_value
+from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, overlap
+from jaxwarp.frontend.lowering.tiles.own_arrays import own_array, own_name
+from jaxwarp.frontend.lowering.values import Element, StructValue, Tile, describe, is_literal, type_of
+from jaxwarp.ir import nodes as ir
+from jaxwarp.types import int32
+
+
+def allocate(frame: Frame, dtype: Any, shape: Sequence[int]) -> Tile:
+    """A tile whose elements have no value yet."""
+    storage = own_array(frame, own_name(frame, "tile"), dtype, tuple(shape), cleared=False)
+    return Tile(storage, tuple(shape), lambda _, indices: indices)
+
+
+def filled(frame: Frame, shape: Sequence[int], value_at: Callable[[Indices], Any], dtype: Any = None) -> Tile:
+    """A tile of what `value_at` gives at each place; of its type where `dtype` is None."""
+    made: list[Tile] = [] if dtype is None else [allocate(frame, dtype, shape)]
+
+    def body(indices: Indices) -> None:
+        value = value_at(indices)
+        if not made:
+            value = frame.typed(value) if is_literal(value) else value
+            if type_of(value) is None:
+                raise KernelTypeError(
+                    f"a tile cannot hold {describe(value)}", hint="it holds numbers, vectors, matrices or structs"
+                )
+            made.append(allocate(frame, type_of(value), shape))
+        store(frame, made[0], indices, value)
+
+    each(frame, shape, body)
+    return made[0]
+
+
+def copied(frame: Frame, tile: Tile) -> Tile:
+    return filled(frame, tile.shape, lambda indices: load(frame, tile, indices), tile.dtype)
+
+
+def assign_tile(frame: Frame, target: Tile, source: Tile) -> None:
+    """Stores the elements of a tile in another one of its shape, which may lie in the same array."""
+    if source is target:
+        return
+    if overlap(target, source):
+        source = copied(frame, source)
+    each(frame, target.shape, lambda indices: store(frame, target, indices, load(frame, source, indices)))
+
+
+def store(frame: Frame, tile: Tile, indices: Indices, value: Any) -> None:
+    store_at(frame, element(frame, tile, indices), value)
+
+
+def store_at(frame: Frame, place: Element | StructValue, value: Any) -> None:
+    """Stores a value where a place is: of structs, in each field.
+
+    Raises:
+        KernelTypeError: it has another type.
+    """
+    if isinstance(place, StructValue):
+        store_struct(frame, place, value)
+    else:
+        store_element(frame.builder, place, stored_value(frame, place, value))
+
+
+# Loops
+
+
+def each(frame: Frame, shape: Sequence[int], body: Callable[[Indices], None]) -> None:
+    """Runs `body` for all indices, the last axis fastest."""
+
+    def step(indices: Indices, so_far: Any) -> Any:
+        body(indices)
+        return so_far
+
+    sweep(frame, [(0, n) for n in shape], (), step)
+
+
+def sweep(
+    frame: Frame, ranges: Sequence[tuple[int, int]], value: Any, step: Callable[[Indices, Any], Any], *outer: ir.Value
+) -> Any:
+    """Runs `value = step(indices, value)` over ranges of indices, the last axis fastest; the last value.
+
+    Axes of one index make no loop.
+    """
+    if not ranges:
+        return step(outer, value)
+    (start, stop), *rest = ranges
+    first = frame.constant(start, int32)
+    if stop - start == 1:
+        return sweep(frame, rest, value, step, *outer, first)
+    leaves, rebuild = taken_apart(value)
+
+    def body(index: ir.Value, *carried: ir.Value) -> tuple[ir.Value, ...]:
+        return taken_apart(sweep(frame, rest, rebuild(carried), step, *outer, index))[0]
+
+    bounds = first, frame.constant(stop, int32), frame.constant(1, int32)
+    return rebuild(frame.builder.for_(*bounds, leaves, body))
+
+
+def after_first(frame: Frame, shape: Sequence[int], value: Any, step: Callable[[Indices, Any], Any]) -> Any:
+    """Runs `value = step(indices, value)` for all indices of a shape but the first ones."""
+    for axis in range(len(shape) - 1, -1, -1):
+        # The first index of the axes before this one, the others of this one, and all of those after it.
+        ranges = [(0, 1)] * axis + [(1, shape[axis])] + [(0, n) for n in shape[axis + 1 :]]
+        if shape[axis] > 1:
+            value = sweep(frame, ranges, value, step)
+    return value
+
+
+def folded(frame: Frame, tile: Tile, combine: Callable[[Any, Any], Any]) -> Any:
+    """`combine(... combine(combine(t[0], t[1]), t[2]) ...)` over all elements."""
+    first = load(frame, tile, tuple(frame.constant(0, int32) for _ in tile.shape))
+    return after_first(frame, tile.shape, first, lambda at, so_far: combine(so_far, load(frame, tile, at)))

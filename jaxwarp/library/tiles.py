@@ -1,0 +1,207 @@
+"""What functions on tiles compute, of tiles and arrays of a thread's own that are indexed alike.
+
+Each element of a result is stored once, so that derivatives find in it what they need.
+"""
+
+# Any: a tile. Names are those of the formulas.
+# pyright: reportIndexIssue=false, reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false
+# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
+# ruff: noqa: N803, ANN201
+
+from __future__ import annotations
+
+from typing import Any
+
+import jaxwarp as wp
+
+
+@wp.func
+def product_of(a: Any, b: Any, out: Any, alpha: Any):
+    """out = alpha a b; sums have the type of alpha."""
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            total = type(alpha)(0.0)
+            for k in range(a.shape[1]):
+                total += type(alpha)(a[i, k]) * type(alpha)(b[k, j])
+            out[i, j] = out.dtype(alpha * total)
+
+
+@wp.func
+def product_added(a: Any, b: Any, out: Any, alpha: Any, beta: Any):
+    """out = alpha a b + beta out, which is not read where beta is 0."""
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            total = type(alpha)(0.0)
+            for k in range(a.shape[1]):
+                total += type(alpha)(a[i, k]) * type(alpha)(b[k, j])
+            before = type(alpha)(0.0)
+            if beta != 0.0:
+                before = beta * type(alpha)(out[i, j])
+            out[i, j] = out.dtype(alpha * total + before)
+
+
+@wp.func
+def complex_sum(a: Any, b: Any, i: int, j: int, one: Any):
+    """Real and imaginary part of (a b)[i, j]."""
+    real, imaginary = type(one)(0.0), type(one)(0.0)
+    for k in range(a.shape[1]):
+        x, y = a[i, k], b[k, j]
+        real += type(one)(x[0]) * type(one)(y[0]) - type(one)(x[1]) * type(one)(y[1])
+        imaginary += type(one)(x[0]) * type(one)(y[1]) + type(one)(x[1]) * type(one)(y[0])
+    return real, imaginary
+
+
+@wp.func
+def complex_product_of(a: Any, b: Any, out: Any, alpha: Any):
+    """out = alpha a b of tiles of (re, im)."""
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            real, imaginary = complex_sum(a, b, i, j, alpha)
+            out[i, j] = out.dtype(out.dtype.dtype(alpha * real), out.dtype.dtype(alpha * imaginary))
+
+
+@wp.func
+def complex_product_added(a: Any, b: Any, out: Any, alpha: Any, beta: Any):
+    """out = alpha a b + beta out of tiles of (re, im)."""
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            real, imaginary = complex_sum(a, b, i, j, alpha)
+            real, imaginary = alpha * real, alpha * imaginary
+            if beta != 0.0:
+                before = out[i, j]
+                real += beta * type(alpha)(before[0])
+                imaginary += beta * type(alpha)(before[1])
+            out[i, j] = out.dtype(out.dtype.dtype(real), out.dtype.dtype(imaginary))
+
+
+@wp.func
+def cholesky(A: Any, L: Any):
+    """The lower triangle of L, A = L L^T, by columns.
+
+    Source: G. Golub, C. Van Loan, Matrix Computations, 4.2.
+    """
+    n = A.shape[0]
+    for j in range(n):
+        square = A[j, j]
+        for k in range(j):
+            square -= L[j, k] * L[j, k]
+        root = wp.sqrt(square)
+        L[j, j] = root
+        for i in range(j + 1, n):
+            value = A[i, j]
+            for k in range(j):
+                value -= L[i, k] * L[j, k]
+            L[i, j] = value / root
+
+
+@wp.func
+def solved_forward(L: Any, y: Any, x: Any):
+    """L x = y for each column, of a lower triangular L."""
+    for c in range(y.shape[1]):
+        for i in range(L.shape[0]):
+            value = y[i, c]
+            for j in range(i):
+                value -= L[i, j] * x[j, c]
+            x[i, c] = value / L[i, i]
+
+
+@wp.func
+def solved_backward(U: Any, y: Any, x: Any):
+    """U x = y for each column, of an upper triangular U."""
+    n = U.shape[0]
+    for c in range(y.shape[1]):
+        for r in range(n):
+            i = n - 1 - r
+            value = y[i, c]
+            for j in range(i + 1, n):
+                value -= U[i, j] * x[j, c]
+            x[i, c] = value / U[i, i]
+
+
+@wp.func
+def turned(z: Any, angle: Any):
+    """z exp(i angle)."""
+    c, s = wp.cos(angle), wp.sin(angle)
+    return type(z)(z[0] * c - z[1] * s, z[0] * s + z[1] * c)
+
+
+@wp.func
+def fourier_stage(x: Any, out: Any, count: int, stride: int, turn: Any):
+    """A stage of the Fourier transform of rows, of `count` butterflies at `stride`; `turn` is 2 pi or -2 pi.
+
+    Source: T. Stockham, High-speed convolution and correlation, AFIPS 1966.
+    """
+    for r in range(x.shape[0]):
+        for p in range(count):
+            angle = turn * type(turn)(p) / type(turn)(2 * count)
+            for q in range(stride):
+                a, b = x[r, q + stride * p], x[r, q + stride * (p + count)]
+                out[r, q + stride * 2 * p] = a + b
+                out[r, q + stride * (2 * p + 1)] = turned(a - b, angle)
+
+
+@wp.func
+def fourier_sums(x: Any, out: Any, turn: Any):
+    """The Fourier transform of rows of any length, by its definition."""
+    n = x.shape[1]
+    for r in range(x.shape[0]):
+        for f in range(n):
+            total = x[r, 0]
+            for t in range(1, n):
+                total += turned(x[r, t], turn * type(turn)((f * t) % n) / type(turn)(n))
+            out[r, f] = total
+
+
+@wp.func
+def comes_before(a: Any, b: Any):
+    """The order of keys: NaNs come last."""
+    return a < b or (a == a and b != b)  # noqa: PLR0124 - a NaN is not itself
+
+
+@wp.func
+def merged_runs(keys: Any, values: Any, into_keys: Any, into_values: Any, width: int):
+    """A pass of merge sort: pairs of sorted runs of `width` become one."""
+    n = len(keys)
+    for start in range(0, n, 2 * width):
+        middle, stop = wp.min(start + width, n), wp.min(start + 2 * width, n)
+        left, right = start, middle
+        for k in range(start, stop):
+            takes_left = right >= stop
+            if left < middle and right < stop:
+                takes_left = not comes_before(keys[right], keys[left])
+            source = right
+            if takes_left:
+                source = left
+                left += 1
+            else:
+                right += 1
+            into_keys[k] = keys[source]
+            into_values[k] = values[source]
+
+
+@wp.func
+def drawn_randi(t: Any, rng: Any):
+    state = rng
+    for i in range(len(t)):
+        t[i] = wp.randi(state)
+
+
+@wp.func
+def drawn_randi_bounded(t: Any, rng: Any, low: int, high: int):
+    state = rng
+    for i in range(len(t)):
+        t[i] = wp.randi(state, low, high)
+
+
+@wp.func
+def drawn_randf(t: Any, rng: Any):
+    state = rng
+    for i in range(len(t)):
+        t[i] = wp.randf(state)
+
+
+@wp.func
+def drawn_randf_bounded(t: Any, rng: Any, low: float, high: float):
+    state = rng
+    for i in range(len(t)):
+        t[i] = wp.randf(state, low, high)

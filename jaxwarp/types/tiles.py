@@ -1,0 +1,24 @@
+"""Types of tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jaxwarp.types.scalars import type_name
+
+
+@dataclass(frozen=True)
+class TileType:
+    """A tile: element type and shape. In annotations `dtype` and extents may be `typing.Any`."""
+
+    dtype: Any
+    shape: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        extents = ", ".join("Any" if n is Any else str(n) for n in self.shape)
+        return f"tile[{type_name(self.dtype)}, {extents}]"
+
+    def __call__(self, *_: Any) -> Any:
+        """Calling it is for `typing`, which takes what can be called for a type."""
+        raise TypeError(f"{self!r} is an annotation: tiles are made in kernels")
