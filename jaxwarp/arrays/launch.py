@@ -121,7 +121,7 @@ def launch_tiled(kernel: Kernel, dim: Any, *args: Any, block_dim: Any = None, **
             f"launch_tiled: block_dim must be a positive integer, got {block_dim!r}", hint="leave it out"
         )
     blocks = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
-    return launch.__wrapped__(kernel, (*blocks, 1), *args, **options)
+    return launch.__wrapped__(kernel, (*blocks, 1), *args, **options)  # pyright: ignore[reportFunctionMemberAccess]
 
 
 class Target(NamedTuple):

@@ -15,7 +15,7 @@ from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import Context, Frame
 from jaxwarp.frontend.lowering.loops import statements as loops
 from jaxwarp.frontend.lowering.structs import argument_values, parameters
-from jaxwarp.frontend.lowering.tiles import algebra, arithmetic, arrays, making, shapes
+from jaxwarp.frontend.lowering.tiles import algebra, arithmetic, arrays, making, shapes, stacks
 from jaxwarp.frontend.lowering.told import failures, prints
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
@@ -30,7 +30,7 @@ ArgumentType = Scalar | Aggregate | Array | Absent
 _MOST_NESTED = 2000
 
 # Importing these registers the functions that lower each kind of syntax node.
-_TILES = (algebra, arithmetic, arrays, making, shapes)
+_TILES = (algebra, arithmetic, arrays, making, shapes, stacks)
 _LOWERING = (statements, loops, calls, intrinsics, local_arrays, failures, prints, gradient, *_TILES)
 
 

@@ -155,7 +155,7 @@ def fourier_sums(x: Any, out: Any, turn: Any):
 @wp.func
 def comes_before(a: Any, b: Any):
     """The order of keys: NaNs come last."""
-    return a < b or (a == a and b != b)  # noqa: PLR0124 - a NaN is not itself
+    return a < b or (a == a and b != b)
 
 
 @wp.func
@@ -182,6 +182,7 @@ def merged_runs(keys: Any, values: Any, into_keys: Any, into_values: Any, width:
 @wp.func
 def drawn_randi(t: Any, rng: Any):
     state = rng
+    wp.randi(state)  # as Warp, whose tiles begin with the second number
     for i in range(len(t)):
         t[i] = wp.randi(state)
 
@@ -189,6 +190,7 @@ def drawn_randi(t: Any, rng: Any):
 @wp.func
 def drawn_randi_bounded(t: Any, rng: Any, low: int, high: int):
     state = rng
+    wp.randi(state)
     for i in range(len(t)):
         t[i] = wp.randi(state, low, high)
 
@@ -196,6 +198,7 @@ def drawn_randi_bounded(t: Any, rng: Any, low: int, high: int):
 @wp.func
 def drawn_randf(t: Any, rng: Any):
     state = rng
+    wp.randi(state)  # as Warp, whose tiles begin with the second number
     for i in range(len(t)):
         t[i] = wp.randf(state)
 
@@ -203,5 +206,6 @@ def drawn_randf(t: Any, rng: Any):
 @wp.func
 def drawn_randf_bounded(t: Any, rng: Any, low: float, high: float):
     state = rng
+    wp.randi(state)
     for i in range(len(t)):
         t[i] = wp.randf(state, low, high)

@@ -18,7 +18,7 @@ from jaxwarp.frontend.lowering.memory import element_type, load_element
 from jaxwarp.frontend.lowering.merge import MismatchError, type_hint, type_text, unify
 from jaxwarp.frontend.lowering.short_circuit import append, aside, branch, joined_condition
 from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
-from jaxwarp.frontend.lowering.tiles.elements import indexed
+from jaxwarp.frontend.lowering.tiles.storage import indexed
 from jaxwarp.frontend.lowering.values import (
     Element,
     Host,

@@ -117,6 +117,8 @@ def _evaluate_static(frame: Frame, argument: ast.expr, what: str) -> Any:
             constants[name] = tuple(_Unknown(name) if (k := frame.known(v)) is None else k for v in value)
         elif isinstance(value, Host):
             constants[name] = value.value
+        elif isinstance(value, Tile):
+            constants[name] = (_Unknown(name),) * value.shape[0]
         elif isinstance(value, Bundle):
             constants[name] = (_Unknown(name),) * value.type.shape[0]  # how long it is, is known
         else:

@@ -40,7 +40,11 @@ def _zeros(frame: Frame, node: ast.Call) -> View | StructView:
 
 
 def known_extents(
-    frame: Frame, shape: Any, what: str, example: str = "zeros(shape=8, dtype=float)", is_extent: Callable[[int], bool] = (1).__le__
+    frame: Frame,
+    shape: Any,
+    what: str,
+    example: str = "zeros(shape=8, dtype=float)",
+    is_extent: Callable[[int], bool] = lambda n: n > 0,
 ) -> tuple[int, ...]:
     """A shape, which must be known before the kernel runs.
 

@@ -105,8 +105,8 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
         return
     with frame.at(node.target):
         where = target(frame, node.target)
-    is_struct = isinstance(where, Place) and isinstance(where.place, StructValue)
-    if isinstance(where, Place) and not is_struct and not isinstance(where.place, Tile) and is_atomic(frame, where.element(), operator):
+    is_element = isinstance(where, Place) and not isinstance(where.place, StructValue | Tile)
+    if isinstance(where, Place) and is_element and is_atomic(frame, where.element(), operator):
         accumulate(frame, where.element(), operator, operand(frame, node.value, shown))
         return
     if isinstance(where, Section) and where.is_atomic(frame, operator):

@@ -10,12 +10,13 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from jaxwarp.errors import KernelNameError, KernelTypeError, did_you_mean
+from jaxwarp.builtins.language.values import Bundle
+from jaxwarp.errors import KernelNameError, KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.frontend.lowering.binding import converted
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.memory import load_element
+from jaxwarp.frontend.lowering.memory import element_type, load_element, store_element
 from jaxwarp.frontend.lowering.merge import Paths
-from jaxwarp.frontend.lowering.values import Axis, Element, NoArray, Slice, StructValue, StructView, View
+from jaxwarp.frontend.lowering.values import Axis, Element, NoArray, Slice, StructValue, StructView, View, describe
 from jaxwarp.frontend.lowering.views import index_view, whole
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import (
@@ -227,3 +228,41 @@ def outline(frame: Frame, view: StructView) -> View:
     for axis in first.free[view.ndim :]:
         axes[axis] = Axis(index=zero)
     return View(first.param, first.dtype, tuple(axes))
+
+
+def store_struct(frame: Frame, place: StructValue, value: StructValue) -> None:
+    """Stores a struct in an array: each of its fields.
+
+    Raises:
+        KernelTypeError: it is no struct of that type, or a field would be another array.
+    """
+    if not isinstance(value, StructValue) or value.type != place.type:
+        raise KernelTypeError(
+            f"the array holds {place.type!r}, got {describe(value)}", hint=f"make one: {place.type!r}(...)"
+        )
+    for field, there, new in zip(place.type.fields, place.values, value.values, strict=True):
+        if isinstance(there, StructValue):
+            store_struct(frame, there, new)
+        elif isinstance(there, Element):
+            store_element(frame.builder, there, stored_value(frame, there, new))
+        else:
+            raise KernelTypeError(
+                f"the field {field.name} of {place.type!r} is a part of an array: it cannot be stored",
+                hint="store the elements of its arrays, and its other fields, one by one",
+            )
+
+
+def stored_value(frame: Frame, element: Element, value: Any) -> Any:
+    """The value as the array holds it.
+
+    Raises:
+        KernelTypeError: it has another type.
+    """
+    dtype, name = element_type(element), element.view.param.name
+    try:
+        return frame.typed(value, dtype)
+    except (KernelTypeError, KernelValueError) as error:
+        what = "holds" if not (element.component or element.part) else "has components"
+        is_component = isinstance(dtype, Scalar) and isinstance(value, Bundle)
+        hint = "store one of its components" if is_component else error.hint
+        raise KernelTypeError(f"{name} {what} {dtype!r}, got {describe(value)}", hint=hint) from None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.builtins.language.values import Bundle
-from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.adjoints import names_adjoint, refused_adjoint
 from jaxwarp.frontend.lowering.components import (
     component_element,
@@ -24,12 +24,12 @@ from jaxwarp.frontend.lowering.components import (
 from jaxwarp.frontend.lowering.expressions import indices_of, no_array
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import addresses, element_type, load_element, loaded, store_element, update
-from jaxwarp.frontend.lowering.structs import field_of, fitted, index_struct
-from jaxwarp.frontend.lowering.tiles.elements import indexed
+from jaxwarp.frontend.lowering.structs import field_of, fitted, index_struct, store_struct, stored_value
+from jaxwarp.frontend.lowering.tiles.storage import assign_part, indexed
 from jaxwarp.frontend.lowering.values import Element, NoArray, Slice, StructValue, StructView, Tile, View, describe
 from jaxwarp.frontend.lowering.views import index_view
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Aggregate, Scalar, Struct, bool_, element_scalar
+from jaxwarp.types import Aggregate, Struct, bool_, element_scalar
 
 # Operators whose augmented assignment to an array element is atomic, as in Warp.
 ATOMIC_OPERATORS = {"add": "add", "sub": "add", "bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
@@ -80,6 +80,9 @@ class Place:
     def set(self, frame: Frame, value: Any) -> None:
         if isinstance(self.place, StructValue):
             store_struct(frame, self.place, value)
+            return
+        if isinstance(self.place, Tile):
+            assign_part(frame, self.place, value)
             return
         element = self.element()
         store_element(frame.builder, element, stored_value(frame, element, value))
@@ -164,28 +167,6 @@ class Attribute:
 Target = Name | Place | Part | Section | Attribute
 
 
-def store_struct(frame: Frame, place: StructValue, value: StructValue) -> None:
-    """Stores a struct in an array: each of its fields.
-
-    Raises:
-        KernelTypeError: it is no struct of that type, or a field would be another array.
-    """
-    if not isinstance(value, StructValue) or value.type != place.type:
-        raise KernelTypeError(
-            f"the array holds {place.type!r}, got {describe(value)}", hint=f"make one: {place.type!r}(...)"
-        )
-    for field, there, new in zip(place.type.fields, place.values, value.values, strict=True):
-        if isinstance(there, StructValue):
-            store_struct(frame, there, new)
-        elif isinstance(there, Element):
-            store_element(frame.builder, there, stored_value(frame, there, new))
-        else:
-            raise KernelTypeError(
-                f"the field {field.name} of {place.type!r} is a part of an array: it cannot be stored",
-                hint="store the elements of its arrays, and its other fields, one by one",
-            )
-
-
 def target(frame: Frame, node: ast.expr) -> Target:
     """The target that an expression names."""
     with frame.at(node):
@@ -261,22 +242,6 @@ def _attribute(frame: Frame, parent: Target, name: str) -> Target:
         f"{describe(base)} has no attribute {name} that could be assigned to",
         hint="assign to variables, to elements of arrays, and to components: v.x = 1.0, v[0] = 1.0",
     )
-
-
-def stored_value(frame: Frame, element: Element, value: Any) -> Any:
-    """The value as the array holds it.
-
-    Raises:
-        KernelTypeError: it has another type.
-    """
-    dtype, name = element_type(element), element.view.param.name
-    try:
-        return frame.typed(value, dtype)
-    except (KernelTypeError, KernelValueError) as error:
-        what = "holds" if not (element.component or element.part) else "has components"
-        is_component = isinstance(dtype, Scalar) and isinstance(value, Bundle)
-        hint = "store one of its components" if is_component else error.hint
-        raise KernelTypeError(f"{name} {what} {dtype!r}, got {describe(value)}", hint=hint) from None
 
 
 def is_atomic(frame: Frame, element: Element, operator: str) -> bool:

@@ -173,6 +173,18 @@ class Tile:
 
 
 @dataclass(frozen=True, eq=False)
+class TileStack:
+    """A stack: a tile of what is on it, and of how much that is."""
+
+    values: Tile
+    count: Tile
+
+    @property
+    def type(self) -> str:
+        return f"a stack of {self.values.dtype!r}"
+
+
+@dataclass(frozen=True, eq=False)
 class Shape:
     """`a.shape`: its extents are read when asked for."""
 
@@ -280,8 +292,8 @@ def describe(value: object) -> str:
     match value:
         case bool() | int() | float():
             return f"the constant {value}"
-        case ir.Value() | Bundle() | View() | StructValue() | StructView() | Tile():
-            return repr(value.type)
+        case ir.Value() | Bundle() | View() | StructValue() | StructView() | Tile() | TileStack():
+            return str(value.type)
         case Element():
             return repr(value.view.dtype)
         case tuple():

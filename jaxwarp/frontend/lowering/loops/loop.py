@@ -85,9 +85,10 @@ class Loop:
         statements = [*([node.target] if isinstance(node, ast.For) else []), *node.body]
         replaced = rebound(statements)
         for name in self.assigned:
-            value = self.before.get(name)
+            value: Any = self.before.get(name)
             if isinstance(value, Tile) and name in self.live_in and name in replaced:
-                value = self.before[name] = copied(frame, value)
+                self.before[name] = copied(frame, value)
+                value = self.before[name]
             if value is not None and not isinstance(value, Undefined) and name in self.live_in:
                 is_partial = isinstance(value, StructValue) and name not in self.passed
                 paths = changed_fields(value, name, statements) if is_partial else None

@@ -9,7 +9,7 @@ from typing import Any
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.tiles.arguments import in_library, require_tile, text_or, tile_function
-from jaxwarp.frontend.lowering.tiles.elements import load, overlap
+from jaxwarp.frontend.lowering.tiles.elements import load, overlap, reshaped
 from jaxwarp.frontend.lowering.tiles.making import zero
 from jaxwarp.frontend.lowering.tiles.shapes import transposed
 from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile, copied, filled
@@ -140,7 +140,8 @@ def _cholesky(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> Tile:  # 
 
 
 @tile_function(
-    'tile_cholesky_inplace(A: Tile, fill_mode: str = "lower")', "As `tile_cholesky`, in place of A, the other triangle zero."
+    'tile_cholesky_inplace(A: Tile, fill_mode: str = "lower")',
+    "As `tile_cholesky`, in place of A, the other triangle zero.",
 )
 def _cholesky_inplace(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> type[NoValue]:  # noqa: N803
     result = _cholesky(frame, node, A, fill_mode)
@@ -161,7 +162,8 @@ def _cholesky_solve(frame: Frame, node: ast.Call, L: Any, y: Any, fill_mode: Any
 
 
 @tile_function(
-    'tile_cholesky_solve_inplace(L: Tile, y: Tile, fill_mode: str = "lower")', "As `tile_cholesky_solve`, in place of y."
+    'tile_cholesky_solve_inplace(L: Tile, y: Tile, fill_mode: str = "lower")',
+    "As `tile_cholesky_solve`, in place of y.",
 )
 def _cholesky_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any, fill_mode: Any) -> type[NoValue]:  # noqa: N803
     assign_tile(frame, y, _cholesky_solve(frame, node, L, y, fill_mode))
@@ -231,7 +233,10 @@ def _diag_add(frame: Frame, _node: ast.Call, a: Any, d: Any) -> Tile:
 # Transforms and sorting
 
 
-@tile_function("tile_fft(inout: Tile)", "The discrete Fourier transform of each row, in place, of a tile of vectors (re, im).")
+@tile_function(
+    "tile_fft(inout: Tile)",
+    "The discrete Fourier transform along the last axis, in place, of a tile of vectors (re, im).",
+)
 def _fft(frame: Frame, node: ast.Call, inout: Any) -> type[NoValue]:
     return _transformed(frame, node, "tile_fft", inout, -1.0)
 
@@ -243,12 +248,12 @@ def _ifft(frame: Frame, node: ast.Call, inout: Any) -> type[NoValue]:
 
 def _transformed(frame: Frame, node: ast.Call, name: str, inout: Any, sign: float) -> type[NoValue]:
     tile = require_tile(f"{name}: inout", inout)
-    if not _is_complex(tile.dtype) or _bits(tile) < 32 or tile.ndim not in (1, 2):
+    if not _is_complex(tile.dtype) or _bits(tile) < 32:
         raise KernelTypeError(
-            f"{name}: inout must be a tile of vec2f or vec2d of one or two axes, got {tile.type!r}",
+            f"{name}: inout must be a tile of vec2f or vec2d, got {tile.type!r}",
             hint="a complex number is a vector (re, im), a signal is a row",
         )
-    rows = tile if tile.ndim == 2 else Tile(tile.storage, (1, *tile.shape), lambda f, at: tile.place(f, at[1:]))
+    rows = tile if tile.ndim == 2 else reshaped(tile, (math.prod(tile.shape[:-1]), tile.shape[-1]))
     turn, count = frame.constant(2.0 * math.pi * sign, tile.dtype.dtype), rows.shape[1]
     result = allocate(frame, tile.dtype, rows.shape)
     if count & (count - 1):
@@ -263,12 +268,16 @@ def _transformed(frame: Frame, node: ast.Call, name: str, inout: Any, sign: floa
     return NoValue
 
 
+def _flat(tile: Tile) -> Tile:
+    return tile if tile.ndim == 1 else reshaped(tile, (math.prod(tile.shape),))
+
+
 @tile_function(
     "tile_sort(keys: Tile, values: Tile)",
-    "Sorts both tiles of one axis by the keys, in place and stable. NaNs come last.",
+    "Sorts both tiles by the keys, in row-major order, in place and stable. NaNs come last.",
 )
 def _sort(frame: Frame, node: ast.Call, keys: Any, values: Any) -> type[NoValue]:
-    first, second = require_tile("tile_sort: keys", keys, 1), require_tile("tile_sort: values", values, 1)
+    first, second = (_flat(require_tile(f"tile_sort: {n}", t)) for n, t in (("keys", keys), ("values", values)))
     if not isinstance(first.dtype, Scalar):
         raise KernelTypeError(f"tile_sort: keys must be numbers, got {first.type!r}", hint="sort by a component")
     if first.shape != second.shape:
@@ -284,4 +293,3 @@ def _sort(frame: Frame, node: ast.Call, keys: Any, values: Any) -> type[NoValue]
     for given, result in zip((first, moved), source, strict=True):
         assign_tile(frame, given, result)
     return NoValue
-

@@ -68,7 +68,9 @@ def _common_shape(name: str, operands: Sequence[Any]) -> tuple[int, ...]:
 def _map(frame: Frame, node: ast.Call, op: Any, a: Any, args: tuple[Any, ...]) -> Tile:
     require_tile("tile_map: a", a)
     shape = _common_shape("tile_map", [a, *args])
-    return filled(frame, shape, lambda at: _applied(frame, node, "tile_map", op, [_at(frame, v, at) for v in (a, *args)]))
+    return filled(
+        frame, shape, lambda at: _applied(frame, node, "tile_map", op, [_at(frame, v, at) for v in (a, *args)])
+    )
 
 
 def _applied(frame: Frame, node: ast.Call, name: str, op: Any, args: list[Any]) -> Any:
@@ -141,12 +143,16 @@ def _extremum(frame: Frame, name: str, function: str, a: Any) -> Tile:
     return _reduced(frame, name, a, None, lambda x, y: FUNCTIONS[function].expand(frame.ops, x, y))
 
 
-@tile_function("tile_argmin(a: Tile) -> Tile", "A tile of one int, where the first smallest element is, in row-major order.")
+@tile_function(
+    "tile_argmin(a: Tile) -> Tile", "A tile of one int: where the first smallest element is, in row-major order."
+)
 def _argmin(frame: Frame, _node: ast.Call, a: Any) -> Tile:
     return _arg(frame, "tile_argmin", "lt", a)
 
 
-@tile_function("tile_argmax(a: Tile) -> Tile", "A tile of one int, where the first largest element is, in row-major order.")
+@tile_function(
+    "tile_argmax(a: Tile) -> Tile", "A tile of one int: where the first largest element is, in row-major order."
+)
 def _argmax(frame: Frame, _node: ast.Call, a: Any) -> Tile:
     return _arg(frame, "tile_argmax", "gt", a)
 
@@ -173,7 +179,8 @@ def _require_numbers(name: str, tile: Tile) -> None:
 
 
 @tile_function(
-    "tile_dot(a: Tile, b: Tile) -> Tile", "A tile of one element, the sum of the products of elements; of vectors, of dot products."
+    "tile_dot(a: Tile, b: Tile) -> Tile",
+    "A tile of one element, the sum of the products of elements; of vectors `dot`, of matrices `ddot`.",
 )
 def _dot(frame: Frame, _node: ast.Call, a: Any, b: Any) -> Tile:
     first, second = require_tile("tile_dot: a", a), require_tile("tile_dot: b", b)
@@ -224,13 +231,19 @@ def _scan(name: str, doc: str, combine: Callable[[Frame, Any, Any], Any], exclus
         return result
 
 
-_scan("tile_scan_inclusive", "Sums of the elements up to each one, in row-major order.", lambda f, x, y: f.ops.binary("add", x, y))
-_scan(
-    "tile_scan_exclusive", "Sums of the elements before each one, in row-major order.", lambda f, x, y: f.ops.binary("add", x, y), True
-)
-_scan(
-    "tile_scan_min_inclusive", "The smallest element up to each one.", lambda f, x, y: FUNCTIONS["min"].expand(f.ops, x, y)
-)
-_scan(
-    "tile_scan_max_inclusive", "The largest element up to each one.", lambda f, x, y: FUNCTIONS["max"].expand(f.ops, x, y)
-)
+def _added(frame: Frame, x: Any, y: Any) -> Any:
+    return frame.ops.binary("add", x, y)
+
+
+def _smaller(frame: Frame, x: Any, y: Any) -> Any:
+    return FUNCTIONS["min"].expand(frame.ops, x, y)
+
+
+def _larger(frame: Frame, x: Any, y: Any) -> Any:
+    return FUNCTIONS["max"].expand(frame.ops, x, y)
+
+
+_scan("tile_scan_inclusive", "Sums of the elements up to each one, in row-major order.", _added)
+_scan("tile_scan_exclusive", "Sums of the elements before each one, in row-major order.", _added, exclusive=True)
+_scan("tile_scan_min_inclusive", "The smallest element up to each one, in row-major order.", _smaller)
+_scan("tile_scan_max_inclusive", "The largest element up to each one, in row-major order.", _larger)

@@ -1,6 +1,6 @@
 """Tiles from arrays and back: `tile_load`, `tile_store`, their indexed forms, atomic sums.
 
-What lies outside of the array is read as zero, and not written. That is asked once for the tile: only a tile that is not
+What lies outside of the array is read as zero, and not written. That is asked once for the tile: only one that is not
 wholly inside asks for each element.
 """
 
@@ -73,7 +73,9 @@ class _Window:
             )
         return tuple(_sum(self.frame, start, i) for start, i in zip(self.starts, parts, strict=True))
 
-    def for_each(self, body: Callable[[Indices], None], outside: Callable[[Indices], None] | None, checked: bool) -> None:
+    def for_each(
+        self, body: Callable[[Indices], None], outside: Callable[[Indices], None] | None, checked: bool
+    ) -> None:
         """Runs `body` where elements are in the array, `outside` where they are not."""
         if not checked:
             each(self.frame, self.shape, body)
@@ -102,20 +104,20 @@ class _Window:
     def _has(self, positions: Sequence[ir.Value]) -> ir.Value | None:
         """Whether an element is there; None: it is known to be."""
         tests: list[ir.Value] = []
-        for start, at, extent in zip(self.starts, positions, self.extents, strict=True):
+        for start, at, size in zip(self.starts, positions, self.extents, strict=True):
             if not _is_natural(self.frame, start) or self.through is not None:
                 tests.append(self.frame.ops.call("ge", at, 0))
-            tests.append(self.frame.ops.call("lt", at, _as(self.frame, at.type, extent)))
+            tests.append(self.frame.ops.call("lt", at, _as(self.frame, at.type, size)))
         return reduce(lambda a, b: self.frame.ops.call("logical_and", a, b), tests) if tests else None
 
     def _has_all(self) -> ir.Value | None:
         """Whether all elements are there; None: they are known to be."""
         tests: list[ir.Value] = []
-        for start, count, extent in zip(self.starts, self.shape, self.extents, strict=True):
+        for start, count, size in zip(self.starts, self.shape, self.extents, strict=True):
             if not _is_natural(self.frame, start):
                 tests.append(self.frame.ops.call("ge", start, 0))
-            last = self.frame.ops.call("sub", _as(self.frame, start.type, extent), count)
-            known = self.frame.known(start), self.frame.known(extent)
+            last = self.frame.ops.call("sub", _as(self.frame, start.type, size), count)
+            known = self.frame.known(start), self.frame.known(size)
             if known[0] is None or known[1] is None or known[0] + count > known[1]:
                 tests.append(self.frame.ops.call("le", start, last))
         return reduce(lambda a, b: self.frame.ops.call("logical_and", a, b), tests) if tests else None
@@ -172,8 +174,8 @@ def _load(frame: Frame, _node: ast.Call, a: Any, shape: Any, offset: Any, bounds
 
 
 @tile_function(
-    "tile_load_indexed(a: Array, indices: Tile, shape: int | tuple[int, ...] = None, offset: int | tuple[int, ...] = None,"
-    ' axis: int = 0, storage: str = "register") -> Tile',
+    "tile_load_indexed(a: Array, indices: Tile, shape: int | tuple[int, ...] = None,"
+    ' offset: int | tuple[int, ...] = None, axis: int = 0, storage: str = "register") -> Tile',
     "As `tile_load`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...",
 )
 def _load_indexed(frame: Frame, _node: ast.Call, a: Any, indices: Any, shape: Any, offset: Any, axis: Any) -> Tile:
@@ -224,7 +226,8 @@ def _indexed_window(
 
 
 @tile_function(
-    "tile_store(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True, aligned: bool = False)",
+    "tile_store(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True,"
+    " aligned: bool = False)",
     "Stores a tile in an array from `offset` on; what the array has no elements for is dropped.",
 )
 def _store(frame: Frame, _node: ast.Call, a: Any, t: Any, offset: Any, bounds_check: Any) -> type[NoValue]:
@@ -276,7 +279,8 @@ def _atomic_add(frame: Frame, _node: ast.Call, a: Any, t: Any, offset: Any, boun
 
 
 @tile_function(
-    "tile_atomic_add_indexed(a: Array, indices: Tile, t: Tile, offset: int | tuple[int, ...] = None, axis: int = 0) -> Tile",
+    "tile_atomic_add_indexed(a: Array, indices: Tile, t: Tile, offset: int | tuple[int, ...] = None,"
+    " axis: int = 0) -> Tile",
     "As `tile_atomic_add`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...",
 )
 def _atomic_add_indexed(frame: Frame, _node: ast.Call, a: Any, indices: Any, t: Any, offset: Any, axis: Any) -> Tile:
@@ -299,4 +303,3 @@ def _added(frame: Frame, name: str, window: _Window, tile: Tile, checked: bool) 
 
     window.for_each(add, lambda at: store(frame, before, at, zero(frame, tile.dtype)), checked)
     return before
-

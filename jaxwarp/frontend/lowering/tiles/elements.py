@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import loaded
-from jaxwarp.frontend.lowering.values import Axis, Element, NoArray, Slice, StructValue, StructView, Tile, View
+from jaxwarp.frontend.lowering.values import Axis, Element, NoArray, StructValue, StructView, Tile, View
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import int32
 
@@ -45,22 +45,6 @@ def arrays_of(view: View | StructView | NoArray) -> frozenset[ir.Param]:
 def overlap(a: Tile, b: Tile) -> bool:
     """Whether two tiles lie in one array."""
     return not arrays_of(a.storage).isdisjoint(arrays_of(b.storage))
-
-
-def indexed(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile | Element | StructValue:
-    """`t[i, j]`: an element, or of fewer indices than axes, the part of the tile that they leave."""
-    if any(isinstance(i, Slice) for i in indices):
-        raise KernelTypeError("a tile has no slices", hint="a part of one is tile_view(t, offset=(i, j), shape=(m, n))")
-    count = len(tile.shape)
-    if len(indices) > count:
-        raise KernelTypeError(
-            f"{tile.type!r} has {count} ax{'is' if count == 1 else 'es'}, got {len(indices)} indices",
-            hint="of a tile of vectors, t[i][k] is a component",
-        )
-    fixed = tuple(position(frame, i, n) for i, n in zip(indices, tile.shape, strict=False))
-    if len(fixed) == count:
-        return element(frame, tile, fixed)
-    return Tile(tile.storage, tile.shape[len(fixed) :], lambda f, rest: tile.place(f, (*fixed, *rest)))
 
 
 def reshaped(tile: Tile, shape: tuple[int, ...]) -> Tile:

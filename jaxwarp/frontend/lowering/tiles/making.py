@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.calls import construct
@@ -34,8 +36,8 @@ from jaxwarp.frontend.lowering.values import (
     is_literal,
     type_of,
 )
-from jaxwarp.ir import nodes as ir
 from jaxwarp.frontend.text.annotations import tile_type
+from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Array, Mat, Scalar, Struct, TileType, Vec, float32, int32
 
 
@@ -91,7 +93,11 @@ def _full(frame: Frame, _node: ast.Call, shape: Any, value: Any, dtype: Any) -> 
     "A tile of the value that a thread of the block has: a block is one thread.",
 )
 def _from_thread(frame: Frame, _node: ast.Call, shape: Any, value: Any, thread_idx: Any) -> Tile:
-    frame.index(thread_idx, "tile_from_thread: thread_idx")
+    if require_known(frame, "tile_from_thread: thread_idx", thread_idx, int) != 0:
+        raise KernelValueError(
+            f"tile_from_thread: there is no thread {frame.known(thread_idx)}: a block is one thread",
+            hint="write thread_idx=block_dim() - 1, say",
+        )
     held = _value(frame, "tile_from_thread", value)
     return filled(frame, shape_of_tile(frame, "tile_from_thread", shape), lambda _: held)
 
@@ -121,8 +127,8 @@ def _converted(frame: Frame, name: str, dtype: Any, value: Any) -> Any:
 
 @tile_function(
     'tile_arange(*args: Int, dtype: type = None, storage: str = "register") -> Tile',
-    "A tile of `start, start + step, ...` before `stop`: of `(stop)`, `(start, stop)` or `(start, stop, step)`, which are"
-    " known before the kernel runs.",
+    "A tile of `start, start + step, ...` before `stop`: of `(stop)`, `(start, stop)` or `(start, stop, step)`, which"
+    " are known before the kernel runs.",
 )
 def _arange(frame: Frame, _node: ast.Call, args: tuple[Any, ...], dtype: Any) -> Tile:
     if not 1 <= len(args) <= 3:
@@ -161,36 +167,57 @@ def _arange_type(args: Sequence[Any], given: Sequence[float]) -> Scalar:
 
 def _progression(dtype: Scalar, start: Any, stop: Any, step: Any) -> tuple[Any, Any, int]:
     """The first number, the step, and how many numbers there are, of the bounds as the type holds them."""
+    held = []
     for name, value in (("start", start), ("stop", stop), ("step", step)):
         if dtype.is_int and value != int(value):
             raise KernelValueError(
-                f"tile_arange: {name} is {value}, which {dtype!r} does not hold", hint="write dtype=float"
+                f"tile_arange: {name}={value} is no integer, and {dtype!r} holds integers", hint="write dtype=float"
             )
-    if dtype.is_int:
-        start, stop, step = int(start), int(stop), int(step)
-    else:
-        as_held = dtype.numpy.type
-        start, stop, step = (float(as_held(v)) for v in (start, stop, step))
-        if not all(map(math.isfinite, (start, stop, step))):
-            raise KernelValueError(f"tile_arange: a bound is infinite as {dtype!r}", hint="write smaller bounds")
+        held.append(int(value) if dtype.is_int else _rounded(dtype, name, value))
+    start, stop, step = held
     if step == 0:
-        raise KernelValueError("tile_arange: the step is zero", hint="leave it out: it is 1")
-    count = max(0, -((start - stop) // step)) if dtype.is_int else max(0, math.ceil((stop - start) / step))
-    if count == 0:
+        raise KernelValueError("tile_arange: step cannot be zero", hint="leave it out: it is 1")
+    # The quotient is rounded as the type rounds: (0.3 - 0) / 0.1 is 3 in each.
+    count: float = -((start - stop) // step) if dtype.is_int else _ceiling(dtype, (stop - start) / step)
+    if count <= 0:
         raise KernelValueError(
-            f"tile_arange: there are no numbers from {start} to {stop} by {step}", hint="a tile has elements"
+            f"tile_arange: expected a non-empty range, got {start} to {stop} by {step}", hint="a tile has elements"
         )
-    if dtype.is_int:
-        low, high = dtype_limits(dtype)
-        last = start + (count - 1) * step
-        if not (low <= min(start, last) and max(start, last) <= high):
-            raise KernelValueError(f"tile_arange: {last} is more than {dtype!r} holds", hint="write dtype=wp.int64")
+    if count >= 2**31:
+        raise KernelValueError(
+            f"tile_arange: {start} to {stop} by {step} spans more elements than can be counted", hint="a larger step"
+        )
+    low, high = dtype_limits(dtype)
+    for name, value in (("start", start), ("stop", start + (int(count) - 1) * step)):
+        if dtype.is_int and not low <= value <= high:
+            raise KernelValueError(
+                f"tile_arange: {name}={held[0] if name == 'start' else stop} is out of range of {dtype!r}",
+                hint="write dtype=wp.int64",
+            )
     return start, step, int(count)
+
+
+def _rounded(dtype: Scalar, name: str, value: float) -> float:
+    """A bound as a float type holds it."""
+    is_wide = isinstance(value, int) and -(2**63) <= value < 2**63
+    with np.errstate(over="ignore"):
+        result = float(dtype.numpy.type(np.int64(value) if is_wide else float(value)))
+    if not math.isfinite(result):
+        raise KernelValueError(f"tile_arange: {name}={value} is infinite as {dtype!r}", hint="write smaller bounds")
+    return result
+
+
+def _ceiling(dtype: Scalar, quotient: float) -> float:
+    with np.errstate(over="ignore"):
+        rounded = float(dtype.numpy.type(quotient))
+    return math.ceil(rounded) if math.isfinite(rounded) else rounded if rounded > 0 else 0
 
 
 def dtype_limits(dtype: Scalar) -> tuple[int, int]:
     """The smallest and largest integer of a type."""
-    return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
+    if dtype.is_signed:
+        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << dtype.bits) - 1
 
 
 # Values of the thread
@@ -222,7 +249,8 @@ def _tile(frame: Frame, _node: ast.Call, x: Any, preserve_type: Any) -> Tile:
 
 
 @tile_function(
-    "untile(a: Tile) -> Any", "What `tile` made a tile of: the value of this thread, which is the only one of its block."
+    "untile(a: Tile) -> Any",
+    "What `tile` made a tile of: the value of this thread, which is the only one of its block.",
 )
 def _untile(frame: Frame, _node: ast.Call, a: Any) -> Any:
     tile = require_tile("untile: a", a)
@@ -266,8 +294,8 @@ INTRINSICS["tile"] = BARE_NAMES["tile"] = TileFunction(made.name, made.doc, made
 
 def _random(name: str, function: str, element: Scalar, what: str) -> None:
     @tile_function(
-        f'{name}(shape: int | tuple[int, ...], rng: uint32, min: Any = None, max: Any = None, storage: str = "register")'
-        " -> Tile",
+        f"{name}(shape: int | tuple[int, ...], rng: uint32, min: Any = None, max: Any = None,"
+        ' storage: str = "register") -> Tile',
         f"A tile of {what}, drawn one after the other from the state `rng`, which stays as it is.",
     )
     def _lower(frame: Frame, node: ast.Call, shape: Any, rng: Any, min: Any, max: Any) -> Tile:  # noqa: A002

@@ -24,8 +24,8 @@ from jaxwarp.frontend.lowering.tiles.arguments import (
     shape_of_tile,
     tile_function,
 )
-from jaxwarp.frontend.lowering.tiles.elements import Indices, element, indexed, load, position, reshaped
-from jaxwarp.frontend.lowering.tiles.storage import assign_tile, filled, store_at
+from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, position, reshaped
+from jaxwarp.frontend.lowering.tiles.storage import assign_tile, filled, indexed, store_at
 from jaxwarp.frontend.lowering.values import NoArray, NoValue, Tile, is_dynamic
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import int32
@@ -104,7 +104,9 @@ def _axis(frame: Frame, tile: Tile, value: Any) -> int:
 )
 def _reshape(frame: Frame, _node: ast.Call, t: Any, shape: Any) -> Tile:
     tile = require_tile("tile_reshape: t", t)
-    given = known_extents(frame, shape_tuple(frame, shape), "tile_reshape", "shape=(16, 16)", lambda n: n > 0 or n == -1)
+    given = known_extents(
+        frame, shape_tuple(frame, shape), "tile_reshape", "shape=(16, 16)", lambda n: n > 0 or n == -1
+    )
     size, others = math.prod(tile.shape), math.prod(n for n in given if n > 0)
     filled_in = tuple(size // others if n == -1 else n for n in given)
     if given.count(-1) > 1 or math.prod(filled_in) != size:
@@ -144,7 +146,7 @@ def part(frame: Frame, tile: Tile, offset: Any, shape: tuple[int, ...], name: st
     starts = offsets(frame, name, offset, tile.ndim)
     for start, count, extent in zip(starts, shape, tile.shape, strict=True):
         known = frame.known(start)
-        if known is not None and not 0 <= known <= extent - count or count > extent:
+        if (known is not None and not 0 <= known <= extent - count) or count > extent:
             raise KernelValueError(
                 f"{name}: {count} elements from {known} on are not in an axis of extent {extent} of {tile.type!r}",
                 hint="a part lies in the tile",
@@ -155,6 +157,16 @@ def part(frame: Frame, tile: Tile, offset: Any, shape: tuple[int, ...], name: st
         return tile.place(frame, tuple(add(start, i) for start, i in zip(starts, at, strict=True)))
 
     return Tile(tile.storage, shape, place)
+
+
+@tile_function(
+    "tile_slice_indexed(t: Tile, indices: tuple[Any, ...]) -> Tile",
+    "`t[indices]`, of a tile of integers for one axis: a copy of the elements that they name.",
+)
+def _slice_indexed(frame: Frame, _node: ast.Call, t: Any, indices: Any) -> Tile:
+    tile = require_tile("tile_slice_indexed: t", t)
+    found = indexed(frame, tile, indices if isinstance(indices, tuple) else (indices,))
+    return require_tile("tile_slice_indexed: the result", found)
 
 
 @tile_function(
@@ -184,7 +196,8 @@ def _astype(frame: Frame, _node: ast.Call, t: Any, dtype: Any) -> Tile:
 
 
 @tile_function(
-    "tile_extract(a: Tile, *indices: int) -> Any", "An element of a tile, `a[i, j]`; of one of vectors also a component."
+    "tile_extract(a: Tile, *indices: int) -> Any",
+    "An element of a tile, `a[i, j]`; of one of vectors also a component.",
 )
 def _extract(frame: Frame, _node: ast.Call, a: Any, indices: tuple[Any, ...]) -> Any:
     tile = require_tile("tile_extract: a", a)
@@ -219,9 +232,7 @@ def _scatter_add(
     "tile_scatter_masked(a: Tile, *indices_value_has_value: Any)",
     "Stores a value in an element, `a[i, j] = value`, if `has_value` is true: of `(a, i, j, value, has_value)`.",
 )
-def _scatter_masked(
-    frame: Frame, _node: ast.Call, a: Any, indices_value_has_value: tuple[Any, ...]
-) -> type[NoValue]:
+def _scatter_masked(frame: Frame, _node: ast.Call, a: Any, indices_value_has_value: tuple[Any, ...]) -> type[NoValue]:
     _scattered(frame, "tile_scatter_masked", a, indices_value_has_value, adds=False)
     return NoValue
 
@@ -246,4 +257,3 @@ def _scattered(frame: Frame, name: str, a: Any, given: tuple[Any, ...], adds: bo
         scatter()
     elif test is not False:
         frame.builder.if_(test, scatter)
-

@@ -9,10 +9,10 @@ from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import store_element
 from jaxwarp.frontend.lowering.merge import taken_apart
-from jaxwarp.frontend.lowering.targets import store_struct, stored_value
-from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, overlap
+from jaxwarp.frontend.lowering.structs import store_struct, stored_value
+from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, overlap, position
 from jaxwarp.frontend.lowering.tiles.own_arrays import own_array, own_name
-from jaxwarp.frontend.lowering.values import Element, StructValue, Tile, describe, is_literal, type_of
+from jaxwarp.frontend.lowering.values import Element, Slice, StructValue, Tile, describe, is_literal, type_of
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import int32
 
@@ -120,3 +120,55 @@ def folded(frame: Frame, tile: Tile, combine: Callable[[Any, Any], Any]) -> Any:
     """`combine(... combine(combine(t[0], t[1]), t[2]) ...)` over all elements."""
     first = load(frame, tile, tuple(frame.constant(0, int32) for _ in tile.shape))
     return after_first(frame, tile.shape, first, lambda at, so_far: combine(so_far, load(frame, tile, at)))
+
+
+# What users write
+
+
+def indexed(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile | Element | StructValue:
+    """`t[i, j]`: an element, or of fewer indices than axes, the part of the tile that they leave; `t[:, rows]`, of a
+    tile of indices, a copy of what they name.
+    """
+    count = len(tile.shape)
+    if len(indices) > count:
+        raise KernelTypeError(
+            f"{tile.type!r} has {count} ax{'is' if count == 1 else 'es'}, got {len(indices)} indices",
+            hint="of a tile of vectors, t[i][k] is a component",
+        )
+    if any(isinstance(i, Slice | Tile) for i in indices):
+        return _gathered(frame, tile, indices)
+    fixed = tuple(position(frame, i, n) for i, n in zip(indices, tile.shape, strict=False))
+    if len(fixed) == count:
+        return element(frame, tile, fixed)
+    return Tile(tile.storage, tile.shape[len(fixed) :], lambda f, rest: tile.place(f, (*fixed, *rest)))
+
+
+def _gathered(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile:
+    through = [(axis, i) for axis, i in enumerate(indices) if isinstance(i, Tile)]
+    whole = all(isinstance(i, Tile) or (isinstance(i, Slice) and i == Slice(None, None)) for i in indices)
+    if len(through) != 1 or not whole:
+        raise KernelTypeError(
+            "an index of a tile is an integer for each of its first axes, or one tile of integers, and : for others",
+            hint="a part of a tile is tile_view(t, offset=(i, j), shape=(m, n))",
+        )
+    ((axis, numbers),) = through
+    if numbers.ndim != 1 or not getattr(numbers.dtype, "is_int", False):
+        raise KernelTypeError(
+            f"the tile of indices must have one axis, and integers, got {numbers.type!r}", hint="use dtype=int"
+        )
+
+    def value_at(at: Indices) -> Any:
+        number = position(frame, load(frame, numbers, (at[axis],)), tile.shape[axis])
+        return load(frame, tile, (*at[:axis], number, *at[axis + 1 :]))
+
+    return filled(frame, (*tile.shape[:axis], numbers.shape[0], *tile.shape[axis + 1 :]), value_at, tile.dtype)
+
+
+def assign_part(frame: Frame, target: Tile, value: Any) -> None:
+    """`t[i] = row`."""
+    if not isinstance(value, Tile) or value.type != target.type:
+        raise KernelTypeError(
+            f"a part of the tile is {target.type!r}, got {describe(value)}",
+            hint="assign a tile of this type, or write elements: an index for each axis",
+        )
+    assign_tile(frame, target, value)

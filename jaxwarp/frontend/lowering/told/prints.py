@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +14,14 @@ from jaxwarp.errors import KernelSyntaxError, KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.expressions import shape_tuple
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, provide
+from jaxwarp.frontend.lowering.tiles.elements import load
 from jaxwarp.frontend.lowering.told.failures import format_of, tell, text_of
-from jaxwarp.frontend.lowering.values import PYTHON_OBJECTS, NoValue, StructValue, describe, is_dynamic
+from jaxwarp.frontend.lowering.values import PYTHON_OBJECTS, NoValue, StructValue, Tile, describe, is_dynamic
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Mat, Transform, Vec, bool_, float64, int32, int64, uint32, uint64
 
 Parts = list[str | tuple[ir.Value, str]]
+_MOST_SHOWN = 256  # elements of a tile
 
 
 # print
@@ -112,6 +115,9 @@ def _of(frame: Frame, value: Any, text_format: str, is_alone: bool) -> Parts:
             named = zip(value.type.fields, value.values, strict=True)
             fields = [[f"{f.name}=", *_inside(frame, v, "")] for f, v in named]
             return [f"{value.type!r}(", *_joined(fields, ", "), ")"]
+        case Tile():
+            shape = ",".join(map(str, value.shape))
+            return [*_tile(frame, value, text_format), f" = tile(shape=({shape}), storage=register)"]
         case tuple():
             entries = [_inside(frame, v, text_format) for v in value]
             return ["(", *_joined(entries, ", "), ",)" if len(value) == 1 else ")"]
@@ -122,6 +128,19 @@ def _of(frame: Frame, value: Any, text_format: str, is_alone: bool) -> Parts:
                 f"print: expected text, numbers, vectors, matrices or structs, got {describe(value)}",
                 hint="of an array print an element: a[i]",
             )
+
+
+def _tile(frame: Frame, tile: Tile, text_format: str, outer: tuple[ir.Value, ...] = ()) -> Parts:
+    """The elements, row by row."""
+    if math.prod(tile.shape) > _MOST_SHOWN:
+        raise KernelValueError(
+            f"print: {tile.type!r} has more than {_MOST_SHOWN} elements", hint="print a part of it: tile_view(t, ...)"
+        )
+    at = [(*outer, frame.constant(k, int32)) for k in range(tile.shape[len(outer)])]
+    if len(outer) < tile.ndim - 1:
+        inner = [_tile(frame, tile, text_format, where) for where in at]
+        return ["[", *_joined(inner, "\n" * (tile.ndim - 1 - len(outer)) + " " * (len(outer) + 1)), "]"]
+    return ["[", *_joined([_of(frame, load(frame, tile, where), text_format, False) for where in at], " "), "]"]
 
 
 def _inside(frame: Frame, value: Any, text_format: str) -> Parts:
