@@ -24,6 +24,7 @@ from jaxwarp.arrays.interop import to_dlpack as to_dlpack
 from jaxwarp.arrays.interop import to_jax as to_jax
 from jaxwarp.arrays.launch import Launch as Launch
 from jaxwarp.arrays.launch import launch as launch
+from jaxwarp.arrays.launch import launch_tiled as launch_tiled
 from jaxwarp.arrays.mapping import map as map
 from jaxwarp.arrays.tapes.tape import Tape as Tape
 from jaxwarp.arrays.tensors import device_from_torch as device_from_torch
@@ -103,6 +104,17 @@ from jaxwarp.geometry.sorting import sort_pairs as sort_pairs
 from jaxwarp.geometry.steps import bvh_ascend as bvh_ascend
 from jaxwarp.geometry.steps import bvh_descend as bvh_descend
 from jaxwarp.geometry.surfaces.iso_surface import MarchingCubes as MarchingCubes
+from jaxwarp.geometry.tile_queries import bvh_query_aabb_tiled as bvh_query_aabb_tiled
+from jaxwarp.geometry.tile_queries import bvh_query_next_tiled as bvh_query_next_tiled
+from jaxwarp.geometry.tile_queries import bvh_query_ray_tiled as bvh_query_ray_tiled
+from jaxwarp.geometry.tile_queries import mesh_query_aabb_next_tiled as mesh_query_aabb_next_tiled
+from jaxwarp.geometry.tile_queries import mesh_query_aabb_tiled as mesh_query_aabb_tiled
+from jaxwarp.geometry.tile_queries import tile_bvh_query_aabb as tile_bvh_query_aabb
+from jaxwarp.geometry.tile_queries import tile_bvh_query_next as tile_bvh_query_next
+from jaxwarp.geometry.tile_queries import tile_bvh_query_ray as tile_bvh_query_ray
+from jaxwarp.geometry.tile_queries import tile_mesh_query_aabb as tile_mesh_query_aabb
+from jaxwarp.geometry.tile_queries import tile_mesh_query_aabb_next as tile_mesh_query_aabb_next
+from jaxwarp.geometry.tile_queries import tile_query_valid as tile_query_valid
 from jaxwarp.geometry.volumes.sampling import volume_index_to_world as volume_index_to_world
 from jaxwarp.geometry.volumes.sampling import volume_index_to_world_dir as volume_index_to_world_dir
 from jaxwarp.geometry.volumes.sampling import volume_lookup as volume_lookup
@@ -656,6 +668,368 @@ def grad(f: Any) -> Any:
 
     The gradient of a function that returns a float: a function of the same arguments that gives the derivative by
     each (a tuple, if there are several); of integers it is 0.
+    """
+
+def tile_map(op: Any, a: Any, *args: Any) -> Any:
+    """`tile_map(op: Callable, a: Tile, *args: Any) -> Tile`
+
+    A tile of `op(a[i], ...)` at each place; arguments that are no tiles are the same at all places.
+    """
+
+def tile_reduce(op: Any, a: Any, axis: Any = None) -> Any:
+    """`tile_reduce(op: Callable, a: Tile, axis: int = None) -> Tile`
+
+    A tile of one element, `op(... op(op(a[0], a[1]), a[2]) ...)`; with `axis`, of all that differ only along it.
+    """
+
+def tile_sum(a: Any, axis: Any = None) -> Any:
+    """`tile_sum(a: Tile, axis: int = None) -> Tile`
+
+    A tile of one element, the sum of all; with `axis`, of those that differ only along it.
+    """
+
+def tile_min(a: Any) -> Any:
+    """`tile_min(a: Tile) -> Tile`
+
+    A tile of one element, the smallest one.
+    """
+
+def tile_max(a: Any) -> Any:
+    """`tile_max(a: Tile) -> Tile`
+
+    A tile of one element, the largest one.
+    """
+
+def tile_argmin(a: Any) -> Any:
+    """`tile_argmin(a: Tile) -> Tile`
+
+    A tile of one int: where the first smallest element is, in row-major order.
+    """
+
+def tile_argmax(a: Any) -> Any:
+    """`tile_argmax(a: Tile) -> Tile`
+
+    A tile of one int: where the first largest element is, in row-major order.
+    """
+
+def tile_dot(a: Any, b: Any) -> Any:
+    """`tile_dot(a: Tile, b: Tile) -> Tile`
+
+    A tile of one element, the sum of the products of elements; of vectors `dot`, of matrices `ddot`.
+    """
+
+def tile_axpy(alpha: Any, src: Any, dest: Any) -> Any:
+    """`tile_axpy(alpha: Any, src: Tile, dest: Tile)`
+
+    `dest += alpha * src`, in place.
+    """
+
+def tile_scan_inclusive(a: Any) -> Any:
+    """`tile_scan_inclusive(a: Tile) -> Tile`
+
+    Sums of the elements up to each one, in row-major order.
+    """
+
+def tile_scan_exclusive(a: Any) -> Any:
+    """`tile_scan_exclusive(a: Tile) -> Tile`
+
+    Sums of the elements before each one, in row-major order.
+    """
+
+def tile_scan_min_inclusive(a: Any) -> Any:
+    """`tile_scan_min_inclusive(a: Tile) -> Tile`
+
+    The smallest element up to each one, in row-major order.
+    """
+
+def tile_scan_max_inclusive(a: Any) -> Any:
+    """`tile_scan_max_inclusive(a: Tile) -> Tile`
+
+    The largest element up to each one, in row-major order.
+    """
+
+def tile_zeros(*args: Any, **keywords: Any) -> Any:
+    """`tile_zeros(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile`
+
+    A tile of zeros.
+    """
+
+def tile_empty(*args: Any, **keywords: Any) -> Any:
+    """`tile_empty(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile`
+
+    A tile to be filled: it holds zeros, as memory that was not written does in no program that is right.
+    """
+
+def tile_ones(*args: Any, **keywords: Any) -> Any:
+    """`tile_ones(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile`
+
+    A tile of ones.
+    """
+
+def tile_full(*args: Any, **keywords: Any) -> Any:
+    """`tile_full(shape: int | tuple[int, ...], value: Any, dtype: type = None, storage: str = "register") -> Tile`
+
+    A tile of one value.
+    """
+
+def tile_from_thread(*args: Any, **keywords: Any) -> Any:
+    """`tile_from_thread(shape: int | tuple[int, ...], value: Any, thread_idx: int, storage: str = "register") -> Tile`
+
+    A tile of the value that a thread of the block has: a block is one thread.
+    """
+
+def tile_arange(*args: Any, dtype: Any = None, storage: Any = "register") -> Any:
+    """`tile_arange(*args: Int, dtype: type = None, storage: str = "register") -> Tile`
+
+    A tile of `start, start + step, ...` before `stop`: of `(stop)`, `(start, stop)` or `(start, stop, step)`, which
+    are known before the kernel runs.
+    """
+
+def block_dim() -> Any:
+    """`block_dim() -> int`
+
+    How many threads work on a tile together: 1.
+    """
+
+def tile(x: Any, preserve_type: Any = False) -> Any:
+    """`tile(x: Any, preserve_type: bool = False) -> Tile`
+
+    A tile of the values that the threads of a block have: a block is one thread. Of a vector of n numbers a tile of
+    shape (n, 1), of a matrix (m, n, 1); with `preserve_type`, of shape (1,).
+    """
+
+def untile(a: Any) -> Any:
+    """`untile(a: Tile) -> Any`
+
+    What `tile` made a tile of: the value of this thread, which is the only one of its block.
+    """
+
+def tile_randi(*args: Any, **keywords: Any) -> Any:
+    """`tile_randi(shape: int | tuple[int, ...], rng: uint32, min: Any = None, max: Any = None, storage: str = "register") -> Tile`
+
+    A tile of random integers, from min to max - 1 if these are given, drawn one after the other from the state
+    `rng`, which stays as it is.
+    """
+
+def tile_randf(*args: Any, **keywords: Any) -> Any:
+    """`tile_randf(shape: int | tuple[int, ...], rng: uint32, min: Any = None, max: Any = None, storage: str = "register") -> Tile`
+
+    A tile of random numbers from 0 to 1, or from min to max, drawn one after the other from the state `rng`, which
+    stays as it is.
+    """
+
+def tile_transpose(a: Any) -> Any:
+    """`tile_transpose(a: Tile) -> Tile`
+
+    The tile of two axes with its axes exchanged.
+    """
+
+def tile_broadcast(*args: Any, **keywords: Any) -> Any:
+    """`tile_broadcast(a: Tile, shape: tuple[int, ...]) -> Tile`
+
+    The tile repeated along axes where its extent is 1, or that it does not have, by NumPy's rules.
+    """
+
+def tile_squeeze(*args: Any, **keywords: Any) -> Any:
+    """`tile_squeeze(t: Tile, axis: int | tuple[int, ...] = None) -> Tile`
+
+    The tile without axes of extent 1: those that `axis` names, or all.
+    """
+
+def tile_reshape(*args: Any, **keywords: Any) -> Any:
+    """`tile_reshape(t: Tile, shape: tuple[int, ...]) -> Tile`
+
+    The same elements in row-major order, in another shape; one extent may be -1.
+    """
+
+def tile_view(*args: Any, **keywords: Any) -> Any:
+    """`tile_view(t: Tile, offset: int | tuple[int, ...], shape: int | tuple[int, ...] = None) -> Tile`
+
+    A part of a tile, from `offset` on: of a shape, or all that is left after an index for each of the first axes.
+    """
+
+def tile_slice_indexed(*args: Any, **keywords: Any) -> Any:
+    """`tile_slice_indexed(t: Tile, indices: tuple[Any, ...]) -> Tile`
+
+    `t[indices]`, of a tile of integers for one axis: a copy of the elements that they name.
+    """
+
+def tile_assign(*args: Any, **keywords: Any) -> Any:
+    """`tile_assign(dst: Tile, src: Tile, offset: int | tuple[int, ...] = None)`
+
+    Stores a tile in another one, from `offset` on.
+    """
+
+def tile_astype(t: Any, dtype: Any) -> Any:
+    """`tile_astype(t: Tile, dtype: type) -> Tile`
+
+    A tile of the elements converted to another type.
+    """
+
+def tile_extract(a: Any, *indices: Any) -> Any:
+    """`tile_extract(a: Tile, *indices: int) -> Any`
+
+    An element of a tile, `a[i, j]`; of one of vectors also a component.
+    """
+
+def tile_scatter_add(a: Any, *indices_value_has_value: Any, atomic: Any = True) -> Any:
+    """`tile_scatter_add(a: Tile, *indices_value_has_value: Any, atomic: bool = True)`
+
+    Adds a value to an element, `a[i, j] += value`, if `has_value` is true: of `(a, i, j, value, has_value)`.
+    """
+
+def tile_scatter_masked(a: Any, *indices_value_has_value: Any) -> Any:
+    """`tile_scatter_masked(a: Tile, *indices_value_has_value: Any)`
+
+    Stores a value in an element, `a[i, j] = value`, if `has_value` is true: of `(a, i, j, value, has_value)`.
+    """
+
+def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1.0, precision: Any = "default") -> Any:
+    """`tile_matmul(a: Tile, b: Tile, out: Tile = None, alpha: Float = 1.0, beta: Float = 1.0, precision: str = "default") -> Tile`
+
+    The product of two tiles: `out = alpha * a @ b + beta * out`, in place, or without `out` a new tile `alpha * a @
+    b`. Tiles of vectors of two floats are complex. Sums are in the type of the result, in float32 where that is
+    half.
+    """
+
+def tile_cholesky(A: Any, fill_mode: Any = "lower") -> Any:
+    """`tile_cholesky(A: Tile, fill_mode: str = "lower") -> Tile`
+
+    The lower triangular L of A = L L^T of a symmetric positive definite A, of which the lower triangle is read;
+    with `fill_mode="upper"` U of A = U^T U, of the upper one. The other triangle is zero. NaN where A is not
+    positive definite. (Golub and Van Loan, Matrix Computations, 4.2.)
+    """
+
+def tile_cholesky_inplace(A: Any, fill_mode: Any = "lower") -> Any:
+    """`tile_cholesky_inplace(A: Tile, fill_mode: str = "lower")`
+
+    As `tile_cholesky`, in place of A, the other triangle zero.
+    """
+
+def tile_cholesky_solve(L: Any, y: Any, fill_mode: Any = "lower") -> Any:
+    """`tile_cholesky_solve(L: Tile, y: Tile, fill_mode: str = "lower") -> Tile`
+
+    The x of A x = y, of what `tile_cholesky` gives; y has one axis, or right-hand sides as columns.
+    """
+
+def tile_cholesky_solve_inplace(L: Any, y: Any, fill_mode: Any = "lower") -> Any:
+    """`tile_cholesky_solve_inplace(L: Tile, y: Tile, fill_mode: str = "lower")`
+
+    As `tile_cholesky_solve`, in place of y.
+    """
+
+def tile_lower_solve(L: Any, y: Any) -> Any:
+    """`tile_lower_solve(L: Tile, y: Tile) -> Tile`
+
+    The x of L x = y, of a lower triangular L; y has one axis, or right-hand sides as columns.
+    """
+
+def tile_lower_solve_inplace(L: Any, y: Any) -> Any:
+    """`tile_lower_solve_inplace(L: Tile, y: Tile)`
+
+    As `tile_lower_solve`, in place of y.
+    """
+
+def tile_upper_solve(U: Any, z: Any) -> Any:
+    """`tile_upper_solve(U: Tile, z: Tile) -> Tile`
+
+    The x of U x = z, of an upper triangular U; z has one axis, or right-hand sides as columns.
+    """
+
+def tile_upper_solve_inplace(U: Any, z: Any) -> Any:
+    """`tile_upper_solve_inplace(U: Tile, z: Tile)`
+
+    As `tile_upper_solve`, in place of z.
+    """
+
+def tile_diag_add(a: Any, d: Any) -> Any:
+    """`tile_diag_add(a: Tile, d: Tile) -> Tile`
+
+    The tile `a` with `d` added to its diagonal.
+    """
+
+def tile_fft(inout: Any) -> Any:
+    """`tile_fft(inout: Tile)`
+
+    The discrete Fourier transform along the last axis, in place, of a tile of vectors (re, im).
+    """
+
+def tile_ifft(inout: Any) -> Any:
+    """`tile_ifft(inout: Tile)`
+
+    The inverse of `tile_fft` but for the factor 1/n, as in Warp, in place.
+    """
+
+def tile_sort(keys: Any, values: Any) -> Any:
+    """`tile_sort(keys: Tile, values: Tile)`
+
+    Sorts both tiles by the keys, in row-major order, in place and stable. NaNs come last.
+    """
+
+def tile_load(*args: Any, **keywords: Any) -> Any:
+    """`tile_load(a: Array, shape: int | tuple[int, ...], offset: int | tuple[int, ...] = None, storage: str = "register", bounds_check: bool = True, aligned: bool = False) -> Tile`
+
+    A tile of the elements of an array from `offset` on; zeros where the array has none.
+    """
+
+def tile_load_indexed(*args: Any, **keywords: Any) -> Any:
+    """`tile_load_indexed(a: Array, indices: Tile, shape: int | tuple[int, ...] = None, offset: int | tuple[int, ...] = None, axis: int = 0, storage: str = "register") -> Tile`
+
+    As `tile_load`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...
+    """
+
+def tile_store(*args: Any, **keywords: Any) -> Any:
+    """`tile_store(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True, aligned: bool = False)`
+
+    Stores a tile in an array from `offset` on; what the array has no elements for is dropped.
+    """
+
+def tile_store_indexed(*args: Any, **keywords: Any) -> Any:
+    """`tile_store_indexed(a: Array, indices: Tile, t: Tile, offset: int | tuple[int, ...] = None, axis: int = 0)`
+
+    As `tile_store`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...
+    """
+
+def tile_atomic_add(*args: Any, **keywords: Any) -> Any:
+    """`tile_atomic_add(a: Array, t: Tile, offset: int | tuple[int, ...] = None, bounds_check: bool = True) -> Tile`
+
+    Adds a tile atomically to an array from `offset` on; a tile of what was there.
+    """
+
+def tile_atomic_add_indexed(*args: Any, **keywords: Any) -> Any:
+    """`tile_atomic_add_indexed(a: Array, indices: Tile, t: Tile, offset: int | tuple[int, ...] = None, axis: int = 0) -> Tile`
+
+    As `tile_atomic_add`, where `indices` along `axis` are added to the offset in place of 0, 1, 2, ...
+    """
+
+def tile_stack(capacity: Any, dtype: Any) -> Any:
+    """`tile_stack(capacity: int, dtype: type) -> TileStack`
+
+    An empty stack for up to `capacity` values.
+    """
+
+def tile_stack_push(s: Any, value: Any, has_value: Any) -> Any:
+    """`tile_stack_push(s: TileStack, value: Any, has_value: bool) -> int`
+
+    Puts a value on a stack, if `has_value` is true and there is room: where it lies, else -1.
+    """
+
+def tile_stack_pop(s: Any) -> Any:
+    """`tile_stack_pop(s: TileStack) -> tuple[Any, int]`
+
+    Takes the last value from a stack: it, and where it lay; zero and -1 of an empty one.
+    """
+
+def tile_stack_clear(s: Any) -> Any:
+    """`tile_stack_clear(s: TileStack)`
+
+    Takes all values from a stack.
+    """
+
+def tile_stack_count(s: Any) -> Any:
+    """`tile_stack_count(s: TileStack) -> int`
+
+    How many values are on a stack.
     """
 
 def expect_eq(a: Any, b: Any) -> Any:

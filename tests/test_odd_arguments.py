@@ -72,7 +72,7 @@ METHODS = {
     "HashGrid": (lambda: wp.HashGrid(4, 4, 4), "build reserve"),
     "Volume": (lambda: wp.Volume.load_from_numpy(np.zeros((4, 4, 4), np.float32)), "allocate_by_tiles"
                " allocate_by_voxels load_from_numpy load_from_nvdb feature_array rebuild save_to_nvdb"),
-    "Tape": (wp.Tape, "backward zero reset gradients __enter__"),
+    "Tape": (wp.Tape, "backward zero reset gradients"),
     "kernel": (lambda: scaled, "__call__ ir source ptx resources specialize interpret"),
     "func": (lambda: doubled, "__call__"),
     "jax_kernel": (lambda: wp.jax_kernel(scaled), "__call__"),

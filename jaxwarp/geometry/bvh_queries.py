@@ -181,3 +181,40 @@ def bvh_query_next(query: wp.ref[BvhQuery], index: wp.ref[int], max_dist: float 
             query.node = node
             query.trail = trail
     return found
+
+
+# By all threads of a block together, which is one thread: they find one box at a time. Names and results are Warp's.
+
+
+@wp.func
+def tile_bvh_query_aabb(id: Bvh, low: wp.vec3, high: wp.vec3) -> BvhQuery:
+    """A query for the boxes that overlap one, whose borders count; `tile_bvh_query_next` advances it."""
+    return _query(id, _BOX, low, high, 0.0, -1)
+
+
+@wp.func
+def tile_bvh_query_ray(id: Bvh, start: wp.vec3, dir: wp.vec3) -> BvhQuery:
+    """A query for the boxes that a ray goes through; `tile_bvh_query_next` advances it."""
+    return _query(id, _RAY, start, dir, 0.0, -1)
+
+
+@wp.func
+def tile_query_valid(query: BvhQuery) -> bool:
+    """Whether a query may find more; the next result may still be -1."""
+    return query.place < query.stop or query.node != 0
+
+
+@wp.func
+def tile_bvh_query_next(query: wp.ref[BvhQuery]):  # noqa: ANN201 - a tile
+    """A tile of one int: the next box that a query finds, or face of a mesh; -1 if there is none."""
+    index = int(-1)  # noqa: RUF046
+    bvh_query_next(query, index)
+    return wp.tile(index)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+# Warp's earlier names.
+bvh_query_aabb_tiled, bvh_query_ray_tiled, bvh_query_next_tiled = (
+    tile_bvh_query_aabb,
+    tile_bvh_query_ray,
+    tile_bvh_query_next,
+)

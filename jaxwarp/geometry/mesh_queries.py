@@ -10,7 +10,14 @@ and vertices are those of plain code, of every order, and 0 where nothing is fou
 from __future__ import annotations
 
 import jaxwarp as wp
-from jaxwarp.geometry.bvh_queries import BvhQuery, bvh_query_aabb, bvh_query_next, bvh_query_sphere
+from jaxwarp.geometry.bvh_queries import (
+    BvhQuery,
+    bvh_query_aabb,
+    bvh_query_next,
+    bvh_query_sphere,
+    tile_bvh_query_aabb,
+    tile_bvh_query_next,
+)
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_search import count_hits, find_closest, find_furthest, find_hit, find_hit_after
 from jaxwarp.geometry.mesh_values import face_corners, mesh_eval_face_normal
@@ -337,6 +344,16 @@ def mesh_query_next(query: wp.ref[MeshQuery], index: wp.ref[int]) -> bool:
 
 
 mesh_query_aabb_next = mesh_query_next
+
+
+@wp.func
+def tile_mesh_query_aabb(id: Mesh, low: wp.vec3, high: wp.vec3) -> BvhQuery:
+    """A query for the faces whose boxes overlap a box; `tile_mesh_query_aabb_next` advances it."""
+    return tile_bvh_query_aabb(id.bvh, low, high)
+
+
+tile_mesh_query_aabb_next = tile_bvh_query_next
+mesh_query_aabb_tiled, mesh_query_aabb_next_tiled = tile_mesh_query_aabb, tile_bvh_query_next
 
 
 # For variables, as programs of Warp have it

@@ -36,6 +36,8 @@ GEOMETRY = {
     "bvh_queries": (
         *("BvhQuery", "bvh_query_aabb", "bvh_query_ray", "bvh_query_capsule", "bvh_query_sphere", "bvh_query_next"),
         "bvh_get_group_root",
+        *("tile_bvh_query_aabb", "tile_bvh_query_ray", "tile_bvh_query_next", "tile_query_valid"),
+        *("bvh_query_aabb_tiled", "bvh_query_ray_tiled", "bvh_query_next_tiled"),
     ),
     "mesh": ("Mesh",),
     "mesh_queries": (
@@ -46,12 +48,7 @@ GEOMETRY = {
         "mesh_query_point_sign_normal",
         *("mesh_query_furthest_point_no_sign", "mesh_query_aabb", "mesh_query_sphere"),
         *("mesh_query_next", "mesh_query_aabb_next"),
-    ),
-    "tile_queries": (
-        *("tile_bvh_query_aabb", "tile_bvh_query_ray", "tile_bvh_query_next", "tile_query_valid"),
-        *("tile_mesh_query_aabb", "tile_mesh_query_aabb_next"),
-        *("bvh_query_aabb_tiled", "bvh_query_ray_tiled", "bvh_query_next_tiled"),
-        *("mesh_query_aabb_tiled", "mesh_query_aabb_next_tiled"),
+        *("tile_mesh_query_aabb", "tile_mesh_query_aabb_next", "mesh_query_aabb_tiled", "mesh_query_aabb_next_tiled"),
     ),
     "surfaces.iso_surface": ("MarchingCubes",),
     "winding": ("mesh_query_point_sign_winding_number",),

@@ -16,7 +16,7 @@ from language import define, outputs, run
 
 import jaxwarp as wp
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.frontend.lowering.local_arrays import MAX_BYTES
+from jaxwarp.frontend.lowering.tiles.own_arrays import MAX_BYTES
 from jaxwarp.passes.pipeline import prepare
 
 D = wp.float64

@@ -91,7 +91,7 @@ class Loop:
                 value = self.before[name]
             if value is not None and not isinstance(value, Undefined) and name in self.live_in:
                 is_partial = isinstance(value, StructValue) and name not in self.passed
-                paths = changed_fields(value, name, statements) if is_partial else None
+                paths = changed_fields(self.before[name], name, statements) if is_partial else None
                 self.carried.append(Carried.of(frame, name, value, paths))
         if self.exits.breaks:
             self.carried.append(Carried.of(frame, BREAK, False))
