@@ -209,7 +209,7 @@ def tile_bvh_query_next(query: wp.ref[BvhQuery]):  # noqa: ANN201 - a tile
     """A tile of one int: the next box that a query finds, or face of a mesh; -1 if there is none."""
     index = int(-1)  # noqa: RUF046
     bvh_query_next(query, index)
-    return wp.tile(index)  # pyright: ignore[reportAttributeAccessIssue]
+    return wp.tile(index)
 
 
 # Warp's earlier names.
