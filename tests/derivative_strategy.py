@@ -8,7 +8,8 @@
     spread  stores at perm[i]: no two threads meet, which no analysis can see
     same    every thread stores one value, made of what all threads share
     none    a zero: bounds of loops of any integer type, near its ends, may be known at run time only
-    own     two arrays of the thread's own, one of floats, one of integers: stored and loaded at any index
+    own     two arrays of the thread's own, one of floats, one of integers: stored and loaded at any index; and those
+            that are made and filled in the middle, also in loops. Some are too large for values.
 
 What a kernel computed last is stored in `kept`, so that nothing is without effect.
 """
@@ -33,13 +34,17 @@ from jaxwarp.types import float64, int8, int16, int32, int64, uint8, uint16, uin
 
 INTEGERS = (int64, uint64, int32, uint32, int8, uint8, int16, uint16)
 COLUMNS, SIZE, KEPT, OWN = 4, 5, 3, 3
+LARGE = 66  # of its elements only the first OWN are accessed again
 
 
 class Maker:
-    def __init__(self, pick: Pick, budget: int = 22):
+    """Of its statements, `own_share` in a hundred are about arrays of the thread's own."""
+
+    def __init__(self, pick: Pick, budget: int = 22, own_share: int = 10):
         self.pick = pick
         self.build = Builder()
         self.budget = budget
+        self.own_share = own_share
         self.threads = pick.of((3, 1, 4))
         self.x = Param("x", float64, (None,))
         self.index = Param("index", int32, (None,))
@@ -51,8 +56,10 @@ class Maker:
         self.same = Param("same", float64, (1,))
         self.kept = Param("kept", float64, (None, KEPT))
         self.none = Param("none", int32, (1,))
-        self.own = Param("own", float64, (OWN,))
-        self.counters = Param("counters", int32, (2, OWN))
+        self.own = Param("own", float64, (pick.of((OWN, LARGE)),))
+        self.counters = Param("counters", int32, (2, pick.of((OWN, LARGE))))
+        self.locals = [self.own, self.counters]
+        self.made: list[list[Param]] = [[self.own]]
         self.floats: list[list[Value]] = [[]]
         self.ints: list[list[Value]] = [[]]
 
@@ -74,7 +81,7 @@ class Maker:
             build.store(self.kept, [self.tid, self.int(k)], last)
         inputs, results = (self.x, self.index, self.perm), (self.out, self.spread, self.same, self.kept)
         params = (*inputs, self.rows, self.count, *results, self.none)
-        kernel = verify(replace(build.finish("random", 1, params), locals=(self.own, self.counters)))
+        kernel = verify(replace(build.finish("random", 1, params), locals=tuple(self.locals)))
         rng = np.random.default_rng(pick.integer(0, 2**16))
         n = self.threads
         buffers = [
@@ -166,11 +173,12 @@ class Maker:
             self.statement(depth)
 
     def statement(self, depth: int) -> None:
+        if self.pick.chance(self.own_share):
+            (self.make if self.pick.chance(20) else self.private)()
+            return
         build, choice = self.build, self.pick.integer(0, 99)
         if choice < 22:
             self.floats[-1].append(self.smooth())
-        elif choice < 30:
-            self.private()
         elif choice < 38:
             self.floats[-1].append(build.load(self.x, [self.integer(SIZE)]))
         elif choice < 50:
@@ -193,15 +201,30 @@ class Maker:
     def private(self) -> None:
         """What the thread has for itself, read or overwritten."""
         build, place = self.build, [self.integer(OWN)]
+        array = self.pick.of([param for pool in self.made for param in pool][::-1])
         match self.pick.integer(0, 4):
             case 0 | 1:
-                self.floats[-1].append(build.load(self.own, place))
+                self.floats[-1].append(build.load(array, place))
             case 2 | 3:
-                build.store(self.own, place, self.bounded())
+                build.store(array, place, self.bounded())
             case _:
                 where = [self.integer(2), *place]
                 self.ints[-1].append(build.load(self.counters, where))
                 build.store(self.counters, where, self.integer(3))
+
+    def make(self) -> None:
+        """An array that is filled where it is made, and can be used from there on."""
+        array = Param(f"made{len(self.locals)}", float64, (self.pick.of((OWN, LARGE)),))
+        self.locals.append(array)
+        value = self.bounded()
+
+        def store(k: Value) -> list[Value]:
+            factor = self.build.call(ROWS["cast"], k, dtype=float64) if self.pick.chance(50) else value
+            self.build.store(array, [k], self.build.call(ROWS["mul"], value, factor))
+            return []
+
+        self.build.for_(self.int(0), self.int(array.shape[0] or 0), self.int(1), [], store)
+        self.made[-1].append(array)
 
     def counting(self) -> None:
         """Integers in memory, read and written."""
@@ -214,10 +237,12 @@ class Maker:
     def region(self, depth: int, ints: Sequence[Value], floats: Sequence[Value], results: int) -> list[Value]:
         self.floats.append(list(floats))
         self.ints.append(list(ints))
+        self.made.append([])
         self.statements(depth + 1)
         yielded = [self.bounded() if self.pick.chance(60) else self.float() for _ in range(results)]
         self.floats.pop()
         self.ints.pop()
+        self.made.pop()
         return yielded
 
     def if_(self, depth: int) -> None:
@@ -282,11 +307,11 @@ class Maker:
         self.floats[-1] += rest
 
 
-def random_case(seed: int, budget: int = 22) -> Case:
+def random_case(seed: int, budget: int = 22, own_share: int = 10) -> Case:
     """The same generator on Python's random numbers, for volume."""
-    return Maker(RandomPick(seed), budget).case()
+    return Maker(RandomPick(seed), budget, own_share).case()
 
 
 @st.composite
-def cases(draw: Any, budget: int = 22) -> Case:
-    return Maker(DrawnPick(draw), budget).case()
+def cases(draw: Any, budget: int = 22, own_share: int = 10) -> Case:
+    return Maker(DrawnPick(draw), budget, own_share).case()

@@ -73,15 +73,21 @@ class Maker:
             self.budget -= 1
             choice = self.pick.integer(0, 99)
             if choice < 40:
-                self.floats[-1].append(self.build.load(self.pick.of((self.rows[0], *self.rows)), self.place()))
+                self.floats[-1].append(self.build.load(self.array(), self.place()))
             elif choice < 75:
-                self.build.store(self.pick.of((self.rows[0], *self.rows)), self.place(), self.value())
+                self.build.store(self.array(), self.place(), self.value())
             elif choice < 80:
-                self.build.atomic("add", self.pick.of(self.rows), self.place(), self.value())
+                self.accumulate()
             elif choice < 88:
                 self.branch(depth)
             elif depth < 2:
                 self.loop(depth)
+
+    def array(self) -> Param:
+        return self.pick.of((self.rows[0], *self.rows))
+
+    def accumulate(self) -> None:
+        self.build.atomic("add", self.pick.of(self.rows), self.place(), self.value())
 
     def value(self) -> Value:
         a, b = self.float(), self.float()

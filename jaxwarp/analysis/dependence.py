@@ -9,10 +9,10 @@ not change; two accesses in different iterations of a loop have variables that d
 variables are between their bounds, and the difference of the indices must be at least 1, or at most -1.
 
 Indices that count from the end are taken as they are written where elements are floats, see vjp/aliases.py for those
-that are negative; of integers, which may be indices, and of what decides how often a loop runs, nothing is shown by
-them: a sweep that took another element for it might never end. Indices are taken as whole numbers: one whose
-computation wraps is negative and outside every array, but for sums with factors beyond _MAX_FACTOR or variables of
-larger steps than _MAX_STEP, and loops that would have to make 2^20 iterations in between.
+that are negative; of integers, which may be indices, of what decides how often a loop runs, and of a thread's own
+arrays nothing is shown by them: a sweep that took another element for it might never end. Indices are taken as whole
+numbers: one whose computation wraps is negative and outside every array, but for sums with factors beyond _MAX_FACTOR
+or variables of larger steps than _MAX_STEP, and loops that would have to make 2^20 iterations in between.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Dependence:
 
     def __init__(self, kernel: Kernel, grid: Sequence[int | None]):
         self.forms = Forms(kernel, grid)
+        self.locals = frozenset(kernel.locals)
         self.sums: dict[Value, Sum] = {}
         self.from_end: set[Value] = set()  # those whose sum is that of an index as it is written
         self.counting = _counting_loops(kernel)
@@ -70,12 +71,15 @@ class Dependence:
         self.tests: set[tuple[Access, Op]] = set()  # accesses in the condition of a `while`
         self._block(kernel.body, ())
 
-    def may_precede(self, first: Access, second: Access) -> bool:
-        """May some execution of `first` come before one of `second` at the same address?"""
+    def may_precede(self, first: Access, second: Access, within: int = 0) -> bool:
+        """May some execution of `first` come before one of `second` at the same address?
+
+        The first `within` of the loops around both are in the same iteration.
+        """
         common = self._common(first, second)
         if self.place[first] < self.place[second] and not self._differ(first, second, common, None):
             return True
-        return any(not self._differ(first, second, common, depth) for depth in range(len(common)))
+        return any(not self._differ(first, second, common, depth) for depth in range(within, len(common)))
 
     def differ_now(self, a: Access, b: Access) -> bool:
         """Do the addresses differ in every single iteration of the loops around both?"""
@@ -104,7 +108,8 @@ class Dependence:
         return not self._varying(index, loop)
 
     def _is_as_written(self, access: Access, index: Value) -> bool:
-        is_harmless = access.param.dtype.is_float and access.param not in self.counting
+        is_searched = access.param.dtype.is_float and access.param not in self.locals
+        is_harmless = is_searched and access.param not in self.counting
         return is_harmless or index not in self.from_end
 
     def _varying(self, index: Value, loop: Op) -> list[Value]:

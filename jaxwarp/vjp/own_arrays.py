@@ -29,45 +29,54 @@ LIMIT, CONSTANT_LIMIT = 64, 256
 Elements = dict[Param, list[Value]]
 
 
-def arrays_as_values(kernel: Kernel) -> Kernel:
-    """The kernel with its own arrays as values. What these hold before the first store is not defined.
+def small_arrays(kernel: Kernel) -> tuple[Param, ...]:
+    """The arrays of a kernel's own that are better values than memory: whatever is done to them has a derivative."""
+    return tuple(p for p in kernel.locals if _size(p) <= _limit(kernel, p))
+
+
+def arrays_as_values(kernel: Kernel, arrays: Collection[Param] | None = None) -> Kernel:
+    """The kernel with arrays of its own as values. What these hold before the first store is not defined.
+
+    Args:
+        kernel: the kernel.
+        arrays: some of its arrays; None: all.
 
     Raises:
         DifferentiationError: an array is too large, or is written in the condition of a `while` and used elsewhere.
     """
-    if not kernel.locals:
+    own = tuple(p for p in kernel.locals if arrays is None or p in arrays)
+    if not own:
         return kernel
-    rewriter = _Values(kernel)
-    return replace(kernel, body=rewriter.whole(kernel.body), locals=())
+    rewriter = _Values(kernel, own)
+    return replace(kernel, body=rewriter.whole(kernel.body), locals=tuple(p for p in kernel.locals if p not in own))
 
 
 class _Values(Rewriter):
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: Kernel, own: tuple[Param, ...]):
         super().__init__()
-        self.own = kernel.locals
-        self.constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
+        self.own = own
+        self.constants = _constants(kernel)
         self.elements: Elements = {}
         for param in self.own:
-            self._require_small(param, [op for op in walk(kernel.body) if _accesses(op, param)])
+            self._require_small(kernel, param)
         for op in walk(kernel.body):
             if isinstance(op, While):
                 self._require_apart(kernel, op)
 
-    def _require_small(self, param: Param, accesses: Sequence[Op]) -> None:
+    def _require_small(self, kernel: Kernel, param: Param) -> None:
         size = _size(param)
-        varying = [op for op in accesses if not all(i in self.constants for i in op.operands[: param.rank])]
-        limit = LIMIT if varying else CONSTANT_LIMIT
-        if size <= limit:
+        if size <= _limit(kernel, param):
             return
+        varying = _varying(kernel, param)
         if varying:
             what = f"of {LIMIT} numbers, or of {CONSTANT_LIMIT} that are accessed at constant indices only"
         else:
             what = f"of {CONSTANT_LIMIT} numbers"
         raise DifferentiationError(
-            f"{param.name} is an array of {size} numbers of a thread; reverse derivatives, and grad in "
-            f"a kernel, go through arrays {what}, at most",
-            (varying or list(accesses))[0].loc,
-            hint="use a smaller array; forward derivatives (jax.jvp, jax.jacfwd) have no limit",
+            f"{param.name} is an array of {size} numbers of a thread; grad in a kernel goes through arrays {what}, at "
+            "most",
+            (varying or [op for op in walk(kernel.body) if _accesses(op, param)])[0].loc,
+            hint="use a smaller array; derivatives of launches (jax.grad, jax.jvp) have no limit",
         )
 
     def _require_apart(self, kernel: Kernel, loop: While) -> None:
@@ -195,6 +204,20 @@ class _Values(Rewriter):
         self.emit(rebuild(op, (*op.results, *results), (*self.all(op.operands), *inits), blocks))
         for (p, k), value in zip(places, results, strict=True):
             self.elements[p][k] = value
+
+
+def _limit(kernel: Kernel, param: Param) -> int:
+    return LIMIT if _varying(kernel, param) else CONSTANT_LIMIT
+
+
+def _varying(kernel: Kernel, param: Param) -> list[Op]:
+    """The accesses at indices that are not constant."""
+    accesses, constants = (op for op in walk(kernel.body) if _accesses(op, param)), _constants(kernel)
+    return [op for op in accesses if not all(i in constants for i in op.operands[: param.rank])]
+
+
+def _constants(kernel: Kernel) -> dict[Value, bool | int | float]:
+    return {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
 
 
 def _size(param: Param) -> int:

@@ -31,13 +31,14 @@ from jaxwarp.vjp.calculus import partial_derivatives, products_of, square_in
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import require_locally_constant, require_plain_accumulation
 from jaxwarp.vjp.load_source import LoadSources
-from jaxwarp.vjp.own_arrays import arrays_as_values
+from jaxwarp.vjp.own_arrays import arrays_as_values, small_arrays
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.reverse.context import Cotangents, Environment, cotangent_type
 from jaxwarp.vjp.reverse.first_run import FirstRun
 from jaxwarp.vjp.reverse.hoist import hoist_loads
 from jaxwarp.vjp.reverse.loops import reverse_loop
+from jaxwarp.vjp.reverse.own_memory import OwnMemory, clear
 from jaxwarp.vjp.reverse.primal_liveness import PrimalLiveness
 from jaxwarp.vjp.reverse.residuals import make_residual_launch
 from jaxwarp.vjp.unread import without_unread
@@ -78,14 +79,15 @@ def adjoint(
     used = [p for i, p in enumerate(kernel.params) if i not in silent]
     kernel = without_unread(kernel, used)
     if kernel.locals and not sweep:
-        kernel = simplify(arrays_as_values(kernel))
+        kernel = simplify(arrays_as_values(kernel, small_arrays(kernel)))
     require_pure_conditions(kernel)
     shapes = dict(zip(kernel.params, extents or (), strict=extents is not None))
     require_partitioned(kernel, grid, shapes)
     promoted = without_unread(promote_memory(kernel, grid, shapes), used)
     kernel = simplify(hoist_loads(promoted, [kernel.params[i] for i in wanted]))
     sources = LoadSources(kernel, grid, finals, shapes)
-    return Adjoint(kernel, wanted, sources, not sweep, [kernel.params[i] for i in silent]).build()
+    own = OwnMemory(kernel, () if sweep else kernel.locals, sources)
+    return Adjoint(kernel, wanted, sources, own, not sweep, [kernel.params[i] for i in silent]).build()
 
 
 class Adjoint(FirstRun):
@@ -96,18 +98,19 @@ class Adjoint(FirstRun):
         kernel: Kernel,
         wanted: Collection[int],
         sources: LoadSources,
+        own: OwnMemory,
         residuals: bool = True,
         silent: Collection[Param] = (),
     ):
         active = Activity(kernel, [kernel.params[i] for i in wanted])
-        super().__init__(kernel, active, sources, residuals)
+        super().__init__(kernel, active, sources, own, residuals)
         self.kernel = kernel
         self.wanted = frozenset(wanted)
         self.silent = frozenset(silent)
-        own = next((p for p in kernel.locals if p in self.activity.params), None)
-        if own is not None:
+        state = next((p for p in kernel.locals if p in self.activity.params and p not in own.arrays), None)
+        if state is not None:
             raise DifferentiationError(
-                f"this is the reverse of a reverse sweep, whose states ({own.name}) move with what is asked for; "
+                f"this is the reverse of a reverse sweep, whose states ({state.name}) move with what is asked for; "
                 "that derivative is not available here",
                 hint="make one of the two forward: jax.jacfwd(jax.grad(f)), jax.jvp",
             )
@@ -122,6 +125,8 @@ class Adjoint(FirstRun):
         }
         # Arrays whose cotangent is read and not changed.
         self.read_only = {p for p in self.written if p in self.cotangent_params and self.only_reads_cotangent(p)}
+        of_own = {p: Param(f"{p.name}_ct", cotangent_type(p.dtype), p.shape) for p in own.arrays}
+        self.cotangent_params |= {p: of_own[p] for p in own.arrays if p in self.activity.params}
 
     def only_reads_cotangent(self, param: Param) -> bool:
         """Need the cotangent of an array that the kernel writes not be updated?
@@ -135,6 +140,11 @@ class Adjoint(FirstRun):
 
     def build(self) -> Derived:
         env: Environment = ChainMap()
+        for param in self.own.arrays:
+            if param in self.cotangent_params:
+                self.locals.append(self.cotangent_params[param])
+                clear(self.builder, self.cotangent_params[param])
+        self.locals += [record.param for record in self.own.records.values()]
         self.forward(self.kernel.body, env)
         self.reverse(self.kernel.body, env, {})
         params: list[Param] = []
@@ -180,10 +190,11 @@ class Adjoint(FirstRun):
             return
         if load.param.name in {p.name for p in self.kernel.locals}:
             raise DifferentiationError(
-                f"{load.param.name}, an array of the thread's own, is read here after it has been written, at an "
-                "address that changes in a loop or depends on data; the reverse derivative of that is not available",
+                f"{load.param.name}, an array of the thread's own, is read here, and the element may be overwritten "
+                "later; the reverse sweep would need the overwritten value, and cannot record it",
                 load.loc,
-                hint="differentiate forward: jax.jvp, jax.jacfwd",
+                hint="write the result to another array, let the loops around it have few iterations, known before the "
+                "kernel runs, or differentiate forward: jax.jvp, jax.jacfwd",
             )
         hint = "carry the value in a local variable, or write to another output"
         if load.param in {self.lost.get(op.param) for op in self.residual_loads}:
@@ -205,9 +216,10 @@ class Adjoint(FirstRun):
         values at the end.
         """
         outer, self.primal_liveness = self.primal_liveness, PrimalLiveness(self.builder.here)
-        for op in reversed(block.ops):
-            self.builder.loc = op.loc
-            self.reverse_op(op, env, cotangents)
+        with self.running(block):
+            for op in reversed(block.ops):
+                self.builder.loc = op.loc
+                self.reverse_op(op, env, cotangents)
         self.primal_liveness = outer
 
     def reverse_op(self, op: Op, env: Environment, cotangents: Cotangents) -> None:
@@ -285,7 +297,7 @@ class Adjoint(FirstRun):
         if op.param in self.read_only:
             self.receive(op.param, self.builder.load(target, indices), op.value, cotangents)
             return
-        zero = self.o.number(0.0, op.param.dtype)
+        zero = self.o.number(0.0, target.dtype)
         if self.ownership.is_private(op.param):
             self.receive(op.param, self.builder.load(target, indices), op.value, cotangents)
             self.builder.store(target, indices, zero)
@@ -294,8 +306,11 @@ class Adjoint(FirstRun):
             self.receive(op.param, self.builder.atomic("exch", target, indices, zero), op.value, cotangents)
 
     def receive(self, param: Param, found: Value, value: Value, cotangents: Cotangents) -> None:
-        """What was written to an array gets its cotangent: of a silent one zero, until the kernel has read it."""
-        if param in self.silent:
+        """What was written to an array gets its cotangent: of a silent one zero, until the kernel has read it.
+
+        So it is of an array of the thread's own.
+        """
+        if param in self.silent or param in self.own.arrays:
             self.guarded.add(found)
         self.add(cotangents, value, found)
 
@@ -306,7 +321,8 @@ class Adjoint(FirstRun):
             with self.builder.block() as ops:
                 child = env.new_child()
                 runs, self.runs = self.runs, self.runs.new_child()
-                self.forward_inside(block, child)
+                with self.running(block):
+                    self.forward_inside(block, child)
                 local: Cotangents = {}
                 for value, moved in zip(block.results, incoming, strict=True):
                     self.add(local, value, moved)

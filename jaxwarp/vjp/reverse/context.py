@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
@@ -12,6 +13,7 @@ from jaxwarp.ir.nodes import Block, Const, For, Op, Param, Value, While, walk
 from jaxwarp.types import Scalar, float32
 from jaxwarp.vjp.activity import Activity
 from jaxwarp.vjp.calculus import Calculus, Factor
+from jaxwarp.vjp.reverse.own_memory import OwnMemory
 from jaxwarp.vjp.reverse.primal_liveness import PrimalLiveness
 
 # What stands for the values of the differentiated kernel where code is being emitted.
@@ -32,9 +34,11 @@ class Reversal(ABC):
         runs: of each loop of the differentiated kernel, the one that is its first run; that of a `while` also counts.
         constants: those of the differentiated kernel.
         locals: arrays of the thread's own.
+        own: those of the differentiated kernel that stay in memory.
+        filling: of these, the arrays that the block which is being run fills: its stores are done.
     """
 
-    def __init__(self, kernel: Kernel, activity: Activity):
+    def __init__(self, kernel: Kernel, activity: Activity, own: OwnMemory):
         self.builder = Builder()
         self.o = Calculus(self.builder)
         self.activity = activity
@@ -43,6 +47,8 @@ class Reversal(ABC):
         self.primal_liveness = PrimalLiveness([])
         self.constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
         self.locals: list[Param] = list(kernel.locals)
+        self.own = own
+        self.filling = own.filled_by(kernel.body)
 
     @abstractmethod
     def forward(self, block: Block, env: Environment) -> None:
@@ -55,6 +61,13 @@ class Reversal(ABC):
         `cotangents` holds those of the block's results on entry, those of its parameters and of outer
         values at the end.
         """
+
+    @contextmanager
+    def running(self, block: Block) -> Iterator[None]:
+        """What is emitted here runs a block of the kernel from its beginning, or reverses it."""
+        outer, self.filling = self.filling, self.own.filled_by(block)
+        yield
+        self.filling = outer
 
     def fresh(self, values: Sequence[Value], env: Environment) -> tuple[Value, ...]:
         new = tuple(Value(v.type, v.name) for v in values)

@@ -1,4 +1,7 @@
-"""The first run of a reverse sweep: every operation of the kernel but the writes, with values of its own each time."""
+"""The first run of a reverse sweep: every operation of the kernel but the writes, with values of its own each time.
+
+Writes to arrays of the thread's own that stay in memory are done where the run fills them (`own_memory.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ from collections.abc import Mapping, Sequence
 
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Tid, Value, While, walk
 from jaxwarp.ir.rewrite import rebuild
 from jaxwarp.types import int64
 from jaxwarp.vjp.activity import Activity, read_inside, used_values
 from jaxwarp.vjp.load_source import LoadSources
 from jaxwarp.vjp.reverse.context import Environment, Reversal
-from jaxwarp.vjp.reverse.residuals import find_residuals, iteration_numbers
+from jaxwarp.vjp.reverse.own_memory import OwnMemory
+from jaxwarp.vjp.reverse.residuals import Residual, find_residuals, iteration_numbers
 
 
 class FirstRun(Reversal):
@@ -24,8 +28,8 @@ class FirstRun(Reversal):
             them does not have.
     """
 
-    def __init__(self, kernel: Kernel, activity: Activity, sources: LoadSources, residuals: bool):
-        super().__init__(kernel, activity)
+    def __init__(self, kernel: Kernel, activity: Activity, sources: LoadSources, own: OwnMemory, residuals: bool):
+        super().__init__(kernel, activity, own)
         self.used = used_values(kernel)
         self.read_inside = read_inside(kernel)
         self.sources = sources
@@ -49,22 +53,27 @@ class FirstRun(Reversal):
         """
         for op in block.ops:
             self.builder.loc = op.loc
-            if not isinstance(op, If) or not self.read_inside.isdisjoint(op.results):
+            if not isinstance(op, If) or not self.read_inside.isdisjoint(op.results) or self.fills(op):
                 self.forward_op(op, env)
+
+    def fills(self, branch: If) -> bool:
+        """Does a branch store to an array that is read outside of it, too?"""
+        outside = self.filling.difference(*(self.own.filled_by(block) for block in branch.blocks))
+        return any(isinstance(op, Store) and op.param in outside for block in branch.blocks for op in walk(block))
 
     def forward_op(self, op: Op, env: Environment) -> None:
         match op:
             case Load() if op in self.residuals:
                 residual = self.residuals[op]
-                numbers = iteration_numbers(self.builder.call, self.builder.const, residual, lambda v: env[v])
-                indices = [*(env[v] for v in residual.of_axes(op.indices)), *numbers]
-                value = self.builder.load(residual.param, indices, op.result.name)
-                env[op.result] = value
+                env[op.result] = self.builder.load(residual.param, self.place(residual, env), op.result.name)
+            case Load() if op in self.own.records:
+                self.recorded(op, env)
             case Const() | Tid() | Size() | Call() | Load():
                 operands = [env[v] for v in op.operands]
                 self.builder.append(rebuild(op, self.fresh(op.defined, env), operands, params=self.source(op)))
             case Store():
-                pass
+                if op.param in self.filling:
+                    self.builder.store(op.param, [env[v] for v in op.indices], env[op.value])
             case Atomic():
                 if op.result in self.used:
                     raise DifferentiationError(
@@ -87,9 +96,26 @@ class FirstRun(Reversal):
             case _:
                 raise InternalError(f"the adjoint of {type(op).__name__} is not defined")
 
+    def recorded(self, op: Load, env: Environment) -> None:
+        """A load of an array that is filled in between: done and recorded, or what has been recorded of it."""
+        record = self.own.records[op]
+        place = self.place(record, env)
+        if op.param not in self.filling:
+            env[op.result] = self.builder.load(record.param, place, op.result.name)
+            return
+        env[op.result] = self.builder.load(op.param, [env[v] for v in op.indices], op.result.name)
+        self.builder.store(record.param, place, env[op.result])
+
+    def place(self, residual: Residual, env: Environment) -> list[Value]:
+        """The indices at which a residual has what its load saw."""
+        numbers = iteration_numbers(self.builder.call, self.builder.const, residual, lambda v: env[v])
+        return [*(env[v] for v in residual.of_axes(residual.load.indices)), *numbers]
+
     def source(self, op: Op) -> dict[Param, Param] | None:
-        """Where the reverse sweep finds what a load saw, if that is not the array as it was on entry."""
+        """Where the reverse sweep finds what a load saw, if that is not the array that the load names."""
         if not isinstance(op, Load) or op not in self.sources.final | self.sources.lost:
+            return None
+        if op.param in self.filling or op in self.own.final:
             return None
         param, is_final = op.param, op in self.sources.final
         name = f"{param.name}_final" if is_final else param.name

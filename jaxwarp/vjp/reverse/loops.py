@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Store, Value, While, walk
+from jaxwarp.ir.nodes import Atomic, Block, For, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.types import int64
 from jaxwarp.vjp.reverse.checkpoints import Checkpointed
 from jaxwarp.vjp.reverse.context import Cotangents, Environment, Reversal, cotangent_type
@@ -43,17 +43,19 @@ class LoopReversal(LoopSteps):
 
     def checkpointed(self, body: Reversed, needed: list[Value], starts: list[Value]) -> tuple[Value, ...]:
         states, first = Checkpointed(self, body, needed, self.known_trips()), self.context.runs[self.op]
+        # A `while` has to run first to be counted, and what fills an array runs first.
         is_read = self.context.primal_liveness.reaches(first)
-        is_kept = is_read or isinstance(first, While)  # which has to run first to be counted
+        is_kept = is_read or isinstance(first, While) or any(isinstance(op, Store) for op in walk(first.body))
         if is_kept:
             with self.builder.block() as ops:
                 states.keep(first)
             self.context.primal_liveness.replace(first, ops)
-        return states.reverse(starts, is_kept)
+        with self.context.running(self.op.body):
+            return states.reverse(starts, is_kept)
 
     def reversed_body(self, guarded: Collection[int]) -> Reversed:
         """Carried values whose cotangents may be zero for all iterations done so far are `guarded`."""
-        with self.builder.block() as ops:
+        with self.builder.block() as ops, self.context.running(self.op.body):
             number = Value(int64)
             state = {v: Value(v.type, v.name) for v in self.carried}
             child = self.env.new_child(dict(state))
@@ -110,7 +112,7 @@ class LoopReversal(LoopSteps):
     def needed(self, body: Reversed) -> list[Value]:
         """The carried values whose former contents the reversed iterations read, and those that these depend on."""
         results = (*body.outgoing.values(), *body.outer.values())
-        live = _live(body.ops, results)
+        live = _live(body.ops, results, self.of_iterations)
         wanted = {v for v, placeholder in body.state.items() if placeholder in live}
         while True:
             more = wanted | self.feeding(wanted)
@@ -121,8 +123,14 @@ class LoopReversal(LoopSteps):
     def feeding(self, wanted: set[Value]) -> set[Value]:
         """The carried values that one more iteration of those in `wanted` reads."""
         results = [r for c, r in zip(self.carried, self.op.body.results, strict=True) if c in wanted]
-        live = _live(self.op.body.ops, results, pure=True)
+        live = _live(self.op.body.ops, results, self.of_iterations, pure=True)
         return {c for c in self.carried if c in live}
+
+    @property
+    def of_iterations(self) -> set[Param]:
+        """Arrays that each iteration fills and reads for itself, and what is recorded of them."""
+        filled = self.context.own.filled_by(self.op.body)
+        return {*filled, *(r.param for r in self.context.own.records.values() if r.load.param in filled)}
 
     def plain(self, body: Reversed, trips: Value, starts: list[Value]) -> tuple[Value, ...]:
         """for j in range(n): reverse iteration n - 1 - j."""
@@ -142,15 +150,20 @@ class LoopReversal(LoopSteps):
         return ends
 
 
-def _live(ops: Sequence[Op], results: Iterable[Value], pure: bool = False) -> set[Value]:
-    """Every value read, directly or not, by the effects of `ops` (unless `pure`) and by `results`."""
-    live = set(results)
+def _live(ops: Sequence[Op], results: Iterable[Value], own: Collection[Param], pure: bool = False) -> set[Value]:
+    """Every value read, directly or not, by the effects of `ops` (unless `pure`) and by `results`.
+
+    Stores to arrays in `own` matter to loads that come after them; those to others are effects.
+    """
+    live, loaded = set(results), set[Param]()
     for op in reversed(ops):
-        inside = [inner for block in op.blocks for inner in walk(block)]
-        effect = not pure and any(isinstance(x, (Store, Atomic)) for x in (op, *inside))
+        inside = [op, *(inner for block in op.blocks for inner in walk(block))]
+        stored = {x.param for x in inside if isinstance(x, (Store, Atomic))}
+        effect = not (pure or stored.issubset(own)) or not stored.isdisjoint(loaded)
         if effect or any(v in live for v in op.defined):
             # A live region counts as a whole: to look closer would save little.
-            for inner in (op, *inside):
+            loaded.update(x.param for x in inside if isinstance(x, Load) and x.param in own)
+            for inner in inside:
                 live.update(inner.operands)
                 for block in inner.blocks:
                     live.update(block.results)

@@ -46,4 +46,4 @@ class PrimalLiveness:
 
 
 def _has_effect(op: Op) -> bool:
-    return any(isinstance(inner, Store | Atomic) for block in op.blocks for inner in walk(block))
+    return isinstance(op, Store) or any(isinstance(x, Store | Atomic) for block in op.blocks for x in walk(block))

@@ -145,7 +145,7 @@ class _Finder:
         loops = [loop for loop, _ in around]
         axes = self.axes(op, loops)
         counted = self.counted(op, loops, axes)
-        iterations = [_iteration(loop, inner, self.counters) for loop, inner in around if loop in counted]
+        iterations = [iteration_of(loop, inner, self.counters) for loop, inner in around if loop in counted]
         known = tuple(iteration for iteration in iterations if iteration is not None)
         if len(known) == len(iterations):
             shape = (*(op.param.shape[axis] for axis in axes), *[None] * len(iterations))
@@ -206,7 +206,8 @@ def _writes(loop: For | While, param: Param) -> bool:
     return any(isinstance(op, (Store, Atomic)) and op.param is param for block in loop.blocks for op in walk(block))
 
 
-def _iteration(loop: For | While, block: Block, counters: Mapping[While, Sequence[Counter]]) -> Iteration | None:
+def iteration_of(loop: For | While, block: Block, counters: Mapping[While, Sequence[Counter]]) -> Iteration | None:
+    """Which iteration a block of a loop is in; None of a `while` without a counter."""
     if isinstance(loop, For):
         return Iteration(loop, loop.body.params[0], loop.start, loop.step)
     if counters.get(loop):
