@@ -2,10 +2,11 @@
 
     smooth      IR of every construct that has derivatives
     recurrence  rows that are read and overwritten at places that move with loops
+    own         the same of arrays of a thread's own, none of which is made values
     stored      launches whose threads store to one element, under stacks of transformations, against `jnp`
     launches    launches, copies and fills on parts of arrays: in place, on a tape, and by callables of each mode
 
-Of the first two, the derivatives of first and second order are made and checked by the interpreter, and each tenth is
+Of the first three, the derivatives of first and second order are made and checked by the interpreter, and each tenth is
 run as CPU code, too, most of it compiled with little optimisation as kernels.py has it. What has no derivative that is
 right is refused, which is counted.
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 import derivative_strategy
 import derivativekit as kit
 import numpy as np
+import own_array_strategy
 import recurrence_strategy
 from derivativekit import Case
 from fuzz import kernels
@@ -31,6 +33,7 @@ from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import prepare
+from jaxwarp.vjp import own_arrays
 
 CHECKS: dict[str, Callable[..., None]] = {
     "tangent": kit.check_tangent,
@@ -82,13 +85,16 @@ def compiled_of(kernel: Kernel) -> tuple[Kernel, CpuCode]:
     return prepared, compile_cpu(prepared, width=4)
 
 
-def trials(make: Callable[[Pick], Case]) -> Callable[[Path, int, Journal], Trial]:
+def trials(make: Callable[[Pick], Case], limit: int = own_arrays.LIMIT) -> Callable[[Path, int, Journal], Trial]:
+    """Trials of such cases; `limit`: the size up to which arrays of a thread's own become values."""
+
     def kind(_: Path, seed: int, journal: Journal) -> Trial:
         interpreted = kit.run
 
         def trial(number: int) -> str:
             case = make(RandomPick(f"{seed}/{number}"))
             journal.note(f"{case.kernel}\n{case.buffers}")
+            own_arrays.LIMIT = limit
             kit.run = run_both_ways if number % 10 == 0 else interpreted
             cpu_compiler._OPTIMISATION = kernels.LITTLE if number % 50 else kernels.AS_SHIPPED
             return tried(case)
@@ -130,8 +136,9 @@ def launches(_: Path, seed: int, journal: Journal) -> Trial:
 KINDS = {
     "smooth": trials(lambda pick: derivative_strategy.Maker(pick, pick.of((8, 14, 22, 30))).case()),
     "recurrence": trials(lambda pick: recurrence_strategy.Maker(pick).case()),
+    "own": trials(lambda pick: own_array_strategy.Maker(pick).case(), limit=0),
     "stored": stored,
     "launches": launches,
 }
-SHARES = {"smooth": 50, "recurrence": 27, "stored": 13, "launches": 10}
+SHARES = {"smooth": 43, "recurrence": 22, "own": 12, "stored": 13, "launches": 10}
 CHUNK = 500

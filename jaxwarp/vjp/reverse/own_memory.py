@@ -14,7 +14,7 @@ The cotangents are in an array as large, all zeros whenever the scope is not bei
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from jaxwarp.analysis.addresses import Access
 from jaxwarp.analysis.ranges import Ranges
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Block, Const, For, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.nodes import Block, Const, For, If, Load, Op, Param, Store, Value, While, walk
 from jaxwarp.types import int32
 from jaxwarp.vjp.load_source import LoadSources
 from jaxwarp.vjp.reverse.residuals import Iteration, Residual, iteration_of
@@ -31,6 +31,8 @@ from jaxwarp.vjp.reverse.residuals import Iteration, Residual, iteration_of
 MOST_RECORDED = 1 << 14
 
 Path = tuple[tuple[Op | None, Block], ...]
+# By axis: indices from one up to another, or one that varies.
+Box = tuple[Value | tuple[int, int], ...]
 
 
 class OwnMemory:
@@ -85,28 +87,29 @@ class OwnMemory:
         for op in block.ops:
             if any(isinstance(inner, Load) and inner.param is param for inner in _with_inner(op)):
                 break
-            for box in self._boxes(op, param, {}):
-                filled[box] = True
+            for box in self._stored((op,), param):
+                known = [axis for axis in box if isinstance(axis, tuple)]
+                if len(known) == param.rank:
+                    filled[tuple(slice(max(first, 0), max(end, 0)) for first, end in known)] = True
         return bool(filled.all())
 
-    def _boxes(self, op: Op, param: Param, whole: dict[Value, int]) -> Iterator[tuple[slice | int, ...]]:
-        """Elements that an operation certainly stores to; `whole` are the loop variables around it, with extents."""
-        if isinstance(op, For) and all(v in self._constants for v in (op.start, op.stop, op.step)):
-            start, stop, step = (int(self._constants[v]) for v in (op.start, op.stop, op.step))
-            if start == 0 and step == 1 and stop > 0:
-                for inner in op.body.ops:
-                    yield from self._boxes(inner, param, {**whole, op.body.params[0]: stop})
-        elif isinstance(op, Store) and op.param is param:
-            axes: list[slice | int] = []
-            for index in op.indices:
-                if index in self._constants:
-                    axes.append(int(self._constants[index]))
-                elif index in whole:
-                    axes.append(slice(0, whole[index]))
-            if len(axes) == param.rank and len({v for v in op.indices if v in whole}) == sum(
-                isinstance(axis, slice) for axis in axes
-            ):
-                yield tuple(axes)
+    def _stored(self, ops: Sequence[Op], param: Param) -> set[Box]:
+        """What operations certainly store to. Variables of loops around them stand for themselves."""
+        found: set[Box] = set()
+        for op in ops:
+            if isinstance(op, Store) and op.param is param:
+                places = {v: int(self._constants[v]) for v in op.indices if v in self._constants}
+                found.add(tuple((places[v], places[v] + 1) if v in places else v for v in op.indices))
+            elif isinstance(op, If):
+                then, orelse = (self._stored(block.ops, param) for block in op.blocks)
+                found |= then & orelse
+            elif isinstance(op, For) and all(v in self._constants for v in (op.start, op.stop, op.step)):
+                start, stop, step = (int(self._constants[v]) for v in (op.start, op.stop, op.step))
+                index = op.body.params[0]
+                if start < stop and step == 1:
+                    inside = (box for box in self._stored(op.body.ops, param) if box.count(index) <= 1)
+                    found |= {tuple((start, stop) if axis is index else axis for axis in box) for box in inside}
+        return found
 
     def _record(self, load: Load, inside: Path) -> Residual | None:
         """Where a load's values are kept by the iterations of the loops around it in its scope, if these are known.

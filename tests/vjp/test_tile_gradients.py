@@ -1,0 +1,130 @@
+"""Reverse derivatives of kernels on tiles, of first and second order, against JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+
+D = wp.float64
+T = wp.constant(9)
+RNG = np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+@wp.kernel
+def product(a: wp.array2d[D], b: wp.array2d[D], out: wp.array2d[D]):
+    """Tiles that are loaded in a loop of unknown length; the last ones are partly outside of the arrays."""
+    i = wp.tid()
+    total = wp.tile_zeros(shape=(T, T), dtype=D)
+    for k in range((a.shape[1] + T - 1) // T):
+        x = wp.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+        y = wp.tile_load(b, shape=(T, T), offset=(k * T, 0))
+        wp.tile_matmul(x, y, total)
+    wp.tile_store(out, wp.tile_map(wp.sin, total), offset=(i * T, 0))
+
+
+def product_of(a: Any, b: Any) -> Any:
+    return jnp.sin(a @ b)
+
+
+@wp.kernel
+def solved(a: wp.array2d[D], b: wp.array[D], out: wp.array[D]):
+    low = wp.tile_cholesky(wp.tile_load(a, shape=(T, T)))
+    wp.tile_store(out, wp.tile_cholesky_solve(low, wp.tile_load(b, shape=T)))
+
+
+def symmetric(a: Any) -> Any:
+    return jnp.tril(a) + jnp.tril(a, -1).T
+
+
+def solved_of(a: Any, b: Any) -> Any:
+    return jnp.linalg.solve(symmetric(a), b)
+
+
+@wp.kernel
+def softmax(a: wp.array2d[D], out: wp.array2d[D]):
+    i = wp.tid()
+    t = wp.tile_load(a[i], shape=100)
+    e = wp.tile_map(wp.exp, t - wp.tile_broadcast(wp.tile_max(t), shape=(100,)))
+    wp.tile_store(out[i], e / wp.tile_broadcast(wp.tile_sum(e), shape=(100,)))
+
+
+def softmax_of(a: Any) -> Any:
+    return jax.nn.softmax(a, axis=1)
+
+
+@wp.kernel
+def in_place(a: wp.array2d[D], out: wp.array2d[D]):
+    t = wp.tile_load(a, shape=(T, T))
+    other = wp.tile_map(wp.sin, t)
+    wp.tile_cholesky_inplace(t)
+    t += other
+    t *= t
+    wp.tile_store(out, t)
+
+
+def in_place_of(a: Any) -> Any:
+    return (jnp.linalg.cholesky(symmetric(a), symmetrize_input=False) + jnp.sin(a)) ** 2
+
+
+@wp.kernel
+def exchanged(a: wp.array2d[D], out: wp.array2d[D]):
+    first = wp.tile_load(a, shape=(6, 12))
+    second = wp.tile_load(a, shape=(6, 12), offset=(6, 0))
+    for _ in range(20):
+        first, second = second, wp.tile_map(wp.sin, first * second) + second
+    wp.tile_store(out, first)
+    wp.tile_store(out, second, offset=(6, 0))
+
+
+def exchanged_of(a: Any) -> Any:
+    first, second = a[:6], a[6:]
+    for _ in range(20):
+        first, second = second, jnp.sin(first * second) + second
+    return jnp.concatenate([first, second])
+
+
+def positive(n: int) -> np.ndarray:
+    a = RNG.random((n, n))
+    return a @ a.T + n * np.eye(n)
+
+
+CASES: dict[str, tuple[Any, Callable[..., Any], tuple[np.ndarray, ...], int]] = {
+    "product": (product, product_of, (RNG.random((16, 24)), RNG.random((24, 7))), 2),
+    "solved": (solved, solved_of, (positive(9), RNG.random(9)), 1),
+    "softmax": (softmax, softmax_of, (RNG.random((2, 100)),), 2),
+    "in place": (in_place, in_place_of, (positive(9),), 1),
+    "exchanged": (exchanged, exchanged_of, (RNG.random((12, 12)),), 1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_of_tiles(name):
+    kernel, reference, inputs, threads = CASES[name]
+    x = tuple(map(jnp.asarray, inputs))
+    call = wp.jax_kernel(kernel, launch_dims=threads, output_dims=reference(*x).shape)
+    weights = jnp.asarray(RNG.random(reference(*x).shape))
+    ours, theirs = (
+        jax.grad(lambda *x, f=f: (jnp.sin(f(*x)) * weights).sum(), tuple(range(len(x))))
+        for f in (lambda *x: call(*x)[0], reference)
+    )
+    for got, expected in zip(ours(*x), theirs(*x), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
+    along = tuple(jnp.asarray(RNG.random(v.shape)) for v in x)
+    moved, expected = jax.jvp(ours, x, along)[1], jax.jvp(theirs, x, along)[1]
+    back = jax.vjp(ours, *x)[1](along)
+    for forward, reverse, want in zip(moved, back, expected, strict=True):
+        np.testing.assert_allclose(forward, want, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(reverse, want, rtol=1e-7, atol=1e-9)
