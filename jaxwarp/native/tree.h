@@ -15,10 +15,10 @@
 
 namespace jaxwarp {
 
-constexpr double kPerLeaf = 2.2;  // items, at most, on average
+constexpr double kPerLeaf = 4.4;  // items, at most, on average, as in tree.py
 constexpr int kWordsOfNode = 8;
 
-// The levels of inner nodes above the leaves. No number of items is 2.2 times a power of two, so rounding is no matter.
+// The levels of inner nodes above the leaves. No number of items is 4.4 times a power of two, so rounding is no matter.
 inline int DepthOf(int64_t count) {
   int depth = 0;
   for (double most = kPerLeaf; static_cast<double>(count) > most; most *= 2) ++depth;
