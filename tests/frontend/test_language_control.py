@@ -359,3 +359,46 @@ def test_functions_whose_loops_set_variables_first():
     """In a kernel that is stepped through as well."""
     expected = [last_of(i) for i in range(6)]
     np.testing.assert_array_equal(outputs(calls_loops_that_set_first, 6, np.zeros(6, np.int32)), expected)
+
+
+@wp.func
+def collatz_steps(n: int) -> int:
+    steps = int(0)
+    while True:
+        if n == 1:
+            return steps
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
+
+
+@wp.func
+def root_above(n: int) -> int:
+    while True:
+        k = int(0)
+        while True:
+            if k * k >= n:
+                return k
+            if k > 3:
+                break
+            k += 1
+        n -= 7
+
+
+@wp.kernel
+def endless_but_for_returns(x: wp.array[int], out: wp.array2d[int]):
+    i = wp.tid()
+    out[i, 0] = collatz_steps(x[i])
+    out[i, 1] = root_above(x[i])
+    while True:
+        if out[i, 2] * out[i, 2] > x[i]:
+            return
+        out[i, 2] = out[i, 2] + 1
+
+
+def test_a_loop_that_only_returns_end_needs_no_return_after_it():
+    x = np.arange(1, 20)
+    got = outputs(endless_but_for_returns, len(x), x, np.zeros((len(x), 3)))
+    functions = {f.name: f.overloads[0].source.function for f in (collatz_steps, root_above)}
+    assert got[:, 0].tolist() == [functions["collatz_steps"](int(n)) for n in x]
+    assert got[:, 1].tolist() == [functions["root_above"](int(n)) for n in x]
+    assert got[:, 2].tolist() == [int(np.sqrt(n)) + 1 for n in x]

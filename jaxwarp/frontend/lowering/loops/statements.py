@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxwarp.errors import KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.branches import execute
-from jaxwarp.frontend.lowering.frame import CONTINUE, LEFT, Frame, statement
+from jaxwarp.frontend.lowering.frame import CONTINUE, LEFT, RETURN, Frame, statement
 from jaxwarp.frontend.lowering.loops.advance import entered, while_next, while_runs
 from jaxwarp.frontend.lowering.loops.loop import Loop
 from jaxwarp.frontend.lowering.loops.progression import trip_count
@@ -70,6 +70,8 @@ def _while(frame: Frame, node: ast.While) -> None:
 
     with _at_hand(frame):
         loop.leave(frame.builder.while_(inits, condition, body, loop.names))
+    if isinstance(node.test, ast.Constant) and not loop.exits.breaks:
+        frame.variables[RETURN] = True  # nothing else ends it
 
 
 @contextmanager
