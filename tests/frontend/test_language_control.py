@@ -363,7 +363,7 @@ def test_functions_whose_loops_set_variables_first():
 
 @wp.func
 def collatz_steps(n: int) -> int:
-    steps = int(0)
+    steps = 0
     while True:
         if n == 1:
             return steps
@@ -374,7 +374,7 @@ def collatz_steps(n: int) -> int:
 @wp.func
 def root_above(n: int) -> int:
     while True:
-        k = int(0)
+        k = 0
         while True:
             if k * k >= n:
                 return k
