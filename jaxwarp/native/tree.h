@@ -39,8 +39,13 @@ typedef int32_t Ints __attribute__((vector_size(16)));
 inline Point Same(float x) { return Point{x, x, x, 0}; }
 inline Point Load(const float* at) { return Point{at[0], at[1], at[2], 0}; }
 inline void Store(const Point& point, float* at) { std::memcpy(at, &point, 2 * sizeof(float)), at[2] = point[2]; }
+#if defined(__x86_64__)  // one instruction, which compilers do not always find
+inline Point Least(const Point& a, const Point& b) { return _mm_min_ps(b, a); }
+inline Point Most(const Point& a, const Point& b) { return _mm_max_ps(b, a); }
+#else
 inline Point Least(const Point& a, const Point& b) { return b < a ? b : a; }
 inline Point Most(const Point& a, const Point& b) { return a < b ? b : a; }
+#endif
 inline bool All(const Ints& all) {
 #if defined(__x86_64__)
   return (_mm_movemask_ps(reinterpret_cast<__m128>(all)) & 7) == 7;
@@ -311,9 +316,9 @@ class TreeBoxing {
     const int64_t end = std::min<int64_t>(tree.first[leaf + 1], tree.size);
     for (int64_t place = std::max(tree.first[leaf], 0); place < end; ++place) {
       const Box item = box_at(place);
-      if (item.IsUsable()) box.Add(item.Reached());
+      if (item.IsUsable()) box.Add(item);
     }
-    return box;
+    return box.Reached();  // of none it is the wrong way round still
   }
 
   void Join(int64_t node) {
