@@ -183,17 +183,17 @@ def _progression(dtype: Scalar, start: Any, stop: Any, step: Any) -> tuple[Any, 
         raise KernelValueError(
             f"tile_arange: expected a non-empty range, got {start} to {stop} by {step}", hint="a tile has elements"
         )
-    if count >= 2**31:
-        raise KernelValueError(
-            f"tile_arange: {start} to {stop} by {step} spans more elements than can be counted", hint="a larger step"
-        )
     low, high = dtype_limits(dtype)
-    for name, value in (("start", start), ("stop", start + (int(count) - 1) * step)):
+    for name, value in (("start", start), ("stop", start + (count - 1) * step)):
         if dtype.is_int and not low <= value <= high:
             raise KernelValueError(
                 f"tile_arange: {name}={held[0] if name == 'start' else stop} is out of range of {dtype!r}",
                 hint="write dtype=wp.int64",
             )
+    if count >= 2**31:
+        raise KernelValueError(
+            f"tile_arange: {start} to {stop} by {step} spans more elements than can be counted", hint="a larger step"
+        )
     return start, step, int(count)
 
 
@@ -210,7 +210,8 @@ def _rounded(dtype: Scalar, name: str, value: float) -> float:
 def _ceiling(dtype: Scalar, quotient: float) -> float:
     with np.errstate(over="ignore"):
         rounded = float(dtype.numpy.type(quotient))
-    return math.ceil(rounded) if math.isfinite(rounded) else rounded if rounded > 0 else 0
+    # What is too small for the type is not nothing.
+    return math.inf if rounded == math.inf else max(math.ceil(rounded), int(quotient > 0))
 
 
 def dtype_limits(dtype: Scalar) -> tuple[int, int]:
