@@ -17,6 +17,10 @@ WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
 # a stack of 2 MiB (measured), others what `ulimit -s` says: 8 MiB mostly, 2 MiB where that is unlimited.
 STACK_BYTES = 3 << 19
 
+# More registers than one are not worth it where the arrays of all lanes take more: products and sums of tiles take 1.5
+# to 3 times as long with four (128 KiB and more). The states of a reverse sweep (85 KiB) are worth four.
+_NEAR_BYTES = 96 << 10
+
 _REGISTERS = (1, 2, 4)
 
 
@@ -34,7 +38,8 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     machine = machine or host()
     cost = BodyCost(kernel, find_strides(kernel, machine.vector_bits // 32), machine)
     chosen = cost.lanes * min(_REGISTERS, key=cost.of)
-    while chosen > 1 and chosen * own_bytes(kernel) > STACK_BYTES:
+    own = own_bytes(kernel)
+    while (chosen > cost.lanes and chosen * own > _NEAR_BYTES) or (chosen > 1 and chosen * own > STACK_BYTES):
         chosen //= 2
     return chosen
 
