@@ -122,7 +122,7 @@ class ScopedTimer:
                 f"ScopedTimer has no option {', '.join(unknown)}",
                 hint="its options are active, print, detailed, dict, synchronize",
             )
-        if np.ndim(active):
+        if type(active) is not bool and np.ndim(active):  # which takes long of a bool
             raise KernelTypeError(f"ScopedTimer: active: expected a bool, got {active!r}", hint="write True or False")
         self.name, self.active, self.print, self.detailed, self.dict = (
             name,
