@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxwarp.ir.interpret import apply_builtin
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Call, Const, If, Op, Param, Size, Tid, Value, walk
+from jaxwarp.ir.nodes import Call, Const, For, If, Op, Param, Size, Store, Tid, Value, While, walk
 
 # Values for more threads are not looked at, nor those made by longer chains of operations.
 _MOST_THREADS = 1 << 20
@@ -106,9 +106,16 @@ class ThreadValues:
 
 
 def extents_in_indices(kernel: Kernel) -> frozenset[tuple[int, int]]:
-    """The extents, as (position of the parameter, axis), that indices of arrays are computed from by arithmetic."""
+    """The extents, as (position of the parameter, axis), that indices of arrays are computed from by arithmetic.
+
+    And how often loops run that store to arrays of the thread's own: reverse sweeps record what these hold in between.
+    """
     makers = {v: op for op in walk(kernel.body) if isinstance(op, Size | Call | If) for v in op.defined}
     waiting = [index for op in walk(kernel.body) for index in getattr(op, "indices", ())]
+    for op in walk(kernel.body):
+        inside = [x for block in op.blocks for x in walk(block)] if isinstance(op, For | While) else []
+        if any(isinstance(x, Store) and x.param in kernel.locals for x in inside):
+            waiting += [*op.operands, *(v for block in op.blocks for v in block.results)]
     seen: set[Value] = set()
     found: set[tuple[int, int]] = set()
     while waiting:

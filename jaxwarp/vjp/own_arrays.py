@@ -5,8 +5,9 @@
     store @a[%i], %y                    a0 = select(%i == 0, %y, a0);  a1 = ...;  a2 = ...
 
 The reverse sweep can bring back what a loop carries, but not what is overwritten in memory. After this there is nothing
-left in memory of these arrays. Elements at constant indices cost nothing; an index that is not known costs a choice for
-each element that it may name, and a loop that the array goes through keeps all elements in each of its checkpoints.
+left in memory of these arrays; others: reverse/own_memory.py. Elements at constant indices cost nothing; an index that
+is not known costs a choice for each element that it may name, and a loop that the array goes through keeps all elements
+in each of its checkpoints.
 """
 
 from __future__ import annotations
@@ -25,13 +26,24 @@ from jaxwarp.types import bool_, int64
 
 # Numbers in an array that is accessed at indices which are not constant; and where all are.
 LIMIT, CONSTANT_LIMIT = 64, 256
+# Up to so many the choices cost less than memory. A product of 4 by 4 tiles is reversed in twice the time as values, of
+# 8 by 8 ones in 28 times.
+FEW = 8
 
 Elements = dict[Param, list[Value]]
 
 
-def small_arrays(kernel: Kernel) -> tuple[Param, ...]:
-    """The arrays of a kernel's own that are better values than memory: whatever is done to them has a derivative."""
-    return tuple(p for p in kernel.locals if _size(p) <= _limit(kernel, p))
+def best_as_values(kernel: Kernel) -> set[Param]:
+    """The arrays of a kernel's own that are values at once, not only if they have no derivative in memory."""
+    tests = [x for op in walk(kernel.body) if isinstance(op, While) for x in walk(op.condition)]
+    tested = {op.param for op in tests if isinstance(op, Store)}
+    few = {p for p in kernel.locals if p in tested or _size(p) <= FEW or not _varying(kernel, p)}
+    return {p for p in few if may_be_values(kernel, p)}
+
+
+def may_be_values(kernel: Kernel, param: Param) -> bool:
+    """Is an array small enough?"""
+    return _size(param) <= (LIMIT if _varying(kernel, param) else CONSTANT_LIMIT)
 
 
 def arrays_as_values(kernel: Kernel, arrays: Collection[Param] | None = None) -> Kernel:
@@ -64,8 +76,7 @@ class _Values(Rewriter):
                 self._require_apart(kernel, op)
 
     def _require_small(self, kernel: Kernel, param: Param) -> None:
-        size = _size(param)
-        if size <= _limit(kernel, param):
+        if may_be_values(kernel, param):
             return
         varying = _varying(kernel, param)
         if varying:
@@ -73,8 +84,8 @@ class _Values(Rewriter):
         else:
             what = f"of {CONSTANT_LIMIT} numbers"
         raise DifferentiationError(
-            f"{param.name} is an array of {size} numbers of a thread; grad in a kernel goes through arrays {what}, at "
-            "most",
+            f"{param.name} is an array of {_size(param)} numbers of a thread; grad in a kernel goes through arrays "
+            f"{what}, at most",
             (varying or [op for op in walk(kernel.body) if _accesses(op, param)])[0].loc,
             hint="use a smaller array; derivatives of launches (jax.grad, jax.jvp) have no limit",
         )
@@ -204,10 +215,6 @@ class _Values(Rewriter):
         self.emit(rebuild(op, (*op.results, *results), (*self.all(op.operands), *inits), blocks))
         for (p, k), value in zip(places, results, strict=True):
             self.elements[p][k] = value
-
-
-def _limit(kernel: Kernel, param: Param) -> int:
-    return LIMIT if _varying(kernel, param) else CONSTANT_LIMIT
 
 
 def _varying(kernel: Kernel, param: Param) -> list[Op]:

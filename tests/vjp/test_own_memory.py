@@ -304,6 +304,38 @@ def loops_of(i: int, x: Any, n: Any) -> Any:
 
 
 @wp.kernel
+def attention(q: wp.array2d[D], k: wp.array2d[D], v: wp.array2d[D], out: wp.array2d[D]):
+    """In one pass over the keys, as many as there are: what has been summed is scaled again and again."""
+    i = wp.tid()
+    total = wp.zeros(70, D)
+    weight = D(0.0)
+    most = D(-1000.0)
+    for tile in range(k.shape[0] // 5):
+        scores = wp.zeros(70, D)
+        highest = most
+        for j in range(5):
+            for d in range(k.shape[1]):
+                scores[j] += q[i, d] * k[5 * tile + j, d]
+            highest = wp.max(highest, scores[j])
+        scale = wp.exp(most - highest)
+        weight *= scale
+        for d in range(70):
+            total[d] *= scale
+        for j in range(5):
+            p = wp.exp(scores[j] - highest)
+            weight += p
+            for d in range(70):
+                total[d] += p * v[5 * tile + j, d]
+        most = highest
+    for d in range(70):
+        out[i, d % 7] += wp.sin(total[d] / weight)
+
+
+def attention_of(i: int, q: Any, k: Any, v: Any) -> Any:
+    return jnp.sin(jax.nn.softmax(k @ q[i]) @ v).reshape(10, 7).sum(0)
+
+
+@wp.kernel
 def feeding(x: wp.array[D], n: wp.array[int], out: wp.array2d[D]):
     """What an iteration needs of the one before depends on `w`, only through an array."""
     i = wp.tid()
@@ -415,6 +447,7 @@ EXAMPLES = {
     "cholesky in place": Example(cholesky_in_place, cholesky_in_place_of, (random(2),), 9),
     "branches": Example(branches, branches_of, (np.array([1.1, 0.7, 0.3]),), 2, 3),
     "loops": Example(loops, loops_of, (random(3), COUNTS), 2, 3),
+    "attention": Example(attention, attention_of, (random(2, 3), random(10, 3), random(10, 70)), 7, wanted=(0, 1, 2)),
     "feeding": Example(feeding, feeding_of, (random(2), COUNTS), 2),
     "indices": Example(indices, indices_of, (random(13), PLACES), 2),
     "vectors": Example(vectors, vectors_of, (random(2),), 2),
@@ -456,7 +489,7 @@ def test_orders_and_batches(name):
     np.testing.assert_allclose(jax.vmap(jax.grad(f))(batch), [jax.grad(f)(b) for b in batch], rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", sorted(EXAMPLES.keys() - {"attention"}))  # whose record depends on an extent
 def test_by_the_interpreter(name):
     case = EXAMPLES[name].case()
     kit.check_adjoint(case)
@@ -626,12 +659,20 @@ def k(x: wp.array[D], out: wp.array[D]):
 @settings(max_examples=15, deadline=None)
 @given(case=own_array_strategy.cases())
 def test_derivatives_of_random_kernels(name, case):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own_arrays, "LIMIT", 0)
-        check(name, case)
+    check(name, case)
 
 
 def test_most_random_kernels_have_gradients(monkeypatch):
+    """Though their arrays may not become values."""
     monkeypatch.setattr(own_arrays, "LIMIT", 0)
     given_ = [check("adjoint", own_array_strategy.random_case(seed)) for seed in range(60)]
     assert sum(given_) > 40
+
+
+def test_an_array_that_is_small_enough_is_values_where_memory_does_not_do(monkeypatch):
+    body = OVERWRITTEN.replace("70", "20").format(times="n[i]")
+    x = jnp.asarray(random(2))
+    np.testing.assert_allclose(jax.grad(one_output(body))(x), jax.jacfwd(one_output(body))(x), rtol=1e-10)
+    monkeypatch.setattr(own_arrays, "LIMIT", 0)
+    with pytest.raises(DifferentiationError, match="a, an array of the thread's own, is read here"):
+        jax.grad(one_output(body))(x)

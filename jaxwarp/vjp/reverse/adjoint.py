@@ -20,7 +20,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from jaxwarp.analysis.addresses import require_partitioned, require_pure_conditions
+from jaxwarp.analysis.ranges import Ranges
 from jaxwarp.analysis.single_access import SingleAccess
+from jaxwarp.analysis.thread_values import Shapes
 from jaxwarp.builtins.scalar_ops.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.kernel import Kernel
@@ -31,7 +33,7 @@ from jaxwarp.vjp.calculus import partial_derivatives, products_of, square_in
 from jaxwarp.vjp.derived import Derived, Slot, without_idle
 from jaxwarp.vjp.forward.tangent import require_locally_constant, require_plain_accumulation
 from jaxwarp.vjp.load_source import LoadSources
-from jaxwarp.vjp.own_arrays import arrays_as_values, small_arrays
+from jaxwarp.vjp.own_arrays import arrays_as_values, best_as_values, may_be_values
 from jaxwarp.vjp.promote import promote_memory
 from jaxwarp.vjp.replay import take_replays
 from jaxwarp.vjp.reverse.context import Cotangents, Environment, cotangent_type
@@ -78,16 +80,45 @@ def adjoint(
     kernel = replayed.kernel
     used = [p for i, p in enumerate(kernel.params) if i not in silent]
     kernel = without_unread(kernel, used)
-    if kernel.locals and not sweep:
-        kernel = simplify(arrays_as_values(kernel, small_arrays(kernel)))
-    require_pure_conditions(kernel)
     shapes = dict(zip(kernel.params, extents or (), strict=extents is not None))
+    as_values = set() if sweep else best_as_values(kernel)
+    while True:
+        try:
+            return _adjoint(simplify(arrays_as_values(kernel, as_values)), wanted, used, grid, sweep, finals, shapes)
+        except _OverwrittenError as error:
+            if sweep or not may_be_values(kernel, error.param):
+                raise error.refusal from None
+            as_values.add(error.param)
+
+
+def _adjoint(
+    kernel: Kernel,
+    wanted: Collection[int],
+    used: Collection[Param],
+    grid: Sequence[int | None] | None,
+    sweep: bool,
+    finals: bool,
+    shapes: Shapes,
+) -> Derived:
+    """The same, with arrays of the thread's own left in memory."""
+    require_pure_conditions(kernel)
     require_partitioned(kernel, grid, shapes)
     promoted = without_unread(promote_memory(kernel, grid, shapes), used)
     kernel = simplify(hoist_loads(promoted, [kernel.params[i] for i in wanted]))
     sources = LoadSources(kernel, grid, finals, shapes)
-    own = OwnMemory(kernel, () if sweep else kernel.locals, sources)
-    return Adjoint(kernel, wanted, sources, own, not sweep, [kernel.params[i] for i in silent]).build()
+    ranges = Ranges(kernel, grid or [None] * kernel.grid_rank, shapes)
+    own = OwnMemory(kernel, () if sweep else kernel.locals, sources, ranges)
+    silent = [p for p in kernel.params if p not in used]
+    return Adjoint(kernel, wanted, sources, own, not sweep, silent).build()
+
+
+class _OverwrittenError(Exception):
+    """What the sweep needs of `param`, an array of the thread's own, is lost: `refusal` says where it was read."""
+
+    def __init__(self, param: Param, refusal: DifferentiationError):
+        super().__init__(param.name)
+        self.param = param
+        self.refusal = refusal
 
 
 class Adjoint(FirstRun):
@@ -188,14 +219,16 @@ class Adjoint(FirstRun):
         load = next((op for op in walk(result.body) if isinstance(op, Load) and op.param in lost), None)
         if load is None:
             return
-        if load.param.name in {p.name for p in self.kernel.locals}:
-            raise DifferentiationError(
-                f"{load.param.name}, an array of the thread's own, is read here, and the element may be overwritten "
-                "later; the reverse sweep would need the overwritten value, and cannot record it",
+        own = next((p for p in self.kernel.locals if self.lost.get(p) is load.param), None)
+        if own is not None:
+            refusal = DifferentiationError(
+                f"{own.name}, an array of the thread's own, is read here, and the element may be overwritten later; "
+                "the reverse sweep would need the overwritten value, and cannot record it",
                 load.loc,
                 hint="write the result to another array, let the loops around it have few iterations, known before the "
                 "kernel runs, or differentiate forward: jax.jvp, jax.jacfwd",
             )
+            raise _OverwrittenError(own, refusal)
         hint = "carry the value in a local variable, or write to another output"
         if load.param in {self.lost.get(op.param) for op in self.residual_loads}:
             hint = (

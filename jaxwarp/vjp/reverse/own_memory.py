@@ -43,7 +43,7 @@ class OwnMemory:
         records: for each of the others, where it is recorded, if that is possible.
     """
 
-    def __init__(self, kernel: Kernel, arrays: Collection[Param], sources: LoadSources):
+    def __init__(self, kernel: Kernel, arrays: Collection[Param], sources: LoadSources, ranges: Ranges):
         self.arrays = tuple(p for p in kernel.locals if p in arrays)
         self.final: set[Load] = set()
         self.records: dict[Load, Residual] = {}
@@ -52,7 +52,7 @@ class OwnMemory:
             return
         self._constants = {op.result: op.value for op in walk(kernel.body) if isinstance(op, Const)}
         self._sources = sources
-        self._ranges = Ranges(kernel, [None] * kernel.grid_rank)
+        self._ranges = ranges
         paths: dict[Access, Path] = dict(_paths(kernel.body, ((None, kernel.body),)))
         for param in self.arrays:
             accesses = [op for op in paths if op.param is param]
