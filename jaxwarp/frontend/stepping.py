@@ -32,9 +32,10 @@ from jaxwarp.frontend.lowering.merge import MismatchError, typed
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.statements import assign
 from jaxwarp.frontend.lowering.structs import argument_values, parameters
-from jaxwarp.frontend.lowering.values import Host, NoArray, StructValue, StructView, View, capture, is_literal
+from jaxwarp.frontend.lowering.tiles.storage import copied
+from jaxwarp.frontend.lowering.values import Host, NoArray, StructValue, StructView, Tile, View, capture, is_literal
 from jaxwarp.frontend.text.functions import Func
-from jaxwarp.frontend.text.liveness import Liveness, assigned
+from jaxwarp.frontend.text.liveness import Liveness, assigned, rebound
 from jaxwarp.frontend.text.source import Missing, Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
@@ -166,12 +167,15 @@ class _Thread:
         return test if isinstance(test, bool) else bool(self.machine.value(test))
 
     def join(self, number: int) -> None:
-        """Where paths meet: literals take the type that the variable has there."""
+        """Where paths meet: literals take the type that the variable has there, and other tiles are copies."""
         node, variables = self.steps.nodes[number], self.frame.variables
         for name, dtype in self.steps.joined.get(self.frame.loc(node), {}).items():
-            if is_literal(variables.get(name)):
-                with self.frame.at(node):
-                    variables[name] = _adopted(self.frame, variables[name], dtype)
+            value = variables.get(name)
+            with self.frame.at(node):
+                if is_literal(value):
+                    variables[name] = _adopted(self.frame, value, dtype)
+                elif isinstance(value, Tile) and name in rebound([node]):
+                    variables[name] = copied(self.frame, value)
 
     # What users see
 

@@ -161,6 +161,7 @@ class Frame:
         self.builder = self.context.builder
         self.ops = self.context.ops
         self._locs: dict[ast.AST, Loc] = {}
+        self.given = tuple(self.variables.values())  # what the caller has, too
         self.rule: Any = None  # the state of a derivative rule (rules.py), in its own frame
         self.liveness = self.source.liveness
         self.live: frozenset[str] = frozenset()  # names read after the statement being lowered

@@ -15,12 +15,14 @@ from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, start_hint, s
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS, lower_tid
 from jaxwarp.frontend.lowering.operators import OPERATORS, operand, or_function, symbol
 from jaxwarp.frontend.lowering.targets import Name, Place, Section, accumulate, is_atomic, target
-from jaxwarp.frontend.lowering.tiles.arithmetic import update_tile
+from jaxwarp.frontend.lowering.tiles.arithmetic import tile_operator, update_tile
+from jaxwarp.frontend.lowering.tiles.storage import copied, is_given, is_shared
 from jaxwarp.frontend.lowering.values import NoValue, Shape, StructValue, Tile, describe
 from jaxwarp.frontend.lowering.views import shape_of
 from jaxwarp.frontend.text import annotations
 from jaxwarp.frontend.text.constants import evaluate_host
 from jaxwarp.frontend.text.host_values import Missing
+from jaxwarp.frontend.text.liveness import IN_PLACE
 
 
 @statement(ast.Assign)
@@ -35,8 +37,9 @@ def _assign(frame: Frame, node: ast.Assign) -> None:
                 "the function returns no value that could be assigned",
                 hint="end the function with return, or call it on a line of its own",
             )
-    for where in node.targets:
-        assign(frame, where, value)
+    for number, where in enumerate(node.targets):
+        is_another = isinstance(node.value, ast.Name) or number > 0
+        assign(frame, where, copied(frame, value) if isinstance(value, Tile) and is_another else value)
 
 
 def _call_with_count(frame: Frame, node: ast.Assign) -> Any:
@@ -94,7 +97,8 @@ def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
     value = frame.evaluate(node.value)
     with frame.at(node.value):
         value = converted(frame, value, pattern, "the variable is annotated")
-    assign(frame, node.target, value)
+    is_another = isinstance(value, Tile) and isinstance(node.value, ast.Name)
+    assign(frame, node.target, copied(frame, value) if is_another else value)
 
 
 @statement(ast.AugAssign)
@@ -116,7 +120,11 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
     old = where.peek(frame) if isinstance(where, Place) and isinstance(where.place, Tile) else where.get(frame)
     value = operand(frame, node.value, shown)
     if isinstance(old, Tile):
-        update_tile(frame, old, operator, value)
+        in_place = isinstance(node.op, IN_PLACE)
+        if isinstance(where, Name) and not in_place and is_shared(frame, where.name, old):
+            where.set(frame, tile_operator(frame, operator, [old, value]))
+        else:
+            update_tile(frame, old, operator, value)
         return
     try:
         result = or_function(frame, node, node.op, [old, value], lambda: frame.ops.binary(operator, old, value))
@@ -136,7 +144,9 @@ def _return(frame: Frame, node: ast.Return) -> None:
         if frame.returns is not Missing:
             with frame.at(node.value):
                 value = converted(frame, value, frame.returns, f"{frame.source.name} is annotated to return")
-        frame.variables[RESULT] = value
+        # What a function returns by the name of an argument is a tile of its own, as in Warp.
+        is_argument = isinstance(value, Tile) and isinstance(node.value, ast.Name) and is_given(frame, value)
+        frame.variables[RESULT] = copied(frame, value) if is_argument else value
     frame.variables[RETURN] = True
 
 

@@ -147,12 +147,14 @@ class StructView:
 class Tile:
     """A tile: `shape` elements of an array of the thread's own.
 
-    `place(frame, indices)` gives the indices in the array of the element that has `indices` in the tile.
+    `place(frame, indices)` gives the indices in the array of the element that has `indices` in the tile; where it is
+    broadcast (`repeats`), several indices have one element.
     """
 
     storage: View | StructView
     shape: tuple[int, ...]
     place: Callable[[Any, tuple[ir.Value, ...]], tuple[ir.Value, ...]]
+    repeats: bool = False
 
     @property
     def dtype(self) -> Any:

@@ -53,10 +53,14 @@ def _overwritten(node: ast.stmt) -> frozenset[str]:
     return frozenset()
 
 
+# What changes a tile in place, as in Warp; `t *= u` is `t = t * u`.
+IN_PLACE = (ast.Add, ast.Sub, ast.BitAnd, ast.BitOr, ast.BitXor)
+
+
 def rebound(statements: Sequence[ast.AST]) -> frozenset[str]:
     """Names that statements give another object: `x = ...`, but not `x += ...`, which may change the object itself."""
     nodes = [n for s in statements for n in ast.walk(s)]
-    updated = {id(n.target) for n in nodes if isinstance(n, ast.AugAssign)}
+    updated = {id(n.target) for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.op, IN_PLACE)}
     stored = (n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     return frozenset(n.id for n in stored if id(n) not in updated)
 

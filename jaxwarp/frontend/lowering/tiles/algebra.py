@@ -9,10 +9,10 @@ from typing import Any
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.tiles.arguments import in_library, require_tile, text_or, tile_function
-from jaxwarp.frontend.lowering.tiles.elements import load, overlap, reshaped
+from jaxwarp.frontend.lowering.tiles.elements import load, overlap, reshaped, seen_as
 from jaxwarp.frontend.lowering.tiles.making import zero
 from jaxwarp.frontend.lowering.tiles.shapes import transposed
-from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile, copied, filled
+from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile, copied, filled, require_distinct_elements
 from jaxwarp.frontend.lowering.values import NoArray, NoValue, Tile, is_dynamic
 from jaxwarp.types import Scalar, Vec, float32, int32
 
@@ -73,7 +73,7 @@ def _matmul(
             f"tile_matmul: a holds {first.dtype!r}, b {second.dtype!r}: the result has no type",
             hint="pass a tile for the result: tile_matmul(a, b, out)",
         )
-    result = allocate(frame, first.dtype, (rows, columns)) if target is None else target
+    result = allocate(frame, first.dtype, (rows, columns)) if target is None else require_distinct_elements(target)
     first, second = (copied(frame, t) if target is not None and overlap(t, target) else t for t in (first, second))
     kind = "complex_product" if complex_ones else "product"
     scale = [_float(frame, v, result) for v in (alpha, beta)]
@@ -123,7 +123,7 @@ def _sides(name: str, what: str, matrix: Tile, value: Any) -> Tile:
         )
     if tile.ndim == 2:
         return tile
-    return Tile(tile.storage, (tile.shape[0], 1), lambda frame, at: tile.place(frame, at[:1]))
+    return seen_as(tile, (tile.shape[0], 1), lambda frame, at: tile.place(frame, at[:1]))
 
 
 @tile_function(

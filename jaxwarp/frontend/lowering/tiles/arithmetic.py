@@ -12,8 +12,19 @@ from jaxwarp.frontend.lowering.calls import call
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.tiles.arguments import require_known, require_tile, text_or, tile_function
 from jaxwarp.frontend.lowering.tiles.elements import Indices, flat_index, load, overlap
-from jaxwarp.frontend.lowering.tiles.storage import after_first, allocate, copied, each, filled, folded, store, sweep
+from jaxwarp.frontend.lowering.tiles.storage import (
+    after_first,
+    allocate,
+    copied,
+    each,
+    filled,
+    folded,
+    require_distinct_elements,
+    store,
+    sweep,
+)
 from jaxwarp.frontend.lowering.values import NoValue, StructValue, Tile, describe, is_dynamic
+from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Struct, int32
 
 # Operators
@@ -22,6 +33,10 @@ from jaxwarp.types import Aggregate, Struct, int32
 def tile_operator(frame: Frame, name: str, operands: Sequence[Any]) -> Tile:
     """An operator of tiles, element by element; numbers, vectors and matrices meet each element."""
     shape = _common_shape(name, operands)
+    if name == "matmul" and all(isinstance(v, Tile) for v in operands):
+        raise KernelTypeError(
+            "@ of two tiles: its meaning is not clear", hint="write tile_matmul(a, b), or a * b, which Warp means"
+        )
     apply = frame.ops.unary if len(operands) == 1 else frame.ops.binary
     return filled(frame, shape, lambda at: apply(name, *(_at(frame, v, at) for v in operands)))
 
@@ -29,6 +44,7 @@ def tile_operator(frame: Frame, name: str, operands: Sequence[Any]) -> Tile:
 def update_tile(frame: Frame, tile: Tile, name: str, value: Any) -> None:
     """`t += x`: in place, so that all who have the tile see it, as in Warp."""
     _common_shape(name, [tile, value])
+    require_distinct_elements(tile)
     if isinstance(value, Tile) and value is not tile and overlap(tile, value):
         value = copied(frame, value)
 
@@ -130,17 +146,17 @@ def _sum(frame: Frame, _node: ast.Call, a: Any, axis: Any) -> Tile:
 
 @tile_function("tile_min(a: Tile) -> Tile", "A tile of one element, the smallest one.")
 def _min(frame: Frame, _node: ast.Call, a: Any) -> Tile:
-    return _extremum(frame, "tile_min", "min", a)
+    return _extremum(frame, "tile_min", "lt", a)
 
 
 @tile_function("tile_max(a: Tile) -> Tile", "A tile of one element, the largest one.")
 def _max(frame: Frame, _node: ast.Call, a: Any) -> Tile:
-    return _extremum(frame, "tile_max", "max", a)
+    return _extremum(frame, "tile_max", "gt", a)
 
 
-def _extremum(frame: Frame, name: str, function: str, a: Any) -> Tile:
+def _extremum(frame: Frame, name: str, better: str, a: Any) -> Tile:
     _require_numbers(name, require_tile(f"{name}: a", a))
-    return _reduced(frame, name, a, None, lambda x, y: FUNCTIONS[function].expand(frame.ops, x, y))
+    return _one(frame, _best(frame, a, better)[0])
 
 
 @tile_function(
@@ -160,15 +176,28 @@ def _argmax(frame: Frame, _node: ast.Call, a: Any) -> Tile:
 def _arg(frame: Frame, name: str, better: str, a: Any) -> Tile:
     tile = require_tile(f"{name}: a", a)
     _require_numbers(name, tile)
+    return _one(frame, _best(frame, tile, better)[1])
+
+
+def _best(frame: Frame, tile: Tile, better: str) -> tuple[ir.Value, ir.Value]:
+    """The smallest or largest element, and where the first such one is. NaNs count where all are NaN."""
     zero = frame.constant(0, int32)
 
     def step(at: Indices, so_far: Any) -> Any:
         (value, where), new = so_far, load(frame, tile, at)
-        test = frame.ops.compare(better, new, value)
+        test = _is_better(frame, better, new, value)
         return frame.ops.select(test, new, value), frame.ops.select(test, flat_index(frame, tile.shape, at), where)
 
-    start = (load(frame, tile, (zero,) * tile.ndim), zero)
-    return _one(frame, after_first(frame, tile.shape, start, step)[1])
+    return after_first(frame, tile.shape, (load(frame, tile, (zero,) * tile.ndim), zero), step)
+
+
+def _is_better(frame: Frame, better: str, new: ir.Value, old: ir.Value) -> ir.Value:
+    """Whether a number takes the place of the best one so far. NaNs take none, and leave theirs."""
+    test = frame.ops.compare(better, new, old)
+    if not new.type.is_float:
+        return test
+    was_nan, is_number = frame.ops.compare("ne", old, old), frame.ops.compare("eq", new, new)
+    return frame.ops.call("logical_or", test, frame.ops.call("logical_and", was_nan, is_number))
 
 
 def _require_numbers(name: str, tile: Tile) -> None:
@@ -236,11 +265,11 @@ def _added(frame: Frame, x: Any, y: Any) -> Any:
 
 
 def _smaller(frame: Frame, x: Any, y: Any) -> Any:
-    return FUNCTIONS["min"].expand(frame.ops, x, y)
+    return frame.ops.select(_is_better(frame, "lt", y, x), y, x)
 
 
 def _larger(frame: Frame, x: Any, y: Any) -> Any:
-    return FUNCTIONS["max"].expand(frame.ops, x, y)
+    return frame.ops.select(_is_better(frame, "gt", y, x), y, x)
 
 
 _scan("tile_scan_inclusive", "Sums of the elements up to each one, in row-major order.", _added)

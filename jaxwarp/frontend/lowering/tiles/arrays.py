@@ -105,7 +105,7 @@ class _Window:
         """Whether an element is there; None: it is known to be."""
         tests: list[ir.Value] = []
         for start, at, size in zip(self.starts, positions, self.extents, strict=True):
-            if not _is_natural(self.frame, start) or self.through is not None:
+            if not _is_small(self.frame, start) or self.through is not None:
                 tests.append(self.frame.ops.call("ge", at, 0))
             tests.append(self.frame.ops.call("lt", at, _as(self.frame, at.type, size)))
         return reduce(lambda a, b: self.frame.ops.call("logical_and", a, b), tests) if tests else None
@@ -136,6 +136,12 @@ def _nothing(body: Callable[[], Any]) -> Callable[[], tuple[ir.Value, ...]]:
 def _is_natural(frame: Frame, value: ir.Value) -> bool:
     known = frame.known(value)
     return isinstance(known, int) and known >= 0
+
+
+def _is_small(frame: Frame, value: ir.Value) -> bool:
+    """Known to stay positive when indices of a tile are added."""
+    known = frame.known(value)
+    return isinstance(known, int) and 0 <= known < 2**30
 
 
 def _sum(frame: Frame, start: ir.Value, index: ir.Value) -> ir.Value:

@@ -6,7 +6,7 @@ transposed tile, a part of one or one that is broadcast is another `Tile` over t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxwarp.errors import KernelValueError
@@ -47,6 +47,11 @@ def overlap(a: Tile, b: Tile) -> bool:
     return not arrays_of(a.storage).isdisjoint(arrays_of(b.storage))
 
 
+def seen_as(tile: Tile, shape: tuple[int, ...], place: Callable[[Frame, Indices], Indices]) -> Tile:
+    """The elements of a tile in other places; `place` gives those in its array."""
+    return Tile(tile.storage, shape, place, tile.repeats)
+
+
 def reshaped(tile: Tile, shape: tuple[int, ...]) -> Tile:
     """The same elements in row-major order, in another shape."""
 
@@ -54,7 +59,7 @@ def reshaped(tile: Tile, shape: tuple[int, ...]) -> Tile:
         flat = flat_index(frame, shape, indices)
         return tile.place(frame, split_index(frame, tile.shape, flat))
 
-    return Tile(tile.storage, shape, place)
+    return seen_as(tile, shape, place)
 
 
 def flat_index(frame: Frame, shape: Sequence[int], indices: Indices) -> ir.Value:

@@ -24,7 +24,7 @@ from jaxwarp.frontend.lowering.tiles.arguments import (
     shape_of_tile,
     tile_function,
 )
-from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, position, reshaped
+from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, position, reshaped, seen_as
 from jaxwarp.frontend.lowering.tiles.storage import assign_tile, filled, indexed, store_at
 from jaxwarp.frontend.lowering.values import NoArray, NoValue, Tile, is_dynamic
 from jaxwarp.ir import nodes as ir
@@ -37,7 +37,7 @@ def _transpose(_frame: Frame, _node: ast.Call, a: Any) -> Tile:
 
 
 def transposed(tile: Tile) -> Tile:
-    return Tile(tile.storage, tile.shape[::-1], lambda frame, at: tile.place(frame, at[::-1]))
+    return seen_as(tile, tile.shape[::-1], lambda frame, at: tile.place(frame, at[::-1]))
 
 
 @tile_function(
@@ -57,7 +57,7 @@ def _broadcast(frame: Frame, _node: ast.Call, a: Any, shape: Any) -> Tile:
         kept = zip(at[new:], tile.shape, strict=True)
         return tile.place(frame, tuple(i if n > 1 else frame.constant(0, int32) for i, n in kept))
 
-    return Tile(tile.storage, extents, place)
+    return Tile(tile.storage, extents, place, tile.repeats or math.prod(extents) > math.prod(tile.shape))
 
 
 @tile_function(
@@ -81,7 +81,7 @@ def _squeeze(frame: Frame, _node: ast.Call, t: Any, axis: Any) -> Tile:
             whole[k] = index
         return tile.place(frame, tuple(whole))
 
-    return Tile(tile.storage, tuple(tile.shape[k] for k in kept), place)
+    return seen_as(tile, tuple(tile.shape[k] for k in kept), place)
 
 
 def _axis(frame: Frame, tile: Tile, value: Any) -> int:
@@ -156,7 +156,7 @@ def part(frame: Frame, tile: Tile, offset: Any, shape: tuple[int, ...], name: st
         add = lambda start, i: i if frame.known(start) == 0 else frame.ops.call("add", start, i)  # noqa: E731
         return tile.place(frame, tuple(add(start, i) for start, i in zip(starts, at, strict=True)))
 
-    return Tile(tile.storage, shape, place)
+    return seen_as(tile, shape, place)
 
 
 @tile_function(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError
@@ -10,7 +10,7 @@ from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import store_element
 from jaxwarp.frontend.lowering.merge import taken_apart
 from jaxwarp.frontend.lowering.structs import store_struct, stored_value
-from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, overlap, position
+from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, overlap, position, seen_as
 from jaxwarp.frontend.lowering.tiles.own_arrays import own_array, own_name
 from jaxwarp.frontend.lowering.values import Element, Slice, StructValue, Tile, describe, is_literal, type_of
 from jaxwarp.ir import nodes as ir
@@ -46,10 +46,42 @@ def copied(frame: Frame, tile: Tile) -> Tile:
     return filled(frame, tile.shape, lambda indices: load(frame, tile, indices), tile.dtype)
 
 
+def require_distinct_elements(tile: Tile) -> Tile:
+    """Checks a tile that is changed as a whole.
+
+    Raises:
+        KernelTypeError: it is broadcast.
+    """
+    if tile.repeats:
+        raise KernelTypeError(
+            f"{tile.type!r} is broadcast: several of its elements are one, and cannot be changed as if they were not",
+            hint="change the tile that was broadcast, or a copy: t * 1.0",
+        )
+    return tile
+
+
+def is_shared(frame: Frame, name: str, tile: Tile) -> bool:
+    """Whether more than one variable may have elements of a tile: of this function, or of its caller."""
+    others = (value for other, value in frame.variables.items() if other != name)
+    return _is_in(tile, others) or is_given(frame, tile)
+
+
+def is_given(frame: Frame, tile: Tile) -> bool:
+    """Whether the caller has elements of a tile."""
+    return _is_in(tile, frame.given)
+
+
+def _is_in(tile: Tile, values: Iterable[Any]) -> bool:
+    return any(
+        overlap(tile, v) if isinstance(v, Tile) else isinstance(v, tuple) and _is_in(tile, v) for v in values
+    )
+
+
 def assign_tile(frame: Frame, target: Tile, source: Tile) -> None:
     """Stores the elements of a tile in another one of its shape, which may lie in the same array."""
     if source is target:
         return
+    require_distinct_elements(target)
     if overlap(target, source):
         source = copied(frame, source)
     each(frame, target.shape, lambda indices: store(frame, target, indices, load(frame, source, indices)))
@@ -140,12 +172,12 @@ def indexed(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile | Element 
     fixed = tuple(position(frame, i, n) for i, n in zip(indices, tile.shape, strict=False))
     if len(fixed) == count:
         return element(frame, tile, fixed)
-    return Tile(tile.storage, tile.shape[len(fixed) :], lambda f, rest: tile.place(f, (*fixed, *rest)))
+    return seen_as(tile, tile.shape[len(fixed) :], lambda f, rest: tile.place(f, (*fixed, *rest)))
 
 
 def _gathered(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile:
     through = [(axis, i) for axis, i in enumerate(indices) if isinstance(i, Tile)]
-    whole = all(isinstance(i, Tile) or (isinstance(i, Slice) and i == Slice(None, None)) for i in indices)
+    whole = all(isinstance(i, Tile) or (isinstance(i, Slice) and i.start is i.stop is i.step is None) for i in indices)
     if len(through) != 1 or not whole:
         raise KernelTypeError(
             "an index of a tile is an integer for each of its first axes, or one tile of integers, and : for others",
