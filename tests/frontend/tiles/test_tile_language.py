@@ -205,6 +205,8 @@ def reference(name: str, i: int) -> np.ndarray:
             t = [t, t, t + 1][min(i, 2)]
         case "a test in a branch":
             t = t if i == 0 else 2 * t if t[0, 0] <= t[0, 1] else t + 1
+        case _:
+            raise AssertionError(name)
     return t
 
 
