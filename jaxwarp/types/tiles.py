@@ -10,14 +10,14 @@ from jaxwarp.types.scalars import type_name
 
 @dataclass(frozen=True)
 class TileType:
-    """A tile: element type and shape. In annotations `dtype` and extents may be `typing.Any`."""
+    """A tile: element type and shape. In annotations `dtype`, extents and all of `shape` may be `typing.Any`."""
 
     dtype: Any
-    shape: tuple[Any, ...]
+    shape: Any
 
     def __repr__(self) -> str:
-        extents = ", ".join("Any" if n is Any else str(n) for n in self.shape)
-        return f"tile[{type_name(self.dtype)}, {extents}]"
+        extents = () if self.shape is Any else self.shape
+        return f"tile[{', '.join([type_name(self.dtype), *('Any' if n is Any else str(n) for n in extents)])}]"
 
     def __call__(self, *_: Any) -> Any:
         """Calling it is for `typing`, which takes what can be called for a type."""

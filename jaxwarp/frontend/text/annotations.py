@@ -98,6 +98,8 @@ def tile_type(dtype: Any, shape: Any) -> TileType:
     Raises:
         KernelTypeError: an extent is no positive integer.
     """
+    if shape is Any:
+        return TileType(_dtype(dtype), Any)
     extents = tuple(unwrapped(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,)))
     for n in extents:
         if n is not Any and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
@@ -188,7 +190,7 @@ def is_generic(pattern: object) -> bool:
         case Array():
             return is_generic(pattern.dtype)
         case TileType():
-            return is_generic(pattern.dtype) or Any in pattern.shape
+            return is_generic(pattern.dtype) or pattern.shape is Any or Any in pattern.shape
         case tuple():
             return any(is_generic(p) for p in pattern)
         case _:
@@ -218,12 +220,12 @@ def matches(pattern: Any, concrete: Any, bound: dict[Any, Any]) -> bool:
             same_rank = isinstance(concrete, Array) and pattern.ndim == concrete.ndim
             return same_rank and matches(pattern.dtype, concrete.dtype, bound)
         case TileType():
-            return (
-                isinstance(concrete, TileType)
-                and len(pattern.shape) == len(concrete.shape)
-                and all(n is Any or n == m for n, m in zip(pattern.shape, concrete.shape, strict=True))
-                and matches(pattern.dtype, concrete.dtype, bound)
-            )
+            if not isinstance(concrete, TileType) or not matches(pattern.dtype, concrete.dtype, bound):
+                return False
+            if pattern.shape is Any:
+                return True
+            pairs = zip(pattern.shape, concrete.shape, strict=False)
+            return len(pattern.shape) == len(concrete.shape) and all(n is Any or n == m for n, m in pairs)
         case Struct():
             # With meshes in place of its numbers it is the same struct.
             return isinstance(concrete, Struct) and pattern.kind is concrete.kind

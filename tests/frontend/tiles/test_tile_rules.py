@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
 import pytest
 from language import run
 
 import jaxwarp as wp
-from jaxwarp.errors import KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 
 M, N = 4, 3
 RNG = np.random.default_rng(7)
@@ -148,3 +150,42 @@ def test_a_value_of_another_thread_is_refused():
 
     with pytest.raises(KernelValueError, match="there is no thread 3: a block is one thread"):
         run(k, 1, np.zeros(1, np.float32))
+
+
+@wp.func
+def scaled(t: wp.tile[float], factor: float):
+    return t * factor
+
+
+@wp.func
+def scaled(t: wp.tile[float, (M, N)], factor: float):  # noqa: F811
+    return t * factor + 100.0
+
+
+@wp.func
+def scaled(t: wp.tile[Any, Any, Literal[2]], factor: float):  # noqa: F811
+    return t * wp.float64(factor)
+
+
+@wp.kernel
+def overloaded(a: wp.array2d[float], wide: wp.array2d[wp.float64], out: wp.array2d[float]):
+    wp.tile_store(out, scaled(wp.tile_load(a, shape=(M, N)), 2.0))
+    wp.tile_store(out, scaled(wp.tile_load(a, shape=(1, N)), 3.0))
+    wp.tile_store(wide, scaled(wp.tile_load(wide, shape=(3, 2)), 4.0))
+
+
+def test_functions_are_chosen_by_the_shapes_of_tiles():
+    a, wide = RNG.random((M, N)).astype(np.float32), RNG.random((3, 2))
+    _, doubled, out = launched(overloaded, a, wide, np.zeros_like(a))
+    np.testing.assert_allclose(out[1:], 2 * a[1:] + 100, rtol=1e-6)
+    np.testing.assert_allclose(out[0], 3 * a[0], rtol=1e-6)
+    np.testing.assert_array_equal(doubled, wide * 4.0)
+
+
+def test_annotations_of_tiles():
+    assert repr(wp.tile[float]) == "tile[float32]"
+    assert wp.tile[float, (4, 3)] == wp.tile[float, 4, Literal[3]] == wp.tile(dtype=float, shape=(4, 3))
+    with pytest.raises(KernelTypeError, match="an extent must be a positive integer, got -1"):
+        wp.tile[float, -1]
+    with pytest.raises(KernelTypeError, match="expected a type and extents, got none"):
+        wp.tile[()]

@@ -274,16 +274,16 @@ def _untile(frame: Frame, _node: ast.Call, a: Any) -> Any:
 
 
 class TileFunction(Intrinsic):
-    """`tile`: in kernels a function; outside of them `tile[float, 16, 16]` and `tile(dtype=float, shape=(16, 16))`
-    annotate arguments of a `@func`."""
+    """`tile`: in kernels a function; outside of them `tile[float, 16, 16]`, `tile(dtype=float, shape=(16, 16))` and,
+    of any shape, `tile[float]` annotate arguments of a `@func`."""
 
     def __getitem__(self, parameters: Any) -> TileType:
-        given = parameters if isinstance(parameters, tuple) else (parameters,)
-        if len(given) < 2:
-            raise KernelTypeError(
-                f"tile[...]: expected a type and extents, got {parameters!r}", hint="write tile[float, 16, 16]"
-            )
-        return tile_type(given[0], given[1:])
+        dtype, *extents = parameters if isinstance(parameters, tuple) and parameters else (parameters,)
+        if dtype == ():
+            raise KernelTypeError("tile[...]: expected a type and extents, got none", hint="write tile[float, 16, 16]")
+        if len(extents) == 1 and isinstance(extents[0], (tuple, list)):
+            extents = list(extents[0])
+        return tile_type(dtype, extents or Any)
 
 
 made = INTRINSICS["tile"]
