@@ -370,7 +370,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
   share. Nodes that are NaN make holes. Older names of arguments are taken without a warning.
 - **`swept_volume_sdf`** takes one mesh and its poses; Warp's an array of numbers of meshes. **`delaunay_edge_flip`**
   leaves edges whose four points are on a circle within rounding, and in JAX returns the triangles.
-- **`tile_*`, `launch_tiled`**: threads of a block share nothing here.
+- **Tiles**: a block is one thread, on GPUs too, so `block_dim()` is 1 and `launch_tiled` adds an axis of one; values of
+  other threads of a block are refused. `tile_sort` is stable. Tiles of bfloat16 and of complex numbers have products with
+  derivatives. Work in place has derivatives where Warp says that it has none.
 
 ## Of Warp's own tests
 
