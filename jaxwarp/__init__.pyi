@@ -57,6 +57,7 @@ from jaxwarp.frontend.text.annotations import fixedarray as fixedarray
 from jaxwarp.frontend.text.functions import Func as Func
 from jaxwarp.geometry.bvh import Bvh as Bvh
 from jaxwarp.geometry.bvh_queries import BvhQuery as BvhQuery
+from jaxwarp.geometry.bvh_queries import BvhQueryTiled as BvhQueryTiled
 from jaxwarp.geometry.bvh_queries import bvh_get_group_root as bvh_get_group_root
 from jaxwarp.geometry.bvh_queries import bvh_query_aabb as bvh_query_aabb
 from jaxwarp.geometry.bvh_queries import bvh_query_aabb_tiled as bvh_query_aabb_tiled
@@ -79,6 +80,7 @@ from jaxwarp.geometry.hash_grid import HashGrid as HashGrid
 from jaxwarp.geometry.mesh import Mesh as Mesh
 from jaxwarp.geometry.mesh_queries import MeshQuery as MeshQuery
 from jaxwarp.geometry.mesh_queries import MeshQueryAABB as MeshQueryAABB
+from jaxwarp.geometry.mesh_queries import MeshQueryAABBTiled as MeshQueryAABBTiled
 from jaxwarp.geometry.mesh_queries import MeshQueryPoint as MeshQueryPoint
 from jaxwarp.geometry.mesh_queries import MeshQueryRay as MeshQueryRay
 from jaxwarp.geometry.mesh_queries import MeshQueryRayAll as MeshQueryRayAll

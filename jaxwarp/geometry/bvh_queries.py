@@ -212,6 +212,7 @@ def tile_bvh_query_next(query: wp.ref[BvhQuery]):  # noqa: ANN201 - a tile
     return wp.tile(index)
 
 
+BvhQueryTiled = BvhQuery
 # Warp's earlier names.
 bvh_query_aabb_tiled, bvh_query_ray_tiled, bvh_query_next_tiled = (
     tile_bvh_query_aabb,

@@ -353,6 +353,7 @@ def tile_mesh_query_aabb(id: Mesh, low: wp.vec3, high: wp.vec3) -> BvhQuery:
 
 
 tile_mesh_query_aabb_next = tile_bvh_query_next
+MeshQueryAABBTiled = BvhQuery
 mesh_query_aabb_tiled, mesh_query_aabb_next_tiled = tile_mesh_query_aabb, tile_bvh_query_next
 
 

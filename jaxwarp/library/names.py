@@ -35,13 +35,13 @@ GEOMETRY = {
     "steps": ("bvh_ascend", "bvh_descend"),
     "bvh_queries": (
         *("BvhQuery", "bvh_query_aabb", "bvh_query_ray", "bvh_query_capsule", "bvh_query_sphere", "bvh_query_next"),
-        "bvh_get_group_root",
+        *("BvhQueryTiled", "bvh_get_group_root"),
         *("tile_bvh_query_aabb", "tile_bvh_query_ray", "tile_bvh_query_next", "tile_query_valid"),
         *("bvh_query_aabb_tiled", "bvh_query_ray_tiled", "bvh_query_next_tiled"),
     ),
     "mesh": ("Mesh",),
     "mesh_queries": (
-        *("MeshQuery", "MeshQueryAABB", "MeshQuerySphere", "MeshQueryPoint", "MeshQueryRay"),
+        *("MeshQuery", "MeshQueryAABB", "MeshQueryAABBTiled", "MeshQuerySphere", "MeshQueryPoint", "MeshQueryRay"),
         *("mesh_query_ray", "mesh_query_ray_anyhit", "mesh_query_ray_count_intersections"),
         *("MeshQueryRayAll", "mesh_query_ray_all", "mesh_query_ray_next", "mesh_eval_ray"),
         *("mesh_query_point", "mesh_query_point_no_sign", "mesh_query_point_sign_parity"),

@@ -33,6 +33,7 @@ from jaxwarp.types.queries import is_matrix as is_matrix
 from jaxwarp.types.queries import is_quaternion as is_quaternion
 from jaxwarp.types.queries import is_scalar as is_scalar
 from jaxwarp.types.queries import is_struct as is_struct
+from jaxwarp.types.queries import is_tile as is_tile
 from jaxwarp.types.queries import is_transformation as is_transformation
 from jaxwarp.types.queries import is_value as is_value
 from jaxwarp.types.queries import is_vector as is_vector
@@ -44,6 +45,7 @@ from jaxwarp.types.queries import type_is_matrix as type_is_matrix
 from jaxwarp.types.queries import type_is_quaternion as type_is_quaternion
 from jaxwarp.types.queries import type_is_scalar as type_is_scalar
 from jaxwarp.types.queries import type_is_struct as type_is_struct
+from jaxwarp.types.queries import type_is_tile as type_is_tile
 from jaxwarp.types.queries import type_is_transformation as type_is_transformation
 from jaxwarp.types.queries import type_is_value as type_is_value
 from jaxwarp.types.queries import type_is_vector as type_is_vector

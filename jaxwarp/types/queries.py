@@ -15,6 +15,7 @@ from jaxwarp.types.arrays import Array
 from jaxwarp.types.elements import as_dtype, element_scalar
 from jaxwarp.types.scalars import PYTHON_TYPES, SCALAR_BY_DTYPE, Scalar, bool_
 from jaxwarp.types.structs import Struct, struct_of
+from jaxwarp.types.tiles import TileType
 
 
 @boundary
@@ -106,6 +107,11 @@ def type_is_array(t: Any) -> bool:
     return isinstance(t, Array)
 
 
+def type_is_tile(t: Any) -> bool:
+    """Whether a type is the annotation of tiles."""
+    return isinstance(t, TileType)
+
+
 def value_type(x: Any) -> Any:
     """The type of a value outside of kernels; None if it has none."""
     if isinstance(x, HostValue):
@@ -169,6 +175,11 @@ def is_array(x: Any) -> bool:
     """Whether a value is an array of the language, or the annotation of one: its elements have a type of it."""
     is_annotation = isinstance(x, Array)
     return is_annotation or (hasattr(x, "ndim") and isinstance(getattr(x, "dtype", None), Scalar | Aggregate | Struct))
+
+
+def is_tile(x: Any) -> bool:
+    """Whether a value is the annotation of a tile: outside of kernels there are no others."""
+    return isinstance(x, TileType)
 
 
 def types_equal(a: Any, b: Any) -> bool:
