@@ -65,3 +65,22 @@ def test_whole_lines_at_any_length_and_address(real, cache_bytes):
             for row, at in zip(memory, begins, strict=True):
                 assert (row[:at] == 7).all()
                 assert (row[at + count * size :] == 7).all()
+
+
+@wp.kernel
+def found(face: wp.array[int], x: wp.array[float], edge: int, near: wp.array[float], far: wp.array[float]):
+    i = wp.tid()
+    near[i] = wp.inf
+    if face[i] >= 0:
+        near[i] = x[i]
+    if edge < 0:
+        far[i] = x[i]
+    else:
+        far[i] = 2.0 * x[i]
+
+
+def test_what_is_stored_again_is_not_streamed():
+    """A line that has left the caches would come back. Of two sides one runs, and either is streamed."""
+    text = compile_cpu(prepare(found.ir()), 16, replace(AVX2, cache_bytes=0)).text
+    body = text[text.index("\nchunk:") : text.index("\nrest:")]
+    assert body.count("!nontemporal") == 2
