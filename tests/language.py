@@ -30,7 +30,14 @@ def define(source: str, **names: Any) -> dict[str, Any]:
     return scope
 
 
-def run(kernel: wp.Kernel, grid: Sequence[int] | int, *arguments: Any, kinds: Sequence[Any] | None = None) -> list[Any]:
+def run(
+    kernel: wp.Kernel,
+    grid: Sequence[int] | int,
+    *arguments: Any,
+    kinds: Sequence[Any] | None = None,
+    rtol: float = 2e-6,
+    atol: float = 0.0,
+) -> list[Any]:
     """Runs a kernel on copies of the arguments; returns them as they are afterwards.
 
     The interpreter and CPU code of two widths must agree, and Python that steps through the function.
@@ -53,7 +60,8 @@ def run(kernel: wp.Kernel, grid: Sequence[int] | int, *arguments: Any, kinds: Se
         for a, b, p in zip(expected, got, ir.params, strict=True):
             # Elementary functions have an accuracy of their own; everything else agrees to the last bit.
             exact = not p.dtype.is_float
-            np.testing.assert_allclose(b, a, rtol=0 if exact else 2e-6, err_msg=f"{p.name}, width {width}")
+            where, inexact = f"{p.name}, width {width}", not exact
+            np.testing.assert_allclose(b, a, rtol=inexact * rtol, atol=inexact * atol, err_msg=where)
     return expected
 
 

@@ -29,25 +29,25 @@ def body_kernel(arguments: str, body: str, before: str = "", **names: Any) -> wp
 
 
 def everywhere(
-    kernel: wp.Kernel, *arrays: Any, blocks: int = 1, rtol: float = 2e-6, on_host: bool = True
+    kernel: wp.Kernel, *arrays: Any, blocks: int = 1, rtol: float = 2e-6, atol: float = 0.0, on_host: bool = True
 ) -> list[np.ndarray]:
     """The arrays after the kernel; all ways must agree. `on_host`: CUDA text, too, which takes a compiler's time."""
-    found = run(kernel, blocks, *arrays)
+    found = run(kernel, blocks, *arrays, rtol=rtol, atol=atol)
     ir = kernel.specialize()
     given = [np.array(a, dtype=p.dtype.numpy) for a, p in zip(arrays, ir.params, strict=True)]
     if on_host:
         host = [a.copy() for a in given]
         hostcuda.run_host(prepare(ir, fma=False), (blocks,), host)
-        _same(found, host, rtol, "CUDA text on the host")
+        _same(found, host, rtol, atol, "CUDA text on the host")
     held = [wp.array(a, dtype=arg.annotation.dtype) for a, arg in zip(given, kernel.arguments, strict=True)]
     wp.launch_tiled(kernel, dim=blocks, inputs=held, block_dim=32)
-    _same(found, [a.numpy() for a in held], rtol, "launch_tiled")
+    _same(found, [a.numpy() for a in held], rtol, atol, "launch_tiled")
     return found
 
 
-def _same(expected: Sequence[np.ndarray], got: Sequence[np.ndarray], rtol: float, how: str) -> None:
+def _same(expected: Sequence[np.ndarray], got: Sequence[np.ndarray], rtol: float, atol: float, how: str) -> None:
     for number, (a, b) in enumerate(zip(expected, got, strict=True)):
-        np.testing.assert_allclose(_wide(b), _wide(a), rtol=rtol, err_msg=f"argument {number}, {how}")
+        np.testing.assert_allclose(_wide(b), _wide(a), rtol=rtol, atol=atol, err_msg=f"argument {number}, {how}")
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

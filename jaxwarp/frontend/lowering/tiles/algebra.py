@@ -132,8 +132,8 @@ def _sides(name: str, what: str, matrix: Tile, value: Any) -> Tile:
     ' `fill_mode="upper"` U of A = U^T U, of the upper one. The other triangle is zero. NaN where A is not positive'
     " definite. (Golub and Van Loan, Matrix Computations, 4.2.)",
 )
-def _cholesky(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> Tile:  # noqa: N803 - Warp's name
-    matrix, upper = _square("tile_cholesky", "A", A), _upper("tile_cholesky", fill_mode)
+def _cholesky(frame: Frame, node: ast.Call, A: Any, fill_mode: Any, name: str = "tile_cholesky") -> Tile:  # noqa: N803 - Warp's
+    matrix, upper = _square(name, "A", A), _upper(name, fill_mode)
     result = filled(frame, matrix.shape, lambda _: zero(frame, matrix.dtype), matrix.dtype)
     in_library(frame, node, "cholesky", *((transposed(t) if upper else t) for t in (matrix, result)))
     return result
@@ -144,7 +144,7 @@ def _cholesky(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> Tile:  # 
     "As `tile_cholesky`, in place of A, the other triangle zero.",
 )
 def _cholesky_inplace(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> type[NoValue]:  # noqa: N803
-    result = _cholesky(frame, node, A, fill_mode)
+    result = _cholesky(frame, node, A, fill_mode, "tile_cholesky_inplace")
     assign_tile(frame, A, result)
     return NoValue
 
@@ -153,8 +153,14 @@ def _cholesky_inplace(frame: Frame, node: ast.Call, A: Any, fill_mode: Any) -> t
     'tile_cholesky_solve(L: Tile, y: Tile, fill_mode: str = "lower") -> Tile',
     "The x of A x = y, of what `tile_cholesky` gives; y has one axis, or right-hand sides as columns.",
 )
-def _cholesky_solve(frame: Frame, node: ast.Call, L: Any, y: Any, fill_mode: Any) -> Tile:  # noqa: N803
-    name = "tile_cholesky_solve"
+def _cholesky_solve(
+    frame: Frame,
+    node: ast.Call,
+    L: Any,  # noqa: N803
+    y: Any,
+    fill_mode: Any,
+    name: str = "tile_cholesky_solve",
+) -> Tile:
     matrix, upper = _square(name, "L", L), _upper(name, fill_mode)
     lower = transposed(matrix) if upper else matrix
     between = _solved(frame, node, "forward", lower, _sides(name, "y", matrix, y))
@@ -166,7 +172,7 @@ def _cholesky_solve(frame: Frame, node: ast.Call, L: Any, y: Any, fill_mode: Any
     "As `tile_cholesky_solve`, in place of y.",
 )
 def _cholesky_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any, fill_mode: Any) -> type[NoValue]:  # noqa: N803
-    assign_tile(frame, y, _cholesky_solve(frame, node, L, y, fill_mode))
+    assign_tile(frame, y, _cholesky_solve(frame, node, L, y, fill_mode, "tile_cholesky_solve_inplace"))
     return NoValue
 
 
@@ -174,14 +180,14 @@ def _cholesky_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any, fill_m
     "tile_lower_solve(L: Tile, y: Tile) -> Tile",
     "The x of L x = y, of a lower triangular L; y has one axis, or right-hand sides as columns.",
 )
-def _lower_solve(frame: Frame, node: ast.Call, L: Any, y: Any) -> Tile:  # noqa: N803
-    matrix = _square("tile_lower_solve", "L", L)
-    return _as_given(_solved(frame, node, "forward", matrix, _sides("tile_lower_solve", "y", matrix, y)), y)
+def _lower_solve(frame: Frame, node: ast.Call, L: Any, y: Any, name: str = "tile_lower_solve") -> Tile:  # noqa: N803
+    matrix = _square(name, "L", L)
+    return _as_given(_solved(frame, node, "forward", matrix, _sides(name, "y", matrix, y)), y)
 
 
 @tile_function("tile_lower_solve_inplace(L: Tile, y: Tile)", "As `tile_lower_solve`, in place of y.")
 def _lower_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any) -> type[NoValue]:  # noqa: N803
-    assign_tile(frame, y, _lower_solve(frame, node, L, y))
+    assign_tile(frame, y, _lower_solve(frame, node, L, y, "tile_lower_solve_inplace"))
     return NoValue
 
 
@@ -189,14 +195,14 @@ def _lower_solve_inplace(frame: Frame, node: ast.Call, L: Any, y: Any) -> type[N
     "tile_upper_solve(U: Tile, z: Tile) -> Tile",
     "The x of U x = z, of an upper triangular U; z has one axis, or right-hand sides as columns.",
 )
-def _upper_solve(frame: Frame, node: ast.Call, U: Any, z: Any) -> Tile:  # noqa: N803
-    matrix = _square("tile_upper_solve", "U", U)
-    return _as_given(_solved(frame, node, "backward", matrix, _sides("tile_upper_solve", "z", matrix, z)), z)
+def _upper_solve(frame: Frame, node: ast.Call, U: Any, z: Any, name: str = "tile_upper_solve") -> Tile:  # noqa: N803
+    matrix = _square(name, "U", U)
+    return _as_given(_solved(frame, node, "backward", matrix, _sides(name, "z", matrix, z)), z)
 
 
 @tile_function("tile_upper_solve_inplace(U: Tile, z: Tile)", "As `tile_upper_solve`, in place of z.")
 def _upper_solve_inplace(frame: Frame, node: ast.Call, U: Any, z: Any) -> type[NoValue]:  # noqa: N803
-    assign_tile(frame, z, _upper_solve(frame, node, U, z))
+    assign_tile(frame, z, _upper_solve(frame, node, U, z, "tile_upper_solve_inplace"))
     return NoValue
 
 

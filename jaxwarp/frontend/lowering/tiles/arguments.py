@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -61,6 +62,8 @@ def tile_function(signature: str, doc: str) -> Callable[..., Any]:
                 bound = listed.bind(*args, **keywords)
             except TypeError as error:
                 raise KernelTypeError(f"{name}: {error}", hint=f"the signature is {signature}") from None
+            for parameter, value in bound.arguments.items():
+                _require_no_text(name, listed.parameters[parameter], value)
             bound.apply_defaults()
             given = dict(bound.arguments)
             storage = given.pop("storage", "register")
@@ -76,6 +79,15 @@ def tile_function(signature: str, doc: str) -> Callable[..., Any]:
         return lower
 
     return register
+
+
+def _require_no_text(name: str, parameter: inspect.Parameter, value: Any) -> None:
+    for one in value if parameter.kind is parameter.VAR_POSITIONAL else (value,):
+        if isinstance(one, str) and parameter.annotation != "str":
+            raise KernelTypeError(
+                f"{name}: {parameter.name} must be {parameter.annotation}, got the text {one!r}",
+                hint="only names of modes are text",
+            )
 
 
 def _evaluated(frame: Frame, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:

@@ -23,7 +23,16 @@ from jaxwarp.frontend.lowering.tiles.storage import (
     store,
     sweep,
 )
-from jaxwarp.frontend.lowering.values import NoValue, StructValue, Tile, describe, is_dynamic
+from jaxwarp.frontend.lowering.values import (
+    NoValue,
+    StructValue,
+    StructView,
+    Tile,
+    TileStack,
+    View,
+    describe,
+    is_dynamic,
+)
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Struct, int32
 
@@ -82,11 +91,19 @@ def _common_shape(name: str, operands: Sequence[Any]) -> tuple[int, ...]:
     "A tile of `op(a[i], ...)` at each place; arguments that are no tiles are the same at all places.",
 )
 def _map(frame: Frame, node: ast.Call, op: Any, a: Any, args: tuple[Any, ...]) -> Tile:
+    _require_function("tile_map", op)
     require_tile("tile_map: a", a)
     shape = _common_shape("tile_map", [a, *args])
     return filled(
         frame, shape, lambda at: _applied(frame, node, "tile_map", op, [_at(frame, v, at) for v in (a, *args)])
     )
+
+
+def _require_function(name: str, op: Any) -> None:
+    if is_dynamic(op) or isinstance(op, Tile | TileStack | View | StructView | StructValue | tuple):
+        raise KernelTypeError(
+            f"{name}: op must be a function of the kernel language, got {text_or(op)}", hint="write a @func"
+        )
 
 
 def _applied(frame: Frame, node: ast.Call, name: str, op: Any, args: list[Any]) -> Any:
@@ -133,6 +150,7 @@ def _reduced(frame: Frame, name: str, a: Any, axis: Any, combine: Callable[[Any,
     "A tile of one element, `op(... op(op(a[0], a[1]), a[2]) ...)`; with `axis`, of all that differ only along it.",
 )
 def _reduce(frame: Frame, node: ast.Call, op: Any, a: Any, axis: Any) -> Tile:
+    _require_function("tile_reduce", op)
     return _reduced(frame, "tile_reduce", a, axis, lambda x, y: _applied(frame, node, "tile_reduce", op, [x, y]))
 
 
@@ -230,6 +248,8 @@ def _dot(frame: Frame, _node: ast.Call, a: Any, b: Any) -> Tile:
 @tile_function("tile_axpy(alpha: Any, src: Tile, dest: Tile)", "`dest += alpha * src`, in place.")
 def _axpy(frame: Frame, _node: ast.Call, alpha: Any, src: Any, dest: Any) -> type[NoValue]:
     source, target = require_tile("tile_axpy: src", src), require_tile("tile_axpy: dest", dest)
+    if not is_dynamic(alpha):
+        raise KernelTypeError(f"tile_axpy: alpha must be a number, got {text_or(alpha)}", hint="dest += alpha * src")
     update_tile(frame, target, "add", tile_operator(frame, "mul", [alpha, source]))
     return NoValue
 

@@ -53,9 +53,9 @@ def zero(frame: Frame, dtype: Any) -> Any:
     'tile_zeros(shape: int | tuple[int, ...], dtype: type = float, storage: str = "register") -> Tile',
     "A tile of zeros.",
 )
-def _zeros(frame: Frame, _node: ast.Call, shape: Any, dtype: Any) -> Tile:
-    element = _type(frame, "tile_zeros", dtype)
-    return filled(frame, shape_of_tile(frame, "tile_zeros", shape), lambda _: zero(frame, element), element)
+def _zeros(frame: Frame, _node: ast.Call, shape: Any, dtype: Any, name: str = "tile_zeros") -> Tile:
+    element = _type(frame, name, dtype)
+    return filled(frame, shape_of_tile(frame, name, shape), lambda _: zero(frame, element), element)
 
 
 @tile_function(
@@ -63,7 +63,7 @@ def _zeros(frame: Frame, _node: ast.Call, shape: Any, dtype: Any) -> Tile:
     "A tile to be filled: it holds zeros, as memory that was not written does in no program that is right.",
 )
 def _empty(frame: Frame, node: ast.Call, shape: Any, dtype: Any) -> Tile:
-    return _zeros(frame, node, shape, dtype)
+    return _zeros(frame, node, shape, dtype, "tile_empty")
 
 
 @tile_function(
@@ -238,7 +238,7 @@ def _block_dim(frame: Frame, node: ast.Call) -> ir.Value:
 )
 def _tile(frame: Frame, _node: ast.Call, x: Any, preserve_type: Any) -> Tile:
     value = _value(frame, "tile", x)
-    if not isinstance(value, Bundle) or require_known(frame, "tile: preserve_type", preserve_type, bool):
+    if require_known(frame, "tile: preserve_type", preserve_type, bool) or not isinstance(value, Bundle):
         return filled(frame, (1,), lambda _: value)
     result = allocate(frame, value.type.dtype, (*value.type.shape, 1))
     constants = [frame.constant(n, int32) for n in range(max(value.type.shape))]

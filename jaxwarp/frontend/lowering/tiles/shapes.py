@@ -28,7 +28,7 @@ from jaxwarp.frontend.lowering.tiles.elements import Indices, element, load, pos
 from jaxwarp.frontend.lowering.tiles.storage import assign_tile, filled, indexed, store_at
 from jaxwarp.frontend.lowering.values import NoArray, NoValue, Tile, is_dynamic
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import int32
+from jaxwarp.types import Struct, int32
 
 
 @tile_function("tile_transpose(a: Tile) -> Tile", "The tile of two axes with its axes exchanged.")
@@ -187,6 +187,10 @@ def _assign(frame: Frame, _node: ast.Call, dst: Any, src: Any, offset: Any) -> t
 @tile_function("tile_astype(t: Tile, dtype: type) -> Tile", "A tile of the elements converted to another type.")
 def _astype(frame: Frame, _node: ast.Call, t: Any, dtype: Any) -> Tile:
     tile, element_type = require_tile("tile_astype: t", t), require_type(frame, "tile_astype", dtype)
+    if isinstance(element_type, Struct) or isinstance(tile.dtype, Struct):
+        raise KernelTypeError(
+            f"tile_astype: {tile.type!r} cannot be converted to {element_type!r}", hint="tile_map(f, t) makes structs"
+        )
     return filled(
         frame, tile.shape, lambda at: construct(frame, element_type, [load(frame, tile, at)], {}), element_type
     )

@@ -8,7 +8,7 @@ from typing import Any
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.merge import taken_apart
-from jaxwarp.frontend.lowering.tiles.arguments import require_type, shape_of_tile, text_or, tile_function
+from jaxwarp.frontend.lowering.tiles.arguments import require_known, require_type, shape_of_tile, text_or, tile_function
 from jaxwarp.frontend.lowering.tiles.elements import load
 from jaxwarp.frontend.lowering.tiles.making import zero
 from jaxwarp.frontend.lowering.tiles.storage import allocate, filled, store
@@ -19,7 +19,8 @@ from jaxwarp.types import int32
 
 @tile_function("tile_stack(capacity: int, dtype: type) -> TileStack", "An empty stack for up to `capacity` values.")
 def _stack(frame: Frame, _node: ast.Call, capacity: Any, dtype: Any) -> TileStack:
-    shape = shape_of_tile(frame, "tile_stack", capacity)
+    size = require_known(frame, "tile_stack: capacity", capacity, int)
+    shape = shape_of_tile(frame, "tile_stack", size)
     values = allocate(frame, require_type(frame, "tile_stack", dtype), shape)
     return TileStack(values, filled(frame, (1,), lambda _: frame.constant(0, int32)))
 
