@@ -1,7 +1,7 @@
 """Warp's own example programs, from its wheel where it is installed: they run with no change but the import, with its
 results.
 
-Those left out need what is not here: tiles, `fem`, allocators, CUDA streams.
+Those left out need what is not here: `fem`, allocators, CUDA streams; or a GPU.
 `core/example_work_queue` writes behind the end of its buffer, which ends Warp's process on the CPU.
 """
 

@@ -11,6 +11,7 @@ import contextlib
 import importlib.util
 import io
 import re
+import runpy
 import sys
 import types
 from collections.abc import Callable
@@ -47,6 +48,19 @@ def printed(call: Callable[[Any], object]) -> Callable[[Any], Results]:
         return {"printed": np.array([float(n) for n in numbers])}
 
     return run
+
+
+def script(*arguments: str) -> Callable[[Any], Results]:
+    """Runs a program as a script, which compares what it computes with NumPy, and gives the numbers that it prints."""
+
+    def run(program: Any) -> object:
+        before, sys.argv = sys.argv, [program.__file__, *arguments]
+        try:
+            return runpy.run_path(program.__file__, run_name="__main__")
+        finally:
+            sys.argv = before
+
+    return printed(run)
 
 
 def cloth(program: Any) -> Results:
@@ -145,6 +159,10 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
     "core/example_mesh_intersect": (example(1, "array_result", stage_path=None), 0.0),
     "core/example_sample_mesh": (example(2, "points", stage_path=None), 1e-4),
     "geometry/example_isosurface": (isosurface, 1e-3),
+    "tile/example_tile_matmul": (script("--device", "cpu"), 1e-4),
+    "tile/example_tile_cholesky": (script("--device", "cpu"), 1e-4),
+    "tile/example_tile_block_cholesky": (script("--device", "cpu", "-N", "3"), 1e-3),
+    "tile/example_tile_nbody": (example(2, "pos_array_0", "vel_array", headless=True, num_bodies=256), 1e-3),
 }
 
 
