@@ -83,20 +83,40 @@ class Maker(recurrence_strategy.Maker):
         return super().value()
 
     def accumulate(self) -> None:
-        """An update in place, or a new array, by element."""
-        array = self.array()
-        if self.pick.chance(40):
-            place = self.place()
-            self.build.store(array, place, self.call("add", self.build.load(array, place), self.value()))
+        """An update in place, or a new array."""
+        if self.pick.chance(60):
+            self.make_of_others()
             return
-        number = self.float()
+        array, place = self.array(), self.place()
+        self.build.store(array, place, self.call("add", self.build.load(array, place), self.value()))
+
+    def make_of_others(self) -> None:
+        array, number = self.array(), self.float()
         if self.pick.chance(50):
             self.make(lambda k: self.call("sin", self.call("mul", number, self.build.load(array, [k]))))
         else:
             self.make(lambda k: self.call("mul", number, self.build.call(ROWS["cast"], k, dtype=float64)))
 
+    def branch(self, depth: int) -> None:
+        """With a result, of what its sides compute."""
+
+        def side() -> list[Value]:
+            self.floats.append([outer])
+            self.statements(depth)
+            result = self.value()
+            self.floats.pop()
+            return [result]
+
+        outer = self.float()
+        condition = self.call("lt", self.float(), self.build.const(0.3, float64))
+        if self.pick.chance(30):
+            condition = self.call("lt", self.pick.of(self.counts), self.int(2))
+        self.floats[-1] += self.build.if_(condition, side, side if self.pick.chance(50) else lambda: [outer])
+
     def statements(self, depth: int) -> None:
         self.arrays.append([])
+        if self.pick.chance(25):
+            self.make_of_others()
         for _ in range(self.pick.integer(1, 2)):
             super().statements(depth)
         self.arrays.pop()

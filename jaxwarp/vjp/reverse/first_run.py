@@ -57,9 +57,10 @@ class FirstRun(Reversal):
                 self.forward_op(op, env)
 
     def fills(self, branch: If) -> bool:
-        """Does a branch store to an array that is read outside of it, too?"""
+        """Does a branch store to an array that is read outside of it, too, or to its record?"""
         outside = self.filling.difference(*(self.own.filled_by(block) for block in branch.blocks))
-        return any(isinstance(op, Store) and op.param in outside for block in branch.blocks for op in walk(block))
+        inside = (op for block in branch.blocks for op in walk(block) if isinstance(op, Load | Store))
+        return any(op.param in outside and (isinstance(op, Store) or op in self.own.records) for op in inside)
 
     def forward_op(self, op: Op, env: Environment) -> None:
         match op:
