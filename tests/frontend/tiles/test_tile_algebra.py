@@ -45,9 +45,10 @@ wp.tile_store(only, y)
 """,
     )
     a, b, c = spread(dtype, m, k), spread(dtype, n, k), spread(dtype, m, n)
-    blank = [np.zeros((m, n))] * 4
     rtol = 1e-5 if dtype == "float" else 1e-2
-    *_, new, added, scaled, only = everywhere(kernel, a, b, c, *blank, rtol=rtol, on_host=shape == (4, 3, 5))
+    blank = [np.zeros((m, n))] * 4
+    found = everywhere(kernel, a, b, c, *blank, rtol=rtol, atol=rtol, on_host=shape == (4, 3, 5))
+    *_, new, added, scaled, only = found
     x, y, z = (v.astype(np.float64) for v in (a, b, c))
     product = x @ y.T
     near(new, product, dtype)
@@ -118,7 +119,7 @@ wp.tile_store(one[2], wp.tile_upper_solve(wp.tile_transpose(l), y))
     blank = np.zeros((n, n))
     rtol = 1e-4 if dtype == "float" else 1e-10
     results = blank, blank, np.zeros((4, n, 3)), np.zeros((3, n))
-    *_, lower, upper, out, one = everywhere(kernel, a, b, *results, rtol=rtol, on_host=n == 5)
+    *_, lower, upper, out, one = everywhere(kernel, a, b, *results, rtol=rtol, atol=rtol, on_host=n == 5)
     x, y = a.astype(np.float64), b.astype(np.float64)
     expected = np.linalg.cholesky(x)
     near(lower, expected, dtype)
