@@ -94,6 +94,7 @@ HOST_NAMES: dict[str, str] = {
     "Function": "functions for kernels are made by @func",
     "over": "threads do not work on tiles here; write the loop over elements",
     "Tile": "annotate with tile[float, 16, 16]",
+    "TileStack": "annotate with Any: it is what tile_stack makes",
     "utils.AllocatorRmm": _MEMORY,
     "utils.create_warp_function": "write it as a @func; map(f, ...) takes functions of Python, too",
     "utils.GraphColoringAlgorithm": _COLORING,
