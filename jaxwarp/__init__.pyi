@@ -189,6 +189,13 @@ from jaxwarp.modules import Module as Module
 from jaxwarp.modules import get_module as get_module
 from jaxwarp.structs.declare import struct as struct
 from jaxwarp.structs.iterate import func_next as func_next
+from jaxwarp.textures.modes import TextureAddressMode as TextureAddressMode
+from jaxwarp.textures.modes import TextureFilterMode as TextureFilterMode
+from jaxwarp.textures.sampling import texture_sample as texture_sample
+from jaxwarp.textures.texture import Texture as Texture
+from jaxwarp.textures.texture import Texture1D as Texture1D
+from jaxwarp.textures.texture import Texture2D as Texture2D
+from jaxwarp.textures.texture import Texture3D as Texture3D
 
 _T = TypeVar("_T")
 

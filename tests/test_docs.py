@@ -28,6 +28,7 @@ PAGES = [
     "docs/geometry.md",
     "docs/meshes.md",
     "docs/volumes.md",
+    "docs/textures.md",
     "docs/surfaces.md",
     "docs/sharding.md",
     "docs/debugging.md",

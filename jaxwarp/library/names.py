@@ -1,4 +1,4 @@
-"""Which module of the library, and of `geometry/`, has which public name. Importing jaxwarp imports none of them."""
+"""Which module has which public name that `jaxwarp` has not read yet. Importing jaxwarp imports none of them."""
 
 from __future__ import annotations
 
@@ -66,12 +66,18 @@ GEOMETRY = {
         *("volume_index_to_world", "volume_index_to_world_dir", "volume_world_to_index", "volume_world_to_index_dir"),
     ),
 }
+# Of `textures/`.
+TEXTURES = {
+    "modes": ("TextureFilterMode", "TextureAddressMode"),
+    "texture": ("Texture", "Texture1D", "Texture2D", "Texture3D"),
+    "sampling": ("texture_sample",),
+}
 _PACKAGES = ("autograd", "geometry", "optim")
 # What programs for Warp write in kernels, and what would hide Python's own if it were imported with *.
 _OF_PYTHON = {"float": float32, "int": int32}
 _MODULE_OF = {
     name: f"jaxwarp.{folder}.{module}"
-    for folder, table in (("library", LIBRARY), ("geometry", GEOMETRY))
+    for folder, table in (("library", LIBRARY), ("geometry", GEOMETRY), ("textures", TEXTURES))
     for module, names in table.items()
     for name in names
 }

@@ -287,8 +287,8 @@ def test_text_on_the_page_is_what_its_program_says():
 
 
 def test_names_of_warp_that_are_not_there():
-    with pytest.raises(AttributeError, match=r"^wp\.texture_sample is not there yet; compute it outside"):
-        wp.texture_sample  # noqa: B018
+    with pytest.raises(AttributeError, match=r"^wp\.mesh_adjacency is not there yet; compute it outside"):
+        wp.mesh_adjacency  # noqa: B018
     with pytest.raises(AttributeError, match=r"^module 'jaxwarp' has no attribute 'nothing_like_it'$"):
         wp.nothing_like_it  # noqa: B018
 

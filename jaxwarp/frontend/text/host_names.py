@@ -33,7 +33,7 @@ HOST_NAMES: dict[str, str] = {
     "Bvh*": _OUTSIDE,
     "HashGrid*": "sort points by cell outside: jnp.argsort, or utils.radix_sort_pairs, and search their cells' ranges",
     "Mesh*": _OUTSIDE,
-    "Texture*": "pass the image as an array, and interpolate in a @func",
+    "TextureResourceFlags": _GRAPHICS,
     "GLTextureResource": _GRAPHICS,
     "RegisteredGLBuffer": _GRAPHICS,
     "render": _GRAPHICS,

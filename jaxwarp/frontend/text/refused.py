@@ -67,7 +67,6 @@ FAMILIES = {
     "mesh": _ELSEWHERE,
     "bvh": _ELSEWHERE,
     "hash_grid": _ELSEWHERE,
-    "texture": _ELSEWHERE,
 }
 
 

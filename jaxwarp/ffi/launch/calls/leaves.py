@@ -19,7 +19,7 @@ from jaxwarp.ffi.launch.calls.arguments import Argument
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.live_array import MemoryArray
-from jaxwarp.types import Array, Indexed, Struct, field_type, leaves_of, struct_in
+from jaxwarp.types import Array, Indexed, Struct, field_type, handled, leaves_of, struct_in
 
 if TYPE_CHECKING:
 
@@ -173,6 +173,9 @@ def _leaves(where: str, name: str, type_: object, value: object) -> Iterator[Any
         return
     if value is None and struct is type_ and not isinstance(struct, Indexed):
         raise _no_struct(where, name, type_, "None", "")
+    other = handled(value)
+    if other is not None and not issubclass(other.kind, struct.kind):  # a texture of fewer axes has the same fields
+        raise _no_struct(where, name, type_, other.name, "")
     for field in struct.fields:
         part = None if value is None else _part(where, name, type_, field.name, value)
         yield from _leaves(where, f"{name}.{field.name}", field_type(type_, field), part)

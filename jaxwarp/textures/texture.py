@@ -1,0 +1,361 @@
+"""`Texture1D`, `Texture2D` and `Texture3D`: texels and how they are sampled, as a value of JAX and of kernels."""
+
+# pyright: reportInvalidTypeForm=false
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar, NoReturn
+
+import jax
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.textures import contents
+from jaxwarp.textures.modes import TextureAddressMode, TextureFilterMode
+from jaxwarp.types import HANDLE
+
+_CLAMP = TextureAddressMode.CLAMP
+
+
+def _static(default: Any) -> Any:
+    return dataclasses.field(default=default, metadata={"static": True})
+
+
+@wp.struct
+class Texture:
+    """What is sampled between its texels: one of `Texture1D`, `Texture2D`, `Texture3D`.
+
+    It is a struct: a pytree of JAX, an argument of kernels, annotated with its class. Making one is a pure function,
+    also under `jit` and `vmap`. Samples have derivatives by coordinates, and by texels if they are floats.
+
+    Integers of 8 and 16 bits are sampled as numbers from 0 to 1, or from -1 to 1 if they have a sign, those of 32 bits
+    as floats of their value, floats as they are. Texels are in the order of images: (height, width, channels).
+
+    Attributes:
+        texels: (n, channels), of all mip levels one after the other; `data` has the shape of the first level.
+        levels: a row (width, height, depth, first texel) for each mip level; None if there is one.
+
+    Args:
+        data: (width), (height, width) or (depth, height, width), and one axis more for 2 or 4 channels, of float32,
+            float16, or integers of 8, 16 or 32 bits; arrays outside of JAX may have elements vec2 or vec4 instead. It
+            is copied. None: zeros, of the following sizes.
+        width, height, depth: what the data is to have.
+        num_channels, dtype: the same.
+        filter_mode: a `TextureFilterMode`; default LINEAR, or CLOSEST for integers of 32 bits, which have no other.
+        address_mode: a `TextureAddressMode` for all axes, or a tuple with one for each.
+        address_mode_u, address_mode_v, address_mode_w: of one axis.
+        normalized_coords: coordinates are from 0 to 1, not to width, height and depth.
+        num_mip_levels: how many there are; each has half of the size of the one before. 0: down to a single texel.
+        mip_filter_mode: between mip levels, as `filter_mode`.
+        device: "cpu", or None.
+
+    Raises:
+        KernelTypeError, KernelValueError: the data is of another type or shape, a mode or a number is none.
+    """
+
+    texels: wp.array2d[Any]
+    levels: wp.array[wp.vec4i]
+    width: int = _static(1)
+    height: int = _static(1)
+    depth: int = _static(1)
+    filter_mode: int = _static(TextureFilterMode.LINEAR)
+    mip_filter_mode: int = _static(TextureFilterMode.LINEAR)
+    address_mode_u: int = _static(_CLAMP)
+    address_mode_v: int = _static(_CLAMP)
+    address_mode_w: int = _static(_CLAMP)
+    normalized_coords: bool = _static(True)
+    num_mip_levels: int = _static(1)
+
+    ndim: ClassVar[int] = 0
+
+    @property
+    def id(self) -> Any:
+        """Itself."""
+        return self
+
+    @property
+    def dtype(self) -> Any:
+        """The type of its texels: `wp.uint8` and the like."""
+        dtype = self.texels.dtype
+        return dtype if isinstance(self.texels, LiveArray) else getattr(wp, np.dtype(dtype).name)
+
+    @property
+    def num_channels(self) -> int:
+        """How many channels it has: 1, 2 or 4."""
+        return self.texels.shape[-1]
+
+    @property
+    def is_mipmapped(self) -> bool:
+        """Whether it has more than one mip level."""
+        return self.num_mip_levels > 1
+
+    @property
+    def data(self) -> Any:
+        """The texels of the first mip level, (height, width, channels), or with one axis for each of the texture's."""
+        sizes = (self.width, self.height, self.depth)[: self.ndim]
+        batch = tuple(self.texels.shape[:-2])
+        first = self.texels[..., : math.prod(sizes), :] if self.is_mipmapped else self.texels
+        return first.reshape(*batch, *reversed(sizes), self.num_channels)
+
+    @boundary
+    def replace(self, data: Any) -> Any:
+        """Another texture that is sampled in the same way, of other data.
+
+        Raises:
+            KernelTypeError, KernelValueError: the data is none of a texture of this class.
+        """
+        options = {name: getattr(self, name) for name in _OPTIONS}
+        levels = self.num_mip_levels if self.is_mipmapped else 1
+        kind: Any = type(self)
+        return kind(data, num_mip_levels=levels, **options)
+
+    @boundary
+    def copy_from(self, src: Any) -> None:
+        """Takes the texels of another texture or of an array, outside of JAX, where a texture may change.
+
+        Raises:
+            KernelTypeError: the texture is of JAX, or has mip levels.
+            KernelValueError: the source has another shape or type.
+        """
+        if isinstance(self.texels, jax.Array):
+            raise KernelTypeError("copy_from: a texture of JAX never changes", hint="texture = texture.replace(data)")
+        texels = self._fitting("copy_from", src, "source")
+        self.__dict__["texels"] = texels
+
+    @boundary
+    def copy_to(self, dst: Any) -> None:
+        """Writes its texels to another texture, or to an array outside of JAX.
+
+        Raises:
+            KernelTypeError: the destination is of JAX, or a texture has mip levels.
+            KernelValueError: the destination has another shape or type.
+        """
+        if isinstance(dst, Texture):
+            dst.copy_from(self)
+            return
+        if isinstance(dst, jax.Array):
+            raise KernelTypeError("copy_to: an array of JAX never changes", hint="read texture.data")
+        self._fitting("copy_to", dst, "destination")
+        data = self.data.numpy() if isinstance(self.texels, LiveArray) else np.asarray(self.data)
+        if isinstance(dst, LiveArray):
+            dst.assign(data.reshape(dst.numpy().shape))
+        else:
+            dst[...] = data.reshape(dst.shape)
+
+    def _fitting(self, where: str, other: Any, role: str) -> Any:
+        """The texels of an array or texture, which are as many as this one's, of the same type."""
+        if self.is_mipmapped or (isinstance(other, Texture) and other.is_mipmapped):
+            raise KernelTypeError(
+                f"{where} is not there for textures with mip levels", hint="make another texture: texture.replace(data)"
+            )
+        given = other.data if isinstance(other, Texture) else other
+        texels, sizes = contents.texels_of(where, given, self.ndim)
+        own = (self.width, self.height, self.depth)[: self.ndim]
+        if sizes != own or texels.shape[-1] != self.num_channels or self._type_name(texels.dtype) != self.dtype.name:
+            raise _misfit(self, role, other, texels, sizes)
+        return texels
+
+    @staticmethod
+    def _type_name(dtype: Any) -> str:
+        return getattr(dtype, "name", None) or np.dtype(dtype).name
+
+    @property
+    def cuda_array(self) -> NoReturn:
+        """Not there: a texture has no handles."""
+        raise _no_handle("cuda_array")
+
+    @property
+    def cuda_texture(self) -> NoReturn:
+        """Not there: a texture has no handles."""
+        raise _no_handle("cuda_texture")
+
+    @property
+    def cuda_surface(self) -> NoReturn:
+        """Not there: a texture has no handles."""
+        raise _no_handle("cuda_surface")
+
+
+@wp.struct
+class Texture1D(Texture):
+    __doc__ = Texture.__doc__
+    ndim: ClassVar[int] = 1
+
+
+@wp.struct
+class Texture2D(Texture):
+    __doc__ = Texture.__doc__
+    ndim: ClassVar[int] = 2
+
+
+@wp.struct
+class Texture3D(Texture):
+    __doc__ = Texture.__doc__
+    ndim: ClassVar[int] = 3
+
+
+def _misfit(texture: Texture, role: str, other: Any, texels: Any, sizes: tuple[int, ...]) -> KernelValueError:
+    """The error for a copy between a texture and what has other sizes, channels or another type."""
+    own, name = _shape(texture), Texture._type_name(texels.dtype)
+    hint = "make another texture: texture.replace(data)"
+    if isinstance(other, Texture):
+        if (other.width, other.height, other.depth) != (texture.width, texture.height, texture.depth):
+            return KernelValueError(
+                f"Incompatible texture shapes for copy: destination shape={own}, source shape={_shape(other)}",
+                hint=hint,
+            )
+        return KernelValueError(
+            f"Incompatible texture data types for copy: destination dtype={texture.dtype.name}, source dtype={name}, "
+            f"destination channels={texture.num_channels}, source channels={other.num_channels}",
+            hint=hint,
+        )
+    if sizes != (texture.width, texture.height, texture.depth)[: texture.ndim]:
+        return KernelValueError(
+            f"Incompatible array shape for copy: texture shape={own}, {role} shape={tuple(other.shape)}", hint=hint
+        )
+    return KernelValueError(
+        f"Incompatible array data type for copy: texture dtype={texture.dtype.name}, {role} dtype={name}, "
+        f"texture channels={texture.num_channels}, {role} channels={texels.shape[-1]}",
+        hint=hint,
+    )
+
+
+_ADDRESS_MODES = ("address_mode_u", "address_mode_v", "address_mode_w")
+_OPTIONS = ("filter_mode", "mip_filter_mode", *_ADDRESS_MODES, "normalized_coords")
+
+
+def _no_handle(name: str) -> KernelTypeError:
+    return KernelTypeError(
+        f"Texture: {name} is only supported for CUDA textures, and textures here are arrays, also on GPUs",
+        hint="texture.texels is an array, which can be shared by DLPack",
+    )
+
+
+def _shape(texture: Texture) -> tuple[int, ...]:
+    """As Warp gives it: without an axis for a single channel."""
+    return tuple(texture.data.shape)[: texture.ndim + (texture.num_channels > 1)]
+
+
+@boundary
+def _setattr(self: Texture, name: str, value: Any) -> None:
+    del value
+    raise KernelTypeError(
+        f"{type(self).__name__}: {name} cannot be set", hint="make another texture: texture.replace(data)"
+    )
+
+
+@boundary
+def _init(  # noqa: PLR0913 - as Warp has it
+    self: Texture,
+    data: Any = None,
+    width: int = 0,
+    height: int = 0,
+    depth: int = 0,
+    num_channels: int = 0,
+    dtype: Any = None,
+    filter_mode: Any = None,
+    address_mode: Any = _CLAMP,
+    address_mode_u: Any = None,
+    address_mode_v: Any = None,
+    address_mode_w: Any = None,
+    normalized_coords: bool = True,
+    num_mip_levels: int = 1,
+    mip_filter_mode: Any = None,
+    device: Any = None,
+    surface_access: bool = False,
+    cuda_array: int = 0,
+) -> None:
+    where = type(self).__name__
+    if type(self) is Texture:
+        raise KernelTypeError("Texture: expected one of its classes", hint="Texture1D, Texture2D or Texture3D")
+    if surface_access or cuda_array:
+        raise _no_handle("surface_access" if surface_access else "cuda_array")
+    _require_cpu(where, device)
+    asked = (width, height, depth)[: self.ndim]
+    texels, sizes = _texels(where, data, self.ndim, asked, num_channels, dtype)
+    is_exact = contents.is_integer32(texels.dtype if not isinstance(texels, LiveArray) else np.float32)
+    between = contents.level_sizes(where, sizes, num_mip_levels)
+    filters = (
+        _filter_mode(where, "filter mode", "filter_mode", filter_mode, is_exact, True),
+        _filter_mode(where, "mip filter mode", "mip_filter_mode", mip_filter_mode, is_exact, len(between) > 1),
+    )
+    given = (address_mode_u, address_mode_v, address_mode_w)
+    modes = [_address_mode(where, address_mode, given[k], k) if k < self.ndim else _CLAMP for k in range(3)]
+    levels = None
+    if len(between) > 1:
+        texels, levels = contents.with_levels(where, texels, between)
+    self.__dict__.update(texels=texels, levels=levels)
+    self.__dict__.update(zip(("width", "height", "depth"), (*sizes, 1, 1), strict=False))
+    self.__dict__.update(filter_mode=filters[0], mip_filter_mode=filters[1])
+    self.__dict__.update(zip(_ADDRESS_MODES, modes, strict=True))
+    self.__dict__.update(normalized_coords=bool(normalized_coords), num_mip_levels=len(between))
+
+
+for _kind in (Texture, Texture1D, Texture2D, Texture3D):
+    setattr(_kind, HANDLE, True)
+    _kind.__setattr__ = _setattr
+    _kind.__init__ = _init
+
+
+def _require_cpu(where: str, device: Any) -> None:
+    found = wp.get_device(device if device is not None else "cpu")
+    if not found.is_cpu:
+        raise KernelValueError(
+            f"{where}: textures outside of JAX are on the CPU, got device {found}", hint="leave it out"
+        )
+
+
+def _texels(
+    where: str, data: Any, ndim: int, asked: tuple[int, ...], channels: int, dtype: Any
+) -> tuple[Any, tuple[int, ...]]:
+    """Of the data, which has what is asked for where it is not 0; or zeros."""
+    if data is None:
+        return contents.zeros(where, asked, channels, dtype), asked
+    texels, sizes = contents.texels_of(where, data, ndim)
+    expected = (*asked, channels)
+    for name, want, got in zip(
+        (*("width", "height", "depth")[:ndim], "num_channels"), expected, (*sizes, texels.shape[-1]), strict=True
+    ):
+        if want not in (0, got):
+            raise KernelValueError(f"{where}: {name}: expected {want}, but the data has {got}", hint="leave it out")
+    name = contents.name_of(dtype)
+    if dtype is not None and name != Texture._type_name(texels.dtype):
+        raise KernelValueError(
+            f"{where}: dtype: expected {name}, but the data has {Texture._type_name(texels.dtype)}", hint="leave it out"
+        )
+    return texels, sizes
+
+
+def _filter_mode(where: str, what: str, name: str, mode: Any, is_exact: bool, is_used: bool) -> TextureFilterMode:
+    if mode is None:
+        return TextureFilterMode.CLOSEST if is_exact else TextureFilterMode.LINEAR
+    try:
+        found = TextureFilterMode(mode)
+    except (TypeError, ValueError):
+        raise KernelValueError(
+            f"{where}: {name}: Invalid texture {what}: {mode!r}", hint="TextureFilterMode.CLOSEST or LINEAR"
+        ) from None
+    if is_exact and is_used and found != TextureFilterMode.CLOSEST:
+        raise KernelValueError(
+            f"{where}: {name}: integers of 32 bits are not interpolated, expected CLOSEST", hint="leave it out"
+        )
+    return found
+
+
+def _address_mode(where: str, common: Any, own: Any, axis: int) -> TextureAddressMode:
+    mode = own
+    if own is None:
+        mode = common
+        if isinstance(common, tuple):
+            mode = common[axis] if axis < len(common) else _CLAMP
+    try:
+        return TextureAddressMode(_CLAMP if mode is None else mode)
+    except (TypeError, ValueError):
+        raise KernelValueError(
+            f"{where}: {_ADDRESS_MODES[axis]}: Invalid texture address mode: {mode!r}",
+            hint="TextureAddressMode.WRAP, CLAMP, MIRROR or BORDER",
+        ) from None
