@@ -371,8 +371,9 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
 - **`swept_volume_sdf`** takes one mesh and its poses; Warp's an array of numbers of meshes. **`delaunay_edge_flip`**
   leaves edges whose four points are on a circle within rounding, and in JAX returns the triangles.
 - **Tiles**: a block is one thread, on GPUs too, so `block_dim()` is 1 and `launch_tiled` adds an axis of one; values of
-  other threads of a block are refused. `tile_sort` is stable. Tiles of bfloat16 and of complex numbers have products
-  with derivatives. Work in place has derivatives where Warp says that it has none.
+  other threads of a block are refused. `tile_sort` is stable, with NaNs last. Tiles of bfloat16 and of complex numbers
+  have products. Work in place has derivatives. `t @ u` is refused: Warp multiplies element by element. Of overloads by
+  the shape of a tile the closest is taken, not the first.
 - **Textures** are arrays, on GPUs too: no handles, no arrays of textures, interpolation in float32. A coordinate that
   is NaN gives NaN, or 0 in a border, and so does an infinite one that wraps. Texels have derivatives, too.
 
