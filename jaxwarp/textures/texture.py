@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from typing import Any, ClassVar, NoReturn
 
 import jax
@@ -275,6 +276,8 @@ def _init(  # noqa: PLR0913 - as Warp has it
     if surface_access or cuda_array:
         raise _no_handle("surface_access" if surface_access else "cuda_array")
     _require_cpu(where, device)
+    numbers = {"width": width, "height": height, "depth": depth, "num_channels": num_channels}
+    width, height, depth, num_channels = (_count(where, name, value) for name, value in numbers.items())
     asked = (width, height, depth)[: self.ndim]
     texels, sizes = _texels(where, data, self.ndim, asked, num_channels, dtype)
     is_exact = contents.is_integer32(texels.dtype if not isinstance(texels, LiveArray) else np.float32)
@@ -307,6 +310,13 @@ def _require_cpu(where: str, device: Any) -> None:
         raise KernelValueError(
             f"{where}: textures outside of JAX are on the CPU, got device {found}", hint="leave it out"
         )
+
+
+def _count(where: str, name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise KernelTypeError(f"{where}: {name}: expected an integer, got {value!r}", hint="leave it out") from None
 
 
 def _texels(

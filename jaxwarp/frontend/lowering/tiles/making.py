@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxwarp.builtins.language.shown import OfInstances
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.calls import construct
@@ -276,6 +277,8 @@ def _untile(frame: Frame, _node: ast.Call, a: Any) -> Any:
 class TileFunction(Intrinsic):
     """`tile`: in kernels a function; outside of them `tile[float, 16, 16]`, `tile(dtype=float, shape=(16, 16))` and,
     of any shape, `tile[float]` annotate arguments of a `@func`."""
+
+    __doc__ = OfInstances(lambda self: f"{self.signature}\n\n{self.doc}", __doc__)  # type: ignore[assignment]
 
     def __getitem__(self, parameters: Any) -> TileType:
         dtype, *extents = parameters if isinstance(parameters, tuple) and parameters else (parameters,)
