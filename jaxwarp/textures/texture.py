@@ -278,6 +278,11 @@ def _init(  # noqa: PLR0913 - as Warp has it
     _require_cpu(where, device)
     numbers = {"width": width, "height": height, "depth": depth, "num_channels": num_channels}
     width, height, depth, num_channels = (_count(where, name, value) for name, value in numbers.items())
+    num_mip_levels = _count(where, "num_mip_levels", num_mip_levels)
+    if not isinstance(normalized_coords, (bool, np.bool_)):
+        raise KernelTypeError(
+            f"{where}: normalized_coords: expected True or False, got {normalized_coords!r}", hint="leave it out: True"
+        )
     asked = (width, height, depth)[: self.ndim]
     texels, sizes = _texels(where, data, self.ndim, asked, num_channels, dtype)
     is_exact = contents.is_integer32(texels.dtype if not isinstance(texels, LiveArray) else np.float32)

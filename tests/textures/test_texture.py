@@ -135,6 +135,9 @@ def test_copies_that_do_not_fit_are_refused():
         (lambda: wp.Texture2D(DATA, mip_filter_mode="x"), KernelValueError, "Invalid texture mip filter mode: 'x'"),
         (lambda: wp.Texture2D(DATA, address_mode=(0, 4)), KernelValueError, "address_mode_v: Invalid .* mode: 4"),
         (lambda: wp.Texture2D(DATA, num_mip_levels=4), KernelValueError, "num_mip_levels: expected 0 to 3, got 4"),
+        (lambda: wp.Texture2D(DATA, width="4"), KernelTypeError, "width: expected an integer, got '4'"),
+        (lambda: wp.Texture2D(DATA, num_mip_levels=2.5), KernelTypeError, "num_mip_levels: expected an integer"),
+        (lambda: wp.Texture2D(DATA, normalized_coords="no"), KernelTypeError, "normalized_coords: expected True or"),
         (lambda: wp.Texture2D(DATA, num_mip_levels=-1), KernelValueError, "num_mip_levels: expected 0 to 3, got -1"),
         (
             lambda: wp.Texture2D(DATA.astype(np.int32), filter_mode=Filter.LINEAR),
