@@ -91,7 +91,8 @@ CASES: dict[str, tuple[str, dict[str, int], Any, Sequence[np.ndarray], Any, bool
     "transforms of 256": ("transforms", {"T": 1, "N": LENGTH}, ROWS, (random(ROWS, LENGTH, 2),),
                           ((ROWS, LENGTH), "vec2"), True),
     "sort of 256": ("sort", {"T": 1, "N": LENGTH}, ROWS,
-                    (random(ROWS, LENGTH), np.tile(np.arange(LENGTH, dtype=np.int32), (ROWS, 1))),
+                    (RNG.permuted(np.tile(np.arange(LENGTH, dtype=np.float32), (ROWS, 1)), axis=1),
+                     np.tile(np.arange(LENGTH, dtype=np.int32), (ROWS, 1))),
                     ((ROWS, LENGTH), "int"), False),
 }  # fmt: skip
 
