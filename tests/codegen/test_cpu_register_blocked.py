@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from kernels_strategy import DrawnPick, Pick, RandomPick, random_array, same_values
 
 import jaxwarp as wp
+from jaxwarp.analysis.own_bytes import own_bytes
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
 from jaxwarp.codegen.cpu.analysis.speculation import is_speculatable, shares_work
 from jaxwarp.codegen.cpu.analysis.uniformity import find_strides
+from jaxwarp.codegen.cpu.plan import width as rules
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.codegen.cpu.plan.width import choose_width
 from jaxwarp.ir.interpret import interpret
@@ -382,6 +384,25 @@ def test_four_registers_where_iterations_wait():
     kernel = prepare(march.specialize())
     assert choose_width(kernel, AVX2) == 32
     assert choose_width(kernel, Machine("", "", "+avx2,+avx512f")) == 64
+
+
+@wp.kernel
+def softmax_of_rows(x: wp.array2d[float], out: wp.array2d[float]):
+    i = wp.tid()
+    powers = wp.tile_map(wp.exp, wp.tile_load(x, shape=(1, 256), offset=(i, 0)))
+    total = wp.tile_sum(powers)
+    wp.tile_store(out, powers * (1.0 / total[0]), offset=(i, 0))
+
+
+def test_large_arrays_of_a_threads_own_take_fewer_lanes(monkeypatch):
+    """Four registers of AVX-512 would be 64; one register is always taken."""
+    machine, kernel = Machine("", "", "+avx2,+avx512f"), prepare(softmax_of_rows.specialize())
+    assert 64 * own_bytes(kernel) > rules._NEAR_BYTES
+    assert choose_width(kernel, machine) == 32
+    monkeypatch.setattr(rules, "_NEAR_BYTES", 1 << 40)
+    assert choose_width(kernel, machine) == 64
+    monkeypatch.setattr(rules, "_NEAR_BYTES", 0)
+    assert choose_width(kernel, machine) == 16
 
 
 def test_two_registers_where_there_is_work_enough():

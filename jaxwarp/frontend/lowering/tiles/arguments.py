@@ -72,7 +72,7 @@ def tile_function(signature: str, doc: str) -> Callable[..., Any]:
                     f'{name}: storage must be "register" or "shared", got {text_or(storage)}',
                     hint="leave it out: it decides nothing here",
                 )
-            given.pop("aligned", None)
+            require_known(frame, f"{name}: aligned", given.pop("aligned", False), bool)
             return lower(frame, node, **given)
 
         provide(name, signature, doc)(handle)
@@ -94,14 +94,20 @@ def _evaluated(frame: Frame, node: ast.Call) -> tuple[list[Any], dict[str, Any]]
     args: list[Any] = []
     for argument in node.args:
         alone = ast.copy_location(ast.Call(node.func, [argument], []), node)
-        args += [argument.value] if _is_text(argument) else evaluate_arguments(frame, alone)[0]  # type: ignore[attr-defined]
-    texts = {k.arg: k.value.value for k in node.keywords if k.arg and _is_text(k.value)}  # type: ignore[attr-defined]
+        text = _text(argument)
+        args += evaluate_arguments(frame, alone)[0] if text is None else [text]
+    texts = {k.arg: text for k in node.keywords if k.arg and (text := _text(k.value)) is not None}
     others = ast.copy_location(ast.Call(node.func, [], [k for k in node.keywords if k.arg not in texts]), node)
     return args, {**evaluate_arguments(frame, others)[1], **texts}
 
 
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _text(node: ast.expr) -> str | None:
+    """The text that is written in a call; None: it is another expression."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return text
+        case _:
+            return None
 
 
 def text_or(value: Any) -> str:
@@ -134,10 +140,9 @@ def require_array(what: str, value: Any) -> View | StructView:
     raise KernelTypeError(f"{what} must be an array, got {text_or(value)}", hint=hint)
 
 
-def require_type(frame: Frame, what: str, value: Any) -> Any:
+def require_type(what: str, value: Any) -> Any:
     """An element type."""
     value = value.type if isinstance(value, Prototype) else value
-    del frame
     if not isinstance(value, Scalar | Aggregate | Struct):
         raise KernelTypeError(
             f"{what}: dtype must be a scalar, vector, matrix or struct type, got {text_or(value)}",

@@ -55,7 +55,7 @@ def zero(frame: Frame, dtype: Any) -> Any:
     "A tile of zeros.",
 )
 def _zeros(frame: Frame, _node: ast.Call, shape: Any, dtype: Any, name: str = "tile_zeros") -> Tile:
-    element = _type(frame, name, dtype)
+    element = _type(name, dtype)
     return filled(frame, shape_of_tile(frame, name, shape), lambda _: zero(frame, element), element)
 
 
@@ -72,7 +72,7 @@ def _empty(frame: Frame, node: ast.Call, shape: Any, dtype: Any) -> Tile:
     "A tile of ones.",
 )
 def _ones(frame: Frame, _node: ast.Call, shape: Any, dtype: Any) -> Tile:
-    element = _type(frame, "tile_ones", dtype)
+    element = _type("tile_ones", dtype)
     one = _converted(frame, "tile_ones", element, 1)
     return filled(frame, shape_of_tile(frame, "tile_ones", shape), lambda _: one, element)
 
@@ -84,7 +84,7 @@ def _ones(frame: Frame, _node: ast.Call, shape: Any, dtype: Any) -> Tile:
 def _full(frame: Frame, _node: ast.Call, shape: Any, value: Any, dtype: Any) -> Tile:
     held = _value(frame, "tile_full", value)
     if not (dtype is None or isinstance(dtype, NoArray)):
-        element = require_type(frame, "tile_full", dtype)
+        element = require_type("tile_full", dtype)
         held = held if type_of(held) == element else _converted(frame, "tile_full", element, value)
     return filled(frame, shape_of_tile(frame, "tile_full", shape), lambda _: held)
 
@@ -103,8 +103,8 @@ def _from_thread(frame: Frame, _node: ast.Call, shape: Any, value: Any, thread_i
     return filled(frame, shape_of_tile(frame, "tile_from_thread", shape), lambda _: held)
 
 
-def _type(frame: Frame, name: str, dtype: Any) -> Any:
-    return float32 if isinstance(dtype, str) else require_type(frame, name, dtype)
+def _type(name: str, dtype: Any) -> Any:
+    return float32 if isinstance(dtype, str) else require_type(name, dtype)
 
 
 def _value(frame: Frame, name: str, value: Any) -> Any:
@@ -146,7 +146,7 @@ def _arange(frame: Frame, _node: ast.Call, args: tuple[Any, ...], dtype: Any) ->
     given = [n for n in known if n is not None]
     start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
     is_given = not (dtype is None or isinstance(dtype, NoArray))
-    element = require_type(frame, "tile_arange", dtype) if is_given else _arange_type(args, given)
+    element = require_type("tile_arange", dtype) if is_given else _arange_type(args, given)
     if not isinstance(element, Scalar) or not (element.is_int or element.is_float):
         raise KernelTypeError(f"tile_arange: dtype must be a type of numbers, got {element!r}", hint="write dtype=int")
     start, step, count = _progression(element, start, stop, step)

@@ -186,7 +186,7 @@ def _assign(frame: Frame, _node: ast.Call, dst: Any, src: Any, offset: Any) -> t
 
 @tile_function("tile_astype(t: Tile, dtype: type) -> Tile", "A tile of the elements converted to another type.")
 def _astype(frame: Frame, _node: ast.Call, t: Any, dtype: Any) -> Tile:
-    tile, element_type = require_tile("tile_astype: t", t), require_type(frame, "tile_astype", dtype)
+    tile, element_type = require_tile("tile_astype: t", t), require_type("tile_astype", dtype)
     if isinstance(element_type, Struct) or isinstance(tile.dtype, Struct):
         raise KernelTypeError(
             f"tile_astype: {tile.type!r} cannot be converted to {element_type!r}", hint="tile_map(f, t) makes structs"

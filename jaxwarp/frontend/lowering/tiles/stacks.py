@@ -21,7 +21,7 @@ from jaxwarp.types import int32
 def _stack(frame: Frame, _node: ast.Call, capacity: Any, dtype: Any) -> TileStack:
     size = require_known(frame, "tile_stack: capacity", capacity, int)
     shape = shape_of_tile(frame, "tile_stack", size)
-    values = allocate(frame, require_type(frame, "tile_stack", dtype), shape)
+    values = allocate(frame, require_type("tile_stack", dtype), shape)
     return TileStack(values, filled(frame, (1,), lambda _: frame.constant(0, int32)))
 
 

@@ -72,9 +72,7 @@ def is_given(frame: Frame, tile: Tile) -> bool:
 
 
 def _is_in(tile: Tile, values: Iterable[Any]) -> bool:
-    return any(
-        overlap(tile, v) if isinstance(v, Tile) else isinstance(v, tuple) and _is_in(tile, v) for v in values
-    )
+    return any(overlap(tile, v) if isinstance(v, Tile) else isinstance(v, tuple) and _is_in(tile, v) for v in values)
 
 
 def assign_tile(frame: Frame, target: Tile, source: Tile) -> None:
