@@ -1205,7 +1205,8 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
 def where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
     """`where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any`
 
-    One of two values. Both are evaluated; `a if cond else b` evaluates one.
+    One of two values: numbers, vectors, structs, tiles (a copy), parts of one array, or tuples of these. Both are
+    evaluated; `a if cond else b` evaluates one.
     """
 
 def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:

@@ -258,7 +258,8 @@ def _clamp(ops: Ops, x: Operand, low: Operand, high: Operand) -> Operand:
 
 @_choices.add("where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any", np.where)
 def _where(ops: Ops, cond: Operand, value_if_true: Operand, value_if_false: Operand) -> Operand:
-    """One of two values. Both are evaluated; `a if cond else b` evaluates one."""
+    """One of two values: numbers, vectors, structs, tiles (a copy), parts of one array, or tuples of these. Both are
+    evaluated; `a if cond else b` evaluates one."""
     return ops.select(cond, value_if_true, value_if_false, "where")
 
 

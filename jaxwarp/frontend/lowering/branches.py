@@ -19,8 +19,8 @@ from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.frame import EXITS, LEFT, RESULT, RETURN, SHOWN, Frame, statement
 from jaxwarp.frontend.lowering.merge import Merged, MismatchError, type_hint, type_text, unify, zeros_like
 from jaxwarp.frontend.lowering.references import advanced
-from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile
-from jaxwarp.frontend.lowering.values import Tile, Undefined, type_of
+from jaxwarp.frontend.lowering.tiles.storage import joined
+from jaxwarp.frontend.lowering.values import Undefined, type_of
 from jaxwarp.frontend.text.liveness import always_exits, assigned
 from jaxwarp.ir import nodes as ir
 
@@ -115,29 +115,12 @@ def split(
     names = [n for n in dict.fromkeys([*sides[0], *sides[1]]) if n != LEFT and not _unchanged(n, before, sides)]
     for name in names:
         if name.startswith("$") or name in live:
-            joined = _joined_tile(frame, [side.get(name) for side in sides], blocks)
-            if joined is None:
-                join.variable(name)
-            else:
-                frame.variables[name] = joined
+            sides[0][name], sides[1][name] = joined(frame, [side.get(name) for side in sides], blocks)
+            join.variable(name)
         else:
             frame.variables[name] = Undefined("it is not read after the condition")
     frame.builder.append(join.operation(blocks))
     join.publish()
-
-
-def _joined_tile(frame: Frame, sides: Sequence[Any], blocks: Sequence[list[ir.Op]]) -> Tile | None:
-    """A tile for a variable that is another one after each branch: each branch copies its own. None: it is no tile, or
-    the same one."""
-    a, b = sides
-    if not (isinstance(a, Tile) and isinstance(b, Tile)) or a is b or a.type != b.type:
-        return None
-    result = allocate(frame, a.dtype, a.shape)
-    for side, block in zip(sides, blocks, strict=True):
-        with frame.builder.block() as ops:
-            assign_tile(frame, result, side)
-        block.extend(ops)
-    return result
 
 
 def _flags(before: dict[str, Any], exited: bool) -> dict[str, bool]:

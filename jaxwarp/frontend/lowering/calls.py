@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from jaxwarp.builtins.language.function import Function
+from jaxwarp.builtins.language.shown import parsed
 from jaxwarp.builtins.language.values import Bundle
 from jaxwarp.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
-from jaxwarp.frontend.lowering.expressions import shape_tuple
+from jaxwarp.frontend.lowering.expressions import chosen, shape_tuple
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, expression, wrapped
 from jaxwarp.frontend.lowering.references import (
     assign_results,
@@ -23,6 +24,7 @@ from jaxwarp.frontend.lowering.references import (
     require_distinct,
     value_of,
 )
+from jaxwarp.frontend.lowering.short_circuit import Side
 from jaxwarp.frontend.lowering.structs import construct_struct
 from jaxwarp.frontend.lowering.values import (
     BARE_NAMES,
@@ -31,6 +33,7 @@ from jaxwarp.frontend.lowering.values import (
     Intrinsic,
     NoValue,
     Prototype,
+    Tile,
     describe,
     is_dynamic,
     is_literal,
@@ -150,16 +153,29 @@ def _builtin(frame: Frame, function: Function, args: list[Any], keywords: dict[s
         assign_results(frame, function, args)
         return NoValue
     args = [value_of(frame, a) for a in args]
+    if function.name == "where" and not all(map(is_dynamic, (*args, *keywords.values()))):
+        return _where(frame, function, args, keywords)
     named = [(f"argument {k + 1}", a) for k, a in enumerate(args)] + [(f"{k}", v) for k, v in keywords.items()]
     for what, value in named:
         if not (is_dynamic(value) or isinstance(value, (Scalar, Aggregate, tuple))):
-            raise KernelTypeError(
-                f"{function.name}: {what} is {describe(value)}", hint=f"the signature is {function.signature}"
-            )
+            hint = f"the signature is {function.signature}"
+            if isinstance(value, Tile):
+                hint = f"tile_map({function.name}, t) calls it for each element"
+            raise KernelTypeError(f"{function.name}: {what} is {describe(value)}", hint=hint)
     for name in _STATIC_KEYWORDS:
         if name in keywords:
             keywords[name] = _known(frame, keywords[name])
     return function.expand(frame.ops, *args, **keywords)
+
+
+def _where(frame: Frame, function: Function, args: list[Any], keywords: dict[str, Any]) -> Any:
+    """`where` of structs, tiles, parts of an array, and tuples: what a conditional expression makes of them."""
+    try:
+        cond, if_true, if_false = parsed(function.signature).bind(*args, **keywords).args
+    except TypeError as error:
+        raise KernelTypeError(f"where: {error}", hint=f"the signature is {function.signature}") from None
+    sides = Side(if_true, [], {}), Side(if_false, [], {})
+    return chosen(frame, "where: the values", frame.condition(cond), *sides)
 
 
 def _known(frame: Frame, value: Any) -> Any:

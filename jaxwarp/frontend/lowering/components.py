@@ -101,7 +101,9 @@ def insert(frame: Frame, value: Bundle, indices: Sequence[Any], part: Any) -> Bu
     return _replace(frame, value, chosen, lambda _: new)
 
 
-def known_slice(frame: Frame, index: Slice, what: str) -> slice:
+def known_slice(
+    frame: Frame, index: Slice, what: str, because: str = "how many components there are is part of the type"
+) -> slice:
     """A slice whose bounds are known before the kernel runs.
 
     Raises:
@@ -112,7 +114,7 @@ def known_slice(frame: Frame, index: Slice, what: str) -> slice:
         if given is not None and (not isinstance(known, int) or isinstance(known, bool)):
             raise KernelTypeError(
                 f"the bounds of a slice of {what} must be constant integers, got {describe(given)}",
-                hint="how many components there are is part of the type: write numbers, or loop over the components",
+                hint=f"{because}: write numbers, or loop over the {'elements' if what == 'a tile' else 'components'}",
             )
     if bounds[2] == 0:
         raise KernelValueError("the step of a slice must not be zero", hint="leave it out")

@@ -16,9 +16,9 @@ from jaxwarp.frontend.lowering.components import component_element, extract, kno
 from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression
 from jaxwarp.frontend.lowering.memory import element_type, load_element
 from jaxwarp.frontend.lowering.merge import MismatchError, type_hint, type_text, unify
-from jaxwarp.frontend.lowering.short_circuit import append, aside, branch, joined_condition
+from jaxwarp.frontend.lowering.short_circuit import Side, append, aside, branch, joined_condition
 from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
-from jaxwarp.frontend.lowering.tiles.storage import indexed
+from jaxwarp.frontend.lowering.tiles.storage import copied, indexed, is_shared, joined
 from jaxwarp.frontend.lowering.values import (
     Element,
     Host,
@@ -170,22 +170,38 @@ def _bool_operation(frame: Frame, node: ast.BoolOp) -> Any:
 def _if_expression(frame: Frame, node: ast.IfExp) -> Any:
     test = frame.test(node.test)
     if isinstance(test, bool):
-        return frame.evaluate(node.body if test else node.orelse)
+        return _own(frame, frame.evaluate(node.body if test else node.orelse))
     then = aside(frame, lambda: frame.evaluate(node.body))
     orelse = aside(frame, lambda: frame.evaluate(node.orelse))
-    a, b = then.value, orelse.value
+    return chosen(frame, "the sides of a conditional expression", test, then, orelse)
+
+
+def chosen(frame: Frame, what: str, test: bool | ir.Value, then: Side, orelse: Side) -> Any:
+    """The value of the side that a condition chooses; where it is a tile, a copy.
+
+    Raises:
+        KernelTypeError: the sides have different types.
+    """
+    a, b = joined(frame, [then.value, orelse.value], [then.ops, orelse.ops])
     try:
         merged = unify(frame, a, b)
     except MismatchError:
         raise KernelTypeError(
-            f"the sides of a conditional expression are {type_text(a)} and {type_text(b)}",
-            hint=type_hint(a, b, "convert one of them"),
+            f"{what} are {type_text(a)} and {type_text(b)}", hint=type_hint(a, b, "convert one of them")
         ) from None
+    if isinstance(test, bool):
+        append(frame, (then if test else orelse).ops)
+        return _own(frame, a if test else b)
     if then.is_cheap and orelse.is_cheap:
         append(frame, (*then.ops, *orelse.ops))
         pairs = zip(merged.left, merged.right, strict=True)
-        return merged.rebuild([frame.ops.call("select", test, x, y) for x, y in pairs])
+        return _own(frame, merged.rebuild([frame.ops.call("select", test, x, y) for x, y in pairs]))
     return branch(frame, test, then, orelse, merged)
+
+
+def _own(frame: Frame, value: Any) -> Any:
+    """A copy of a tile that a variable has, too."""
+    return copied(frame, value) if isinstance(value, Tile) and is_shared(frame, "", value) else value
 
 
 # Subscripts and attributes

@@ -28,6 +28,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     NoArray,
     StructValue,
     StructView,
+    Tile,
     Undefined,
     View,
     capture,
@@ -397,6 +398,8 @@ def _value_hint(value: Any) -> str:
             return "constants are numbers, vectors, matrices and tuples of them; pass arrays as arguments"
         case tuple():
             return "take an element of it: t[0]"
+        case Tile():
+            return "compute with its elements: t[i, j], or tile_map(f, t)"
         case _:
             return "call it, and compute with what it returns"
 

@@ -57,6 +57,8 @@ BODIES = {
     "r = t * wp.tile_reshape(wp.tile_reshape(u, shape=(2, 8)), shape=(4, 4))",
     "in place": "changed(t, u[2, 2])\nr = t\nr[1] = u[2]\nr -= u * t\nr *= u",
     "parts": "wp.tile_assign(t, wp.tile_view(u * t, offset=(1, 1), shape=(2, 3)), offset=(i, 0))\nr = t * u",
+    "slices": "r = t * u\nr[::2, 1:] += t[1:3, :3] * u[2, 0]\nr[3] = r[::-1, 2] * t[:, i]",
+    "a choice": "r = (t * u if i == 0 else u) + wp.where(t[0, 0] > u[0, 0], t, u) * t",
     "scatters": "r = t * u\nwp.tile_scatter_add(r, 1, i, u[0, 0] * t[2, 2], i == 0)\n"
     "wp.tile_scatter_masked(r, 2, 2, t[0, 1], True)",
     "gathers": "r = t[order] * u[:, order]",

@@ -93,6 +93,10 @@ def test_names_of_one_assignment_are_tiles_of_their_own():
         ("t[1]", np.s_[1]),
         ("wp.tile_view(t, offset=(1, 1), shape=(2, 2))", np.s_[1:, 1:]),
         ("wp.tile_reshape(t, shape=(9,))", np.s_[:]),
+        ("t[1:]", np.s_[1:]),
+        ("t[:, 1]", np.s_[:, 1]),
+        ("t[i - 1, ::2]", np.s_[2, ::2]),
+        ("t[::-1, -2:][1:3, 1]", np.s_[1::-1, 2]),
         ("wp.tile_view(wp.tile_transpose(wp.tile_view(t, offset=(0, 1), shape=(3, 2))), offset=(1,))", np.s_[:, 2]),
     ],
 )
@@ -304,11 +308,62 @@ def test_negative_indices_at_run_time():
     np.testing.assert_array_equal(after(body, 2), expected)
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("t[1:] = t[:2]", np.stack([A[0], A[0], A[1]])),
+        ("t[::-1] = t", A[::-1]),
+        ("t[:, 0] = t[2, :7]", np.column_stack([A[2], A[:, 1:]])),
+        ("t[-9:, 1:2] += t[:, 2:]", np.column_stack([A[:, 0], A[:, 1] + A[:, 2], A[:, 2]])),
+        ("t[0:2][1][2:] = one[0, :1]", np.array([A[0], [*A[1, :2], 1], A[2]])),
+        (
+            "t[1:, 1:] = wp.tile_matmul(t[:2, :2], t[1:, ::2])",
+            np.block([[A[:1]], [A[1:, :1], A[:2, :2] @ A[1:, ::2]]]),
+        ),
+    ],
+)
+def test_slices(change, expected):
+    np.testing.assert_allclose(after(change + STORE, on_host=True), expected, rtol=1e-6)
+
+
+CHOICES = {
+    "v = wp.where(i == 0, t, one)": lambda i: [A, np.ones((3, 3))][i],
+    "v = t if i == 0 else one": lambda i: [A, np.ones((3, 3))][i],
+    "v = t * 2.0 if i == 0 else wp.tile_transpose(t)": lambda i: [2 * A, A.T][i],
+    "v = t if i == 0 else t": lambda _: A,
+    "v = t if t.ndim == 2 else one": lambda _: A,
+    "v = wp.where(t.ndim == 2, t, one)": lambda _: A,
+    "v = (t if i == 0 else one) if i < 1 else wp.where(value_if_false=one, value_if_true=t, cond=i < 1)":
+        lambda i: [A, np.ones((3, 3))][i],
+    "v, w = (t, one) if i == 0 else (one, t)\nv = v + w * 2.0": lambda i: [A + 2, 1 + 2 * A][i],
+    "if i == 0:\n    p = (t, (one, 1.0))\nelse:\n    p = (one, (t, 2.0))\nv = p[0] + p[1][0] * p[1][1]":
+        lambda i: [A + 1, 1 + 2 * A][i],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_tiles_that_conditions_choose_are_copies(choice):
+    """What is chosen, and that the tiles it was chosen of stay as they are."""
+    out = after(f"{choice}\nwp.tile_store(out[i], v)", 2, on_host=True)
+    np.testing.assert_allclose(out, [CHOICES[choice](i) for i in range(2)], rtol=1e-6)
+    out = after(f"{choice}\nv += v\nwp.tile_store(out[i], t + one)", 2)
+    np.testing.assert_array_equal(out, [A + 1, A + 1])
+
+
 REFUSED = {
     "t = t @ one": "@ of two tiles: its meaning is not clear",
-    "t = t > one": "a comparison: expected a value, got tile",
+    "t = t > one": "a comparison: expected a value, got tile.*tile_map",
     "if t:\n    t = one": "a condition must be a bool or a number, got tile",
-    "t = t[0:2]": "an index of a tile is an integer",
+    "t = t[i:]": "the bounds of a slice of a tile must be constant integers, got int32.*the shape of a tile",
+    "t = t[:, 2:1]": "a slice of tile.* has no elements: its axis has the extent 3",
+    "t = t[::0]": "the step of a slice must not be zero",
+    "t = t[0:1, 0:1, 0]": "has 2 axes, got 3 indices",
+    "t[0:2] = 1.0": "a part of the tile is tile.*got the constant 1.0",
+    "t[one, 1:]": "beside a tile of indices there is only :",
+    "t = t if i else one[1:]": "the sides of a conditional expression are tile.* and tile",
+    "t = wp.where(i > 0, t, a)": "where: the values are tile.* and the array a",
+    "t = wp.where(i > 0, t)": "where: missing a required argument: 'value_if_false'",
+    "t = wp.sin(t)": "sin: argument 1 is tile.*tile_map",
     "t[3, 0] = 1.0": "index 3 is out of range: this axis of the tile has the extent 3",
     "t[0, -4] = 1.0": "index -4 is out of range",
     "t = wp.tile_view(t, offset=(1, 1), shape=(3, 3))": "3 elements from 1 on are not in an axis of extent 3",

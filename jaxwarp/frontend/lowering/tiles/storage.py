@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.lowering.components import known_slice
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.memory import store_element
 from jaxwarp.frontend.lowering.merge import taken_apart
@@ -85,6 +86,26 @@ def assign_tile(frame: Frame, target: Tile, source: Tile) -> None:
     each(frame, target.shape, lambda indices: store(frame, target, indices, load(frame, source, indices)))
 
 
+def joined(frame: Frame, sides: Sequence[Any], blocks: Sequence[list[ir.Op]]) -> tuple[Any, Any]:
+    """The values of both sides of a condition, in which each two tiles are one: each side copies its own into it.
+
+    Args:
+        blocks: what the sides do; the copies come last.
+    """
+    a, b = sides
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        parts = [joined(frame, pair, blocks) for pair in zip(a, b, strict=True)]
+        return tuple(x for x, _ in parts), tuple(y for _, y in parts)
+    if not (isinstance(a, Tile) and isinstance(b, Tile)) or a is b or a.type != b.type:
+        return a, b
+    result = allocate(frame, a.dtype, a.shape)
+    for side, block in zip(sides, blocks, strict=True):
+        with frame.builder.block() as ops:
+            assign_tile(frame, result, side)
+        block.extend(ops)
+    return result, result
+
+
 def store(frame: Frame, tile: Tile, indices: Indices, value: Any) -> None:
     store_at(frame, element(frame, tile, indices), value)
 
@@ -156,8 +177,8 @@ def folded(frame: Frame, tile: Tile, combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def indexed(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile | Element | StructValue:
-    """`t[i, j]`: an element, or of fewer indices than axes, the part of the tile that they leave; `t[:, rows]`, of a
-    tile of indices, a copy of what they name.
+    """`t[i, j]`: an element; of fewer indices than axes, and of slices, the part of the tile that they leave; and
+    `t[:, rows]`, of a tile of indices, a copy of what they name.
     """
     count = len(tile.shape)
     if len(indices) > count:
@@ -165,12 +186,38 @@ def indexed(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile | Element 
             f"{tile.type!r} has {count} ax{'is' if count == 1 else 'es'}, got {len(indices)} indices",
             hint="of a tile of vectors, t[i][k] is a component",
         )
-    if any(isinstance(i, Slice | Tile) for i in indices):
+    if any(isinstance(i, Tile) for i in indices):
         return _gathered(frame, tile, indices)
-    fixed = tuple(position(frame, i, n) for i, n in zip(indices, tile.shape, strict=False))
+    given = [*indices, *[Slice(None, None)] * (count - len(indices))]
+    found = [_along(frame, tile, i, n) for i, n in zip(given, tile.shape, strict=True)]
+    fixed = tuple(axis for axis in found if not isinstance(axis, range))
     if len(fixed) == count:
         return element(frame, tile, fixed)
-    return seen_as(tile, tile.shape[len(fixed) :], lambda f, rest: tile.place(f, (*fixed, *rest)))
+
+    def place(f: Frame, at: Indices) -> Indices:
+        left = iter(at)
+        return tile.place(f, tuple(_numbered(f, a, next(left)) if isinstance(a, range) else a for a in found))
+
+    return seen_as(tile, tuple(len(axis) for axis in found if isinstance(axis, range)), place)
+
+
+def _along(frame: Frame, tile: Tile, index: Any, extent: int) -> ir.Value | range:
+    """What an index names along an axis: one place, or those of a slice."""
+    if not isinstance(index, Slice):
+        return position(frame, index, extent)
+    chosen = range(extent)[known_slice(frame, index, "a tile", "the shape of a tile is part of its type")]
+    if not chosen:
+        raise KernelValueError(
+            f"a slice of {tile.type!r} has no elements: its axis has the extent {extent}",
+            hint="write other bounds: every axis of a tile has an element",
+        )
+    return chosen
+
+
+def _numbered(frame: Frame, axis: range, index: ir.Value) -> ir.Value:
+    """The element of a slice that has a number."""
+    scaled = index if axis.step == 1 else frame.ops.call("mul", index, frame.constant(axis.step, int32))
+    return frame.ops.call("add", scaled, frame.constant(axis.start, int32)) if axis.start else scaled
 
 
 def _gathered(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile:
@@ -178,8 +225,7 @@ def _gathered(frame: Frame, tile: Tile, indices: Sequence[Any]) -> Tile:
     whole = all(isinstance(i, Tile) or (isinstance(i, Slice) and i.start is i.stop is i.step is None) for i in indices)
     if len(through) != 1 or not whole:
         raise KernelTypeError(
-            "an index of a tile is an integer for each of its first axes, or one tile of integers, and : for others",
-            hint="a part of a tile is tile_view(t, offset=(i, j), shape=(m, n))",
+            "beside a tile of indices there is only : for other axes", hint="take the part first: t[0:2][:, rows]"
         )
     ((axis, numbers),) = through
     if numbers.ndim != 1 or not getattr(numbers.dtype, "is_int", False):
