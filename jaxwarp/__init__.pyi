@@ -13,6 +13,7 @@ from jaxwarp import config as config
 from jaxwarp import errors as errors
 from jaxwarp import geometry as geometry
 from jaxwarp import optim as optim
+from jaxwarp import sparse as sparse
 from jaxwarp import types as types
 from jaxwarp import utils as utils
 from jaxwarp.arrays.create import copy as copy

@@ -16,7 +16,7 @@ from jaxwarp.document.tables import PACKAGE, summary
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.host import idle
 from jaxwarp.host.names import ERRORS, EXPORTS
-from jaxwarp.library.names import GEOMETRY, LIBRARY, TEXTURES, signatures
+from jaxwarp.library.names import GEOMETRY, LIBRARY, PACKAGES, TEXTURES, signatures
 from jaxwarp.types import SCALARS, bool_
 
 # The stub. It shows type checkers what kernels write, not what the objects are: an annotation may name a class, and
@@ -164,7 +164,7 @@ def stub() -> str:
     """The type stub of the package."""
     imports, assignments = _public_statements((PACKAGE / "__init__.py").read_text())
     imports += [f"from {m.__name__} import {n} as {n}" for m, names in EXPORTS.items() for n in names]
-    imports += [f"from jaxwarp import {package} as {package}" for package in ("autograd", "geometry", "optim")]
+    imports += [f"from jaxwarp import {package} as {package}" for package in PACKAGES]
     imports += [f"from jaxwarp.geometry.{m} import {n} as {n}" for m, names in GEOMETRY.items() for n in names]
     imports += [f"from jaxwarp.textures.{m} import {n} as {n}" for m, names in TEXTURES.items() for n in names]
     parts = [_STUB_HEAD, "".join(f"{line}\n" for line in sorted(imports)), _STUB_CLASSES]

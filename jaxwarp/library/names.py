@@ -72,7 +72,7 @@ TEXTURES = {
     "texture": ("Texture", "Texture1D", "Texture2D", "Texture3D"),
     "sampling": ("texture_sample",),
 }
-_PACKAGES = ("autograd", "geometry", "optim")
+PACKAGES = ("autograd", "geometry", "optim", "sparse")
 # What programs for Warp write in kernels, and what would hide Python's own if it were imported with *.
 _OF_PYTHON = {"float": float32, "int": int32}
 _MODULE_OF = {
@@ -93,7 +93,7 @@ def find(name: str) -> Any:
     Raises:
         AttributeError: there is none, with what to do instead if Warp has one.
     """
-    if name in _PACKAGES:
+    if name in PACKAGES:
         return importlib.import_module(f"jaxwarp.{name}")
     if name in _OF_PYTHON:
         return _OF_PYTHON[name]
@@ -106,7 +106,7 @@ def find(name: str) -> Any:
 
 def listed() -> list[str]:
     """`dir(jaxwarp)`: with the functions that have not been read yet."""
-    return sorted({*vars(sys.modules["jaxwarp"]), *_MODULE_OF, *_PACKAGES})
+    return sorted({*vars(sys.modules["jaxwarp"]), *_MODULE_OF, *PACKAGES})
 
 
 def signatures(name: str) -> list[str]:

@@ -38,7 +38,6 @@ HOST_NAMES: dict[str, str] = {
     "RegisteredGLBuffer": _GRAPHICS,
     "render": _GRAPHICS,
     "fem": "it is a library written with Warp; its kernels' language is this one",
-    "sparse": "use jax.experimental.sparse, or pass rows, columns and values as arrays",
     "geometry": _OUTSIDE,
     "CaptureMode": "captures here have one mode",
     "capture_save": _EXPORT,

@@ -1,0 +1,70 @@
+"""One launch for both faces: new arrays outside of JAX, whose launches a tape records, or results of JAX."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.types import as_dtype, element_scalar, element_shape
+
+
+def evaluated(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """What a kernel writes to its last arguments, which are zero before.
+
+    Args:
+        outputs: extents and element type of each.
+    """
+    arrays = [value for value in inputs if isinstance(value, HostArray)]
+    if arrays:
+        needs = any(array.requires_grad for array in arrays)
+        made = [wp.zeros(n, dtype=t, device=arrays[0].device, requires_grad=needs) for n, t in outputs]
+        wp.launch(kernel, dim, list(inputs), made, device=arrays[0].device)
+        return made
+    shapes = {name: _extents(n) for name, (n, _) in zip(_names(kernel)[len(inputs) :], outputs, strict=True)}
+    if 0 in _extents(dim):
+        elements = [as_dtype(t) for _, t in outputs]
+        both = zip(outputs, elements, strict=True)
+        return [jnp.zeros((*_extents(n), *element_shape(t)), element_scalar(t).numpy) for (n, _), t in both]
+    return _of_jax(kernel, len(outputs))(*inputs, launch_dims=dim, output_dims=shapes)
+
+
+def _extents(dim: Any) -> tuple[int, ...]:
+    return tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+
+
+def _names(kernel: Any) -> list[str]:
+    return [argument.name for argument in kernel.arguments]
+
+
+@functools.lru_cache(maxsize=1024)
+def _of_jax(kernel: Any, count: int) -> Any:
+    return wp.jax_kernel(kernel, num_outputs=count)
+
+
+def number(matrix: Any, value: Any) -> Any:
+    """A factor as a number of a matrix's type; traced ones stay what they are."""
+    dtype = matrix.scalar_type.numpy
+    return dtype.type(value) if isinstance(value, (bool, int, float, np.generic)) else jnp.asarray(value, dtype)
+
+
+def require_extent(what: str, name: str, value: Any) -> int:
+    """A number of rows, columns or blocks.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is none.
+    """
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise KernelTypeError(f"{what}: {name}: expected an integer, got {value!r}") from None
+    if not 0 <= count < 2**31:
+        raise KernelValueError(f"{what}: {name} must be nonnegative, and below 2^31, got {count}")
+    return count
