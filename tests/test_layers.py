@@ -37,7 +37,7 @@ LAYERS = (
     ("arrays",),
     ("host",),
     ("utils",),
-    ("optim", "autograd"),
+    ("autograd",),
 )
 # Of the modules at the bottom these know each other; `vjp` and `codegen` do not.
 NEIGHBOURS = {

@@ -98,7 +98,6 @@ HOST_NAMES: dict[str, str] = {
     "utils.create_warp_function": "write it as a @func; map(f, ...) takes functions of Python, too",
     "utils.GraphColoringAlgorithm": _COLORING,
     "utils.graph_coloring*": _COLORING,
-    "optim.linear": "use jax.scipy.sparse.linalg: cg, bicgstab, gmres, whose operators may be functions of jax_kernel",
     **dict.fromkeys(
         ("Array", "Capacity", "Cols", "DType", "DTypeFloat", "DTypeScalar", "DeviceLike", "Float", "Int", "Length",
          "Matrix", "NDim", "Quaternion", "Rows", "Scalar", "Shape", "Transformation", "Vector"),

@@ -1,0 +1,125 @@
+"""`cg`, `cr`, `bicgstab` and `gmres`: each makes a solver, and runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxwarp.boundary import located_call
+from jaxwarp.optim.linear.bicgstab import BiCGSTAB
+from jaxwarp.optim.linear.conjugate import CG, CR
+from jaxwarp.optim.linear.gmres import GMRES
+
+
+@located_call
+def cg(
+    A: Any,
+    b: Any,
+    x: Any,
+    tol: float | None = None,
+    atol: float | None = None,
+    maxiter: float | None = 0,
+    M: Any = None,
+    callback: Callable[..., Any] | None = None,
+    check_every: int = 10,
+    use_cuda_graph: bool = True,
+    run: bool = True,
+    *,
+    restart: int | None = None,
+) -> Any:
+    """Solves `A x = b` for a symmetric positive definite `A` by conjugate gradients: `CG` says what its arguments are.
+
+    Returns:
+        The iterations, the norm of the residual and what it was to be (see `LinearSolverState`); with `run=False` the
+        solver. The residual is the one that the iteration has; with `restart` it is computed anew.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+    """
+    state = CG(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, restart=restart)
+    return state() if run else state
+
+
+@located_call
+def cr(
+    A: Any,
+    b: Any,
+    x: Any,
+    tol: float | None = None,
+    atol: float | None = None,
+    maxiter: float | None = 0,
+    M: Any = None,
+    callback: Callable[..., Any] | None = None,
+    check_every: int = 10,
+    use_cuda_graph: bool = True,
+    run: bool = True,
+    *,
+    restart: int | None = None,
+) -> Any:
+    """Solves `A x = b` for a symmetric `A` by conjugate residuals: `CR` says what its arguments are.
+
+    Returns:
+        As `cg`.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+    """
+    state = CR(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, restart=restart)
+    return state() if run else state
+
+
+@located_call
+def bicgstab(
+    A: Any,
+    b: Any,
+    x: Any,
+    tol: float | None = None,
+    atol: float | None = None,
+    maxiter: float | None = 0,
+    M: Any = None,
+    callback: Callable[..., Any] | None = None,
+    check_every: int = 10,
+    use_cuda_graph: bool = True,
+    is_left_preconditioner: bool = False,
+    run: bool = True,
+) -> Any:
+    """Solves `A x = b` by stabilised biconjugate gradients: `BiCGSTAB` says what its arguments are.
+
+    Returns:
+        As `cg`.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+    """
+    state = BiCGSTAB(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, is_left_preconditioner)
+    return state() if run else state
+
+
+@located_call
+def gmres(
+    A: Any,
+    b: Any,
+    x: Any,
+    tol: float | None = None,
+    atol: float | None = None,
+    restart: int = 31,
+    maxiter: float | None = 0,
+    M: Any = None,
+    callback: Callable[..., Any] | None = None,
+    check_every: int = 31,
+    use_cuda_graph: bool = True,
+    is_left_preconditioner: bool = False,
+    run: bool = True,
+) -> Any:
+    """Solves `A x = b` by restarted generalised minimal residuals: `GMRES` says what its arguments are.
+
+    Returns:
+        As `cg`. The iterations are a multiple of `restart`, and the residual is computed anew after each so many.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+    """
+    state = GMRES(
+        A, b, x, tol, atol, restart, maxiter, M, callback, check_every, use_cuda_graph, is_left_preconditioner
+    )
+    return state() if run else state

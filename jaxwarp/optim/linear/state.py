@@ -1,0 +1,307 @@
+"""`LinearSolverState`: what all solvers share: their arguments, when they end, and what they give back."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import boundaries
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.host.checks import require_array, require_count
+from jaxwarp.memory.host_scope import capturing, recording, require_settled
+from jaxwarp.optim.linear.operators import FLOATS, LinearOperator, operator_of
+from jaxwarp.optim.linear.vectors import Vectors, flat
+from jaxwarp.types import element_scalar, element_shape, float16, float64
+
+_EPSILONS = {float16: 1e-4, float64: 1e-16}
+
+
+@wp.kernel(enable_backward=False)
+def _tolerances(tol: Any, atol: Any, square: wp.array[Any], limit: wp.array[Any]):
+    g = wp.tid()
+    least = wp.max(tol * wp.sqrt(square[g]), atol)
+    limit[g] = least * least
+    square[g] = square.dtype(0.0)
+
+
+@wp.kernel(enable_backward=False)
+def _go_on(square: wp.array[Any], limit: wp.array[Any], cycle: int, most: int, progress: wp.array[int]):
+    """Counts the iterations, and tells whether another cycle is to follow."""
+    goes = 0
+    for g in range(square.shape[0]):
+        if not (square[g] <= limit[g]):
+            goes = 1
+    count = progress[0] + cycle
+    progress[0] = count
+    progress[1] = wp.where(count < most, goes, 0)
+
+
+@boundaries
+class LinearSolverState:
+    """A solver with its memory: called, it solves; with other arguments of the same types and shapes, these.
+
+    `CG`, `CR`, `BiCGSTAB` and `GMRES` are such; the functions `cg`, `cr`, `bicgstab` and `gmres` make them, and with
+    `run=False` give them.
+
+    Args:
+        A: the matrix: an array with two axes; with one, a diagonal; a `BsrMatrix`, or a `LinearOperator`.
+        b: the right-hand side, of floats or vectors of them.
+        x: like `b`: what the solver starts from, and the solution.
+        tol: the residual is to be at most this much of the norm of `b`.
+        atol: or at most this. None: the other one; both None: a default of the type, 1e-6 for float32.
+        maxiter: iterations at most. 0 and None: as many as there are unknowns (of a system, if there are several).
+        M: a preconditioner, near the inverse of `A`, like `A`.
+        callback: called with the iteration, residual and tolerance as often as the residual is looked at; a kernel that
+            takes three arrays of them, the latter two squared, if `check_every` is 0.
+        check_every: after how many iterations the residual is looked at. 0: arrays are given back, and nothing is read
+            in Python, so that a capture can keep it.
+        use_cuda_graph: accepted, no effect.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments are not that, or a tape is recording.
+    """
+
+    name = "LinearSolverState"
+
+    def __init__(
+        self,
+        A: Any,
+        b: Any,
+        x: Any,
+        tol: float | None = None,
+        atol: float | None = None,
+        maxiter: float | None = 0,
+        M: Any = None,
+        callback: Callable[..., Any] | None = None,
+        check_every: int = 10,
+        use_cuda_graph: bool = True,
+    ):
+        del use_cuda_graph
+        what = self.name
+        self._A, self._M = operator_of(what, "A", A), operator_of(what, "M", M)
+        if self._A is None:
+            raise KernelTypeError(f"{what}: A: expected a matrix or a LinearOperator, got None")
+        self._b, self._x = self._unknowns("b", b), self._unknowns("x", x, is_written=True)
+        self._require_like("x", self._x, self._b)
+        self._callback, self._check_every = callback, require_count(what, "check_every", check_every)
+        self._vectors = Vectors(self._b, self._A.scalar_type, self._offsets())
+        self._tolerances = _require_tolerances(what, self._A.scalar_type, tol, atol)
+        self._maxiter = _require_iterations(what, maxiter) or self._vectors.size // self._vectors.count
+        self._cur_iter_and_condition = wp.zeros(2, dtype=int, device=self._b.device)
+        self._allocate()
+
+    def __call__(self, A: Any = None, b: Any = None, x: Any = None, M: Any = None) -> tuple[Any, Any, Any]:
+        """Solves, with what is given in place of what it was made with.
+
+        Returns:
+            The iterations, the norm of the residual and what it was to be; of several systems the largest. With
+            `check_every=0` arrays of them, of squares for each system.
+
+        Raises:
+            KernelTypeError, KernelValueError: what is given differs in type or shape, or a tape is recording.
+        """
+        operator = self._A if A is None else operator_of(self.name, "A", A)
+        inverse = self._M if M is None else operator_of(self.name, "M", M)
+        right = self._b if b is None else self._unknowns("b", b)
+        solution = self._x if x is None else self._unknowns("x", x, is_written=True)
+        self._require_same(operator, right, solution, inverse)
+        if recording.get() is not None:
+            raise KernelTypeError(
+                f"{self.name}: a tape is recording, and iterations have no derivative",
+                hint="solve outside of the tape; in JAX, the solution has a derivative",
+            )
+        if self._check_every:
+            require_settled(self.name)
+        dense = solution if solution.is_contiguous else solution.contiguous()
+        if not right.is_contiguous or right.ptr == solution.ptr:
+            right = right.new_like().assign(right)
+        found = self._solve(operator, right, dense, inverse)
+        if dense is not solution:
+            solution.assign(dense)
+        return found
+
+    # What a solver defines.
+
+    def _allocate(self) -> None:
+        """Makes the memory that it needs."""
+        raise NotImplementedError
+
+    def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iteration:
+        """Prepares a solution: the residual's square is known afterwards."""
+        raise NotImplementedError
+
+    # What they share.
+
+    def _solve(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> tuple[Any, Any, Any]:
+        if not self._vectors.size:
+            return self._nothing()
+        iteration = self._start(A, b, x, M)
+        if self._check_every:
+            return self._run(iteration)
+        return self._run_unread(iteration)
+
+    def _nothing(self) -> tuple[Any, Any, Any]:
+        if self._check_every:
+            return 0, 0.0, self._tolerances[1]
+        squares = self._vectors.numbers(2)
+        self._cur_iter_and_condition.zero_()
+        return self._cur_iter_and_condition[0:1], squares[0], squares[1]
+
+    def _residual(self, A: LinearOperator, b: HostArray, x: HostArray, r: HostArray) -> None:
+        """`r = b - A x`."""
+        A.matvec(x, b, r, alpha=-1.0, beta=1.0)
+
+    def _set_limit(self, b: HostArray, square: HostArray, limit: HostArray) -> None:
+        """`limit`: the square of what the residual is to be; `square` is zero before and afterwards."""
+        row = flat(b)
+        self._vectors.add_dot(row, row, square)
+        number = square.dtype
+        self._vectors.launch_groups(_tolerances, [*(number(t) for t in self._tolerances), square, limit])
+
+    def _run(self, iteration: Iteration) -> tuple[int, float, float]:
+        cycle, square = iteration.length, iteration.square
+        limits = iteration.limit.numpy().copy()
+        tolerance, count, every = math.sqrt(limits.max()), 0, max(self._check_every, cycle)
+
+        def residual() -> tuple[float, bool]:
+            squares = square.numpy()
+            return float(math.sqrt(squares.max())), bool((squares <= limits).all())
+
+        def tell(error: float) -> None:
+            if self._callback is not None:
+                self._callback(count, error, tolerance)
+
+        error, is_done = residual()
+        tell(error)
+        while not is_done:
+            iteration.run()
+            count += cycle
+            is_done = count >= self._maxiter
+            if is_done or count % every < cycle:
+                error, is_near = residual()
+                is_done = is_done or is_near
+                tell(error)
+        return count, error, float(tolerance)
+
+    def _run_unread(self, iteration: Iteration) -> tuple[HostArray, HostArray, HostArray]:
+        progress, square, limit = self._cur_iter_and_condition, iteration.square, iteration.limit
+        progress.fill_(-iteration.length)
+        count, condition = progress[0:1], progress[1:2]
+        is_told = isinstance(self._callback, wp.Kernel)
+
+        def look() -> None:
+            wp.launch(_go_on, 1, [square, limit, iteration.length, self._maxiter, progress], device=progress.device)
+            if is_told:
+                wp.launch(self._callback, 1, [count, square, limit], device=progress.device)
+
+        def cycle() -> None:
+            iteration.run()
+            look()
+
+        look()
+        wp.capture_while(condition, cycle)
+        return count, square, limit
+
+    # What is asked of arguments.
+
+    def _unknowns(self, name: str, given: Any, is_written: bool = False) -> HostArray:
+        array, scalar = require_array(self.name, name, given, is_written), self._A.scalar_type
+        if element_scalar(array.dtype) not in FLOATS or len(element_shape(array.dtype)) > 1 or array.ndim != 1:
+            raise KernelTypeError(
+                f"{self.name}: {name}: expected a row of floats or of vectors of them, "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        if element_scalar(array.dtype) != scalar:
+            raise KernelValueError(f"{self.name}: {name}: expected numbers of {scalar}, as A has, got {array.dtype}")
+        return array
+
+    def _offsets(self) -> HostArray | None:
+        offsets = self._A.batch_offsets
+        if offsets is None or capturing.get() is not None:
+            return offsets
+        steps = offsets.numpy()
+        if steps[0] < 0 or steps[-1] > flat(self._b).shape[0] or any(steps[1:] < steps[:-1]):
+            raise KernelValueError(
+                f"{self.name}: batch_offsets: expected numbers from 0 to {flat(self._b).shape[0]} in order, "
+                f"got {steps.tolist()}"
+            )
+        return offsets
+
+    def _require_like(self, name: str, given: HostArray, expected: HostArray) -> None:
+        if (given.shape, given.dtype, given.device) != (expected.shape, expected.dtype, expected.device):
+            raise KernelValueError(
+                f"{self.name}: {name}: expected {_of(expected)}, got {_of(given)}",
+            )
+
+    def _require_same(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> None:
+        self._require_like("b", b, self._b)
+        self._require_like("x", x, self._b)
+        if A is not self._A:
+            self._require_operator("A", A, self._A)
+            if A.batch_offsets is not self._A.batch_offsets:
+                raise KernelValueError(
+                    f"{self.name}: A: expected the batch_offsets that the solver was made with, got others"
+                )
+            if A.max_batch_length != self._A.max_batch_length:
+                raise KernelValueError(
+                    f"{self.name}: A: expected a max_batch_length of {self._A.max_batch_length}, "
+                    f"got {A.max_batch_length}"
+                )
+        if M is not None and self._M is not None and M is not self._M:
+            self._require_operator("M", M, self._M)
+
+    def _require_operator(self, name: str, given: LinearOperator, known: LinearOperator) -> None:
+        for part in ("shape", "dtype", "device"):
+            expected, found = getattr(known, part), getattr(given, part)
+            if expected != found:
+                raise KernelValueError(f"{self.name}: {name}: expected {part} {expected}, got {found}")
+
+
+class Iteration:
+    """A solution on its way.
+
+    Attributes:
+        run: makes `length` iterations.
+        square: the square of the residual.
+        limit: what that is to be at most.
+    """
+
+    def __init__(self, run: Callable[[], None], square: HostArray, limit: HostArray, length: int = 1):
+        self.run, self.square, self.limit, self.length = run, square, limit, length
+
+
+def _of(array: HostArray) -> str:
+    return f"{array.dtype} of shape {array.shape} on {array.device}"
+
+
+def _require_tolerances(what: str, scalar: Any, tol: Any, atol: Any) -> tuple[float, float]:
+    """The relative and the absolute one."""
+    epsilon = _EPSILONS.get(scalar, 1e-8)
+    given = []
+    for name, value in (("tol", tol), ("atol", atol)):
+        number = None
+        if value is not None:
+            with contextlib.suppress(TypeError, ValueError):
+                number = float(value)
+            if number is None or not number >= 0.0:
+                raise KernelValueError(f"{what}: {name}: expected a number that is not negative, got {value!r}")
+        given.append(number)
+    relative, absolute = given
+    default = epsilon**0.75 if absolute is None else absolute
+    relative = default if relative is None else relative
+    return relative, max(relative if absolute is None else absolute, epsilon**2.25)
+
+
+def _require_iterations(what: str, maxiter: Any) -> int | None:
+    """None where it follows from the size."""
+    try:
+        found = 0.0 if maxiter is None else float(maxiter)
+    except (TypeError, ValueError):
+        found = -1.0
+    if not found >= 0.0:
+        raise KernelValueError(f"{what}: maxiter: expected a number that is not negative, got {maxiter!r}")
+    return None if found == 0.0 else max(1, int(min(found, 2**31 - 1)))

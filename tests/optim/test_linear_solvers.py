@@ -1,0 +1,474 @@
+"""Solvers of linear systems outside of JAX, against NumPy's and SciPy's."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.sparse.linalg
+
+import jaxwarp as wp
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.optim.linear import (
+    CG,
+    CR,
+    GMRES,
+    BiCGSTAB,
+    LinearOperator,
+    aslinearoperator,
+    bicgstab,
+    cg,
+    cr,
+    gmres,
+    preconditioner,
+)
+
+SOLVERS = {"cg": cg, "cr": cr, "bicgstab": bicgstab, "gmres": gmres}
+SYMMETRIC = ("cg", "cr")
+SIDES = ("none", "diag", "left")  # of the preconditioner; conjugate methods know no sides
+CASES = [(name, side) for name in SOLVERS for side in SIDES if side != "left" or name not in SYMMETRIC]
+RELATIVE = {wp.float16: 1e-2, wp.float32: 1e-5, wp.float64: 1e-11}
+
+
+def options(name, side, matrix):
+    found = {"maxiter": 300}
+    if side != "none":
+        found["M"] = preconditioner(matrix, "diag")
+    if side == "left":
+        found["is_left_preconditioner"] = True
+    return found
+
+
+def system(name, n, seed=0):
+    """A matrix that the solver is for, and a right-hand side."""
+    rng = np.random.default_rng(seed)
+    c = rng.standard_normal((n, n))
+    matrix = c @ c.T + n * np.eye(n)
+    return matrix if name in SYMMETRIC else matrix @ np.diag(rng.uniform(0.5, 2.0, n)), rng.standard_normal(n)
+
+
+def poisson(n):
+    """-u'' on a square of n by n points, 0 around it."""
+    line = scipy.sparse.diags([-1.0, 2.0, -1.0], [-1, 0, 1], shape=(n, n))
+    return scipy.sparse.csr_matrix(scipy.sparse.kronsum(line, line))
+
+
+def operator(matrix, dtype=wp.float64):
+    """Of a user: by NumPy."""
+
+    def matvec(x, y, z, alpha, beta):
+        found = alpha * (matrix @ x.numpy().ravel())
+        if beta:
+            found += beta * y.numpy().ravel()
+        z.assign(found.reshape(z.numpy().shape))
+
+    return LinearOperator(matrix.shape, dtype, "cpu", matvec)
+
+
+@pytest.mark.parametrize("dtype", RELATIVE, ids=str)
+@pytest.mark.parametrize(("name", "side"), CASES)
+def test_dense(name, side, dtype):
+    matrix, right = system(name, 24)
+    a, b = wp.array(matrix, dtype=dtype), wp.array(right, dtype=dtype)
+    x = wp.zeros_like(b)
+    count, error, limit = SOLVERS[name](a, b, x, tol=RELATIVE[dtype], atol=0.0, **options(name, side, a))
+    assert 0 < count < 300
+    assert error <= limit
+    assert limit == pytest.approx(RELATIVE[dtype] * np.linalg.norm(b.numpy().astype(float)), rel=1e-5)
+    expected = np.linalg.solve(a.numpy().astype(float), b.numpy().astype(float))
+    difference = np.linalg.norm(x.numpy() - expected) / np.linalg.norm(expected)
+    assert difference < 10 * RELATIVE[dtype]
+
+
+@pytest.mark.parametrize(("name", "side"), CASES)
+def test_vectors(name, side):
+    matrix, right = system(name, 24)
+    a, b = wp.array(matrix, dtype=wp.float64), wp.array(right.reshape(8, 3), dtype=wp.vec3d)
+    x = wp.zeros_like(b)
+    SOLVERS[name](operator(matrix), b, x, **options(name, side, a))
+    np.testing.assert_allclose(x.numpy().ravel(), np.linalg.solve(matrix, right), rtol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [wp.float64, wp.vec2d])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_diagonals(name, dtype):
+    values = np.arange(1.0, 9.0)
+    shape = (-1,) if dtype == wp.float64 else (-1, 2)
+    a, b = (wp.array(v.reshape(shape), dtype=dtype) for v in (values, values**2))
+    x = wp.zeros_like(b)
+    _, error, limit = SOLVERS[name](a, b, x, maxiter=100)
+    assert error <= limit
+    np.testing.assert_allclose(x.numpy().ravel(), values, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_parts_of_arrays(name):
+    """With gaps between the elements, and the right-hand side's own memory for the solution."""
+    matrix, right = system(name, 10)
+    wide = wp.array(np.kron(matrix, np.ones((2, 2))), dtype=wp.float64)
+    long, x = wp.array(np.repeat(right, 2), dtype=wp.float64), wp.zeros(20, dtype=wp.float64)
+    SOLVERS[name](wide[::2, ::2], long[::2], x[::2], maxiter=100)
+    expected = np.linalg.solve(matrix, right)
+    np.testing.assert_allclose(x.numpy()[::2], expected, rtol=1e-8)
+    assert not x.numpy()[1::2].any()
+    whole = wp.array(right, dtype=wp.float64)
+    SOLVERS[name](wide[::2, ::2], whole, whole, maxiter=100)
+    np.testing.assert_allclose(whole.numpy(), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_counts_of_poisson(name):
+    """As many iterations as SciPy makes, which looks at the residual after each, too."""
+    matrix = poisson(30)
+    right = np.random.default_rng(3).standard_normal(900)
+    x = wp.zeros(900, dtype=wp.float64)
+    restart = {"restart": 20} if name == "gmres" else {}
+    count, error, limit = SOLVERS[name](
+        operator(matrix), wp.array(right), x, tol=1e-6, atol=0.0, maxiter=5000, check_every=1, **restart
+    )
+    assert error <= limit
+    seen = []
+    # Conjugate residuals have the least residual there is, as GMRES that never starts again.
+    how = {"gmres": {"callback_type": "x", **restart}, "cr": {"callback_type": "pr_norm", "restart": 900}}.get(name, {})
+    peer = getattr(scipy.sparse.linalg, "gmres" if name == "cr" else name)
+    peer(matrix, right, rtol=1e-6, atol=0.0, maxiter=5000, callback=seen.append, **how)
+    steps = 20 * len(seen) if name == "gmres" else len(seen)
+    assert abs(count - steps) <= {"gmres": 20, "bicgstab": 0.15 * steps}.get(name, 1)
+    np.testing.assert_allclose(matrix @ x.numpy(), right, atol=2 * limit)
+
+
+@pytest.mark.parametrize(("name", "side"), CASES)
+def test_nothing_to_do(name, side):
+    """A right-hand side of zeros, a solution to start from, no unknowns."""
+    matrix, right = system(name, 6)
+    a, x = wp.array(matrix), wp.zeros(6, dtype=wp.float64)
+    solve, how = SOLVERS[name], options(name, side, a)
+    assert solve(a, wp.zeros_like(x), x, **how)[:2] == (0, 0.0)
+    assert not x.numpy().any()
+    x.assign(np.linalg.solve(matrix, right))
+    assert solve(a, wp.array(right), x, **how)[0] == 0
+    x.assign(right)
+    _, error, limit = solve(a, wp.zeros_like(x), x, **how)
+    assert error <= limit
+    assert np.abs(x.numpy()).max() < 1e-10
+    none = wp.zeros(0, dtype=wp.float64)
+    assert solve(wp.zeros((0, 0), dtype=wp.float64), none, wp.zeros_like(none))[:2] == (0, 0.0)
+
+
+@pytest.mark.parametrize("dtype", RELATIVE, ids=str)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_singular(name, dtype):
+    """A row of springs without ends: solvable for forces whose sum is 0; else the residual tells."""
+    n = 12
+    matrix = 2 * np.eye(n) - np.roll(np.eye(n), 1, 0) - np.roll(np.eye(n), -1, 0)
+    right = np.random.default_rng(4).integers(-3, 3, n).astype(float)
+    right[0] -= right.sum()
+    a, b = wp.array(matrix, dtype=dtype), wp.array(right, dtype=dtype)
+    x = wp.zeros_like(b)
+    _, error, limit = SOLVERS[name](a, b, x, tol=RELATIVE[dtype], maxiter=60)
+    assert error <= limit
+    assert np.linalg.norm(matrix @ x.numpy().astype(float) - right) <= 3 * RELATIVE[dtype] * np.linalg.norm(right)
+    b.fill_(1.0)
+    x.zero_()
+    count, error, limit = SOLVERS[name](a, b, x, maxiter=60)
+    assert count >= 60
+    assert not error <= limit
+    assert np.isfinite(error)
+    assert np.isfinite(x.numpy()).all()
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("kind", ["zeros", "alternating", "swap", "rotation", "defective"])
+def test_breakdown(name, kind):
+    """Where a method's divisor vanishes it ends, with a residual that is that of the solution, and no NaN."""
+    matrix = {
+        "zeros": np.zeros((4, 4)),
+        "alternating": np.diag([1.0, -1.0, 1.0, -1.0]),
+        "swap": np.fliplr(np.eye(4)),
+        "rotation": np.kron(np.eye(2), [[0.0, 1.0], [-1.0, 0.0]]),
+        "defective": np.diag(np.ones(3), 1),
+    }[kind]
+    right = np.array([1.0, 1.0, 0.0, 0.0])
+    x = wp.zeros(4, dtype=wp.float64)
+    count, error, limit = SOLVERS[name](wp.array(matrix), wp.array(right), x, maxiter=30, check_every=1)
+    assert np.isfinite(x.numpy()).all()
+    assert count <= 30 + 3
+    assert np.linalg.norm(matrix @ x.numpy() - right) == pytest.approx(error, abs=1e-9)
+    if name == "gmres" and kind in ("alternating", "swap", "rotation"):
+        assert error <= limit  # they are regular
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e18])
+def test_scales(name, scale):
+    """Numbers that are very small or large: tolerances and breakdowns are relative."""
+    matrix, right = system(name, 8)
+    x = wp.zeros(8, dtype=wp.float64)
+    SOLVERS[name](wp.array(matrix * scale), wp.array(right), x, tol=1e-10, maxiter=100)
+    np.testing.assert_allclose(x.numpy() * scale, np.linalg.solve(matrix, right), rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_nan_is_told(name):
+    matrix, right = system(name, 5)
+    right[2] = np.nan
+    x = wp.zeros(5, dtype=wp.float64)
+    count, error, _ = SOLVERS[name](wp.array(matrix), wp.array(right), x, maxiter=7)
+    assert np.isnan(error)
+    assert count >= 7
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_tolerances(name):
+    matrix, right = system(name, 12)
+    a, b, norm = wp.array(matrix), wp.array(right), np.linalg.norm(right)
+
+    def limit(**tolerances):
+        _, error, found = SOLVERS[name](a, b, wp.zeros_like(b), maxiter=100, **tolerances)
+        assert error <= found
+        return found
+
+    assert limit(tol=1e-3, atol=1e-9) == pytest.approx(1e-3 * norm)
+    assert limit(tol=1e-9, atol=1e-3) == pytest.approx(1e-3)
+    assert limit(tol=1e-3) == pytest.approx(max(1e-3, 1e-3 * norm))  # the one that is missing is the other
+    assert limit(atol=1e-3) == pytest.approx(max(1e-3, 1e-3 * norm))
+    assert limit() == pytest.approx(max(1e-12, 1e-12 * norm))
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_callbacks(name):
+    matrix, right = system(name, 40)
+    seen = []
+    restart = {"restart": 4} if name == "gmres" else {}
+    count, error, limit = SOLVERS[name](
+        wp.array(matrix),
+        wp.array(right),
+        wp.zeros(40, dtype=wp.float64),
+        callback=lambda *told: seen.append(told),
+        check_every=8,
+        maxiter=200,
+        **restart,
+    )
+    counts = [told[0] for told in seen]
+    assert counts == list(range(0, count + 1, 8))
+    assert len(counts) > 2
+    assert seen[0][1] == pytest.approx(np.linalg.norm(right))
+    assert seen[-1] == (count, error, limit)
+    assert all(type(told[0]) is int and type(told[1]) is float and told[2] == limit for told in seen)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_most_iterations(name):
+    matrix, right = poisson(8).toarray(), np.ones(64)
+    x = wp.zeros(64, dtype=wp.float64)
+    restart = {"restart": 5} if name == "gmres" else {}
+    count, error, limit = SOLVERS[name](wp.array(matrix), wp.array(right), x, maxiter=5, **restart)
+    assert count == 5
+    assert error > limit
+    assert error == pytest.approx(np.linalg.norm(matrix @ x.numpy() - right))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("cg", CG), ("cr", CR)])
+def test_restart(name, kind):
+    matrix, right = system(name, 30)
+    a, b, x = wp.array(matrix), wp.array(right), wp.zeros(30, dtype=wp.float64)
+    seen = []
+    count, error, limit = SOLVERS[name](
+        a, b, x, restart=4, check_every=1, maxiter=400, callback=lambda i, *_: seen.append(i)
+    )
+    assert error <= limit
+    assert count % 4 == 0
+    assert seen == list(range(0, count + 1, 4))
+    # The residual is the solution's own, not that of a recurrence.
+    assert error == pytest.approx(np.linalg.norm(matrix @ x.numpy() - right), rel=1e-3)
+    assert isinstance(SOLVERS[name](a, b, x, run=False, restart=np.int64(3)), kind)
+    for wrong in (True, 1.5):
+        with pytest.raises(KernelTypeError, match="restart must be an integer or None"):
+            SOLVERS[name](a, b, x, restart=wrong)
+    with pytest.raises(KernelValueError, match="restart must be positive, got 0"):
+        SOLVERS[name](a, b, x, restart=0)
+
+
+@pytest.mark.parametrize("sizes", [[5, 5, 5], [3, 0, 7, 1], [9]])
+@pytest.mark.parametrize(("name", "side"), CASES)
+def test_batches(name, sizes, side):
+    """Each system as if it were alone; what belongs to none stays as it is."""
+    tail, total = 2, sum(sizes)
+    matrix, right = np.eye(total + tail), np.full(total + tail, 50.0)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    for i, (start, end) in enumerate(pairwise(offsets)):
+        matrix[start:end, start:end], right[start:end] = system(name, end - start, i)
+        right[start:end] *= 10.0**-i  # to its own tolerance
+    a, b = wp.array(matrix), wp.array(right)
+    x = wp.full(total + tail, 7.0, dtype=wp.float64)
+    whole = aslinearoperator(a, batch_offsets=wp.array(offsets, dtype=int), max_batch_length=max(sizes))
+    assert whole.batch_count == len(sizes)
+    _, error, limit = SOLVERS[name](whole, b, x, tol=1e-9, atol=0.0, **options(name, side, a))
+    assert error <= limit
+    for start, end in pairwise(offsets):
+        rest = matrix[start:end, start:end] @ x.numpy()[start:end] - right[start:end]
+        assert np.linalg.norm(rest) <= 2e-9 * np.linalg.norm(right[start:end])
+    assert (x.numpy()[total:] == 7.0).all()
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_unread(name):
+    """`check_every=0`: arrays, and a kernel for a callback; a capture keeps it."""
+    matrix, right = system(name, 12)
+    a, b, x = wp.array(matrix), wp.array(right), wp.zeros(12, dtype=wp.float64)
+
+    @wp.kernel
+    def content(count: wp.array[int], square: wp.array[wp.float64], limit: wp.array[wp.float64]):
+        limit[0] = square[0] * 1e6 + wp.float64(count[0])
+
+    restart = {"restart": 12} if name == "gmres" else {}
+    count, *_ = SOLVERS[name](a, b, x, check_every=0, callback=content, maxiter=100, **restart)
+    assert count.numpy()[0] == (12 if name == "gmres" else 1)
+    solver = SOLVERS[name](a, b, x, check_every=0, maxiter=100, run=False, **restart)
+    x.zero_()
+    count, square, limit = solver()
+    assert 0 < count.numpy()[0] < 100
+    assert square.numpy()[0] <= limit.numpy()[0]
+    np.testing.assert_allclose(x.numpy(), np.linalg.solve(matrix, right), rtol=1e-8)
+    with wp.ScopedCapture() as capture:
+        solver()
+    for factor in (2.0, 3.0):
+        b.assign(factor * right)
+        x.zero_()
+        wp.capture_launch(capture.graph)
+        np.testing.assert_allclose(x.numpy(), factor * np.linalg.solve(matrix, right), rtol=1e-8)
+    with pytest.raises(KernelValueError, match="contents cannot be read"), wp.ScopedCapture():
+        SOLVERS[name](a, b, x)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("cg", CG), ("cr", CR), ("bicgstab", BiCGSTAB), ("gmres", GMRES)])
+def test_solvers_again(name, kind):
+    """A solver that is kept: with its arguments, with others, with a preconditioner or without."""
+    one, two = system(name, 16, 1), system(name, 16, 2)
+    a, b, x = wp.array(one[0]), wp.array(one[1]), wp.zeros(16, dtype=wp.float64)
+    first = preconditioner(a)
+    solver = SOLVERS[name](a, b, x, maxiter=100, run=False, M=first)
+    assert isinstance(solver, kind)
+    solver()
+    np.testing.assert_allclose(x.numpy(), np.linalg.solve(*one), rtol=1e-8)
+    other, y = wp.array(two[0]), wp.zeros(16, dtype=wp.float64)
+    solver(A=other, b=wp.array(two[1]), x=y, M=preconditioner(other))
+    np.testing.assert_allclose(y.numpy(), np.linalg.solve(*two), rtol=1e-8)
+    if name == "bicgstab":
+        with pytest.raises(KernelValueError, match="M: expected None, as the solver was made with, got a matrix"):
+            BiCGSTAB(a, b, x)(M=first)
+
+
+def test_what_fits_a_solver():
+    a, b = wp.array(np.eye(4)), wp.ones(4, dtype=wp.float64)
+    solver = cg(a, b, wp.zeros_like(b), run=False)
+    for wrong, message in (
+        ({"b": wp.ones(5, dtype=wp.float64)}, r"cg: b: expected float64 of shape \(4,\) on cpu, got .* \(5,\)"),
+        ({"x": wp.ones(4, dtype=wp.float32)}, "cg: x: expected numbers of float64, as A has, got float32"),
+        ({"A": wp.array(np.eye(4), dtype=float)}, "cg: A: expected dtype float64, got float32"),
+        ({"A": wp.array(np.eye(5))}, r"cg: A: expected shape \(4, 4\), got \(5, 5\)"),
+        ({"A": aslinearoperator(a, wp.array([0, 4], dtype=int))}, "cg: A: expected the batch_offsets"),
+    ):
+        with pytest.raises(KernelValueError, match=message):
+            solver(**wrong)
+
+
+def test_preconditioners():
+    matrix = np.array([[-2.0, 1.0, 0.0], [1.0, 0.0, 3.0], [0.0, 1.0, 4.0]])
+    a, x = wp.array(matrix), wp.array([1.0, 1.0, 1.0], dtype=wp.float64)
+    for kind, expected in (("diag", [-0.5, 1.0, 0.25]), ("diag_abs", [0.5, 1.0, 0.25])):
+        z = wp.full(3, np.nan, dtype=wp.float64)
+        inverse = preconditioner(a, kind)
+        assert inverse is not None
+        inverse.matvec(x, z, z, alpha=2.0, beta=0.0)
+        np.testing.assert_array_equal(z.numpy(), 2 * np.array(expected))
+    assert preconditioner(a, "id") is None
+
+
+@pytest.mark.parametrize("kind", ["dense", "diagonal"])
+def test_products(kind):
+    """`z = alpha A x + beta y`, whatever of these are one array; nothing is read that is multiplied by 0."""
+    rng = np.random.default_rng(5)
+    matrix = rng.standard_normal((6, 6)) if kind == "dense" else np.diag(rng.standard_normal(6))
+    product = aslinearoperator(wp.array(matrix if kind == "dense" else np.diag(matrix).copy())).matvec
+    for shared in ("none", "xz", "yz", "xyz"):
+        x, y = (wp.array(rng.standard_normal(6)) for _ in range(2))
+        y = x if shared == "xyz" else y
+        z = {"none": wp.zeros_like(x), "xz": x, "yz": y, "xyz": x}[shared]
+        expected = 0.5 * matrix @ x.numpy() - 2.0 * y.numpy()
+        product(x, y, z, alpha=0.5, beta=-2.0)
+        np.testing.assert_allclose(z.numpy(), expected, rtol=1e-12, atol=1e-12)
+    nan, x = wp.full(6, np.nan, dtype=wp.float64), wp.ones(6, dtype=wp.float64)
+    product(x, nan, nan, alpha=1.0, beta=0.0)
+    np.testing.assert_allclose(nan.numpy(), matrix @ np.ones(6), rtol=1e-12)
+    nan.fill_(np.nan)
+    product(nan, x, x, alpha=0.0, beta=3.0)
+    np.testing.assert_array_equal(x.numpy(), 3.0)
+
+
+def test_tape():
+    """What it would have to differentiate is refused, never left out."""
+    a, b = wp.array(np.eye(3)), wp.ones(3, dtype=wp.float64, requires_grad=True)
+    for solve in SOLVERS.values():
+        with wp.Tape(), pytest.raises(KernelTypeError, match="a tape is recording"):
+            solve(a, b, wp.zeros_like(b))
+
+
+REFUSED = {
+    "A is nothing": ({"A": None}, KernelTypeError, "cg: A: expected a matrix or a LinearOperator, got None"),
+    "A is a list": ({"A": [[1.0]]}, KernelValueError, "cg: A: expected an array with one or two axes"),
+    "integers": (
+        {"A": wp.zeros((3, 3), dtype=int)}, KernelTypeError,
+        "cg: A: expected an array of floats, got one of int32",
+    ),
+    "matrices": (
+        {"A": wp.zeros((3, 3), dtype=wp.vec2)}, KernelTypeError, "cg: A: expected an array of floats, got one of",
+    ),
+    "types": (
+        {"b": wp.ones(3, dtype=float)}, KernelValueError, "cg: b: expected numbers of float64, as A has, got float32",
+    ),
+    "axes": (
+        {"b": wp.ones((3, 1), dtype=wp.float64)}, KernelTypeError, "cg: b: expected a row of floats or of vectors",
+    ),
+    "no array": ({"b": 3.0}, KernelTypeError, "cg: b: expected an array outside of JAX, got float"),
+    "another size": (
+        {"x": wp.ones(4, dtype=wp.float64)}, KernelValueError,
+        r"cg: x: expected float64 of shape \(3,\) on cpu, got float64 of shape \(4,\) on cpu",
+    ),
+    "size of the matrix": (
+        {"A": wp.array(np.eye(4))}, KernelValueError, "LinearOperator.matvec: x: expected 4 numbers, got 3",
+    ),
+    "tolerance": ({"tol": -1.0}, KernelValueError, "cg: tol: expected a number that is not negative, got -1.0"),
+    "absolute": ({"atol": "x"}, KernelValueError, "cg: atol: expected a number that is not negative, got 'x'"),
+    "iterations": ({"maxiter": -2}, KernelValueError, "cg: maxiter: expected a number that is not negative, got -2"),
+    "how often": ({"check_every": -1}, KernelValueError, "cg: check_every must be non-negative, got -1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case):
+    changes, kind, message = REFUSED[case]
+    given = {"A": wp.array(np.eye(3)), "b": wp.ones(3, dtype=wp.float64), "x": wp.zeros(3, dtype=wp.float64)}
+    with pytest.raises(kind, match=message) as error:
+        cg(**{**given, **changes})
+    assert __file__ in str(error.value)
+
+
+def test_refused_operators():
+    a = wp.array(np.eye(3))
+    with pytest.raises(KernelValueError, match="max_batch_length requires batch_offsets"):
+        aslinearoperator(a, max_batch_length=3)
+    with pytest.raises(KernelTypeError, match="batch_offsets: expected a row of int32, got float64"):
+        aslinearoperator(a, batch_offsets=wp.zeros(3, dtype=wp.float64))
+    with pytest.raises(KernelValueError, match="there is no ptype 'ilu'"):
+        preconditioner(a, "ilu")
+    with pytest.raises(KernelValueError, match="A: expected a square matrix"):
+        preconditioner(wp.ones((2, 3), dtype=wp.float64))
+    b = wp.ones(3, dtype=wp.float64)
+    for wrong in ([0, 4], [-1, 3], [0, 2, 1]):
+        with pytest.raises(KernelValueError, match="batch_offsets: expected numbers from 0 to 3 in order"):
+            cg(aslinearoperator(a, wp.array(wrong, dtype=int)), b, wp.zeros_like(b))
+    with pytest.raises(KernelValueError, match="restart must be positive, got 0"):
+        gmres(a, b, wp.zeros_like(b), restart=0)
