@@ -22,7 +22,7 @@ from jaxwarp.ffi.launch.calls.leaves import Paths, paths_of, spread_argument
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import Outside
 from jaxwarp.quaternions import HostValue
-from jaxwarp.types import Array, Struct, leaves_of
+from jaxwarp.types import Array, Struct, handled, leaves_of, struct_of
 from jaxwarp.unlocked import address_of
 
 VALUES = frozenset((float, int, bool, type(None)))  # which never change; None is an array without elements
@@ -68,10 +68,12 @@ class Held:
         self.leaves = leaves
         # Not the struct itself, which would never end.
         self._fields, self._inner = fields[0][1], fields[1:]
-        self.operands: dict[Any, tuple[list[int], list[np.ndarray | None]]] = {}
+        self.operands: dict[Any, tuple[list[int], list[Any]]] = {}
         kinds = zip(leaves, _are_arrays(struct), strict=True)
         self._arrays = [(leaf, leaf.token) for leaf in leaves if type(leaf) is HostArray]
-        self._memory = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+        # What a mesh, a grid or a volume has stays as it is: to see whether somebody reshapes it takes a microsecond.
+        memory = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+        self._memory = [a for a in memory if a.flags.owndata] if handled(value) else memory
         self._layouts = [(a.shape, a.dtype, a.flags.num) for a in self._memory]
         # Of arrays of NumPy, views stay where they are; what has its own memory can be resized.
         self._resizable = [(a, address_of(a)) for a in self._memory if a.flags.owndata]
@@ -108,6 +110,23 @@ class Held:
         return self._arrays[0][0].scope if self._arrays else None
 
 
+def keep(value: Any, key: object, found: Any) -> None:
+    """Keeps what was found out about a struct, for `kept`, which holds none of it."""
+    if (held := _held_of(value)) is not None:
+        held.operands[key] = found
+
+
+def kept(value: Any, key: object) -> Any:
+    """What was kept of a struct by a key; None: nothing, or it has changed."""
+    held = _held_of(value)
+    return None if held is None else held.operands.get(key)
+
+
+def _held_of(value: Any) -> Held | None:
+    struct = struct_of(type(value))
+    return None if struct is None else _held(struct, value)
+
+
 def are_held_alone(value: Any, structs: list[Any], arrays: list[np.ndarray]) -> bool:
     """Whether structs in a struct, and arrays, are nobody else's, but for what is held of it here: nobody sees whether
     they change.
@@ -118,19 +137,16 @@ def are_held_alone(value: Any, structs: list[Any], arrays: list[np.ndarray]) -> 
         structs, arrays: each is in one field, and else in these lists alone. Arrays are views, each of another array.
     """
     number = id(value)
-    held = [_found[number]] if number in _found else []
-    known = held[0].references if held else {}
-    for objects in (held, [array.base for array in arrays]):
-        if any(count != _IN_LIST + 1 for count in _counts(objects)):
-            return False
-    for objects in (structs, arrays):
-        if _counts(objects) != [_IN_LIST + 1 + known.get(id(x), 0) for x in objects]:
-            return False
-    return True
+    alone: list[Any] = [_found[number]] if number in _found else []
+    known = alone[0].references if alone else {}
+    alone += [array.base for array in arrays]
+    if _counts(alone) != [_IN_LIST + 1] * len(alone):
+        return False
+    return all(_counts(x) == [_IN_LIST + 1 + known.get(id(y), 0) for y in x] for x in (structs, arrays))
 
 
 def _counts(objects: list[Any]) -> list[int]:
-    return [getrefcount(x) for x in objects]
+    return list(map(getrefcount, objects))
 
 
 _IN_LIST = _counts([object()])[0]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
-from jaxwarp.arrays.held import are_held_alone
+from jaxwarp.arrays.held import are_held_alone, keep, kept
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.bvh import Bvh, corners, group_numbers, require_constructor, tree_of, with_boxes
@@ -20,6 +20,7 @@ from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.native import trees
 from jaxwarp.types import ABSENT_HINTS, HANDLE
+from jaxwarp.unlocked import address_of
 
 
 @wp.struct
@@ -148,6 +149,8 @@ def _copied(mesh: Mesh) -> Mesh:
 
 
 def _refit(mesh: Mesh, where: str, points: Any) -> None:
+    if points is mesh.points and mesh.winding_balls is None and _move_again(mesh):
+        return
     places = corners(where, points)
     expected = places.shape if points is mesh.points else corners("Mesh", mesh.points).shape
     if places.shape != expected:
@@ -173,12 +176,45 @@ def _move(mesh: Mesh, places: np.ndarray, faces: np.ndarray) -> None:
     """The mesh with its vertices at other places, in the memory that its tree has, or in other memory, if somebody else
     has that, too: a copy of the mesh, or a program of JAX."""
     tree = vars(mesh.bvh)
-    own = [mesh.corners, tree["lowers"], tree["uppers"], tree["nodes"], tree["grid"]]
-    if are_held_alone(mesh, [mesh.bvh], own):
-        trees.refit_faces(places, faces, tree["order"], tree["first"], own)
+    arrays = places, faces, tree["order"], tree["first"]
+    if _are_dense(*arrays) and are_held_alone(mesh, [mesh.bvh], _own(mesh)):
+        move = trees.refit_in_place(*arrays, _own(mesh))
+        move.run()
+        if _are_read_in_place(mesh, places, faces):
+            keep(mesh, _MOVE, move)
     else:
-        triangles, *boxes = trees.refit_faces(places, faces, tree["order"], tree["first"])
+        triangles, *boxes = trees.refit_faces(*arrays)
         mesh.__dict__.update(corners=triangles, bvh=with_boxes(mesh.bvh, *boxes))
+
+
+def _move_again(mesh: Mesh) -> bool:
+    """The mesh after its vertices have moved as in the last `_move`: nothing of it has changed but where they are."""
+    move = kept(mesh, _MOVE)
+    if move is None or not are_held_alone(mesh, [mesh.bvh], _own(mesh)):
+        return False
+    move.run()
+    return True
+
+
+_MOVE = object()
+
+
+def _own(mesh: Mesh) -> list[np.ndarray]:
+    """What a mesh changes when its vertices move."""
+    tree = vars(mesh.bvh)
+    return [mesh.corners, tree["lowers"], tree["uppers"], tree["nodes"], tree["grid"]]
+
+
+def _are_dense(*arrays: np.ndarray) -> bool:
+    return all(array.flags.c_contiguous for array in arrays)
+
+
+def _are_read_in_place(mesh: Mesh, places: np.ndarray, faces: np.ndarray) -> bool:
+    """Whether vertices and faces of a mesh on the host were read where they are."""
+    return all(
+        array is read if isinstance(array, np.ndarray) else array._region.address == address_of(read)
+        for array, read in ((mesh.points, places), (mesh.indices, faces))
+    )
 
 
 def _set_moments(mesh: Mesh, points: Any, indices: Any) -> None:

@@ -37,15 +37,26 @@ typedef float Point __attribute__((vector_size(16)));
 typedef int32_t Ints __attribute__((vector_size(16)));
 
 inline Point Same(float x) { return Point{x, x, x, 0}; }
-inline Point Load(const float* at) { return Point{at[0], at[1], at[2], 0}; }
-inline void Store(const Point& point, float* at) { std::memcpy(at, &point, 2 * sizeof(float)), at[2] = point[2]; }
-#if defined(__x86_64__)  // one instruction, which compilers do not always find
+#if defined(__x86_64__)  // fewer instructions than compilers find
+inline Point Load(const float* at) {
+  return _mm_movelh_ps(_mm_castpd_ps(_mm_load_sd(reinterpret_cast<const double*>(at))), _mm_load_ss(at + 2));
+}
+inline void Store(const Point& point, float* at) {
+  _mm_storel_pi(reinterpret_cast<__m64*>(at), point), _mm_store_ss(at + 2, _mm_movehl_ps(point, point));
+}
+inline Ints AreNan(const Point& a, const Point& b) { return reinterpret_cast<Ints>(_mm_cmpunord_ps(a, b)); }
 inline Point Least(const Point& a, const Point& b) { return _mm_min_ps(b, a); }
 inline Point Most(const Point& a, const Point& b) { return _mm_max_ps(b, a); }
 #else
+inline Point Load(const float* at) { return Point{at[0], at[1], at[2], 0}; }
+inline void Store(const Point& point, float* at) { std::memcpy(at, &point, 2 * sizeof(float)), at[2] = point[2]; }
+inline Ints AreNan(const Point& a, const Point& b) { return (a != a) | (b != b); }
 inline Point Least(const Point& a, const Point& b) { return b < a ? b : a; }
 inline Point Most(const Point& a, const Point& b) { return a < b ? b : a; }
 #endif
+inline Point With(const Point& point, const Ints& bits) {
+  return reinterpret_cast<Point>(reinterpret_cast<Ints>(point) | bits);
+}
 inline bool All(const Ints& all) {
 #if defined(__x86_64__)
   return (_mm_movemask_ps(reinterpret_cast<__m128>(all)) & 7) == 7;
@@ -400,10 +411,10 @@ struct Faces {
       x = points + 3 * int64_t{vertex[0]}, y = points + 3 * int64_t{vertex[1]}, z = points + 3 * int64_t{vertex[2]};
     }
     float* at = corners + 9 * place;
-    const Point nan = Same(kNan), a = Load(x), b = Load(y), c = Load(z);
-    Store(a, at), Store(b, at + 3), Store(c, at + 6);
-    const Ints is_nan = (a != a) | (b != b) | (c != c);
-    const Box box{is_nan ? nan : Least(a, Least(b, c)), is_nan ? nan : Most(a, Most(b, c))};
+    const Point a = Load(x), b = Load(y), c = Load(z);
+    std::memcpy(at, &a, sizeof(a)), std::memcpy(at + 3, &b, sizeof(b)), Store(c, at + 6);  // each over the last's fourth
+    const Ints nan = AreNan(a, b) | AreNan(c, c);  // all bits of a coordinate, which is one
+    const Box box{With(Least(a, Least(b, c)), nan), With(Most(a, Most(b, c)), nan)};
     Store(box.low, lowers + 3 * face), Store(box.high, uppers + 3 * face);
     return box;
   }

@@ -38,13 +38,29 @@ _MovedFaces = _struct(
 )
 
 
-def _call(
-    function: str, kind: type[ctypes.Structure], *values: np.ndarray | int | None, is_alone: bool = False
-) -> None:
-    """Gives a function of the library a struct of these. `is_alone`: no other thread of Python goes on meanwhile."""
-    fields = [address_of(v) if isinstance(v, np.ndarray) else v for v in values]
-    if not _function(function, is_alone)(ctypes.byref(kind(*fields))):
-        raise MemoryError(f"no memory for {function}")
+class Call:
+    """A function of the library, and the struct that it is given. It knows where arrays are, and keeps none.
+
+    Args:
+        is_alone: no other thread of Python goes on meanwhile.
+    """
+
+    __slots__ = ("_function", "_given", "_name")
+
+    def __init__(
+        self, name: str, kind: type[ctypes.Structure], *values: np.ndarray | int | None, is_alone: bool = False
+    ):
+        fields = [address_of(v) if isinstance(v, np.ndarray) else v for v in values]
+        self._name, self._given = name, ctypes.byref(kind(*fields))
+        self._function = _function(name, is_alone)
+
+    def run(self) -> None:
+        if not self._function(self._given):
+            raise MemoryError(f"no memory for {self._name}")
+
+
+def _call(function: str, kind: type[ctypes.Structure], *values: np.ndarray | int | None) -> None:
+    Call(function, kind, *values).run()
 
 
 @functools.cache
@@ -101,19 +117,28 @@ def place_faces(points: np.ndarray, indices: np.ndarray, order: np.ndarray) -> t
 
 
 def refit_faces(
-    points: np.ndarray, indices: np.ndarray, order: np.ndarray, first: np.ndarray, own: Sequence[np.ndarray] = ()
+    points: np.ndarray, indices: np.ndarray, order: np.ndarray, first: np.ndarray
 ) -> Sequence[np.ndarray]:
-    """What `place_faces` and then `box_items` make of faces in an order: corners, lowers, uppers, nodes, grid.
-
-    `own`: arrays of such a result, which are written; then no other thread of Python goes on meanwhile.
-    """
-    (points,) = _floats(points)
-    indices, order, first = _ints(indices, order, first)
+    """What `place_faces` and then `box_items` make of faces in an order: corners, lowers, uppers, nodes, grid."""
     count, leaves = len(order), len(first) - 1
-    made = own or _views(
+    made = _views(
         *(np.empty((count, *shape), np.float32) for shape in ((3, 3), (3,), (3,))),
         np.empty((leaves, WORDS), np.uint32), np.empty((2, 3), np.float32),
     )  # fmt: skip
-    values = points, indices, order, len(points), count, *made[:3], first, leaves, *made[3:]
-    _call("jaxwarp_mesh_refit", _MovedFaces, *values, is_alone=bool(own))
+    (points,) = _floats(points)
+    refit_in_place(points, *_ints(indices, order, first), made, is_alone=False).run()
     return made
+
+
+def refit_in_place(
+    points: np.ndarray,
+    indices: np.ndarray,
+    order: np.ndarray,
+    first: np.ndarray,
+    own: Sequence[np.ndarray],
+    is_alone: bool = True,
+) -> Call:
+    """As `refit_faces`, into arrays of such a result, whenever it is run. All arrays are dense."""
+    count, leaves = len(order), len(first) - 1
+    values = points, indices, order, len(points), count, *own[:3], first, leaves, *own[3:]
+    return Call("jaxwarp_mesh_refit", _MovedFaces, *values, is_alone=is_alone)

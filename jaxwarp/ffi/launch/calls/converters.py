@@ -132,11 +132,11 @@ def _host_hint(element: Element, shape: tuple[int, ...]) -> str:
 
 def _host_converter(argument: Argument, element: Element) -> Convert:
     scalar, shape = element_scalar(element), element_shape(element)
-    number, limit = scalar.numpy.type, _safe_limit(scalar)
+    number, plain = scalar.numpy.type, plain_numbers(scalar)
 
     def convert(value: Any) -> Any:
         # The way of eager calls: a Python number inside the type's range.
-        if type(value) is limit.kind and limit.low <= value <= limit.high and not shape:
+        if not shape and plain.has(value):
             return number(value)
         array = np.asarray(value)
         if array.shape != shape:
@@ -157,31 +157,34 @@ def eager_converter(argument: Argument, element: Element, given: Given, convert:
     scalar = element_scalar(element)
     if convert is None or argument.is_array or element is not scalar:
         return convert
-    limit = _safe_limit(scalar)
-    if jax.dtypes.canonicalize_dtype(limit.kind) != scalar.numpy:
+    plain = plain_numbers(scalar)
+    if jax.dtypes.canonicalize_dtype(plain.kind) != scalar.numpy:
         return convert
-    if given.kind == limit.kind.__name__:
-        return lambda value: value if type(value) is limit.kind and limit.low <= value <= limit.high else convert(value)
+    if given.kind == plain.kind.__name__:
+        return lambda value: value if plain.has(value) else convert(value)
     if given.kind == scalar.numpy.name:
         return lambda value: value.item() if type(value) is scalar.numpy.type else convert(value)
     return convert
 
 
-class _Limit(NamedTuple):
+class Plain(NamedTuple):
     """The numbers of Python of a type that are one of the kernel's without more ado."""
 
     kind: type
     low: float
     high: float
 
+    def has(self, value: Any) -> bool:
+        return type(value) is self.kind and self.low <= value <= self.high
 
-def _safe_limit(scalar: Scalar) -> _Limit:
+
+def plain_numbers(scalar: Scalar) -> Plain:
     if scalar.is_float:
-        return _Limit(float, -1e4, 1e4)
+        return Plain(float, -1e4, 1e4)
     if not scalar.is_int:
-        return _Limit(int, 0, 0)
+        return Plain(int, 0, 0)
     info = np.iinfo(scalar.numpy)
-    return _Limit(int, int(info.min), int(info.max))
+    return Plain(int, int(info.min), int(info.max))
 
 
 def _represent(argument: Argument, scalar: Scalar, values: np.ndarray) -> Any:
