@@ -342,7 +342,9 @@ class _KnownOnGpu(_Known):
 
 def _ctype_of(scalar: Scalar) -> Any:
     """The type of `ctypes` for a number; None of what C has no number for."""
-    return np.ctypeslib.as_ctypes_type(scalar.numpy) if scalar.numpy.isbuiltin and scalar.numpy.char != "e" else None
+    return (
+        np.ctypeslib.as_ctypes_type(scalar.numpy) if scalar.numpy.isbuiltin == 1 and scalar.numpy.char != "e" else None
+    )
 
 
 def _remember(key: Any, checked: Checked) -> _Known | None:

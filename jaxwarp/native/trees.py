@@ -116,9 +116,7 @@ def place_faces(points: np.ndarray, indices: np.ndarray, order: np.ndarray) -> t
     return _views(*made)
 
 
-def refit_faces(
-    points: np.ndarray, indices: np.ndarray, order: np.ndarray, first: np.ndarray
-) -> Sequence[np.ndarray]:
+def refit_faces(points: np.ndarray, indices: np.ndarray, order: np.ndarray, first: np.ndarray) -> Sequence[np.ndarray]:
     """What `place_faces` and then `box_items` make of faces in an order: corners, lowers, uppers, nodes, grid."""
     count, leaves = len(order), len(first) - 1
     made = _views(
@@ -126,7 +124,8 @@ def refit_faces(
         np.empty((leaves, WORDS), np.uint32), np.empty((2, 3), np.float32),
     )  # fmt: skip
     (points,) = _floats(points)
-    refit_in_place(points, *_ints(indices, order, first), made, is_alone=False).run()
+    indices, order, first = _ints(indices, order, first)
+    refit_in_place(points, indices, order, first, made, is_alone=False).run()
     return made
 
 

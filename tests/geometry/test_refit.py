@@ -103,10 +103,13 @@ def seen(holder):
     return copies(holder) if isinstance(holder, wp.Mesh) else [np.array(leaf) for leaf in jax.tree.leaves(holder)]
 
 
+@pytest.mark.parametrize("has_moved", [False, True])
 @pytest.mark.parametrize("name", HOLDERS)
-def test_who_else_has_the_tree_keeps_it_as_it_was(name):
+def test_who_else_has_the_tree_keeps_it_as_it_was(name, has_moved):
     for _ in range(8):  # at addresses that JAX takes as they are, too
         mesh = made()
+        if has_moved:
+            move(mesh, np.float32(0.5) * POINTS)
         hits(mesh)
         holder = HOLDERS[name](mesh)
         before, tree = seen(holder), copies(mesh)
@@ -115,6 +118,35 @@ def test_who_else_has_the_tree_keeps_it_as_it_was(name):
             np.testing.assert_array_equal(one, other)
         assert all(np.any(one != other) for one, other in zip(own(mesh), tree, strict=True))
         np.testing.assert_array_equal(hits(mesh), hits(made(MOVED)))
+
+
+@pytest.mark.parametrize("kind", ["array", "strided", "numpy", "other faces"])
+def test_a_second_refit_reads_what_is_there_then(kind):
+    points = np.ascontiguousarray(POINTS)
+    places = {"strided": wp.array(np.repeat(POINTS, 2, 0), dtype=wp.vec3)[::2], "numpy": points}.get(kind)
+    places = wp.array(POINTS, dtype=wp.vec3) if places is None else places
+    faces = wp.array(FACES.reshape(-1), dtype=int)
+    mesh = wp.Mesh(places, faces)
+    for factor in (2.0, 3.0, 0.5):
+        now = np.float32(factor) * POINTS
+        if kind == "numpy":
+            points[:] = now
+        else:
+            places.assign(now)
+        if kind == "other faces":
+            faces.assign(np.roll(FACES, int(4 * factor), 0).reshape(-1))
+        for _ in range(2):
+            mesh.refit()
+            assert_refitted(mesh, now, faces.numpy())
+
+
+def assert_refitted(mesh, points, faces):
+    """A mesh has the tree that JAX finds for its order."""
+    expected = wp.Mesh(jnp.asarray(POINTS), jnp.asarray(FACES))
+    expected.__dict__["indices"] = jnp.asarray(faces)
+    expected = expected.refit(jnp.asarray(points))
+    for one, other in zip(own(mesh), own(expected), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_programs_that_run_meanwhile_have_the_tree_they_were_given():
