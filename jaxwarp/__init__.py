@@ -89,6 +89,7 @@ from jaxwarp.kernel import overload as overload
 from jaxwarp.library.names import find as _find
 from jaxwarp.library.names import listed as _listed
 from jaxwarp.memory.devices import Device as Device
+from jaxwarp.memory.devices import DeviceLike as DeviceLike
 from jaxwarp.memory.devices import ScopedDevice as ScopedDevice
 from jaxwarp.memory.devices import device_from_jax as device_from_jax
 from jaxwarp.memory.devices import device_to_jax as device_to_jax

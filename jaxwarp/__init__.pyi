@@ -36,6 +36,7 @@ from jaxwarp.arrays.tensors import stream_from_torch as stream_from_torch
 from jaxwarp.arrays.tensors import stream_to_torch as stream_to_torch
 from jaxwarp.arrays.tensors import to_torch as to_torch
 from jaxwarp.builtins.language.constants import constant as constant
+from jaxwarp.commands.info import print_diagnostics as print_diagnostics
 from jaxwarp.decorators import func as func
 from jaxwarp.decorators import func_grad as func_grad
 from jaxwarp.decorators import func_replay as func_replay
@@ -161,10 +162,12 @@ from jaxwarp.host.events import wait_event as wait_event
 from jaxwarp.host.idle import can_access as can_access
 from jaxwarp.host.options import get_module_options as get_module_options
 from jaxwarp.host.options import set_module_options as set_module_options
+from jaxwarp.host.transforms import transform_expand as transform_expand
 from jaxwarp.kernel import Kernel as Kernel
 from jaxwarp.kernel import init as init
 from jaxwarp.kernel import overload as overload
 from jaxwarp.memory.devices import Device as Device
+from jaxwarp.memory.devices import DeviceLike as DeviceLike
 from jaxwarp.memory.devices import ScopedDevice as ScopedDevice
 from jaxwarp.memory.devices import device_from_jax as device_from_jax
 from jaxwarp.memory.devices import device_to_jax as device_to_jax
@@ -2088,6 +2091,14 @@ def sample_unit_cube(state: Any) -> Any:
     """`sample_unit_cube(state: ref[State]) -> vec3`
 
     A random point of the cube of side 1 around 0.
+    """
+
+def quat_between_vectors(a: Any, b: Any) -> Any:
+    """`quat_between_vectors(a: Any, b: Any) -> Any`
+
+    The rotation by the smallest angle that turns the direction of `a` into that of `b`. Vectors of length 0 have no
+    direction: the rotation is none, as between equal ones. Between opposite directions it is half a turn about some
+    axis perpendicular to them; Warp's is undefined.
     """
 
 def erfinv(*args: Any, **keywords: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from jaxwarp.boundary import boundary
 from jaxwarp.codegen.cpu.plan.target import host
 from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.commands import stored
@@ -37,6 +38,12 @@ def run(options: argparse.Namespace) -> tuple[Any, str]:
     }
     width = max(map(len, data)) + 2
     return data, "\n".join(f"{name:<{width}}{value}" for name, value in data.items())
+
+
+@boundary
+def print_diagnostics() -> None:
+    """Prints versions, devices and tools: what `python -m jaxwarp info` says."""
+    print(run(argparse.Namespace())[1])
 
 
 def _version(package: str) -> str:

@@ -98,6 +98,7 @@ _SECTIONS = {
         "[random.md](random.md) has more. A `State` is a variable of type uint32 (of a seed) or vec4ui (of a key of "
         "JAX), which each call advances.",
     ),
+    "rotations": ("Rotations", "Of any float type."),
     "special": ("Inverses of the error functions", "In all float types; to a few units of the last place."),
     "search": ("Searches", "Of ascending arrays; and what is counted in integers."),
     "proximity": ("Edges and triangles", "Of any float type."),

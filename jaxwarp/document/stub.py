@@ -16,7 +16,7 @@ from jaxwarp.document.tables import PACKAGE, summary
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.host import idle
 from jaxwarp.host.names import ERRORS, EXPORTS
-from jaxwarp.library.names import GEOMETRY, LIBRARY, PACKAGES, TEXTURES, signatures
+from jaxwarp.library.names import COMMANDS, GEOMETRY, LIBRARY, PACKAGES, TEXTURES, signatures
 from jaxwarp.types import SCALARS, bool_
 
 # The stub. It shows type checkers what kernels write, not what the objects are: an annotation may name a class, and
@@ -167,6 +167,7 @@ def stub() -> str:
     imports += [f"from jaxwarp import {package} as {package}" for package in PACKAGES]
     imports += [f"from jaxwarp.geometry.{m} import {n} as {n}" for m, names in GEOMETRY.items() for n in names]
     imports += [f"from jaxwarp.textures.{m} import {n} as {n}" for m, names in TEXTURES.items() for n in names]
+    imports += [f"from jaxwarp.commands.{m} import {n} as {n}" for m, names in COMMANDS.items() for n in names]
     parts = [_STUB_HEAD, "".join(f"{line}\n" for line in sorted(imports)), _STUB_CLASSES]
     scalars = [t.name for t in SCALARS if t is not bool_]
     parts += [f"class {name}(_Scalar): ...\n" for name in [*scalars, "bool"]]

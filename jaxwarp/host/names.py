@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxwarp import errors
-from jaxwarp.host import autotune, capture, events, idle, options
+from jaxwarp.host import autotune, capture, events, idle, options, transforms
 
 # By module, for the type stub.
 EXPORTS: dict[Any, tuple[str, ...]] = {
@@ -15,6 +15,7 @@ EXPORTS: dict[Any, tuple[str, ...]] = {
     events: ("Event", "ScopedTimer", "get_event_elapsed_time", "record_event", "synchronize_event", "wait_event"),
     idle: ("can_access",),
     options: ("get_module_options", "set_module_options"),
+    transforms: ("transform_expand",),
 }  # fmt: skip
 
 NAMES: dict[str, Any] = {name: getattr(module, name) for module, names in EXPORTS.items() for name in names}

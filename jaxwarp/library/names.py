@@ -19,6 +19,7 @@ LIBRARY = {
         *("sample_unit_ring", "sample_unit_disk", "sample_unit_sphere_surface", "sample_unit_sphere"),
         *("sample_unit_hemisphere_surface", "sample_unit_hemisphere", "sample_unit_square", "sample_unit_cube"),
     ),
+    "rotations": ("quat_between_vectors",),
     "special": ("erfinv", "erfcinv"),
     "search": ("lower_bound", "bit_count"),
     "proximity": ("closest_point_edge_edge", "intersect_tri_tri"),
@@ -72,12 +73,14 @@ TEXTURES = {
     "texture": ("Texture", "Texture1D", "Texture2D", "Texture3D"),
     "sampling": ("texture_sample",),
 }
+# Of `commands/`.
+COMMANDS = {"info": ("print_diagnostics",)}
 PACKAGES = ("autograd", "geometry", "optim", "sparse")
 # What programs for Warp write in kernels, and what would hide Python's own if it were imported with *.
 _OF_PYTHON = {"float": float32, "int": int32}
 _MODULE_OF = {
     name: f"jaxwarp.{folder}.{module}"
-    for folder, table in (("library", LIBRARY), ("geometry", GEOMETRY), ("textures", TEXTURES))
+    for folder, table in (("library", LIBRARY), ("geometry", GEOMETRY), ("textures", TEXTURES), ("commands", COMMANDS))
     for module, names in table.items()
     for name in names
 }

@@ -54,6 +54,9 @@ class Device:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
+DeviceLike = Device | str | None
+"""What names a device, for annotations; None: the one of this thread."""
+
 _STREAMS = "write get_stream(device), set_stream(stream, device), ScopedStream(stream)"
 _DRIVER = "`python -m jaxwarp info` shows the driver and its devices"
 _POOL = "outside of JAX memory is of the CUDA driver's own pool, and in programs XLA's"

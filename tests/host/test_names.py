@@ -195,3 +195,19 @@ def test_a_detailed_timer_prints_a_profile():
     with contextlib.redirect_stdout(io.StringIO()) as printed, wp.ScopedTimer("x", detailed=True):
         sorted([3, 1, 2])
     assert "function calls" in printed.getvalue()
+
+
+def test_a_transform_of_seven_numbers():
+    t = wp.transform_expand(np.arange(1.0, 8.0))
+    assert t == wp.transform(wp.vec3(1.0, 2.0, 3.0), wp.quat(4.0, 5.0, 6.0, 7.0))
+    assert wp.transform_expand((1, 2, 3, 4, 5, 6, 7)) == t
+    for wrong in ((1.0, 2.0), None, "1234567", np.ones((7, 2))):
+        with pytest.raises((wp.errors.KernelTypeError, wp.errors.KernelValueError), match="expected seven numbers"):
+            wp.transform_expand(wrong)
+
+
+def test_diagnostics_name_versions_and_devices(capsys):
+    wp.print_diagnostics()
+    printed = capsys.readouterr().out
+    assert np.__version__ in printed
+    assert "jax devices" in printed

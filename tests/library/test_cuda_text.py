@@ -139,6 +139,14 @@ def special(x: wp.array[float], out: wp.array[float]):
 
 @case
 @wp.kernel
+def rotations(a: wp.array[wp.vec3], b: wp.array[wp.vec3], out: wp.array[wp.vec3]):
+    i = wp.tid()
+    far = wp.quat_between_vectors(a[i], 0.3 * b[i] - a[i])
+    out[i] = wp.quat_rotate(wp.quat_between_vectors(a[i], b[i]) * far, b[i])
+
+
+@case
+@wp.kernel
 def searches(x: wp.array[float], ordered: wp.array[float], out: wp.array[int]):
     i = wp.tid()
     out[i] = wp.lower_bound(ordered, x[i]) + 100 * wp.bit_count(i * 77)
@@ -197,7 +205,7 @@ def test_nvrtc(name: str):
     assert entry.code.startswith(b"\x7fELF")
 
 
-SMOOTH = ("structs", "quaternions", "spatial", "decompositions", "dense", "noises", "special", "proximity")
+SMOOTH = ("structs", "quaternions", "spatial", "decompositions", "dense", "noises", "special", "rotations", "proximity")
 
 
 @pytest.mark.parametrize("name", SMOOTH)

@@ -15,7 +15,6 @@ _PADDLE = "share Paddle's tensors by DLPack: from_dlpack(tensor), paddle.utils.d
 _FABRIC = "copy Fabric's data to an array: array(data, dtype=...)"
 _ADDRESS = "kernels know no addresses: pass the array, or the index of an element"
 _DENSE = "use jnp.linalg outside of the kernel, or write the loops as a @func"
-_COLORING = "colour the graph outside, with networkx.greedy_color, and pass the colours as an array"
 _TYPING = "annotate with a type: vec3, mat33, array[float], or Any"
 _ERROR = "catch jaxwarp.KernelError: every error of a kernel is one"
 
@@ -73,7 +72,6 @@ HOST_NAMES: dict[str, str] = {
     "indexedfabricarray*": _FABRIC,
     "FabricArray": _FABRIC,
     "IndexedFabricArray": _FABRIC,
-    "print_diagnostics": "print(jax.devices(), jax.__version__, jaxwarp.__version__)",
     "timing_*": "measure with ScopedTimer, or jax.profiler.trace",
     "TIMING_*": "measure with ScopedTimer, or jax.profiler.trace",
     "TimingResult": "measure with ScopedTimer, or jax.profiler.trace",
@@ -87,8 +85,6 @@ HOST_NAMES: dict[str, str] = {
     "index": "write the element: a[i]",
     "view": "write a part of the array: a[i]",
     "dense_*": _DENSE,
-    "quat_between_vectors": "write normalize(quat(cross(a, b), 1.0 + dot(a, b))) of unit vectors that are not opposite",
-    "transform_expand": "write transform(p, q) of its position and rotation",
     "velocity_at_point": "write it with vectors: cross(omega, p) + v",
     "Function": "functions for kernels are made by @func",
     "over": "threads do not work on tiles here; write the loop over elements",
@@ -96,10 +92,8 @@ HOST_NAMES: dict[str, str] = {
     "TileStack": "annotate with Any: it is what tile_stack makes",
     "utils.AllocatorRmm": _MEMORY,
     "utils.create_warp_function": "write it as a @func; map(f, ...) takes functions of Python, too",
-    "utils.GraphColoringAlgorithm": _COLORING,
-    "utils.graph_coloring*": _COLORING,
     **dict.fromkeys(
-        ("Array", "Capacity", "Cols", "DType", "DTypeFloat", "DTypeScalar", "DeviceLike", "Float", "Int", "Length",
+        ("Array", "Capacity", "Cols", "DType", "DTypeFloat", "DTypeScalar", "Float", "Int", "Length",
          "Matrix", "NDim", "Quaternion", "Rows", "Scalar", "Shape", "Transformation", "Vector"),
         _TYPING,
     ),
