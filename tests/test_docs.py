@@ -30,6 +30,7 @@ PAGES = [
     "docs/volumes.md",
     "docs/textures.md",
     "docs/surfaces.md",
+    "docs/linear_solvers.md",
     "docs/sharding.md",
     "docs/debugging.md",
     "docs/errors.md",

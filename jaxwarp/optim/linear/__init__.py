@@ -14,6 +14,7 @@ from jaxwarp.optim.linear.solve import cg as cg
 from jaxwarp.optim.linear.solve import cr as cr
 from jaxwarp.optim.linear.solve import gmres as gmres
 from jaxwarp.optim.linear.state import LinearSolverState as LinearSolverState
+from jaxwarp.optim.linear.values import Solution as Solution
 
 
 @_boundary

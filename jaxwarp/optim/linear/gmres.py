@@ -150,6 +150,18 @@ def _add(change: wp.array[Any], groups: wp.array[int], x: wp.array[Any]):
         x[i] = x[i] + change[i]
 
 
+def require_restart(what: str, restart: Any) -> int:
+    """The size of the basis.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is no positive integer.
+    """
+    found = require_count(what, "restart", restart)
+    if not found:
+        raise KernelValueError(f"{what}: restart must be positive, got {restart!r}")
+    return found
+
+
 @boundaries
 class GMRES(LinearSolverState):
     """Generalised minimal residuals. `LinearSolverState` says what its arguments are.
@@ -177,9 +189,7 @@ class GMRES(LinearSolverState):
         use_cuda_graph: bool = True,
         is_left_preconditioner: bool = False,
     ):
-        self._restart, self._is_left = require_count(self.name, "restart", restart), bool(is_left_preconditioner)
-        if not self._restart:
-            raise KernelValueError(f"{self.name}: restart must be positive, got {restart!r}")
+        self._restart, self._is_left = require_restart(self.name, restart), bool(is_left_preconditioner)
         super().__init__(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph)
 
     def _allocate(self) -> None:

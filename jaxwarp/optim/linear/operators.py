@@ -11,6 +11,8 @@ from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.host.checks import require_array
 from jaxwarp.optim.linear.vectors import flat
+from jaxwarp.sparse.matrix import BsrMatrix, is_outside
+from jaxwarp.sparse.vector_products import bsr_mv
 from jaxwarp.types import element_scalar, element_shape, float16, float32, float64, int32
 
 FLOATS = (float16, float32, float64)
@@ -96,9 +98,14 @@ def operator_of(what: str, name: str, A: Any, batch_offsets: Any = None, max_bat
     """A matrix as an operator; None stays None."""
     if A is None or isinstance(A, LinearOperator):
         return A
+    if isinstance(A, BsrMatrix) and is_outside(A):
+        if A.scalar_type not in FLOATS:
+            raise KernelTypeError(f"{what}: {name}: expected a matrix of floats, got one of {A.dtype}")
+        return LinearOperator(A.shape, A.dtype, A.device, _Sparse(A), batch_offsets, max_batch_length)
     if not isinstance(A, HostArray) or A.ndim not in (1, 2):
         raise KernelValueError(
-            f"{what}: {name}: expected an array with one or two axes, a BsrMatrix or a LinearOperator, got {A!r}"
+            f"{what}: {name}: expected an array outside of JAX with one or two axes, a BsrMatrix of such arrays or a "
+            f"LinearOperator, got {type(A).__name__}"
         )
     scalar, parts = element_scalar(A.dtype), len(element_shape(A.dtype))
     if scalar not in FLOATS or parts > 2 - A.ndim:
@@ -109,7 +116,7 @@ def operator_of(what: str, name: str, A: Any, batch_offsets: Any = None, max_bat
 
 
 @wp.func
-def _one_of(first: wp.array[Any], second: wp.array[Any], i: int) -> Any:
+def one_of(first: wp.array[Any], second: wp.array[Any], i: int) -> Any:
     """The element of the first array, if there is that."""
     found = second[i]
     if first:
@@ -126,7 +133,7 @@ def _multiply(a: wp.array2d[Any], x: wp.array[Any], alpha: Any, beta: Any, y: wp
             total += type(alpha)(a[i, k]) * type(alpha)(x[k])
         total = alpha * total
     if beta != type(alpha)(0.0):
-        total += beta * type(alpha)(_one_of(y, z, i))
+        total += beta * type(alpha)(one_of(y, z, i))
     z[i] = z.dtype(total)
 
 
@@ -135,9 +142,9 @@ def _scale(a: wp.array[Any], x: wp.array[Any], alpha: Any, beta: Any, y: wp.arra
     i = wp.tid()
     total = type(alpha)(0.0)
     if alpha != type(alpha)(0.0):
-        total = alpha * type(alpha)(a[i]) * type(alpha)(_one_of(x, z, i))
+        total = alpha * type(alpha)(a[i]) * type(alpha)(one_of(x, z, i))
     if beta != type(alpha)(0.0):
-        total += beta * type(alpha)(_one_of(y, z, i))
+        total += beta * type(alpha)(one_of(y, z, i))
     z[i] = z.dtype(total)
 
 
@@ -162,6 +169,17 @@ class _Diagonal:
         x, y, z = operands(a.dtype, (a.shape[0], a.shape[0]), x, y, z, beta)
         number = accurate_type(a.dtype)
         launch_rows(_scale, a.shape[0], [a, None if x.ptr == z.ptr else x, number(alpha), number(beta), y, z])
+
+
+class _Sparse:
+    def __init__(self, a: Any):
+        self._a = a
+
+    def __call__(self, x: Any, y: Any, z: Any, alpha: float, beta: float) -> None:
+        if beta != 0.0 and y.ptr != z.ptr:
+            x = x.new_like().assign(x) if x.ptr == z.ptr else x
+            z.assign(y)
+        bsr_mv(self._a, x, z, alpha, beta)
 
 
 def launch_rows(kernel: Any, count: int, arguments: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""`cg`, `cr`, `bicgstab` and `gmres`: each makes a solver, and runs it."""
+"""`cg`, `cr`, `bicgstab` and `gmres`: each makes a solver, and runs it; or solves for values of JAX."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 from jaxwarp.boundary import located_call
 from jaxwarp.optim.linear.bicgstab import BiCGSTAB
 from jaxwarp.optim.linear.conjugate import CG, CR
-from jaxwarp.optim.linear.gmres import GMRES
+from jaxwarp.optim.linear.gmres import GMRES, require_restart
+from jaxwarp.optim.linear.values import is_value, solve_value
 
 
 @located_call
 def cg(
     A: Any,
     b: Any,
-    x: Any,
+    x: Any = None,
     tol: float | None = None,
     atol: float | None = None,
     maxiter: float | None = 0,
@@ -29,13 +30,22 @@ def cg(
 ) -> Any:
     """Solves `A x = b` for a symmetric positive definite `A` by conjugate gradients: `CG` says what its arguments are.
 
+    In JAX `A` and `M` are arrays of JAX, `BsrMatrix`, `LinearOperator`, or functions of a vector; `x`, what it starts
+    from, may be left out; there are no `callback`, `run` and `restart`, and `check_every` has no effect.
+
     Returns:
         The iterations, the norm of the residual and what it was to be (see `LinearSolverState`); with `run=False` the
-        solver. The residual is the one that the iteration has; with `restart` it is computed anew.
+        solver. The residual is the one that the iteration has; with `restart` it is computed anew. In JAX a `Solution`.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+
+    Differentiability:
+        In JAX, by `A` and `b`, of any order and mode.
     """
+    if is_value(b):
+        outside = {"callback": callback is not None, "run": not run, "restart": restart is not None}
+        return solve_value("cg", A, b, x, (tol, atol), maxiter, M, outside)
     state = CG(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, restart=restart)
     return state() if run else state
 
@@ -44,7 +54,7 @@ def cg(
 def cr(
     A: Any,
     b: Any,
-    x: Any,
+    x: Any = None,
     tol: float | None = None,
     atol: float | None = None,
     maxiter: float | None = 0,
@@ -63,7 +73,13 @@ def cr(
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+
+    Differentiability:
+        In JAX, by `A` and `b`, of any order and mode.
     """
+    if is_value(b):
+        outside = {"callback": callback is not None, "run": not run, "restart": restart is not None}
+        return solve_value("cr", A, b, x, (tol, atol), maxiter, M, outside)
     state = CR(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, restart=restart)
     return state() if run else state
 
@@ -72,7 +88,7 @@ def cr(
 def bicgstab(
     A: Any,
     b: Any,
-    x: Any,
+    x: Any = None,
     tol: float | None = None,
     atol: float | None = None,
     maxiter: float | None = 0,
@@ -90,7 +106,14 @@ def bicgstab(
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+
+    Differentiability:
+        In JAX, by `A` and `b`, of any order and mode.
     """
+    if is_value(b):
+        return solve_value(
+            "bicgstab", A, b, x, (tol, atol), maxiter, M, {"callback": callback is not None, "run": not run}
+        )
     state = BiCGSTAB(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph, is_left_preconditioner)
     return state() if run else state
 
@@ -99,7 +122,7 @@ def bicgstab(
 def gmres(
     A: Any,
     b: Any,
-    x: Any,
+    x: Any = None,
     tol: float | None = None,
     atol: float | None = None,
     restart: int = 31,
@@ -118,7 +141,13 @@ def gmres(
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+
+    Differentiability:
+        In JAX, by `A` and `b`, of any order and mode.
     """
+    if is_value(b):
+        outside = {"callback": callback is not None, "run": not run}
+        return solve_value("gmres", A, b, x, (tol, atol), maxiter, M, outside, require_restart("gmres", restart))
     state = GMRES(
         A, b, x, tol, atol, restart, maxiter, M, callback, check_every, use_cuda_graph, is_left_preconditioner
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +13,9 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.host.checks import require_array, require_count
 from jaxwarp.memory.host_scope import capturing, recording, require_settled
 from jaxwarp.optim.linear.operators import FLOATS, LinearOperator, operator_of
+from jaxwarp.optim.linear.options import require_iterations, require_tolerances
 from jaxwarp.optim.linear.vectors import Vectors, flat
-from jaxwarp.types import element_scalar, element_shape, float16, float64
-
-_EPSILONS = {float16: 1e-4, float64: 1e-16}
+from jaxwarp.types import element_scalar, element_shape
 
 
 @wp.kernel(enable_backward=False)
@@ -89,8 +87,8 @@ class LinearSolverState:
         self._require_like("x", self._x, self._b)
         self._callback, self._check_every = callback, require_count(what, "check_every", check_every)
         self._vectors = Vectors(self._b, self._A.scalar_type, self._offsets())
-        self._tolerances = _require_tolerances(what, self._A.scalar_type, tol, atol)
-        self._maxiter = _require_iterations(what, maxiter) or self._vectors.size // self._vectors.count
+        self._tolerances = require_tolerances(what, self._A.scalar_type, tol, atol)
+        self._maxiter = require_iterations(what, maxiter) or self._vectors.size // self._vectors.count
         self._cur_iter_and_condition = wp.zeros(2, dtype=int, device=self._b.device)
         self._allocate()
 
@@ -276,32 +274,3 @@ class Iteration:
 
 def _of(array: HostArray) -> str:
     return f"{array.dtype} of shape {array.shape} on {array.device}"
-
-
-def _require_tolerances(what: str, scalar: Any, tol: Any, atol: Any) -> tuple[float, float]:
-    """The relative and the absolute one."""
-    epsilon = _EPSILONS.get(scalar, 1e-8)
-    given = []
-    for name, value in (("tol", tol), ("atol", atol)):
-        number = None
-        if value is not None:
-            with contextlib.suppress(TypeError, ValueError):
-                number = float(value)
-            if number is None or not number >= 0.0:
-                raise KernelValueError(f"{what}: {name}: expected a number that is not negative, got {value!r}")
-        given.append(number)
-    relative, absolute = given
-    default = epsilon**0.75 if absolute is None else absolute
-    relative = default if relative is None else relative
-    return relative, max(relative if absolute is None else absolute, epsilon**2.25)
-
-
-def _require_iterations(what: str, maxiter: Any) -> int | None:
-    """None where it follows from the size."""
-    try:
-        found = 0.0 if maxiter is None else float(maxiter)
-    except (TypeError, ValueError):
-        found = -1.0
-    if not found >= 0.0:
-        raise KernelValueError(f"{what}: maxiter: expected a number that is not negative, got {maxiter!r}")
-    return None if found == 0.0 else max(1, int(min(found, 2**31 - 1)))

@@ -1,0 +1,161 @@
+"""Solvers of systems of values of JAX, and their derivatives, against `jnp.linalg.solve`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.optim.linear import LinearOperator, bicgstab, cg, cr, gmres, preconditioner
+
+SOLVERS = {"cg": cg, "cr": cr, "bicgstab": bicgstab, "gmres": gmres}
+FORMS = ("array", "sparse", "operator", "function")
+
+
+@pytest.fixture(autouse=True)
+def _wide():
+    with jax.enable_x64(True):
+        yield
+
+
+def system(name, n=8, seed=0):
+    rng = np.random.default_rng(seed)
+    c = rng.standard_normal((n, n))
+    matrix = c @ c.T + n * np.eye(n)
+    if name in ("bicgstab", "gmres"):
+        matrix = matrix @ np.diag(rng.uniform(0.5, 2.0, n))
+    return jnp.asarray(matrix), jnp.asarray(rng.standard_normal(n))
+
+
+def formed(form, matrix):
+    """The matrix in one of the ways that solvers take."""
+    n = len(matrix)
+    if form == "sparse":
+        rows, columns = (jnp.asarray(i.ravel(), jnp.int32) for i in np.indices((n, n)))
+        return wp.sparse.bsr_from_triplets(n, n, rows, columns, matrix.reshape(-1))
+    if form == "operator":
+        return LinearOperator((n, n), wp.float64, None, lambda x: matrix @ x)
+    return (lambda x: matrix @ x) if form == "function" else matrix
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_solutions(name, form):
+    matrix, b = system(name)
+
+    @jax.jit
+    def solved(matrix, b):
+        A = formed(form, matrix)
+        return SOLVERS[name](A, b, M=preconditioner(matrix), tol=1e-11), SOLVERS[name](A, b, b, tol=1e-11)
+
+    for found in solved(matrix, b):
+        np.testing.assert_allclose(found.x, jnp.linalg.solve(matrix, b), rtol=1e-9)
+        assert found.residual <= found.tolerance
+        assert found.tolerance == pytest.approx(1e-11 * max(1.0, np.linalg.norm(b)))
+        assert found.residual == pytest.approx(np.linalg.norm(matrix @ found.x - b), abs=1e-13)
+
+
+@pytest.mark.parametrize("form", ["array", "sparse"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_derivatives(name, form):
+    """In both modes, of arrays also of second order; of numbers far below every absolute tolerance."""
+    matrix, b = system(name, 4)
+
+    def energy(solve, matrix, b):
+        # What is symmetric stays so.
+        matrix = (matrix + matrix.T) / 2 if name in ("cg", "cr") else matrix
+        return 1e-9 * (solve(matrix, b) ** 3).sum()
+
+    def ours(matrix, b):
+        return SOLVERS[name](formed(form, matrix), b, M=preconditioner(matrix), tol=1e-12).x
+
+    def second(f, arguments):
+        return jax.jacfwd(jax.grad(f, 1), arguments)
+
+    for transformed in (jax.grad, jax.jacfwd, *([second] if form == "array" else [])):
+        found, expected = (
+            jax.jit(transformed(lambda m, b, s=solve: energy(s, m, b), (0, 1)))(matrix, b)
+            for solve in (ours, jnp.linalg.solve)
+        )
+        for got, want in zip(found, expected, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-18)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_batches(name):
+    systems = [system(name, 6, seed) for seed in range(3)]
+    matrices, rights = (jnp.stack(parts) for parts in zip(*systems, strict=True))
+    rights = rights.at[1].set(0.0)
+    found = jax.vmap(lambda m, b: SOLVERS[name](m, b, tol=1e-11))(matrices, rights)
+    expected = jnp.linalg.solve(matrices, rights[..., None])[..., 0]
+    np.testing.assert_allclose(found.x, expected, rtol=1e-9, atol=1e-12)
+    slopes = jax.vmap(jax.grad(lambda b, m: SOLVERS[name](m, b, tol=1e-11).x.sum()))(rights, matrices)
+    ones = jnp.ones_like(rights)[..., None]
+    np.testing.assert_allclose(slopes, jnp.linalg.solve(matrices.swapaxes(1, 2), ones)[..., 0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.float32])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_other_floats(name, dtype):
+    matrix, b = (value.astype(dtype) for value in system(name))
+    tolerance = 2e-2 if dtype == jnp.float16 else 1e-5
+    found = SOLVERS[name](matrix, b, tol=tolerance)
+    assert found.x.dtype == dtype
+    assert found.residual <= found.tolerance
+    exact = np.linalg.solve(np.asarray(matrix, float), np.asarray(b, float))
+    np.testing.assert_allclose(np.asarray(found.x, float), exact, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_vectors(name):
+    """Of shape (n, 3): with a sparse matrix of 3 by 3 blocks, a diagonal of vectors, and a function of them."""
+    matrix, b = system(name, 9)
+    parts = matrix.reshape(3, 3, 3, 3).swapaxes(1, 2).reshape(9, 3, 3)
+    rows, columns = (jnp.asarray(i.ravel(), jnp.int32) for i in np.indices((3, 3)))
+    sparse, vectors = wp.sparse.bsr_from_triplets(3, 3, rows, columns, parts), b.reshape(3, 3)
+    expected = jnp.linalg.solve(matrix, b).reshape(3, 3)
+    for A in (sparse, matrix, lambda x: (matrix @ x.reshape(-1)).reshape(3, 3)):
+        found = SOLVERS[name](A, vectors, M=preconditioner(sparse), tol=1e-11)
+        np.testing.assert_allclose(found.x, expected, rtol=1e-9)
+    wide = jnp.arange(1.0, 13.0).reshape(4, 3)
+    np.testing.assert_allclose(SOLVERS[name](wide, wide**2, tol=1e-12).x, wide, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_nothing_and_breakdown(name):
+    matrix, b = system(name)
+    found = SOLVERS[name](matrix, jnp.zeros_like(b))
+    assert not found.x.any()
+    assert found.residual == 0
+    slope = jax.grad(lambda b: SOLVERS[name](matrix, b, tol=1e-11).x.sum())(jnp.zeros_like(b))
+    np.testing.assert_allclose(slope, jnp.linalg.solve(matrix.T, jnp.ones_like(b)), rtol=1e-8)
+    singular = SOLVERS[name](jnp.zeros((4, 4)), jnp.ones(4))
+    assert not singular.residual <= singular.tolerance
+    if name != "gmres":
+        assert not singular.x.any()
+    few = SOLVERS[name](matrix, b, maxiter=2, **({"restart": 2} if name == "gmres" else {}))
+    assert few.residual > few.tolerance
+    assert few.residual == pytest.approx(np.linalg.norm(matrix @ few.x - b))
+
+
+REFUSED = {
+    "callback": ({"callback": print}, KernelTypeError, "cg: callback is for arrays outside of JAX"),
+    "run": ({"run": False}, KernelTypeError, "cg: run is for arrays outside of JAX"),
+    "restart": ({"restart": 3}, KernelTypeError, "cg: restart is for arrays outside of JAX"),
+    "shape": ({"A": np.eye(4)}, KernelValueError, r"cg: A: expected the shape \(3, 3\), or that of b .* got \(4, 4\)"),
+    "type": ({"A": np.eye(3, dtype=np.float32)}, KernelTypeError, "cg: A: expected float64, as b is, got float32"),
+    "list": ({"A": [[1.0]]}, KernelTypeError, "cg: A: expected an array of JAX, .* got list"),
+    "start": ({"x": np.zeros(2)}, KernelValueError, r"cg: x: expected float64 of shape \(3,\), as b, got .* \(2,\)"),
+    "integers": ({"b": np.ones(3, int)}, KernelTypeError, r"cg: b: expected floats .* got int64 of shape \(3,\)"),
+    "outside": ({"A": wp.array(np.eye(3))}, KernelTypeError, "cg: A: expected an array of JAX, .* an array outside"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case):
+    changes, kind, message = REFUSED[case]
+    with pytest.raises(kind, match=message):
+        cg(**{"A": jnp.eye(3), "b": jnp.ones(3), **changes})
