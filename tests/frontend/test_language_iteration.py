@@ -219,7 +219,50 @@ def test_what_a_loop_sets_first_is_differentiated():
     np.testing.assert_allclose(jax.jvp(total, (x,), (x,))[1], jax.jvp(plain, (x,), (x,))[1], rtol=1e-6)
 
 
+@wp.kernel
+def holds_at_first(x: wp.array[float], out: wp.array2d[float]):
+    i = wp.tid()
+    size = float(0.0)
+    n = 10
+    tile = wp.tile_zeros(shape=2, dtype=float)
+    while size < 2.5 and n > 3:
+        found = x[i] * float(n)
+        tile = wp.tile_load(x, shape=2, offset=i)
+        part = tile * 2.0
+        size += x[i + 1]
+        n -= 1
+    q = wp.uint8(255)
+    while not q < wp.uint8(255):
+        last = found + float(q)
+        q += wp.uint8(1)
+    out[i, 0] = found
+    out[i, 1] = last
+    out[i, 2] = part[1]
+
+
+def test_a_loop_whose_condition_holds_at_first():
+    x = np.array([0.3, 0.5, 1.7, 0.25, 3.0, 4.0], np.float32)
+    got = outputs(holds_at_first, 4, x, np.zeros((4, 3)))
+    for i, row in enumerate(got):
+        n = next((n for n in range(10, 3, -1) if x[i + 1] * (11 - n) >= 2.5), 4)
+        np.testing.assert_allclose(row, [x[i] * n, x[i] * n + 255, 2 * x[i + 1]], rtol=1e-6)
+    call = wp.jax_kernel(holds_at_first, launch_dims=4, output_dims=(4, 3))
+    weights = jnp.arange(1.0, 13.0).reshape(4, 3)
+    slope = jax.grad(lambda x: (call(x)[0] * weights).sum())(jnp.asarray(x))
+    factors = np.array([next((n for n in range(10, 3, -1) if x[i + 1] * (11 - n) >= 2.5), 4) for i in range(4)])
+    expected = np.zeros(6)
+    expected[:4] += factors * np.asarray(weights[:, 0] + weights[:, 1])
+    expected[1:5] += 2 * np.asarray(weights[:, 2])
+    np.testing.assert_allclose(slope, expected, rtol=1e-6)
+    tangent = jax.jvp(lambda x: (call(x)[0] * weights).sum(), (jnp.asarray(x),), (jnp.ones(6),))[1]
+    np.testing.assert_allclose(tangent, expected.sum(), rtol=1e-6)
+
+
 REFUSED = {
+    "a while whose condition fails at first": "m = 5\n    while m < 3:\n        y = 1.0\n        m += 1",
+    "a while by what an array holds": "m = out[0]\n    while m < 3.0:\n        y = 1.0\n        m = y + 9.0",
+    "a while by floats that are computed": "m = float(1.0) + 1.0\n    while m < 3.0:\n        y = 1.0\n        m += y",
+    "a while by equal numbers": "m = float(0.1)\n    while m > 0.1:\n        y = 1.0\n        m -= y",
     "a loop that may make no iteration": "for j in range(n):\n        y = 1.0",
     "a while that may make no iteration": "while n > 3:\n        y = 1.0\n        n -= 1",
     "a path that leaves the loop before": "for j in range(20):\n        if n == j:\n            break\n        y = 1.0",

@@ -145,6 +145,8 @@ def construct(frame: Frame, dtype: Scalar | Aggregate, args: list[Any], keywords
     known = frame.known(value)
     if isinstance(known, int) and isinstance(result, ir.Value) and dtype.is_int:
         frame.context.known[result] = wrapped(known, dtype)
+    elif is_literal(value) and isinstance(result, ir.Value) and dtype.is_float:
+        frame.context.known[result] = value
     return result
 
 

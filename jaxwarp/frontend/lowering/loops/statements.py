@@ -26,11 +26,12 @@ from jaxwarp.frontend.lowering.loops.progression import trip_count
 from jaxwarp.frontend.lowering.loops.ranges import Advancing, Elements, Range, index_type, iterated, pick
 from jaxwarp.frontend.lowering.merge import MismatchError
 from jaxwarp.frontend.lowering.references import advanced
-from jaxwarp.frontend.lowering.short_circuit import append, joined_condition
+from jaxwarp.frontend.lowering.short_circuit import append, aside, joined_condition
 from jaxwarp.frontend.lowering.statements import assign
 from jaxwarp.frontend.lowering.values import Undefined
 from jaxwarp.frontend.text.liveness import Exits, assigned, exits, surely_set
 from jaxwarp.ir import nodes as ir
+from jaxwarp.ir.interpret import evaluate
 
 # How often a statement may be there because loops inside each other are unrolled. Of 4096 products LLVM takes a minute.
 _MOST_UNROLLED = 1024
@@ -44,7 +45,7 @@ def _while(frame: Frame, node: ast.While) -> None:
         return
     if advanced(frame.source, [node.test], frame.variables):
         node = _tested_inside(node)
-    loop = Loop(frame, node, frame.live, exits(node.body), runs=isinstance(node.test, ast.Constant))
+    loop = Loop(frame, node, frame.live, exits(node.body), runs=_surely_begins(frame, node))
     if isinstance(node.test, ast.Constant) and not (loop.exits.breaks or loop.exits.returns):
         raise KernelSyntaxError("this loop never ends", hint="leave it with break or return")
     inits = loop.carry()
@@ -72,6 +73,33 @@ def _while(frame: Frame, node: ast.While) -> None:
         loop.leave(frame.builder.while_(inits, condition, body, loop.names))
     if isinstance(node.test, ast.Constant) and not loop.exits.breaks:
         frame.variables[RETURN] = True  # nothing else ends it
+
+
+def _surely_begins(frame: Frame, node: ast.While) -> bool:
+    """Whether the condition holds at first, whatever the data are."""
+    if isinstance(node.test, ast.Constant):
+        return True
+    side = aside(frame, lambda: frame.test(node.test))
+    return _known_result(frame, side.ops, side.value) is True
+
+
+def _known_result(frame: Frame, ops: Sequence[ir.Op], value: Any) -> Any:
+    """A value that operations make of constants alone; None: of others, too, or of floats that are computed, which
+    machine code may round otherwise."""
+    found: dict[ir.Value, Any] = {}
+    for op in ops:
+        match op:
+            case ir.Const():
+                found[op.result] = op.value
+            case ir.Call() if not op.result.type.is_float or op.builtin.typed:
+                args = [found.get(a, frame.known(a)) for a in op.args]
+                if not any(a is None for a in args):
+                    found[op.result] = evaluate(op, args)
+            case ir.Call():
+                pass
+            case _:
+                return None
+    return found.get(value) if isinstance(value, ir.Value) else value
 
 
 @contextmanager
