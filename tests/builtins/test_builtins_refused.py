@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import jaxwarp as wp
 from jaxwarp.builtins.language.functions import FUNCTIONS
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -179,3 +180,20 @@ def test_refused(case):
     text, _, hint = message.partition("\n  hint: ")
     assert caught.value.message == text
     assert not hint or caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: wp.sin(y=3.0), "sin: missing a required argument: 'x'"),
+        (lambda: wp.sin(1.0, y=3.0), "sin: got an unexpected keyword argument 'y'"),
+        (lambda: wp.clamp(1.0, high=2.0), "clamp: missing a required argument: 'low'"),
+        (lambda: wp.transform_point(point=wp.vec3(), mat=wp.mat44()), "transform_point: missing a required argument"),
+        (lambda: wp.quat_rotate(wp.quat(), wp.vec3(), 1.0), "quat_rotate: too many positional arguments"),
+    ],
+)
+def test_calls_from_python_name_arguments_as_the_signature_does(call, text):
+    with pytest.raises(KernelTypeError) as caught:
+        call()
+    assert caught.value.message.startswith(text)
+    assert "signature is" in caught.value.hint

@@ -91,7 +91,8 @@ class Function:
             with np.errstate(all="ignore"):
                 result = self.ref(*(_host(a) for a in taken), **{k: _host(v) for k, v in kwargs.items()})
         except (TypeError, ValueError, IndexError, AttributeError) as error:
-            raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
+            text = self._misfit(args, kwargs) if "argument" in str(error) else ""
+            raise KernelTypeError(f"{self.name}: {text or error}", hint=f"the signature is {self.signature}") from None
         except (KeyError, StopIteration):  # by the types of the arguments nothing is found
             given = ", ".join(map(_kind, (*args, *kwargs.values())))
             text = f"{self.name}: no function of these arguments: ({given})"
@@ -102,6 +103,16 @@ class Function:
         is_of_numpy = any(isinstance(a, np.ndarray) and not isinstance(a, HostValue) for a in args)
         is_typed = any(isinstance(a, HostValue) for a in args) or not is_of_numpy
         return _typed(result) if is_typed else _plain(result)
+
+    def _misfit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """In what the number or the names of arguments are not those of the signature; empty: in nothing."""
+        try:
+            parsed(self.signature).bind(*args, **kwargs)
+        except TypeError as error:
+            return str(error)
+        except AttributeError:  # the signature leaves out arguments
+            pass
+        return ""
 
     def _by_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call, by position where the signature names them; the body may call them otherwise."""
