@@ -249,6 +249,7 @@ class Settings:
         depth = 3
 
 
+@pytest.mark.filterwarnings("ignore:k was defined when .*, and keeps that")
 def test_constants_are_those_of_the_definition():
     """Lists, arrays, attributes, closures, changed before the first and between two specialisations."""
     table, array, pairs, boxed = [1.0, 2.0], np.array([4.0, 8.0], np.float32), {"a": [16.0]}, Settings()
@@ -279,6 +280,51 @@ def k(x: wp.array[Any], out: wp.array[Any]):
     finally:
         Settings.gain, Settings.weights[:], Settings.inner.depth = saved[0], saved[1], 3
     assert found == [expected, expected]
+
+
+CHANGING = """
+N, UNUSED, WEIGHT, settings = 3, 1, wp.vec2(1.0, 2.0), types.SimpleNamespace(gain=2.0, same=1.0)
+
+@wp.func
+def helper(x: float):
+    return x * settings.gain * settings.same
+
+@wp.func
+def helper(x: int):
+    return float(x) + WEIGHT[1]
+
+@wp.kernel
+def k(x: wp.array[Any], out: wp.array[Any]):
+    out[0] = type(x[0])(helper(float(N)) + helper(N) + settings.gain)
+
+several = []
+for TIMES in (1, 2):
+    @wp.kernel
+    def again(x: wp.array[Any], out: wp.array[Any]):
+        out[0] = x[0] * type(x[0])(TIMES)
+
+    several.append(again)
+"""
+
+
+def test_a_constant_that_changes_before_the_first_use():
+    """A warning for each, once, at the line of the launch; none for what has not changed, or a loop defines again."""
+    scope = define(CHANGING, Any=Any, types=types)
+    scope.update(N=4, UNUSED=2, WEIGHT=wp.vec2(1.0, 5.0))
+    scope["settings"].gain = 7.0
+    with pytest.warns(UserWarning, match="was defined when") as caught:
+        found = values_of(scope["k"], jnp.float32)
+    assert found == [3 * 2.0 + 3 + 2 + 2]
+    assert sorted(str(w.message).split(",")[0] for w in caught) == [
+        "helper was defined when WEIGHT was [1.0",
+        "helper was defined when settings.gain was 2.0",
+        "k was defined when N was 3",
+        "k was defined when settings.gain was 2.0",
+    ]
+    assert "and keeps that; it is 4 by now: set it before the definition" in "".join(str(w.message) for w in caught)
+    scope.update(N=5)
+    assert values_of(scope["k"], jnp.int32) == found
+    assert [values_of(k, jnp.float32) for k in scope["several"]] == [[1.0], [2.0]]
 
 
 def test_names_without_a_value_take_their_first_and_keep_it():

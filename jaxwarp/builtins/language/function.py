@@ -91,7 +91,8 @@ class Function:
             with np.errstate(all="ignore"):
                 result = self.ref(*(_host(a) for a in taken), **{k: _host(v) for k, v in kwargs.items()})
         except (TypeError, ValueError, IndexError, AttributeError) as error:
-            text = self._misfit(args, kwargs) if "argument" in str(error) else ""
+            is_of_python = "() " in str(error)  # it names what computes the function, not the function
+            text = self._misfit(args, kwargs) if is_of_python else ""
             raise KernelTypeError(f"{self.name}: {text or error}", hint=f"the signature is {self.signature}") from None
         except (KeyError, StopIteration):  # by the types of the arguments nothing is found
             given = ", ".join(map(_kind, (*args, *kwargs.values())))

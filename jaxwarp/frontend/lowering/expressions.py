@@ -34,7 +34,7 @@ from jaxwarp.frontend.lowering.values import (
     is_literal,
 )
 from jaxwarp.frontend.lowering.views import extent, index_view, shape_item, shape_of
-from jaxwarp.frontend.text.constants import attribute_chain
+from jaxwarp.frontend.text.constants import attribute_chain, compare
 from jaxwarp.frontend.text.refused import UNAVAILABLE, of_warp
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.kernel import SizeUse
@@ -286,7 +286,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Any:
     if isinstance(base, Struct) and hasattr(base.kind, node.attr):
         return frame.adopt(frame.source.attribute(base.kind, node.attr))  # a constant of the class
     if isinstance(base, Host):
-        return _host_attribute(frame, base.value, node.attr)
+        return _host_attribute(frame, base.value, node)
     raise KernelNameError(f"{describe(base)} has no attribute {node.attr}", hint=_attribute_hint(base))
 
 
@@ -347,7 +347,8 @@ def _attribute_hint(base: Any) -> str | None:
     return "numbers have no attributes; functions are called: sin(x)"
 
 
-def _host_attribute(frame: Frame, host: Any, name: str) -> Any:
+def _host_attribute(frame: Frame, host: Any, node: ast.Attribute) -> Any:
+    name = node.attr
     is_module = isinstance(host, types.ModuleType)
     is_ours = is_module and host.__name__.split(".")[0] == "jaxwarp"
     if is_ours and name in UNAVAILABLE:
@@ -361,6 +362,7 @@ def _host_attribute(frame: Frame, host: Any, name: str) -> Any:
         what = f"module {host.__name__}" if is_module else f"a Python object of type {type(host).__name__}"
         listed = "docs/builtins.md lists what there is" if is_ours else "define it before the kernel"
         raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host)) or listed) from None
+    compare(frame.source, ast.unparse(node), value, lambda: getattr(host, name, None))
     return frame.adopt(value)
 
 

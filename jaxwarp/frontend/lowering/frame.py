@@ -37,8 +37,9 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     is_literal,
     type_of,
 )
+from jaxwarp.frontend.text.constants import compare
 from jaxwarp.frontend.text.functions import Overload
-from jaxwarp.frontend.text.host_values import Missing
+from jaxwarp.frontend.text.host_values import Missing, find
 from jaxwarp.frontend.text.refused import refusal
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
@@ -240,6 +241,7 @@ class Frame:
                 hint = f"the function assigns to {name}, so it is a local variable; use another name for it"
             raise KernelNameError(f"{name} is used before it is assigned", hint=hint)
         value = self.source.lookup(name)
+        compare(self.source, name, value, lambda: find(self.source.function, name))
         if value is Missing:
             value = BARE_NAMES.get(name, Missing)
         if value is Missing:

@@ -13,6 +13,9 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+from jaxwarp.boundary import warn
 from jaxwarp.errors import KernelError, KernelNameError, KernelValueError, Loc, did_you_mean
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
 from jaxwarp.frontend.text.source import Source
@@ -121,6 +124,40 @@ def attribute_chain(source: Source, node: ast.expr) -> Any:
         return source.attribute(host, node.attr)
     except Exception:
         return Missing
+
+
+def compare(source: Source, name: str, kept: Any, now: Callable[[], Any]) -> None:
+    """Warns if a number or vector that a function of a module names is another one when it is first lowered: Python,
+    JAX and Warp would take that one. Functions that a loop defines again and again are left alone.
+
+    Args:
+        name: what the text calls it.
+        now: its value by now.
+    """
+    if name in source.compared or not isinstance(kept, bool | int | float | np.generic | np.ndarray):
+        return
+    source.compared.add(name)
+    if not _is_of_module(source.function):
+        return
+    found = now()
+    if _contents(found) != _contents(kept):
+        warn(
+            f"{source.name} was defined when {name} was {kept}, and keeps that; it is {found} by now: "
+            "set it before the definition, or pass it as an argument"
+        )
+
+
+def _contents(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.dtype, value.shape, value.tobytes()
+    return type(value), repr(value)
+
+
+def _is_of_module(function: types.FunctionType) -> bool:
+    """Whether a name of a module is this function."""
+    found = function.__globals__.get(function.__name__)
+    overloads = getattr(found, "overloads", ())
+    return getattr(found, "func", None) is function or any(o.source.function is function for o in overloads)
 
 
 def evaluate_host(source: Source, node: ast.expr, variables: dict[str, Any], loc: Loc) -> Any:

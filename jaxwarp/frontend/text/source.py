@@ -24,6 +24,7 @@ class Source:
         captured: the values of its free names, see constants.py.
         attributes: likewise those of their attributes, with the objects that have them, by its identity and the name.
         statics: likewise those of static expressions.
+        compared: names and attributes whose values were asked for again when the function was first lowered.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Source:
     captured: dict[str, Any] = field(default_factory=dict)
     attributes: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict)
     statics: dict[Any, Any] = field(default_factory=dict)
+    compared: set[str] = field(default_factory=set)
     liveness: Liveness = field(default_factory=Liveness)
     _spans: dict[ast.AST, Loc] = field(default_factory=dict)
 
