@@ -5,6 +5,7 @@ from jaxwarp.frontend.text.refused import missing as _missing
 from jaxwarp.optim.linear.bicgstab import BiCGSTAB as BiCGSTAB
 from jaxwarp.optim.linear.conjugate import CG as CG
 from jaxwarp.optim.linear.conjugate import CR as CR
+from jaxwarp.optim.linear.fsai import FSAI as FSAI
 from jaxwarp.optim.linear.gmres import GMRES as GMRES
 from jaxwarp.optim.linear.operators import LinearOperator as LinearOperator
 from jaxwarp.optim.linear.operators import aslinearoperator as aslinearoperator

@@ -11,6 +11,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import located_call
 from jaxwarp.errors import KernelValueError
+from jaxwarp.optim.linear.fsai import FSAI
 from jaxwarp.optim.linear.operators import LinearOperator, accurate_type, launch_rows, one_of, operands, operator_of
 from jaxwarp.optim.linear.values import is_value
 from jaxwarp.sparse.diagonal import bsr_get_diag
@@ -32,7 +33,7 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
         ptype: "diag", the inverse of its diagonal, 1 where that is 0; "diag_abs", that of its absolute values;
             "block_jacobi_direct", the inverses of the blocks on the diagonal of a `BsrMatrix`, of singular ones the
             identity; "block_jacobi_sequential" and "block_jacobi_tile" (not of float16), those of the blocks that are
-            symmetric and positive definite, of others the identity; "id", None.
+            symmetric and positive definite, of others the identity; "fsai", `FSAI(A)`; "id", None.
 
     Raises:
         KernelTypeError, KernelValueError: there is no such preconditioner, or not of this matrix.
@@ -41,10 +42,13 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
         return None
     if ptype in ("diag", "diag_abs"):
         return _diagonal(A, ptype == "diag_abs")
+    if ptype == "fsai":
+        return FSAI(A)
     if ptype in _BLOCKS:
         return _of_blocks(A, ptype)
     raise KernelValueError(
-        f"preconditioner: there is no ptype {ptype!r}", hint=f"the types are diag, diag_abs, {', '.join(_BLOCKS)}, id"
+        f"preconditioner: there is no ptype {ptype!r}",
+        hint=f"the types are diag, diag_abs, {', '.join(_BLOCKS)}, fsai, id",
     )
 
 
