@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,24 @@ class Constant:
         return [self.target]
 
 
-Operation = Launched | Copied | Constant
+class Called:
+    """A function of the user's that goes back through what is not recorded, by the gradients of arrays."""
+
+    __slots__ = ("arrays", "function")
+
+    def __init__(self, function: Callable[[], Any], arrays: Sequence[HostArray]):
+        self.function, self.arrays = function, arrays
+
+    @property
+    def reads(self) -> list[Region]:
+        return []
+
+    @property
+    def writes(self) -> list[Region]:
+        return []
+
+
+Operation = Launched | Copied | Constant | Called
 
 
 class Recording:
@@ -172,6 +189,11 @@ class Recording:
     def record_result(self, target: Region) -> None:
         """What a launch that is not recorded has left in `target`."""
         self._ops.append(Constant(target, contents_of(target)))
+
+    def record_called(self, function: Callable[[], Any], arrays: Sequence[HostArray]) -> None:
+        """A function that goes back, and the arrays whose gradients it reads and adds to."""
+        self.see(*arrays)
+        self._ops.append(Called(function, arrays))
 
     def _overwritten(self, region: Region, is_updated: bool = False, is_needed: bool = False) -> None:
         """Saves what a region holds, unless the tape has made that, or nobody asks for it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
 from typing import Any
 
@@ -67,10 +67,35 @@ class Tape(Recording):
         recording.reset(self._token)
         self._after = [(region, copy_of(region)) for region in self._checked.values()]
 
-    def record_func(self, backward: Any, arrays: Any) -> None:
-        """Not there: derivatives by hand are rules of functions."""
-        del backward, arrays
-        raise KernelValueError("Tape.record_func is not there", hint="give a @func a rule with func_grad")
+    def record_func(self, backward: Callable[[], Any], arrays: Sequence[HostArray]) -> None:
+        """Records a way back through what the tape does not record (`launch(..., record_tape=False)`).
+
+        Args:
+            backward: is called when `Tape.backward` comes by, with the derivatives so far in the `grad` of arrays. It
+                adds what it finds, and takes no arguments.
+            arrays: all whose `grad` it writes.
+
+        Raises:
+            KernelTypeError, KernelValueError: no function, or one of the arrays has no gradient.
+        """
+        if not callable(backward):
+            raise KernelTypeError(
+                f"Tape.record_func: backward: expected a function of no arguments, got {type(backward).__name__}",
+                hint="it reads array.grad of results, and adds to array.grad of what they are computed of",
+            )
+        given = list(arrays) if isinstance(arrays, Iterable) and not isinstance(arrays, HostArray) else [arrays]
+        for number, array in enumerate(given):
+            if not isinstance(array, HostArray):
+                raise KernelTypeError(
+                    f"Tape.record_func: arrays[{number}]: expected an array outside of JAX, got {type(array).__name__}",
+                    hint="pass a list of the arrays whose grad the function uses",
+                )
+            if array.grad is None:
+                raise KernelValueError(
+                    f"Tape.record_func: arrays[{number}]: {array.label} has no gradient",
+                    hint="make it with requires_grad=True",
+                )
+        self.record_called(backward, given)
 
     def __getattr__(self, name: str) -> Any:
         if name in REFUSED:

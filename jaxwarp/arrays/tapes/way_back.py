@@ -11,9 +11,10 @@ import numpy as np
 
 from jaxwarp.arrays.eager import run_checked
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.tapes.by_hand import ByHand
 from jaxwarp.arrays.tapes.gpu.shadow import GpuShadow
 from jaxwarp.arrays.tapes.pullback import known_pull, known_pull_on, operands_on, pull_in_jax
-from jaxwarp.arrays.tapes.recorded import Constant, Copied, Launched, Operation
+from jaxwarp.arrays.tapes.recorded import Called, Constant, Copied, Launched, Operation
 from jaxwarp.arrays.tapes.shadow import Blocks, Place, Private, Shadow
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
@@ -99,6 +100,7 @@ class Backward:
         for place, kept in reversed(before):  # what was there first comes last
             self.values.load(place, kept)
         self.cotangents: Private = make(self.blocks, range(len(self.blocks.lows)), is_zero=True)
+        self.by_hand: ByHand | None = None
 
     def _one_gpu(self) -> GpuScope | None:
         """The GPU on which all of it is; None: some of it is elsewhere, and the private memory the host's."""
@@ -110,6 +112,8 @@ class Backward:
 
     def run(self) -> None:
         self._collect()
+        if any(isinstance(step.op, Called) for step in self.steps):
+            self.by_hand = ByHand(self.pairs, self.blocks, self.cotangents)
         # Blocks of memory: those that depend on an array with a gradient are active, those that a result depends on
         # are asked for. Of all others a cotangent is zero whatever the slopes are.
         active = {pair.place.block for pair in self.pairs}
@@ -125,6 +129,10 @@ class Backward:
             if self._retained:
                 self._keep(step.op.writes, kept)
             self._back(step, active, asked)
+            if self.by_hand is not None:
+                self.by_hand.stale.update(step.reads, step.writes)
+        if self.by_hand is not None:
+            self.by_hand.require_unchanged(range(len(self.pairs)))
         for pair in self.pairs:
             cotangents.store(pair.place, pair.target)
         for owner, found in kept.items():
@@ -191,6 +199,8 @@ class Backward:
                 case Constant() as op:
                     if is_needed:
                         self.values.set(self.blocks.place(op.target), op.values)
+                case Called():
+                    pass
 
     def _needed_later(self) -> list[bool]:
         """For each operation, whether a later one reads what it writes."""
@@ -247,6 +257,9 @@ class Backward:
     def _back(self, step: _Step, active: set[int], asked: set[int]) -> None:
         cotangents = self.cotangents
         match step.op:
+            case Called() as op:
+                assert self.by_hand is not None
+                asked |= self.by_hand.call(op)
             case Constant() as op:
                 cotangents.clear(self.blocks.place(op.target), asked)
             case Copied() as op:

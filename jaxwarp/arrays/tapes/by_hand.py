@@ -1,0 +1,58 @@
+"""Ways back that programs write themselves, as functions that read gradients of arrays and add to them; cotangents are in
+private memory. Each gradient is written and read as often as operations before and functions change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from jaxwarp.arrays.tapes.recorded import Called
+from jaxwarp.arrays.tapes.shadow import Blocks, Private
+from jaxwarp.errors import KernelValueError
+from jaxwarp.memory.host_scope import contents_of
+
+
+class ByHand:
+    """The gradients of pairs, as functions see them.
+
+    Attributes:
+        stale: numbers of the blocks whose cotangents are others by now than the gradients say.
+    """
+
+    def __init__(self, pairs: Sequence[Any], blocks: Blocks, cotangents: Private):
+        self.pairs, self.blocks, self.cotangents = pairs, blocks, cotangents
+        self.in_block: dict[int, list[int]] = {}
+        for number, pair in enumerate(pairs):
+            self.in_block.setdefault(pair.place.block, []).append(number)
+        # What the gradients held when they were last written or read here.
+        self.known = [contents_of(pair.target).copy() for pair in pairs]
+        self.stale: set[int] = set()
+
+    def call(self, op: Called) -> set[int]:
+        """Calls a function; the numbers of the blocks whose cotangents it may have changed."""
+        self.require_unchanged(self._numbers(self.stale))
+        for number in self._numbers(self.stale):
+            pair = self.pairs[number]
+            self.cotangents.store(pair.place, pair.target)
+            self.known[number] = contents_of(pair.target).copy()
+        self.stale = set()
+        op.function()
+        given = {self.blocks.place(leaf.region).block for array in op.arrays for leaf in array.leaves}
+        for number in self._numbers(given):
+            pair = self.pairs[number]
+            self.cotangents.load(pair.place, pair.target)
+            self.known[number] = contents_of(pair.target).copy()
+        return given
+
+    def _numbers(self, blocks: Iterable[int]) -> list[int]:
+        return [number for block in blocks for number in self.in_block.get(block, ())]
+
+    def require_unchanged(self, numbers: Iterable[int]) -> None:
+        """Refuses what a function has written to gradients of arrays that are none of its own."""
+        for number in numbers:
+            if contents_of(self.pairs[number].target).tobytes() != self.known[number].tobytes():
+                raise KernelValueError(
+                    f"Tape.backward: a function has written the gradient of {self.pairs[number].array.label}, "
+                    "which is none of the arrays that it was recorded with",
+                    hint="name all of them: tape.record_func(function, [x, y])",
+                )
