@@ -120,6 +120,14 @@ def checkpointed(program: Any) -> Results:
     return {"loss": made.loss.numpy(), "gradient": made.vx_arrays[0].grad.numpy()}
 
 
+def mcgp(program: Any) -> Results:
+    """Walks on spheres in a slice of a coarse mesh."""
+    with program.wp.ScopedDevice("cpu"):
+        made = program.Example(program.SEED, height=16, slices=3, sphere_resolution=8)
+        made.render(1)
+    return {"pixels": made.pixels.numpy()}
+
+
 def launches(program: Any) -> Results:
     """It measures; what it says is that all kinds of arguments can be launched."""
     return {"devices": np.array([str(device) for device in program.devices])}
@@ -156,12 +164,19 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
     "optim/example_diffray": (diffray, 1e-3),
     "optim/example_particle_repulsion": (example(1, "positions"), 1e-3),
     "optim/example_fluid_checkpoint": (checkpointed, 1e-3),
+    "optim/example_fluid_checkpoint_custom_backward": (checkpointed, 1e-3),
+    "optim/example_navier_stokes_perturbation": (
+        example(1, "loss", "delta_omega", spin_up_steps=2, lead_steps=2),
+        1e-3,
+    ),
+    "core/example_fft_poisson_navier_stokes_2d": (example(2, "omega_curr", "psi"), 1e-3),
     "core/example_mesh_intersect": (example(1, "array_result", stage_path=None), 0.0),
     "core/example_sample_mesh": (example(2, "points", stage_path=None), 1e-4),
     "geometry/example_isosurface": (isosurface, 1e-3),
     "tile/example_tile_matmul": (script("--device", "cpu"), 1e-4),
     "tile/example_tile_cholesky": (script("--device", "cpu"), 1e-4),
     "tile/example_tile_block_cholesky": (script("--device", "cpu", "-N", "3"), 1e-3),
+    "tile/example_tile_mcgp": (mcgp, 1e-3),
     "tile/example_tile_nbody": (example(2, "pos_array_0", "vel_array", headless=True, num_bodies=256), 1e-3),
 }
 
@@ -228,7 +243,7 @@ def for_package(text: str, package: str) -> str:
     text = text.replace("from warp.tests.unittest_utils import *", "import numpy as np")
     if package == "warp":
         return text
-    text = re.sub(r"^import warp\.examples$", "import jaxwarp as warp", text, flags=re.MULTILINE)
+    text = re.sub(r"^import warp\.(examples|optim)$", "import jaxwarp as warp", text, flags=re.MULTILINE)
     text = re.sub(r"^(\s*)import warp as wp$", rf"\1import {package} as wp", text, flags=re.MULTILINE)
     return re.sub(r"^(\s*)(import|from) warp\b", rf"\1\2 {package}", text, flags=re.MULTILINE)
 

@@ -1,5 +1,5 @@
-"""Ways back that programs write themselves, as functions that read gradients of arrays and add to them; cotangents are in
-private memory. Each gradient is written and read as often as operations before and functions change it."""
+"""Ways back that programs write themselves, as functions that read gradients of arrays and add to them; cotangents are
+in private memory. Each gradient is written and read as often as operations before and functions change it."""
 
 from __future__ import annotations
 
