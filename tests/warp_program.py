@@ -146,6 +146,7 @@ EDGES = {
 # Program -> what to do with it, and the relative error that is allowed of its results.
 PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
     "core/example_fluid": (example(2, "rho0", "u0"), 1e-3),
+    "core/example_fdtd_3d": (example(12, "e_x", "h_y"), 1e-3),
     "core/example_graph_capture": (example(2, "pixel_values"), 1e-4),
     "core/example_wave": (example(2, "sim_verts", stage_path=None), 1e-4),
     "core/example_raymarch": (example(1, "pixels", method="render", height=64, width=128), 1e-3),

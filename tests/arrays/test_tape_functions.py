@@ -159,3 +159,39 @@ def test_refused():
     tape.record_func(lambda: 1 / 0, x)
     with pytest.raises(ZeroDivisionError):
         tape.backward(grads={x: wp.ones(N, dtype=float)})
+
+
+@wp.kernel
+def total(x: wp.array[float], loss: wp.array[float]):
+    wp.atomic_add(loss, 0, x[wp.tid()] * x[wp.tid()])
+
+
+def test_the_order_is_that_of_the_way_back():
+    seen = []
+    x, loss = variable(5), wp.zeros(1, requires_grad=True)
+    with wp.Tape() as tape:
+        tape.record_func(lambda: seen.append(x.grad.numpy().copy()), [x])
+        wp.launch(total, N, [x, loss])
+        tape.record_func(lambda: seen.append(x.grad.numpy().copy()), [x])
+    tape.backward(loss)
+    last, first = seen
+    assert not last.any()
+    np.testing.assert_allclose(first, 2 * x.numpy(), rtol=1e-6)
+    np.testing.assert_array_equal(x.grad.numpy(), first)
+
+
+def test_parts_and_vectors():
+    x = wp.array(np.zeros((4, 3), np.float32), dtype=wp.vec3, requires_grad=True)
+    part, y = x[1:3], wp.zeros(1, requires_grad=True)
+    with wp.Tape() as tape:
+        tape.record_func(lambda: part.grad.assign(part.grad.numpy() + np.float32(2.0) * y.grad.numpy()), [part, y])
+    tape.backward(grads={y: wp.full(1, 3.0)})
+    np.testing.assert_array_equal(x.grad.numpy(), np.repeat([0.0, 6.0, 6.0, 0.0], 3).reshape(4, 3))
+
+
+def test_an_error_of_the_function_is_the_users():
+    x = variable(6)
+    with wp.Tape() as tape:
+        tape.record_func(lambda: 1 / 0, [x])
+    with pytest.raises(ZeroDivisionError):
+        tape.backward(grads={x: wp.ones(N)})
