@@ -18,7 +18,13 @@ from jaxwarp.optim.linear.vectors import flat, group_of, quotient, times
 
 
 @wp.kernel(enable_backward=False)
-def _first(limit: wp.array[Any], rho: wp.array[Any], r0v: wp.array[Any], square: wp.array[Any], alpha: wp.array[Any]):
+def _first(
+    limit: wp.array[wp.Float],
+    rho: wp.array[wp.Float],
+    r0v: wp.array[wp.Float],
+    square: wp.array[wp.Float],
+    alpha: wp.array[wp.Float],
+):
     g = wp.tid()
     alpha[g] = limit.dtype(0.0)
     if not (square[g] <= limit[g]):
@@ -27,7 +33,13 @@ def _first(limit: wp.array[Any], rho: wp.array[Any], r0v: wp.array[Any], square:
 
 
 @wp.kernel(enable_backward=False)
-def _second(limit: wp.array[Any], square: wp.array[Any], st: wp.array[Any], tt: wp.array[Any], omega: wp.array[Any]):
+def _second(
+    limit: wp.array[wp.Float],
+    square: wp.array[wp.Float],
+    st: wp.array[wp.Float],
+    tt: wp.array[wp.Float],
+    omega: wp.array[wp.Float],
+):
     g = wp.tid()
     omega[g] = limit.dtype(0.0)
     if not (square[g] <= limit[g]):
@@ -37,15 +49,15 @@ def _second(limit: wp.array[Any], square: wp.array[Any], st: wp.array[Any], tt: 
 
 @wp.kernel(enable_backward=False)
 def _third(
-    rho_new: wp.array[Any],
-    rho: wp.array[Any],
-    alpha: wp.array[Any],
-    omega: wp.array[Any],
-    beta: wp.array[Any],
-    square: wp.array[Any],
-    r0v: wp.array[Any],
-    st: wp.array[Any],
-    tt: wp.array[Any],
+    rho_new: wp.array[wp.Float],
+    rho: wp.array[wp.Float],
+    alpha: wp.array[wp.Float],
+    omega: wp.array[wp.Float],
+    beta: wp.array[wp.Float],
+    square: wp.array[wp.Float],
+    r0v: wp.array[wp.Float],
+    st: wp.array[wp.Float],
+    tt: wp.array[wp.Float],
 ):
     """`beta` is 0 where the recurrence has broken down: it starts again from the residual."""
     g = wp.tid()
@@ -60,13 +72,13 @@ def _third(
 
 @wp.kernel(enable_backward=False)
 def _direction(
-    r: wp.array[Any],
-    v: wp.array[Any],
-    beta: wp.array[Any],
-    omega: wp.array[Any],
+    r: wp.array[wp.Float],
+    v: wp.array[wp.Float],
+    beta: wp.array[wp.Float],
+    omega: wp.array[wp.Float],
     groups: wp.array[int],
-    r0: wp.array[Any],
-    p: wp.array[Any],
+    r0: wp.array[wp.Float],
+    p: wp.array[wp.Float],
 ):
     """`p = r + beta (p - omega v)`."""
     i = wp.tid()

@@ -21,12 +21,12 @@ from jaxwarp.optim.linear.vectors import Vectors, flat, group_of, quotient, scal
 
 @wp.kernel(enable_backward=False)
 def _go(
-    limit: wp.array[Any],
-    square: wp.array[Any],
-    product: wp.array[Any],
-    curvature: wp.array[Any],
-    factor: wp.array[Any],
-    before: wp.array[Any],
+    limit: wp.array[wp.Float],
+    square: wp.array[wp.Float],
+    product: wp.array[wp.Float],
+    curvature: wp.array[wp.Float],
+    factor: wp.array[wp.Float],
+    before: wp.array[wp.Float],
     has_product: bool,
 ):
     """How far to go; a system that has ended stays. Both sums start again from zero."""
@@ -43,12 +43,12 @@ def _go(
 
 @wp.kernel(enable_backward=False)
 def _turn(
-    square: wp.array[Any],
-    product: wp.array[Any],
-    factor: wp.array[Any],
-    before: wp.array[Any],
-    curvature: wp.array[Any],
-    turn: wp.array[Any],
+    square: wp.array[wp.Float],
+    product: wp.array[wp.Float],
+    factor: wp.array[wp.Float],
+    before: wp.array[wp.Float],
+    curvature: wp.array[wp.Float],
+    turn: wp.array[wp.Float],
     has_product: bool,
 ):
     """How much of this direction is in the next one: none, if it led nowhere."""
@@ -59,7 +59,7 @@ def _turn(
 
 
 @wp.kernel(enable_backward=False)
-def _subtract(y: wp.array[Any], factor: wp.array[Any], groups: wp.array[int], z: wp.array[Any]):
+def _subtract(y: wp.array[wp.Float], factor: wp.array[wp.Float], groups: wp.array[int], z: wp.array[wp.Float]):
     """`z -= factor y`."""
     i = wp.tid()
     g = group_of(groups, i)

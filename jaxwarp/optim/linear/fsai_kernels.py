@@ -15,7 +15,7 @@ def _entry(
     offsets: wp.array[int],
     row_counts: wp.array[int],
     columns: wp.array[int],
-    values: wp.array3d[Any],
+    values: wp.array3d[wp.Float],
     row: int,
     column: int,
 ) -> Any:
@@ -33,8 +33,8 @@ def scale_rows(
     offsets: wp.array[int],
     row_counts: wp.array[int],
     columns: wp.array[int],
-    values: wp.array3d[Any],
-    scale: wp.array[Any],
+    values: wp.array3d[wp.Float],
+    scale: wp.array[wp.Float],
     status: wp.array[int],
     place: int,
 ) -> None:
@@ -60,12 +60,12 @@ def _border(
     offsets: wp.array[int],
     row_counts: wp.array[int],
     columns: wp.array[int],
-    values: wp.array3d[Any],
-    scale: wp.array[Any],
+    values: wp.array3d[wp.Float],
+    scale: wp.array[wp.Float],
     support: wp.array[int],
     size: int,
     column: int,
-    factor: wp.array2d[Any],
+    factor: wp.array2d[wp.Float],
 ) -> Any:
     """Writes another row of the Cholesky factor of the scaled matrix on the support; returns the pivot."""
     pivot = scale.dtype(1.0)
@@ -82,7 +82,7 @@ def _border(
 
 @wp.func
 def _accept(
-    pivot: Any, column: int, size: int, support: wp.array[int], factor: wp.array2d[Any], half: wp.array[Any]
+    pivot: Any, column: int, size: int, support: wp.array[int], factor: wp.array2d[wp.Float], half: wp.array[wp.Float]
 ) -> None:
     """Takes the row, with its part of the solution of `L half = e_0`."""
     root = wp.sqrt(pivot)
@@ -97,7 +97,7 @@ def _accept(
 
 
 @wp.func
-def _finish(size: int, factor: wp.array2d[Any], half: wp.array[Any], found: wp.array[Any]) -> None:
+def _finish(size: int, factor: wp.array2d[wp.Float], half: wp.array[wp.Float], found: wp.array[wp.Float]) -> None:
     """`L^T found = half`."""
     for back in range(size):
         p = size - 1 - back
@@ -116,7 +116,7 @@ def _has(numbers: wp.array[int], count: int, number: int) -> bool:
 
 
 @wp.func
-def _offer(column: int, score: Any, count: int, candidates: wp.array[int], scores: wp.array[Any]) -> int:
+def _offer(column: int, score: Any, count: int, candidates: wp.array[int], scores: wp.array[wp.Float]) -> int:
     """Puts a column behind those of better scores, or the same and before it, if there is room; how many there are."""
     rank = 0
     for q in range(count):
@@ -139,13 +139,13 @@ def _search(
     offsets: wp.array[int],
     row_counts: wp.array[int],
     columns: wp.array[int],
-    values: wp.array3d[Any],
-    scale: wp.array[Any],
+    values: wp.array3d[wp.Float],
+    scale: wp.array[wp.Float],
     support: wp.array[int],
     size: int,
-    row: wp.array[Any],
+    row: wp.array[wp.Float],
     candidates: wp.array[int],
-    scores: wp.array[Any],
+    scores: wp.array[wp.Float],
 ) -> int:
     """The columns beside the support, before its first, where the row's residual is largest; how many there are."""
     count = 0
@@ -173,7 +173,7 @@ def grow_kernel(number: Any, width: int, step: int) -> Any:
         offsets: wp.array[int],
         row_counts: wp.array[int],
         columns: wp.array[int],
-        values: wp.array3d[Any],
+        values: wp.array3d[wp.Float],
         scale: wp.array[number],
         tolerance: number,
         floor: number,
@@ -223,12 +223,12 @@ def fit_kernel(number: Any, width: int) -> Any:
         offsets: wp.array[int],
         row_counts: wp.array[int],
         columns: wp.array[int],
-        values: wp.array3d[Any],
+        values: wp.array3d[wp.Float],
         scale: wp.array[number],
         floor: number,
         regularizes: bool,
         chosen: wp.array2d[int],
-        fitted: wp.array2d[Any],
+        fitted: wp.array2d[wp.Float],
         status: wp.array[int],
     ):
         i = wp.tid()
@@ -272,13 +272,13 @@ def fit_kernel(number: Any, width: int) -> Any:
 
 @wp.kernel(enable_backward=False)
 def commit(
-    fitted: wp.array2d[Any],
+    fitted: wp.array2d[wp.Float],
     status: wp.array[int],
     regularizes: bool,
     places: wp.array2d[int],
     places_across: wp.array2d[int],
-    values: wp.array[Any],
-    across: wp.array[Any],
+    values: wp.array[wp.Float],
+    across: wp.array[wp.Float],
 ) -> None:
     """Writes the rows to the factor and its transpose, unless the update is refused."""
     i, p = wp.tid()
@@ -292,12 +292,12 @@ def commit(
 def multiply(
     offsets: wp.array[int],
     columns: wp.array[int],
-    values: wp.array[Any],
-    x: wp.array[Any],
-    alpha: Any,
-    beta: Any,
-    y: wp.array[Any],
-    z: wp.array[Any],
+    values: wp.array[wp.Float],
+    x: wp.array[wp.Float],
+    alpha: wp.Float,
+    beta: wp.Float,
+    y: wp.array[wp.Float],
+    z: wp.array[wp.Float],
 ) -> None:
     """`z = alpha A x + beta y`; `y` may be None for `z`."""
     row = wp.tid()

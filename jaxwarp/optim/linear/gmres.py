@@ -24,13 +24,15 @@ _ROUNDING = {float16: 8 * 2.0**-10, float64: 8 * 2.0**-52}
 
 
 @wp.kernel(enable_backward=False)
-def _products(v: wp.array2d[Any], w: wp.array[Any], column: wp.array2d[Any]):
+def _products(v: wp.array2d[wp.Float], w: wp.array[wp.Float], column: wp.array2d[wp.Float]):
     k, i = wp.tid()
     wp.atomic_add(column, k, 0, column.dtype(v[k, i]) * column.dtype(w[i]))
 
 
 @wp.kernel(enable_backward=False)
-def _group_products(v: wp.array2d[Any], w: wp.array[Any], offsets: wp.array[int], column: wp.array2d[Any]):
+def _group_products(
+    v: wp.array2d[wp.Float], w: wp.array[wp.Float], offsets: wp.array[int], column: wp.array2d[wp.Float]
+):
     k, g = wp.tid()
     total = column.dtype(0.0)
     for i in range(wp.max(offsets[g], 0), wp.min(offsets[g + 1], w.shape[0])):
@@ -40,12 +42,12 @@ def _group_products(v: wp.array2d[Any], w: wp.array[Any], offsets: wp.array[int]
 
 @wp.kernel(enable_backward=False)
 def _project(
-    v: wp.array2d[Any],
-    column: wp.array2d[Any],
+    v: wp.array2d[wp.Float],
+    column: wp.array2d[wp.Float],
     count: int,
     groups: wp.array[int],
-    w: wp.array[Any],
-    square: wp.array[Any],
+    w: wp.array[wp.Float],
+    square: wp.array[wp.Float],
 ):
     """`w -= sum of column[k] v[k]`; `square += w.w`, without groups."""
     i = wp.tid()
@@ -61,7 +63,9 @@ def _project(
 
 
 @wp.kernel(enable_backward=False)
-def _norm(column: wp.array2d[Any], count: int, rounding: Any, square: wp.array[Any], norm: wp.array[Any]):
+def _norm(
+    column: wp.array2d[wp.Float], count: int, rounding: wp.Float, square: wp.array[wp.Float], norm: wp.array[wp.Float]
+):
     """The norm of what is left, 0 if that is rounding: the next element of the column."""
     g = wp.tid()
     left = square[g]
@@ -74,14 +78,14 @@ def _norm(column: wp.array2d[Any], count: int, rounding: Any, square: wp.array[A
 
 
 @wp.kernel(enable_backward=False)
-def _root(square: wp.array[Any], norm: wp.array[Any]):
+def _root(square: wp.array[wp.Float], norm: wp.array[wp.Float]):
     g = wp.tid()
     norm[g] = wp.sqrt(square[g])
     square[g] = square.dtype(0.0)
 
 
 @wp.kernel(enable_backward=False)
-def _normalise(w: wp.array[Any], norm: wp.array[Any], groups: wp.array[int], v: wp.array[Any]):
+def _normalise(w: wp.array[wp.Float], norm: wp.array[wp.Float], groups: wp.array[int], v: wp.array[wp.Float]):
     i = wp.tid()
     g = group_of(groups, i)
     if g >= 0:
@@ -90,7 +94,11 @@ def _normalise(w: wp.array[Any], norm: wp.array[Any], groups: wp.array[int], v: 
 
 @wp.kernel(enable_backward=False)
 def _least_squares(
-    beta: wp.array[Any], tiny: Any, columns: wp.array3d[Any], right: wp.array2d[Any], y: wp.array2d[Any]
+    beta: wp.array[wp.Float],
+    tiny: wp.Float,
+    columns: wp.array3d[wp.Float],
+    right: wp.array2d[wp.Float],
+    y: wp.array2d[wp.Float],
 ):
     """The `y` for which `|beta e_0 - H y|` is least, by rotations; 0 for what the basis does not have.
 
@@ -132,7 +140,9 @@ def _least_squares(
 
 
 @wp.kernel(enable_backward=False)
-def _combine(v: wp.array2d[Any], y: wp.array2d[Any], kept: Any, groups: wp.array[int], x: wp.array[Any]):
+def _combine(
+    v: wp.array2d[wp.Float], y: wp.array2d[wp.Float], kept: wp.Float, groups: wp.array[int], x: wp.array[wp.Float]
+):
     """`x = kept x + sum of y[k] v[k]`."""
     i = wp.tid()
     g = group_of(groups, i)
@@ -144,7 +154,7 @@ def _combine(v: wp.array2d[Any], y: wp.array2d[Any], kept: Any, groups: wp.array
 
 
 @wp.kernel(enable_backward=False)
-def _add(change: wp.array[Any], groups: wp.array[int], x: wp.array[Any]):
+def _add(change: wp.array[wp.Float], groups: wp.array[int], x: wp.array[wp.Float]):
     i = wp.tid()
     if group_of(groups, i) >= 0:
         x[i] = x[i] + change[i]
@@ -199,6 +209,9 @@ class GMRES(LinearSolverState):
         shape = (count + 1, *self._b.shape)
         self._basis = wp.zeros(shape, dtype=self._b.dtype, device=self._b.device)
         self._columns = wp.zeros((count, count + 1, vectors.count), dtype=vectors.sums, device=self._b.device)
+        self._parts = [self._basis[j] for j in range(count + 1)]
+        self._rows = [flat(part) for part in self._parts]
+        self._column = [self._columns[j] for j in range(count)]
         self._right, self._y = (vectors.numbers(count + 1), vectors.numbers(count))
         self._all = vectors.numbers(5)
 
@@ -221,12 +234,12 @@ class GMRES(LinearSolverState):
                 from_left.matvec(between, self._w, self._w, alpha=1.0, beta=0.0)
 
         def normalise(row: HostArray, j: int) -> None:
-            vectors.launch(_normalise, [row, norm, groups, whole[j]])
+            vectors.launch(_normalise, [row, norm, groups, self._rows[j]])
 
         def extend(j: int) -> None:
             """The next vector of the basis."""
-            multiply(self._basis[j], self._basis[j + 1])
-            column = self._columns[j]
+            multiply(self._parts[j], self._parts[j + 1])
+            column = self._column[j]
             if groups is None:
                 wp.launch(_products, (j + 1, vectors.size), [whole, w, column], device=vectors.device)
             else:

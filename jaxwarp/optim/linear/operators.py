@@ -116,7 +116,7 @@ def operator_of(what: str, name: str, A: Any, batch_offsets: Any = None, max_bat
 
 
 @wp.func
-def one_of(first: wp.array[Any], second: wp.array[Any], i: int) -> Any:
+def one_of(first: wp.array[wp.Float], second: wp.array[wp.Float], i: int) -> Any:
     """The element of the first array, if there is that."""
     found = second[i]
     if first:
@@ -125,7 +125,14 @@ def one_of(first: wp.array[Any], second: wp.array[Any], i: int) -> Any:
 
 
 @wp.kernel(enable_backward=False)
-def _multiply(a: wp.array2d[Any], x: wp.array[Any], alpha: Any, beta: Any, y: wp.array[Any], z: wp.array[Any]):
+def _multiply(
+    a: wp.array2d[wp.Float],
+    x: wp.array[wp.Float],
+    alpha: wp.Float,
+    beta: wp.Float,
+    y: wp.array[wp.Float],
+    z: wp.array[wp.Float],
+):
     i = wp.tid()
     total = type(alpha)(0.0)
     if alpha != type(alpha)(0.0):
@@ -138,7 +145,14 @@ def _multiply(a: wp.array2d[Any], x: wp.array[Any], alpha: Any, beta: Any, y: wp
 
 
 @wp.kernel(enable_backward=False)
-def _scale(a: wp.array[Any], x: wp.array[Any], alpha: Any, beta: Any, y: wp.array[Any], z: wp.array[Any]):
+def _scale(
+    a: wp.array[wp.Float],
+    x: wp.array[wp.Float],
+    alpha: wp.Float,
+    beta: wp.Float,
+    y: wp.array[wp.Float],
+    z: wp.array[wp.Float],
+):
     i = wp.tid()
     total = type(alpha)(0.0)
     if alpha != type(alpha)(0.0):

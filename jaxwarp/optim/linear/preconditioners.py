@@ -53,7 +53,7 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
 
 
 @wp.kernel(enable_backward=False)
-def _inverse_of_diagonal(a: wp.array3d[Any], is_absolute: bool, inverse: wp.array[Any]):
+def _inverse_of_diagonal(a: wp.array3d[wp.Float], is_absolute: bool, inverse: wp.array[wp.Float]):
     """Of blocks on the diagonal; one of them can be the whole matrix."""
     block, i = wp.tid()
     inverse[block * a.shape[1] + i] = _inverse(a[block, i, i], is_absolute)
@@ -103,7 +103,7 @@ def _blocks_of(A: Any) -> HostArray:
 
 
 @wp.func
-def _is_symmetric(a: wp.array3d[Any], block: int, difference: Any) -> bool:
+def _is_symmetric(a: wp.array3d[wp.Float], block: int, difference: Any) -> bool:
     found = True
     for i in range(a.shape[1]):
         for j in range(i):
@@ -113,14 +113,14 @@ def _is_symmetric(a: wp.array3d[Any], block: int, difference: Any) -> bool:
 
 
 @wp.func
-def _set_identity(a: wp.array3d[Any], block: int) -> None:
+def _set_identity(a: wp.array3d[wp.Float], block: int) -> None:
     for i in range(a.shape[1]):
         for j in range(a.shape[2]):
             a[block, i, j] = wp.where(i == j, a.dtype(1.0), a.dtype(0.0))
 
 
 @wp.func
-def _row_of_pivot(a: wp.array3d[Any], block: int, k: int) -> int:
+def _row_of_pivot(a: wp.array3d[wp.Float], block: int, k: int) -> int:
     row = k
     for i in range(k + 1, a.shape[1]):
         if wp.abs(a[block, i, k]) > wp.abs(a[block, row, k]):
@@ -129,7 +129,7 @@ def _row_of_pivot(a: wp.array3d[Any], block: int, k: int) -> int:
 
 
 @wp.func
-def _bring_up(a: wp.array3d[Any], block: int, k: int, row: int, pivot: Any) -> None:
+def _bring_up(a: wp.array3d[wp.Float], block: int, k: int, row: int, pivot: Any) -> None:
     """Exchanges two rows, and divides the upper one by the pivot."""
     for j in range(a.shape[2]):
         other = a[block, row, j]
@@ -138,7 +138,7 @@ def _bring_up(a: wp.array3d[Any], block: int, k: int, row: int, pivot: Any) -> N
 
 
 @wp.kernel(enable_backward=False)
-def _invert(is_definite: bool, rounding: Any, work: wp.array3d[Any], inverse: wp.array3d[Any]):
+def _invert(is_definite: bool, rounding: wp.Float, work: wp.array3d[wp.Float], inverse: wp.array3d[wp.Float]):
     """Gauss-Jordan, in place: `work` is the block before, and the identity afterwards.
 
     Of what is symmetric and positive definite no rows are exchanged, and all pivots are positive.
@@ -175,14 +175,19 @@ def _invert(is_definite: bool, rounding: Any, work: wp.array3d[Any], inverse: wp
 
 
 @wp.kernel(enable_backward=False)
-def _widen(source: wp.array3d[Any], target: wp.array3d[Any]):
+def _widen(source: wp.array3d[wp.Float], target: wp.array3d[wp.Float]):
     i, j, k = wp.tid()
     target[i, j, k] = target.dtype(source[i, j, k])
 
 
 @wp.kernel(enable_backward=False)
 def _multiply_blocks(
-    inverse: wp.array3d[Any], x: wp.array[Any], alpha: Any, beta: Any, y: wp.array[Any], z: wp.array[Any]
+    inverse: wp.array3d[wp.Float],
+    x: wp.array[wp.Float],
+    alpha: wp.Float,
+    beta: wp.Float,
+    y: wp.array[wp.Float],
+    z: wp.array[wp.Float],
 ):
     i = wp.tid()
     size = inverse.shape[1]

@@ -19,7 +19,7 @@ from jaxwarp.types import element_scalar, element_shape
 
 
 @wp.kernel(enable_backward=False)
-def _tolerances(tol: Any, atol: Any, square: wp.array[Any], limit: wp.array[Any]):
+def _tolerances(tol: wp.Float, atol: wp.Float, square: wp.array[wp.Float], limit: wp.array[wp.Float]):
     g = wp.tid()
     least = wp.max(tol * wp.sqrt(square[g]), atol)
     limit[g] = least * least
@@ -27,7 +27,7 @@ def _tolerances(tol: Any, atol: Any, square: wp.array[Any], limit: wp.array[Any]
 
 
 @wp.kernel(enable_backward=False)
-def _go_on(square: wp.array[Any], limit: wp.array[Any], cycle: int, most: int, progress: wp.array[int]):
+def _go_on(square: wp.array[wp.Float], limit: wp.array[wp.Float], cycle: int, most: int, progress: wp.array[int]):
     """Counts the iterations, and tells whether another cycle is to follow."""
     goes = 0
     for g in range(square.shape[0]):

@@ -51,13 +51,13 @@ def _group_numbers(offsets: wp.array[int], groups: wp.array[int]):
 
 
 @wp.kernel(enable_backward=False)
-def _dot(a: wp.array[Any], b: wp.array[Any], out: wp.array[Any]):
+def _dot(a: wp.array[wp.Float], b: wp.array[wp.Float], out: wp.array[wp.Float]):
     i = wp.tid()
     wp.atomic_add(out, 0, out.dtype(a[i]) * out.dtype(b[i]))
 
 
 @wp.kernel(enable_backward=False)
-def _group_dot(a: wp.array[Any], b: wp.array[Any], offsets: wp.array[int], out: wp.array[Any]):
+def _group_dot(a: wp.array[wp.Float], b: wp.array[wp.Float], offsets: wp.array[int], out: wp.array[wp.Float]):
     g = wp.tid()
     total = out.dtype(0.0)
     for i in range(wp.max(offsets[g], 0), wp.min(offsets[g + 1], a.shape[0])):
@@ -66,13 +66,13 @@ def _group_dot(a: wp.array[Any], b: wp.array[Any], offsets: wp.array[int], out: 
 
 
 @wp.kernel(enable_backward=False)
-def _square(a: wp.array[Any], out: wp.array[Any]):
+def _square(a: wp.array[wp.Float], out: wp.array[wp.Float]):
     i = wp.tid()
     wp.atomic_add(out, 0, out.dtype(a[i]) * out.dtype(a[i]))
 
 
 @wp.kernel(enable_backward=False)
-def _group_square(a: wp.array[Any], offsets: wp.array[int], out: wp.array[Any]):
+def _group_square(a: wp.array[wp.Float], offsets: wp.array[int], out: wp.array[wp.Float]):
     g = wp.tid()
     total = out.dtype(0.0)
     for i in range(wp.max(offsets[g], 0), wp.min(offsets[g + 1], a.shape[0])):
@@ -82,13 +82,13 @@ def _group_square(a: wp.array[Any], offsets: wp.array[int], out: wp.array[Any]):
 
 @wp.kernel(enable_backward=False)
 def step(
-    factor: wp.array[Any],
-    along: wp.array[Any],
-    change: wp.array[Any],
+    factor: wp.array[wp.Float],
+    along: wp.array[wp.Float],
+    change: wp.array[wp.Float],
     groups: wp.array[int],
-    x: wp.array[Any],
-    r: wp.array[Any],
-    square: wp.array[Any],
+    x: wp.array[wp.Float],
+    r: wp.array[wp.Float],
+    square: wp.array[wp.Float],
 ) -> None:
     """`x += factor along` (None: `r`), `r -= factor change`; `square += r.r`, without groups."""
     i = wp.tid()
@@ -105,7 +105,7 @@ def step(
 
 
 @wp.kernel(enable_backward=False)
-def scaled_sum(z: wp.array[Any], factor: wp.array[Any], groups: wp.array[int], p: wp.array[Any]) -> None:
+def scaled_sum(z: wp.array[wp.Float], factor: wp.array[wp.Float], groups: wp.array[int], p: wp.array[wp.Float]) -> None:
     """`p = z + factor p`."""
     i = wp.tid()
     g = group_of(groups, i)
