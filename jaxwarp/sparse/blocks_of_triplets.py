@@ -6,7 +6,6 @@ import functools
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
@@ -14,11 +13,10 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.geometry.sorting import sort_bits
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.native.library import sort_order
-from jaxwarp.sparse.faces import evaluated
-from jaxwarp.sparse.matrix import as_scalars, extents_of
-from jaxwarp.types import element_scalar
-
-_NONE = 2**32 - 1  # the key of what is left out, which sorts last
+from jaxwarp.sparse.faces import evaluated, scale_of
+from jaxwarp.sparse.matrix import as_blocks, as_scalars, extents_of, is_large, transposed_type
+from jaxwarp.sparse.rows import running_sums
+from jaxwarp.types import element_scalar, element_shape
 
 
 class Blocks(NamedTuple):
@@ -45,23 +43,23 @@ def blocks_of(nrow: int, ncol: int, rows: Any, columns: Any, count: Any = None, 
         kept: (n,), 0 where one is left out, or None.
     """
     n = rows.shape[0]
-    wide = nrow * ncol >= _NONE
+    is_narrow = nrow * ncol < 2**32
     given = [rows, columns, count, kept, nrow, ncol]
-    if wide:
-        (minor,) = evaluated(_keys, n, [*given, 2], [(n, wp.uint32)])
-        _, by_column = sorted_keys(minor)
-        (major,) = evaluated(_keys_in_order, n, [*given, by_column], [(n, wp.uint32)])
-        major, by_row = sorted_keys(major)
-        order, minor = evaluated(_composed, n, [by_column, by_row, columns], [(n, int), (n, wp.uint32)])
-    else:
-        (keys,) = evaluated(_keys, n, [*given, 1], [(n, wp.uint32)])
+    if is_narrow:
+        width, none, minor = ncol, np.uint32(nrow * ncol), None
+        (keys,) = evaluated(_keys, n, [*given, width, none], [(n, wp.uint32)])
         keys, order = sorted_keys(keys)
-        major, minor = evaluated(_split, n, [keys, ncol], [(n, wp.uint32), (n, wp.uint32)])
-    (first,) = evaluated(_first, n, [major, minor], [(n, int)])
+    else:
+        width, none = 1, np.uint32(nrow)
+        (by_column,) = evaluated(_keys, n, [*given, 0, np.uint32(ncol)], [(n, wp.uint32)])
+        _, order = sorted_keys(by_column)
+        (keys,) = evaluated(_rows_in_order, n, [by_column, rows, ncol, none, order], [(n, wp.uint32)])
+        keys, second = sorted_keys(keys)
+        order, minor = evaluated(_composed, n, [order, second, columns], [(n, int), (n, int)])
+    (first,) = evaluated(_first, n, [keys, minor, none], [(n, int)])
     numbers = running_sums(first)
-    offsets, found, ends = evaluated(
-        _places, n, [major, minor, numbers, nrow], [(nrow + 1, int), (n, int), (n, int)]
-    )
+    found, ends = evaluated(_places, n, [keys, minor, none, width, first, numbers], [(n, int), (n, int)])
+    (offsets,) = evaluated(_offsets, nrow + 1, [keys, width, numbers], [(nrow + 1, int)])
     return Blocks(offsets, found, ends, order)
 
 
@@ -84,15 +82,6 @@ def sorted_keys(keys: Any) -> tuple[Any, Any]:
     return found, order
 
 
-def running_sums(numbers: Any) -> Any:
-    """The sum of integers, (n,), up to each."""
-    if not isinstance(numbers, HostArray):
-        return jnp.cumsum(numbers, dtype=np.int32)
-    sums = wp.zeros(numbers.shape, int, device=numbers.device)
-    wp.utils.array_scan(numbers, sums)
-    return sums
-
-
 @wp.func
 def is_there(i: int, row: int, col: int, count: wp.array[int], kept: wp.array[int], nrow: int, ncol: int) -> bool:
     found = row >= 0 and row < nrow and col >= 0 and col < ncol
@@ -104,117 +93,93 @@ def is_there(i: int, row: int, col: int, count: wp.array[int], kept: wp.array[in
 
 
 @wp.kernel(enable_backward=False)
-def _keys(
+def _keys(  # noqa: PLR0913 - what a kernel reads
     rows: wp.array[int],
     columns: wp.array[int],
     count: wp.array[int],
     kept: wp.array[int],
     nrow: int,
     ncol: int,
-    kind: int,
+    width: int,
+    none: wp.uint32,
     keys: wp.array[wp.uint32],
 ):
-    """Of row and column (1), or of the column (2)."""
+    """Of each triplet: its column, and `width` times its row; `none` of what is left out."""
     i = wp.tid()
-    key = wp.uint32(4294967295)
+    key = none
     if is_there(i, rows[i], columns[i], count, kept, nrow, ncol):
-        key = wp.uint32(columns[i])
-        if kind == 1:
-            key += wp.uint32(rows[i]) * wp.uint32(ncol)
+        key = wp.uint32(rows[i]) * wp.uint32(width) + wp.uint32(columns[i])
     keys[i] = key
 
 
 @wp.kernel(enable_backward=False)
-def _keys_in_order(
+def _rows_in_order(
+    by_column: wp.array[wp.uint32],
     rows: wp.array[int],
-    columns: wp.array[int],
-    count: wp.array[int],
-    kept: wp.array[int],
-    nrow: int,
     ncol: int,
+    none: wp.uint32,
     order: wp.array[int],
     keys: wp.array[wp.uint32],
 ):
-    """Of the row, of triplets in an order."""
     i = wp.tid()
     t = order[i]
-    key = wp.uint32(4294967295)
-    if is_there(t, rows[t], columns[t], count, kept, nrow, ncol):
-        key = wp.uint32(rows[t])
-    keys[i] = key
+    keys[i] = wp.uint32(rows[t]) if by_column[t] != wp.uint32(ncol) else none
 
 
 @wp.kernel(enable_backward=False)
 def _composed(
-    first: wp.array[int],
-    second: wp.array[int],
-    columns: wp.array[int],
-    order: wp.array[int],
-    minor: wp.array[wp.uint32],
+    first: wp.array[int], second: wp.array[int], columns: wp.array[int], order: wp.array[int], minor: wp.array[int]
 ):
     i = wp.tid()
     t = first[second[i]]
     order[i] = t
-    minor[i] = wp.uint32(columns[t])
+    minor[i] = columns[t]
+
+
+@wp.func
+def is_same(i: int, j: int, keys: wp.array[wp.uint32], minor: wp.array[int]) -> bool:
+    found = keys[i] == keys[j]
+    if minor:
+        found = found and minor[i] == minor[j]
+    return found
 
 
 @wp.kernel(enable_backward=False)
-def _split(keys: wp.array[wp.uint32], ncol: int, major: wp.array[wp.uint32], minor: wp.array[wp.uint32]):
-    i = wp.tid()
-    key = keys[i]
-    row = key
-    if key != wp.uint32(4294967295):
-        row = key // wp.uint32(ncol)
-    major[i] = row
-    minor[i] = key - row * wp.uint32(ncol)
-
-
-@wp.kernel(enable_backward=False)
-def _first(major: wp.array[wp.uint32], minor: wp.array[wp.uint32], first: wp.array[int]):
+def _first(keys: wp.array[wp.uint32], minor: wp.array[int], none: wp.uint32, first: wp.array[int]):
     """1 at the first triplet of each block."""
     i = wp.tid()
-    found = 0
-    if major[i] != wp.uint32(4294967295):
-        found = 1
-        if i > 0 and major[i - 1] == major[i] and minor[i - 1] == minor[i]:
-            found = 0
-    first[i] = found
+    is_first = i == 0 or not is_same(wp.max(i - 1, 0), i, keys, minor)
+    first[i] = 1 if is_first and keys[i] != none else 0
 
 
 @wp.kernel(enable_backward=False)
 def _places(
-    major: wp.array[wp.uint32],
-    minor: wp.array[wp.uint32],
+    keys: wp.array[wp.uint32],
+    minor: wp.array[int],
+    none: wp.uint32,
+    width: int,
+    first: wp.array[int],
     numbers: wp.array[int],
-    nrow: int,
-    offsets: wp.array[int],
     columns: wp.array[int],
     ends: wp.array[int],
 ):
     i = wp.tid()
-    if major[i] == wp.uint32(4294967295):
-        return
-    row = int(major[i])
     block = numbers[i] - 1
-    before = -1
-    is_first = True
-    if i > 0:
-        before = int(major[i - 1])
-        is_first = numbers[i - 1] != numbers[i]
-    if is_first:
-        columns[block] = int(minor[i])
-        for r in range(before + 1, row + 1):
-            offsets[r] = block
-    is_last = True
-    is_end = True
-    if i + 1 < numbers.shape[0]:
-        is_end = major[i + 1] == wp.uint32(4294967295)
-        is_last = is_end or numbers[i + 1] != numbers[i]
-    if is_last:
-        ends[block] = i + 1
-    if is_end:
-        for r in range(row + 1, nrow + 1):
-            offsets[r] = block + 1
+    if first[i] != 0:
+        column = int(keys[i] % wp.uint32(width))
+        if minor:
+            column = minor[i]
+        columns[block] = columns[block] + column
+    last = keys.shape[0] - 1
+    if keys[i] != none and (i == last or not is_same(i, wp.min(i + 1, last), keys, minor)):
+        ends[block] = ends[block] + i + 1
+
+
+@wp.kernel(enable_backward=False)
+def _offsets(keys: wp.array[wp.uint32], width: int, numbers: wp.array[int], offsets: wp.array[int]):
+    row = wp.tid()
+    at = wp.lower_bound(keys, wp.uint32(row) * wp.uint32(width))
+    offsets[row] = 0 if at == 0 else numbers[wp.max(at - 1, 0)]
 
 
 @wp.kernel(enable_backward=False)
@@ -253,27 +218,79 @@ def _detached(values: Any) -> Any:
 
 
 @functools.cache
-def sums_kernel(scalar: Any) -> Any:
-    """Sums of the values of triplets, a thread for each number of a block. There may be fewer blocks than threads."""
+def sums_kernel(block: Any, is_transposed: bool = False) -> Any:
+    """Sums of the values of triplets, a thread for each block. There may be fewer blocks than threads."""
+    scalar, found = element_scalar(block), transposed_type(block) if is_transposed else block
+    turned = wp.transpose if is_transposed and element_shape(block) else itself
 
     @wp.kernel
     def bsr_sums(
         nrow: int,
+        scale: scalar,
+        offsets: wp.array[int],
+        ends: wp.array[int],
+        order: wp.array[int],
+        values: wp.array[block],
+        sums: wp.array[found],
+    ):
+        b = wp.tid()
+        if b >= offsets[nrow]:
+            return
+        begin = 0
+        if b > 0:
+            begin = ends[b - 1]
+        total = values[order[begin]]  # not 0 + that: which is not -0 where that is
+        for t in range(begin + 1, ends[b]):
+            total += values[order[t]]
+        sums[b] = scale * turned(total)
+
+    return bsr_sums
+
+
+@functools.cache
+def _sums_of_large(scalar: Any) -> Any:
+    """The same of large blocks, a thread for each number."""
+
+    @wp.kernel
+    def bsr_sums_large(
+        nrow: int,
+        scale: scalar,
+        is_transposed: bool,
         offsets: wp.array[int],
         ends: wp.array[int],
         order: wp.array[int],
         values: wp.array3d[scalar],
         sums: wp.array3d[scalar],
     ):
-        block, i, j = wp.tid()
-        if block >= offsets[nrow]:
+        b, i, j = wp.tid()
+        if b >= offsets[nrow]:
             return
+        p = j if is_transposed else i
+        q = i if is_transposed else j
         begin = 0
-        if block > 0:
-            begin = ends[block - 1]
-        total = scalar(0)
-        for t in range(begin, ends[block]):
-            total += values[order[t], i, j]
-        sums[block, i, j] = total
+        if b > 0:
+            begin = ends[b - 1]
+        total = values[order[begin], p, q]
+        for t in range(begin + 1, ends[b]):
+            total += values[order[t], p, q]
+        sums[b, i, j] = scale * total
 
-    return bsr_sums
+    return bsr_sums_large
+
+
+@wp.func
+def itself(block: Any) -> Any:
+    return block
+
+
+def summed(nrow: int, block: Any, blocks: Blocks, values: Any, scale: Any = 1, is_transposed: bool = False) -> Any:
+    """The blocks that values, (n,) blocks, make, each times a factor and transposed if that is wanted; (n,)."""
+    n, scalar, found = values.shape[0], element_scalar(block), transposed_type(block) if is_transposed else block
+    held = [blocks.offsets, blocks.ends, blocks.order]
+    if not is_large(block):
+        given = [nrow, scale_of(scalar, scale), *held, values]
+        return evaluated(sums_kernel(block, is_transposed), n, given, [(n, found)])[0]
+    shape = (n, *extents_of(found))
+    given = [nrow, scale_of(scalar, scale), is_transposed, *held, as_scalars(values, extents_of(block))]
+    (sums,) = evaluated(_sums_of_large(scalar), shape, given, [(shape, scalar)])
+    return as_blocks("summed", found, sums, n)

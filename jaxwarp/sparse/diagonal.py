@@ -17,6 +17,7 @@ from jaxwarp.sparse.expressions import matrix_and_scale
 from jaxwarp.sparse.faces import evaluated, number, require_extent
 from jaxwarp.sparse.lookup import bsr_block_index
 from jaxwarp.sparse.matrix import (
+    as_blocks,
     as_scalars,
     bsr_matrix_t,
     made_of,
@@ -25,7 +26,6 @@ from jaxwarp.sparse.matrix import (
     require_same_device,
     reserve,
 )
-from jaxwarp.sparse.triplets import as_blocks
 from jaxwarp.types import Mat, Scalar, element_scalar, element_shape
 
 

@@ -49,10 +49,19 @@ def _of_jax(kernel: Any, count: int) -> Any:
     return wp.jax_kernel(kernel, num_outputs=count)
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is one of Python or NumPy, whose value is known."""
+    return isinstance(value, (bool, int, float, np.generic))
+
+
 def number(matrix: Any, value: Any) -> Any:
     """A factor as a number of a matrix's type; traced ones stay what they are."""
-    dtype = matrix.scalar_type.numpy
-    return dtype.type(value) if isinstance(value, (bool, int, float, np.generic)) else jnp.asarray(value, dtype)
+    return scale_of(matrix.scalar_type, value)
+
+
+def scale_of(scalar: Any, value: Any) -> Any:
+    """A factor as a number of a type."""
+    return scalar.numpy.type(value) if is_number(value) else jnp.asarray(value, scalar.numpy)
 
 
 def require_extent(what: str, name: str, value: Any) -> int:

@@ -1,7 +1,8 @@
 """Matrices from lists of rows, columns and blocks."""
 
-from __future__ import annotations
+# pyright: reportInvalidTypeForm=false
 
+import functools
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,10 +12,21 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.sparse.blocks_of_triplets import Blocks, blocks_of, nonzero, sums_kernel
-from jaxwarp.sparse.faces import evaluated, require_extent
-from jaxwarp.sparse.matrix import as_scalars, bsr_matrix_t, extents_of, made_of, require_same_device
-from jaxwarp.types import SCALAR_BY_DTYPE, element_scalar, element_shape, matrix
+from jaxwarp.sparse.blocks_of_triplets import Blocks, blocks_of, nonzero, summed
+from jaxwarp.sparse.create import bsr_set_zero, require_topology
+from jaxwarp.sparse.faces import require_extent
+from jaxwarp.sparse.lookup import bsr_block_index
+from jaxwarp.sparse.mapping import BsrTripletMap
+from jaxwarp.sparse.matrix import (
+    as_blocks,
+    as_scalars,
+    bsr_matrix_t,
+    require_matrix,
+    require_outside,
+    require_same_device,
+)
+from jaxwarp.sparse.storing import Found, as_matrix, store
+from jaxwarp.types import SCALAR_BY_DTYPE, matrix
 
 
 @boundary
@@ -44,10 +56,137 @@ def bsr_from_triplets(
     values = values if isinstance(values, HostArray) else jnp.asarray(values)
     block = bsr_matrix_t(_block_type(what, values)).block_type
     rows, columns, values = require_triplets(what, block, rows, columns, values)
-    blocks = blocks_of(nrow, ncol, rows, columns, None, nonzero(values, block) if prune_numerical_zeros else None)
-    sums = summed(nrow, block, blocks, values)
-    sizes = {"nrow": nrow, "ncol": ncol, "nnz": rows.shape[0]}
-    return made_of(block, **sizes, offsets=blocks.offsets, columns=blocks.columns, values=sums)
+    found, _ = _found(nrow, ncol, block, (rows, columns, values), None, prune_numerical_zeros)
+    return as_matrix(block, found)
+
+
+def _found(
+    nrow: int, ncol: int, block: Any, triplets: tuple[Any, Any, Any], count: Any, prunes: bool
+) -> tuple[Found, Blocks]:
+    rows, columns, values = triplets
+    kept = nonzero(values, block) if prunes and values is not None else None
+    blocks = blocks_of(nrow, ncol, rows, columns, count, kept)
+    sums = None if values is None else summed(nrow, block, blocks, values)
+    return Found(nrow, ncol, rows.shape[0], blocks.offsets, blocks.columns, sums), blocks
+
+
+@boundary
+def bsr_set_from_triplets(
+    dest: Any,
+    rows: Any,
+    columns: Any,
+    values: Any = None,
+    count: Any = None,
+    prune_numerical_zeros: bool = True,
+    topology: str | None = None,
+    build_mapping: Any = None,
+) -> BsrTripletMap | None:
+    """Gives a matrix outside of JAX blocks at rows and columns, as `bsr_from_triplets`, and no others.
+
+    Args:
+        dest: the matrix; its extents stay.
+        rows, columns: (n,) of int32.
+        values: (n,) blocks, or (n, r, c) numbers; None: what its blocks hold does not matter.
+        count: an array of one int32, how many of them there are; None: all.
+        prune_numerical_zeros: leave out blocks of zeros.
+        topology: "compact": its rows lie side by side, "padded": they keep their capacity, and one that has too many
+            is empty and noted in `dest.status_sync()`; "masked": it keeps its blocks, and what is elsewhere is left
+            out.
+        build_mapping: True, or a `BsrTripletMap` that is to be built again: for `bsr_set_from_mapped_values`.
+
+    Returns:
+        The map, if one is built.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit each other.
+
+    Differentiability:
+        By `values`.
+    """
+    what = "bsr_set_from_triplets"
+    require_outside(what, require_matrix(what, "dest", dest))
+    topology = require_topology(what, topology)
+    mapping = _mapping(what, build_mapping, dest, topology, prune_numerical_zeros)
+    for name, array in (("rows", rows), ("columns", columns)):
+        if not isinstance(array, HostArray):
+            raise KernelTypeError(f"{what}: {name}: expected an array outside of JAX, got {type(array).__name__}")
+    require_same_device(what, dest=dest, rows=rows, count=count)
+    rows, columns, values = require_triplets(what, dest.block_type, rows, columns, values)
+    if count is not None and (count.shape != (1,) or count.dtype != wp.int32):
+        raise (KernelTypeError if count.dtype != wp.int32 else KernelValueError)(
+            f"{what}: count: expected an array of one int32, got {count.dtype} of shape {count.shape}"
+        )
+    if not rows.size:
+        bsr_set_zero(dest, topology=topology)
+        return None if mapping is None else mapping.bound(dest, None)
+    if topology == "masked":
+        dest.values.zero_()
+        if values is not None:
+            _add_to_blocks(dest, rows, columns, values, count)
+        return None
+    triplets = rows, columns, values
+    found, blocks = _found(dest.nrow, dest.ncol, dest.block_type, triplets, count, prune_numerical_zeros)
+    store(dest, found, topology)
+    return None if mapping is None else mapping.bound(dest, blocks)
+
+
+def _mapping(what: str, wanted: Any, dest: Any, topology: str, prunes: bool) -> BsrTripletMap | None:
+    """The map that is asked for.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is none of that.
+    """
+    if wanted is None or wanted is False:
+        return None
+    if wanted is not True and not isinstance(wanted, BsrTripletMap):
+        raise KernelTypeError(
+            f"{what}: build_mapping must be None, a bool or a BsrTripletMap, got {type(wanted).__name__}"
+        )
+    if topology != "compact":
+        raise KernelValueError(f'{what}: build_mapping requires topology="compact", got {topology!r}')
+    if prunes:
+        raise KernelValueError(f"{what}: build_mapping requires prune_numerical_zeros=False")
+    mapping = BsrTripletMap(device=dest.device) if wanted is True else wanted
+    if mapping.device != dest.device:
+        raise KernelValueError(
+            f"{what}: build_mapping: expected a map on the same device as dest, {dest.device}, got {mapping.device}"
+        )
+    return mapping
+
+
+def _add_to_blocks(dest: Any, rows: Any, columns: Any, values: Any, count: Any) -> None:
+    given = [rows, columns, count, dest.nrow, dest.offsets, dest.row_counts, dest.columns]
+    blocks = as_scalars(values, dest.block_shape)
+    wp.launch(_adding(dest.scalar_type), rows.size, [*given, blocks], [dest.scalar_values], device=dest.device)
+
+
+@functools.cache
+def _adding(scalar: Any) -> Any:
+    @wp.kernel
+    def bsr_add(  # noqa: PLR0913 - what a kernel reads
+        rows: wp.array[int],
+        columns: wp.array[int],
+        count: wp.array[int],
+        nrow: int,
+        offsets: wp.array[int],
+        row_counts: wp.array[int],
+        found: wp.array[int],
+        values: wp.array3d[scalar],
+        sums: wp.array3d[scalar],
+    ):
+        t = wp.tid()
+        if count and t >= count[0]:
+            return
+        row = rows[t]
+        if row < 0 or row >= nrow:
+            return
+        block = bsr_block_index(row, columns[t], offsets, found, row_counts)
+        if block >= 0:
+            for i in range(values.shape[1]):
+                for j in range(values.shape[2]):
+                    wp.atomic_add(sums, block, i, j, values[t, i, j])
+
+    return bsr_add
 
 
 def _block_type(what: str, values: Any) -> Any:
@@ -75,7 +214,7 @@ def require_triplets(what: str, block: Any, rows: Any, columns: Any, values: Any
     is_int = rows.dtype == columns.dtype == (wp.int32 if all(ours) else np.int32)
     if not is_int:
         raise KernelTypeError(
-            f"{what}: Rows and columns arrays must be of type int32", hint=f"got {rows.dtype} and {columns.dtype}"
+            f"{what}: got {rows.dtype} and {columns.dtype}: Rows and columns arrays must be of type int32"
         )
     if rows.ndim != 1 or rows.shape != columns.shape:
         raise KernelValueError(
@@ -83,32 +222,3 @@ def require_triplets(what: str, block: Any, rows: Any, columns: Any, values: Any
             f" {tuple(rows.shape)} and {tuple(columns.shape)}"
         )
     return rows, columns, None if values is None else as_blocks(what, block, values, rows.shape[0])
-
-
-def as_blocks(what: str, block: Any, values: Any, count: int) -> Any:
-    """Values, given as blocks or as numbers of blocks, as blocks."""
-    is_ours, shape, scalar = isinstance(values, HostArray), element_shape(block), element_scalar(block)
-    given = element_scalar(values.dtype) if is_ours else values.dtype
-    if given != (scalar if is_ours else scalar.numpy):
-        raise KernelValueError(f"{what}: values: expected numbers of {scalar}, got {given}")
-    if is_ours and not values.is_contiguous:
-        raise KernelValueError(f"{what}: Values array must be contiguous", hint="pass values.contiguous()")
-    found = tuple(values.shape) + (element_shape(values.dtype) if is_ours else ())
-    if found not in ((count, *shape), (count, *(shape or (1, 1)))):
-        raise KernelValueError(
-            f"{what}: values: expected {count} of shape {shape or '()'}, as many as rows, got an array of shape {found}"
-        )
-    if not is_ours:
-        return values.reshape((count, *shape))
-    if values.dtype == block and values.ndim == 1:
-        return values
-    found = values.view(scalar).reshape((count, *shape))
-    return found.view(block) if shape else found
-
-
-def summed(nrow: int, block: Any, blocks: Blocks, values: Any) -> Any:
-    """The blocks that values, (n,) blocks, make; (n,)."""
-    n, shape = values.shape[0], extents_of(block)
-    given = [nrow, blocks.offsets, blocks.ends, blocks.order, as_scalars(values, shape)]
-    (sums,) = evaluated(sums_kernel(element_scalar(block)), (n, *shape), given, [((n, *shape), element_scalar(block))])
-    return as_blocks("summed", block, sums, n)

@@ -13,25 +13,19 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.sparse.blocks_of_triplets import itself
 from jaxwarp.sparse.expressions import matrix_and_scale
 from jaxwarp.sparse.faces import evaluated, number
 from jaxwarp.sparse.lookup import row_end
-from jaxwarp.sparse.matrix import as_scalars, is_outside, require_same_device
+from jaxwarp.sparse.matrix import as_scalars, is_large, is_outside, of_jax, require_same_device
 from jaxwarp.types import element_scalar, element_shape, vector
-
-_LARGEST = 64  # components of a block that is held in registers: compiling 12 x 12 takes 0.8 s, 16 x 16 1.5 s
-
-
-@wp.func
-def _itself(block: Any) -> Any:
-    return block
 
 
 @functools.cache
 def _kernels(block: Any) -> tuple[Any, Any]:
     """y = alpha A x + beta y, and y += alpha transposed(A) x, a thread for each row of blocks."""
     scalar, left, right = element_scalar(block), part_type(block, 0), part_type(block, 1)
-    turned = wp.transpose if element_shape(block) else _itself
+    turned = wp.transpose if element_shape(block) else itself
 
     @wp.kernel
     def bsr_mv(
@@ -162,7 +156,7 @@ def bsr_mv(
     factor = alpha if isinstance(scale, float) and scale == 1.0 else alpha * scale
     if is_outside(matrix) and isinstance(x, HostArray):
         return _in_place(matrix, x, y, factor, beta, transpose)
-    product = number(matrix, factor) * _by_jax(matrix, x, transpose)
+    product = number(matrix, factor) * _by_jax(of_jax(matrix), jnp.asarray(x), transpose)
     if y is None:
         return product
     given = jnp.asarray(y)
@@ -197,22 +191,21 @@ def _in_place(matrix: Any, x: Any, y: Any, alpha: Any, beta: Any, transpose: boo
     return y
 
 
-def _by_jax(matrix: Any, x: Any, transpose: bool) -> jax.Array:
-    given = jnp.asarray(x)
+def _by_jax(matrix: Any, given: jax.Array, transpose: bool) -> jax.Array:
     kernels, values, dim = _form(matrix)
     held = [matrix.offsets, matrix.row_counts, matrix.columns, values, _grouped(matrix, given, transpose)]
     factors = [number(matrix, 1.0)] if transpose else [number(matrix, 1.0), number(matrix, 0.0)]
     count, axis = (matrix.ncol, 1) if transpose else (matrix.nrow, 0)
     size = matrix.block_shape[axis]
-    is_large = matrix.block_size > _LARGEST
-    result = ((count, size), matrix.scalar_type) if is_large else (count, part_type(matrix.block_type, axis))
+    small = (count, part_type(matrix.block_type, axis))
+    result = ((count, size), matrix.scalar_type) if is_large(matrix.block_type) else small
     (found,) = evaluated(kernels[1 if transpose else 0], dim, [*held, *factors], [result])
     return found.reshape(-1) if given.ndim == 1 else found.reshape(count, size)
 
 
 def _form(matrix: Any) -> tuple[tuple[Any, Any], Any, Any]:
     """The kernels, the blocks as they take them, and the threads."""
-    if matrix.block_size <= _LARGEST:
+    if not is_large(matrix.block_type):
         return _kernels(matrix.block_type), matrix.values, matrix.nrow
     blocks = as_scalars(matrix.values, matrix.block_shape)
     return _kernels_of_large(matrix.scalar_type), blocks, (matrix.nrow, matrix.block_shape[0])
@@ -229,7 +222,7 @@ def _grouped(matrix: Any, x: Any, is_left: bool) -> Any:
     if x.dtype == wanted and x.ndim == 1:
         return x
     found = x.view(element_scalar(x.dtype)).reshape(shape)
-    return found.view(wanted) if is_block and matrix.block_size <= _LARGEST else found
+    return found.view(wanted) if is_block and not is_large(matrix.block_type) else found
 
 
 def _require_size(name: str, x: Any, count: int, matrix: Any) -> None:
