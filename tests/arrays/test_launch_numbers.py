@@ -70,3 +70,23 @@ def test_a_tape_has_the_numbers_of_its_launch():
 @wp.kernel
 def times(x: wp.array[float], factor: float, y: wp.array[float]):
     y[0] = factor * x[0]
+
+
+@wp.kernel
+def corners(first: wp.array[int], last: wp.array[int], rows: wp.array[wp.int64]):
+    i, j = wp.tid()
+    if i == 0 and j == 1:
+        first[0] = j
+    if i == 69_999 and j == 39_999:
+        last[0] = i
+        last[1] = j
+    if j == 39_999:
+        wp.atomic_add(rows, 0, wp.int64(i))
+
+
+def test_more_threads_than_an_int32_counts():
+    first, last, rows = wp.zeros(1, dtype=int), wp.zeros(2, dtype=int), wp.zeros(1, dtype=wp.int64)
+    wp.launch(corners, dim=(70_000, 40_000), inputs=[first, last, rows])
+    assert (first.list(), last.list(), rows.list()) == ([1], [69_999, 39_999], [70_000 * 69_999 // 2])
+    with pytest.raises(ValueError, match=r"dim: expected extents from 0 to 2147483647, got \(1, 2147483648\)"):
+        wp.launch(corners, dim=(1, 2**31), inputs=[first, last, rows])

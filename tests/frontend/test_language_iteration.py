@@ -225,7 +225,7 @@ def holds_at_first(x: wp.array[float], out: wp.array2d[float]):
     size = float(0.0)
     n = 10
     tile = wp.tile_zeros(shape=2, dtype=float)
-    while size < 2.5 and n > 3:
+    while size < wp.float32(2.5) and n > 3:
         found = x[i] * float(n)
         tile = wp.tile_load(x, shape=2, offset=i)
         part = tile * 2.0
