@@ -7,6 +7,8 @@ from __future__ import annotations
 import enum
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from language import define, outputs, run
@@ -370,3 +372,43 @@ def small_constants(out: wp.array[int]):
 
 def test_a_constant_that_is_zero_in_its_type_is_false():
     np.testing.assert_array_equal(outputs(small_constants, 1, np.ones(3, np.int32)), [0, 1, 0])
+
+
+@wp.struct
+class Chosen:
+    rate: float
+    axis: wp.vec3
+
+
+@wp.kernel
+def chooses(x: wp.array[float], p: Chosen, q: Chosen, out: wp.array[float]):
+    i = wp.tid()
+    s = wp.where(x[i] > 0.5, p, q)
+    part = wp.where(value_if_true=x[0:2], value_if_false=x[2:4], cond=x[i] > 0.25)
+    numbers, more = wp.where(x[i] > 0.75, (x[0], (2.0, x[1])), (x[3], (x[2], 5.0)))
+    out[i] = s.rate * x[i] + s.axis[1] * x[i] * x[i] + part[1] + numbers * more[0] * more[1]
+
+
+def test_where_of_structs_parts_of_arrays_and_tuples():
+    def plain(x, p, q):
+        def one(y):
+            rate, axis = (jnp.where(y > 0.5, a, b) for a, b in ((p.rate, q.rate), (p.axis, q.axis)))
+            product = jnp.where(y > 0.75, x[0] * 2.0 * x[1], x[3] * x[2] * 5.0)
+            return rate * y + axis[1] * y * y + jnp.where(y > 0.25, x[1], x[3]) + product
+
+        return jnp.sum(jax.vmap(one)(x) * jnp.arange(1.0, 5.0))
+
+    call = wp.jax_kernel(chooses)
+    x = jnp.array([0.1, 0.4, 0.6, 0.9], jnp.float32)
+    p, q = Chosen(2.0, jnp.array([1.0, 2.0, 3.0])), Chosen(3.0, jnp.array([4.0, 5.0, 6.0]))
+    found = lambda x, p, q: jnp.sum(call(x, p, q)[0] * jnp.arange(1.0, 5.0))  # noqa: E731
+    for make in (lambda f: f, lambda f: jax.grad(f, (0, 1, 2)), jax.hessian):
+        got, expected = (jax.tree.leaves(make(f)(x, p, q)) for f in (found, plain))
+        for a, b in zip(got, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+    several = jax.vmap(lambda x: call(x, p, q)[0])(jnp.stack([x, x[::-1]]))
+    np.testing.assert_array_equal(several, [call(x, p, q)[0], call(x[::-1], p, q)[0]])
+    for bad, text in (("p, 1.0", "the values are Chosen and float32"), ("x, out", "the array x and the array out")):
+        head = "@wp.kernel\ndef k(x: wp.array[float], p: Chosen, out: wp.array[float]):\n"
+        with pytest.raises(KernelTypeError, match=text):
+            define(f"{head}    y = wp.where(x[0] > 0.5, {bad})\n", Chosen=Chosen)["k"].specialize()
