@@ -10,7 +10,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 import jaxwarp as wp
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import DifferentiationError, KernelTypeError, KernelValueError
 from jaxwarp.optim.linear import (
     CG,
     CR,
@@ -408,12 +408,66 @@ def test_products(kind):
     np.testing.assert_array_equal(x.numpy(), 3.0)
 
 
-def test_tape():
-    """What it would have to differentiate is refused, never left out."""
-    a, b = wp.array(np.eye(3)), wp.ones(3, dtype=wp.float64, requires_grad=True)
-    for solve in SOLVERS.values():
-        with wp.Tape(), pytest.raises(KernelTypeError, match="a tape is recording"):
-            solve(a, b, wp.zeros_like(b))
+@wp.kernel
+def double(p: wp.array[wp.float64], b: wp.array[wp.float64]):
+    i = wp.tid()
+    b[i] = 2.0 * p[i]
+
+
+@wp.kernel
+def cubes(x: wp.array[wp.float64], total: wp.array[wp.float64]):
+    i = wp.tid()
+    wp.atomic_add(total, 0, x[i] * x[i] * x[i] * wp.float64(1e-9))
+
+
+@pytest.mark.parametrize("form", ["dense", "diagonal", "sparse"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_tape(name, form):
+    """Between launches: derivatives by the matrix and by what the right-hand side is made of, however small."""
+    matrix, p = system(name, 8)
+    matrix = np.diag(np.diag(matrix)) if form == "diagonal" else matrix
+    parts = matrix.reshape(4, 2, 4, 2).swapaxes(1, 2).reshape(16, 2, 2)
+    if form == "sparse":
+        places = (wp.array(i.ravel().astype(np.int32)) for i in np.indices((4, 4)))
+        A = wp.sparse.bsr_from_triplets(4, 4, *places, wp.array(parts, dtype=wp.mat22d, requires_grad=True))
+        values = A.values
+    else:
+        A = values = wp.array(np.diag(matrix).copy() if form == "diagonal" else matrix, requires_grad=True)
+    given, right, x = (wp.array(v, requires_grad=True) for v in (p, np.zeros(8), np.ones(8)))
+    total = wp.zeros(1, dtype=wp.float64, requires_grad=True)
+    M = preconditioner(wp.array(matrix))
+    with wp.Tape() as tape:
+        wp.launch(double, 8, [given], [right])
+        SOLVERS[name](A, right, x, tol=1e-13, maxiter=200, M=M)
+        wp.launch(cubes, 8, [x], [total])
+    tape.backward(total)
+    found = np.linalg.solve(matrix, 2.0 * p)
+    u = np.linalg.solve(matrix.T, 3e-9 * found**2)
+    np.testing.assert_allclose(given.grad.numpy(), 2.0 * u, rtol=1e-7)
+    expected = -np.outer(u, found)
+    if form == "sparse":
+        expected = expected.reshape(4, 2, 4, 2).swapaxes(1, 2).reshape(16, 2, 2)
+    expected = np.diag(expected) if form == "diagonal" else expected
+    np.testing.assert_allclose(values.grad.numpy(), expected, rtol=1e-7, atol=1e-18)
+
+
+def test_what_a_tape_refuses():
+    """What it would leave out."""
+    a, b = wp.array(np.diag([1.0, 2.0, 3.0])), wp.ones(3, dtype=wp.float64, requires_grad=True)
+    x = wp.zeros_like(b)
+    for name, solve in SOLVERS.items():
+        for A in (operator(a.numpy()), aslinearoperator(a, wp.array([0, 3], dtype=int))):
+            with wp.Tape(), pytest.raises(KernelTypeError, match=f"{name}: a tape is recording, and A is a function"):
+                solve(A, b, x)
+        with wp.Tape(), pytest.raises(KernelValueError, match=f"{name}: x: expected an array with a gradient"):
+            solve(a, b, wp.zeros(3, dtype=wp.float64))
+    with wp.Tape(), pytest.raises(KernelValueError, match="cg: x has gaps between its elements, and a tape"):
+        cg(a, b, wp.zeros(6, dtype=wp.float64, requires_grad=True)[::2])
+    with wp.Tape() as tape:
+        cg(a, b, x, maxiter=1)
+    x.grad.fill_(1.0)
+    with pytest.raises(DifferentiationError, match="cg: the system of its derivative was not solved: its residual is"):
+        tape.backward()
 
 
 REFUSED = {

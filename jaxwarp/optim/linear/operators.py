@@ -164,10 +164,10 @@ def _scale(
 
 class _Dense:
     def __init__(self, a: HostArray):
-        self._a = a
+        self.matrix = a
 
     def __call__(self, x: Any, y: Any, z: Any, alpha: float, beta: float) -> None:
-        a = self._a
+        a = self.matrix
         x, y, z = operands(a.dtype, (a.shape[1], a.shape[0]), x, y, z, beta)
         x = x.new_like().assign(x) if x.ptr == z.ptr else x
         number = accurate_type(a.dtype)
@@ -176,24 +176,42 @@ class _Dense:
 
 class _Diagonal:
     def __init__(self, a: HostArray):
-        self._a = a
+        self.matrix = a
 
     def __call__(self, x: Any, y: Any, z: Any, alpha: float, beta: float) -> None:
-        a = flat(self._a if self._a.is_contiguous else self._a.contiguous())
+        a = flat(self.matrix if self.matrix.is_contiguous else self.matrix.contiguous())
         x, y, z = operands(a.dtype, (a.shape[0], a.shape[0]), x, y, z, beta)
         number = accurate_type(a.dtype)
         launch_rows(_scale, a.shape[0], [a, None if x.ptr == z.ptr else x, number(alpha), number(beta), y, z])
 
 
 class _Sparse:
-    def __init__(self, a: Any):
-        self._a = a
+    def __init__(self, a: Any, is_transposed: bool = False):
+        self.matrix, self._is_transposed = a, is_transposed
 
     def __call__(self, x: Any, y: Any, z: Any, alpha: float, beta: float) -> None:
         if beta != 0.0 and y.ptr != z.ptr:
             x = x.new_like().assign(x) if x.ptr == z.ptr else x
             z.assign(y)
-        bsr_mv(self._a, x, z, alpha, beta)
+        bsr_mv(self.matrix, x, z, alpha, beta, self._is_transposed)
+
+
+def numbers_of(A: LinearOperator) -> HostArray | None:
+    """The array of an operator's numbers; None of a function."""
+    if not isinstance(A.matvec, (_Dense, _Diagonal, _Sparse)):
+        return None
+    matrix = A.matvec.matrix
+    return matrix if isinstance(matrix, HostArray) else matrix.values
+
+
+def transposed(A: LinearOperator) -> LinearOperator:
+    """The transpose of an operator that has numbers."""
+    matvec: Any = A.matvec
+    if isinstance(matvec, _Dense):
+        matvec = _Dense(matvec.matrix.transpose())
+    elif isinstance(matvec, _Sparse):
+        matvec = _Sparse(matvec.matrix, is_transposed=True)
+    return LinearOperator(A.shape, A.dtype, A.device, matvec)
 
 
 def launch_rows(kernel: Any, count: int, arguments: list[Any]) -> None:

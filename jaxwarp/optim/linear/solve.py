@@ -38,10 +38,10 @@ def cg(
         solver. The residual is the one that the iteration has; with `restart` it is computed anew. In JAX a `Solution`.
 
     Raises:
-        KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+        KernelTypeError, KernelValueError: the arguments do not fit, or a tape would leave out a derivative.
 
     Differentiability:
-        In JAX, by `A` and `b`, of any order and mode.
+        By `A` and `b`; in JAX of any order and mode, on a tape where A is no function.
     """
     if is_value(b):
         outside = {"callback": callback is not None, "run": not run, "restart": restart is not None}
@@ -72,10 +72,10 @@ def cr(
         As `cg`.
 
     Raises:
-        KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+        KernelTypeError, KernelValueError: the arguments do not fit, or a tape would leave out a derivative.
 
     Differentiability:
-        In JAX, by `A` and `b`, of any order and mode.
+        By `A` and `b`; in JAX of any order and mode, on a tape where A is no function.
     """
     if is_value(b):
         outside = {"callback": callback is not None, "run": not run, "restart": restart is not None}
@@ -105,10 +105,10 @@ def bicgstab(
         As `cg`.
 
     Raises:
-        KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+        KernelTypeError, KernelValueError: the arguments do not fit, or a tape would leave out a derivative.
 
     Differentiability:
-        In JAX, by `A` and `b`, of any order and mode.
+        By `A` and `b`; in JAX of any order and mode, on a tape where A is no function.
     """
     if is_value(b):
         return solve_value(
@@ -140,10 +140,10 @@ def gmres(
         As `cg`. The iterations are a multiple of `restart`, and the residual is computed anew after each so many.
 
     Raises:
-        KernelTypeError, KernelValueError: the arguments do not fit, or a tape is recording.
+        KernelTypeError, KernelValueError: the arguments do not fit, or a tape would leave out a derivative.
 
     Differentiability:
-        In JAX, by `A` and `b`, of any order and mode.
+        By `A` and `b`; in JAX of any order and mode, on a tape where A is no function.
     """
     if is_value(b):
         outside = {"callback": callback is not None, "run": not run}

@@ -15,6 +15,7 @@ from jaxwarp.memory.host_scope import capturing, recording, require_settled
 from jaxwarp.optim.linear.operators import FLOATS, LinearOperator, operator_of
 from jaxwarp.optim.linear.options import require_iterations, require_tolerances
 from jaxwarp.optim.linear.vectors import Vectors, flat
+from jaxwarp.optim.linear.way_back import solve_recorded
 from jaxwarp.types import element_scalar, element_shape
 
 
@@ -60,7 +61,7 @@ class LinearSolverState:
         use_cuda_graph: accepted, no effect.
 
     Raises:
-        KernelTypeError, KernelValueError: the arguments are not that, or a tape is recording.
+        KernelTypeError, KernelValueError: the arguments are not that.
     """
 
     name = "LinearSolverState"
@@ -100,20 +101,30 @@ class LinearSolverState:
             `check_every=0` arrays of them, of squares for each system.
 
         Raises:
-            KernelTypeError, KernelValueError: what is given differs in type or shape, or a tape is recording.
+            KernelTypeError, KernelValueError: what is given is of other types or shapes, or a tape would lack a way back.
         """
         operator = self._A if A is None else operator_of(self.name, "A", A)
         inverse = self._M if M is None else operator_of(self.name, "M", M)
         right = self._b if b is None else self._unknowns("b", b)
         solution = self._x if x is None else self._unknowns("x", x, is_written=True)
         self._require_same(operator, right, solution, inverse)
-        if recording.get() is not None:
-            raise KernelTypeError(
-                f"{self.name}: a tape is recording, and iterations have no derivative",
-                hint="solve outside of the tape; in JAX, the solution has a derivative",
-            )
         if self._check_every:
             require_settled(self.name)
+        if recording.get() is None:
+            return self._solve_any(operator, right, solution, inverse)
+
+        def solve() -> tuple[Any, Any, Any]:
+            return self._solve_any(operator, right, solution, inverse)
+
+        def solver_of(matrix: LinearOperator, b: HostArray, x: HostArray) -> LinearSolverState:
+            return type(self)(matrix, b, x, tol=self._tolerances[0], atol=0.0, maxiter=self._maxiter, M=inverse)
+
+        return solve_recorded(self.name, operator, right, solution, solve, solver_of)
+
+    def _solve_any(
+        self, operator: LinearOperator, right: HostArray, solution: HostArray, inverse: LinearOperator | None
+    ) -> tuple[Any, Any, Any]:
+        """Also of arrays with gaps, or that share memory."""
         dense = solution if solution.is_contiguous else solution.contiguous()
         if not right.is_contiguous or right.ptr == solution.ptr:
             right = right.new_like().assign(right)

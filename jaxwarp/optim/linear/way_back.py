@@ -1,0 +1,127 @@
+"""What a tape records of a solution: with `x = A^-1 b`, another system gives the derivatives.
+
+With the derivative g by x, `A^T u = g`: u is added to the derivative by b, and `-u x^T` to that by the numbers of A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.errors import DifferentiationError, KernelTypeError, KernelValueError
+from jaxwarp.memory.host_scope import recording
+from jaxwarp.optim.linear.operators import LinearOperator, numbers_of, transposed
+from jaxwarp.optim.linear.vectors import flat
+from jaxwarp.sparse.lookup import bsr_row_index
+from jaxwarp.sparse.matrix import as_scalars
+
+
+@wp.kernel(enable_backward=False)
+def _add(change: wp.array[wp.Float], total: wp.array[wp.Float]):
+    i = wp.tid()
+    total[i] = total[i] + change[i]
+
+
+@wp.kernel(enable_backward=False)
+def _subtract_products(u: wp.array[wp.Float], x: wp.array[wp.Float], total: wp.array[wp.Float]):
+    i = wp.tid()
+    total[i] = total[i] - u[i] * x[i]
+
+
+@wp.kernel(enable_backward=False)
+def _subtract_outer(u: wp.array[wp.Float], x: wp.array[wp.Float], total: wp.array2d[wp.Float]):
+    i, j = wp.tid()
+    total[i, j] = total[i, j] - u[i] * x[j]
+
+
+@wp.kernel(enable_backward=False)
+def _subtract_blocks(
+    offsets: wp.array[int],
+    row_counts: wp.array[int],
+    columns: wp.array[int],
+    u: wp.array[wp.Float],
+    x: wp.array[wp.Float],
+    rows: int,
+    total: wp.array3d[wp.Float],
+):
+    block, i, j = wp.tid()
+    row = bsr_row_index(offsets, rows, block, row_counts)
+    if row >= 0:
+        left = u[row * total.shape[1] + i]
+        total[block, i, j] = total[block, i, j] - left * x[columns[block] * total.shape[2] + j]
+
+
+def solve_recorded(
+    what: str, A: LinearOperator, b: HostArray, x: HostArray, solve: Callable[[], Any], solver_of: Callable[..., Any]
+) -> Any:
+    """Solves, and gives the tape that records the way back.
+
+    Args:
+        solve: does it, unrecorded.
+        solver_of: another solver, of a matrix, a right-hand side and a solution.
+
+    Raises:
+        KernelTypeError, KernelValueError: the tape would leave out a derivative.
+    """
+    tape, values = recording.get(), numbers_of(A)
+    assert tape is not None
+    if values is None or A.batch_offsets is not None:
+        raise KernelTypeError(
+            f"{what}: a tape is recording, and A is a function, or several systems, through which it finds no way back",
+            hint="solve outside of the tape; in JAX, the solution has a derivative",
+        )
+    wanted = [array for array in (b, values) if array.requires_grad]
+    if wanted and not x.requires_grad:
+        raise KernelValueError(
+            f"{what}: x: expected an array with a gradient, as b or A has one, and a tape is recording",
+            hint="make it with requires_grad=True",
+        )
+    for name, array in (("b", b), ("x", x), ("A", values)):
+        if not array.is_contiguous and (name != "A" or array.ndim == 1):
+            raise KernelValueError(
+                f"{what}: {name} has gaps between its elements, and a tape is recording", hint="pass a copy of it"
+            )
+    tape.see(x)
+    tape.record_write(x.region)
+    token = recording.set(None)
+    try:
+        found = solve()
+        kept: Any = wp.clone(x, requires_grad=False)
+    finally:
+        recording.reset(token)
+    tape.record_result(x.region)
+    if not x.requires_grad:
+        return found
+
+    def back() -> None:
+        assert x.grad is not None
+        given: Any = wp.clone(x.grad, requires_grad=False)
+        u: Any = wp.zeros_like(x, requires_grad=False)
+        x.grad.zero_()
+        _, error, limit = solver_of(A if what in ("cg", "cr") else transposed(A), given, u)()
+        if not error <= limit:
+            raise DifferentiationError(
+                f"{what}: the system of its derivative was not solved: its residual is {error:.3g}, and was to be at "
+                f"most {limit:.3g}",
+                hint="pass a larger maxiter, or a preconditioner",
+            )
+        if b.grad is not None:
+            wp.launch(_add, flat(u).shape, [flat(u), flat(b.grad)], device=x.device)
+        if values.grad is not None:
+            _add_outer(A.matvec.matrix, flat(u), flat(kept), values.grad)  # pyright: ignore[reportFunctionMemberAccess]
+
+    tape.record_func(back, [x, *wanted])  # pyright: ignore[reportAttributeAccessIssue]
+    return found
+
+
+def _add_outer(matrix: Any, u: HostArray, x: HostArray, total: HostArray) -> None:
+    if not isinstance(matrix, HostArray):
+        blocks = as_scalars(total, matrix.block_shape)
+        held = [matrix.offsets, matrix.row_counts, matrix.columns, u, x, matrix.nrow]
+        wp.launch(_subtract_blocks, blocks.shape, [*held, blocks], device=u.device)
+    elif matrix.ndim == 2:
+        wp.launch(_subtract_outer, total.shape, [u, x, total], device=u.device)
+    else:
+        wp.launch(_subtract_products, u.shape, [u, x, flat(total)], device=u.device)
