@@ -101,7 +101,7 @@ class LinearSolverState:
             `check_every=0` arrays of them, of squares for each system.
 
         Raises:
-            KernelTypeError, KernelValueError: what is given is of other types or shapes, or a tape would lack a way back.
+            KernelTypeError, KernelValueError: it is of other types or shapes, or a tape would leave out a derivative.
         """
         operator = self._A if A is None else operator_of(self.name, "A", A)
         inverse = self._M if M is None else operator_of(self.name, "M", M)
