@@ -45,7 +45,7 @@ wheels:  ## wheels for x86_64 and, with GNU's cross compiler, aarch64, and the s
 	$(RELEASE)/bin/python -m pip install --quiet --requirement build/release-requirements.txt
 	$(RELEASE)/bin/python tools/wheels.py
 
-.PHONY: help generated docs wheels demo notebooks test lint pytest test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report warp-code bench-launch bench-eager bench-tape bench-tiles bench-linear-solvers bench-warp-steps bench-compile bench-scaling bench-sizes clean
+.PHONY: help generated docs wheels demo notebooks test lint pytest test-xla cuda-plugin native sanitize fuzz test-gpu bench bench-irregular bench-debug bench-derivatives gpu-report warp-code bench-launch bench-eager bench-tape bench-tiles bench-sparse bench-linear-solvers bench-warp-steps bench-compile bench-scaling bench-sizes clean
 
 demo: $(VENV)/ready  ## the example of the front page: pictures in out/
 	mkdir -p out
@@ -160,6 +160,9 @@ bench-tape: native  ## recording and reversing small launches
 
 bench-tiles: native  ## kernels on tiles beside Warp
 	PYTHONPATH=. $(PYTHON) benchmarks/tiles.py
+
+bench-sparse: native  ## sparse matrices beside Warp and SciPy
+	PYTHONPATH=. $(PYTHON) benchmarks/sparse.py
 
 bench-linear-solvers: native  ## linear solvers beside Warp and SciPy
 	PYTHONPATH=. $(PYTHON) benchmarks/linear_solvers.py

@@ -54,6 +54,17 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, np.generic))
 
 
+def require_factor(what: str, name: str, value: Any) -> Any:
+    """A number, or one of JAX.
+
+    Raises:
+        KernelTypeError: it is none.
+    """
+    if not is_number(value) and not (hasattr(value, "dtype") and np.ndim(value) == 0):
+        raise KernelTypeError(f"{what}: {name}: expected a number, got {value!r}")
+    return value
+
+
 def number(matrix: Any, value: Any) -> Any:
     """A factor as a number of a matrix's type; traced ones stay what they are."""
     return scale_of(matrix.scalar_type, value)

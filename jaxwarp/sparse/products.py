@@ -14,7 +14,7 @@ from jaxwarp.errors import KernelValueError
 from jaxwarp.sparse.copying import gathered, require_compact
 from jaxwarp.sparse.create import require_topology
 from jaxwarp.sparse.expressions import matrix_and_scale
-from jaxwarp.sparse.faces import evaluated, is_number, number, require_extent
+from jaxwarp.sparse.faces import evaluated, is_number, number, require_extent, require_factor
 from jaxwarp.sparse.lookup import row_end
 from jaxwarp.sparse.matrix import (
     as_blocks,
@@ -152,7 +152,8 @@ def bsr_mm(  # noqa: PLR0913 - the signature users know from Warp
     del tile_size
     what = "bsr_mm"
     (left, left_scale), (right, right_scale) = matrix_and_scale(what, "x", x), matrix_and_scale(what, "y", y)
-    factor = alpha * left_scale * right_scale
+    factor = require_factor(what, "alpha", alpha) * left_scale * right_scale
+    require_factor(what, "beta", beta)
     topology = require_topology(what, topology)
     if z is not None:
         require_matrix(what, "z", z)

@@ -11,7 +11,7 @@ from jaxwarp.errors import KernelValueError
 from jaxwarp.sparse.copying import copied, gathered, require_compact
 from jaxwarp.sparse.create import require_topology
 from jaxwarp.sparse.expressions import matrix_and_scale
-from jaxwarp.sparse.faces import evaluated, is_number, number, scale_of
+from jaxwarp.sparse.faces import evaluated, is_number, number, require_factor, scale_of
 from jaxwarp.sparse.matrix import (
     as_blocks,
     as_scalars,
@@ -42,7 +42,7 @@ def bsr_scale(x: Any, alpha: Any) -> Any:
         By `x.values`, and in JAX by `alpha`.
     """
     matrix, scale = matrix_and_scale("bsr_scale", "x", x)
-    factor = alpha * scale
+    factor = require_factor("bsr_scale", "alpha", alpha) * scale
     if not is_outside(matrix):
         values = number(matrix, factor) * matrix.values
         return made_of(matrix.block_type, **{**vars(matrix), "values": values})
@@ -112,7 +112,8 @@ def bsr_axpy(
     del work_arrays
     what = "bsr_axpy"
     source, scale = matrix_and_scale(what, "x", x)
-    factor = alpha * scale
+    factor = require_factor(what, "alpha", alpha) * scale
+    require_factor(what, "beta", beta)
     topology = require_topology(what, topology)
     if y is None:
         if topology != "compact":

@@ -15,7 +15,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.sparse.blocks_of_triplets import itself
 from jaxwarp.sparse.expressions import matrix_and_scale
-from jaxwarp.sparse.faces import evaluated, number
+from jaxwarp.sparse.faces import evaluated, number, require_factor
 from jaxwarp.sparse.lookup import row_end
 from jaxwarp.sparse.matrix import as_scalars, is_large, is_outside, of_jax, require_same_device
 from jaxwarp.types import element_scalar, element_shape, vector
@@ -153,7 +153,8 @@ def bsr_mv(
     if y is not None:
         _require_size("y", y, rows, matrix)
     require_same_device("bsr_mv", A=matrix, x=x, y=y)
-    factor = alpha if isinstance(scale, float) and scale == 1.0 else alpha * scale
+    factor = require_factor("bsr_mv", "alpha", alpha) * scale
+    require_factor("bsr_mv", "beta", beta)
     if is_outside(matrix) and isinstance(x, HostArray):
         return _in_place(matrix, x, y, factor, beta, transpose)
     product = number(matrix, factor) * _by_jax(of_jax(matrix), jnp.asarray(x), transpose)

@@ -248,6 +248,9 @@ VALUES = wp.zeros(3, dtype=wp.mat22)
         "BsrMatrix: values: expected an array of mat2x2[float32], got one of float32": lambda: setattr(
             A.matrix, "values", wp.zeros(3)
         ),
+        "bsr_scale: alpha: expected a number, got 'x'": lambda: sparse.bsr_scale(A.matrix, "x"),
+        "bsr_axpy: beta: expected a number, got [1]": lambda: sparse.bsr_axpy(A.matrix, A.matrix, beta=[1]),
+        "bsr_mm: alpha: expected a number, got None": lambda: sparse.bsr_mm(A.matrix, A.matrix, alpha=None),
         "BsrMatrix: the type of its blocks is not told": sparse.BsrMatrix,
     }.items(),
     ids=lambda x: x.split(":")[0] if isinstance(x, str) else "",
