@@ -178,7 +178,7 @@ def bsr_mm(  # noqa: PLR0913 - the signature users know from Warp
         capacity = z.nnz if z is not None and topology == "padded" else None
         found, total = _places(what, left, right, old, max_new_nnz, capacity)
     if isinstance(work_arrays, bsr_mm_work_arrays):
-        work_arrays.found = found
+        work_arrays.found = _apart(found)
     values = _values(left, right, factor, block, as_matrix(block, found), old, beta)
     result = found._replace(values=values if total is None else _nan_if_short(block, total, values))
     if z is None or not is_host:
@@ -227,7 +227,14 @@ def _remembered(what: str, work_arrays: Any) -> Found:
             f"{what}: work_arrays: expected those of a call before, to reuse its topology, got {work_arrays!r}",
             hint="pass the same bsr_mm_work_arrays() to both calls",
         )
-    return found
+    return _apart(found)
+
+
+def _apart(found: Found) -> Found:
+    """The places of blocks in arrays of their own: a matrix writes to those that it is stored in."""
+    if not isinstance(found.offsets, HostArray):
+        return found
+    return found._replace(offsets=wp.clone(found.offsets), columns=wp.clone(found.columns))
 
 
 def _places(what: str, x: Any, y: Any, z: Any, most: Any, capacity: int | None) -> tuple[Found, Any]:
