@@ -257,15 +257,17 @@ def fit_kernel(number: Any, width: int) -> Any:
         for p in range(size):
             value = fitted.dtype(row[p] / root * scale[support[p]])
             is_valid = is_valid and wp.isfinite(value) and (p > 0 or value > fitted.dtype(0.0))
-            fitted[i, p] = value
-        if not is_valid or (is_raised and not regularizes):
+        if is_valid and (regularizes or not is_raised):
+            for p in range(size):
+                fitted[i, p] = fitted.dtype(row[p] / root * scale[support[p]])
+            if is_raised:
+                wp.atomic_add(status, 3, 1)
+        else:
             wp.atomic_add(status, 2, 1)
             for p in range(size):
                 fitted[i, p] = fitted.dtype(0.0)
             own = fitted.dtype(scale[i])
             fitted[i, 0] = wp.where(own > fitted.dtype(0.0) and wp.isfinite(own), own, fitted.dtype(1.0))
-        elif is_raised:
-            wp.atomic_add(status, 3, 1)
 
     return fsai_fit
 
