@@ -227,7 +227,7 @@ def _remembered(what: str, work_arrays: Any) -> Found:
             f"{what}: work_arrays: expected those of a call before, to reuse its topology, got {work_arrays!r}",
             hint="pass the same bsr_mm_work_arrays() to both calls",
         )
-    return _apart(found)
+    return found
 
 
 def _apart(found: Found) -> Found:

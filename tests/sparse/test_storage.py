@@ -44,6 +44,16 @@ def test_rows_with_a_capacity_are_read_everywhere(block):
     np.testing.assert_array_equal(jax.jit(lambda a: a @ jnp.ones(a.shape[1]))(value), t.dense.sum(1))
 
 
+@pytest.mark.parametrize("shape", [(2, 6), (4, 3), (8, 12), (1, 12), (8, 3)])
+def test_a_copy_in_other_blocks_keeps_capacity(shape):
+    t = random_triplets(nrow=6, ncol=4, block=(4, 6))
+    made = sparse.bsr_copy(padded(t), block_shape=shape, topology="padded")
+    assert made.status_message() == "success"
+    np.testing.assert_array_equal(dense(made), t.dense)
+    down, across = max(shape[0] // 4, 1), max(6 // shape[1], 1)
+    np.testing.assert_array_equal(np.diff(made.offsets.numpy()), 6 * down * across)
+
+
 def test_results_in_rows_with_a_capacity():
     t, u = random_triplets(nrow=5, ncol=5, block=(2, 2)), random_triplets(9, nrow=5, ncol=5, block=(2, 2))
     a, b = t.dense, u.dense
