@@ -18,7 +18,7 @@ from kernels_strategy import same_values
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, run_cpu
-from jaxwarp.codegen.cpu.access.records import pieces
+from jaxwarp.codegen.cpu.analysis.families import pieces
 from jaxwarp.codegen.cpu.analysis.pressure import register_pressure
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.codegen.cpu.plan.width import choose_width
@@ -247,6 +247,36 @@ def test_words_side_by_side_are_gathered_in_pairs():
     body = text[text.index("\nchunk:") : text.index("\nrest:")]
     assert re.findall(r"call <16 x (\w+)> @llvm.masked.gather", body).count("i64") == 4
     assert len(re.findall(r"@llvm.masked.gather", body)) == 4 + 1 + 1
+
+
+def test_loops_of_gathers_have_half_a_register():
+    """Lanes wait for the longest row, and gathers take as long for each as in a whole one; work on what is found does not."""
+
+    @wp.kernel
+    def rows(
+        start: wp.array[int],
+        columns: wp.array[int],
+        values: wp.array[float],
+        x: wp.array[float],
+        out: wp.array[float],
+    ):
+        i = wp.tid()
+        total = float(0.0)
+        for k in range(start[i], start[i + 1]):
+            total += values[k] * x[columns[k]]
+        out[i] = total
+
+    @wp.kernel
+    def worked(start: wp.array[int], columns: wp.array[int], x: wp.array[float], out: wp.array[float]):
+        i = wp.tid()
+        total = float(0.0)
+        for k in range(start[i], start[i + 1]):
+            total += wp.exp(x[columns[k]])
+        out[i] = total
+
+    assert choose_width(prepare(rows.specialize()), MASKED) == 8
+    assert choose_width(prepare(worked.specialize()), MASKED) > 8
+    assert choose_width(prepare(walk_of_a_table(float32, 9)), MASKED) > 8  # pairs of words are gathered at once
 
 
 def test_loops_that_follow_links_have_four_vectors_in_flight():

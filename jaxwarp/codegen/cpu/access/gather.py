@@ -15,7 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jaxwarp.codegen.cpu.access.addressing import Place, element_pointers, lane_pointers, locate
-from jaxwarp.codegen.cpu.access.records import Records, pieces
+from jaxwarp.codegen.cpu.access.records import Records
+from jaxwarp.codegen.cpu.analysis.families import pieces
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.vectors import FunctionText, VectorBuilder, memory_type
 from jaxwarp.ir.nodes import Load

@@ -14,9 +14,8 @@ from dataclasses import replace
 
 from jaxwarp.codegen.cpu.access.addressing import Place, lane_pointers
 from jaxwarp.codegen.cpu.access.interleaved import QUARTER, layout_of
+from jaxwarp.codegen.cpu.analysis.families import Piece, pieces
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
-
-Piece = tuple[int, int]  # its first word, how many
 
 
 class Records:
@@ -93,24 +92,3 @@ class Records:
         if key not in self.made:
             self.made[key] = self.layout.shuffled(self.lanes, a, b, order)
         return self.made[key]
-
-
-def pieces(wanted: Sequence[int], most: int) -> dict[int, Piece]:
-    """With which piece of `most` words, or of two, each word is read; none of those that are loaded alone.
-
-    Args:
-        wanted: words, ascending. No piece begins before the first or ends behind the last.
-        most: 4 or 2.
-    """
-    found: dict[int, Piece] = {}
-    first, last = wanted[0], wanted[-1]
-    for word in wanted:
-        if word in found:
-            continue
-        for length in (most, 2):
-            begin = min(word, last - length + 1)
-            inside = [w for w in wanted if begin <= w < begin + length and w not in found]
-            if begin >= first and len(inside) > 1 and (length == 2 or inside[-1] - inside[0] > 1):
-                found |= dict.fromkeys(inside, (begin, length))
-                break
-    return found

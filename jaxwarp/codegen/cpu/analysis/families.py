@@ -21,6 +21,7 @@ from jaxwarp.unlocked import cached_property
 
 Shifts = tuple[int, ...]
 Roots = tuple[Value | None, ...]
+Piece = tuple[int, int]  # of words side by side: the first one, and how many
 
 _BETWEEN = (Call, Const, Load, Size, Tid)
 
@@ -61,3 +62,24 @@ def _parts(op: Load, strides: Strides) -> tuple[Roots, Shifts]:
         roots.append(root)
         shifts.append(shift)
     return tuple(roots), tuple(shifts)
+
+
+def pieces(wanted: Sequence[int], most: int) -> dict[int, Piece]:
+    """With which piece of `most` words, or of two, each word is read; none of those that are loaded alone.
+
+    Args:
+        wanted: words, ascending. No piece begins before the first or ends behind the last.
+        most: 4 or 2.
+    """
+    found: dict[int, Piece] = {}
+    first, last = wanted[0], wanted[-1]
+    for word in wanted:
+        if word in found:
+            continue
+        for length in (most, 2):
+            begin = min(word, last - length + 1)
+            inside = [w for w in wanted if begin <= w < begin + length and w not in found]
+            if begin >= first and len(inside) > 1 and (length == 2 or inside[-1] - inside[0] > 1):
+                found |= dict.fromkeys(inside, (begin, length))
+                break
+    return found

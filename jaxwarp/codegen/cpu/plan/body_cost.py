@@ -6,16 +6,19 @@ A body does `registers` of lanes of `rows` rows at once. Of each innermost loop,
 
 Work keeps a core's units busy: what lanes have for themselves once for each register, what rows have for themselves
 once for each row, what they share once. Latency is how long the values take that go from one iteration to the next;
-iterations wait for it unless registers or rows fill the time. The rest is priced in prices.py.
+iterations wait for it unless registers or rows fill the time. Where lanes have numbers of iterations of their own, all
+wait for the last. Half a register takes as long as a whole one but for its gathers. The rest is priced in prices.py.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from jaxwarp.codegen.cpu.analysis.families import families, pieces
 from jaxwarp.codegen.cpu.analysis.pressure import busy_blocks, pressure
 from jaxwarp.codegen.cpu.analysis.speculation import numbered
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides
@@ -66,6 +69,7 @@ class BodyCost:
         apart = (block for op in walk(kernel.body) if is_apart(op, differing) for block in op.blocks)
         self.apart = frozenset(op for block in apart for op in walk(block))
         self.room = machine.vector_registers
+        self.gathered = _gathered(kernel, strides) if machine.has_mask_registers else set()
         blocks = busy_blocks(kernel)
         self.has_loops = blocks != [kernel.body]
         # Of a register: most of the values decide.
@@ -78,7 +82,10 @@ class BodyCost:
         def cycles(part: _Part) -> float:
             work = sum(self._price(op, registers, rows) for op in part.ops)
             spilled = prices.SPILL * max(0, part.held * registers - self.room) if rows == 1 else 0
-            longest = (max(work, part.latency) + part.begin + spilled) * (1 + part.divergence * registers)
+            waited = 1 + part.divergence * registers
+            if registers < 1 and part.divergence and part.latency < prices.GATHER_LATENCY:
+                waited *= prices.HALF
+            longest = (max(work, part.latency) + part.begin + spilled) * waited
             return longest / (registers * rows) + part.rest * registers
 
         return sum(map(cycles, self.parts))
@@ -121,14 +128,17 @@ class BodyCost:
             case Load() | Store():
                 if strides.is_uniform(*op.indices):
                     return prices.BROADCAST
-                return registers * (prices.LOAD if is_adjacent(op, strides) else self.lanes * prices.GATHERED_LANE)
+                if is_adjacent(op, strides):
+                    return max(1, registers) * prices.LOAD
+                words = 1 / 2 if op in self.gathered else 1
+                return registers * self.lanes * prices.GATHERED_LANE * words
             case Call() if strides.of[op.result] is None:
-                return registers * prices.CYCLES.get(op.builtin.name, prices.OPERATION)
+                return max(1, registers) * prices.CYCLES.get(op.builtin.name, prices.OPERATION)
             case Call():
                 return prices.BROADCAST if op.result.type.is_float else 0
             case If() | For() | While():  # what lanes choose, and the mask of those that go on
                 masks = 0 if isinstance(op, If) or strides.has_uniform_trips(op) else 2
-                return registers * prices.OPERATION * (masks + sum(strides.of[v] is None for v in op.defined))
+                return max(1, registers) * prices.OPERATION * (masks + sum(strides.of[v] is None for v in op.defined))
             case _:
                 return 0
 
@@ -142,6 +152,21 @@ class BodyCost:
             apart = self.lanes * prices.SCATTERED_LANE
             last = registers * (prices.ADDED if is_adjacent(op, self.strides) else apart) * (1 if is_once else rows)
         return rows * registers * prices.OPERATION + last
+
+
+def _gathered(kernel: Kernel, strides: Strides) -> set[Op]:
+    """The loads that are gathered together with a word that lies beside theirs."""
+    found: set[Op] = set()
+    for block in (kernel.body, *(block for op in walk(kernel.body) for block in op.blocks)):
+        for family in set(families(block.ops, strides).values()):
+            rows: dict[Sequence[int], dict[Load, int]] = defaultdict(dict)
+            for op, (*row, column) in family.of.items():
+                if op.result.type.bits == 32:
+                    rows[tuple(row)][op] = column
+            for row in rows.values():
+                together = pieces(sorted(set(row.values())), 2)
+                found.update(op for op, column in row.items() if column in together)
+    return found
 
 
 def is_adjacent(op: Load | Store | Atomic, strides: Strides) -> bool:

@@ -33,8 +33,8 @@ LATENCIES = {
 LOAD_LATENCY, GATHER_LATENCY = 5, 20
 
 # Memory, as work: a register from the nearer caches, not the first; a scalar broadcast; an address, an access and an
-# insertion for each lane of a gather, 0.8 in rows of sparse matrices with AVX-512 and 1.5 with AVX2, so that more lanes
-# gain nothing there and wait for each other; more for one of a scatter.
+# insertion for each lane of a gather (two words side by side are one with AVX-512), 0.8 in rows of sparse matrices with
+# AVX-512 and 1.5 with AVX2, so that more lanes gain nothing there and wait for each other; more for one of a scatter.
 LOAD, BROADCAST, GATHERED_LANE, SCATTERED_LANE = 2 * OPERATION, OPERATION, 3 * OPERATION, 4 * OPERATION
 # A register added to memory is loaded, stored and written back. The sum over its lanes is ten operations.
 ADDED, SUMMED = 3 * LOAD, 10 * OPERATION
@@ -49,8 +49,10 @@ SPILL = 0.3
 # columns takes 1.2 times as long with four for two, trilinear samples 1.1 times with two for one (AVX-512).
 REST, SIZE = 0.45, 0.006
 # Each register more of a divergent loop, all waiting for the last, as a part of an iteration. Collatz
-# takes 0.8 of the time with four for two, greatest divisors, which have work enough, 1.1.
-DIVERGENCE = 0.025
+# takes 0.8 of the time with four for two, greatest divisors, which have work enough, 1.1. With half a register fewer
+# lanes wait: rows of sparse matrices, gathers mostly, take 0.87 of the time so, marching cubes 0.84 (AVX-512); but not
+# lanes that follow links, 1.2 and more, whose gathers wait for each other.
+DIVERGENCE, HALF = 0.025, 0.9
 
 # Several rows: what their body may cost beside that for one. Convolutions, whose rows share only weights, would save
 # 0.2 by this count, and take 1.1 to 1.2 times as long (AMD).

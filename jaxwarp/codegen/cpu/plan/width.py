@@ -21,7 +21,7 @@ STACK_BYTES = 3 << 19
 # to 3 times as long with four (128 KiB and more). The states of a reverse sweep (85 KiB) are worth four.
 _NEAR_BYTES = 96 << 10
 
-_REGISTERS = (1, 2, 4)
+_REGISTERS = (0.5, 1, 2, 4)
 
 
 def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
@@ -37,7 +37,7 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
             raise KernelValueError(f"{WIDTH_VARIABLE} must be 1, 2, 4, 8, 16, 32 or 64, got {given!r}") from None
     machine = machine or host()
     cost = BodyCost(kernel, find_strides(kernel, machine.vector_bits // 32), machine)
-    chosen = cost.lanes * min(_REGISTERS, key=cost.of)
+    chosen = int(cost.lanes * min(_REGISTERS, key=cost.of))
     own = own_bytes(kernel)
     while (chosen > cost.lanes and chosen * own > _NEAR_BYTES) or (chosen > 1 and chosen * own > STACK_BYTES):
         chosen //= 2
