@@ -250,7 +250,7 @@ def test_words_side_by_side_are_gathered_in_pairs():
 
 
 def test_loops_of_gathers_have_half_a_register():
-    """Lanes wait for the longest row, and gathers take as long for each as in a whole one; work on what is found does not."""
+    """Lanes wait for the longest row. A gather takes as long for each lane as in a whole one, work on what it finds not."""
 
     @wp.kernel
     def rows(
@@ -261,7 +261,7 @@ def test_loops_of_gathers_have_half_a_register():
         out: wp.array[float],
     ):
         i = wp.tid()
-        total = float(0.0)
+        total = 0.0
         for k in range(start[i], start[i + 1]):
             total += values[k] * x[columns[k]]
         out[i] = total
@@ -269,7 +269,7 @@ def test_loops_of_gathers_have_half_a_register():
     @wp.kernel
     def worked(start: wp.array[int], columns: wp.array[int], x: wp.array[float], out: wp.array[float]):
         i = wp.tid()
-        total = float(0.0)
+        total = 0.0
         for k in range(start[i], start[i + 1]):
             total += wp.exp(x[columns[k]])
         out[i] = total
