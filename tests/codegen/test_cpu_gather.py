@@ -250,7 +250,7 @@ def test_words_side_by_side_are_gathered_in_pairs():
 
 
 def test_loops_of_gathers_have_half_a_register():
-    """Lanes wait for the longest row. A gather takes as long for each lane as in a whole one, work on what it finds not."""
+    """Lanes wait for the longest row. A gather takes as long a lane as in a whole one, work does not."""
 
     @wp.kernel
     def rows(
