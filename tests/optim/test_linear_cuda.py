@@ -31,6 +31,13 @@ def _used():
         for name in ("cg", "cr", "bicgstab", "gmres"):
             solve, inverse = getattr(linear, name), preconditioner(dense)
             solve(aslinearoperator(dense, offsets), b, wp.zeros_like(b), M=inverse, maxiter=4, check_every=0)
+    for matrix in (dense, sparse, wp.full(4, 2.0)):
+        matrix_grad = matrix.values if isinstance(matrix, wp.sparse.BsrMatrix) else matrix
+        matrix_grad.requires_grad, right = True, wp.ones(4, requires_grad=True)
+        x = wp.zeros_like(right)
+        with wp.Tape() as tape:
+            linear.cg(matrix, right, x)
+        tape.backward(grads={x: wp.ones(4)})
     for inverse in (preconditioner(sparse, "block_jacobi_direct"), FSAI(sparse, WIDTH, reuse_pattern=True).update()):
         assert inverse is not None
         inverse.matvec(b, b, b, 1.0, 0.0)

@@ -470,6 +470,51 @@ def test_what_a_tape_refuses():
         tape.backward()
 
 
+@wp.kernel
+def triple(a: wp.array2d[wp.float64]):
+    i, j = wp.tid()
+    a[i, j] = wp.float64(3.0) * a[i, j]
+
+
+def test_a_tape_needs_the_matrix_that_was_solved_with():
+    matrix, right = system("cg", 5)
+    for is_recorded in (True, False):
+        A, b, x = (wp.array(v, requires_grad=True) for v in (matrix, right, np.zeros(5)))
+        with wp.Tape() as tape:
+            cg(A, b, x, tol=1e-13)
+            if is_recorded:
+                wp.launch(triple, (5, 5), [A])
+        if not is_recorded:
+            wp.launch(triple, (5, 5), [A])
+        with pytest.raises(KernelValueError, match="cg: A has changed since it was solved with"):
+            tape.backward(grads={x: wp.ones(5, dtype=wp.float64)})
+
+
+@pytest.mark.parametrize(("of_b", "of_x"), [(False, False), (False, True), (True, True)])
+def test_a_tape_loses_no_derivative_between(of_b, of_x):
+    """What depends on an array with a gradient has one, or is refused; what does not needs none."""
+    matrix, right = system("cg", 5)
+    p, A = wp.array(right, requires_grad=True), wp.array(matrix)
+    b, x = (wp.zeros(5, dtype=wp.float64, requires_grad=has) for has in (of_b, of_x))
+    y, given = wp.zeros(5, dtype=wp.float64, requires_grad=True), np.arange(1.0, 6.0)
+    with wp.Tape() as tape:
+        wp.launch(double, 5, [p, b])
+        cg(A, b, x, tol=1e-13)
+        wp.launch(double, 5, [x, y])
+    if of_b and of_x:
+        tape.backward(grads={y: wp.array(given)})
+        np.testing.assert_allclose(p.grad.numpy(), 4 * np.linalg.solve(matrix.T, given), rtol=1e-8)
+    else:
+        with pytest.raises(KernelValueError, match="cg: b depends on an array with a gradient, and has none"):
+            tape.backward(grads={y: wp.array(given)})
+    with wp.Tape() as other:
+        cg(A, wp.array(right), wp.zeros(5, dtype=wp.float64), tol=1e-13)
+        wp.launch(double, 5, [p, y])
+    p.grad.zero_()
+    other.backward(grads={y: wp.array(given)})
+    np.testing.assert_array_equal(p.grad.numpy(), 2 * given)
+
+
 REFUSED = {
     "A is nothing": ({"A": None}, KernelTypeError, "cg: A: expected a matrix or a LinearOperator, got None"),
     "A is a list": ({"A": [[1.0]]}, KernelValueError, "cg: A: expected an array outside of JAX .* got list"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.tapes.recorded import Called
 from jaxwarp.arrays.tapes.shadow import Blocks, Private
 from jaxwarp.errors import KernelValueError
@@ -37,12 +38,30 @@ class ByHand:
             self.known[number] = contents_of(pair.target)
         self.stale = set()
         op.function()
-        given = {self.blocks.place(leaf.region).block for array in op.arrays for leaf in array.leaves}
+        given = self._blocks_of(op.arrays)
         for number in self._numbers(given):
             pair = self.pairs[number]
             self.cotangents.load(pair.place, pair.target)
             self.known[number] = contents_of(pair.target)
         return given
+
+    def require_gradients(self, op: Called, active: set[int]) -> None:
+        """Refuses a function through whose arrays a derivative would go that have no gradient.
+
+        Args:
+            active: the numbers of the blocks that depend on an array with a gradient.
+        """
+        moving = {name: a for name, a in op.inputs.items() if not active.isdisjoint(self._blocks_of([a]))}
+        for name, array in {**moving, **op.results}.items() if moving else ():
+            if self.in_block.keys().isdisjoint(self._blocks_of([array])):
+                raise KernelValueError(
+                    f"Tape.backward: {name} depends on an array with a gradient, and has none: a derivative would be "
+                    "lost",
+                    hint="make it with requires_grad=True",
+                )
+
+    def _blocks_of(self, arrays: Iterable[HostArray]) -> set[int]:
+        return {self.blocks.place(leaf.region).block for array in arrays for leaf in array.leaves}
 
     def _numbers(self, blocks: Iterable[int]) -> list[int]:
         return [number for block in blocks for number in self.in_block.get(block, ())]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,12 +113,28 @@ class Constant:
 
 
 class Called:
-    """A function of the user's that goes back through what is not recorded, by the gradients of arrays."""
+    """A function that goes back through what is not recorded, by the gradients of arrays.
 
-    __slots__ = ("arrays", "function")
+    Attributes:
+        inputs: by their names, what is known to be read by what is not recorded; those with gradients are of `arrays`.
+        results: likewise what is written.
+    """
 
-    def __init__(self, function: Callable[[], Any], arrays: Sequence[HostArray]):
-        self.function, self.arrays = function, arrays
+    __slots__ = ("arrays", "function", "inputs", "results")
+
+    def __init__(
+        self,
+        function: Callable[[], Any],
+        arrays: Sequence[HostArray],
+        inputs: Mapping[str, HostArray],
+        results: Mapping[str, HostArray],
+    ):
+        self.function, self.arrays, self.inputs, self.results = function, arrays, inputs, results
+
+    @property
+    def touched(self) -> list[HostArray]:
+        """All its arrays."""
+        return [*self.arrays, *self.inputs.values(), *self.results.values()]
 
     @property
     def reads(self) -> list[Region]:
@@ -190,10 +206,17 @@ class Recording:
         """What a launch that is not recorded has left in `target`."""
         self._ops.append(Constant(target, contents_of(target)))
 
-    def record_called(self, function: Callable[[], Any], arrays: Sequence[HostArray]) -> None:
-        """A function that goes back, and the arrays whose gradients it reads and adds to."""
-        self.see(*arrays)
-        self._ops.append(Called(function, arrays))
+    def record_called(
+        self,
+        function: Callable[[], Any],
+        arrays: Sequence[HostArray],
+        inputs: Mapping[str, HostArray] | None = None,
+        results: Mapping[str, HostArray] | None = None,
+    ) -> None:
+        """A function that goes back, and the arrays whose gradients it reads and adds to; see `Called`."""
+        called = Called(function, arrays, inputs or {}, results or {})
+        self.see(*called.touched)
+        self._ops.append(called)
 
     def _overwritten(self, region: Region, is_updated: bool = False, is_needed: bool = False) -> None:
         """Saves what a region holds, unless the tape has made that, or nobody asks for it.

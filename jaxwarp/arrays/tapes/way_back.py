@@ -118,6 +118,8 @@ class Backward:
         # are asked for. Of all others a cotangent is zero whatever the slopes are.
         active = {pair.place.block for pair in self.pairs}
         for step in self.steps:
+            if isinstance(step.op, Called) and self.by_hand is not None:
+                self.by_hand.require_gradients(step.op, active)
             if not active.isdisjoint(step.float_reads):
                 active.update(step.float_writes)
         self._replay(active)
@@ -351,6 +353,8 @@ def _regions(
     for op in ops:
         if isinstance(op, Launched):
             yield from (region for region in op.regions if region is not None)
+        elif isinstance(op, Called):
+            yield from (leaf.region for array in op.touched for leaf in array.leaves)
         else:
             yield from (*op.reads, *op.writes)
     yield from (array.region for array in arrays)

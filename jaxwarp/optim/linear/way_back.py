@@ -5,13 +5,14 @@ With the derivative g by x, `A^T u = g`: u is added to the derivative by b, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.errors import DifferentiationError, KernelTypeError, KernelValueError
-from jaxwarp.memory.host_scope import recording
+from jaxwarp.memory.host_scope import contents_of, recording
 from jaxwarp.optim.linear.operators import LinearOperator, numbers_of, transposed
 from jaxwarp.optim.linear.vectors import flat
 from jaxwarp.sparse.lookup import bsr_row_index
@@ -83,6 +84,9 @@ def solve_recorded(
             raise KernelValueError(
                 f"{what}: {name} has gaps between its elements, and a tape is recording", hint="pass a copy of it"
             )
+    matrix: Any = A.matvec.matrix  # pyright: ignore[reportFunctionMemberAccess]
+    of_matrix = [values] if isinstance(matrix, HostArray) else [values, matrix.offsets, matrix.columns]
+    before = _digest(of_matrix)
     tape.see(x)
     tape.record_write(x.region)
     token = recording.set(None)
@@ -92,11 +96,15 @@ def solve_recorded(
     finally:
         recording.reset(token)
     tape.record_result(x.region)
-    if not x.requires_grad:
-        return found
 
     def back() -> None:
-        assert x.grad is not None
+        if x.grad is None:  # nothing depends on what has a gradient
+            return
+        if _digest(of_matrix) != before:
+            raise KernelValueError(
+                f"{what}: A has changed since it was solved with, and its derivative needs what it was",
+                hint="change a copy of it; or record again",
+            )
         given: Any = wp.clone(x.grad, requires_grad=False)
         u: Any = wp.zeros_like(x, requires_grad=False)
         x.grad.zero_()
@@ -110,10 +118,19 @@ def solve_recorded(
         if b.grad is not None:
             wp.launch(_add, flat(u).shape, [flat(u), flat(b.grad)], device=x.device)
         if values.grad is not None:
-            _add_outer(A.matvec.matrix, flat(u), flat(kept), values.grad)  # pyright: ignore[reportFunctionMemberAccess]
+            _add_outer(matrix, flat(u), flat(kept), values.grad)
 
-    tape.record_func(back, [x, *wanted])  # pyright: ignore[reportAttributeAccessIssue]
+    arrays = [array for array in (x, *wanted) if array.requires_grad]
+    tape.record_called(back, arrays, {f"{what}: b": b, f"{what}: A": values}, {f"{what}: x": x})  # pyright: ignore[reportAttributeAccessIssue]
     return found
+
+
+def _digest(arrays: Sequence[HostArray]) -> bytes:
+    """Of what arrays hold."""
+    found = hashlib.blake2b()
+    for array in arrays:
+        found.update(contents_of(array.region).tobytes())
+    return found.digest()
 
 
 def _add_outer(matrix: Any, u: HostArray, x: HostArray, total: HostArray) -> None:
