@@ -343,6 +343,43 @@ def test_unread(name):
         SOLVERS[name](a, b, x)
 
 
+@pytest.mark.parametrize("every", [0, 10])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_residuals_are_true(name, every):
+    """From so far away that rounding parts the residual of the iteration from that of its solution."""
+    matrix, right = (v.astype(np.float32) for v in system(name, 6))
+    a, b, x = wp.array(matrix), wp.array(right), wp.full(6, 1e8)
+    _, error, limit = SOLVERS[name](a, b, x, maxiter=100, check_every=every)
+    if every == 0:
+        error, limit = (np.sqrt(v.numpy()[0]) for v in (error, limit))
+    true = np.linalg.norm(right - matrix.astype(float) @ x.numpy().astype(float))
+    assert error == pytest.approx(true, rel=1e-3, abs=3e-6)
+    if every:
+        assert error <= limit
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_overflow_is_told(name):
+    """No residual is near a tolerance that is infinite because squares are."""
+    for right in (np.full(3, 1e25), np.array([1.0, np.inf, 0.0])):
+        x = wp.zeros(3)
+        _, error, limit = SOLVERS[name](wp.array(2 * np.eye(3), dtype=float), wp.array(right, dtype=float), x)
+        assert not error <= limit
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_shared_memory(name):
+    """The solution is in a part of the right-hand side's memory, or of the matrix's."""
+    matrix, right = system(name, 40)
+    long, a, restart = wp.zeros(43, dtype=wp.float64), wp.array(matrix), {"restart": 5} if name == "gmres" else {}
+    long[:40].assign(right)
+    for b, x in ((long[:40], long[3:]), (wp.array(right), a[7])):
+        expected = np.linalg.solve(matrix, right)
+        _, error, limit = SOLVERS[name](a, b, x, maxiter=400, **restart)
+        assert error <= limit
+        np.testing.assert_allclose(x.numpy(), expected, rtol=1e-8)
+
+
 @pytest.mark.parametrize(("name", "kind"), [("cg", CG), ("cr", CR), ("bicgstab", BiCGSTAB), ("gmres", GMRES)])
 def test_solvers_again(name, kind):
     """A solver that is kept: with its arguments, with others, with a preconditioner or without."""
@@ -449,6 +486,18 @@ def test_tape(name, form):
         expected = expected.reshape(4, 2, 4, 2).swapaxes(1, 2).reshape(16, 2, 2)
     expected = np.diag(expected) if form == "diagonal" else expected
     np.testing.assert_allclose(values.grad.numpy(), expected, rtol=1e-7, atol=1e-18)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_cotangents_of_any_size(name):
+    """Whose squares overflow or vanish; an absolute tolerance is not that of derivatives."""
+    matrix, right = (v.astype(np.float32) for v in system(name, 6))
+    for size in (1e25, 1e-25):
+        b, x = (wp.array(v, dtype=float, requires_grad=True) for v in (right, 0 * right))
+        with wp.Tape() as tape:
+            SOLVERS[name](wp.array(matrix), b, x, atol=10.0, maxiter=100)
+        tape.backward(grads={x: wp.array(right * np.float32(size))})
+        np.testing.assert_allclose(b.grad.numpy() / size, np.linalg.solve(matrix.T, right), rtol=1e-4)
 
 
 def test_what_a_tape_refuses():

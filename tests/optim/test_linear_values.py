@@ -112,6 +112,43 @@ def test_other_floats(name, dtype):
     np.testing.assert_allclose(np.asarray(found.x, float), exact, atol=tolerance)
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+def test_numbers_far_from_one(name):
+    """Whose squares overflow or vanish: solutions and derivatives as of others; an infinite norm is none to be near."""
+    matrix, b = (value.astype(np.float32) for value in system(name))
+
+    @jax.jit
+    def both(b, cotangent):
+        def solved(b):
+            found = SOLVERS[name](matrix, b, maxiter=50)
+            return found.x, found
+
+        _, back, found = jax.vjp(solved, b, has_aux=True)
+        return found, back(cotangent)[0]
+
+    found, _ = both(b * jnp.float32(np.inf), b)
+    assert not found.residual <= found.tolerance
+    for large, small in ((1e25, 1e-30), (1e-30, 1e25)):
+        found, slope = both(b * np.float32(large), b * np.float32(small))
+        assert found.residual <= found.tolerance
+        np.testing.assert_allclose(slope / np.float32(small), jnp.linalg.solve(matrix.T, b), rtol=1e-4)
+        if large > 1:
+            np.testing.assert_allclose(found.x / np.float32(large), jnp.linalg.solve(matrix, b), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_tolerances_of_derivatives(name):
+    """An absolute tolerance is none of theirs, and what is not found is NaN."""
+    matrix, b = system(name)
+    for how in ({"atol": 10.0}, {"tol": 0.0, "atol": 1e-3}, {"tol": 2.0, "atol": 0.0}):
+        slope = jax.grad(lambda b, how=how: SOLVERS[name](matrix, b, maxiter=30, **how).x.sum())(b)
+        exact = jnp.linalg.solve(matrix.T, jnp.ones(8))
+        np.testing.assert_allclose(slope, exact, atol=1e-2 if how.get("tol") else 1e-9)
+    for wrong in (jnp.zeros_like(matrix), matrix.at[0, 0].set(jnp.nan)):
+        slope = jax.grad(lambda b, wrong=wrong: SOLVERS[name](wrong, b).x.sum())(b)
+        assert jnp.isnan(slope).all()
+
+
 @pytest.mark.parametrize("name", ["cg", "bicgstab"])
 def test_vectors(name):
     """Of shape (n, 3): with a sparse matrix of 3 by 3 blocks, a diagonal of vectors, and a function of them."""

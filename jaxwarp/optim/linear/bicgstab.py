@@ -163,11 +163,15 @@ class BiCGSTAB(LinearSolverState):
             vectors.launch_groups(_third, [rho_new, rho, alpha, omega, beta, square, r0v, st, tt])
             vectors.launch(_direction, [r, v, beta, omega, vectors.groups, r0, p])
 
+        def begin() -> None:
+            self._sums.zero_()
+            self._residual(A, b, x, self._r)
+            vectors.add_dot(r, r, square)
+            p.assign(r)
+            r0.assign(r)
+            rho.assign(square)
+
         self._sums.zero_()
         self._set_limit(b, square, limit)
-        self._residual(A, b, x, self._r)
-        vectors.add_dot(r, r, square)
-        p.assign(r)
-        r0.assign(r)
-        rho.assign(square)
-        return Iteration(advance, square, limit)
+        begin()
+        return Iteration(advance, square, limit, renew=begin)

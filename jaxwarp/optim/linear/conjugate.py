@@ -109,10 +109,13 @@ class _Restarted(LinearSolverState):
         self._restart = None if restart is None else _require_restart(self.name, restart)
         super().__init__(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph)
 
+    def _options(self) -> dict[str, Any]:
+        return {"restart": self._restart}
+
     def _cycle(self, begin: Callable[[], None], advance: Callable[[], None], sums: _Sums) -> Iteration:
         begin()
         if self._restart is None:
-            return Iteration(advance, sums.square, sums.limit)
+            return Iteration(advance, sums.square, sums.limit, renew=begin)
         count = max(1, min(self._restart, self._maxiter))
 
         def run() -> None:

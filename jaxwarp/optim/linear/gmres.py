@@ -202,6 +202,9 @@ class GMRES(LinearSolverState):
         self._restart, self._is_left = require_restart(self.name, restart), bool(is_left_preconditioner)
         super().__init__(A, b, x, tol, atol, maxiter, M, callback, check_every, use_cuda_graph)
 
+    def _options(self) -> dict[str, Any]:
+        return {"restart": self._restart}
+
     def _allocate(self) -> None:
         vectors, count = self._vectors, min(self._restart, self._maxiter)
         self._count = count

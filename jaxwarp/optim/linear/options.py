@@ -9,6 +9,8 @@ from jaxwarp.errors import KernelValueError
 from jaxwarp.types import float16, float64
 
 _EPSILONS = {float16: 1e-4, float64: 1e-16}
+# With a relative tolerance of 1 a derivative would be 0, whatever it is.
+_LOOSEST = 1e-2
 
 
 def require_tolerances(what: str, scalar: Any, tol: Any, atol: Any) -> tuple[float, float]:
@@ -31,6 +33,11 @@ def require_tolerances(what: str, scalar: Any, tol: Any, atol: Any) -> tuple[flo
     default = epsilon**0.75 if absolute is None else absolute
     relative = default if relative is None else relative
     return relative, max(relative if absolute is None else absolute, epsilon**2.25)
+
+
+def tolerance_of_derivatives(scalar: Any, tol: Any) -> float:
+    """The relative tolerance of systems that give derivatives: `tol` where that is one, never the absolute one."""
+    return min(float(tol or 0.0) or _EPSILONS.get(scalar, 1e-8) ** 0.75, _LOOSEST)
 
 
 def require_iterations(what: str, maxiter: Any) -> int | None:

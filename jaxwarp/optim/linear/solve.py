@@ -34,8 +34,8 @@ def cg(
     from, may be left out; there are no `callback`, `run` and `restart`, and `check_every` has no effect.
 
     Returns:
-        The iterations, the norm of the residual and what it was to be (see `LinearSolverState`); with `run=False` the
-        solver. The residual is the one that the iteration has; with `restart` it is computed anew. In JAX a `Solution`.
+        The iterations, the norm of the residual, computed anew at the end, and what it was to be (see
+        `LinearSolverState`); with `run=False` the solver. In JAX a `Solution`.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit, or a tape would leave out a derivative.

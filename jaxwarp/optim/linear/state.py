@@ -12,8 +12,8 @@ from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.host.checks import require_array, require_count
 from jaxwarp.memory.host_scope import capturing, recording, require_settled
-from jaxwarp.optim.linear.operators import FLOATS, LinearOperator, operator_of
-from jaxwarp.optim.linear.options import require_iterations, require_tolerances
+from jaxwarp.optim.linear.operators import FLOATS, LinearOperator, numbers_of, operator_of
+from jaxwarp.optim.linear.options import require_iterations, require_tolerances, tolerance_of_derivatives
 from jaxwarp.optim.linear.vectors import Vectors, flat
 from jaxwarp.optim.linear.way_back import solve_recorded
 from jaxwarp.types import element_scalar, element_shape
@@ -24,6 +24,8 @@ def _tolerances(tol: wp.Float, atol: wp.Float, square: wp.array[wp.Float], limit
     g = wp.tid()
     least = wp.max(tol * wp.sqrt(square[g]), atol)
     limit[g] = least * least
+    if not wp.isfinite(square[g]) or not wp.isfinite(limit[g]):
+        limit[g] = limit.dtype(wp.nan)  # no residual is told from infinity
     square[g] = square.dtype(0.0)
 
 
@@ -89,6 +91,7 @@ class LinearSolverState:
         self._callback, self._check_every = callback, require_count(what, "check_every", check_every)
         self._vectors = Vectors(self._b, self._A.scalar_type, self._offsets())
         self._tolerances = require_tolerances(what, self._A.scalar_type, tol, atol)
+        self._tolerance_of_derivatives = tolerance_of_derivatives(self._A.scalar_type, tol)
         self._maxiter = require_iterations(what, maxiter) or self._vectors.size // self._vectors.count
         self._cur_iter_and_condition = wp.zeros(2, dtype=int, device=self._b.device)
         self._allocate()
@@ -117,7 +120,8 @@ class LinearSolverState:
             return self._solve_any(operator, right, solution, inverse)
 
         def solver_of(matrix: LinearOperator, b: HostArray, x: HostArray) -> LinearSolverState:
-            return type(self)(matrix, b, x, tol=self._tolerances[0], atol=0.0, maxiter=self._maxiter, M=inverse)
+            how = {"tol": self._tolerance_of_derivatives, "atol": 0.0, "maxiter": self._maxiter, **self._options()}
+            return type(self)(matrix, b, x, M=inverse, **how)
 
         return solve_recorded(self.name, operator, right, solution, solve, solver_of)
 
@@ -125,8 +129,10 @@ class LinearSolverState:
         self, operator: LinearOperator, right: HostArray, solution: HostArray, inverse: LinearOperator | None
     ) -> tuple[Any, Any, Any]:
         """Also of arrays with gaps, or that share memory."""
-        dense = solution if solution.is_contiguous else solution.contiguous()
-        if not right.is_contiguous or right.ptr == solution.ptr:
+        numbers = [numbers_of(matrix) for matrix in (operator, inverse) if matrix is not None]
+        is_apart = not any(n is not None and n.region.overlaps(solution.region) for n in numbers)
+        dense = solution if solution.is_contiguous and is_apart else solution.new_like().assign(solution)
+        if not right.is_contiguous or right.region.overlaps(solution.region):
             right = right.new_like().assign(right)
         found = self._solve(operator, right, dense, inverse)
         if dense is not solution:
@@ -142,6 +148,10 @@ class LinearSolverState:
     def _start(self, A: LinearOperator, b: HostArray, x: HostArray, M: LinearOperator | None) -> Iteration:
         """Prepares a solution: the residual's square is known afterwards."""
         raise NotImplementedError
+
+    def _options(self) -> dict[str, Any]:
+        """Arguments of its own that a solver for derivatives has, too."""
+        return {}
 
     # What they share.
 
@@ -186,12 +196,19 @@ class LinearSolverState:
 
         error, is_done = residual()
         tell(error)
+        before = math.inf
         while not is_done:
             iteration.run()
             count += cycle
             is_done = count >= self._maxiter
             if is_done or count % every < cycle:
                 error, is_near = residual()
+                if (is_near or is_done) and iteration.renew is not None:
+                    # Rounding has parted the two: it goes on from here, while that makes it smaller.
+                    iteration.renew()
+                    error, is_near = residual()
+                    is_done = is_done or not error < before / 2
+                    before = error
                 is_done = is_done or is_near
                 tell(error)
         return count, error, float(tolerance)
@@ -213,6 +230,8 @@ class LinearSolverState:
 
         look()
         wp.capture_while(condition, cycle)
+        if iteration.renew is not None:
+            iteration.renew()
         return count, square, limit
 
     # What is asked of arguments.
@@ -277,10 +296,18 @@ class Iteration:
         run: makes `length` iterations.
         square: the square of the residual.
         limit: what that is to be at most.
+        renew: computes the residual anew, and starts again from it. None: `run` has just done so.
     """
 
-    def __init__(self, run: Callable[[], None], square: HostArray, limit: HostArray, length: int = 1):
-        self.run, self.square, self.limit, self.length = run, square, limit, length
+    def __init__(
+        self,
+        run: Callable[[], None],
+        square: HostArray,
+        limit: HostArray,
+        length: int = 1,
+        renew: Callable[[], None] | None = None,
+    ):
+        self.run, self.square, self.limit, self.length, self.renew = run, square, limit, length, renew
 
 
 def _of(array: HostArray) -> str:

@@ -18,7 +18,7 @@ from jax.scipy.sparse.linalg import gmres as jax_gmres
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.optim.linear.operators import LinearOperator
-from jaxwarp.optim.linear.options import require_iterations, require_tolerances
+from jaxwarp.optim.linear.options import require_iterations, require_tolerances, tolerance_of_derivatives
 from jaxwarp.sparse.matrix import BsrMatrix
 from jaxwarp.sparse.vector_products import bsr_mv
 from jaxwarp.types import SCALAR_BY_DTYPE
@@ -40,6 +40,10 @@ class Solution(NamedTuple):
     tolerance: jax.Array
 
 
+# A derivative whose residual is so many times its tolerance is none. Rounding keeps some residuals above it.
+_ENOUGH = 100.0
+
+
 class Search(NamedTuple):
     """How a solution is looked for.
 
@@ -47,12 +51,14 @@ class Search(NamedTuple):
         relative, absolute: tolerances of the residual.
         most: iterations.
         restart: of GMRES, the size of its basis.
+        is_derivative: whether a solution that does not come near is NaN, as nothing else tells.
     """
 
     relative: float
-    absolute: float
+    absolute: float | jax.Array
     most: int
     restart: int = 0
+    is_derivative: bool = False
 
 
 def is_value(given: Any) -> bool:
@@ -86,39 +92,62 @@ def solve_value(
         raise KernelTypeError(
             f"{what}: b: expected floats of shape (n,), or (n, k) for vectors, got {right.dtype} of shape {right.shape}"
         )
-    first = jnp.zeros_like(right) if x is None else x
+    first = jnp.zeros_like(right) if x is None else jnp.asarray(x) if is_value(x) else x
     if not is_value(first) or (first.shape, first.dtype) != (right.shape, right.dtype):
         raise KernelValueError(f"{what}: x: expected {_of(right)}, as b, got {_of(first)}")
     product = product_of(what, "A", A, right)
     inverse = None if M is None else product_of(what, "M", M, right)
-    search = Search(
-        *require_tolerances(what, SCALAR_BY_DTYPE[np.dtype(right.dtype)], *tolerances),
-        require_iterations(what, maxiter) or max(1, right.size),
-        restart,
-    )
+    scalar = SCALAR_BY_DTYPE[np.dtype(right.dtype)]
+    most = require_iterations(what, maxiter) or max(1, right.size)
+    search = Search(*require_tolerances(what, scalar, *tolerances), most, restart)
+    of_derivatives = Search(tolerance_of_derivatives(scalar, tolerances[0]), 0.0, most, restart, True)
     start = jax.lax.stop_gradient(jnp.asarray(first))
-    return _solved(what, product, right, start, inverse, search)
+    return _solved(what, product, right, start, inverse, search, of_derivatives)
 
 
 def _solved(
-    what: str, product: Product, b: jax.Array, start: jax.Array, inverse: Product | None, search: Search
+    what: str,
+    product: Product,
+    b: jax.Array,
+    start: jax.Array,
+    inverse: Product | None,
+    search: Search,
+    of_derivatives: Search,
 ) -> Solution:
     def solution(right: jax.Array, first: jax.Array, how: Search) -> jax.Array:
         def solve(multiply: Product, given: jax.Array) -> jax.Array:
-            return METHODS[what](multiply, inverse, given, first, how)
+            return _near_one(METHODS[what], multiply, inverse, given, first, how)
 
         def transposed(multiply: Product, given: jax.Array) -> jax.Array:
             turned = None if inverse is None else _transpose(inverse, given)
-            return METHODS[what](multiply, turned, given, first, how)
+            return _near_one(METHODS[what], multiply, turned, given, first, how)
 
         return jax.lax.custom_linear_solve(product, right, solve, transposed, symmetric=what in ("cg", "cr"))
 
     found = jax.lax.stop_gradient(solution(jax.lax.stop_gradient(b), start, search))
     left = b - product(found)
     value = jax.lax.stop_gradient(left)
-    for_derivatives = search._replace(absolute=0.0)
-    x = found + solution(left - value, jnp.zeros_like(b), for_derivatives)
-    return Solution(x, jnp.sqrt(_dot(value, value)), _limit(jax.lax.stop_gradient(b), search))
+    x = found + solution(left - value, jnp.zeros_like(b), of_derivatives)
+    return Solution(x, _norm(value), _limit(jax.lax.stop_gradient(b), search))
+
+
+def _near_one(
+    method: Callable[..., jax.Array],
+    A: Product,
+    M: Product | None,
+    b: jax.Array,
+    x: jax.Array,
+    search: Search,
+) -> jax.Array:
+    """What a method finds, of numbers near 1, whose squares neither overflow nor vanish."""
+    magnitude = _magnitude(b) if search.is_derivative else jnp.maximum(_magnitude(b), 1)
+    unit, scaled = magnitude.astype(b.dtype), search._replace(absolute=search.absolute / magnitude)
+    found = method(A, M, b / unit, x / unit, scaled)
+    if search.is_derivative:
+        left = _norm(b / unit - A(found))
+        enough = _ENOUGH * search.relative * _norm(b / unit)
+        found = jnp.where(left <= enough, found, jnp.full_like(found, jnp.nan))
+    return found * unit
 
 
 def _transpose(product: Product, like: jax.Array) -> Product:
@@ -171,8 +200,24 @@ def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.vdot(a.astype(accurate), b.astype(accurate))
 
 
+def _magnitude(a: jax.Array) -> jax.Array:
+    """The largest power of two that is in the numbers, so that to divide by it rounds nothing; 1 of zeros."""
+    found = jnp.max(jnp.abs(a), initial=0).astype(jnp.float64 if a.dtype == jnp.float64 else jnp.float32)
+    power = jnp.ldexp(jnp.ones_like(found), jnp.frexp(found)[1] - 1)
+    power = jnp.where(jnp.isfinite(found), power, jnp.full_like(found, jnp.nan))
+    return jnp.where(found == 0, jnp.ones_like(found), power)
+
+
+def _norm(a: jax.Array) -> jax.Array:
+    """Also where squares overflow; NaN of what is not finite."""
+    unit = _magnitude(a)
+    scaled = a.astype(unit.dtype) / unit
+    return unit * jnp.sqrt(_dot(scaled, scaled))
+
+
 def _limit(b: jax.Array, search: Search) -> jax.Array:
-    return jnp.maximum(search.relative * jnp.sqrt(_dot(b, b)), search.absolute)
+    norm = _norm(b)
+    return jnp.maximum(search.relative * norm, jnp.asarray(search.absolute, norm.dtype))
 
 
 def _quotient(a: jax.Array, b: jax.Array) -> jax.Array:

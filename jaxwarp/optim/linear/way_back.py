@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.errors import DifferentiationError, KernelTypeError, KernelValueError
@@ -85,7 +87,7 @@ def solve_recorded(
                 f"{what}: {name} has gaps between its elements, and a tape is recording", hint="pass a copy of it"
             )
     matrix: Any = A.matvec.matrix  # pyright: ignore[reportFunctionMemberAccess]
-    of_matrix = [values] if isinstance(matrix, HostArray) else [values, matrix.offsets, matrix.columns]
+    of_matrix = [values] if isinstance(matrix, HostArray) else [values, *_structure(matrix)]
     before = _digest(of_matrix)
     tape.see(x)
     tape.record_write(x.region)
@@ -105,16 +107,19 @@ def solve_recorded(
                 f"{what}: A has changed since it was solved with, and its derivative needs what it was",
                 hint="change a copy of it; or record again",
             )
-        given: Any = wp.clone(x.grad, requires_grad=False)
+        unit = _magnitude(x.grad.numpy())
+        given: Any = wp.zeros_like(x, requires_grad=False)
         u: Any = wp.zeros_like(x, requires_grad=False)
+        given.assign(x.grad.numpy() / unit)
         x.grad.zero_()
         _, error, limit = solver_of(A if what in ("cg", "cr") else transposed(A), given, u)()
         if not error <= limit:
             raise DifferentiationError(
-                f"{what}: the system of its derivative was not solved: its residual is {error:.3g}, and was to be at "
-                f"most {limit:.3g}",
+                f"{what}: the system of its derivative was not solved: its residual is {error * unit:.3g}, and was to "
+                f"be at most {limit * unit:.3g}",
                 hint="pass a larger maxiter, or a preconditioner",
             )
+        u.assign(u.numpy() * unit)
         if b.grad is not None:
             wp.launch(_add, flat(u).shape, [flat(u), flat(b.grad)], device=x.device)
         if values.grad is not None:
@@ -123,6 +128,17 @@ def solve_recorded(
     arrays = [array for array in (x, *wanted) if array.requires_grad]
     tape.record_called(back, arrays, {f"{what}: b": b, f"{what}: A": values}, {f"{what}: x": x})  # pyright: ignore[reportAttributeAccessIssue]
     return found
+
+
+def _magnitude(numbers: np.ndarray) -> Any:
+    """The largest power of two that is in them, so that no square of what is divided by it overflows or vanishes."""
+    largest = np.abs(numbers).max(initial=0)
+    return np.ldexp(numbers.dtype.type(1), np.frexp(largest)[1] - 1) if np.isfinite(largest) and largest else 1
+
+
+def _structure(matrix: Any) -> list[HostArray]:
+    """Where a sparse matrix has its numbers."""
+    return [part for part in (matrix.offsets, matrix.row_counts, matrix.columns) if part is not None]
 
 
 def _digest(arrays: Sequence[HostArray]) -> bytes:
