@@ -50,7 +50,7 @@ class Triplets(NamedTuple):
     @property
     def value(self) -> Any:
         """The matrix in JAX."""
-        return wp.sparse.bsr_from_triplets(self.nrow, self.ncol, self.rows, self.columns, self.values)
+        return wp.sparse.bsr_from_triplets(self.nrow, self.ncol, self.rows, self.columns, self.values, True)
 
     @property
     def both(self) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.geometry.sorting import sort_bits
-from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.host_scope import HOST, recording
 from jaxwarp.native.library import sort_order
 from jaxwarp.sparse.faces import evaluated, scale_of
 from jaxwarp.sparse.matrix import as_blocks, as_scalars, extents_of, is_large, transposed_type
@@ -206,8 +206,15 @@ def _nonzero(scalar: Any) -> Any:
     return bsr_nonzero
 
 
-def nonzero(values: Any, block: Any) -> Any:
-    """(n,), 1 where a block has a number that is not zero."""
+def nonzero(values: Any, block: Any, wanted: bool | None) -> Any:
+    """(n,), 1 where a block has a number that is not zero; or None: blocks of zeros are kept.
+
+    What is left out has no derivative, and one at zero is like any other. So nothing is where one may be asked for.
+    """
+    if wanted is None:
+        wanted = isinstance(values, HostArray) and not values.requires_grad and recording.get() is None
+    if not wanted:
+        return None
     blocks = as_scalars(values, extents_of(block))
     n = blocks.shape[0]
     return evaluated(_nonzero(element_scalar(block)), n, [_detached(blocks)], [(n, int)])[0]

@@ -13,7 +13,7 @@ from jaxwarp.errors import KernelValueError
 from jaxwarp.sparse.blocks_of_triplets import blocks_of, nonzero, summed
 from jaxwarp.sparse.create import bsr_zeros, require_topology
 from jaxwarp.sparse.expressions import matrix_and_scale
-from jaxwarp.sparse.faces import evaluated, number, require_extent
+from jaxwarp.sparse.faces import evaluated, is_zero, number, require_extent
 from jaxwarp.sparse.lookup import bsr_block_index
 from jaxwarp.sparse.matrix import (
     as_blocks,
@@ -67,12 +67,23 @@ def _gather(source: Any, target: Any) -> Any:
 
 def gathered(source: Any, scale: Any, block: Any, like: Any, transposed: bool = False) -> Any:
     """Blocks of a type with what a matrix holds, where `like` has blocks: (nnz,) of them."""
-    extents, scalar = extents_of(block), element_scalar(block)
+    shape, scalar = (like.nnz, *extents_of(block)), element_scalar(block)
+    if is_zero(scale):
+        return zero_blocks(block, like.nnz, source)
+    _require_countable(*source.shape, like.nrow * shape[1], like.ncol * shape[2])
     held = [source.offsets, source.row_counts, source.columns, source.scalar_values]
     given = [number(source, scale), transposed, *held, rows_of(like), like.columns]
-    shape = (like.nnz, *extents)
     (found,) = evaluated(_gather(source.scalar_type, scalar), shape, given, [(shape, scalar)])
     return as_blocks("gathered", block, found, like.nnz)
+
+
+def _require_countable(*extents: int) -> None:
+    for extent in extents:
+        if extent >= 2**31:
+            raise KernelValueError(
+                f"BsrMatrix: expected less than 2^31 rows and columns of numbers, where blocks are looked up, got"
+                f" {extent}"
+            )
 
 
 @functools.cache
@@ -87,6 +98,8 @@ def _move(source: Any, target: Any) -> Any:
 
 def _moved(source: Any, scale: Any, block: Any, places: Any) -> Any:
     """The blocks at places, (n,), as ones of a type of the same shape."""
+    if is_zero(scale):
+        return zero_blocks(block, places.shape[0], source)
     shape, scalar = (places.shape[0], *source.block_shape), element_scalar(block)
     given = [number(source, scale), places, source.scalar_values]
     (found,) = evaluated(_move(source.scalar_type, scalar), shape, given, [(shape, scalar)])
@@ -150,6 +163,7 @@ def copied(what: str, source: Any, scale: Any, block: Any, has_values: bool = Tr
         offsets, columns, places = side_by_side(source)
         values = _moved(source, scale, block, places) if has_values else None
         return Found(nrow, ncol, source.nnz, offsets, columns, values)
+    _require_countable(*source.shape)
     n = source.nnz * parts * across
     given = [parts, across, to_parts, to_across, rows_of(source), source.columns]
     dim = (source.nnz, parts, across)
@@ -274,9 +288,13 @@ def without_none(found: Found, block: Any, like: Any) -> Found:
     """With blocks of zeros, where what they hold does not matter."""
     if found.values is not None:
         return found
+    return found._replace(values=zero_blocks(block, found.nnz, like))
+
+
+def zero_blocks(block: Any, count: int, like: Any) -> Any:
     if is_outside(like):
-        return found._replace(values=wp.zeros(found.nnz, block, device=like.device, requires_grad=like.requires_grad))
-    return found._replace(values=jnp.zeros((found.nnz, *element_shape(block)), element_scalar(block).numpy))
+        return wp.zeros(count, block, device=like.device, requires_grad=like.requires_grad)
+    return jnp.zeros((count, *element_shape(block)), element_scalar(block).numpy)
 
 
 # The transpose
@@ -286,7 +304,10 @@ def transposed(source: Any, scale: Any) -> Found:
     """A matrix with rows and columns exchanged, side by side."""
     blocks = blocks_of(source.ncol, source.nrow, source.columns[: source.nnz], rows_of(source))
     used = source.values[: source.nnz]
-    values = summed(source.ncol, source.block_type, blocks, used, scale, is_transposed=True)
+    if is_zero(scale):
+        values = zero_blocks(transposed_type(source.block_type), source.nnz, source)
+    else:
+        values = summed(source.ncol, source.block_type, blocks, used, scale, is_transposed=True)
     return Found(source.ncol, source.nrow, source.nnz, blocks.offsets, blocks.columns, values)
 
 
@@ -347,7 +368,7 @@ def bsr_transposed(A: Any) -> Any:  # noqa: N803
 @boundary
 def bsr_compress(
     src: Any,
-    prune_numerical_zeros: bool = True,
+    prune_numerical_zeros: bool | None = None,
     inplace: bool = False,
     topology: str | None = None,
     structure_only: bool = False,
@@ -357,7 +378,7 @@ def bsr_compress(
     Args:
         src: a matrix, whose columns may be in any order. Outside of JAX it is changed, and returned; in JAX another
             one is.
-        prune_numerical_zeros: leave out blocks of zeros.
+        prune_numerical_zeros: as of `bsr_from_triplets`.
         inplace: accepted, no effect.
         topology: "compact": its rows lie side by side, "padded": they keep their capacity.
         structure_only: what its blocks hold does not matter: zeros are kept, and the values do not move.
@@ -373,9 +394,8 @@ def bsr_compress(
     require_matrix(what, "src", src)
     if topology not in (None, "compact", "padded"):
         raise KernelValueError(f"{what}: topology: expected 'compact' or 'padded', got {topology!r}")
-    prunes = prune_numerical_zeros and not structure_only
     n, columns = src.nnz, src.columns[: src.nnz]
-    kept = nonzero(src.values[:n], src.block_type) if prunes else None
+    kept = None if structure_only else nonzero(src.values[:n], src.block_type, prune_numerical_zeros)
     blocks = blocks_of(src.nrow, src.ncol, rows_of(src), columns, None, kept)
     found = Found(src.nrow, src.ncol, n, blocks.offsets, blocks.columns, None)
     if not structure_only:

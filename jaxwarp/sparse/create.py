@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.memory.host_scope import capturing
 from jaxwarp.sparse.faces import require_extent
 from jaxwarp.sparse.matrix import bsr_matrix_t, made_of, require_matrix, require_outside, reserve
 
@@ -43,7 +46,7 @@ def bsr_zeros(
     chosen = topology or ("padded" if row_capacity is not None else "compact")
     if chosen not in ("compact", "padded"):
         raise KernelValueError(f"{what}: topology: expected 'compact' or 'padded', got {chosen!r}")
-    rows, columns = (require_extent(what, *pair) for pair in _named(rows_of_blocks, cols_of_blocks))
+    rows, columns = (require_extent(what, *pair) for pair in named_extents(rows_of_blocks, cols_of_blocks))
     block = bsr_matrix_t(block_type).block_type
     made = made_of(
         block,
@@ -55,7 +58,7 @@ def bsr_zeros(
     return made
 
 
-def _named(rows: Any, columns: Any) -> tuple[tuple[str, Any], ...]:
+def named_extents(rows: Any, columns: Any) -> tuple[tuple[str, Any], ...]:
     return (("rows_of_blocks", rows), ("cols_of_blocks", columns))
 
 
@@ -111,7 +114,7 @@ def require_topology(what: str, topology: str | None) -> str:
 def resize(what: str, matrix: Any, rows: int | None, columns: int | None, keeps_capacity: bool = False) -> None:
     """Gives a matrix other extents. Rows that are new have no room if the others keep theirs."""
     old = matrix.nrow
-    for name, (argument, extent) in zip(("nrow", "ncol"), _named(rows, columns), strict=True):
+    for name, (argument, extent) in zip(("nrow", "ncol"), named_extents(rows, columns), strict=True):
         if extent is not None:
             setattr(matrix, name, require_extent(what, argument, extent))
     if matrix.offsets.shape[0] <= matrix.nrow:
@@ -158,6 +161,8 @@ def _set_capacity(what: str, matrix: Any, capacity: Any) -> int | None:
     """Writes the offsets of rows with room for so many blocks. Returns how many that are, if it is a number."""
     if not isinstance(capacity, HostArray):
         number = require_extent(what, "row_capacity", capacity)
+        if matrix.nrow * number >= 2**31:
+            raise KernelValueError(f"{what}: row_capacity: expected less than 2^31 in all, got {matrix.nrow * number}")
         wp.launch(_fill_offsets, matrix.nrow + 1, [number], [matrix.offsets], device=matrix.device)
         return matrix.nrow * number
     if capacity.shape != (matrix.nrow,) or capacity.dtype != wp.int32:
@@ -165,6 +170,13 @@ def _set_capacity(what: str, matrix: Any, capacity: Any) -> int | None:
             f"{what}: row_capacity: expected int32 of shape ({matrix.nrow},), one for each row, got {capacity.dtype} of"
             f" shape {capacity.shape}"
         )
+    if capturing.get() is None:
+        known = capacity.numpy().astype(np.int64)
+        if (known < 0).any() or known.sum() >= 2**31:
+            raise KernelValueError(
+                f"{what}: row_capacity: expected numbers that are not negative, less than 2^31 in all, got the least"
+                f" {known.min(initial=0)} and the sum {known.sum()}"
+            )
     matrix.offsets[:1].zero_()
     wp.utils.array_scan(capacity, matrix.offsets[1 : matrix.nrow + 1])
     return None

@@ -12,7 +12,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray, type_of_value
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelValueError
-from jaxwarp.sparse.create import bsr_zeros, resize
+from jaxwarp.sparse.create import bsr_zeros, named_extents, resize
 from jaxwarp.sparse.expressions import matrix_and_scale
 from jaxwarp.sparse.faces import evaluated, number, require_extent
 from jaxwarp.sparse.lookup import bsr_block_index
@@ -173,13 +173,13 @@ def bsr_diag(
     """
     what = "bsr_diag"
     rows, columns = _extents(diag, rows_of_blocks, cols_of_blocks)
-    if rows is None:
+    if rows is None or columns is None:
         raise KernelValueError(
             f"{what}: rows_of_blocks and/or cols_of_blocks must be provided where diag is no array of blocks",
             hint="pass rows_of_blocks=n",
         )
     if _is_array(diag) and not isinstance(diag, HostArray):
-        return _of_jax(what, diag, require_extent(what, "rows_of_blocks", rows), columns)
+        return _of_jax(what, diag, *(require_extent(what, *pair) for pair in named_extents(rows, columns)))
     if isinstance(diag, HostArray):
         block, device = diag.dtype, diag.device
     elif diag is None and block_type is None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxwarp.errors import KernelTypeError
-from jaxwarp.sparse.matrix import BsrMatrix
+from jaxwarp.sparse.matrix import require_matrix
 
 
 class Scaled:
@@ -39,13 +38,7 @@ def matrix_and_scale(what: str, name: str, value: Any) -> tuple[Any, Any]:
     """The matrix and factor of an argument.
 
     Raises:
-        KernelTypeError: it is no matrix.
+        KernelTypeError, KernelValueError: it is no matrix.
     """
-    if isinstance(value, Scaled):
-        return value.mat, value.scale
-    if isinstance(value, BsrMatrix):
-        return value, 1.0
-    raise KernelTypeError(
-        f"{what}: {name}: expected a BsrMatrix, got {type(value).__name__}",
-        hint="make one with bsr_from_triplets(rows, columns, ...)",
-    )
+    matrix, scale = (value.mat, value.scale) if isinstance(value, Scaled) else (value, 1.0)
+    return require_matrix(what, name, matrix), scale

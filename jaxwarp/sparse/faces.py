@@ -54,15 +54,34 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, np.generic))
 
 
-def require_factor(what: str, name: str, value: Any) -> Any:
-    """A number, or one of JAX.
+def is_zero(value: Any) -> bool:
+    """Whether a factor is known to be zero: what it is a factor of is not read then."""
+    return is_number(value) and value == 0
+
+
+def require_factor(what: str, name: str, value: Any, scalar: Any) -> Any:
+    """A number, or one of JAX, that matrices of a scalar type can be multiplied by.
 
     Raises:
-        KernelTypeError: it is none.
+        KernelTypeError, KernelValueError: it is none, or not an integer where they are of integers.
     """
     if not is_number(value) and not (hasattr(value, "dtype") and np.ndim(value) == 0):
         raise KernelTypeError(f"{what}: {name}: expected a number, got {value!r}")
+    if not (scalar.is_float or _is_exact(scalar.numpy, value)):
+        raise KernelValueError(
+            f"{what}: {name}: expected a number of {scalar}, as the matrix is, got {value!r}",
+            hint="convert the matrix: bsr_copy(A, scalar_type=float)",
+        )
     return value
+
+
+def _is_exact(dtype: np.dtype[Any], value: Any) -> bool:
+    if not is_number(value):
+        return value.dtype.kind in "iub"
+    try:
+        return bool(dtype.type(value) == value)
+    except (OverflowError, ValueError):
+        return False
 
 
 def number(matrix: Any, value: Any) -> Any:

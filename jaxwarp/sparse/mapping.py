@@ -10,7 +10,15 @@ from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.sparse.blocks_of_triplets import Blocks, summed
 from jaxwarp.sparse.faces import require_extent
-from jaxwarp.sparse.matrix import as_blocks, as_scalars, require_matrix, require_outside, require_same_device
+from jaxwarp.sparse.matrix import (
+    apart,
+    as_blocks,
+    as_scalars,
+    places_of,
+    require_matrix,
+    require_outside,
+    require_same_device,
+)
 
 
 @boundaries
@@ -72,7 +80,7 @@ class BsrTripletMap:
         return self
 
     def validate(self, dest: Any) -> None:
-        """Checks that a matrix is the one it was built for: the same size, and the same arrays.
+        """Checks that a matrix is the one it was built for: no operation has given it other places of blocks since.
 
         Raises:
             KernelValueError: it is another, or the map is not built.
@@ -83,7 +91,7 @@ class BsrTripletMap:
             )
         if self._topology != _topology(dest):
             raise KernelValueError(
-                "BsrTripletMap: expected the matrix that it was built for, got one of another size or other arrays",
+                "BsrTripletMap: expected the matrix that it was built for, with its blocks where they were",
                 hint="build it again: bsr_set_from_triplets(..., build_mapping=mapping)",
             )
 
@@ -91,7 +99,7 @@ class BsrTripletMap:
 def _topology(matrix: Any) -> tuple[Any, ...]:
     """What must stay as it is."""
     counts = None if matrix.row_counts is None else matrix.row_counts.ptr
-    return matrix.nrow, matrix.ncol, matrix.offsets.ptr, matrix.columns.ptr, counts
+    return places_of(matrix), matrix.nrow, matrix.ncol, matrix.offsets.ptr, matrix.columns.ptr, counts
 
 
 @wp.kernel(enable_backward=False)
@@ -152,6 +160,7 @@ def bsr_set_from_mapped_values(dest: Any, mapping: Any, values: Any, reduction: 
         if n and dest.nnz:
             wp.copy(dest.values, found, count=min(dest.nnz, n))
         return
+    given = apart(given, dest.values)
     dest.values[: dest.nnz].zero_()
     inputs = [mapping._triplet_blocks, as_scalars(given, dest.block_shape)]
     wp.launch(_adding(scalar), (n, *dest.block_shape), inputs, [dest.scalar_values], device=dest.device)

@@ -44,7 +44,7 @@ class BsrMatrix:
         values: (nnz,) blocks.
     """
 
-    __slots__ = ("__weakref__", "status")  # what is no part of the value: the class of each type has a `__dict__`
+    __slots__ = ("__weakref__", "places", "status")  # no part of the value: the class of each type has a `__dict__`
     __array_ufunc__ = None  # operators beside arrays of NumPy are the matrix's
     block_type: ClassVar[Any]
     nrow: int
@@ -71,6 +71,8 @@ class BsrMatrix:
                 f"BsrMatrix: values: expected an array of {self.block_type}, got one of {value.dtype}",
                 hint=f"make it with dtype={self.block_type}",
             )
+        if name not in ("values", "nnz"):
+            object.__setattr__(self, "places", object())
         METHODS["__setattr__"](self, name, int(value) if name in ("nrow", "ncol", "nnz") else value)
 
     def __reduce__(self) -> Any:
@@ -241,17 +243,33 @@ def made_of(block: Any, **fields: Any) -> Any:
 
 
 def require_matrix(what: str, name: str, value: Any) -> Any:
-    """A matrix.
+    """A matrix, whose arrays are as long as its sizes say.
 
     Raises:
-        KernelTypeError: it is none.
+        KernelTypeError, KernelValueError: it is none.
     """
     if not isinstance(value, BsrMatrix):
         raise KernelTypeError(
             f"{what}: {name}: expected a BsrMatrix, got {type(value).__name__}",
             hint="make one with bsr_from_triplets(rows, columns, ...)",
         )
+    extents = {"offsets": value.nrow + 1, "row_counts": value.nrow, "columns": value.nnz, "values": value.nnz}
+    for field, least in extents.items():
+        array = getattr(value, field)
+        if array is not None and (not array.shape or array.shape[0] < least):
+            raise KernelValueError(
+                f"{what}: {name}: expected {field} of at least {least} elements, with nrow={value.nrow} and"
+                f" nnz={value.nnz}, got shape {tuple(array.shape)}",
+                hint="take one of many matrices with jax.vmap; notify_nnz_changed() makes room",
+            )
     return value
+
+
+def places_of(matrix: Any) -> Any:
+    """What is another object after each operation that gives blocks of a matrix outside of JAX other places."""
+    if getattr(matrix, "places", None) is None:
+        object.__setattr__(matrix, "places", object())
+    return matrix.places
 
 
 def is_outside(*matrices: Any) -> bool:
@@ -314,6 +332,11 @@ def is_large(block: Any) -> bool:
 
 
 _LARGEST = 64
+
+
+def apart(values: Any, written: Any) -> Any:
+    """Values outside of JAX, or a copy of them if they share memory with what is written."""
+    return wp.clone(values) if values is not None and values.region.overlaps(written.region) else values
 
 
 def as_scalars(values: Any, block_shape: tuple[int, int]) -> Any:

@@ -11,6 +11,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.sparse.copying import bsr_copy, bsr_transposed
 from jaxwarp.sparse.expressions import Scaled, matrix_and_scale
+from jaxwarp.sparse.faces import require_factor
 from jaxwarp.sparse.matrix import BsrMatrix, is_outside
 from jaxwarp.sparse.products import bsr_mm
 from jaxwarp.sparse.sums import bsr_axpy, bsr_scale
@@ -69,6 +70,7 @@ def _mul(self: Any, factor: Any) -> Any:
     if _is_matrix(factor) or np.ndim(factor) > 0:
         return NotImplemented
     matrix, scale = matrix_and_scale("*", "A", self)
+    require_factor("*", "factor", factor, matrix.scalar_type)
     return Scaled(matrix, scale * factor) if is_outside(matrix) else bsr_scale(matrix, factor)
 
 

@@ -5,16 +5,14 @@
 import functools
 from typing import Any
 
-import jax.numpy as jnp
-
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelValueError
-from jaxwarp.sparse.copying import gathered, require_compact
+from jaxwarp.sparse.copying import gathered, require_compact, zero_blocks
 from jaxwarp.sparse.create import require_topology
 from jaxwarp.sparse.expressions import matrix_and_scale
-from jaxwarp.sparse.faces import evaluated, is_number, number, require_extent, require_factor
+from jaxwarp.sparse.faces import evaluated, is_zero, number, require_extent, require_factor
 from jaxwarp.sparse.lookup import row_end
 from jaxwarp.sparse.matrix import (
     as_blocks,
@@ -35,10 +33,16 @@ from jaxwarp.types import element_scalar, element_shape, matrix
 
 
 class bsr_mm_work_arrays:  # noqa: N801
-    """What `bsr_mm` keeps for a call with `reuse_topology`: where the blocks of the product are."""
+    """What `bsr_mm` keeps for a call with `reuse_topology`: where the blocks of the product are.
+
+    Attributes:
+        found: these places, with the rows and columns of blocks that the factors have.
+        total: offsets for all blocks, where there was perhaps no room for some.
+    """
 
     def __init__(self) -> None:
-        self.found: Found | None = None
+        self.found: tuple[tuple[int, int, int], Found] | None = None
+        self.total: Any = None
 
 
 @functools.cache
@@ -152,8 +156,8 @@ def bsr_mm(  # noqa: PLR0913 - the signature users know from Warp
     del tile_size
     what = "bsr_mm"
     (left, left_scale), (right, right_scale) = matrix_and_scale(what, "x", x), matrix_and_scale(what, "y", y)
-    factor = require_factor(what, "alpha", alpha) * left_scale * right_scale
-    require_factor(what, "beta", beta)
+    factor = require_factor(what, "alpha", alpha, left.scalar_type) * left_scale * right_scale
+    require_factor(what, "beta", beta, left.scalar_type)
     topology = require_topology(what, topology)
     if z is not None:
         require_matrix(what, "z", z)
@@ -166,21 +170,24 @@ def bsr_mm(  # noqa: PLR0913 - the signature users know from Warp
     if not is_host:
         require_compact(what, topology)
         left, right, z = (m if m is None else of_jax(m) for m in (left, right, z))
-    if z is not None and is_number(factor) and factor == 0:
+    if z is not None and is_zero(factor):
         return bsr_scale(z, beta)
-    old = None if z is None or (is_number(beta) and beta == 0) else z
+    old = None if z is None or is_zero(beta) else z
     if z is not None and topology == "masked":
         values = _values(left, right, factor, z.block_type, z, old, beta)
         return _kept(z, values) if is_host else made_of(z.block_type, **{**vars(z), "values": values})
     if reuse_topology:
-        found, total = _remembered(what, work_arrays), None
+        found, total = _remembered(what, work_arrays, left, right)
     else:
         capacity = z.nnz if z is not None and topology == "padded" else None
         found, total = _places(what, left, right, old, max_new_nnz, capacity)
     if isinstance(work_arrays, bsr_mm_work_arrays):
-        work_arrays.found = _apart(found)
-    values = _values(left, right, factor, block, as_matrix(block, found), old, beta)
-    result = found._replace(values=values if total is None else _nan_if_short(block, total, values))
+        work_arrays.found = (left.nrow, left.ncol, right.ncol), _apart(found)
+        work_arrays.total = total
+    if total is not None:
+        left, right = _nan_if_short(left, total, found.nnz), _nan_if_short(right, total, found.nnz)
+        old = None if old is None else _nan_if_short(old, total, found.nnz)
+    result = found._replace(values=_values(left, right, factor, block, as_matrix(block, found), old, beta))
     if z is None or not is_host:
         return as_matrix(block, result)
     if topology == "padded":
@@ -220,14 +227,20 @@ def _block_of(what: str, x: Any, y: Any, z: Any) -> Any:
     return x.scalar_type if shape == (1, 1) else matrix(shape, x.scalar_type)
 
 
-def _remembered(what: str, work_arrays: Any) -> Found:
-    found = getattr(work_arrays, "found", None)
-    if found is None:
+def _remembered(what: str, work_arrays: Any, x: Any, y: Any) -> tuple[Found, Any]:
+    kept = getattr(work_arrays, "found", None)
+    if kept is None:
         raise KernelValueError(
             f"{what}: work_arrays: expected those of a call before, to reuse its topology, got {work_arrays!r}",
             hint="pass the same bsr_mm_work_arrays() to both calls",
         )
-    return found
+    (rows, inner, columns), found = kept
+    if (rows, inner, columns) != (x.nrow, x.ncol, y.ncol):
+        raise KernelValueError(
+            f"{what}: work_arrays: expected those of a product ({x.nrow}, {x.ncol}) times ({y.nrow}, {y.ncol}), got"
+            f" ones of ({rows}, {inner}) times ({inner}, {columns})"
+        )
+    return found, work_arrays.total
 
 
 def _apart(found: Found) -> Found:
@@ -270,7 +283,9 @@ def _values(x: Any, y: Any, alpha: Any, block: Any, like: Any, z: Any, beta: Any
     scalar, n = element_scalar(block), like.nnz
     is_plain = all(extents_of(b) == (1, 1) for b in (x.block_type, y.block_type))
     held = [[m.offsets, m.row_counts, m.columns] for m in (x, y, like)]
-    if any(map(is_large, (x.block_type, y.block_type, block))):
+    if is_zero(alpha):
+        found = zero_blocks(block, n, x)
+    elif any(map(is_large, (x.block_type, y.block_type, block))):
         shape = (n, *extents_of(block))
         given = [number(x, alpha), *held[0], x.scalar_values, *held[1], y.scalar_values, *held[2]]
         (found,) = evaluated(_product_of_large(scalar), (x.nrow, *shape[1:]), given, [(shape, scalar)])
@@ -296,18 +311,19 @@ def _as_type(values: Any, kind: Any) -> Any:
     return found.view(kind) if isinstance(found, HostArray) and element_shape(kind) else found
 
 
-def _nan_if_short(block: Any, total: Any, values: Any) -> Any:
-    """The values, or NaN if there was no room for all blocks."""
-    if not element_scalar(block).is_float:
+def _nan_if_short(matrix: Any, total: Any, room: int) -> Any:
+    """A matrix, with NaN in all blocks if there is no room for a product: so are derivatives by them."""
+    if not matrix.scalar_type.is_float:
         raise KernelValueError(
             "bsr_mm: the matrices are of integers: that there is no room for all blocks could not be told",
             hint='pass a matrix z and topology="masked"',
         )
-    if not isinstance(values, HostArray):
-        return jnp.where(total[-1] > values.shape[0], jnp.nan, values)
-    blocks = as_scalars(values, extents_of(block))
-    wp.launch(_spoil(element_scalar(block)), blocks.shape, [total, values.shape[0]], [blocks], device=values.device)
-    return values
+    given = matrix.scalar_values
+    shape = tuple(given.shape)
+    (found,) = evaluated(_spoil(matrix.scalar_type), shape, [total, room, given], [(shape, matrix.scalar_type)])
+    return made_of(
+        matrix.block_type, **{**vars(matrix), "values": as_blocks("bsr_mm", matrix.block_type, found, shape[0])}
+    )
 
 
 @functools.cache
@@ -315,10 +331,12 @@ def _spoil(scalar: Any) -> Any:
     nan = float("nan")
 
     @wp.kernel
-    def bsr_spoil(total: wp.array[int], room: int, values: wp.array3d[scalar]):
+    def bsr_spoil(total: wp.array[int], room: int, values: wp.array3d[scalar], spoiled: wp.array3d[scalar]):
         b, i, j = wp.tid()
+        factor = scalar(1)
         if total[total.shape[0] - 1] > room:
-            values[b, i, j] = scalar(nan)
+            factor = scalar(nan)
+        spoiled[b, i, j] = factor * values[b, i, j]
 
     return bsr_spoil
 

@@ -5,13 +5,15 @@
 import functools
 from typing import Any
 
+import jax.numpy as jnp
+
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelValueError
 from jaxwarp.sparse.copying import copied, gathered, require_compact
 from jaxwarp.sparse.create import require_topology
 from jaxwarp.sparse.expressions import matrix_and_scale
-from jaxwarp.sparse.faces import evaluated, is_number, number, require_factor, scale_of
+from jaxwarp.sparse.faces import evaluated, is_zero, number, require_factor, scale_of
 from jaxwarp.sparse.matrix import (
     as_blocks,
     as_scalars,
@@ -42,9 +44,9 @@ def bsr_scale(x: Any, alpha: Any) -> Any:
         By `x.values`, and in JAX by `alpha`.
     """
     matrix, scale = matrix_and_scale("bsr_scale", "x", x)
-    factor = require_factor("bsr_scale", "alpha", alpha) * scale
+    factor = require_factor("bsr_scale", "alpha", alpha, matrix.scalar_type) * scale
     if not is_outside(matrix):
-        values = number(matrix, factor) * matrix.values
+        values = jnp.zeros_like(matrix.values) if is_zero(factor) else number(matrix, factor) * matrix.values
         return made_of(matrix.block_type, **{**vars(matrix), "values": values})
     if factor == 0:
         matrix.values.zero_()
@@ -112,8 +114,8 @@ def bsr_axpy(
     del work_arrays
     what = "bsr_axpy"
     source, scale = matrix_and_scale(what, "x", x)
-    factor = require_factor(what, "alpha", alpha) * scale
-    require_factor(what, "beta", beta)
+    factor = require_factor(what, "alpha", alpha, source.scalar_type) * scale
+    require_factor(what, "beta", beta, source.scalar_type)
     topology = require_topology(what, topology)
     if y is None:
         if topology != "compact":
@@ -132,7 +134,9 @@ def bsr_axpy(
     if topology == "masked":
         kept = made_of(y.block_type, **vars(y))
         values = gathered(source, factor, y.block_type, kept)
-        if y.nnz:
+        if y.nnz and is_zero(beta):
+            wp.copy(y.values, values, count=y.nnz)
+        elif y.nnz:
             add_blocks(y.values[: y.nnz], values, y.block_shape, beta)
         return y
     if factor == 0 and beta != 0:
@@ -144,10 +148,13 @@ def bsr_axpy(
 
 def _by_jax(x: Any, y: Any, alpha: Any, beta: Any, topology: str) -> Any:
     if topology == "masked":
-        values = number(y, alpha) * gathered(x, 1.0, y.block_type, y) + number(y, beta) * y.values[: y.nnz]
+        values = gathered(x, alpha, y.block_type, y)
+        values = values if is_zero(beta) else values + number(y, beta) * y.values[: y.nnz]
         return made_of(y.block_type, **{**vars(y), "values": values, "columns": y.columns[: y.nnz]})
-    if is_number(beta) and beta == 0:
+    if is_zero(beta):
         return as_matrix(y.block_type, copied("bsr_axpy", x, alpha, y.block_type))
+    if is_zero(alpha):
+        return bsr_scale(y, beta)
     return as_matrix(y.block_type, _summed(x, y, alpha, beta))
 
 

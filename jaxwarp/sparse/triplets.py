@@ -18,6 +18,7 @@ from jaxwarp.sparse.faces import require_extent
 from jaxwarp.sparse.lookup import bsr_block_index
 from jaxwarp.sparse.mapping import BsrTripletMap
 from jaxwarp.sparse.matrix import (
+    apart,
     as_blocks,
     as_scalars,
     bsr_matrix_t,
@@ -31,7 +32,12 @@ from jaxwarp.types import SCALAR_BY_DTYPE, matrix
 
 @boundary
 def bsr_from_triplets(
-    rows_of_blocks: int, cols_of_blocks: int, rows: Any, columns: Any, values: Any, prune_numerical_zeros: bool = True
+    rows_of_blocks: int,
+    cols_of_blocks: int,
+    rows: Any,
+    columns: Any,
+    values: Any,
+    prune_numerical_zeros: bool | None = None,
 ) -> Any:
     """A matrix of blocks at rows and columns. Blocks at the same place are added; those outside are left out.
 
@@ -42,7 +48,8 @@ def bsr_from_triplets(
         rows_of_blocks, cols_of_blocks: its extents.
         rows, columns: (n,) of int32.
         values: (n,) numbers or matrices; or (n, r, c) numbers, of blocks of shape (r, c).
-        prune_numerical_zeros: leave out blocks of zeros.
+        prune_numerical_zeros: leave out blocks of zeros: no gradient reaches them. None: do, but not in JAX, nor where
+            a tape records or the values have a gradient.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments do not fit each other.
@@ -61,10 +68,10 @@ def bsr_from_triplets(
 
 
 def _found(
-    nrow: int, ncol: int, block: Any, triplets: tuple[Any, Any, Any], count: Any, prunes: bool
+    nrow: int, ncol: int, block: Any, triplets: tuple[Any, Any, Any], count: Any, prunes: bool | None
 ) -> tuple[Found, Blocks]:
     rows, columns, values = triplets
-    kept = nonzero(values, block) if prunes and values is not None else None
+    kept = None if values is None else nonzero(values, block, prunes)
     blocks = blocks_of(nrow, ncol, rows, columns, count, kept)
     sums = None if values is None else summed(nrow, block, blocks, values)
     return Found(nrow, ncol, rows.shape[0], blocks.offsets, blocks.columns, sums), blocks
@@ -77,7 +84,7 @@ def bsr_set_from_triplets(
     columns: Any,
     values: Any = None,
     count: Any = None,
-    prune_numerical_zeros: bool = True,
+    prune_numerical_zeros: bool | None = None,
     topology: str | None = None,
     build_mapping: Any = None,
 ) -> BsrTripletMap | None:
@@ -88,7 +95,7 @@ def bsr_set_from_triplets(
         rows, columns: (n,) of int32.
         values: (n,) blocks, or (n, r, c) numbers; None: what its blocks hold does not matter.
         count: an array of one int32, how many of them there are; None: all.
-        prune_numerical_zeros: leave out blocks of zeros.
+        prune_numerical_zeros: as of `bsr_from_triplets`.
         topology: "compact": its rows lie side by side, "padded": they keep their capacity, and one that has too many
             is empty and noted in `dest.status_sync()`; "masked": it keeps its blocks, and what is elsewhere is left
             out.
@@ -106,7 +113,7 @@ def bsr_set_from_triplets(
     what = "bsr_set_from_triplets"
     require_outside(what, require_matrix(what, "dest", dest))
     topology = require_topology(what, topology)
-    mapping = _mapping(what, build_mapping, dest, topology, prune_numerical_zeros)
+    mapping = _mapping(what, build_mapping, dest, topology, prune_numerical_zeros is not False)
     for name, array in (("rows", rows), ("columns", columns)):
         if not isinstance(array, HostArray):
             raise KernelTypeError(f"{what}: {name}: expected an array outside of JAX, got {type(array).__name__}")
@@ -120,6 +127,7 @@ def bsr_set_from_triplets(
         bsr_set_zero(dest, topology=topology)
         return None if mapping is None else mapping.bound(dest, None)
     if topology == "masked":
+        values = apart(values, dest.values)
         dest.values.zero_()
         if values is not None:
             _add_to_blocks(dest, rows, columns, values, count)
@@ -211,6 +219,10 @@ def require_triplets(what: str, block: Any, rows: Any, columns: Any, values: Any
     ours = [isinstance(value, HostArray) for value in named.values() if value is not None]
     if not all(ours):
         rows, columns, values = (None if v is None else jnp.asarray(v) for v in named.values())
+        for name, found in (("rows", rows), ("columns", columns)):
+            given = named[name]
+            if isinstance(given, np.ndarray) and (given.astype(found.dtype) != given).any():
+                raise KernelValueError(f"{what}: {name}: expected numbers of int32, got {given.dtype} that do not fit")
     is_int = rows.dtype == columns.dtype == (wp.int32 if all(ours) else np.int32)
     if not is_int:
         raise KernelTypeError(

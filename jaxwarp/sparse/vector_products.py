@@ -15,9 +15,9 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.sparse.blocks_of_triplets import itself
 from jaxwarp.sparse.expressions import matrix_and_scale
-from jaxwarp.sparse.faces import evaluated, number, require_factor
+from jaxwarp.sparse.faces import evaluated, is_zero, number, require_factor
 from jaxwarp.sparse.lookup import row_end
-from jaxwarp.sparse.matrix import as_scalars, is_large, is_outside, of_jax, require_same_device
+from jaxwarp.sparse.matrix import apart, as_scalars, is_large, is_outside, of_jax, require_same_device
 from jaxwarp.types import element_scalar, element_shape, vector
 
 
@@ -153,16 +153,17 @@ def bsr_mv(
     if y is not None:
         _require_size("y", y, rows, matrix)
     require_same_device("bsr_mv", A=matrix, x=x, y=y)
-    factor = require_factor("bsr_mv", "alpha", alpha) * scale
-    require_factor("bsr_mv", "beta", beta)
+    factor = require_factor("bsr_mv", "alpha", alpha, matrix.scalar_type) * scale
+    require_factor("bsr_mv", "beta", beta, matrix.scalar_type)
     if is_outside(matrix) and isinstance(x, HostArray):
         return _in_place(matrix, x, y, factor, beta, transpose)
-    product = number(matrix, factor) * _by_jax(of_jax(matrix), jnp.asarray(x), transpose)
+    product = _by_jax(of_jax(matrix), jnp.asarray(x), transpose)
+    product = jnp.zeros_like(product) if is_zero(factor) else number(matrix, factor) * product
     if y is None:
         return product
     given = jnp.asarray(y)
     total = product.reshape(given.shape)
-    return total if isinstance(beta, float) and beta == 0.0 else total + number(matrix, beta) * given
+    return total if is_zero(beta) else total + number(matrix, beta) * given
 
 
 def _in_place(matrix: Any, x: Any, y: Any, alpha: Any, beta: Any, transpose: bool) -> Any:
@@ -174,7 +175,7 @@ def _in_place(matrix: Any, x: Any, y: Any, alpha: Any, beta: Any, transpose: boo
         y, beta = wp.zeros(count, dtype=dtype, device=x.device, requires_grad=needs), 0.0
     if not isinstance(y, HostArray):
         raise KernelTypeError(f"bsr_mv: y: expected an array outside of JAX, as x is, got {type(y).__name__}")
-    x = wp.clone(x) if x.region.overlaps(y.region) else x
+    x = apart(x, y)
     kernels, values, dim = _form(matrix)
     source, target = _grouped(matrix, x, transpose), _grouped(matrix, y, not transpose)
     held = [matrix.offsets, matrix.row_counts, matrix.columns, values, source]

@@ -304,6 +304,62 @@ def test_traced_products_have_room_or_tell():
         sparse.bsr_mm(t.matrix, u.matrix, max_new_nnz=count - 1)
 
 
+@pytest.mark.parametrize("room", [0, 1, 2])
+def test_derivatives_of_a_product_without_room_are_nan(room):
+    def sums(values):
+        a = sparse.bsr_from_triplets(2, 2, np.int32([0, 0, 1]), np.int32([0, 1, 1]), values)
+        work = sparse.bsr_mm_work_arrays()
+        first = sparse.bsr_mm(a, a, work_arrays=work, max_new_nnz=room)
+        again = sparse.bsr_mm(2.0 * a, a, work_arrays=work, reuse_topology=True)
+        return first.values.sum(), again.values.sum()
+
+    values = jnp.array([1.0, 2.0, 3.0])
+    assert np.isnan(jax.jit(sums)(values)).all() == (room > 0)  # without a block there is no number
+    assert np.isnan(jax.tree.leaves(jax.jit(jax.jacrev(sums))(values))).all()
+    assert np.isnan(jax.tree.leaves(jax.jit(jax.jacfwd(sums))(values))).all() == (room > 0)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_factor_of_zero_takes_what_is_not_finite_away(face):
+    t = random_triplets(nrow=5, ncol=5, count=20)
+    endless = t._replace(values=np.where(t.values > 0, np.float32(np.inf), t.values))
+    operations = {
+        "sum": lambda x, y: sparse.bsr_axpy(x, y, alpha=0.0),
+        "copy": lambda x, y: sparse.bsr_axpy(x, alpha=0.0),
+        "sum of none": lambda x, y: sparse.bsr_axpy(x, y, alpha=0.0, beta=0.0),
+        "masked": lambda x, y: sparse.bsr_axpy(y, x, alpha=0.0, beta=0.0, topology="masked"),
+        "product": lambda x, y: sparse.bsr_mm(x, y, alpha=0),
+        "product and sum": lambda x, y: sparse.bsr_mm(x, y, y, alpha=0.0, beta=np.float32(3)),
+        "scale": lambda x, y: sparse.bsr_scale(x, 0),
+        "transpose": lambda x, y: sparse.bsr_transposed(0.0 * x),
+    }
+    for name, operation in operations.items():
+        expected = {"sum": 1, "product and sum": 3}.get(name, 0) * t.dense
+        found = operation(getattr(endless, face), getattr(t, face))
+        np.testing.assert_array_equal(dense(found), expected, name)
+
+
+def test_blocks_of_zeros_have_gradients():
+    rows, columns, x = np.int32([0, 1, 1]), np.int32([1, 0, 1]), np.float32([3, 5])
+
+    def of(values):
+        a = sparse.bsr_compress(sparse.bsr_from_triplets(2, 2, rows, columns, values))
+        return (a @ x).sum()
+
+    values = jnp.array([0.0, 2.0, 0.0])
+    np.testing.assert_array_equal(jax.grad(of)(values), x[columns])
+    np.testing.assert_array_equal(jax.jvp(of, (values,), (jnp.array([1.0, 0.0, 1.0]),))[1], 10)
+    ours = wp.array(values, dtype=float, requires_grad=True)
+    a = sparse.bsr_zeros(2, 2, float)
+    with wp.Tape() as tape:
+        sparse.bsr_set_from_triplets(a, wp.array(rows), wp.array(columns), ours)
+        y = sparse.bsr_compress(a) @ wp.array(x)
+    tape.backward(grads={y: wp.ones(2, dtype=float)})
+    np.testing.assert_array_equal(ours.grad.numpy(), x[columns])
+    of_zeros = wp.array(rows), wp.array(columns), wp.array(np.float32([0, 2, 0]))
+    assert sparse.bsr_from_triplets(2, 2, *of_zeros).nnz_sync() == 1, "without derivatives they are left out"
+
+
 # Transformations and derivatives
 
 

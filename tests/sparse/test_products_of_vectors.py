@@ -84,6 +84,11 @@ def test_what_has_the_factor_zero_is_not_read():
     np.testing.assert_array_equal(out.numpy(), t.dense.sum(1))
     sparse.bsr_mv(t.matrix, wp.full(t.ncol, np.nan, dtype=float), out, alpha=0.0, beta=2.0)
     np.testing.assert_array_equal(out.numpy(), 2 * t.dense.sum(1))
+    x, y = np.full(t.ncol, np.nan, np.float32), np.ones(t.nrow, np.float32)
+    np.testing.assert_array_equal(sparse.bsr_mv(t.value, x, y, 0.0, 2.0), 2 * y)
+    for zero in (0, 0.0, np.float32(0)):
+        out = sparse.bsr_mv(t.value, np.ones(t.ncol, np.float32), np.nan * y, beta=zero)
+        np.testing.assert_array_equal(out, t.dense.sum(1))
 
 
 @pytest.mark.parametrize("transpose", [False, True])

@@ -142,6 +142,29 @@ def test_maps_fill_a_matrix_again(block, reduction):
         sparse.bsr_set_from_mapped_values(t.matrix, mapping, values)
 
 
+def test_a_map_is_of_the_blocks_that_it_was_built_for():
+    t, u = random_triplets(1), random_triplets(2)
+    a = sparse.bsr_zeros(7, 5, float)
+    mapping = sparse.bsr_set_from_triplets(a, *t.outside(), prune_numerical_zeros=False, build_mapping=True)
+    sparse.bsr_set_from_triplets(a, *u.outside(), prune_numerical_zeros=False)  # in the same arrays
+    for reduction in ("gather", "atomic"):
+        with pytest.raises(wp.KernelError, match="expected the matrix that it was built for"):
+            sparse.bsr_set_from_mapped_values(a, mapping, t.outside()[2], reduction)
+    np.testing.assert_array_equal(dense(a), u.dense)
+
+
+@pytest.mark.parametrize("reduction", ["gather", "atomic", "masked"])
+def test_values_of_a_matrix_into_its_own_blocks(reduction):
+    a = sparse.bsr_zeros(2, 2, float)
+    given = (wp.array([0, 0, 1], dtype=int), wp.array([0, 1, 1], dtype=int), wp.array([1.0, 2.0, 3.0], dtype=float))
+    mapping = sparse.bsr_set_from_triplets(a, *given, prune_numerical_zeros=False, build_mapping=True)
+    if reduction == "masked":
+        sparse.bsr_set_from_triplets(a, *given[:2], a.values, topology="masked")
+    else:
+        sparse.bsr_set_from_mapped_values(a, mapping, a.values, reduction)
+    np.testing.assert_array_equal(dense(a), [[1, 2], [0, 3]])
+
+
 def ones_like(a):
     return wp.array(np.ones((a.values.shape[0], *a.block_shape), np.float32), dtype=a.dtype)
 
@@ -190,6 +213,26 @@ def test_a_capture_makes_the_same_again():
 A = random_triplets(nrow=3, ncol=4, block=(2, 2))
 ROWS = wp.zeros(3, dtype=int)
 VALUES = wp.zeros(3, dtype=wp.mat22)
+
+
+OF_INT = sparse.bsr_identity(3, int)
+
+
+def with_values(a, values):
+    a.values = values
+    return a
+
+
+def product_with_work_of(size, other):
+    work, (a, b) = sparse.bsr_mm_work_arrays(), (sparse.bsr_identity(n, float) for n in (size, other))
+    sparse.bsr_mm(a, a, work_arrays=work)
+    return sparse.bsr_mm(b, b, work_arrays=work, reuse_topology=True)
+
+
+def wide():
+    """Its places fit in 32 bits, those of its numbers do not."""
+    place = wp.array([0], dtype=int), wp.array([2**30 - 1], dtype=int)
+    return sparse.bsr_from_triplets(1, 2**30, *place, wp.ones(1, dtype=wp.mat33))
 
 
 @pytest.mark.parametrize(
@@ -260,6 +303,37 @@ VALUES = wp.zeros(3, dtype=wp.mat22)
         ),
         "bsr_scale: alpha: expected a number, got 'x'": lambda: sparse.bsr_scale(A.matrix, "x"),
         "bsr_axpy: beta: expected a number, got [1]": lambda: sparse.bsr_axpy(A.matrix, A.matrix, beta=[1]),
+        "bsr_scale: alpha: expected a number of int32, as the matrix is, got 0.5": lambda: sparse.bsr_scale(
+            OF_INT, 0.5
+        ),
+        "*: factor: expected a number of int32, as the matrix is, got 0.5": lambda: OF_INT / 2,
+        "bsr_axpy: beta: expected a number of int32, as the matrix is, got 10000000000": lambda: sparse.bsr_axpy(
+            OF_INT, OF_INT, beta=10**10
+        ),
+        "bsr_mv: alpha: expected a number of int32, as the matrix is, got nan": lambda: sparse.bsr_mv(
+            OF_INT, wp.zeros(3, dtype=int), alpha=np.nan
+        ),
+        "bsr_from_triplets: rows: expected numbers of int32, got int64 that do not fit": lambda: (
+            sparse.bsr_from_triplets(3, 3, np.array([2**32]), np.array([0]), np.float32([1]))
+        ),
+        "bsr_diag: cols_of_blocks must be nonnegative": lambda: sparse.bsr_diag(jnp.ones(3), 3, -1),
+        "bsr_zeros: row_capacity: expected numbers that are not negative, less than 2^31 in all, got the least -99 and"
+        " the sum 1": lambda: sparse.bsr_zeros(2, 2, float, row_capacity=wp.array([100, -99], dtype=int)),
+        "bsr_zeros: row_capacity: expected less than 2^31 in all, got 4295032832": lambda: sparse.bsr_zeros(
+            2**16, 2, float, row_capacity=2**16 + 1
+        ),
+        "bsr_mm: work_arrays: expected those of a product (4, 4) times (4, 4), got ones of (3, 3) times": lambda: (
+            product_with_work_of(3, 4)
+        ),
+        "less than 2^31 rows and columns of numbers, where blocks are looked up, got 3221225472": lambda: (
+            sparse.bsr_axpy(wide(), wide(), topology="masked")
+        ),
+        "bsr_mv: A: expected values of at least 3 elements, with nrow=3 and nnz=3, got shape (1,)": lambda: (
+            with_values(sparse.bsr_identity(3, float), wp.ones(1, dtype=float)) @ wp.ones(3, dtype=float)
+        ),
+        "bsr_mv: A: expected offsets of at least 8 elements, with nrow=7 and nnz=20, got shape (2, 8)": lambda: (
+            jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), random_triplets().value) @ jnp.ones(5)
+        ),
         "bsr_mm: alpha: expected a number, got None": lambda: sparse.bsr_mm(A.matrix, A.matrix, alpha=None),
         "BsrMatrix: the type of its blocks is not told": sparse.BsrMatrix,
     }.items(),
