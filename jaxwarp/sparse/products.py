@@ -169,7 +169,7 @@ def bsr_mm(  # noqa: PLR0913 - the signature users know from Warp
     is_host = is_outside(left, right) and (z is None or is_outside(z))
     if not is_host:
         require_compact(what, topology)
-        left, right, z = (m if m is None else of_jax(m) for m in (left, right, z))
+        left, right, z = of_jax(left), of_jax(right), None if z is None else of_jax(z)
     if z is not None and is_zero(factor):
         return bsr_scale(z, beta)
     old = None if z is None or is_zero(beta) else z
