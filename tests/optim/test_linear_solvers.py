@@ -500,6 +500,22 @@ def test_cotangents_of_any_size(name):
         np.testing.assert_allclose(b.grad.numpy() / size, np.linalg.solve(matrix.T, right), rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+def test_solutions_in_the_place_of_what_is_given(name):
+    """The solution overwrites the right-hand side, which depends on another solution."""
+    matrix, right = system(name, 6)
+    a, b, x = (wp.array(v, requires_grad=True) for v in (matrix, right, 0 * right))
+    with wp.Tape() as tape:
+        SOLVERS[name](a, b, x, tol=1e-13, maxiter=100)
+        SOLVERS[name](a, x, x, tol=1e-13, maxiter=100)
+    tape.backward(grads={x: wp.array(right)})
+    first, u = (np.linalg.solve(m, right) for m in (matrix, matrix.T))
+    second, v = np.linalg.solve(matrix, first), np.linalg.solve(matrix.T, u)
+    np.testing.assert_allclose(x.numpy(), second, rtol=1e-9)
+    np.testing.assert_allclose(b.grad.numpy(), v, rtol=1e-9)
+    np.testing.assert_allclose(a.grad.numpy(), -np.outer(u, second) - np.outer(v, first), rtol=1e-9)
+
+
 def test_what_a_tape_refuses():
     """What it would leave out."""
     a, b = wp.array(np.diag([1.0, 2.0, 3.0])), wp.ones(3, dtype=wp.float64, requires_grad=True)

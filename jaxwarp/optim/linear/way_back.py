@@ -86,6 +86,9 @@ def solve_recorded(
             raise KernelValueError(
                 f"{what}: {name} has gaps between its elements, and a tape is recording", hint="pass a copy of it"
             )
+    if b.region.overlaps(x.region):  # whose gradient is that of the solution, and then of what was there before
+        copied: Any = wp.clone(b)
+        b, wanted = copied, [copied if array is b else array for array in wanted]
     matrix: Any = A.matvec.matrix  # pyright: ignore[reportFunctionMemberAccess]
     of_matrix = [values] if isinstance(matrix, HostArray) else [values, *_structure(matrix)]
     before = _digest(of_matrix)
