@@ -250,8 +250,8 @@ def bsr_copy(
     if topology not in ("compact", "padded"):
         raise KernelValueError(f"{what}: topology: expected 'compact' or 'padded', got {topology!r}")
     scalar = source.scalar_type if scalar_type is None else as_dtype(scalar_type)
-    shape = source.block_shape if block_shape is None else tuple(block_shape)
-    if not isinstance(scalar, Scalar) or len(shape) != 2:
+    shape = source.block_shape if block_shape is None else block_shape
+    if not isinstance(scalar, Scalar) or not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise KernelValueError(f"{what}: expected a scalar type and two extents, got {scalar_type!r}, {block_shape!r}")
     shape = (require_extent(what, "block_shape", shape[0]), require_extent(what, "block_shape", shape[1]))
     if 0 in shape:

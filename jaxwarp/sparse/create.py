@@ -111,12 +111,21 @@ def require_topology(what: str, topology: str | None) -> str:
     return topology
 
 
+def new_extents(what: str, matrix: Any, rows: Any, columns: Any) -> tuple[int, int]:
+    """The rows and columns of blocks that a matrix gets; None: as many as it has.
+
+    Raises:
+        KernelTypeError, KernelValueError: these are no extents.
+    """
+    both = zip((matrix.nrow, matrix.ncol), named_extents(rows, columns), strict=True)
+    nrow, ncol = (old if extent is None else require_extent(what, name, extent) for old, (name, extent) in both)
+    return nrow, ncol
+
+
 def resize(what: str, matrix: Any, rows: int | None, columns: int | None, keeps_capacity: bool = False) -> None:
     """Gives a matrix other extents. Rows that are new have no room if the others keep theirs."""
     old = matrix.nrow
-    for name, (argument, extent) in zip(("nrow", "ncol"), named_extents(rows, columns), strict=True):
-        if extent is not None:
-            setattr(matrix, name, require_extent(what, argument, extent))
+    matrix.nrow, matrix.ncol = new_extents(what, matrix, rows, columns)
     if matrix.offsets.shape[0] <= matrix.nrow:
         kept = matrix.offsets
         matrix.offsets = wp.zeros(matrix.nrow + 1, dtype=int, device=matrix.device)

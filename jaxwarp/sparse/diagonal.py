@@ -12,7 +12,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray, type_of_value
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelValueError
-from jaxwarp.sparse.create import bsr_zeros, named_extents, resize
+from jaxwarp.sparse.create import bsr_zeros, named_extents, new_extents, resize
 from jaxwarp.sparse.expressions import matrix_and_scale
 from jaxwarp.sparse.faces import evaluated, number, require_extent
 from jaxwarp.sparse.lookup import bsr_block_index
@@ -114,19 +114,17 @@ def bsr_set_diag(A: Any, diag: Any, rows_of_blocks: int | None = None, cols_of_b
     what = "bsr_set_diag"
     require_outside(what, require_matrix(what, "A", A))
     rows, columns = _extents(diag, rows_of_blocks, cols_of_blocks)
+    count = min(new_extents(what, A, rows, columns))
+    block = 0 if diag is None else diag
+    blocks: Any = diag if isinstance(diag, HostArray) else wp.full(count, block, A.block_type, device=A.device)
+    _require_blocks(what, A, blocks, count)
     if rows is not None:
         resize(what, A, rows, columns)
-    count = min(A.nrow, A.ncol)
-    if isinstance(diag, HostArray):
-        _require_blocks(what, A, diag, count)
     reserve(A, count)
     wp.launch(_set_offsets, A.nrow + 1, [count], [A.offsets, A.columns], device=A.device)
     A.row_counts = None
-    if isinstance(diag, HostArray):
-        if count:
-            wp.copy(A.values, diag, count=count)
-    else:
-        A.values.fill_(0 if diag is None else diag)
+    if count:
+        wp.copy(A.values, blocks, count=count)
 
 
 def _require_blocks(what: str, matrix: Any, diag: HostArray, count: int) -> None:

@@ -65,7 +65,8 @@ def require_factor(what: str, name: str, value: Any, scalar: Any) -> Any:
     Raises:
         KernelTypeError, KernelValueError: it is none, or not an integer where they are of integers.
     """
-    if not is_number(value) and not (hasattr(value, "dtype") and np.ndim(value) == 0):
+    kind = value.dtype.kind if hasattr(value, "dtype") and np.ndim(value) == 0 else "f" if is_number(value) else ""
+    if kind not in ("b", "i", "u", "f", "V"):  # V: bfloat16 and the like; not complex ones, nor names
         raise KernelTypeError(f"{what}: {name}: expected a number, got {value!r}")
     if not (scalar.is_float or _is_exact(scalar.numpy, value)):
         raise KernelValueError(

@@ -206,7 +206,7 @@ def bsr_matrix_t(dtype: Any) -> Any:
     Raises:
         KernelTypeError, KernelValueError: it is neither.
     """
-    block = as_dtype(dtype)
+    block: Any = None if dtype is None else as_dtype(dtype)  # to NumPy, None is float64
     is_block = isinstance(block, Scalar) or (isinstance(block, Mat) and isinstance(block.dtype, Scalar))
     if not is_block or not all(isinstance(n, int) for n in element_shape(block)):
         raise KernelValueError(

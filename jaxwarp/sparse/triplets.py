@@ -60,7 +60,7 @@ def bsr_from_triplets(
     what = "bsr_from_triplets"
     nrow = require_extent(what, "rows_of_blocks", rows_of_blocks)
     ncol = require_extent(what, "cols_of_blocks", cols_of_blocks)
-    values = values if isinstance(values, HostArray) else jnp.asarray(values)
+    rows, columns, values = (_as_array(what, *given) for given in zip(_NAMES, (rows, columns, values), strict=True))
     block = bsr_matrix_t(_block_type(what, values)).block_type
     rows, columns, values = require_triplets(what, block, rows, columns, values)
     found, _ = _found(nrow, ncol, block, (rows, columns, values), None, prune_numerical_zeros)
@@ -119,6 +119,8 @@ def bsr_set_from_triplets(
             raise KernelTypeError(f"{what}: {name}: expected an array outside of JAX, got {type(array).__name__}")
     require_same_device(what, dest=dest, rows=rows, count=count)
     rows, columns, values = require_triplets(what, dest.block_type, rows, columns, values)
+    if count is not None and not isinstance(count, HostArray):
+        raise KernelTypeError(f"{what}: count: expected an array of one int32, got {count!r}")
     if count is not None and (count.shape != (1,) or count.dtype != wp.int32):
         raise (KernelTypeError if count.dtype != wp.int32 else KernelValueError)(
             f"{what}: count: expected an array of one int32, got {count.dtype} of shape {count.shape}"
@@ -204,8 +206,25 @@ def _block_type(what: str, values: Any) -> Any:
         raise KernelValueError(
             f"{what}: values: expected shape (n,), or (n, rows, columns) of blocks, got shape {values.shape}"
         )
-    scalar = SCALAR_BY_DTYPE[np.dtype(values.dtype)]
+    scalar = SCALAR_BY_DTYPE.get(np.dtype(values.dtype))
+    if scalar is None:
+        raise KernelTypeError(f"{what}: values: expected numbers, none of them complex, got {values.dtype}")
     return scalar if values.ndim == 1 else matrix(values.shape[1:], scalar)
+
+
+_NAMES = ("rows", "columns", "values")
+
+
+def _as_array(what: str, name: str, given: Any) -> Any:
+    if isinstance(given, HostArray):
+        return given
+    try:
+        found = jnp.asarray(given)
+    except (TypeError, ValueError):
+        raise KernelTypeError(f"{what}: {name}: expected an array, got {given!r}") from None
+    if isinstance(given, np.ndarray) and given.dtype.kind in "iu" and (given.astype(found.dtype) != given).any():
+        raise KernelValueError(f"{what}: {name}: expected numbers of {found.dtype}, got {given.dtype} that do not fit")
+    return found
 
 
 def require_triplets(what: str, block: Any, rows: Any, columns: Any, values: Any) -> tuple[Any, Any, Any]:
@@ -214,15 +233,11 @@ def require_triplets(what: str, block: Any, rows: Any, columns: Any, values: Any
     Raises:
         KernelTypeError, KernelValueError: they are not.
     """
-    named = {"rows": rows, "columns": columns, "values": values}
+    named = dict(zip(_NAMES, (rows, columns, values), strict=True))
     require_same_device(what, **named)
     ours = [isinstance(value, HostArray) for value in named.values() if value is not None]
     if not all(ours):
         rows, columns, values = (None if v is None else jnp.asarray(v) for v in named.values())
-        for name, found in (("rows", rows), ("columns", columns)):
-            given = named[name]
-            if isinstance(given, np.ndarray) and (given.astype(found.dtype) != given).any():
-                raise KernelValueError(f"{what}: {name}: expected numbers of int32, got {given.dtype} that do not fit")
     is_int = rows.dtype == columns.dtype == (wp.int32 if all(ours) else np.int32)
     if not is_int:
         raise KernelTypeError(

@@ -316,6 +316,20 @@ def wide():
         "bsr_from_triplets: rows: expected numbers of int32, got int64 that do not fit": lambda: (
             sparse.bsr_from_triplets(3, 3, np.array([2**32]), np.array([0]), np.float32([1]))
         ),
+        "bsr_from_triplets: rows: expected an array, got None": lambda: sparse.bsr_from_triplets(
+            3, 3, None, ROWS, VALUES
+        ),
+        "bsr_from_triplets: values: expected numbers, none of them complex, got complex64": lambda: (
+            sparse.bsr_from_triplets(3, 3, [0], [0], jnp.ones(1, jnp.complex64))
+        ),
+        "bsr_set_from_triplets: count: expected an array of one int32, got 1": lambda: sparse.bsr_set_from_triplets(
+            A.matrix, ROWS, ROWS, VALUES, count=1
+        ),
+        "bsr_copy: expected a scalar type and two extents, got None, 3": lambda: sparse.bsr_copy(
+            A.matrix, block_shape=3
+        ),
+        "bsr_scale: alpha: expected a number, got": lambda: sparse.bsr_scale(A.value, jnp.complex64(1j)),
+        "BsrMatrix block type must be either warp matrix or scalar; got None": lambda: sparse.bsr_zeros(2, 2, None),
         "bsr_diag: cols_of_blocks must be nonnegative": lambda: sparse.bsr_diag(jnp.ones(3), 3, -1),
         "bsr_zeros: row_capacity: expected numbers that are not negative, less than 2^31 in all, got the least -99 and"
         " the sum 1": lambda: sparse.bsr_zeros(2, 2, float, row_capacity=wp.array([100, -99], dtype=int)),
@@ -343,6 +357,17 @@ def test_errors(message, call):
     with pytest.raises(wp.KernelError) as caught:
         call()
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize("diagonal", [wp.ones(5, dtype=wp.float64), wp.ones(2), np.eye(2, dtype=np.float32), "x"])
+def test_a_diagonal_that_is_refused_changes_nothing(diagonal):
+    t = random_triplets()
+    a = t.matrix
+    with pytest.raises(wp.KernelError):
+        sparse.bsr_set_diag(a, diagonal, rows_of_blocks=9)
+    with pytest.raises(wp.KernelError):
+        sparse.bsr_set_diag(a, 1.0, rows_of_blocks=9, cols_of_blocks=-1)
+    np.testing.assert_array_equal(dense(a), t.dense)
 
 
 def test_what_jax_traces_is_not_known():
