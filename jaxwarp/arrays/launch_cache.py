@@ -23,7 +23,7 @@ from jaxwarp.ffi.launch.calls.converters import plain_numbers
 from jaxwarp.ffi.launch.debug import debug_now, mode_of
 from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.ffi.launch.on_memory import CudaLaunch
-from jaxwarp.ffi.launch.spec import Launch
+from jaxwarp.ffi.launch.spec import IN_OUT, Launch
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.gpu.scope import GpuScope, region_of_tensor
 from jaxwarp.memory.host_scope import HOST, Outside, Recorder, recording
@@ -140,8 +140,9 @@ def _record(tape: Recorder, made: Once | Again, is_recorded: bool) -> None:
     for region in done.writes:
         tape.record_write(region)
     made.run()
-    for region in done.writes:
-        tape.record_result(region)
+    roles = done.plan.launch.roles
+    for i, region in zip(done.plan.written, done.writes, strict=True):
+        tape.record_result(region, roles[i] == IN_OUT)
 
 
 def launch_again(checked: Checked) -> None:

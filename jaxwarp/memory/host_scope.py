@@ -38,8 +38,8 @@ class Recorder(Protocol):
         """A launch that is not to be recorded is about to write to `target`."""
         ...
 
-    def record_result(self, target: Region) -> None:
-        """What a launch that is not to be recorded has left in `target`."""
+    def record_result(self, target: Region, is_update: bool = False) -> None:
+        """What a launch that is not to be recorded has left in `target`; `is_update`: which it may have read."""
         ...
 
     def record_copy(self, target: Region, source: Region) -> None:

@@ -180,6 +180,22 @@ def test_the_order_is_that_of_the_way_back():
     np.testing.assert_array_equal(x.grad.numpy(), first)
 
 
+@wp.kernel
+def doubled(x: wp.array[float]):
+    i = wp.tid()
+    x[i] = x[i] * 2.0
+
+
+def test_an_update_in_place_has_no_way_back_by_hand():
+    x, loss = variable(5), wp.zeros(1, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(doubled, N, [x], record_tape=False)
+        tape.record_func(lambda: wp.launch(doubled, N, [x.grad], record_tape=False), [x])
+        wp.launch(total, N, [x, loss])
+    with pytest.raises(KernelValueError, match="updates in place: by which of its contents the derivative is"):
+        tape.backward(loss)
+
+
 def test_parts_and_vectors():
     x = wp.array(np.zeros((4, 3), np.float32), dtype=wp.vec3, requires_grad=True)
     part, y = x[1:3], wp.zeros(1, requires_grad=True)

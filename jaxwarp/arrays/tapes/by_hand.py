@@ -18,6 +18,7 @@ class ByHand:
 
     Attributes:
         stale: numbers of the blocks whose cotangents are others by now than the gradients say.
+        written: numbers of the pairs whose gradients functions have changed.
     """
 
     def __init__(self, pairs: Sequence[Any], blocks: Blocks, cotangents: Private):
@@ -28,6 +29,7 @@ class ByHand:
         # What the gradients held when they were last written or read here.
         self.known = [contents_of(pair.target) for pair in pairs]
         self.stale: set[int] = set()
+        self.written: set[int] = set()
 
     def call(self, op: Called) -> set[int]:
         """Calls a function; the numbers of the blocks whose cotangents it may have changed."""
@@ -42,8 +44,21 @@ class ByHand:
         for number in self._numbers(given):
             pair = self.pairs[number]
             self.cotangents.load(pair.place, pair.target)
-            self.known[number] = contents_of(pair.target)
+            found = contents_of(pair.target)
+            if found.any() and found.tobytes() != self.known[number].tobytes():
+                self.written.add(number)
+            self.known[number] = found
         return given
+
+    def require_no_update(self, block: int) -> None:
+        """Refuses that a launch which is not recorded updates, in place, what a function has given a derivative."""
+        for number in self.written.intersection(self.in_block.get(block, ())):
+            raise KernelValueError(
+                f"Tape.backward: a function has written the gradient of {self.pairs[number].array.label}, which a "
+                "launch before it with record_tape=False updates in place: by which of its contents the derivative is, "
+                "is not known",
+                hint="write the result of that launch to another array",
+            )
 
     def require_gradients(self, op: Called, active: set[int]) -> None:
         """Refuses a function through whose arrays a derivative would go that have no gradient.

@@ -98,10 +98,10 @@ class Copied:
 class Constant:
     """New contents that depend on no array."""
 
-    __slots__ = ("target", "values")
+    __slots__ = ("is_update", "target", "values")
 
-    def __init__(self, target: Region, values: np.ndarray):
-        self.target, self.values = target, values
+    def __init__(self, target: Region, values: np.ndarray, is_update: bool = False):
+        self.target, self.values, self.is_update = target, values, is_update
 
     @property
     def reads(self) -> list[Region]:
@@ -202,9 +202,9 @@ class Recording:
         """A launch that is not recorded is going to write to `target`."""
         self._overwritten(target)
 
-    def record_result(self, target: Region) -> None:
-        """What a launch that is not recorded has left in `target`."""
-        self._ops.append(Constant(target, contents_of(target)))
+    def record_result(self, target: Region, is_update: bool = False) -> None:
+        """What a launch that is not recorded has left in `target`; `is_update`: which it may have read."""
+        self._ops.append(Constant(target, contents_of(target), is_update))
 
     def record_called(
         self,

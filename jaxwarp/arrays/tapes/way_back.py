@@ -263,6 +263,8 @@ class Backward:
                 assert self.by_hand is not None
                 asked |= self.by_hand.call(op)
             case Constant() as op:
+                if op.is_update and self.by_hand is not None:
+                    self.by_hand.require_no_update(self.blocks.place(op.target).block)
                 cotangents.clear(self.blocks.place(op.target), asked)
             case Copied() as op:
                 target, source = self.blocks.place(op.target), self.blocks.place(op.source)
