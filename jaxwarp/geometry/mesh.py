@@ -172,6 +172,9 @@ def _are_of_numpy(*values: Any) -> bool:
     return all(isinstance(value, np.ndarray) for value in values)
 
 
+_MOVE = object()  # what is kept of a mesh by it: the call that has moved it
+
+
 def _move(mesh: Mesh, places: np.ndarray, faces: np.ndarray) -> None:
     """The mesh with its vertices at other places, in the memory that its tree has, or in other memory, if somebody else
     has that, too: a copy of the mesh, or a program of JAX."""
@@ -194,9 +197,6 @@ def _move_again(mesh: Mesh) -> bool:
         return False
     move.run()
     return True
-
-
-_MOVE = object()
 
 
 def _own(mesh: Mesh) -> list[np.ndarray]:
