@@ -39,7 +39,9 @@ typedef int32_t Ints __attribute__((vector_size(16)));
 inline Point Same(float x) { return Point{x, x, x, 0}; }
 #if defined(__x86_64__)  // fewer instructions than compilers find
 inline Point Load(const float* at) {
-  return _mm_movelh_ps(_mm_castpd_ps(_mm_load_sd(reinterpret_cast<const double*>(at))), _mm_load_ss(at + 2));
+  double two;  // copied: to read floats through a pointer to doubles is undefined
+  std::memcpy(&two, at, sizeof(two));
+  return _mm_movelh_ps(_mm_castpd_ps(_mm_set_sd(two)), _mm_load_ss(at + 2));
 }
 inline void Store(const Point& point, float* at) {
   _mm_storel_pi(reinterpret_cast<__m64*>(at), point), _mm_store_ss(at + 2, _mm_movehl_ps(point, point));
