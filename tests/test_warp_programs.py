@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from warp_program import EDGES, PROGRAMS, for_package, source_of
+from warp_program import EDGES, GRAPHS, PROGRAMS, for_package, source_of
 
 PROGRAM = Path(__file__).with_name("warp_program.py")
 ROOT = PROGRAM.parents[1]
 
 
-def results(name: str, package: str, folder: Path) -> dict[str, np.ndarray]:
+def results(name: str, package: str, folder: Path, *options: str) -> dict[str, np.ndarray]:
     """What a program computes in a process of its own."""
     out = folder / f"{package}_{name.replace('/', '_')}.npz"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, str(PROGRAM), name, package, str(out)]
+    command = [sys.executable, str(PROGRAM), name, package, str(out), *options]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     with np.load(out) as found:
@@ -48,6 +48,17 @@ def test_a_program_computes_what_it_does_on_warp(name, tmp_path):
             assert is_far.mean() <= EDGES.get(name, 0.0)
         else:
             np.testing.assert_array_equal(values, expected[key])
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_program_computes_the_same_in_captures(name, tmp_path):
+    if source_of(name) is None:
+        pytest.skip("warp-lang, or this program of it, is not installed")
+    found = results(name, "jaxwarp", tmp_path, "--graphs")
+    expected = results(name, "jaxwarp", tmp_path)
+    assert found.keys() == expected.keys()
+    for key, values in found.items():
+        np.testing.assert_allclose(values, expected[key], rtol=1e-4, atol=1e-6 * np.abs(expected[key]).max())
 
 
 def test_only_imports_change():

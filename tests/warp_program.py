@@ -1,4 +1,5 @@
-"""Runs one of Warp's example programs, on Warp or here, and keeps what it computes: `warp_program.py NAME PACKAGE OUT`.
+"""Runs one of Warp's example programs, on Warp or here, and keeps what it computes: `warp_program.py NAME PACKAGE OUT
+[--graphs]`.
 
 The programs are read from the wheel of Warp that is installed. For jaxwarp nothing in them changes but the imports:
 `import warp` becomes `import jaxwarp`, and what is no part of the language (the renderer, helpers of Warp's tests) is
@@ -182,6 +183,10 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
 }
 
 
+# Programs that capture what a tape records.
+GRAPHS = tuple(name for name in PROGRAMS if name.startswith("optim/") and name != "optim/example_particle_repulsion")
+
+
 def bumpy_sphere() -> tuple[np.ndarray, np.ndarray]:
     """Points and corners of the faces of a closed mesh, as large as the rabbit of Warp's examples."""
     rows, columns = 24, 48
@@ -238,23 +243,28 @@ def source_of(name: str) -> str | None:
     return path.read_text() if path.exists() else None
 
 
-def for_package(text: str, package: str) -> str:
-    """The program with its imports of a package, and without the loops at its end that only measure."""
+def for_package(text: str, package: str, has_graphs: bool = False) -> str:
+    """The program with its imports of a package, and without the loops at its end that only measure.
+
+    `has_graphs`: it captures its steps on a CPU, as it does on GPUs; Warp's has no part in that.
+    """
     text = text.replace("num_launches = 100000", "num_launches = 10").split("\n# run all\n")[0]
     text = text.replace("from warp.tests.unittest_utils import *", "import numpy as np")
     if package == "warp":
         return text
+    if has_graphs:
+        text = text.replace("use_cuda_graph = wp.get_device().is_cuda", "use_cuda_graph = True")
     text = re.sub(r"^import warp\.(examples|optim)$", "import jaxwarp as warp", text, flags=re.MULTILINE)
     text = re.sub(r"^(\s*)import warp as wp$", rf"\1import {package} as wp", text, flags=re.MULTILINE)
     return re.sub(r"^(\s*)(import|from) warp\b", rf"\1\2 {package}", text, flags=re.MULTILINE)
 
 
-def load(name: str, package: str, path: Path) -> Any:
+def load(name: str, package: str, path: Path, has_graphs: bool = False) -> Any:
     """The program as a module, with its imports of a package; `path` is where its text is written."""
     sys.modules.update(stand_ins(package))
     text = source_of(name)
     assert text is not None
-    path.write_text(for_package(text, package))
+    path.write_text(for_package(text, package, has_graphs))
     spec = importlib.util.spec_from_file_location(path.stem.replace(".", "_"), path)
     assert spec is not None
     assert spec.loader is not None
@@ -265,9 +275,10 @@ def load(name: str, package: str, path: Path) -> Any:
     return program
 
 
-def main(name: str, package: str, out: str) -> None:
+def main(name: str, package: str, out: str, *options: str) -> None:
     """Runs the program, and writes its results."""
-    np.savez(out, **PROGRAMS[name][0](load(name, package, Path(out).with_suffix(".py"))))
+    program = load(name, package, Path(out).with_suffix(".py"), has_graphs="--graphs" in options)
+    np.savez(out, **PROGRAMS[name][0](program))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from jaxwarp.memory.dlpack import is_on_gpu
 from jaxwarp.memory.gpu.ordering import Queue
 from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, place_of_device
 from jaxwarp.memory.gpu.streams import Stream
-from jaxwarp.memory.host_scope import HOST, Outside, capturing
+from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import Array, handled, struct_in, struct_of
 
@@ -330,6 +330,8 @@ def _defer(
 ) -> None:
     """Gives a launch to the capture: with numbers as they are now, with grids and meshes as they are then."""
     given = spread(kernel, params)
+    if (tape := recording.get()) is not None:
+        tape.see(*given)
     with contextlib.suppress(OutOfRangeError):  # they may be empty still
         check(_place(target, given), kernel, dim, given, block_dim)
     if any(map(handled, params)):

@@ -1,6 +1,6 @@
 """Captures: launches, copies and fills of arrays outside of JAX that are kept, and happen whenever that is asked for.
 
-While a capture is made nothing happens. What cannot be kept is refused: reading contents in Python, tapes.
+While a capture is made nothing happens. What cannot be kept is refused: reading contents in Python.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Graph:
     What is work of one GPU alone is a graph of the driver's from the second launch on. The first one loads code.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_part: bool = False) -> None:
+        self.is_part = is_part  # of another one
         self._steps: list[_Step] = []
         self._token: Token[Any] | None = None
         self._launches = 0
@@ -49,6 +50,10 @@ class Graph:
     def add(self, what: str, run: Callable[[], object], place: Outside | None = None) -> None:
         """Keeps something to be done; `what` names it, `place` is where all of its work is."""
         self._steps.append(_Step(what, run, place))
+
+    def part(self) -> Graph:
+        """A graph for some of what is captured, which is kept as one."""
+        return Graph(is_part=True)
 
     def run(self) -> None:
         """Does all of it, or keeps it in the capture that is being made."""
@@ -159,6 +164,11 @@ def capture_end(device: Any = None, stream: Any = None) -> Graph:
     graph = capturing.get()
     if not isinstance(graph, Graph):
         raise KernelValueError("capture_end: no capture is being made", hint="begin one: capture_begin()")
+    if graph.is_part:
+        raise KernelValueError(
+            "capture_end: the capture was begun outside of the with of a tape, or of a body, that has not ended",
+            hint="end it where it was begun",
+        )
     graph.end()
     return graph
 
@@ -185,7 +195,7 @@ def _captured(what: str, body: Body, arguments: dict[str, Any]) -> Graph:
         return body
     if not callable(body):
         raise KernelTypeError(f"{what}: expected a function or a graph, got {body!r}", hint="pass a function")
-    made = Graph()
+    made = Graph(is_part=True)
     made.begin()
     try:
         body(**arguments)

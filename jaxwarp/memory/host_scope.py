@@ -61,6 +61,22 @@ class Capturer(Protocol):
         """`run` does it; `what` names it, or is empty where it belongs to what follows; all of it is in `place`."""
         ...
 
+    def part(self) -> Capturer:
+        """Another one for some of what is asked for, which is kept as one."""
+        ...
+
+    def begin(self) -> None:
+        """From now on it is asked."""
+        ...
+
+    def end(self) -> None:
+        """It is asked no more, but who was asked before."""
+        ...
+
+    def run(self) -> None:
+        """Does what it has kept."""
+        ...
+
 
 capturing: contextvars.ContextVar[Capturer | None] = contextvars.ContextVar("jaxwarp_capture", default=None)
 
@@ -108,7 +124,8 @@ class Outside(Scope):
 
     def see(self, *arrays: Any) -> None:
         """Arrays that are about to be written or copied, for a tape; called before it happens."""
-        if not self.defers("", lambda: self.see(*arrays)) and (tape := recording.get()) is not None:
+        self.defers("", lambda: self.see(*arrays))
+        if (tape := recording.get()) is not None:
             tape.see(*arrays)
 
     def change(self, what: str, run: Callable[[], object], reads: Sequence[Region], writes: Sequence[Region]) -> None:

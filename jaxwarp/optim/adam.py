@@ -12,6 +12,7 @@ from jaxwarp.decorators import kernel
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.optim.parameters import (
     accurate,
     require_gradient,
@@ -110,6 +111,8 @@ class Adam:
             raise KernelValueError("Adam: step: there are no parameters", hint="call set_params([array])")
         if len(grad) != len(self.params):
             raise KernelValueError(f"Adam: step: expected {len(self.params)} gradients, got {len(grad)}")
+        if HOST.defers("Adam.step", lambda: self.step(grad)):
+            return
         for gradient, m, v, array_ in zip(grad, self.m, self.v, self.params, strict=True):
             self.step_detail(gradient, m, v, self.lr, self.beta1, self.beta2, self.t, self.eps, array_)
         self.t += 1

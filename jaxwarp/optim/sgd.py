@@ -11,6 +11,7 @@ from jaxwarp.decorators import kernel
 from jaxwarp.errors import KernelValueError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.optim.parameters import (
     accurate,
     require_gradient,
@@ -116,6 +117,8 @@ class SGD:
             raise KernelValueError("SGD: step: there are no parameters", hint="call set_params([array])")
         if len(grad) != len(self.params):
             raise KernelValueError(f"SGD: step: expected {len(self.params)} gradients, got {len(grad)}")
+        if HOST.defers("SGD.step", lambda: self.step(grad)):
+            return
         options = self.lr, self.momentum, self.dampening, self.weight_decay, self.nesterov, self.t
         for gradient, state, array_ in zip(grad, self.b, self.params, strict=True):
             self.step_detail(gradient, state, *options, array_)

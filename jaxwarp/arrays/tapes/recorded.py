@@ -152,6 +152,9 @@ class Recording:
     """What has happened to arrays so far. It is told before it happens."""
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
         self._ops: list[Operation] = []
         self._arrays: dict[int, HostArray] = {}
         self._saved: list[tuple[Region, Region]] = []  # what was overwritten, in order

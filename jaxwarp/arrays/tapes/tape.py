@@ -14,7 +14,7 @@ from jaxwarp.boundary import boundaries, located_call
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.gpu.scope import GpuScope
-from jaxwarp.memory.host_scope import HOST, capturing, contents_of, copy_of, recording, scope_of
+from jaxwarp.memory.host_scope import HOST, Capturer, capturing, contents_of, copy_of, recording, scope_of
 from jaxwarp.memory.region import Region
 from jaxwarp.types import Scalar
 
@@ -40,32 +40,51 @@ class Tape(Recording):
 
     What the tape only reads is taken as it is when `backward` is called; what it updates starts from what it held when
     it was recorded.
+
+    In a capture it is part of that: whenever the capture is launched it records anew, and goes backwards.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._after: list[tuple[Region, Region]] = []
         self._token: Token[Any] | None = None
+        self._part: Capturer | None = None  # of the capture that is being made, what is done in the `with`
+        self._is_captured = False
 
     def __enter__(self) -> Tape:
-        if recording.get() is not None:
-            raise KernelValueError(
-                "Tape: another tape is recording; tapes do not nest", hint="end the with of the first one before"
-            )
-        if self._ops:
+        _require_none_recording()
+        if self._ops or self._is_captured:
             raise KernelValueError("Tape: it has recorded already", hint="call reset(), or make a new one")
-        if capturing.get() is not None:
-            raise KernelValueError(
-                "Tape: a capture is being made, which keeps launches and does not run them",
-                hint="launch the capture in the with of the tape: capture_launch(graph)",
-            )
-        self._token = recording.set(self)
+        capture = capturing.get()
+        if capture is not None:
+            self._part, self._is_captured = capture.part(), True
+            self._part.begin()
+        self._token = recording.set(self if capture is None else Expected(self))
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: Any) -> None:
+        part, self._part = self._part, None
+        self._end()
+        if part is not None:
+            part.end()
+            if error is None:
+                HOST.defers("tape", lambda: self._record(part))
+
+    def _end(self) -> None:
         assert self._token is not None
         recording.reset(self._token)
+        self._token = None
         self._after = [(region, copy_of(region)) for region in self._checked.values()]
+
+    def _record(self, part: Capturer) -> None:
+        """Records anew what a part of a capture does."""
+        _require_none_recording()
+        self._forget()
+        self._token = recording.set(self)
+        try:
+            part.run()
+        finally:
+            self._end()
 
     def record_func(self, backward: Callable[[], Any], arrays: Sequence[HostArray]) -> None:
         """Records a way back through what the tape does not record (`launch(..., record_tape=False)`).
@@ -95,7 +114,9 @@ class Tape(Recording):
                     f"Tape.record_func: arrays[{number}]: {array.label} has no gradient",
                     hint="make it with requires_grad=True",
                 )
-        self.record_called(backward, given)
+        self.see(*given)
+        if not HOST.defers("record_func", lambda: self.record_called(backward, given)):
+            self.record_called(backward, given)
 
     def __getattr__(self, name: str) -> Any:
         if name in REFUSED:
@@ -105,6 +126,7 @@ class Tape(Recording):
     @property
     def launches(self) -> list[Launched]:
         """The launches that it has recorded, in order."""
+        HOST.require_settled("Tape.launches")
         return [op for op in self._ops if isinstance(op, Launched)]
 
     # Gradients.
@@ -116,13 +138,18 @@ class Tape(Recording):
 
     def zero(self) -> None:
         """Sets the gradients of all arrays in recorded launches and copies to zero."""
+        if HOST.defers("Tape.zero", self.zero):
+            return
         for grad in self.gradients.values():
             grad.zero_()
 
     def reset(self) -> None:
         """Forgets what was recorded, and sets the gradients to zero."""
-        if recording.get() is self:
+        if self._token is not None:
             raise KernelValueError("Tape.reset: it is recording", hint="call it after the with")
+        self._is_captured = False
+        if HOST.defers("Tape.reset", self.reset):
+            return
         self.zero()
         self.__init__()
 
@@ -139,18 +166,25 @@ class Tape(Recording):
             DifferentiationError: a derivative that cannot be had, with the line of the kernel.
         """
         require_jax("Tape.backward")
-        HOST.require_settled("Tape.backward")
         HOST.require_untraced("a tape", "run backward")
-        if recording.get() is self:
+        if self._token is not None:
             raise KernelValueError("Tape.backward: the tape is still recording", hint="call it after the with")
         if loss is not None:
-            self._seed_loss(loss)
-        for array, grad in (grads or {}).items():
+            _require_loss(loss)
+        for array in grads or ():
             if not isinstance(array, HostArray):
                 raise KernelTypeError(
                     f"Tape.backward: grads: expected arrays as keys, got {type(array).__name__}",
                     hint="write backward(grads={y: zeros_like(y)})",
                 )
+        started = dict(grads or {})
+        if not HOST.defers("Tape.backward", lambda: self._back(loss, started)):
+            self._back(loss, started)
+
+    def _back(self, loss: HostArray | None, grads: Mapping[HostArray, Any]) -> None:
+        if loss is not None:
+            self._seed_loss(loss)
+        for array, grad in grads.items():
             array.requires_grad = True
             assert array.grad is not None
             array.grad.assign(grad)
@@ -166,23 +200,50 @@ class Tape(Recording):
             Backward(self._ops, arrays, self._saved).run()
 
     def _seed_loss(self, loss: HostArray) -> None:
-        if not isinstance(loss, HostArray) or loss.size != 1 or not isinstance(loss.dtype, Scalar):
-            raise KernelTypeError(
-                f"Tape.backward: loss: expected an array of one number, got {loss!r}",
-                hint="add up in a kernel, into zeros(1, requires_grad=True); or pass backward(grads={array: gradient})",
-            )
-        if loss.grad is None:
-            raise KernelValueError(
-                "Tape.backward: loss: expected an array with requires_grad=True",
-                hint="make it with zeros(1, requires_grad=True), before it is launched on",
-            )
         if not any(w.overlaps(loss.region) for op in reversed(self._ops) for w in op.writes):
             raise KernelValueError(
                 "Tape.backward: loss: no recorded launch or copy writes it",
                 hint="launch inside of with tape:, and write to it there",
             )
+        assert loss.grad is not None
         loss.grad.fill_(1.0)
         self._arrays.setdefault(id(loss), loss)
+
+
+class Expected:
+    """Stands for a tape in a capture that is being made, where nothing happens that it could record: it does so when
+    that is launched."""
+
+    def __init__(self, tape: Tape):
+        self.see = tape.see
+
+    def _refuse(self, *_: Any, **__: Any) -> None:
+        raise KernelValueError(
+            "Tape: what is done here cannot be recorded in a capture",
+            hint="capture it without the tape, or record it outside of the capture",
+        )
+
+    record_launch = record_copy = record_constant = record_write = record_result = record_called = _refuse
+
+
+def _require_none_recording() -> None:
+    if recording.get() is not None:
+        raise KernelValueError(
+            "Tape: another tape is recording; tapes do not nest", hint="end the with of the first one before"
+        )
+
+
+def _require_loss(loss: Any) -> None:
+    if not isinstance(loss, HostArray) or loss.size != 1 or not isinstance(loss.dtype, Scalar):
+        raise KernelTypeError(
+            f"Tape.backward: loss: expected an array of one number, got {loss!r}",
+            hint="add up in a kernel, into zeros(1, requires_grad=True); or pass backward(grads={array: gradient})",
+        )
+    if loss.grad is None:
+        raise KernelValueError(
+            "Tape.backward: loss: expected an array with requires_grad=True",
+            hint="make it with zeros(1, requires_grad=True), before it is launched on",
+        )
 
 
 def _first_changed(kept: Sequence[tuple[Region, Region]]) -> Region | None:
