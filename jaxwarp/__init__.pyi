@@ -153,6 +153,9 @@ from jaxwarp.host.capture import capture_if as capture_if
 from jaxwarp.host.capture import capture_launch as capture_launch
 from jaxwarp.host.capture import capture_while as capture_while
 from jaxwarp.host.capture import is_conditional_graph_supported as is_conditional_graph_supported
+from jaxwarp.host.device_attributes import get_cuda_driver_version as get_cuda_driver_version
+from jaxwarp.host.device_attributes import get_cuda_supported_archs as get_cuda_supported_archs
+from jaxwarp.host.device_attributes import get_cuda_toolkit_version as get_cuda_toolkit_version
 from jaxwarp.host.events import Event as Event
 from jaxwarp.host.events import ScopedTimer as ScopedTimer
 from jaxwarp.host.events import get_event_elapsed_time as get_event_elapsed_time
@@ -181,6 +184,12 @@ from jaxwarp.memory.devices import is_cpu_available as is_cpu_available
 from jaxwarp.memory.devices import is_cuda_available as is_cuda_available
 from jaxwarp.memory.devices import is_device_available as is_device_available
 from jaxwarp.memory.devices import set_device as set_device
+from jaxwarp.memory.gpu.pool import get_mempool_release_threshold as get_mempool_release_threshold
+from jaxwarp.memory.gpu.pool import get_mempool_used_mem_current as get_mempool_used_mem_current
+from jaxwarp.memory.gpu.pool import get_mempool_used_mem_high as get_mempool_used_mem_high
+from jaxwarp.memory.gpu.pool import is_mempool_enabled as is_mempool_enabled
+from jaxwarp.memory.gpu.pool import is_mempool_supported as is_mempool_supported
+from jaxwarp.memory.gpu.pool import set_mempool_release_threshold as set_mempool_release_threshold
 from jaxwarp.memory.gpu.streams import ScopedStream as ScopedStream
 from jaxwarp.memory.gpu.streams import Stream as Stream
 from jaxwarp.memory.gpu.streams import get_stream as get_stream
@@ -486,25 +495,7 @@ def clear_lto_cache(*args: Any, **keywords: Any) -> Any:
 def clear_jax_callable_graph_cache(*args: Any, **keywords: Any) -> Any:
     """Does nothing: XLA keeps the graphs of its programs."""
 
-def is_mempool_supported(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
-
-def is_mempool_enabled(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
-
 def set_mempool_enabled(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
-
-def get_mempool_release_threshold(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
-
-def set_mempool_release_threshold(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
-
-def get_mempool_used_mem_current(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
-
-def get_mempool_used_mem_high(*args: Any, **keywords: Any) -> Any:
     """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
 
 class ScopedMempool:
@@ -585,15 +576,6 @@ class ScopedLogLevel:
     def __init__(self, *args: Any, **keywords: Any) -> None: ...
     def __enter__(self) -> Any: ...
     def __exit__(self, *args: Any) -> None: ...
-
-def get_cuda_driver_version(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: `python -m jaxwarp info` shows the driver, NVRTC and the devices."""
-
-def get_cuda_toolkit_version(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: `python -m jaxwarp info` shows the driver, NVRTC and the devices."""
-
-def get_cuda_supported_archs(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: `python -m jaxwarp info` shows the driver, NVRTC and the devices."""
 
 def is_cubql_available(*args: Any, **keywords: Any) -> Any:
     """Does nothing: there is one kind of tree."""

@@ -29,7 +29,6 @@ _COMPILED = "kernels are compiled when they are first launched, and found again 
 _POOL = "outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's"
 _PEER = "the arrays of a launch are on one GPU, and copies between GPUs are the driver's"
 _LOG = "nothing is logged"
-_TOOLKIT = "`python -m jaxwarp info` shows the driver, NVRTC and the devices"
 
 # What does nothing at all. Those that check their arguments are functions below.
 ROWS: dict[str, Idle] = {
@@ -38,13 +37,7 @@ ROWS: dict[str, Idle] = {
     "clear_kernel_cache": Idle(_COMPILED),
     "clear_lto_cache": Idle(_COMPILED),
     "clear_jax_callable_graph_cache": Idle("XLA keeps the graphs of its programs"),
-    "is_mempool_supported": Idle(_POOL, False),
-    "is_mempool_enabled": Idle(_POOL, False),
     "set_mempool_enabled": Idle(_POOL),
-    "get_mempool_release_threshold": Idle(_POOL, 0),
-    "set_mempool_release_threshold": Idle(_POOL),
-    "get_mempool_used_mem_current": Idle(_POOL, 0),
-    "get_mempool_used_mem_high": Idle(_POOL, 0),
     "ScopedMempool": Idle(_POOL),
     "is_mempool_access_supported": Idle(_PEER, False),
     "is_mempool_access_enabled": Idle(_PEER, False),
@@ -62,9 +55,6 @@ ROWS: dict[str, Idle] = {
     "Logger": Idle(_LOG),
     "ScopedLogger": Idle(_LOG),
     "ScopedLogLevel": Idle(_LOG),
-    "get_cuda_driver_version": Idle(_TOOLKIT),
-    "get_cuda_toolkit_version": Idle(_TOOLKIT),
-    "get_cuda_supported_archs": Idle(_TOOLKIT, ()),
     "is_cubql_available": Idle("there is one kind of tree", False),
 }
 

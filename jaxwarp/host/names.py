@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from jaxwarp import errors
-from jaxwarp.host import autotune, capture, events, idle, options, transforms
+from jaxwarp.host import autotune, capture, device_attributes, events, idle, options, transforms
+from jaxwarp.memory.gpu import pool
 
 # By module, for the type stub.
 EXPORTS: dict[Any, tuple[str, ...]] = {
     autotune: ("Tuned", "autotune"),
     capture: ("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_if", "capture_launch", "capture_while",
               "is_conditional_graph_supported"),
+    device_attributes: ("get_cuda_driver_version", "get_cuda_supported_archs", "get_cuda_toolkit_version"),
     events: ("Event", "ScopedTimer", "get_event_elapsed_time", "record_event", "synchronize_event", "wait_event"),
     idle: ("can_access",),
     options: ("get_module_options", "set_module_options"),
+    pool: ("get_mempool_release_threshold", "get_mempool_used_mem_current", "get_mempool_used_mem_high",
+           "is_mempool_enabled", "is_mempool_supported", "set_mempool_release_threshold"),
     transforms: ("transform_expand",),
 }  # fmt: skip
 

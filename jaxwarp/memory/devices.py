@@ -12,12 +12,13 @@ import numpy as np
 
 from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.memory.device_facts import Facts
 from jaxwarp.memory.driver import CudaError, driver
 
 
 @dataclass(frozen=True, eq=False)
-class Device:
-    """A device: "cpu", or "cuda:0" and so on. Equal to its name."""
+class Device(Facts):
+    """A device: "cpu", or "cuda:0" and so on. Equal to its alias."""
 
     alias: str
 
@@ -28,22 +29,13 @@ class Device:
     def __hash__(self) -> int:
         return hash(self.alias)
 
-    @property
-    def is_cuda(self) -> bool:
-        return self.alias != "cpu"
+    def can_access(self, other: DeviceLike) -> bool:
+        """Whether kernels on it can use arrays on another device: on itself alone.
 
-    @property
-    def is_cpu(self) -> bool:
-        return self.alias == "cpu"
-
-    @property
-    def name(self) -> str:
-        return self.alias
-
-    @property
-    def ordinal(self) -> int:
-        """The number of a CUDA device in this process; -1 for the CPU."""
-        return int(self.alias.removeprefix("cuda:")) if self.is_cuda else -1
+        Raises:
+            KernelTypeError, KernelValueError: there is no such device.
+        """
+        return require_device(other, "can_access") == self
 
     def __str__(self) -> str:
         return self.alias
@@ -57,16 +49,15 @@ class Device:
 DeviceLike = Device | str | None
 """What names a device, for annotations; None: the one of this thread."""
 
-_STREAMS = "write get_stream(device), set_stream(stream, device), ScopedStream(stream)"
-_DRIVER = "`python -m jaxwarp info` shows the driver and its devices"
-_POOL = "outside of JAX memory is of the CUDA driver's own pool, and in programs XLA's"
+
+_MEMORY = "memory is NumPy's on the CPU, and of the CUDA driver's own pool on GPUs"
 
 REFUSED = {
-    **dict.fromkeys(("stream", "null_stream", "has_stream", "set_stream"), _STREAMS),
-    **dict.fromkeys(("arch", "sm_count", "pci_bus_id", "uuid", "max_shared_memory_per_block"), _DRIVER),
-    **dict.fromkeys(("total_memory", "free_memory", "is_mempool_enabled", "is_mempool_supported", "is_uva"), _POOL),
     "make_current": "write ScopedDevice(device), or set_device(device)",
-    "can_access": "write can_access(device, peer)",
+    "null_stream": "streams wait for the default stream, and that for them",
+    **dict.fromkeys(("context", "context_guard", "has_context", "is_primary"), "it is the device's primary context"),
+    **dict.fromkeys(("default_allocator", "get_allocator", "pinned_allocator", "memset", "memtile"), _MEMORY),
+    "captures": "capture_end(device) gives a capture",
 }
 
 CPU = Device("cpu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,55 @@ def test_attributes_of_warp_that_are_not_there_say_what_to_do(value, refused):
     with pytest.raises(AttributeError, match="object has no attribute 'colour'"):
         value.colour  # noqa: B018
     assert copy.copy(value) is not None
+
+
+def test_devices_have_what_warps_have():
+    warp: Any = pytest.importorskip("warp", reason="the comparison needs warp-lang")
+    theirs, ours = warp.get_device("cpu"), wp.get_device("cpu")
+    private = {"memory_pool", "runtime", "get_cuda_compile_arch", "get_cuda_output_format"}
+    public = {name for name in {*dir(type(theirs)), *vars(theirs)} if not name.startswith("_")} - private
+    missing = {name for name in public if not hasattr(type(ours), name) and name not in vars(ours)}
+    assert missing == set(devices.REFUSED)
+    for name in public - missing - {"free_memory", "total_memory", "stream"}:
+        value = getattr(theirs, name)
+        assert callable(value) or getattr(ours, name) == value, name
+    with pytest.raises(KernelTypeError, match="the CPU has no streams"):
+        ours.stream  # noqa: B018
+
+
+def test_what_the_host_tells_of_the_cpu():
+    cpu = wp.get_device("cpu")
+    kilobytes = dict(re.findall(r"^(\w+): +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE))
+    assert cpu.total_memory == 1024 * int(kilobytes["MemTotal"])
+    assert 0 < cpu.free_memory < cpu.total_memory
+    assert cpu.can_access("cpu")
+    assert not cpu.is_capturing
+    with wp.ScopedCapture():
+        assert cpu.is_capturing
+    assert not wp.is_mempool_supported("cpu")
+    assert not wp.is_mempool_enabled("cpu")
+    for asks in (
+        wp.get_mempool_release_threshold,
+        wp.get_mempool_used_mem_current,
+        wp.get_mempool_used_mem_high,
+        lambda device: wp.set_mempool_release_threshold(device, 0.5),
+    ):
+        with pytest.raises(KernelValueError, match=r"mem.*: cpu has no pool of memory"):
+            asks("cpu")
+    wrong: Any
+    for wrong in (-1, float("nan"), "1 GiB", True):
+        with pytest.raises(KernelTypeError, match="threshold: expected a number of bytes, got"):
+            wp.set_mempool_release_threshold("cpu", wrong)
+
+
+def test_which_cuda_there_is():
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
+    if wp.get_cuda_toolkit_version() is None:
+        pytest.skip("there is no NVRTC")
+    assert wp.get_cuda_toolkit_version() == nvrtc.nvrtcVersion()[1:]
+    assert wp.get_cuda_supported_archs() == sorted(nvrtc.nvrtcGetSupportedArchs()[1])
+    if not wp.is_cuda_available():
+        assert wp.get_cuda_driver_version() is None
 
 
 def test_memory_by_its_address():

@@ -119,8 +119,8 @@ static int DefaultPool(void **pool, int device) {
   return fails("cuDeviceGetDefaultMemPool");
 }
 static int PoolGet(void *pool, int attribute, uint64_t *value) {
-  if ((intptr_t)pool < 7100 || attribute != 4) return 1;
-  *value = threshold;
+  if ((intptr_t)pool < 7100 || (attribute != 4 && attribute != 7 && attribute != 8)) return 1;
+  *value = attribute == 4 ? threshold : attribute == 7 ? 1024 : 4096;  // in use now, and at most
   return fails("cuMemPoolGetAttribute");
 }
 static int PoolSet(void *pool, int attribute, const uint64_t *value) {
@@ -135,8 +135,26 @@ static int DeviceGetName(char *name, int length, int device) {
   return device < 100 ? 1 : fails("cuDeviceGetName");
 }
 static int DeviceGetAttribute(int *value, int attribute, int device) {
-  *value = attribute == 75 ? 9 : 0;
-  return attribute == 75 || attribute == 76 ? fails("cuDeviceGetAttribute") : device;
+  // The multiprocessors, the bus, the device, its domain, a space of addresses, the capability, managed memory, memory
+  // of the host, shared memory, pools of memory; then what this GPU has not.
+  static const int known[][2] = {{16, 132}, {33, 0x3b}, {34, 0x1c}, {50, 10}, {41, 1}, {75, 9}, {76, 0}, {83, 1},
+                                 {88, 1}, {97, 232448}, {115, 1}, {86, 0}, {89, 0}, {101, 0}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+    if (known[i][0] == attribute) { *value = known[i][1]; return device < 100 ? 1 : fails("cuDeviceGetAttribute"); }
+  return 1;
+}
+static int DeviceGetUuid(char *bytes, int device) {
+  for (int i = 0; i < 16; ++i) bytes[i] = (char)(i * 16 + device - 100);
+  return fails("cuDeviceGetUuid");
+}
+static int DeviceTotalMem(size_t *bytes, int device) {
+  *bytes = (size_t)1 << 36;
+  return device < 100 ? 1 : fails("cuDeviceTotalMem");
+}
+static int MemGetInfo(size_t *free_bytes, size_t *total) {
+  BEGIN("cuMemGetInfo");
+  *free_bytes = 1000 + (size_t)current, *total = (size_t)1 << 36;
+  return 0;
 }
 static int PrimaryRetain(void **context, int device) {
   if (fails("cuDevicePrimaryCtxRetain")) return 999;
@@ -406,7 +424,9 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
   static const struct { const char *name; void *function; } table[] = {
       {"cuInit", Init}, {"cuGetErrorName", GetErrorName}, {"cuGetErrorString", GetErrorString},
       {"cuDeviceGetDefaultMemPool", DefaultPool}, {"cuMemPoolGetAttribute", PoolGet},
-      {"cuMemPoolSetAttribute", PoolSet}, {"cuDriverGetVersion", DriverGetVersion}, {"cuDeviceGet", DeviceGet}, {"cuDeviceGetName", DeviceGetName}, {"cuDeviceGetAttribute", DeviceGetAttribute},
+      {"cuMemPoolSetAttribute", PoolSet}, {"cuDriverGetVersion", DriverGetVersion}, {"cuDeviceGet", DeviceGet},
+      {"cuDeviceGetName", DeviceGetName}, {"cuDeviceGetAttribute", DeviceGetAttribute},
+      {"cuDeviceGetUuid", DeviceGetUuid}, {"cuDeviceTotalMem", DeviceTotalMem}, {"cuMemGetInfo", MemGetInfo},
       {"cuDevicePrimaryCtxRetain", PrimaryRetain}, {"cuDevicePrimaryCtxRelease", PrimaryRelease},
       {"cuCtxPushCurrent", Push}, {"cuCtxPopCurrent", Pop}, {"cuLibraryLoadData", LibraryLoad},
       {"cuLibraryGetKernel", GetKernel}, {"cuLaunchKernelEx", Launch}, {"cuMemAllocAsync", AllocAsync},

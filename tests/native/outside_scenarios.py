@@ -100,6 +100,51 @@ def devices(gpus):
         wp.zeros(3, device="gpu")
 
 
+def facts(gpus):
+    """What the driver tells of a GPU, as Warp's devices have it."""
+    gpu = wp.get_device("cuda:1")
+    assert (gpu.name, gpu.alias, gpu.ordinal, gpu.arch, gpu.sm_count) == ("Pretended 100", "cuda:1", 1, 90, 132)
+    assert gpu.max_shared_memory_per_block == 232448
+    assert (gpu.uuid, gpu.pci_bus_id) == ("GPU-01112131-4151-6171-8191-a1b1c1d1e1f1", "0000000A:3B:1C")
+    assert gpu.is_uva
+    assert gpu.is_mempool_supported
+    assert gpu.is_mempool_enabled
+    assert gpu.is_managed_memory_supported
+    assert gpu.is_cpu_memory_access_from_gpu_supported
+    assert not gpu.is_gpu_memory_access_from_cpu_supported
+    assert not gpu.is_cpu_gpu_atomic_supported
+    assert not gpu.is_concurrent_managed_access_supported
+    assert gpu.is_cubin_supported
+    assert gpu.can_access("cuda:1")
+    assert not gpu.can_access("cpu")
+    before = gpus.driver.fake_held()
+    assert (gpu.free_memory, gpu.total_memory) == (1101, 2**36), "in the context of this GPU"
+    assert gpus.driver.fake_held() == before
+    assert wp.get_cuda_driver_version() == (13, 0)
+    assert wp.is_mempool_supported("cuda:0")
+    assert wp.is_mempool_enabled(gpu)
+    assert (wp.get_mempool_used_mem_current(gpu), wp.get_mempool_used_mem_high(gpu)) == (1024, 4096)
+    wp.set_mempool_release_threshold(gpu, 1000)
+    assert wp.get_mempool_release_threshold(gpu) == 1000
+    wp.set_mempool_release_threshold("cuda:1", 0.25)
+    assert wp.get_mempool_release_threshold("cuda:1") == 2**34
+    wp.set_mempool_release_threshold("cuda:1", 2**30)
+    main, made = gpu.stream, wp.Stream(gpu)
+    assert gpu.has_stream
+    gpu.set_stream(made)
+    assert gpu.stream.cuda_stream == made.cuda_stream == wp.get_stream("cuda:1").cuda_stream
+    gpus.log()
+    gpu.set_stream(wp.Stream(gpu), sync=False)
+    assert not [line for line in gpus.log() if line.startswith(("record", "wait"))], "it does not wait"
+    gpu.set_stream(made, sync=True)
+    assert [line for line in gpus.log() if line.startswith("wait")]
+    gpu.set_stream(main)
+    gpus.fail("cuDeviceGetAttribute")
+    with pytest.raises(CudaError, match="cuDeviceGetAttribute failed"):
+        gpu.sm_count  # noqa: B018
+    gpus.fail()
+
+
 def memory(gpus):
     """What is made, how it is filled, and when it goes."""
     gpus.log()
@@ -1520,6 +1565,7 @@ def nothing_is_left(gpus):
 
 SCENARIOS = [
     devices,
+    facts,
     memory,
     copies,
     records,

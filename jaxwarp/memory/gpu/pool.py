@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from numbers import Real
 from typing import Any
 
-from jaxwarp.memory.driver import CudaError
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.memory.devices import Device, require_device
+from jaxwarp.memory.driver import CudaError, driver
 from jaxwarp.memory.gpu.ordering import Entry
 
 _KEPT = 2**30  # bytes
@@ -20,3 +24,95 @@ def keep_freed(entry: Entry, device: Any) -> None:
         attribute = entry.types.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         if not int(entry.call("MemPoolGetAttribute", pool, attribute)):
             entry.call("MemPoolSetAttribute", pool, attribute, entry.types.cuuint64_t(_KEPT))
+
+
+@boundary
+def is_mempool_supported(device: Any) -> bool:
+    """Whether the driver has pools of memory on a device.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device.
+    """
+    return require_device(device, "is_mempool_supported").is_mempool_supported
+
+
+@boundary
+def is_mempool_enabled(device: Any) -> bool:
+    """Whether arrays outside of JAX are made from the driver's pool on a device: always, where there is one.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device.
+    """
+    return require_device(device, "is_mempool_enabled").is_mempool_enabled
+
+
+@boundary
+def get_mempool_release_threshold(device: Any = None) -> int:
+    """How many bytes of freed memory the driver's pool keeps when somebody waits.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device, or no pool on it.
+    """
+    return _told("get_mempool_release_threshold", device, "RELEASE_THRESHOLD")
+
+
+@boundary
+def get_mempool_used_mem_current(device: Any = None) -> int:
+    """How many bytes of the driver's pool are in use.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device, or no pool on it.
+    """
+    return _told("get_mempool_used_mem_current", device, "USED_MEM_CURRENT")
+
+
+@boundary
+def get_mempool_used_mem_high(device: Any = None) -> int:
+    """The most bytes of the driver's pool that have been in use.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device, or no pool on it.
+    """
+    return _told("get_mempool_used_mem_high", device, "USED_MEM_HIGH")
+
+
+@boundary
+def set_mempool_release_threshold(device: Any, threshold: int | float) -> None:
+    """How many bytes of freed memory the driver's pool keeps when somebody waits.
+
+    Args:
+        device: the device; None: the one that is chosen.
+        threshold: bytes; up to 1, a part of the device's memory.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device, or no pool on it; no number.
+    """
+    where = "set_mempool_release_threshold"
+    if not isinstance(threshold, Real) or isinstance(threshold, bool) or not float(threshold) >= 0.0:
+        raise KernelTypeError(
+            f"{where}: threshold: expected a number of bytes, got {threshold!r}",
+            hint="write 2**30, or 0.5 for half of the memory",
+        )
+    found = _with_pool(where, device)
+    size = int(threshold * found.total_memory) if threshold <= 1 else int(threshold)
+    kind = driver().types.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+    driver().call("MemPoolSetAttribute", _pool(found), kind, driver().types.cuuint64_t(size))
+
+
+def _told(where: str, device: Any, what: str) -> int:
+    pool = _pool(_with_pool(where, device))
+    kind = getattr(driver().types.CUmemPool_attribute, f"CU_MEMPOOL_ATTR_{what}")
+    return int(driver().call("MemPoolGetAttribute", pool, kind))
+
+
+def _with_pool(where: str, device: Any) -> Device:
+    found = require_device(device, where)
+    if not found.is_mempool_supported:
+        raise KernelValueError(
+            f"{where}: {found} has no pool of memory", hint="ask is_mempool_supported(device) first"
+        )
+    return found
+
+
+def _pool(device: Device) -> Any:
+    return driver().call("DeviceGetDefaultMemPool", driver().call("DeviceGet", device.ordinal))

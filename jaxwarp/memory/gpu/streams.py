@@ -216,15 +216,21 @@ def _seen(place: GpuScope) -> Stream:
 
 
 @boundary
-def set_stream(stream: Any, device: Any = None) -> None:
-    """Makes a stream the one that work outside of JAX is queued on; first it waits for the one before.
+def set_stream(stream: Any, device: Any = None, sync: bool = True) -> None:
+    """Makes a stream the one that work outside of JAX is queued on.
+
+    Args:
+        stream: a `Stream`, or an object with `__cuda_stream__()`.
+        device: of a stream that knows none.
+        sync: whether it waits for the one before first; what uses the same memory does so anyway.
 
     Raises:
         KernelTypeError, KernelValueError: it is no stream, or of another device.
     """
     found = _require_stream("set_stream", stream)
     place = _place("set_stream", device if found.device is None else found.device)
-    found.queue.waits_for(place.chosen)
+    if sync:
+        found.queue.waits_for(place.chosen)
     found.queue.stays_used()
     place.chosen = found.queue
 
