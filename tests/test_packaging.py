@@ -32,7 +32,7 @@ HANDLERS = {
     "jaxwarp_sort",
     "jaxwarp_sort_cells",
     "jaxwarp_outside_pieces",
-    "jaxwarp_outside_run",
+    "jaxwarp_outside_alone",
     "jaxwarp_outside_share",
     "jaxwarp_outside_stop",
     "jaxwarp_cuda_instantiate",

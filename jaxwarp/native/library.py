@@ -40,7 +40,7 @@ _LOADER_TYPE = ctypes.CFUNCTYPE(
 # Of launches outside of XLA's programs (outside.cc): the result, then the arguments.
 _OUTSIDE = {
     "jaxwarp_outside_pieces": (ctypes.c_int64, ctypes.c_void_p),
-    "jaxwarp_outside_run": (None, ctypes.c_void_p, ctypes.c_void_p),
+    "jaxwarp_outside_alone": (ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p),
     "jaxwarp_outside_share": (ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int64),
     "jaxwarp_outside_stop": (None, ctypes.c_void_p),
 }

@@ -1,31 +1,12 @@
 #include "pool.h"
 
-#include <pthread.h>
 #include <signal.h>
 
-#include <atomic>
-#include <memory>
 #include <system_error>
 #include <thread>
 
 namespace jaxwarp {
-namespace {
-
-// Never destroyed: threads may outlive static destructors.
-std::atomic<OwnThreads*> current{nullptr};
-
-}  // namespace
-
-OwnThreads& OwnThreads::Get() {
-  static const int watches_forks = pthread_atfork(nullptr, nullptr, [] { current.store(nullptr); });
-  static_cast<void>(watches_forks);
-  OwnThreads* found = current.load(std::memory_order_acquire);
-  if (found == nullptr) {
-    auto made = std::make_unique<OwnThreads>();
-    if (current.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) found = made.release();
-  }
-  return *found;
-}
+OwnThreads& OwnThreads::Get() { return OfProcess<OwnThreads>(); }
 
 bool OwnThreads::Add(void (*task)(void*), void* data, int64_t wanted) {
   {

@@ -312,6 +312,25 @@ def test_threads_of_python():
     assert all((a.numpy() == 50).all() for a in arrays)
 
 
+@wp.kernel
+def tally(where: wp.array[int], counts: wp.array[int]):
+    i = wp.tid()
+    counts[where[i]] += 1
+
+
+def test_threads_of_python_that_update_one_array():
+    where = wp.array(np.arange(20_000, dtype=np.int32) % 3)
+    counts = wp.zeros(3, dtype=int)
+    wp.launch(tally, where.size, [where, counts])
+    threads = [
+        threading.Thread(target=lambda: [wp.launch(tally, where.size, [where, counts]) for _ in range(100)])
+        for _ in range(4)
+    ]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert (counts.numpy() == 401 * np.bincount(where.numpy())).all()
+
+
 def test_arguments_that_do_not_fit():
     a, b = wp.array(X), wp.zeros(6)
 

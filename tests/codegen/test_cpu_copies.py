@@ -161,11 +161,10 @@ def test_arrays_that_are_only_added_to():
         assert copied(int32, kind) == ()
 
 
-def test_callbacks_and_single_lanes_have_none():
-    kernel = prepare(scatter(float32))
-    for code in (compile_cpu(kernel, shared=True), compile_cpu(kernel, 1)):
-        assert code.cut.copied == ()
-        assert all(source != -2 for source, _ in code.geometry)
+def test_single_lanes_have_none():
+    code = compile_cpu(prepare(scatter(float32)), 1)
+    assert code.cut.copied == ()
+    assert all(source != -2 for source, _ in code.geometry)
 
 
 @pytest.mark.parametrize("width", [4, 8, 32])

@@ -17,6 +17,7 @@ from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.codegen.cpu.accumulate import atomics, neighbour_sums, scalar_atomics
 from jaxwarp.codegen.cpu.accumulate.neighbour_sums import NeighbourSum
 from jaxwarp.ffi.launch import native_launch
+from jaxwarp.ffi.launch.spec import intern_kernel
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import float32, float64, int32, int64
@@ -141,24 +142,21 @@ def test_one_rectangle_owns_everything(marked):
     for own, touched in own_and_touched(m.kernel(), (300,), buffers, 1, columns_cut(1, 300, 64, 128)):
         assert touched.any()
         assert not own.any()  # x at i and at idx[i]: any element may be another's
-    both = prepare(m.kernel())
-    alone = compile_cpu(both, 8, shared=True)
-    fresh = [np.array(b) for b in buffers]
-    launch(alone, both, (300,), fresh)
-    assert not np.any(fresh[1] >= MARK)  # others are at work on it
 
 
-def test_launches_of_callbacks_stay_atomic():
-    """XLA may call them from several threads at a time, with one and the same NumPy array."""
+def test_a_launch_outside_of_programs_has_what_it_updates_to_itself(marked):
+    """Others that update it, too, wait for it: native/updates.h."""
     m = Make()
     target, private = m.array(None, dtype=int32), m.array(None, dtype=int32)
     i = m.tid(0)
     m.atomic("add", target, [m.op("add", i, m.i(1))], m.i(1))
     m.atomic("add", target, [i], m.i(1))
     m.atomic("add", private, [i], m.i(1))
-    _, code = native_launch.cpu_code(m.kernel(), True, (9,), ((9,), (9,)))
-    assert "own" not in code.text
-    assert code.text.count("atomicrmw") == 6  # in both bodies
+    buffers = [np.zeros(9, np.int32), np.zeros(9, np.int32)]
+    code = native_launch.NativeCode(intern_kernel(m.kernel()), True, (8,), ((9,), (9,)))
+    assert code.is_whole
+    code.run([buffer.ctypes.data for buffer in buffers])
+    assert (buffers[0] >= MARK).all()  # no atomic has added to it
 
 
 def _batched(m, target, is_shared):

@@ -74,3 +74,12 @@ KERNEL(slow) {
   usleep(2000);
   __atomic_fetch_add(&ended, 1, __ATOMIC_SEQ_CST);
 }
+
+// buffers: int32 scalar, to which each call adds 1, by a load and a store 2 milliseconds later.
+KERNEL(add_slowly) {
+  (void)geometry, (void)row_begin, (void)row_end, (void)col_begin, (void)col_end;
+  volatile int32_t *sum = buffers[0];
+  const int32_t before = *sum;
+  usleep(2000);
+  *sum = before + 1;
+}

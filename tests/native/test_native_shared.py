@@ -27,9 +27,9 @@ def kernels(tmp_path_factory):
 class Launch:
     """A launch of a function of kernels.c: `Outside` in native/outside.cc."""
 
-    def __init__(self, kernels, name, rows, columns, threads, grain=1, alone=1, pieces=16, together=1):
+    def __init__(self, kernels, name, rows, columns, threads, grain=1, alone=1, pieces=16, together=1, updated=()):
         self.native, address = library.load_library(), ctypes.cast(getattr(kernels, name), ctypes.c_void_p).value
-        words = address, rows, columns, threads, grain, alone, pieces, together, columns
+        words = address, rows, columns, threads, grain, alone, pieces, together, len(updated) // 2, *updated, columns
         self.words = (ctypes.c_int64 * len(words))(*words)
         self.place = ctypes.addressof(self.words)
         self.under_way = ctypes.c_void_p()
@@ -38,7 +38,7 @@ class Launch:
         return self.native.jaxwarp_outside_pieces(self.place)
 
     def run(self, *buffers):
-        self.native.jaxwarp_outside_run(self.place, (ctypes.c_void_p * max(1, len(buffers)))(*buffers))
+        return self.native.jaxwarp_outside_alone(self.place, (ctypes.c_void_p * max(1, len(buffers)))(*buffers))
 
     def share(self, milliseconds, pointers=None):
         return self.native.jaxwarp_outside_share(self.place, pointers, ctypes.addressof(self.under_way), milliseconds)
@@ -49,6 +49,14 @@ class Launch:
 
 def number(kernels, name):
     return ctypes.c_int64.in_dll(kernels, name)
+
+
+def at_once(count, function):
+    threads = [threading.Thread(target=function) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 64), (1, 5000), (3, 4000), (300, 17), (4096, 1), (7, 130)])
@@ -112,12 +120,42 @@ def test_launches_of_many_threads_at_once(kernels):
         results.append((out == 50).all())
 
     results = []
-    threads = [threading.Thread(target=run) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(8, run)
     assert results == [True] * 8
+
+
+def test_launches_that_update_one_array_run_one_after_the_other(kernels):
+    """Their code does without atomics."""
+    total = np.zeros(1, np.int32)
+    launch = Launch(kernels, "add_slowly", 1, 1, 1, updated=(0, 4))
+    at_once(8, lambda: [launch.run(total.ctypes.data) for _ in range(5)])
+    assert total[0] == 40
+
+
+def test_launches_that_update_other_arrays_run_at_the_same_time(kernels):
+    sums = np.zeros(3, np.int32)
+    pointers = (ctypes.c_void_p * 1)(sums.ctypes.data + 4)
+    held = Launch(kernels, "slow", 4000, 1, 2, pieces=1000, updated=(0, 4))
+    assert not held.share(0, ctypes.addressof(pointers))
+    launch = Launch(kernels, "add_slowly", 1, 1, 1, updated=(0, 4))
+    at_once(1, lambda: [launch.run(sums.ctypes.data + at) for at in (0, 8)])
+    assert sums.tolist() == [1, 0, 1]
+    held.stop()
+    assert launch.run(sums.ctypes.data + 4) == 1
+
+
+def test_a_launch_that_would_wait_for_its_own_thread_is_refused(kernels):
+    """The handler of a signal, say, launches in the middle of a launch."""
+    total = np.zeros(1, np.int32)
+    pointers = (ctypes.c_void_p * 1)(total.ctypes.data)
+    held = Launch(kernels, "slow", 4000, 1, 2, pieces=1000, updated=(0, 4))
+    assert held.share(0, ctypes.addressof(pointers)) == 0
+    launch = Launch(kernels, "add_slowly", 1, 1, 1, updated=(0, 4))
+    assert launch.run(total.ctypes.data) == 0
+    assert launch.share(100, ctypes.addressof(pointers)) == -1
+    held.stop()
+    assert launch.run(total.ctypes.data) == 1
+    assert total[0] == 1
 
 
 @pytest.mark.filterwarnings("ignore:os.fork")

@@ -97,7 +97,6 @@ def compile_cpu(
     width: int | None = None,
     machine: Machine | None = None,
     *,
-    shared: bool = False,
     succession: Succession | None = None,
 ) -> CpuCode:
     """Code for a kernel that `passes.pipeline.prepare` has prepared.
@@ -107,8 +106,6 @@ def compile_cpu(
         width: threads per vector, a power of two up to 64; 1 gives scalar code that LLVM does not optimise, to debug
             and to compare with. By default what suits the kernel and the machine.
         machine: what to shape the code for, by default this machine. It runs on every other, more slowly perhaps.
-        shared: whether others than this launch may update the same arrays while it runs; then all that is atomic in
-            the kernel is atomic in the code.
         succession: how threads follow each other; None: in any order, at the same time.
 
     Raises:
@@ -117,7 +114,7 @@ def compile_cpu(
     machine = machine or host()
     lanes = choose_width(kernel, machine) if width is None else width
     require_own_bytes(kernel, STACK_BYTES // lanes)
-    code = emit_function(kernel, lanes, machine, shared, succession)
+    code = emit_function(kernel, lanes, machine, succession)
     bitcode = _assemble(code.text, kernel.name)
     return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, _cut(kernel, code.plan, succession))
 

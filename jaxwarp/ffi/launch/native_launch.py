@@ -13,8 +13,10 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import GRID, OWN_COPIES
+from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.launch.lowering import pool_size, succession
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.native.library import load_library
@@ -45,13 +47,17 @@ class NativeCode:
         grain = choose_grain(made, dict(zip(made.params, shapes, strict=True)))
         cut = code.cut
         how = grain, cut.max_unsplit_threads, cut.max_pieces_per_thread, cut.rows_per_piece
-        words = entry_address(code), math.prod(grid[:-1]), grid[-1], pool_size(), *how, *geometry
+        effects = analyze(made)
+        atomics = [i for i, param in enumerate(made.params) if effects[param].atomics]
+        updated = [word for i in atomics for word in (i, math.prod(shapes[i]) * made.params[i].dtype.bytes)]
+        rows, columns = math.prod(grid[:-1]), grid[-1]
+        words = entry_address(code), rows, columns, pool_size(), *how, len(atomics), *updated, *geometry
         self._words = (ctypes.c_int64 * len(words))(*words)  # `Outside` in native/outside.cc
         self._launch = ctypes.addressof(self._words)
         self._pointers = ctypes.c_void_p * max(1, len(made.params))
         self._packed = struct.Struct(f"{len(made.params)}P").pack  # several times as fast as an array of ctypes
         self._library = load_library()
-        self._run = self._library.jaxwarp_outside_run
+        self._run = self._library.jaxwarp_outside_alone
         self.is_whole = self._library.jaxwarp_outside_pieces(self._launch) == 1
 
     def pointers(self, addresses: Iterable[int]) -> Any:
@@ -60,15 +66,16 @@ class NativeCode:
 
     def call(self, pointers: int) -> None:
         """Runs it in this thread."""
-        self._run(self._launch, pointers)
+        if not self._run(self._launch, pointers):
+            raise _in_a_handler()
 
     def run(self, addresses: Sequence[int], is_divided: bool = True) -> None:
         """Runs it on arrays that are dense and aligned; unless `is_divided`, in this thread."""
         pointers = self._packed(*addresses)
-        if self.is_whole or not is_divided:
-            self._run(self._launch, pointers)
-        else:
+        if not (self.is_whole or not is_divided):
             self._share(pointers)
+        elif not self._run(self._launch, pointers):
+            raise _in_a_handler()
 
     def _share(self, pointers: bytes) -> None:
         """Runs it on this thread and others.
@@ -80,10 +87,20 @@ class NativeCode:
         place = ctypes.addressof(under_way)
         share, stop = self._library.jaxwarp_outside_share, self._library.jaxwarp_outside_stop
         try:
-            while not share(self._launch, pointers, place, _HEARS_AFTER):
+            while not (has_ended := share(self._launch, pointers, place, _HEARS_AFTER)):
                 pass
         finally:
             stop(place)
+        if has_ended < 0:
+            raise _in_a_handler()
+
+
+def _in_a_handler() -> KernelValueError:
+    """What to say of a launch that would wait for one that is under way in its own thread."""
+    return KernelValueError(
+        "a launch that updates an array by atomics is under way in this thread, and another one would update it, too",
+        hint="launch after it, not in the handler of a signal",
+    )
 
 
 code_of = functools.lru_cache(maxsize=512)(NativeCode)
@@ -104,5 +121,4 @@ def cpu_code(
 def _cpu_code(made: Kernel, order: Succession | None) -> Any:
     from jaxwarp.codegen.cpu import compile_cpu
 
-    # XLA may call the function from several threads at a time, and each may update an array that is not XLA's.
-    return compile_cpu(made, shared=True, succession=order)
+    return compile_cpu(made, succession=order)

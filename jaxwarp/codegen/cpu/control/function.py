@@ -74,14 +74,13 @@ def emit_function(
     kernel: Kernel,
     width: int,
     machine: Machine,
-    shared: bool = False,
     succession: Succession | None = None,
 ) -> FunctionCode:
     """The launch function of a prepared kernel, `width` threads at a time, shaped for a machine.
 
-    `shared`: others may update the same arrays while the launch runs. `succession`: how threads follow each other.
+    `succession`: how threads follow each other.
     """
-    plan = make_plan(kernel, require_width(width), machine, shared, succession is not None)
+    plan = make_plan(kernel, require_width(width), machine, succession is not None)
     writer = _Writer(plan)
     writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)

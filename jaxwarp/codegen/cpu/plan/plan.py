@@ -60,27 +60,25 @@ class Plan:
     has_stored_constants: bool
 
 
-def make_plan(kernel: Kernel, width: int, machine: Machine, shared: bool, is_in_order: bool) -> Plan:
+def make_plan(kernel: Kernel, width: int, machine: Machine, is_in_order: bool) -> Plan:
     """The plan for a prepared kernel.
 
     Args:
         kernel: the kernel.
         width: lanes.
         machine: what to shape the code for.
-        shared: whether others may update the same arrays while the launch runs.
         is_in_order: whether threads follow each other.
     """
     if width == 1:
         strides = find_strides(kernel, width)
         return Plan(kernel, width, machine, strides, set(), (), set(), {}, None, (), None, None, width, strides, False)
-    if not shared:
-        kernel = make_private(kernel)
+    kernel = make_private(kernel)
     strides = find_strides(kernel, width)
     rows = row_sums(kernel, strides.used)
-    own = set() if shared else own_rows(kernel, rows)
+    own = own_rows(kernel, rows)
     elements = summed_arrays(kernel, strides, rows, width)
     summed = [op for ops in elements.values() for op in ops]
-    exclusive = None if shared else find_exclusive(kernel, rows, summed, strides.used)
+    exclusive = find_exclusive(kernel, rows, summed, strides.used)
     interior = find_interior(kernel, width, strides)
     near: Sequence[Neighbours] = ()
     if exclusive is not None:
