@@ -90,3 +90,17 @@ def test_what_has_no_name_of_its_own():
             assert copy.deepcopy(made) is made
     finally:
         globals()["doubles"] = hidden
+
+
+def scalar_of(dtype):
+    return dtype.dtype if hasattr(dtype, "with_dtype") else dtype
+
+
+@pytest.mark.parametrize("dtype", [wp.bool, wp.int8, wp.uint64, wp.float16, wp.bfloat16, wp.float32, wp.vec3, wp.quatd])
+def test_types_stay_the_same(dtype):
+    """Code for a type that is only equal to the one it is compared with was not LLVM's: stores of floats as integers."""
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        found = pickle.loads(pickle.dumps(dtype, protocol))
+        assert found == dtype
+        for one in (found, copy.deepcopy(dtype), copy.copy(dtype)):
+            assert scalar_of(one) is scalar_of(dtype)

@@ -22,10 +22,10 @@ from jaxwarp.memory.devices import Device, device_to_jax
 from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.gpu.pinned import Pinned
 from jaxwarp.memory.gpu.scope import device_of, place_of_device
-from jaxwarp.memory.host_scope import HOST, Outside, capturing
+from jaxwarp.memory.host_scope import HOST, Outside, capturing, contents_of
 from jaxwarp.memory.libraries import library_of
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.memory.region import Region, dense_region, dense_strides
+from jaxwarp.memory.region import Region, array_region, dense_region, dense_strides
 from jaxwarp.memory.scope import Scope
 from jaxwarp.memory.tensor_owner import Owner, owned
 from jaxwarp.structs.records import has_floats, memory_axes
@@ -132,6 +132,18 @@ class HostArray(LiveArray):
         made = memo[id(self)] = self.new_like().assign(self)
         made._grad = copy.deepcopy(self._grad, memo)
         return made
+
+    def __copy__(self) -> HostArray:
+        """The same memory."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it holds, on its device, and its gradient; not that it is part of another array."""
+        HOST.require_settled(f"pickling an {self.label}")
+        device = None if self.scope is HOST else str(self.device)
+        return _unpickled, (type(self), self.type, contents_of(self._region), device, self._grad)
 
     @property
     def leaves(self) -> tuple[HostArray, ...]:
@@ -531,3 +543,18 @@ def _extents(given: Sequence[Any], size: int) -> tuple[int, ...] | None:
         others = -math.prod(extents)
         extents[extents.index(-1)] = size // others if others > 0 and size % others == 0 else -2
     return tuple(extents) if min(extents, default=0) >= 0 and math.prod(extents) == size else None
+
+
+def _unpickled(
+    kind: type[HostArray], type_: Array, values: np.ndarray, device: str | None, grad: HostArray | None
+) -> HostArray:
+    """An array that was pickled.
+
+    Raises:
+        KernelValueError: there is no such device.
+    """
+    made = kind("", type_, array_region(np.array(values, order="C")), is_writable=True)
+    if device is not None:
+        made = made.to(device)
+    made._grad = grad
+    return made

@@ -103,6 +103,9 @@ class IndexedArray:
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.dtype, self.ndim, self.data, self.indices)  # its class has no name
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         del copy
         return np.asarray(self.numpy(), dtype)
@@ -321,6 +324,10 @@ def _indexed(type_: Indexed, data: Any, indices: Sequence[Any]) -> Any:
     made = object.__new__(type_.kind)
     made.__dict__.update(data=data, **{f"indices{axis}": index for axis, index in enumerate(indices)})
     return made
+
+
+def _unpickled(dtype: Any, ndim: int, data: Any, indices: Sequence[Any]) -> Any:
+    return _indexed(indexed_type(IndexedArray, dtype, ndim), data, indices)
 
 
 def _part_at(given: HostArray, index: tuple[Any, ...]) -> Any:

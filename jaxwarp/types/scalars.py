@@ -44,6 +44,10 @@ class Scalar:
         except (TypeError, ValueError) as error:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"write {self.name}(0)") from None
 
+    def __reduce__(self) -> str:
+        """There is one of each, here."""
+        return "bool_" if self.kind == "bool" else self.name
+
     def wrapped(self, value: int) -> int:
         """What an integer type makes of an integer that may not fit: its lowest bits, as in kernels."""
         low = value & ((1 << self.bits) - 1)

@@ -37,6 +37,10 @@ class Struct:
     def __hash__(self) -> int:
         return hash(self.kind)
 
+    def __reduce__(self) -> Any:
+        """That of its class, which is pickled by its name."""
+        return (struct_of, (self.kind,)) if struct_of(self.kind) is self else super().__reduce_ex__(2)
+
     @property
     def name(self) -> str:
         return self.kind.__name__
