@@ -98,7 +98,7 @@ def scalar_of(dtype):
 
 @pytest.mark.parametrize("dtype", [wp.bool, wp.int8, wp.uint64, wp.float16, wp.bfloat16, wp.float32, wp.vec3, wp.quatd])
 def test_types_stay_the_same(dtype):
-    """Code for a type that is only equal to the one it is compared with was not LLVM's: stores of floats as integers."""
+    """Code for a type that is only equal to what it is compared with was not LLVM's: floats stored as integers."""
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         found = pickle.loads(pickle.dumps(dtype, protocol))
         assert found == dtype
