@@ -155,8 +155,8 @@ class HostArray(LiveArray):
             raise_for_user(AttributeError(f"{name} of arrays is not there; {REFUSED[name]}"))
         raise_for_user(AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}"))
 
-    @property
-    def label(self) -> str:
+    @cached_property
+    def label(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
         return f"array of {self.type.dtype} of shape {self.shape}"
 
     @property
@@ -267,13 +267,12 @@ class HostArray(LiveArray):
         super().assign(source)
         return self
 
-    def fill_(self, value: Any) -> HostArray:
-        """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
+    def _fill(self, element: np.ndarray) -> HostArray:
         HOST.see(self)
-        super().fill_(value)
+        super()._fill(element)
         return self
 
-    fill = fill_
+    fill = LiveArray.fill_
 
     @property
     def owner(self) -> Owner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -59,6 +60,14 @@ def as_element(value: object, dtype: np.dtype, components: tuple[int, ...], wher
     return np.broadcast_to(_cast(given, dtype, where), components)
 
 
+@functools.lru_cache(maxsize=256)
+def zero_element(dtype: np.dtype, components: tuple[int, ...]) -> np.ndarray:
+    """The element that is zero everywhere, to fill with."""
+    made = np.zeros(components, dtype)
+    made.flags.writeable = False
+    return made
+
+
 def cast_values(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
     """An array converted to a type that somebody asks for.
 
@@ -93,18 +102,25 @@ def for_jax(value: Any, where: str) -> Any:
 
 def _cast(values: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
     if _kind(dtype) == "int" and _kind(values.dtype) in ("int", "float"):
-        info = np.iinfo(dtype)
+        least, most = _limits(dtype)
         exact = values if _kind(values.dtype) == "int" else values.astype(np.float64)
         # As Python's numbers, which are compared exactly: 2**63 is no int64. NaN is neither.
-        if exact.size and not (exact.min().item() >= info.min and exact.max().item() <= info.max):
+        if exact.size and not (exact.min().item() >= least and exact.max().item() <= most):
             raise KernelValueError(
-                f"{where}: expected values of {dtype}, from {info.min} to {info.max}",
+                f"{where}: expected values of {dtype}, from {least} to {most}",
                 hint="choose a larger type, or take the values that fit",
             )
     with np.errstate(all="ignore"):
         return values.astype(dtype)
 
 
+@functools.cache
+def _limits(dtype: np.dtype) -> tuple[int, int]:
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+@functools.lru_cache(maxsize=256)
 def _kind(dtype: np.dtype) -> str:
     if dtype.kind in "biufc":
         return {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}[dtype.kind]

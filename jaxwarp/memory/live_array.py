@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.memory.convert import as_element, as_values
+from jaxwarp.memory.convert import as_element, as_values, zero_element
 from jaxwarp.memory.dlpack import make_capsule
 from jaxwarp.memory.indexing import require_index
 from jaxwarp.memory.region import Region
@@ -159,8 +159,11 @@ class MemoryArray:
 
     def fill_(self, value: Any) -> MemoryArray:
         """Sets every element to a scalar, or to a vector or matrix of the element type's shape."""
+        return self._fill(self._element(value))
+
+    def _fill(self, element: np.ndarray) -> MemoryArray:
         self.require_writable("written")
-        self.scope.fill(self.region, self._element(value))
+        self.scope.fill(self.region, element)
         return self
 
     def _element(self, value: object) -> np.ndarray:
@@ -168,7 +171,7 @@ class MemoryArray:
 
     def zero_(self) -> MemoryArray:
         """Sets every element to zero."""
-        return self.fill_(0)
+        return self._fill(zero_element(self.region.dtype, self.components))
 
     def numpy(self) -> np.ndarray:
         """As a NumPy array: a view on the CPU, a read-only copy from a GPU."""

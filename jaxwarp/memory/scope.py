@@ -113,13 +113,13 @@ class Scope:
 
     def fill(self, target: Region, value: np.ndarray) -> None:
         """Sets the elements to `value`, whose axes are the last ones of `target`."""
-        view_of(target)[...] = value
+        target.here[...] = value
 
     def copy(self, target: Region, source: Region) -> None:
         """Copies between regions of one shape and dtype, which may overlap."""
-        values = view_of(source)
+        values = source.here
         # NumPy sees to overlaps, but not of one axis with different strides.
-        view_of(target)[...] = values.copy() if target.overlaps(source) else values
+        target.here[...] = values.copy() if target.overlaps(source) else values
 
     def move(self, target: Region, source: Region) -> None:
         """A copy that is part of something else, a launch, say."""
