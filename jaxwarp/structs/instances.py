@@ -116,12 +116,28 @@ def _numpy_value(self: Any) -> Any:
     return as_record(_struct(type(self)), self, f"struct {type(self).__name__}")[()]
 
 
+def _assign(self: Any, value: object) -> None:
+    """Sets every field to that of another instance of the struct.
+
+    Raises:
+        KernelTypeError: it is of another type.
+    """
+    if type(value) is not type(self):
+        name = type(self).__name__
+        raise KernelTypeError(
+            f"struct {name}: assign: expected a {name}, got {type(value).__name__}", hint=f"make one: {name}(...)"
+        )
+    for field, part in vars(copied(value)).items():
+        setattr(self, field, part)
+
+
 METHODS: dict[str, Any] = {
     "__init__": boundary(_init),
     "__setattr__": boundary(_setattr),
     "__eq__": _eq,
     "__repr__": _repr,
     "__hash__": None,
+    "assign": boundary(_assign),
     "numpy_dtype": classmethod(boundary(_numpy_dtype)),
     "numpy_value": boundary(_numpy_value),
 }
@@ -183,7 +199,7 @@ def checked(kind: type, field: Field, value: object, is_strict: bool) -> Any:
     if isinstance(dtype, Struct):
         return _checked_struct(where, dtype, value, is_strict)
     if (element := struct_in(dtype)) is not None and struct_of(type(value)) == element:
-        return _copied(value)  # of JAX: its leaves have the axes
+        return copied(value)  # of JAX: its leaves have the axes
     if dtype == uint64 and handled(value) is not None:
         return value
     if isinstance(dtype, Aggregate) and value is None and is_strict:
@@ -231,19 +247,19 @@ def _hint(dtype: Any) -> str:
 
 def _checked_struct(where: str, dtype: Struct, value: object, is_strict: bool) -> Any:
     if struct_of(type(value)) == dtype:
-        return _copied(value)
+        return copied(value)
     if is_strict or isinstance(value, (bool, float, list, str)) or struct_of(type(value)) is not None:
         raise KernelTypeError(f"{where}: expected {dtype!r}, got {type(value).__name__}", hint=_hint(dtype))
     return value
 
 
-def _copied(value: object) -> Any:
+def copied(value: object) -> Any:
     """A struct is a value: to change one later does not change what was made with it."""
     made = object.__new__(type(value))
     for field in _struct(type(value)).fields:
         part = vars(value)[field.name]
-        if struct_of(type(part)) is not None:
-            part = _copied(part)
+        if struct_of(type(part)) is not None and field.type != uint64:  # of an id, what it is of
+            part = copied(part)
         elif isinstance(part, np.ndarray) and not isinstance(field.type, Array):
             part = part.copy()
         made.__dict__[field.name] = part

@@ -145,6 +145,53 @@ def facts(gpus):
     gpus.fail()
 
 
+@wp.struct
+class Inner:
+    x: wp.array(dtype=float)
+    by: wp.vec3
+
+
+@wp.struct
+class Outer:
+    inner: Inner
+    y: wp.array(dtype=float)
+
+
+@wp.struct
+class Scene:
+    mesh: wp.uint64
+    outer: Outer
+
+
+@wp.kernel
+def outer_doubled(s: Outer):
+    i = wp.tid()
+    s.y[i] = 2.0 * s.inner.x[i] + s.inner.by[2]
+
+
+def structs(gpus):
+    """They go from a device to another with their arrays."""
+    s = Outer(Inner(wp.array([1.0, 2.0], dtype=float), wp.vec3(0.0, 0.0, 1.0)), wp.zeros(2, dtype=float))
+    moved = s.to("cuda:1")
+    assert (moved.inner.x.device, moved.y.device, s.inner.x.device) == ("cuda:1", "cuda:1", "cpu")
+    again = moved.to("cuda:1")
+    assert again.inner is not moved.inner
+    assert again.inner.x is moved.inner.x
+    wp.launch(outer_doubled, 2, [moved])
+    assert moved.to("cpu").y.numpy().tolist() == [3.0, 5.0]
+    assert s.y.numpy().tolist() == [0.0, 0.0]
+    mesh = wp.Mesh(wp.array(np.eye(3), dtype=wp.vec3), wp.array([0, 1, 2], dtype=int))
+    scene = Scene(mesh.id, s).to("cuda:1")
+    assert scene.mesh is mesh
+    assert scene.outer.inner.x.device == "cuda:1"
+    with pytest.raises(wp.KernelError, match="struct Mesh: to: it stays where it was made"):
+        mesh.to("cuda:1")
+    s.inner.x = np.ones(2, np.float32)
+    with pytest.raises(wp.KernelError, match="struct Outer: to: field inner: field x: an array of NumPy is in the mem"):
+        s.to("cuda:0")
+    assert s.to("cpu").inner.x is s.inner.x
+
+
 def memory(gpus):
     """What is made, how it is filled, and when it goes."""
     gpus.log()
@@ -1566,6 +1613,7 @@ def nothing_is_left(gpus):
 SCENARIOS = [
     devices,
     facts,
+    structs,
     memory,
     copies,
     records,

@@ -93,3 +93,35 @@ def test_numbers_stay_numbers():
         wp.jax_kernel(number, launch_dims=1, output_dims=1)(scene_of(POINTS))
     with pytest.raises(KernelError, match="field scale: expected float32, got Mesh"):
         scene.scale = wp.Mesh(POINTS, FACES)
+
+
+@wp.struct
+class Near:
+    grid: wp.uint64
+    radius: float
+
+
+@wp.struct
+class Around:
+    near: Near
+
+
+@wp.kernel
+def count_near(s: Around, place: wp.array[wp.vec3], out: wp.array[int]):
+    i = wp.tid()
+    for _j in wp.hash_grid_query(s.near.grid, place[i], s.near.radius):
+        out[i] += 1
+
+
+def test_a_copy_of_a_struct_has_the_same_mesh_and_grid():
+    grid, mesh = wp.HashGrid(32, 32, 32), wp.Mesh(wp.array(POINTS, dtype=wp.vec3), wp.array([0, 1, 2], dtype=int))
+    around, world = Around(Near(grid.id, 0.5)), World(Scene(mesh.id, 2.0), 1)
+    place, out = wp.array(POINTS, dtype=wp.vec3), wp.zeros(3, dtype=int)
+    for copies in (1, 2):  # what they are given later is seen through the ids
+        grid.build(wp.array(np.tile(POINTS, (copies, 1)), dtype=wp.vec3), 0.5)
+        wp.launch(count_near, 3, [around, place], [out.zero_()])
+        assert out.numpy().tolist() == [copies] * 3
+    mesh.points = wp.array(POINTS - jnp.array([0.0, 0.0, 1.0]), dtype=wp.vec3)
+    t = wp.zeros(2, dtype=float)
+    wp.launch(depths_in, 2, [world, wp.array(ORIGINS, dtype=wp.vec3)], [t])
+    np.testing.assert_allclose(t.numpy(), np.array(EXPECTED) + 2.0)

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import pickle
 import pprint
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -78,6 +78,53 @@ def test_copies_are_values_arrays_references():
     other.mass = 4.0
     assert body.mass == 0.0
     assert copy.deepcopy(body).x is not x
+
+
+def test_assigned_to_as_a_whole():
+    first, second = Body(spring=Spring(stiffness=1.0)), Body(spring=Spring((1.0, 2.0, 3.0), 5.0))
+    kept = first.spring
+    first.assign(second)
+    assert first == second
+    assert first.spring is not second.spring
+    second.spring.rest[0] = 7.0
+    assert first.spring.rest.tolist() == [1.0, 2.0, 3.0]
+    assert kept.stiffness == 1.0
+    for wrong, given in ((Spring(), "Spring"), (None, "NoneType"), ({}, "dict")):
+        with pytest.raises(KernelTypeError, match=f"struct Body: assign: expected a Body, got {given}"):
+            first.assign(wrong)
+
+
+def test_on_a_device():
+    @wp.struct
+    class Fields:
+        ours: wp.array[float]
+        indexed: wp.indexedarray[float]
+        of_jax: wp.array[float]
+        of_numpy: wp.array[float]
+        missing: wp.array[float]
+        to: int  # a field before a method
+        assign: int
+
+    @wp.struct
+    class Whole:
+        fields: Fields
+        spring: Spring
+
+    values: Any = wp.array([1.0, 2.0], dtype=float)
+    fields = Fields(values, wp.indexedarray(values, [wp.array([1], dtype=int)]), jnp.ones(2), np.ones(2, np.float32))
+    fields.to, fields.assign = 3, 4
+    whole = Whole(fields, Spring((1.0, 2.0, 3.0)))
+    moved = whole.to("cpu")
+    assert moved == whole
+    assert moved.spring.rest is not whole.spring.rest
+    for name in ("ours", "of_numpy", "missing", "to", "assign"):
+        assert getattr(moved.fields, name) is getattr(whole.fields, name), name
+    assert moved.fields.indexed.data is values
+    assert isinstance(moved.fields.of_jax, jax.Array)
+    traced = jax.jit(lambda s: s.to("cpu"))(jax.tree.map(jnp.asarray, whole.spring))
+    assert traced.rest.tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(KernelValueError, match='struct Whole: to: expected the device "cpu"'):
+        whole.to("gpu")
 
 
 def test_integers_are_numbers_of_vectors():

@@ -1,0 +1,45 @@
+"""`struct.to(device)`: a struct whose arrays are on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.indexed import IndexedArray
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.memory.devices import Device, device_to_jax, require_device
+from jaxwarp.quaternions import HostValue
+from jaxwarp.structs.instances import copied
+from jaxwarp.types import HANDLE, struct_of
+
+
+def struct_to(self: Any, device: Any) -> Any:
+    """A copy of the struct whose arrays are on a device, those of structs in it too. Arrays that are there stay the
+    same; so do meshes, trees, grids, volumes and textures, wherever they are.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device; an array of NumPy is to be on a GPU.
+    """
+    where = f"struct {type(self).__name__}: to"
+    if hasattr(type(self), HANDLE):
+        raise KernelTypeError(f"{where}: it stays where it was made", hint="make another one, of arrays on the device")
+    return _moved(where, self, require_device(device, where))
+
+
+def _moved(where: str, value: Any, device: Device) -> Any:
+    if isinstance(value, (HostArray, IndexedArray)):
+        return value.to(device)
+    if isinstance(value, jax.Array):
+        return jax.device_put(value, device_to_jax(device))
+    if isinstance(value, np.ndarray) and not isinstance(value, HostValue) and device.is_cuda:
+        raise KernelTypeError(
+            f"{where}: an array of NumPy is in the memory of the host", hint="write array(values, dtype=...)"
+        )
+    if struct_of(type(value)) is None or hasattr(type(value), HANDLE):
+        return value
+    made = copied(value)
+    vars(made).update({name: _moved(f"{where}: field {name}", part, device) for name, part in vars(made).items()})
+    return made
