@@ -18,7 +18,7 @@ from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.gpu.events import Event
 from jaxwarp.memory.gpu.streams import require_event
 from jaxwarp.memory.gpu.streams import synchronize as synchronize_all
-from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.host_scope import HOST, recording
 
 
 def _require_host(what: str) -> None:
@@ -93,7 +93,8 @@ class ScopedTimer:
         detailed: whether Python's profile of the `with` is printed.
         dict: lists of times by name: the time is added to the timer's.
         synchronize: whether work on GPUs is waited for, before and after.
-        options: of Warp's that have no effect: `use_nvtx`, `color`, `cuda_filter`, `report_func`, `skip_tape`.
+        skip_tape: else what a `Tape` records in the `with` is a scope of its pictures, active or not.
+        options: of Warp's that have no effect: `use_nvtx`, `color`, `cuda_filter`, `report_func`.
 
     Attributes:
         elapsed: milliseconds that the last `with` took.
@@ -103,7 +104,7 @@ class ScopedTimer:
 
     enabled: ClassVar[bool] = True
     _depth: ClassVar[_Depth] = _Depth()
-    _OPTIONS: ClassVar[tuple[str, ...]] = ("use_nvtx", "color", "cuda_filter", "report_func", "skip_tape")
+    _OPTIONS: ClassVar[tuple[str, ...]] = ("use_nvtx", "color", "cuda_filter", "report_func")
 
     @boundary
     def __init__(
@@ -114,13 +115,14 @@ class ScopedTimer:
         detailed: bool = False,
         dict: dict[str, list[float]] | None = None,  # noqa: A002 - likewise
         synchronize: bool = False,
+        skip_tape: bool = False,
         **options: Any,
     ):
         unknown = [option for option in options if option not in self._OPTIONS]
         if unknown:
             raise KernelTypeError(
                 f"ScopedTimer has no option {', '.join(unknown)}",
-                hint="its options are active, print, detailed, dict, synchronize",
+                hint="its options are active, print, detailed, dict, synchronize, skip_tape",
             )
         if type(active) is not bool and np.ndim(active):  # which takes long of a bool
             raise KernelTypeError(f"ScopedTimer: active: expected a bool, got {active!r}", hint="write True or False")
@@ -133,6 +135,7 @@ class ScopedTimer:
         )
         self.elapsed, self.extra_msg, self._synchronizes = 0.0, "", synchronize
         self.timing_results: list[Any] = []
+        self.skip_tape, self._tape = skip_tape, None
         if dict is not None:
             dict.setdefault(name, [])
 
@@ -145,9 +148,14 @@ class ScopedTimer:
             self._start = time.perf_counter_ns()
             if self._profile is not None:
                 self._profile.enable()
+        self._tape = None if self.skip_tape else recording.get()
+        if self._tape is not None:
+            self._tape.record_scope_begin(self.name)
         return self
 
     def __exit__(self, *_: Any) -> None:
+        if self._tape is not None and self._tape is recording.get():
+            self._tape.record_scope_end()
         if not self.active:
             return
         if self._synchronizes:

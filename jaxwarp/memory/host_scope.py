@@ -50,6 +50,14 @@ class Recorder(Protocol):
         """`target` gets values that depend on no array. They fit its shape, or its last axes."""
         ...
 
+    def record_scope_begin(self, scope_name: str) -> None:
+        """What follows is in a scope of its own, in pictures."""
+        ...
+
+    def record_scope_end(self) -> None:
+        """The scope that was begun last ends."""
+        ...
+
 
 recording: contextvars.ContextVar[Recorder | None] = contextvars.ContextVar("jaxwarp_tape", default=None)
 

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.tapes.gpu.arithmetic import differ
+from jaxwarp.arrays.tapes.picture import Mark, Options, picture
 from jaxwarp.arrays.tapes.recorded import Launched, Recording
 from jaxwarp.arrays.tapes.way_back import Backward
 from jaxwarp.boundary import boundaries, located_call
-from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.memory.gpu.scope import GpuScope
 from jaxwarp.memory.host_scope import HOST, Capturer, capturing, contents_of, copy_of, recording, scope_of
 from jaxwarp.memory.region import Region
-from jaxwarp.types import Scalar
+from jaxwarp.structs.instances import copied
+from jaxwarp.types import Scalar, struct_of
 
-_PICTURES = "print its launches: tape.launches"
-
-REFUSED = {
-    "get_adjoint": "the gradient of an array is array.grad",
-    "loss": "it is the argument of backward(loss)",
-    "record_scope_begin": _PICTURES,
-    "record_scope_end": _PICTURES,
-    "scopes": _PICTURES,
-    "visualize": _PICTURES,
-}
+REFUSED = {"loss": "it is the argument of backward(loss)"}
 
 
 @boundaries
@@ -50,6 +46,7 @@ class Tape(Recording):
         self._token: Token[Any] | None = None
         self._part: Capturer | None = None  # of the capture that is being made, what is done in the `with`
         self._is_captured = False
+        self.scopes: list[Mark] = []
 
     def __enter__(self) -> Tape:
         _require_none_recording()
@@ -80,6 +77,7 @@ class Tape(Recording):
         """Records anew what a part of a capture does."""
         _require_none_recording()
         self._forget()
+        self.scopes = []
         self._token = recording.set(self)
         try:
             part.run()
@@ -129,7 +127,82 @@ class Tape(Recording):
         HOST.require_settled("Tape.launches")
         return [op for op in self._ops if isinstance(op, Launched)]
 
+    # Pictures.
+
+    def record_scope_begin(self, scope_name: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Begins a scope: what is recorded until its end is drawn in a frame with this name, by `visualize`.
+
+        Args:
+            scope_name: the name.
+            metadata: kept with it, in `scopes`.
+        """
+        if not HOST.defers("", lambda: self.record_scope_begin(scope_name, metadata)):
+            self.scopes.append(Mark(len(self._ops), str(scope_name), dict(metadata or {})))
+
+    def record_scope_end(self, remove_scope_if_empty: bool = True) -> None:
+        """Ends the scope that was begun last.
+
+        Args:
+            remove_scope_if_empty: forget the scope if nothing was recorded in it.
+
+        Raises:
+            KernelValueError: none is open.
+        """
+        if HOST.defers("", lambda: self.record_scope_end(remove_scope_if_empty)):
+            return
+        if sum(1 if mark.name is not None else -1 for mark in self.scopes) == 0:
+            raise KernelValueError("Tape.record_scope_end: no scope is open", hint="call record_scope_begin first")
+        last = self.scopes[-1]
+        if remove_scope_if_empty and last.name is not None and last.at == len(self._ops):
+            self.scopes.pop()
+        else:
+            self.scopes.append(Mark(len(self._ops), None, None))
+
+    def visualize(self, filename: str | os.PathLike[str] | None = None, **options: Any) -> str:
+        """What was recorded as text of GraphViz: `dot -Tsvg tape.dot -o tape.svg` draws it.
+
+        Args:
+            filename: where the text is written, too.
+            options: `simplify_graph=True`: launches of kernels that follow each other in the same order again are
+                drawn once. `hide_readonly_arrays=False`: leave out arrays that nothing writes. `array_labels`: names
+                of arrays. `choose_longest_node_name=True`: others have the longest name of an argument that they were,
+                else the first. `ignore_graph_scopes=False`: draw no scopes. `track_inputs`, `track_outputs`: arrays
+                that are shown in any case, with `track_input_names`, `track_output_names`. `graph_direction="LR"`: or
+                RL, TB, BT.
+
+        Returns:
+            The text.
+
+        Raises:
+            KernelTypeError, KernelValueError: there is no such option, or it has no such value.
+        """
+        names = [found.name for found in fields(Options)]
+        for name in options:
+            if name not in names:
+                raise KernelTypeError(
+                    f"Tape.visualize: there is no argument {name!r}",
+                    hint=did_you_mean(name, names) or f"its options are {', '.join(names)}",
+                )
+        text = picture(self._ops, self.scopes, list(self._arrays.values()), Options(**options))
+        if filename is not None:
+            Path(filename).write_text(text)
+        return text
+
     # Gradients.
+
+    def get_adjoint(self, a: Any) -> Any:
+        """What has the derivatives by an argument of a kernel: the `grad` of an array, of a struct one with those in
+        place of its arrays; None for what has none."""
+        if isinstance(a, HostArray):
+            self.see(a)
+            return a.grad
+        if struct_of(type(a)) is None:
+            return None
+        made = copied(a)
+        for name, part in vars(made).items():
+            if isinstance(part, HostArray) or struct_of(type(part)) is not None:
+                made.__dict__[name] = self.get_adjoint(part)
+        return made
 
     @property
     def gradients(self) -> dict[HostArray, HostArray]:
@@ -216,6 +289,7 @@ class Expected:
 
     def __init__(self, tape: Tape):
         self.see = tape.see
+        self.record_scope_begin, self.record_scope_end = tape.record_scope_begin, tape.record_scope_end
 
     def _refuse(self, *_: Any, **__: Any) -> None:
         raise KernelValueError(
