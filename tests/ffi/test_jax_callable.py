@@ -404,3 +404,37 @@ def test_named_outputs():
     assert found._fields == ("up", "down")
     assert found.down.tolist() == [-1.0, -1.0, -1.0]
     assert found.up.tolist() == [1.0, 1.0, 1.0]
+
+
+@wp.kernel
+def weighted(a: wp.array[float], weights: wp.array[float] | None, out: wp.array[float]):
+    i = wp.tid()
+    out[i] = a[i]
+    if weights:
+        out[i] = weights[i] * a[i]
+
+
+@pytest.mark.parametrize("mode", [GraphMode.JAX, GraphMode.WARP, GraphMode.NONE])
+def test_arrays_that_are_not_there(mode):
+    def program(a: wp.array[float], weights: wp.array[float] | None, out: wp.array[float]):
+        wp.launch(weighted, dim=a.shape, inputs=[a, weights], outputs=[out])
+
+    call = jax_callable(program, graph_mode=mode)
+    for f in (call, jax.jit(call)):
+        np.testing.assert_array_equal(f(X, None)[0], X)
+        np.testing.assert_array_equal(f(X, X)[0], X * X)
+    both = jax.vmap(call, in_axes=(0, None))(np.stack([X, -X]), None)
+    np.testing.assert_array_equal(both[0], [X, -X])
+
+    def sums(a: wp.array[float], total: wp.array[float], sum_of_squares: wp.array[float], out: wp.array[float]):
+        for t in (total, sum_of_squares):
+            if t is not None:
+                wp.launch(accumulate, dim=a.shape, inputs=[a, t])
+        wp.copy(out, a)
+
+    call = jax_callable(sums, num_outputs=3, in_out_argnames=["total", "sum_of_squares"], graph_mode=mode)
+    for f in (call, jax.jit(call)):
+        none, found, out = f(X, None, np.ones(1, np.float32))
+        assert none is None
+        np.testing.assert_array_equal(found, [56.0])
+        np.testing.assert_array_equal(out, X)

@@ -132,3 +132,47 @@ def test_launches_on_a_mesh_are_checked_once(monkeypatch):
         found.append(float(t.numpy()[2]))
     np.testing.assert_allclose(found, np.array([1, 2, 1, 3]) * found[0], rtol=1e-6)
     assert len(checks) == 2
+
+
+def by_number(mesh: wp.uint64, x: wp.array[wp.vec3], out: wp.array[float]):
+    wp.launch(heights, dim=x.shape, inputs=[mesh, x], outputs=[out])
+
+
+def by_mesh(mesh: wp.Mesh, x: wp.array[wp.vec3], out: wp.array[float]):
+    wp.launch(heights, dim=x.shape, inputs=[mesh, x], outputs=[out])
+
+
+@pytest.mark.parametrize("mode", [wp.GraphMode.JAX, wp.GraphMode.WARP, wp.GraphMode.NONE])
+@pytest.mark.parametrize("program", [by_number, by_mesh])
+def test_programs_take_meshes(program, mode):
+    """Arrays that a mesh does not have were refused, and so were meshes where uint64 is annotated."""
+    call, expected = wp.jax_callable(program, graph_mode=mode), wp.jax_kernel(heights)
+    (one,), (other,) = expected(wp.Mesh(P, F), X), expected(wp.Mesh(2 * P, F), X)
+    for f in (call, jax.jit(call)):
+        np.testing.assert_array_equal(f(wp.Mesh(P, F), X)[0], one)
+        np.testing.assert_array_equal(f(wp.Mesh(2 * P, F), X)[0], other)
+    (many,) = jax.vmap(lambda s: call(wp.Mesh(s * P, F), X))(jnp.float32([1.0, 2.0]))
+    np.testing.assert_array_equal(many, [one, other])
+    if mode != wp.GraphMode.NONE:
+        slope = jax.grad(lambda p: call(wp.Mesh(p, F), X)[0].sum())(jnp.asarray(P))
+        by_kernel = jax.grad(lambda p: expected(wp.Mesh(p, F), X)[0].sum())(jnp.asarray(P))
+        np.testing.assert_allclose(slope, by_kernel, rtol=1e-6)
+        assert abs(slope).sum() > 0.5
+
+
+def test_programs_take_structs_with_meshes_and_numbers():
+    @wp.struct
+    class Place:
+        mesh: wp.uint64
+        above: float
+
+    @wp.kernel
+    def look(place: Place, x: wp.array[wp.vec3], out: wp.array[float]):
+        i = wp.tid()
+        out[i] = height(place.mesh, x[i]) + place.above
+
+    def program(place: Place, x: wp.array[wp.vec3], out: wp.array[float]):
+        wp.launch(look, dim=x.shape, inputs=[place, x], outputs=[out])
+
+    (found,) = wp.jax_callable(program)(Place(wp.Mesh(P, F), 2.0), X)
+    np.testing.assert_allclose(found, 2.0 + wp.jax_kernel(heights)(wp.Mesh(P, F), X)[0], rtol=1e-6)

@@ -6,7 +6,7 @@ import enum
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.core
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from jaxwarp.boundary import boundary
 from jaxwarp.compat import is_tracing, is_x64_enabled
-from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError, did_you_mean
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.calls.arguments import (
     Argument,
     as_jax_value,
@@ -33,14 +33,14 @@ from jaxwarp.ffi.launch.checkify import raising
 from jaxwarp.ffi.launch.debug import debug_now
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.ffi.programs.capture import Recorder
+from jaxwarp.ffi.programs.declared import Function
 from jaxwarp.ffi.programs.python_call import Parameter, Static, bind_call, make_call, require_nothing
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import Program, tracing
-from jaxwarp.frontend.text.annotations import resolve
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.convert import for_jax
 from jaxwarp.memory.fork_guard import require_jax
-from jaxwarp.types import Array
+from jaxwarp.types import Array, leaves_in_handles
 from jaxwarp.unlocked import cached_property
 
 _MAX_COMPILED = 256
@@ -112,15 +112,22 @@ def jax_callable(  # noqa: PLR0913 - the signature users know from Warp
         raise KernelTypeError(f"jax_callable: expected a Python function, got {func!r}", hint=hint)
     graph_mode = _require_graph_mode(func, graph_mode)
     graphs = _require_cache_max(func, graph_cache_max)
-    function = _Function(func)
+    function = Function(func)
     arguments = assign_roles(function, num_outputs, in_out_argnames)
     require_preload_mode(f"callable {function.name}", module_preload_mode)
     _require_staged(function.name, "stage_in_argnames", stage_in_argnames, [a for a in arguments if a.role != OUTPUT])
     _require_staged(function.name, "stage_out_argnames", stage_out_argnames, [a for a in arguments if a.role != INPUT])
     defaults = CallOptions(None, freeze_dims(output_dims, f"callable {function.name}: output_dims"), vmap_method)
-    packing = Packing.of(function.arguments, arguments)
     named = named_results(f"callable {function.name}", arguments) if named_outputs else None
-    return JaxCallable(func, arguments, defaults, bool(has_side_effect), graph_mode, graphs, packing, named)
+
+    def made(function: Function, arguments: Sequence[Argument]) -> JaxCallable:
+        return JaxCallable(function, arguments, defaults, bool(has_side_effect), graph_mode, graphs, named)
+
+    call = made(function, arguments)
+    if function.takes_structs:
+        in_outs = list(dict.fromkeys(a.declared for a in arguments if a.role == IN_OUT))
+        call.remade = lambda function: made(function, assign_roles(function, num_outputs, in_outs))
+    return call
 
 
 def _require_graph_mode(func: Callable[..., None], mode: Any) -> GraphMode:
@@ -166,47 +173,6 @@ def _require_cache_max(func: Callable[..., None], graph_cache_max: Any) -> int:
     return min(graph_cache_max, _ALL_GRAPHS)
 
 
-class _Annotated(NamedTuple):
-    """An argument of the Python function."""
-
-    name: str
-    annotation: Any
-
-
-class _Function:
-    """What `assign_roles` asks of a kernel, of a Python function."""
-
-    owner = "callable"
-
-    def __init__(self, func: Callable[..., None]):
-        self.name = getattr(func, "__name__", "function")
-        self.arguments: list[_Annotated] = []
-        try:
-            signature = inspect.signature(func, eval_str=True)
-        except NameError as error:
-            raise KernelTypeError(
-                f"callable {self.name}: an annotation cannot be evaluated: {error}",
-                hint="define or import the name before the function is passed to jax_callable",
-            ) from error
-        for parameter in signature.parameters.values():
-            if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-                raise KernelTypeError(
-                    f"callable {self.name}: argument {parameter.name} must be an ordinary one",
-                    hint="name the arguments one by one, without * and **",
-                )
-            if parameter.annotation is parameter.empty:
-                raise KernelTypeError(
-                    f"callable {self.name}: argument {parameter.name} has no annotation",
-                    hint=f"write {parameter.name}: float, or {parameter.name}: array[float]",
-                )
-            try:
-                pattern = resolve(parameter.annotation)
-            except KernelError as error:
-                error.message = f"callable {self.name}: argument {parameter.name}: {error.message}"
-                raise
-            self.arguments.append(_Annotated(parameter.name, pattern))
-
-
 class _Compiled:
     """A compiled function of arrays.
 
@@ -239,21 +205,21 @@ class JaxCallable:
 
     def __init__(
         self,
-        func: Callable[..., None],
+        function: Function,
         arguments: Sequence[Argument],
         defaults: CallOptions,
         has_side_effect: bool,
         graph_mode: GraphMode,
         graphs: int,
-        packing: Packing | None = None,
         named: Callable[[Iterable[Any]], Any] | None = None,
     ):
-        self.func = func
+        self.func = func = function.func
         self.__name__ = self.__qualname__ = getattr(func, "__name__", "function")
         self.__doc__ = func.__doc__
         self._arguments = arguments
         self._inputs = [a for a in arguments if a.role != OUTPUT]
-        self._packing = packing
+        self._declared = function
+        self._packing = packing = Packing.of(function.arguments, arguments)
         self._named = named
         self._defaults = defaults
         self._has_side_effect = has_side_effect
@@ -261,6 +227,9 @@ class JaxCallable:
         self._graphs = graphs  # how many to keep under GraphMode.WARP
         self._function = func if packing is None else _of_leaves(func, packing)
         self._compiled: dict[Any, _Compiled] = {}
+        # Of a function that leaves open what may be a struct: the same call, of the function that takes structs there.
+        self.remade: Callable[[Function], JaxCallable] | None = None
+        self._others: dict[tuple[Any, ...], JaxCallable] = {}
         self._require_options(defaults)
 
     def __repr__(self) -> str:
@@ -282,10 +251,23 @@ class JaxCallable:
             CheckError: in debug mode, outside of JAX, a thread has failed a check.
         """
         values = bind_names(self._arguments, args, kwargs, {})
+        other = self._taking(values)
+        if other is not None:
+            return other(*values, output_dims=output_dims, vmap_method=vmap_method)
         leaves = values if self._packing is None else self._packing.spread(values)
         found = self._call(leaves, output_dims, vmap_method)
         found = found if self._packing is None else self._packing.gathered(leaves, found)
         return found if self._named is None else self._named(found)
+
+    def _taking(self, values: Sequence[Any]) -> JaxCallable | None:
+        """The call that takes the structs among these values where the function leaves open what comes; None: this."""
+        if self.remade is None:
+            return None
+        types = self._declared.given(values)
+        if all(t is None for t in types):
+            return None
+        made = self._others.get(types)
+        return made or self._others.setdefault(types, self.remade(self._declared.with_types(types)))
 
     def _call(self, values: list[Any], output_dims: Any, vmap_method: str | None) -> list[Any]:
         """The call, given leaves; the leaves of the results."""
@@ -333,7 +315,8 @@ class JaxCallable:
         if self.graph_mode == GraphMode.WARP:
             program = Recorder(program, self._graphs)
         bound = [self._input(program, a, v) for a, v in zip(self._inputs, values, strict=True)]
-        arrays = [b for b in bound if isinstance(b, ArrayHandle)]
+        inside = {n for a in self._declared.arguments for n in leaves_in_handles(a.name, a.annotation)}
+        arrays = [b for b in bound if isinstance(b, ArrayHandle) and b.name not in inside]
         outputs = [a for a in self._arguments if a.role == OUTPUT]
         shapes = [self._output_shape(a, arrays, options.output_dims) for a in outputs]
         if self.graph_mode == GraphMode.NONE:
@@ -352,7 +335,8 @@ class JaxCallable:
                 raise clear from None
         require_nothing(self.__name__, returned)
         note(bool(program.failing))
-        return program.results([b for a, b in zip(self._arguments, bound, strict=True) if a.role != INPUT])
+        changed = [b for a, b in zip(self._arguments, bound, strict=True) if a.role != INPUT]
+        return _with_absent(changed, program.results([b for b in changed if b is not None]))
 
     def _bind_call(self, bound: Sequence[Any], shapes: Sequence[Any], options: CallOptions) -> list[Any]:
         """The Python function itself as an operation of the program."""
@@ -369,9 +353,12 @@ class JaxCallable:
             type_ = Array(argument.element, argument.ndim)
             parameters.append(Parameter(argument.name, OUTPUT, type_, shape))
         call = make_call(self._function, self.__name__, parameters, options.vmap_method, self._has_side_effect)
-        return bind_call(call, operands)
+        changed = [b for a, b in zip(self._inputs, bound, strict=True) if a.role != INPUT]
+        return _with_absent([*changed, *shapes], bind_call(call, operands))
 
     def _input(self, program: Program, argument: Argument, value: Any) -> Any:
+        if value is None and argument.is_array:
+            return None
         given = describe_for(argument, value)
         element = resolve_element(argument, given)
         require_enabled(argument, element)
@@ -427,4 +414,10 @@ def _of_leaves(func: Callable[..., None], packing: Packing) -> Callable[..., Non
 
 
 def _is_static(argument: Argument, value: Any) -> bool:
-    return not argument.is_array and isinstance(value, (bool, int, float))
+    return value is None if argument.is_array else isinstance(value, (bool, int, float))
+
+
+def _with_absent(changed: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """The results, with None for what was to be changed and is not there."""
+    made = iter(results)
+    return [None if c is None else next(made) for c in changed]
