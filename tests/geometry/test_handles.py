@@ -160,19 +160,21 @@ def test_programs_take_meshes(program, mode):
         assert abs(slope).sum() > 0.5
 
 
-def test_programs_take_structs_with_meshes_and_numbers():
-    @wp.struct
-    class Place:
-        mesh: wp.uint64
-        above: float
+@wp.struct
+class Place:
+    mesh: wp.uint64
+    above: float
 
-    @wp.kernel
-    def look(place: Place, x: wp.array[wp.vec3], out: wp.array[float]):
-        i = wp.tid()
-        out[i] = height(place.mesh, x[i]) + place.above
 
+@wp.kernel
+def look_at(place: Place, x: wp.array[wp.vec3], out: wp.array[float]):
+    i = wp.tid()
+    out[i] = height(place.mesh, x[i]) + place.above
+
+
+def test_programs_take_structs_with_meshes():
     def program(place: Place, x: wp.array[wp.vec3], out: wp.array[float]):
-        wp.launch(look, dim=x.shape, inputs=[place, x], outputs=[out])
+        wp.launch(look_at, dim=x.shape, inputs=[place, x], outputs=[out])
 
     (found,) = wp.jax_callable(program)(Place(wp.Mesh(P, F), 2.0), X)
     np.testing.assert_allclose(found, 2.0 + wp.jax_kernel(heights)(wp.Mesh(P, F), X)[0], rtol=1e-6)
