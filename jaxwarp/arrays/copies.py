@@ -10,7 +10,7 @@ from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.struct_array import array_at
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
-from jaxwarp.memory.convert import as_element
+from jaxwarp.memory.convert import as_element, zero_element
 from jaxwarp.memory.host_scope import HOST, capturing
 from jaxwarp.memory.live_array import LiveArray, MemoryArray
 from jaxwarp.memory.region import Region
@@ -27,6 +27,8 @@ def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> Liv
     if isinstance(element, Struct):
         _require_host(scope, name, element)
         pattern = as_record(element, value, name)
+    elif type(value) is int and value == 0:
+        pattern = zero_element(region.dtype, memory_axes(element))
     else:
         pattern = as_element(value, region.dtype, memory_axes(element), name)
     if pattern.tobytes().strip(b"\0") or capturing.get() is not None:

@@ -156,7 +156,9 @@ class Owner:
 
 def owned(region: Region) -> Region:
     """The region with an `Owner`."""
-    return region if isinstance(region.owner, Owner) else dataclasses.replace(region, owner=Owner(region.owner))
+    if isinstance(region.owner, Owner):
+        return region
+    return Region(region.address, region.dtype, region.shape, region.strides, Owner(region.owner))
 
 
 def note_written(regions: Sequence[Region | None]) -> None:

@@ -311,9 +311,10 @@ def _host_value(t: Aggregate, values: tuple[Any, ...]) -> HostValue:
             f"{t} is generic and has no values; use a type with a dtype, like vec3 or mat33",
             hint="write vec3(...), or types.vector(length=3, dtype=float)(...)",
         )
-    made = np.empty(t.shape, t.dtype.numpy)
-    made[...] = _host_components(t, values).reshape(t.shape)
-    return HostValue.of(t, made)
+    # NumPy takes these as they are.
+    is_plain = len(values) == t.size and t.dtype.is_float and all(type(v) is float for v in values)
+    components = np.array(values if is_plain else _host_components(t, values), t.dtype.numpy)
+    return HostValue.of(t, components.reshape(t.shape))
 
 
 def _component(t: Aggregate, value: object) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -179,17 +179,18 @@ class Shadow(Private):
 
     Args:
         blocks: where regions are.
-        copied: the numbers of the blocks. Those of a GPU are copied in any case.
-        is_zero: the copy starts as zeros.
+        chosen: the numbers of the blocks. Those of a GPU are among them in any case.
+        zero: those that start as zeros; the others start as what is there.
     """
 
-    def __init__(self, blocks: Blocks, copied: Iterable[int], is_zero: bool = False):
-        chosen = sorted({*copied, *blocks.gpus} - {-1})
+    def __init__(self, blocks: Blocks, chosen: Iterable[int], zero: Container[int]):
+        chosen = sorted({*chosen, *blocks.gpus} - {-1})
         super().__init__(blocks, chosen)
         self._start = address_of(self._memory)
         self._views: dict[Place, np.ndarray] = {}
-        for block in chosen if not is_zero else ():
-            self._copy(block, blocks.gpus.get(block))
+        for block in chosen:
+            if block not in zero:
+                self._copy(block, blocks.gpus.get(block))
 
     def _allocated(self, size: int) -> tuple[Any, int]:
         self._memory = np.zeros(size, np.uint8)

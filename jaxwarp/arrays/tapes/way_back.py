@@ -96,11 +96,24 @@ class Backward:
         written = {block for step in self.steps for block in step.writes}
         self.gpu = self._one_gpu()
         make: Any = Shadow if self.gpu is None else partial(GpuShadow, self.gpu)
-        self.values: Private = make(self.blocks, written | {place.block for place, _ in before})
+        self.values: Private = make(self.blocks, written | {place.block for place, _ in before}, self._overwritten())
         for place, kept in reversed(before):  # what was there first comes last
             self.values.load(place, kept)
-        self.cotangents: Private = make(self.blocks, range(len(self.blocks.lows)), is_zero=True)
+        every = range(len(self.blocks.lows))
+        self.cotangents: Private = make(self.blocks, every, every)
         self.by_hand: ByHand | None = None
+
+    def _overwritten(self) -> set[int]:
+        """The blocks of which nothing is left before anything is read: their first launch writes all of them."""
+        touched, found = set[int](), set[int]()
+        for step in self.steps:
+            touched.update(step.reads)
+            if isinstance(step.op, Launched):
+                roles = step.op.launch.roles
+                outputs = [p for p, role in zip(step.places, roles, strict=True) if p is not None and role == OUTPUT]
+                found.update(p.block for p in outputs if p.fills and p.block not in touched)
+            touched.update(step.writes)
+        return found
 
     def _one_gpu(self) -> GpuScope | None:
         """The GPU on which all of it is; None: some of it is elsewhere, and the private memory the host's."""
@@ -124,8 +137,8 @@ class Backward:
                 active.update(step.float_writes)
         self._replay(active)
         cotangents = self.cotangents
-        are_asked = cotangents.nonzero([pair.place for pair in self.pairs])
-        asked = {pair.place.block for pair, is_asked in zip(self.pairs, are_asked, strict=True) if is_asked}
+        begun = {pair.place.block for pair, is_zero in zip(self.pairs, self._begin(), strict=True) if not is_zero}
+        asked = set(begun)
         kept: dict[Any, list[Any]] = {}
         for step in reversed(self.steps):
             if self._retained:
@@ -135,8 +148,9 @@ class Backward:
                 self.by_hand.stale.update(step.reads, step.writes)
         if self.by_hand is not None:
             self.by_hand.require_unchanged(range(len(self.pairs)))
-        for pair in self.pairs:
-            cotangents.store(pair.place, pair.target)
+        for pair in self.pairs:  # a gradient that was zero and is zero is there already
+            if self.by_hand is not None or not {pair.place.block}.isdisjoint(begun | asked):
+                cotangents.store(pair.place, pair.target)
         for owner, found in kept.items():
             for pair, values in zip(self._retained[owner], found, strict=True):
                 if isinstance(values, Region):
@@ -161,7 +175,7 @@ class Backward:
                 kept[owner] = [self.cotangents.kept(pair.place) for pair in pairs]
 
     def _collect(self) -> None:
-        """Cotangents start from the gradients that are there."""
+        """Gradients are where they may be."""
         for pair in self.pairs:
             if not pair.grad.is_writable:
                 raise KernelTypeError(
@@ -181,17 +195,27 @@ class Backward:
                 f"Tape.backward: the gradients of {one} and {other} share memory, they do not",
                 hint="give each a gradient of its own",
             )
-        for pair in self.pairs:
-            self.cotangents.load(pair.place, pair.target)
+
+    def _begin(self) -> Sequence[bool]:
+        """Cotangents start from the gradients that are there. Returns which of them are zero."""
+        if self.gpu is None:
+            are_zero = [scope_of(p.target) is HOST and not p.target.here.any() for p in self.pairs]
+        else:
+            are_zero = [False] * len(self.pairs)
+        for pair, is_zero in zip(self.pairs, are_zero, strict=True):
+            if not is_zero:
+                self.cotangents.load(pair.place, pair.target)
+        places = [pair.place for pair in self.pairs]
+        return are_zero if self.gpu is None else [not found for found in self.cotangents.nonzero(places)]
 
     def _replay(self, active: set[int]) -> None:
         """Runs the recording again, and keeps the operands of every launch that matters, as they were."""
-        needed, changing = self._needed_later(), self._changing()
-        for step, is_needed, changed in zip(self.steps, needed, changing, strict=True):
+        last = {block: number for number, step in enumerate(self.steps) for block in step.writes}
+        for number, (step, is_needed) in enumerate(zip(self.steps, self._needed_later(), strict=True)):
             match step.op:
                 case Launched() as op:
                     if not active.isdisjoint(step.float_reads):
-                        self._keep_operands(step, op, changed)
+                        self._keep_operands(step, op, {block for block in step.reads if last.get(block, -1) >= number})
                     if is_needed and not self._run_again(step, op):
                         self._run_elsewhere(step, op)
                 case Copied() as op:
@@ -212,15 +236,8 @@ class Backward:
             read.update(step.reads)
         return needed[::-1]
 
-    def _changing(self) -> list[bool]:
-        """For each operation, whether it or a later one writes to what it reads."""
-        changing, written = [], set[int]()
-        for step in reversed(self.steps):
-            written.update(step.writes)
-            changing.append(not written.isdisjoint(step.reads))
-        return changing[::-1]
-
-    def _keep_operands(self, step: _Step, op: Launched, may_change: bool) -> None:
+    def _keep_operands(self, step: _Step, op: Launched, changing: set[int]) -> None:
+        """`changing`: the blocks that it or a later operation writes."""
         step.is_back = True
         for i in op.plan.launch.operand_params:
             place = step.places[i]
@@ -228,7 +245,7 @@ class Backward:
                 value = op.values[i]
                 assert value is not None
                 step.kept[i] = value
-            elif may_change or not place.is_plain:
+            elif place.block in changing or not place.is_plain:
                 step.kept[i] = self.values.kept(place)
 
     def _run_again(self, step: _Step, op: Launched) -> bool:

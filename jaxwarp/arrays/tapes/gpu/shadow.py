@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,17 +21,18 @@ class GpuShadow(Private):
     Args:
         scope: the GPU.
         blocks: where regions are.
-        copied: the numbers of the blocks.
-        is_zero: the copy starts as zeros.
+        chosen: the numbers of the blocks.
+        zero: those that start as zeros; the others start as what is there.
     """
 
-    def __init__(self, scope: GpuScope, blocks: Blocks, copied: Iterable[int], is_zero: bool = False):
+    def __init__(self, scope: GpuScope, blocks: Blocks, chosen: Iterable[int], zero: Container[int]):
         self._scope = scope
-        chosen = sorted({*copied} - {-1})
+        chosen = sorted({*chosen} - {-1})
+        copied = [block for block in chosen if block not in zero]
         super().__init__(blocks, chosen)
-        if is_zero:
+        if len(copied) < len(chosen):
             scope.set(self._memory, np.zeros((), _BYTE))
-        for block in () if is_zero else chosen:
+        for block in copied:
             low, size = blocks.lows[block], blocks.highs[block] - blocks.lows[block]
             owner = next(p.region.owner for p in blocks.places if p.block == block)
             here = dense_region(low + self._shifts[block], _BYTE, (size,), self._memory.owner)
