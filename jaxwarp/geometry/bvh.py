@@ -15,6 +15,7 @@ from jaxwarp.geometry.steps import Node
 from jaxwarp.geometry.tree import Order, boxes_of, order_of
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.memory.region import require_unmasked
 from jaxwarp.types import HANDLE, Scalar, Vec, element_shape
 
 CONSTRUCTORS = (None, "auto", "sah", "median", "lbvh", "cubql")
@@ -115,6 +116,7 @@ def corners(where: str, value: Any) -> Any:
     Raises:
         KernelTypeError, KernelValueError: they are none.
     """
+    require_unmasked(value)
     if isinstance(value, LiveArray):
         shape, dtype = (*value.shape, *element_shape(value.dtype)), value.dtype
         is_single = isinstance(dtype, Vec) and dtype.dtype == wp.float32

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.errors import KernelValueError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 
 
 @wp.kernel
@@ -79,3 +79,57 @@ def test_the_transpose_of_another_is_refused():
     assert line == "    out[i] = a[i] * a[i]"
     assert caret == "             ^^^^"
     assert hint == "  hint: derivatives at a point are those of jax.vjp and jax.grad"
+
+
+@wp.kernel
+def turned(x: wp.array[float], rows: wp.mat22, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = rows[0, 1] * x[i]
+
+
+def turn_all(x: wp.array[float], rows: wp.mat22, y: wp.array[float]):
+    wp.launch(turned, dim=x.shape, inputs=[x, rows], outputs=[y])
+
+
+ROWS = np.ones((2, 2), np.float32)
+
+
+@pytest.mark.parametrize("call", [wp.jax_kernel(turned), wp.jax_callable(turn_all)])
+def test_what_is_no_array_though_it_has_a_shape(call):
+    held = jax.new_ref(X)
+    for f in (call, jax.jit(call), lambda _, rows: jax.jit(lambda x: call(jax.new_ref(x), rows))(X)):
+        with pytest.raises(KernelTypeError, match=r"argument 'x': expected float32 .*, got Ref") as caught:
+            f(held, ROWS)
+        assert caught.value.hint == "pass what it holds: x[...]"
+    np.testing.assert_array_equal(jax.jit(lambda held: call(held[...], ROWS)[0])(held), X)
+    with pytest.raises(KernelTypeError, match=r"argument 'x': expected float32 .*, got ShapeDtypeStruct"):
+        call(jax.ShapeDtypeStruct((6,), np.float32), ROWS)
+
+
+@pytest.mark.parametrize("rows", [[[1, 2], [3]], [["a", "b"], ["c", "d"]]])
+@pytest.mark.parametrize("call", [wp.jax_kernel(turned), wp.jax_callable(turn_all)])
+def test_rows_that_are_no_matrix(call, rows):
+    with pytest.raises(KernelTypeError, match=r"argument 'rows': expected float32 .*, got list") as caught:
+        call(X, rows)
+    assert caught.value.hint == "make an array of it: jax.numpy.asarray(rows, 'float32')"
+
+
+@pytest.mark.parametrize("call", [wp.jax_kernel(turned), wp.jax_callable(turn_all)])
+def test_arrays_of_numpy_of_other_classes(call):
+    """A mask was ignored."""
+    with pytest.raises(KernelTypeError, match=r"a masked array of NumPy, of shape .*: kernels do not see the mask"):
+        call(np.ma.array(X, mask=X < 2), ROWS)
+    np.testing.assert_array_equal(call(X.view(np.recarray), ROWS.view(np.recarray))[0], X)
+
+
+def test_masks_of_points_and_voxels_are_refused():
+    points = np.ma.array(np.eye(3, dtype=np.float32), mask=np.eye(3))
+    dense = np.ma.zeros((2, 2, 2), np.float32)
+    for make in (
+        lambda: wp.Mesh(points, np.array([[0, 1, 2]], np.int32)),
+        lambda: wp.Bvh(points, points),
+        lambda: wp.Volume.allocate_by_tiles(points, 0.5, 0.0),
+        lambda: wp.Volume.load_from_numpy(dense, (0.0, 0.0, 0.0), 1.0, 0.0),
+    ):
+        with pytest.raises(KernelTypeError, match="kernels do not see the mask"):
+            make()

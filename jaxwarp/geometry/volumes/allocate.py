@@ -25,6 +25,7 @@ from jaxwarp.geometry.volumes.build import (
     places,
     require_few,
 )
+from jaxwarp.memory.region import require_unmasked
 from jaxwarp.types import element_scalar, element_shape
 
 
@@ -171,6 +172,7 @@ def of_dense(where: str, given: Any, frames: Transforms, bg_value: Any) -> Field
     if name is None:
         raise KernelTypeError(f"{where}: bg_value: expected a value, got None", hint="bg_value=0.0")
     dtype = TYPES[name]
+    require_unmasked(given)
     data = given if is_jax(given) else np.asarray(given)
     inner = element_shape(dtype)
     if not any(jnp.issubdtype(data.dtype, kind) for kind in (jnp.integer, jnp.floating, jnp.bool)):

@@ -16,6 +16,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.operations import is_on_host
 from jaxwarp.geometry.volumes.bricks import NOWHERE, VOXELS, Table
 from jaxwarp.memory.live_array import LiveArray
+from jaxwarp.memory.region import require_unmasked
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import element_scalar, element_shape, types_equal
 
@@ -217,6 +218,7 @@ def places(where: str, points: Any, frames: Transforms) -> tuple[Any, Any]:
     Raises:
         KernelTypeError, KernelValueError: they are of another type or shape, or not finite.
     """
+    require_unmasked(points)
     if isinstance(points, LiveArray):
         points = points.numpy()
     shape, dtype = getattr(points, "shape", None), getattr(points, "dtype", None)

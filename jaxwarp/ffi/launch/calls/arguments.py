@@ -17,6 +17,7 @@ from jaxwarp.compat import ArrayImpl
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ffi.launch.calls.dims import format_shape
 from jaxwarp.ffi.launch.spec import INPUT, is_static
+from jaxwarp.memory.region import require_unmasked
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.records import dtype_text
 from jaxwarp.types import (
@@ -37,6 +38,7 @@ from jaxwarp.unlocked import cached_property
 KEY = Vec(2, uint32)
 """What a key of JAX is in a kernel: the words of a raw one."""
 KEY_KIND = "key"  # the kind of a typed one
+REFERENCE = "Ref"  # the kind of a reference to an array that may change
 
 
 @dataclass(frozen=True)
@@ -144,13 +146,13 @@ def describe(value: object) -> Given:
     if isinstance(value, (bool, int, float)):
         return Given(type(value).__name__, (), np.dtype(type(value)), is_host=True)
     if isinstance(value, (list, tuple)):
-        array = np.asarray(value) if _is_numeric(value) else None
+        array = _array_of(value)
         shape, dtype = (None, None) if array is None else (array.shape, array.dtype)
         return Given(type(value).__name__, shape, dtype, is_host=True)
     if isinstance(value, jax.Array):
         aval = jax.typeof(value)
         return Given(type(value).__name__, aval.shape, aval.dtype, is_weak=bool(getattr(aval, "weak_type", False)))
-    return Given(type(value).__name__)
+    return Given(REFERENCE if is_reference(value) else type(value).__name__)
 
 
 def signature_token(value: Any) -> Any:
@@ -164,7 +166,7 @@ def signature_token(value: Any) -> Any:
         return kind, value.shape, value.dtype
     if isinstance(value, jax.core.Tracer):
         aval: Any = value.aval
-        if all(map(is_static, getattr(aval, "shape", (None,)))):
+        if isinstance(aval, jax.core.ShapedArray) and all(map(is_static, aval.shape)):
             return aval.shape, aval.dtype, aval.weak_type
     if isinstance(value, jax.Array):  # keys
         return value.shape, value.dtype, False
@@ -188,20 +190,42 @@ def _absent(argument: Argument) -> Given:
 
 def as_jax_value(value: Any) -> Any:
     """A JAX array for what JAX takes as one: objects with `__jax_array__`, and arrays that JAX itself passes around
-    while it traces. Everything else as it is."""
+    while it traces. Arrays of NumPy of other classes are plain ones. Everything else as it is.
+
+    Raises:
+        KernelTypeError: an array of NumPy with a mask.
+    """
+    if isinstance(value, np.ndarray) and not isinstance(value, HostValue):
+        require_unmasked(value)
+        return np.asarray(value)
     if value is None or isinstance(value, (np.ndarray, np.generic, numbers.Number, list, tuple, jax.Array)):
+        return value
+    if is_reference(value):
         return value
     if hasattr(value, "__jax_array__"):
         return jnp.asarray(value.__jax_array__())
     try:
-        jax.typeof(value)
+        is_array = isinstance(jax.typeof(value), jax.core.ShapedArray) and not isinstance(value, jax.ShapeDtypeStruct)
     except TypeError:
         return value
-    return jnp.asarray(value)
+    return jnp.asarray(value) if is_array else value
+
+
+def _array_of(values: Sequence[Any]) -> np.ndarray | None:
+    """None: they are no numbers, or not in equal rows."""
+    try:
+        return np.asarray(values) if _is_numeric(values) else None
+    except ValueError:
+        return None
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:
     return all(_is_numeric(v) if isinstance(v, (list, tuple)) else isinstance(v, numbers.Real) for v in values)
+
+
+def is_reference(value: Any) -> bool:
+    """Whether it is a reference to an array that may change (`jax.new_ref`), or stands for one while JAX traces."""
+    return hasattr(getattr(value, "aval", None), "inner_aval")
 
 
 def is_key(dtype: Any) -> bool:

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch.calls.arguments import KEY, KEY_KIND, Argument, Given, is_key
+from jaxwarp.ffi.launch.calls.arguments import KEY, KEY_KIND, REFERENCE, Argument, Given, is_key
 from jaxwarp.ffi.launch.calls.dims import format_shape, require_int32_extents, shape_text
 from jaxwarp.memory.convert import taken
 from jaxwarp.types import (
     SCALAR_BY_DTYPE,
+    Aggregate,
     Element,
     Scalar,
     element_scalar,
@@ -78,10 +79,12 @@ def other_kind(argument: Argument, scalar: Scalar, given: Given) -> str:
         return f"annotate the argument wp.PRNGKey, or pass its bits: jax.random.key_data({name}), for array[wp.uint32]"
     if given.dtype is not None and given.kind not in ("list", "tuple", "int", "float", "bool"):
         return _conversion(argument, scalar, given)
+    if given.kind == REFERENCE:
+        return f"pass what it holds: {name}[...]"
+    if given.kind in ("list", "tuple") and (argument.is_array or isinstance(argument.element, Aggregate)):
+        return f"make an array of it: jax.numpy.asarray({name}, '{scalar}')"
     if not argument.is_array:
         return "pass a number, or a scalar of JAX"
-    if given.kind in ("list", "tuple"):
-        return f"make an array of it: jax.numpy.asarray({name}, '{scalar}')"
     if given.kind in ("int", "float", "bool"):
         return f"make an array of it: jax.numpy.full(shape, {name}, '{scalar}')"
     return "pass arrays one by one, each as an argument of its own"
