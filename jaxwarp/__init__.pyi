@@ -1188,11 +1188,12 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
     x, but not below low nor above high: min(max(low, x), high). Of vectors per component.
     """
 
-def where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
-    """`where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any`
+def where(*args: Any, **keywords: Any) -> Any:
+    """`where(...)`
 
     One of two values: numbers, vectors, structs, tiles (a copy), parts of one array, or tuples of these. Both are
-    evaluated; `a if cond else b` evaluates one.
+    evaluated; `a if cond else b` evaluates one. Overloads: where(cond: bool, value_if_true: Any, value_if_false:
+    Any) -> Any; arguments named arr.
     """
 
 def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:
@@ -1670,12 +1671,13 @@ def quat_from_axis_angle(axis: Any, angle: Any) -> Any:
     The rotation by an angle in radians about a unit axis.
     """
 
-def quat_to_axis_angle(quat: Any) -> Any:
-    """`quat_to_axis_angle(quat: Quat) -> tuple[Vec3, Float]`
+def quat_to_axis_angle(*args: Any, **keywords: Any) -> Any:
+    """`quat_to_axis_angle(...)`
 
     The axis and the angle, 0 to pi, of a rotation; with two variables more, they are assigned to. Without rotation
     the axis is zero; there neither has a derivative, and 0 is given. Half a turn has two axes; derivatives are
-    those towards w > 0.
+    those towards w > 0. Overloads: quat_to_axis_angle(quat: Quat) -> tuple[Vec3, Float]; arguments named axis,
+    angle.
     """
 
 def quat_from_matrix(mat: Any) -> Any:
@@ -1818,16 +1820,18 @@ def transform_multiply(a: Any, b: Any) -> Any:
     The motion b, and then a: a * b.
     """
 
-def transform_point(xform: Any, point: Any) -> Any:
-    """`transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3`
+def transform_point(*args: Any, **keywords: Any) -> Any:
+    """`transform_point(...)`
 
-    The point turned and then moved; a matrix of 4 rows is applied to the point and 1.
+    The point turned and then moved; a matrix of 4 rows is applied to the point and 1. Overloads:
+    transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3; arguments named mat.
     """
 
-def transform_vector(xform: Any, vec: Any) -> Any:
-    """`transform_vector(xform: Transform | Mat44, vec: Vec3) -> Vec3`
+def transform_vector(*args: Any, **keywords: Any) -> Any:
+    """`transform_vector(...)`
 
-    The vector turned; a matrix of 4 rows is applied to the vector and 0.
+    The vector turned; a matrix of 4 rows is applied to the vector and 0. Overloads: transform_vector(xform:
+    Transform | Mat44, vec: Vec3) -> Vec3; arguments named mat.
     """
 
 def transform_inverse(xform: Any) -> Any:

@@ -94,9 +94,10 @@ class HostValue(np.ndarray):
         return None
 
     def __eq__(self, other: Any) -> Any:
-        """One bool for values of one type, as in kernels, and with tuples and lists; with others, each component's."""
-        is_one = isinstance(other, (tuple, list)) or getattr(other, "type", None) == self.type
-        if self.type is None or not is_one:
+        """One bool with other vectors, matrices and so on, tuples, lists, None and text; with numbers and arrays, each
+        component's."""
+        is_value = isinstance(other, HostValue) and other.type is not None
+        if self.type is None or not (is_value or other is None or isinstance(other, (tuple, list, str))):
             return np.asarray(self) == np.asarray(other)
         return bool(np.array_equal(np.asarray(self), np.asarray(other)))
 

@@ -214,7 +214,11 @@ def _callables() -> Iterable[tuple[str, str, str]]:
     for name, intrinsic in INTRINSICS.items():
         yield name, intrinsic.signature or f"{name}(...)", intrinsic.doc
     for name, function in FUNCTIONS.items():
-        yield name, function.signature, function.doc
+        if function.also or function.targets:
+            others = ", ".join([*function.also, *function.targets])
+            yield name, f"{name}(...)", f"{function.doc} Overloads: {function.signature}; arguments named {others}."
+        else:
+            yield name, function.signature, function.doc
     for name in (n for names in LIBRARY.values() for n in names):
         several = signatures(name)
         shown = several[0] if len(several) == 1 else f"{name}(...)"

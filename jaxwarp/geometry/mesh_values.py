@@ -30,22 +30,22 @@ def mesh_get_group_root(id: Mesh, group: int) -> int:
 
 
 @wp.func
-def mesh_get_index(id: Mesh, face_vertex_index: int) -> int:
+def mesh_get_index(id: Mesh, index: int) -> int:
     """The vertex that is corner i % 3 of face i // 3."""
-    return id.indices[face_vertex_index]
+    return id.indices[index]
 
 
 @wp.func
-def mesh_get_point(id: Mesh, face_vertex_index: int) -> wp.vec3:
+def mesh_get_point(id: Mesh, index: int) -> wp.vec3:
     """The place of corner i % 3 of face i // 3."""
-    return id.points[id.indices[face_vertex_index]]
+    return id.points[id.indices[index]]
 
 
 @wp.func
-def mesh_get_velocity(id: Mesh, face_vertex_index: int) -> wp.vec3:
+def mesh_get_velocity(id: Mesh, index: int) -> wp.vec3:
     """The velocity of corner i % 3 of face i // 3; zero of a mesh without velocities."""
     if id.velocities:
-        return id.velocities[id.indices[face_vertex_index]]
+        return id.velocities[id.indices[index]]
     return wp.vec3()
 
 

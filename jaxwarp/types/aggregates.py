@@ -239,7 +239,7 @@ class Quat(Aggregate):
 
     @property
     def keywords(self) -> tuple[tuple[str, ...], ...]:
-        return (_AXES, ("ijk", "real"))
+        return (_AXES, ("ijk", "real"), ("quat",))
 
     is_open = False
 

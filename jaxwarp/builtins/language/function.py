@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,8 @@ class Function:
         ulp: accuracy against `ref`, in units in the last place of the result's largest component.
         writes: places of arguments that a call assigns the results to, if it has as many; such a call has no value.
         reads: how many arguments the body takes then, from the first on.
+        targets: names of arguments that only such a call has, behind those of the signature.
+        also: other names of arguments, that Warp's overloads have, and those of the signature.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Function:
     ulp: float = 0.0
     writes: tuple[int, ...] = ()
     reads: int = 0
+    targets: tuple[str, ...] = ()
+    also: Mapping[str, str] = field(default_factory=dict)
     _parameters: inspect.Signature = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -69,7 +73,7 @@ class Function:
             KernelTypeError: the arguments do not fit.
         """
         try:
-            args, kwargs = self._by_place(args, kwargs)
+            args, kwargs = self.by_place(args, kwargs)
             self._parameters.bind(ops, *args, **kwargs)
         except TypeError as error:
             raise KernelTypeError(f"{self.name}: {error}", hint=f"the signature is {self.signature}") from None
@@ -84,7 +88,7 @@ class Function:
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            args, kwargs = self._by_place(args, kwargs)
+            args, kwargs = self.by_place(args, kwargs)
             is_assigning = self.assigns(len(args)) and not kwargs
             taken = args[: self.reads] if is_assigning else args
             self._require_shapes(taken)
@@ -115,12 +119,19 @@ class Function:
             pass
         return ""
 
-    def _by_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def renamed(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by the names of the signature."""
+        if not self.also:
+            return kwargs
+        # What is given by both names stays under the other one too, which nothing takes.
+        return {name if (known := self.also.get(name, name)) in kwargs else known: v for name, v in kwargs.items()}
+
+    def by_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call, by position where the signature names them; the body may call them otherwise."""
         if not kwargs or any(p.kind is p.VAR_KEYWORD for p in self._parameters.parameters.values()):
             return args, kwargs
-        parameters, left = self._parameters.parameters, dict(kwargs)
-        for name in _names_in(self.signature)[len(args) :]:
+        parameters, left = self._parameters.parameters, dict(self.renamed(kwargs))
+        for name in (*_names_in(self.signature), *self.targets)[len(args) :]:
             if name not in left or (name in parameters and parameters[name].kind is inspect.Parameter.KEYWORD_ONLY):
                 break
             args = (*args, left.pop(name))
@@ -146,6 +157,12 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<jaxwarp function {self.name}>"
+
+    @property
+    def written_names(self) -> tuple[str, ...]:
+        """The names of arguments that a call assigns to."""
+        names = (*_names_in(self.signature), *self.targets)
+        return tuple(names[place] for place in self.writes)
 
     def assigns(self, count: int) -> bool:
         """Whether a call with `count` arguments assigns to some of them."""
@@ -221,15 +238,15 @@ class Table:
         domain: Interval = (-2.0, 2.0),
         ulp: float = 0.0,
         doc: str = "",
-        writes: tuple[int, ...] = (),
-        reads: int = 0,
+        **options: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declares a function: a decorator of its body, whose docstring is the doc line if none is given."""
+        """Declares a function: a decorator of its body, whose docstring is the doc line if none is given. `options` are
+        other fields of `Function`."""
 
         def declare(body: Callable[..., Any]) -> Callable[..., Any]:
             name = signature.split("(", 1)[0]
             line = doc or " ".join((body.__doc__ or "").split())
-            self.functions.append(Function(name, self.group, signature, line, body, ref, domain, ulp, writes, reads))
+            self.functions.append(Function(name, self.group, signature, line, body, ref, domain, ulp, **options))
             return body
 
         return declare

@@ -139,7 +139,12 @@ def _to_axis_angle_ref(q: np.ndarray) -> tuple[Any, Any]:
 
 
 @_quaternions.add(
-    "quat_to_axis_angle(quat: Quat) -> tuple[Vec3, Float]", in_double(_to_axis_angle_ref), ulp=8, writes=(1, 2), reads=1
+    "quat_to_axis_angle(quat: Quat) -> tuple[Vec3, Float]",
+    in_double(_to_axis_angle_ref),
+    ulp=8,
+    writes=(1, 2),
+    reads=1,
+    targets=("axis", "angle"),
 )
 def _quat_to_axis_angle(ops: Ops, quat: Operand) -> tuple[Bundle, Value]:
     """The axis and the angle, 0 to pi, of a rotation; with two variables more, they are assigned to. Without

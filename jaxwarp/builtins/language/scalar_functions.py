@@ -256,7 +256,7 @@ def _clamp(ops: Ops, x: Operand, low: Operand, high: Operand) -> Operand:
     return ops.call("min", ops.call("max", low, x), high)
 
 
-@_choices.add("where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any", np.where)
+@_choices.add("where(cond: bool, value_if_true: Any, value_if_false: Any) -> Any", np.where, also={"arr": "cond"})
 def _where(ops: Ops, cond: Operand, value_if_true: Operand, value_if_false: Operand) -> Operand:
     """One of two values: numbers, vectors, structs, tiles (a copy), parts of one array, or tuples of these. Both are
     evaluated; `a if cond else b` evaluates one."""

@@ -167,13 +167,15 @@ def _applied(ops: Ops, name: str, xform: Operand, vector: Operand, *, moves: boo
     return Bundle(v.type, tuple(ops.add(x, s) for x, s in zip(turned, shift, strict=True)) if moves else tuple(turned))
 
 
-@_transforms.add("transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3", in_double(_point_ref), ulp=16)
+@_transforms.add("transform_point(xform: Transform | Mat44, point: Vec3) -> Vec3", in_double(_point_ref), ulp=16,
+                 also={"mat": "xform"})  # fmt: skip
 def _transform_point(ops: Ops, xform: Operand, point: Operand) -> Bundle:
     """The point turned and then moved; a matrix of 4 rows is applied to the point and 1."""
     return _applied(ops, "transform_point", xform, point, moves=True)
 
 
-@_transforms.add("transform_vector(xform: Transform | Mat44, vec: Vec3) -> Vec3", in_double(_vector_ref), ulp=16)
+@_transforms.add("transform_vector(xform: Transform | Mat44, vec: Vec3) -> Vec3", in_double(_vector_ref), ulp=16,
+                 also={"mat": "xform"})  # fmt: skip
 def _transform_vector(ops: Ops, xform: Operand, vec: Operand) -> Bundle:
     """The vector turned; a matrix of 4 rows is applied to the vector and 0."""
     return _applied(ops, "transform_vector", xform, vec, moves=False)

@@ -151,10 +151,12 @@ def construct(frame: Frame, dtype: Scalar | Aggregate, args: list[Any], keywords
 
 
 def _builtin(frame: Frame, function: Function, args: list[Any], keywords: dict[str, Any]) -> Any:
-    if function.assigns(len(args)) and not keywords:
-        assign_results(frame, function, args)
+    placed, unplaced = function.by_place(tuple(args), keywords) if function.writes else (args, keywords)
+    if function.assigns(len(placed)) and not unplaced:
+        assign_results(frame, function, placed)
         return NoValue
     args = [value_of(frame, a) for a in args]
+    keywords = {name: value_of(frame, v) for name, v in function.renamed(keywords).items()}
     if function.name == "where" and not all(map(is_dynamic, (*args, *keywords.values()))):
         return _where(frame, function, args, keywords)
     named = [(f"argument {k + 1}", a) for k, a in enumerate(args)] + [(f"{k}", v) for k, v in keywords.items()]

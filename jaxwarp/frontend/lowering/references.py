@@ -50,7 +50,7 @@ class Passed:
 def reference_keys(callee: Any) -> Collection[int | str]:
     """Positions and names of the arguments that a function may advance."""
     if isinstance(callee, Host) and isinstance(callee.value, Function):
-        return callee.value.writes
+        return (*callee.value.writes, *callee.value.written_names)
     if not isinstance(callee, Func):
         return ()
     return {
