@@ -870,3 +870,17 @@ def test_copies_of_elements_in_one_place_are_refused():
         same.assign(y)
     wp.copy(y, row)  # without a tape
     assert y.list() == [2.0] * 4
+
+
+@pytest.mark.release_mode("reverses run in native code")
+def test_the_reverse_of_a_large_launch_is_native_code(pulls):
+    """Also where it is worth several cores."""
+    n = 1_000_000
+    x, y = wp.array(np.linspace(-1, 1, n), dtype=float, requires_grad=True), wp.zeros(n, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(sine, n, [x, y])
+    cotangent = np.arange(n, dtype=np.float32)
+    y.grad.assign(cotangent)
+    tape.backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(x.numpy()) * cotangent, rtol=1e-6)
+    assert [made is not None for made in pulls] == [True]

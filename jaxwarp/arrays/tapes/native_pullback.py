@@ -1,4 +1,4 @@
-"""The reverse of a small launch without a program of XLA's: the same operations, found by tracing, in native code.
+"""The reverse of a launch without a program of XLA's: the same operations, found by tracing, in native code.
 
 To enter a compiled program costs some 50 microseconds, many times what a small launch takes.
 """
@@ -171,12 +171,7 @@ class LaunchStep:
 
 
 class NativePull:
-    """Steps in native code, for launches that are too small for several cores: for those that are worth them XLA's
-    programs have code that needs fewer atomics.
-
-    Raises:
-        UnknownError: it has a larger launch.
-    """
+    """Steps in native code."""
 
     def __init__(self, steps: Steps):
         self.inputs, self.types, self.constants = steps.inputs, steps.types, steps.constants
@@ -237,8 +232,6 @@ class _HostLaunch:
     def __init__(self, step: LaunchStep):
         launch, self.places, self.copied, self.cleared = step.launch, step.places, step.copied, step.cleared
         self.code: NativeCode = code_of(launch.kernel, launch.fma, launch.grid, step.shapes, launch.in_order)
-        if not self.code.is_whole:
-            raise UnknownError
 
     def bound(self, run: _Run) -> Callable[[], None]:
         call, addresses = self.code.call, run.addresses

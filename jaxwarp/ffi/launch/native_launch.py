@@ -64,20 +64,18 @@ class NativeCode:
         """What `call` takes the address of."""
         return self._pointers(*addresses)
 
-    def call(self, pointers: int) -> None:
-        """Runs it in this thread."""
-        if not self._run(self._launch, pointers):
-            raise _in_a_handler()
-
-    def run(self, addresses: Sequence[int], is_divided: bool = True) -> None:
-        """Runs it on arrays that are dense and aligned; unless `is_divided`, in this thread."""
-        pointers = self._packed(*addresses)
-        if not (self.is_whole or not is_divided):
+    def call(self, pointers: int | bytes, is_divided: bool = True) -> None:
+        """Runs it on the addresses at `pointers`, or packed in them; unless `is_divided`, in this thread."""
+        if is_divided and not self.is_whole:
             self._share(pointers)
         elif not self._run(self._launch, pointers):
             raise _in_a_handler()
 
-    def _share(self, pointers: bytes) -> None:
+    def run(self, addresses: Sequence[int], is_divided: bool = True) -> None:
+        """Runs it on arrays that are dense and aligned; unless `is_divided`, in this thread."""
+        self.call(self._packed(*addresses), is_divided)
+
+    def _share(self, pointers: int | bytes) -> None:
         """Runs it on this thread and others.
 
         A signal is seen to whenever native code returns. Where it raises, no other piece is begun, and those that run
