@@ -31,6 +31,7 @@ PAGES = [
     "docs/textures.md",
     "docs/surfaces.md",
     "docs/linear_solvers.md",
+    "docs/fem.md",
     "docs/sharding.md",
     "docs/debugging.md",
     "docs/errors.md",

@@ -1,10 +1,11 @@
 """Warp's own example programs, from its wheel where it is installed: they run with no change but the import, with its
 results.
 
-Those left out need what is not here: `fem`, allocators, CUDA streams; or a GPU.
+Those left out need what is not here: allocators, CUDA streams, sparse grids and vector elements of `fem`; or a GPU.
 `core/example_work_queue` writes behind the end of its buffer, which ends Warp's process on the CPU.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from warp_program import EDGES, GRAPHS, PROGRAMS, for_package, source_of
+from warp_program import EDGES, FEM_PROGRAMS, GRAPHS, PROGRAMS, RECORDED, for_package, source_of
 
 PROGRAM = Path(__file__).with_name("warp_program.py")
 ROOT = PROGRAM.parents[1]
@@ -59,6 +60,28 @@ def test_a_program_computes_the_same_in_captures(name, tmp_path):
     assert found.keys() == expected.keys()
     for key, values in found.items():
         np.testing.assert_allclose(values, expected[key], rtol=1e-4, atol=1e-6 * np.abs(expected[key]).max())
+
+
+@pytest.fixture(scope="module")
+def elements(tmp_path_factory):
+    """What programs with finite elements compute here."""
+    if source_of("fem/utils") is None:
+        pytest.skip("warp-lang is not installed")
+    out = tmp_path_factory.mktemp("fem") / "found.json"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, str(PROGRAM), "jaxwarp", str(out)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(out.read_text())
+
+
+@pytest.mark.parametrize("name", FEM_PROGRAMS)
+def test_programs_with_finite_elements_compute_what_they_do_on_warp(name, elements):
+    found, expected = elements[name], json.loads(RECORDED.read_text())[name]
+    assert isinstance(found, dict), found
+    assert found.keys() == expected.keys()
+    for key, values in found.items():
+        np.testing.assert_allclose(values, expected[key], rtol=1e-3, atol=1e-5)
 
 
 def test_only_imports_change():

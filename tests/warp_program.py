@@ -1,6 +1,8 @@
 """Runs one of Warp's example programs, on Warp or here, and keeps what it computes: `warp_program.py NAME PACKAGE OUT
 [--graphs]`.
 
+`warp_program.py PACKAGE OUT` runs those with finite elements; `warp_program.py --record` does on Warp, for the tests.
+
 The programs are read from the wheel of Warp that is installed. For jaxwarp nothing in them changes but the imports:
 `import warp` becomes `import jaxwarp`, and what is no part of the language (the renderer, helpers of Warp's tests) is
 an empty module. Their `Example`s are made and stepped as their last lines do.
@@ -9,11 +11,14 @@ an empty module. Their `Example`s are made and stepped as their last lines do.
 from __future__ import annotations
 
 import contextlib
+import importlib.abc
 import importlib.util
 import io
+import json
 import re
 import runpy
 import sys
+import traceback
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -187,6 +192,37 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Results], float]] = {
 GRAPHS = tuple(name for name in PROGRAMS if name.startswith("optim/") and name != "optim/example_particle_repulsion")
 
 
+def fields(steps: int, *names: str, **options: Any) -> Callable[[Any], Results]:
+    """Steps an `Example` with finite elements, and gives what tells its fields apart: for each, how many values there
+    are, their mean, root mean square and largest magnitude, which do not depend on the order of nodes."""
+
+    def run(program: Any) -> Results:
+        with program.wp.ScopedDevice("cpu"):
+            made = program.Example(**options)
+            for _ in range(steps):
+                made.step()
+        values = {n: getattr(made, n).dof_values.numpy().astype(np.float64) for n in names}
+        return {n: np.array([v.size, v.mean(), np.sqrt((v**2).mean()), abs(v).max()]) for n, v in values.items()}
+
+    return run
+
+
+# Compared with what Warp computed when `warp_program.py --record` ran: Warp compiles each of them for 5 to 20 seconds.
+FEM_PROGRAMS: dict[str, Callable[[Any], Results]] = {
+    "fem/example_diffusion": fields(1, "_scalar_field", resolution=8, quiet=True, fp64=True),
+    "fem/example_diffusion mesh=tri": fields(1, "_scalar_field", resolution=8, quiet=True, fp64=True, mesh="tri"),
+    "fem/example_diffusion_3d": fields(1, "_scalar_field", resolution=4, quiet=True),
+    "fem/example_deformed_geometry": fields(1, "_scalar_field", resolution=8, quiet=True, mesh="quad", serendipity=True),
+    "fem/example_stokes": fields(1, "_u_field", "_p_field", resolution=6, quiet=True),
+    "fem/example_convection_diffusion": fields(3, "_phi_field", resolution=10, quiet=True),
+    "fem/example_convection_diffusion_dg": fields(3, "_phi_field", resolution=10, quiet=True),
+    "fem/example_burgers": fields(3, "velocity_field", resolution=10, quiet=True),
+    "fem/example_navier_stokes": fields(2, "_u_field", resolution=6, quiet=True),
+    "fem/example_navier_stokes mesh=quad": fields(2, "_u_field", resolution=6, quiet=True, mesh="quad"),
+}
+RECORDED = Path(__file__).with_name("golden") / "fem_programs.json"
+
+
 def bumpy_sphere() -> tuple[np.ndarray, np.ndarray]:
     """Points and corners of the faces of a closed mesh, as large as the rabbit of Warp's examples."""
     rows, columns = 24, 48
@@ -227,7 +263,28 @@ def stand_ins(package: str) -> dict[str, types.ModuleType]:
     if package == "warp":
         return {"pxr": reader}
     importlib.import_module(package).examples = examples
-    return {"pxr": reader, examples.__name__: examples, f"{package}.render": types.ModuleType(f"{package}.render")}
+    examples.__path__ = []
+    examples.fem = types.ModuleType(f"{package}.examples.fem")
+    examples.fem.__path__ = []
+    render: Any = types.ModuleType(f"{package}.render")
+    render.UsdRenderer = None
+    return {"pxr": reader, examples.__name__: examples, examples.fem.__name__: examples.fem, render.__name__: render}
+
+
+class Shared(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds what programs import of other ones, `examples.fem.utils`, and gives it the imports of a package."""
+
+    def __init__(self, package: str, folder: Path):
+        self.package, self.folder = package, folder
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> Any:
+        name = fullname.removeprefix(f"{self.package}.examples.").replace(".", "/")
+        text = source_of(name) if fullname.startswith(f"{self.package}.examples.fem.") else None
+        if text is None:
+            return None
+        copy = self.folder / f"{name.replace('/', '_')}_shared.py"
+        copy.write_text(for_package(text, self.package))
+        return importlib.util.spec_from_file_location(fullname, copy)
 
 
 def warp_folder() -> Path:
@@ -262,6 +319,8 @@ def for_package(text: str, package: str, has_graphs: bool = False) -> str:
 def load(name: str, package: str, path: Path, has_graphs: bool = False) -> Any:
     """The program as a module, with its imports of a package; `path` is where its text is written."""
     sys.modules.update(stand_ins(package))
+    if package != "warp":
+        sys.meta_path.append(Shared(package, path.parent))
     text = source_of(name)
     assert text is not None
     path.write_text(for_package(text, package, has_graphs))
@@ -281,5 +340,25 @@ def main(name: str, package: str, out: str, *options: str) -> None:
     np.savez(out, **PROGRAMS[name][0](program))
 
 
+def with_elements(package: str, out: str) -> None:
+    """Runs the programs with finite elements, and writes the results of all, or why a program has none."""
+    found: dict[str, Any] = {}
+    for name, run in FEM_PROGRAMS.items():
+        try:
+            results = run(load(name.split()[0], package, Path(out).with_suffix(".py")))
+            found[name] = {n: [float(f"{x:.8g}") for x in v] for n, v in results.items()}
+        except Exception as error:
+            if package == "warp":
+                raise
+            found[name] = "".join(traceback.format_exception(error))
+    Path(out).write_text(json.dumps(found, indent=1) + "\n")
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:] == ["--record"]:
+        with_elements("warp", str(RECORDED))
+        RECORDED.with_suffix(".py").unlink()
+    elif len(sys.argv) == 3:
+        with_elements(*sys.argv[1:])
+    else:
+        main(*sys.argv[1:])

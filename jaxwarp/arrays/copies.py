@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from jaxwarp.memory.live_array import LiveArray, MemoryArray
 from jaxwarp.memory.region import Region
 from jaxwarp.memory.scope import Scope
 from jaxwarp.structs.records import as_record, memory_axes, memory_dtype
-from jaxwarp.types import SCALAR_BY_DTYPE, Array, Struct, as_dtype
+from jaxwarp.types import SCALAR_BY_DTYPE, Array, Struct, as_dtype, element_scalar, element_shape
 
 
 def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> LiveArray:
@@ -101,6 +102,8 @@ def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], coun
         target.assign(src)
         return
     source = src if isinstance(src, MemoryArray) else _as_memory(HOST, src, "from")
+    if isinstance(source, HostArray) and _is_one_number(source.dtype, target.dtype):
+        source = source.view(target.dtype)
     if source.dtype != target.dtype:
         raise KernelTypeError(
             f"copy: expected a source of {target.dtype}, as the destination is, got {source.dtype}",
@@ -126,6 +129,14 @@ def _copy_in_order(target: MemoryArray, src: Any, offsets: tuple[int, int], coun
                 hint="copy from and to contiguous(), or reshape the source",
             )
         target.flatten()[at : at + number].assign(source.flatten()[start : start + number])
+
+
+def _is_one_number(source: Any, target: Any) -> bool:
+    """Whether elements are one number of the same type each: a vector of one, say, and a number."""
+    types = (source, target)
+    if source == target or any(isinstance(t, Struct) for t in types):
+        return False
+    return element_scalar(source) == element_scalar(target) and all(math.prod(element_shape(t)) == 1 for t in types)
 
 
 def _count(name: str, value: Any) -> int:

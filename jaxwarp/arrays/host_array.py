@@ -373,9 +373,12 @@ class HostArray(LiveArray):
         scalar, components = element_scalar(element), element_shape(element)
         rank = len(region.shape) - len(components)
         is_known = isinstance(scalar, Scalar)
-        if is_known and region.dtype.itemsize == scalar.bytes and rank >= 0 and region.shape[rank:] == components:
+        is_same = is_known and self._is_element_of(math.prod(components) * scalar.bytes)
+        is_scalar = is_known and region.dtype.itemsize == scalar.bytes
+        has_axes = is_scalar and rank >= 0 and region.shape[rank:] == components
+        if has_axes and not (is_same and not components):  # blocks of one number are numbers
             shape, strides = region.shape, region.strides
-        elif is_known and self._is_element_of(math.prod(components) * scalar.bytes):
+        elif is_same:
             shape = (*self.shape, *components)
             strides = (*self.strides, *dense_strides(components, scalar.bytes))
         else:

@@ -112,6 +112,8 @@ class Aggregate(metaclass=_OneOfEach):
             or "pass the values by position",
         )
 
+    __or__, __ror__ = Scalar.__or__, Scalar.__ror__
+
     def __instancecheck__(self, value: Any) -> bool:
         """`isinstance(v, vec3)`: of a value outside of kernels."""
         return isinstance(value, HostValue) and value.type == self

@@ -53,6 +53,13 @@ class Scalar:
         low = value & ((1 << self.bits) - 1)
         return low - (1 << self.bits) if self.is_signed and low >> (self.bits - 1) else low
 
+    def __or__(self, other: Any) -> Any:
+        """`vec2 | None`, in annotations of functions of Python."""
+        return typing.Union[self, other]  # noqa: UP007 - it is made here
+
+    def __ror__(self, other: Any) -> Any:
+        return typing.Union[other, self]  # noqa: UP007
+
     def __instancecheck__(self, value: Any) -> builtins.bool:
         """`isinstance(x, float32)`: of a number of NumPy."""
         return isinstance(value, np.generic) and value.dtype == self.numpy

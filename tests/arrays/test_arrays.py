@@ -198,6 +198,7 @@ def test_the_same_memory_as_another_type():
     v[1].fill_(7.0)
     assert a.numpy()[1].tolist() == [7, 7, 7]
     assert v.view(float).shape == (8, 3)
+    assert wp.zeros(4, dtype=wp.types.matrix(shape=(1, 1), dtype=float)).view(float).shape == (4,)
     np.testing.assert_array_equal(a.view(wp.int32).numpy(), a.numpy().view(np.int32))
     assert a.view(wp.int32).grad is None
     assert a[:, ::2].view(wp.vec2).numpy().tolist() == a.numpy()[:, ::2].tolist()

@@ -28,11 +28,13 @@ from jaxwarp.frontend.lowering.short_circuit import Side
 from jaxwarp.frontend.lowering.structs import construct_struct
 from jaxwarp.frontend.lowering.values import (
     BARE_NAMES,
+    Expanded,
     Gradient,
     Host,
     Intrinsic,
     NoValue,
     Prototype,
+    StructValue,
     Tile,
     describe,
     is_dynamic,
@@ -74,6 +76,11 @@ def call(frame: Frame, node: ast.Call, callee: Any, args: list[Any], keywords: d
             return callee.apply(frame, node, callee, args, keywords)
         case Host(value=Function() as function):
             return _builtin(frame, function, args, keywords)
+        case Host(value=Expanded() as function):
+            given = [value_of(frame, a) for a in args]
+            return function.expand(lambda f, a, k: call(frame, node, frame.adopt(f), list(a), k), given, keywords)
+        case StructValue() if callable(called := vars(callee.type.kind).get("__call__")):
+            return call(frame, node, frame.adopt(called), [callee, *args], keywords)
         case Host(value=value):
             raise _not_callable(value)
         case _:

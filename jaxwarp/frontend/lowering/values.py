@@ -267,6 +267,21 @@ class Gradient:
     apply: Callable[..., Any]
 
 
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """A function of the language that a library decides anew for each call, by the types of the arguments.
+
+    `expand(call, args, keywords)` is given evaluated arguments, and gives what the call is; `call(function, args,
+    keywords)` lowers the call of another one.
+    """
+
+    name: str
+    expand: Callable[..., Any]
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise KernelTypeError(f"{self.name}() can only be called inside a kernel", hint="call it in a @kernel or @func")
+
+
 # What has a gradient: a function of the language, a gradient of one, a builtin function (in a `Host`).
 Differentiable = Func | Gradient | Host
 

@@ -36,7 +36,7 @@ HOST_NAMES: dict[str, str] = {
     "GLTextureResource": _GRAPHICS,
     "RegisteredGLBuffer": _GRAPHICS,
     "render": _GRAPHICS,
-    "fem": "it is a library written with Warp; its kernels' language is this one",
+    "fem": "import jaxwarp.fem first: it is read when it is imported",
     "geometry": _OUTSIDE,
     "CaptureMode": "captures here have one mode",
     "capture_save": _EXPORT,

@@ -1,0 +1,213 @@
+"""Domains: what is integrated over."""
+
+# pyright: reportRedeclaration=false
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.fem import operators
+from jaxwarp.fem.calls import constant, part
+from jaxwarp.fem.geometry.geometries import Geometry
+from jaxwarp.fem.geometry.kinds import make_kind
+from jaxwarp.fem.geometry.partition import GeometryPartition, whole
+from jaxwarp.fem.geometry.places import of_cells, of_sides
+from jaxwarp.fem.geometry.reference import Element
+from jaxwarp.fem.types import ElementKind
+
+
+class GeometryDomain:
+    """Some cells, or sides, of a geometry: `elements` are their numbers there."""
+
+    element_kind: ElementKind
+    elements: Any
+
+    def __init__(self, geometry: Any) -> None:
+        if not isinstance(geometry, (Geometry, GeometryPartition)):
+            raise KernelTypeError(f"{type(self).__name__}: geometry: expected a geometry, got {geometry!r}")
+        self.geometry_partition = whole(geometry) if isinstance(geometry, Geometry) else geometry
+        self.geometry: Any = self.geometry_partition.geometry
+
+    @property
+    def dimension(self) -> int:
+        return self.reference_element().dimension
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def element_count(self) -> int:
+        return len(self.elements)
+
+    def geometry_element_count(self) -> int:
+        cells = self.element_kind is ElementKind.CELL
+        return self.geometry.cell_count() if cells else self.geometry.side_count()
+
+    def reference_element(self) -> Element:
+        element = self.geometry.element
+        return element if self.element_kind is ElementKind.CELL else element.side
+
+    @functools.cached_property
+    def element_array(self) -> Any:
+        return self.geometry.integers(self.elements)
+
+    def same_elements(self, other: GeometryDomain) -> bool:
+        """Whether it is the same domain, made again perhaps."""
+        return self is other or (
+            self.geometry is other.geometry
+            and self.element_kind is other.element_kind
+            and np.array_equal(self.elements, other.elements)
+        )
+
+    @property
+    def arguments(self) -> Any:
+        geometry = self.geometry.arguments
+        kind = domain_kind(type(geometry), self.element_kind is ElementKind.CELL)
+        return kind(geometry=geometry, elements=self.element_array)
+
+
+class Cells(GeometryDomain):
+    """The cells of a geometry, or of a part of one."""
+
+    element_kind = ElementKind.CELL
+
+    @property
+    def elements(self) -> np.ndarray:
+        return self.geometry_partition.cells
+
+
+class Sides(GeometryDomain):
+    """The sides of a geometry: those between two cells and those at the boundary."""
+
+    element_kind = ElementKind.SIDE
+
+    @functools.cached_property
+    def elements(self) -> np.ndarray:
+        return self.geometry_partition.sides
+
+
+class BoundarySides(GeometryDomain):
+    """The sides with one cell."""
+
+    element_kind = ElementKind.SIDE
+
+    @functools.cached_property
+    def elements(self) -> np.ndarray:
+        return np.intersect1d(self.geometry_partition.sides, self.geometry.sides.boundary)
+
+
+class FrontierSides(GeometryDomain):
+    """The sides between the cells of a part of a geometry and other ones."""
+
+    element_kind = ElementKind.SIDE
+
+    @functools.cached_property
+    def elements(self) -> np.ndarray:
+        is_inside = np.zeros(self.geometry.cell_count(), bool)
+        is_inside[self.geometry_partition.cells] = True
+        of_sides = is_inside[self.geometry.sides.cells]
+        return np.flatnonzero(of_sides[:, 0] != of_sides[:, 1]).astype(np.int32)
+
+
+class Subdomain(GeometryDomain):
+    """Some elements of a domain.
+
+    Args:
+        domain: the domain.
+        element_mask: an array that is not zero for those that are meant, in the order of the domain.
+        element_indices: or their numbers in the domain.
+    """
+
+    def __init__(self, domain: GeometryDomain, element_mask: Any = None, element_indices: Any = None,
+                 temporary_store: Any = None) -> None:  # fmt: skip
+        del temporary_store
+        if (element_mask is None) == (element_indices is None):
+            raise KernelValueError("Subdomain: expected one of element_mask and element_indices")
+        super().__init__(domain.geometry_partition)
+        self.element_kind = domain.element_kind
+        if element_mask is not None:
+            mask = element_mask.numpy()
+            if mask.shape != (domain.element_count(),):
+                raise KernelValueError(
+                    f"Subdomain: element_mask: expected shape ({domain.element_count()},), got {mask.shape}"
+                )
+            chosen = np.flatnonzero(mask)
+        else:
+            chosen = element_indices.numpy()
+        self._elements = domain.elements[chosen]
+
+    @property
+    def elements(self) -> np.ndarray:
+        return self._elements
+
+
+_NEEDS_BVH = {"lookup": "make the mesh with build_bvh=True; on sides, look up in fem.cells(domain)"}
+
+
+@functools.cache
+def domain_kind(geometry: Any, is_cells: bool) -> Any:
+    """The struct of domains of a kind of geometry."""
+    places = of_cells(geometry) if is_cells else of_sides(geometry)
+    names = ("position", "normal", "deformation_gradient", "measure", "measure_ratio", "inner_cell", "outer_cell")
+    functions = {n: _of_geometry(places[n]) for n in names if n in places}
+
+    @wp.func
+    def element_index(domain: Any, index: int):
+        return domain.elements[index]
+
+    @wp.func
+    def environment_index(domain: Any, s: Any):
+        return 0
+
+    functions |= {
+        "scalar_type": constant(geometry.SCALAR), "element_index": element_index,
+        "environment_index": environment_index, "geometry": part("geometry"),
+    }  # fmt: skip
+    name = f"{'Cells' if is_cells else 'Sides'}_{geometry.__name__}"
+    if "lookup" in geometry.FUNCTIONS and is_cells:
+        functions["lookup"] = _lookup(geometry.FUNCTIONS["lookup"])
+    fields = {"geometry": geometry, "elements": wp.array[int]}
+    made = make_kind(name, fields, functions, HINTS=_NEEDS_BVH, __call__=operators.position)
+    if not is_cells:
+        functions["cells"] = _cells_of_sides(domain_kind(geometry, True))
+    else:
+        functions["cells"] = _same
+    return made
+
+
+@wp.func
+def _same(domain: Any):
+    return domain
+
+
+def _cells_of_sides(kind: Any) -> Any:
+    @wp.func
+    def cells(domain: Any):
+        return kind(domain.geometry, domain.elements)
+
+    return cells
+
+
+def _of_geometry(function: Any) -> Any:
+    @wp.func
+    def of_domain(domain: Any, s: Any):
+        return function(domain.geometry, s)
+
+    return of_domain
+
+
+def _lookup(function: Any) -> Any:
+    @wp.func
+    def lookup(domain: Any, position: Any):
+        return function(domain.geometry, position)
+
+    @wp.func
+    def lookup(domain: Any, position: Any, guess: Any):
+        return function(domain.geometry, position)
+
+    return lookup

@@ -1,0 +1,1 @@
+"""Fields, and test and trial functions, on the host and in kernels."""

@@ -1,0 +1,278 @@
+"""Fields: functions on a geometry that integrands are given."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jaxwarp as wp
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.fem.domain import Cells, GeometryDomain
+from jaxwarp.fem.field.kinds import TEST, TRIAL, discrete_kind, function_kind, trace_kind, uniform_kind, virtual_kind
+from jaxwarp.fem.geometry.geometries import DeformedGeometry, Geometry
+from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction
+from jaxwarp.fem.types import ElementKind
+from jaxwarp.fem.values import struct_of_values, value_type
+from jaxwarp.frontend.lowering.values import Expanded
+from jaxwarp.frontend.text.functions import Func
+
+
+class FieldLike:
+    """What can be passed for `u: fem.Field`. `arguments` is the struct that kernels are given."""
+
+    degree: int = 0
+    is_of_sides: bool | None = None  # None: of both
+
+    @property
+    def arguments(self) -> Any:
+        raise NotImplementedError
+
+
+class DiscreteField(FieldLike):
+    """A field with values at the nodes of a space, in `dof_values`."""
+
+    is_of_sides = False
+
+    def __init__(self, space: FunctionSpace) -> None:
+        self.space = space
+        self.space_partition = SpacePartition(space.topology)
+        self.degree = space.degree
+        device = space.geometry.device
+        self._dof_values = wp.zeros(space.node_count(), dtype=space.dof_dtype, device=device)
+
+    @property
+    def dof_values(self) -> Any:
+        return self._dof_values
+
+    @dof_values.setter
+    def dof_values(self, values: Any) -> None:
+        space = self.space
+        if not hasattr(values, "dtype") or values.dtype != space.dof_dtype or values.shape != (space.node_count(),):
+            raise KernelTypeError(
+                f"dof_values: expected {space.dof_dtype} of shape ({space.node_count()},), got"
+                f" {getattr(values, 'dtype', type(values).__name__)} of shape {getattr(values, 'shape', ())}"
+            )
+        self._dof_values = values
+
+    @property
+    def geometry(self) -> Geometry:
+        return self.space.geometry
+
+    @property
+    def dtype(self) -> Any:
+        return self.space.dtype
+
+    @property
+    def dof_dtype(self) -> Any:
+        return self.space.dof_dtype
+
+    @property
+    def name(self) -> str:
+        return f"Field_{self.space.name}"
+
+    @property
+    def arguments(self) -> Any:
+        space, geometry = self.space, self.geometry.arguments
+        kind = discrete_kind(type(geometry), space.shape, space.mapper)
+        return kind(dofs=self.dof_values, nodes=space.topology.array, coefficients=space.topology.coefficients,
+                    geometry=geometry)  # fmt: skip
+
+    def trace(self) -> TraceField:
+        """The field on sides."""
+        return TraceField(self)
+
+    def make_deformed_geometry(self, relative: bool = True, build_bvh: bool = False) -> DeformedGeometry:
+        """The geometry whose positions are the field's values, added to the old ones if `relative`."""
+        return DeformedGeometry(self, relative, build_bvh)
+
+
+FunctionSpace.field_type = DiscreteField
+
+
+class TraceField(FieldLike):
+    """A field of cells, on their sides."""
+
+    is_of_sides = True
+
+    def __init__(self, field: DiscreteField) -> None:
+        self.field, self.space, self.degree = field, field.space, field.degree
+
+    @property
+    def arguments(self) -> Any:
+        inner = self.field.arguments
+        return trace_kind(type(inner))(field=inner)
+
+
+class UniformField(FieldLike):
+    """A field that is the same everywhere.
+
+    Args:
+        domain: where.
+        value: its value.
+    """
+
+    def __init__(self, domain: GeometryDomain, value: Any) -> None:
+        self.domain, self.value = domain, value
+        self.dtype = value_type("UniformField", "value", value)
+
+    @property
+    def arguments(self) -> Any:
+        return uniform_kind(self.dtype, self.domain.geometry.scalar_type)(value=self.value)
+
+
+class ImplicitField(FieldLike):
+    """A field that is a function of the position.
+
+    Args:
+        domain: where.
+        func: a `@wp.func` of the position, and of values by their names.
+        values: these.
+        grad_func, div_func: accepted if None.
+        degree: of the polynomial that it is near to, for the order of quadratures.
+    """
+
+    def __init__(self, domain: GeometryDomain, func: Any, values: dict[str, Any] | None = None, grad_func: Any = None,
+                 div_func: Any = None, degree: int = 0) -> None:  # fmt: skip
+        if not isinstance(func, Func):
+            raise KernelTypeError(f"ImplicitField: func: expected a @wp.func, got {type(func).__name__}")
+        if grad_func is not None or div_func is not None:
+            raise KernelValueError(
+                "ImplicitField: grad_func, div_func: not available",
+                hint="interpolate it into a field, whose gradient is",
+            )
+        self.domain, self.func, self.degree = domain, func, degree
+        self.values = dict(values or {})
+        self._declared = {p.name: p.pattern for p in func.overloads[-1].parameters}
+
+    @property
+    def EvalArg(self) -> Any:
+        return type(struct_of_values("ImplicitField", self._declared, self.values))
+
+    @property
+    def arguments(self) -> Any:
+        values = struct_of_values("ImplicitField", self._declared, self.values)
+        domain = self.domain.arguments
+        kind = function_kind(type(domain), _of_values(self.func, tuple(self.values)), type(values), self.degree)
+        return kind(domain=domain, values=values)
+
+
+@functools.cache
+def _of_values(function: Func, names: tuple[str, ...]) -> Expanded:
+    """`(position, values)`: the function with its values, of a struct that has their names."""
+
+    def expand(call: Any, args: Any, keywords: Any) -> Any:
+        position, values = args
+        return call(function, [position], {n: values.values[values.type.index(n)] for n in names})
+
+    return Expanded(function.name, expand)
+
+
+class _VirtualField(FieldLike):
+    dof_name = ""
+
+    def __init__(self, space: FunctionSpace, domain: GeometryDomain) -> None:
+        self.space, self.domain, self.degree = space, domain, space.degree
+        self.dtype = space.dtype
+        self.space_restriction = SpaceRestriction(space.topology, domain)
+        self.space_partition = self.space_restriction.space_partition
+        self.is_of_sides = domain.element_kind is ElementKind.SIDE
+
+    @property
+    def geometry(self) -> Geometry:
+        return self.space.geometry
+
+    @property
+    def arguments(self) -> Any:
+        geometry, topology = self.geometry.arguments, self.space.topology
+        kind = virtual_kind(type(geometry), self.space.shape, self.space.mapper, self.dof_name, not self.is_of_sides)
+        return kind(nodes=topology.array, coefficients=topology.coefficients, geometry=geometry)
+
+
+class TestField(_VirtualField):
+    """The test functions of a form."""
+
+    __test__ = False  # no test of pytest
+    dof_name = TEST
+
+
+class TrialField(_VirtualField):
+    """The trial functions of a form."""
+
+    dof_name = TRIAL
+
+
+class FieldRestriction:
+    """The values of a field at the nodes in a domain."""
+
+    def __init__(self, restriction: SpaceRestriction, field: DiscreteField) -> None:
+        self.space_restriction, self.field = restriction, field
+        self.domain, self.space = restriction.domain, field.space
+
+
+def _domain_of(what: str, space: Any, restriction: Any, partition: Any, domain: Any) -> GeometryDomain:
+    if not isinstance(space, FunctionSpace):
+        raise KernelTypeError(f"{what}: space: expected a function space, got {type(space).__name__}")
+    if restriction is not None:
+        domain = restriction.domain
+    del partition
+    if domain is None:
+        domain = Cells(space.geometry)
+    if not isinstance(domain, GeometryDomain) or domain.geometry.base is not space.geometry.base:
+        raise KernelValueError(
+            f"{what}: domain: expected one of the space's geometry", hint="make space and domain of one geometry"
+        )
+    return domain
+
+
+@boundary
+def make_test(space: Any, space_restriction: Any = None, space_partition: Any = None, domain: Any = None,
+              device: Any = None) -> TestField:  # fmt: skip
+    """The test functions of a space on a domain.
+
+    Args:
+        space: the space.
+        space_restriction, domain: where; None: all cells.
+        space_partition, device: accepted, no effect.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments are not that.
+    """
+    del device
+    return TestField(space, _domain_of("make_test", space, space_restriction, space_partition, domain))
+
+
+@boundary
+def make_trial(space: Any, space_restriction: Any = None, space_partition: Any = None, domain: Any = None,
+               device: Any = None) -> TrialField:  # fmt: skip
+    """The trial functions of a space on a domain; arguments as of `make_test`."""
+    del device
+    return TrialField(space, _domain_of("make_trial", space, space_restriction, space_partition, domain))
+
+
+@boundary
+def make_discrete_field(space: Any, space_partition: Any = None) -> DiscreteField:
+    """A field of zeros in a space.
+
+    Args:
+        space: the space.
+        space_partition: accepted, no effect.
+    """
+    return space.make_field(space_partition)
+
+
+@boundary
+def make_restriction(
+    field: Any, space_restriction: Any = None, domain: Any = None, device: Any = None
+) -> FieldRestriction:
+    """The values of a field in a domain, for `interpolate` to write.
+
+    Args:
+        field: the field.
+        space_restriction, domain: where; None: all cells.
+        device: accepted, no effect.
+    """
+    del device
+    if space_restriction is None:
+        space_restriction = SpaceRestriction(field.space.topology, domain or Cells(field.geometry))
+    return FieldRestriction(space_restriction, field)

@@ -1,0 +1,413 @@
+"""Fields in kernels: structs, and the functions of each kind of them.
+
+Fields of cells have `value(f, cell, x, dof, which)` and `reference_gradient` of the same arguments, by the coordinates
+x along the axes. A virtual field, which a test or trial function is, is the shape function of a degree of freedom
+`dof`: its node, counted on sides through the inner cell and then the outer one, and its component. `which` of the two
+cells is asked for: functions of the other one are zero there.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jaxwarp as wp
+from jaxwarp.fem import operators
+from jaxwarp.fem.calls import constant
+from jaxwarp.fem.geometry.kinds import make_kind
+from jaxwarp.fem.geometry.places import metric_functions, of_cells, of_sides
+from jaxwarp.fem.space.mapper import DofMapper
+from jaxwarp.fem.space.shapes import Shape, shape_functions
+from jaxwarp.fem.types import matrix, sample_type, vector
+from jaxwarp.types import Mat, Scalar
+
+TEST, TRIAL = "test_dof", "trial_dof"
+
+
+def components(dtype: Any) -> int:
+    """How many numbers are a value."""
+    return 1 if isinstance(dtype, Scalar) else dtype.size
+
+
+@functools.cache
+def _outer_function(dtype: Any, dimension: int, scalar: Any) -> tuple[Any, Any]:
+    """`(times, gradient type)`: a value times a gradient of its shape function."""
+    if isinstance(dtype, Scalar):
+
+        @wp.func
+        def scaled(value: Any, gradient: Any):
+            return gradient * value
+
+        return scaled, vector(dimension, scalar)
+
+    @wp.func
+    def outer(value: Any, gradient: Any):
+        return wp.outer(value, gradient)
+
+    return outer, matrix(components(dtype), dimension, scalar)
+
+
+@functools.cache
+def unit_function(dtype: Any, scalar: Any) -> Any:
+    """The value whose component is one."""
+    if isinstance(dtype, Scalar):
+
+        @wp.func
+        def one(component: int):
+            return scalar(1.0)
+
+        return one
+    if isinstance(dtype, Mat):
+        columns = dtype.shape[1]
+
+        @wp.func
+        def unit_matrix(component: int):
+            value = dtype()
+            value[component // columns, component % columns] = scalar(1.0)
+            return value
+
+        return unit_matrix
+
+    @wp.func
+    def unit(component: int):
+        value = dtype()
+        value[component] = scalar(1.0)
+        return value
+
+    return unit
+
+
+@functools.cache
+def discrete_kind(geometry: Any, shape: Shape, mapper: DofMapper) -> Any:
+    """The struct of fields with values at nodes."""
+    scalar, dtype = geometry.SCALAR, mapper.dtype
+    count = len(shape.nodes)
+    weight, slope = shape_functions(shape, scalar)
+    to_value = mapper.function
+
+    @wp.func
+    def node_value(f: Any, cell: int, k: int):
+        return to_value(f.dofs[f.nodes[cell, k]])
+
+    @wp.func
+    def value(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+        found = dtype(scalar(0.0))
+        for k in range(count):
+            found += node_value(f, cell, k) * weight(f.coefficients, x, k)
+        return found
+
+    @wp.func
+    def node_gradient(f: Any, cell: int, x: Any, dof: wp.vec2i, k: int):
+        return node_value(f, cell, k), slope(f.coefficients, x, k)
+
+    fields = {"dofs": wp.array[mapper.dof_dtype], "nodes": wp.array2d[int], "coefficients": wp.array2d[scalar],
+              "geometry": geometry}  # fmt: skip
+    functions = {"value": value, "reference_gradient": _reference_gradient(geometry, dtype, count, node_gradient)}
+    name = f"Discrete_{shape.basis.value}{shape.degree}_{dtype}_{geometry.__name__}"
+    made = make_kind(name, fields, functions, GEOMETRY=geometry, VALUE=dtype, SHAPE=shape, __call__=operators.inner)
+    functions |= _operators(made, _itself, of_cells(geometry), _no_dof)
+    functions |= {"divergence": _divergence(made, count, node_gradient)} | _node_operators(made, weight, slope)
+    functions["div"] = functions["div_outer"] = _of_cell(
+        functions["divergence"], _itself, of_cells(geometry), _no_dof, 0
+    )
+    return made
+
+
+def _reference_gradient(geometry: Any, dtype: Any, count: int, node_gradient: Any) -> Any:
+    scalar, dimension = geometry.SCALAR, geometry.ELEMENT.dimension
+    if isinstance(dtype, Mat):
+        return None
+    times, made = _outer_function(dtype, dimension, scalar)
+
+    @wp.func
+    def reference_gradient(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+        found = made()
+        for k in range(count):
+            value, slope = node_gradient(f, cell, x, dof, k)
+            found += times(value, slope)
+        return found
+
+    return reference_gradient
+
+
+def _divergence(kind: Any, count: int, node_gradient: Any) -> Any:
+    """Of vectors and matrices: the sum of products of values and gradients."""
+    geometry, dtype = kind.GEOMETRY, kind.VALUE
+    scalar = geometry.SCALAR
+    inverse, _ = metric_functions(geometry.DIMENSION, geometry.ELEMENT.dimension, scalar)
+    jacobian = geometry.FUNCTIONS["jacobian"]
+    if isinstance(dtype, Scalar):
+        return None
+    made = vector(dtype.shape[0], scalar) if isinstance(dtype, Mat) else scalar
+    is_matrix = isinstance(dtype, Mat)
+
+    @wp.func
+    def divergence(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+        across = wp.transpose(inverse(jacobian(f.geometry, cell, x)))
+        found = made(scalar(0.0))
+        for k in range(count):
+            value, slope = node_gradient(f, cell, x, dof, k)
+            if wp.static(is_matrix):
+                found += value * (across * slope)
+            else:
+                found += wp.dot(value, across * slope)
+        return found
+
+    return divergence
+
+
+@functools.cache
+def virtual_kind(geometry: Any, shape: Shape, mapper: DofMapper, dof_name: str, is_cells: bool) -> Any:
+    """The struct of test and trial functions of a space, on cells or on sides."""
+    scalar, dtype = geometry.SCALAR, mapper.dtype
+    count = len(shape.nodes)
+    weight, slope = shape_functions(shape, scalar)
+    unit, to_value = unit_function(mapper.dof_dtype, scalar), mapper.function
+
+    @wp.func
+    def value(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+        one = to_value(unit(dof[1]))
+        if wp.static(is_cells):
+            return one * weight(f.coefficients, x, dof[0])
+        return one * wp.where(dof[0] // count == which, weight(f.coefficients, x, dof[0] % count), scalar(0.0))
+
+    @wp.func
+    def node_gradient(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+        one = to_value(unit(dof[1]))
+        if wp.static(is_cells):
+            return one, slope(f.coefficients, x, dof[0])
+        return one, slope(f.coefficients, x, dof[0] % count) * wp.where(
+            dof[0] // count == which, scalar(1.0), scalar(0.0)
+        )
+
+    times, _ = _outer_function(dtype, geometry.ELEMENT.dimension, scalar)
+
+    @wp.func
+    def reference_gradient(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+        one, gradient = node_gradient(f, cell, x, dof, which)
+        return times(one, gradient)
+
+    fields = {"nodes": wp.array2d[int], "coefficients": wp.array2d[scalar], "geometry": geometry}
+    functions = {"value": value, "reference_gradient": None if isinstance(dtype, Mat) else reference_gradient}
+    name = f"{dof_name.removesuffix('_dof').title()}_{shape.basis.value}{shape.degree}_{dtype}_{geometry.__name__}"
+    made = make_kind(name, fields, functions, GEOMETRY=geometry, VALUE=dtype, SHAPE=shape, __call__=operators.inner)
+    places = of_cells(geometry) if is_cells else of_sides(geometry)
+    dof_of = _test_dof if dof_name == TEST else _trial_dof
+    functions |= _operators(made, _itself, places, dof_of)
+    functions["divergence"] = _virtual_divergence(made, node_gradient)
+    functions["div"] = _of_cell(functions["divergence"], _itself, places, dof_of, 0)
+    functions["div_outer"] = _of_cell(functions["divergence"], _itself, places, dof_of, 1)
+    if is_cells:
+        functions |= _virtual_node_operators(made, dof_of, weight)
+    return made
+
+
+def _virtual_divergence(kind: Any, node_gradient: Any) -> Any:
+    geometry, is_matrix = kind.GEOMETRY, isinstance(kind.VALUE, Mat)
+    if isinstance(kind.VALUE, Scalar):
+        return None
+    inverse, _ = metric_functions(geometry.DIMENSION, geometry.ELEMENT.dimension, geometry.SCALAR)
+    jacobian = geometry.FUNCTIONS["jacobian"]
+
+    @wp.func
+    def divergence(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+        value, slope = node_gradient(f, cell, x, dof, which)
+        along = wp.transpose(inverse(jacobian(f.geometry, cell, x))) * slope
+        if wp.static(is_matrix):
+            return value * along
+        return wp.dot(value, along)
+
+    return divergence
+
+
+@functools.cache
+def trace_kind(field: Any) -> Any:
+    """The struct of a field of cells on sides."""
+    fields = {"field": field}
+    functions: dict[str, Any] = {}
+    made = make_kind(f"Trace_{field.__name__}", fields, functions, GEOMETRY=field.GEOMETRY, VALUE=field.VALUE,
+                     SHAPE=field.SHAPE, __call__=operators.inner)  # fmt: skip
+    places = of_sides(field.GEOMETRY)
+    functions |= _operators(field, _traced, places, _no_dof)
+    functions["div"] = _of_cell(field.FUNCTIONS["divergence"], _traced, places, _no_dof, 0)
+    functions["div_outer"] = _of_cell(field.FUNCTIONS["divergence"], _traced, places, _no_dof, 1)
+    functions["cells"] = _traced
+    return made
+
+
+@wp.func
+def _itself(f: Any):
+    return f
+
+
+@wp.func
+def _traced(f: Any):
+    return f.field
+
+
+@wp.func
+def _no_dof(s: Any):
+    return wp.vec2i()
+
+
+@wp.func
+def _test_dof(s: Any):
+    return s.test_dof
+
+
+@wp.func
+def _trial_dof(s: Any):
+    return s.trial_dof
+
+
+def _of_cell(function: Any, field_of: Any, places: dict[str, Any], dof_of: Any, which: int) -> Any:
+    """A function of a cell as an operator: on sides that of the inner or outer cell, which are one at the boundary."""
+    if function is None:
+        return None
+    cell_of, x_of = places["cell"], places["x"]
+
+    @wp.func
+    def evaluated(f: Any, s: Any):
+        field = field_of(f)
+        cell = cell_of(field.geometry, s, which)
+        x = x_of(field.geometry, s, which)
+        owner = wp.where(cell == cell_of(field.geometry, s, 0), 0, which)
+        return function(field, cell, x, dof_of(s), owner)
+
+    return evaluated
+
+
+def _operators(kind: Any, field_of: Any, places: dict[str, Any], dof_of: Any) -> dict[str, Any]:
+    """Values and gradients, inner and outer."""
+    functions = kind.FUNCTIONS
+    found = {
+        "degree": constant(kind.SHAPE.degree), "scalar_type": constant(kind.GEOMETRY.SCALAR),
+        "inner": _of_cell(functions["value"], field_of, places, dof_of, 0),
+        "outer": _of_cell(functions["value"], field_of, places, dof_of, 1),
+        "cells": field_of,
+    }  # fmt: skip
+    if functions["reference_gradient"] is not None:
+        gradient = _world_gradient(kind)
+        found["grad"] = _of_cell(gradient, field_of, places, dof_of, 0)
+        found["grad_outer"] = _of_cell(gradient, field_of, places, dof_of, 1)
+    return found
+
+
+def _world_gradient(kind: Any) -> Any:
+    geometry = kind.GEOMETRY
+    reference = kind.FUNCTIONS["reference_gradient"]
+    inverse, _ = metric_functions(geometry.DIMENSION, geometry.ELEMENT.dimension, geometry.SCALAR)
+    jacobian = geometry.FUNCTIONS["jacobian"]
+    if isinstance(kind.VALUE, Scalar):
+
+        @wp.func
+        def gradient(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+            across = inverse(jacobian(f.geometry, cell, x))
+            return wp.transpose(across) * reference(f, cell, x, dof, which)
+
+        return gradient
+
+    @wp.func
+    def gradients(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
+        return reference(f, cell, x, dof, which) * inverse(jacobian(f.geometry, cell, x))
+
+    return gradients
+
+
+def _node_operators(kind: Any, weight: Any, slope: Any) -> dict[str, Any]:
+    """What a field with values at nodes tells of them; nodes are counted in the element."""
+    geometry = kind.GEOMETRY
+    points = vector(geometry.ELEMENT.dimension, geometry.SCALAR)
+    local, coords = geometry.FUNCTIONS["local"], geometry.FUNCTIONS["coords"]
+    inverse, _ = metric_functions(geometry.DIMENSION, geometry.ELEMENT.dimension, geometry.SCALAR)
+    jacobian, sample = geometry.FUNCTIONS["jacobian"], sample_type(geometry.SCALAR)
+    nodes = kind.SHAPE.nodes
+    count = len(nodes)
+
+    @wp.func
+    def node_count(f: Any, s: Any):
+        return wp.static(count)
+
+    @wp.func
+    def node_index(f: Any, s: Any, k: int):
+        return f.nodes[s.element_index, k]
+
+    @wp.func
+    def at_node(f: Any, s: Any, k: int):
+        x = points()
+        for n in range(count):
+            for d in range(wp.static(nodes.shape[1])):
+                x[d] = wp.where(k == n, x.dtype(wp.static(float(nodes[n, d]))), x[d])
+        return sample(s.element_index, coords(x))
+
+    @wp.func
+    def node_inner_weight(f: Any, s: Any, k: int):
+        return weight(f.coefficients, local(s.element_coords), k)
+
+    @wp.func
+    def node_inner_weight_gradient(f: Any, s: Any, k: int):
+        x = local(s.element_coords)
+        return wp.transpose(inverse(jacobian(f.geometry, s.element_index, x))) * slope(f.coefficients, x, k)
+
+    return {"node_count": node_count, "node_index": node_index, "at_node": at_node,
+            "node_inner_weight": node_inner_weight,
+            "node_inner_weight_gradient": node_inner_weight_gradient}  # fmt: skip
+
+
+def _virtual_node_operators(kind: Any, dof_of: Any, weight: Any) -> dict[str, Any]:
+    """The same of test and trial functions, whose node is the sample's."""
+    geometry = kind.GEOMETRY
+    points = vector(geometry.ELEMENT.dimension, geometry.SCALAR)
+    local, coords = geometry.FUNCTIONS["local"], geometry.FUNCTIONS["coords"]
+    sample, nodes = sample_type(geometry.SCALAR), kind.SHAPE.nodes
+    count = len(nodes)
+
+    @wp.func
+    def node_count(f: Any, s: Any):
+        return wp.static(count)
+
+    @wp.func
+    def node_index(f: Any, s: Any):
+        return f.nodes[s.element_index, dof_of(s)[0]]
+
+    @wp.func
+    def at_node(f: Any, s: Any):
+        x = points()
+        for n in range(count):
+            for d in range(wp.static(nodes.shape[1])):
+                x[d] = wp.where(dof_of(s)[0] == n, x.dtype(wp.static(float(nodes[n, d]))), x[d])
+        return sample(s.element_index, coords(x), s.qp_index, s.qp_weight, s.test_dof, s.trial_dof)
+
+    @wp.func
+    def node_inner_weight(f: Any, s: Any):
+        return weight(f.coefficients, local(s.element_coords), dof_of(s)[0])
+
+    return {"node_count": node_count, "node_index": node_index, "at_node": at_node,
+            "node_inner_weight": node_inner_weight}  # fmt: skip
+
+
+@functools.cache
+def function_kind(domain: Any, function: Any, values: Any, degree: int) -> Any:
+    """The struct of a field that is a function of the position."""
+    scalar = domain.FUNCTIONS["scalar_type"].expand(None, (), {})
+    position = domain.FUNCTIONS["position"]
+
+    @wp.func
+    def inner(f: Any, s: Any):
+        return function(position(f.domain, s), f.values)
+
+    functions = {"inner": inner, "outer": inner, "degree": constant(degree), "scalar_type": constant(scalar)}
+    fields = {"domain": domain, "values": values}
+    return make_kind(f"Implicit_{domain.__name__}", fields, functions, __call__=operators.inner)
+
+
+@functools.cache
+def uniform_kind(dtype: Any, scalar: Any) -> Any:
+    """The struct of a field that is the same everywhere."""
+
+    @wp.func
+    def inner(f: Any, s: Any):
+        return f.value
+
+    functions = {"inner": inner, "outer": inner, "degree": constant(0), "scalar_type": constant(scalar)}
+    return make_kind(f"Uniform_{dtype}", {"value": dtype}, functions, __call__=operators.inner)

@@ -1,0 +1,1 @@
+"""Geometries: cells, sides, and positions, on the host and in kernels."""

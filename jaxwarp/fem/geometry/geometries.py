@@ -1,0 +1,342 @@
+"""Geometries: grids, meshes of triangles, quadrilaterals, tetrahedra and hexahedra, and fields of positions."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.fem.geometry.kinds import deformed_kind, grid_kind, mesh_kind
+from jaxwarp.fem.geometry.reference import Element
+from jaxwarp.fem.geometry.topology import by_position, find_sides, shared_nodes
+from jaxwarp.fem.types import vector
+from jaxwarp.types import as_dtype, element_scalar
+
+
+class Geometry:
+    """Cells and their sides."""
+
+    element: Element
+    dimension: int
+    scalar_type: Any
+    device: Any
+    cells: Any
+    """The vertices of each cell."""
+    arguments: Any
+    """The struct that kernels are given."""
+
+    @property
+    def base(self) -> Geometry:
+        return self
+
+    @property
+    def cell_dimension(self) -> int:
+        return self.element.dimension
+
+    def reference_cell(self) -> Element:
+        return self.element
+
+    def reference_side(self) -> Element:
+        return self.element.side
+
+    @functools.cached_property
+    def sides(self) -> Any:
+        """A `SideTable`."""
+        return find_sides(self.element, self.cells)
+
+    def cell_count(self) -> int:
+        return len(self.cells)
+
+    def side_count(self) -> int:
+        return len(self.sides.cells)
+
+    def boundary_side_count(self) -> int:
+        return len(self.sides.boundary)
+
+    def vertex_count(self) -> int:
+        raise NotImplementedError
+
+    def environment_count(self) -> int:
+        return 1
+
+    def number_nodes(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
+        """The numbers of nodes that cells share."""
+        return shared_nodes(self.element, nodes, self.cells, self.vertex_count())
+
+    @functools.cached_property
+    def side_arguments(self) -> dict[str, Any]:
+        """What kernels need to know of sides."""
+        scalar, sides = self.scalar_type, self.sides
+        reference = self.element.value
+        one = vector(self.element.dimension, scalar)
+        return {
+            "side_cells": self.integers(sides.cells),
+            "side_corners": self.integers(sides.corners),
+            "side_local": self.integers(sides.local),
+            "normals": wp.array(reference.side_normals, dtype=one, device=self.device),
+            "vertices": wp.array(np.array(reference.vertices, float), dtype=one, device=self.device),
+        }
+
+    def integers(self, values: np.ndarray) -> Any:
+        return wp.array(np.ascontiguousarray(values, np.int32), dtype=int, device=self.device)
+
+
+def _require_scalar(what: str, scalar: Any) -> Any:
+    scalar = as_dtype(scalar)
+    if scalar not in (wp.float32, wp.float64):
+        raise KernelTypeError(f"{what}: scalar_type: expected float32 or float64, got {scalar}")
+    return scalar
+
+
+class _Grid(Geometry):
+    """Equal boxes. Cells and vertices are numbered with the last axis fastest."""
+
+    def __init__(self, what: str, dimension: int, res: Any, lo: Any, hi: Any, scalar_type: Any, env_count: int) -> None:
+        if env_count != 1:
+            raise KernelValueError(f"{what}: env_count: only 1 is available, got {env_count}", hint="make one for each")
+        self.dimension = dimension
+        self.element = Element.SQUARE if dimension == 2 else Element.CUBE
+        self.scalar_type = _require_scalar(what, scalar_type)
+        self.device = wp.get_device()
+        self.res = res
+        self._res = tuple(int(n) for n in res)
+        if len(self._res) != dimension or min(self._res) < 1:
+            raise KernelValueError(f"{what}: res: expected {dimension} numbers of cells above 0, got {self._res}")
+        one = vector(dimension, self.scalar_type)
+        self.bounds_lo = one(*(float(x) for x in lo)) if lo is not None else one(0.0)
+        self.bounds_hi = one(*(float(x) for x in hi)) if hi is not None else one(1.0)
+        self.origin = self.bounds_lo
+        sizes = [(float(b) - float(a)) / n for a, b, n in zip(self.bounds_lo, self.bounds_hi, self._res, strict=True)]
+        self.cell_size = one(*sizes)
+
+    @property
+    def extents(self) -> Any:
+        return self.bounds_hi - self.bounds_lo
+
+    def vertex_count(self) -> int:
+        return int(np.prod([n + 1 for n in self._res]))
+
+    @functools.cached_property
+    def _places(self) -> np.ndarray:
+        return np.stack(np.meshgrid(*map(np.arange, self._res), indexing="ij"), -1).reshape(-1, self.dimension)
+
+    @functools.cached_property
+    def cells(self) -> Any:
+        corners = self._places[:, None, :] + np.array(self.element.value.vertices)
+        return np.ravel_multi_index(tuple(np.moveaxis(corners, -1, 0)), [n + 1 for n in self._res])
+
+    def number_nodes(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
+        table, count = super().number_nodes(nodes)
+        return by_position(table, count, np.round((self._places[:, None, :] + nodes) * 2**20).astype(np.int64)), count
+
+    @functools.cached_property
+    def arguments(self) -> Any:
+        kind = grid_kind(self.element, self.scalar_type)
+        return kind(origin=self.bounds_lo, cell_size=self.cell_size, res=vector(self.dimension, wp.int32)(*self._res),
+                    **self.side_arguments)  # fmt: skip
+
+
+class Grid2D(_Grid):
+    """A grid of squares.
+
+    Args:
+        res: how many cells along each axis.
+        bounds_lo, bounds_hi: its corners.
+        scalar_type: float32 or float64.
+        env_count: only 1.
+    """
+
+    def __init__(
+        self, res: Any, bounds_lo: Any = None, bounds_hi: Any = None, scalar_type: Any = wp.float32, env_count: int = 1
+    ) -> None:
+        super().__init__("Grid2D", 2, res, bounds_lo, bounds_hi, scalar_type, env_count)
+
+
+class Grid3D(_Grid):
+    """A grid of cubes; arguments as of `Grid2D`."""
+
+    def __init__(
+        self, res: Any, bounds_lo: Any = None, bounds_hi: Any = None, scalar_type: Any = wp.float32, env_count: int = 1
+    ) -> None:
+        super().__init__("Grid3D", 3, res, bounds_lo, bounds_hi, scalar_type, env_count)
+
+
+class Mesh(Geometry):
+    """Cells between given vertices."""
+
+    def __init__(
+        self, what: str, element: Element, dimension: int, indices: Any, positions: Any, build_bvh: bool
+    ) -> None:
+        if not isinstance(positions, HostArray) or not isinstance(indices, HostArray):
+            raise KernelTypeError(
+                f"{what}: expected arrays outside of JAX, got {type(indices).__name__}, {type(positions).__name__}",
+                hint="make them with wp.array",
+            )
+        self.element, self.dimension = element, dimension
+        self.scalar_type = _require_scalar(what, element_scalar(positions.dtype))
+        width = len(element.value.vertices)
+        if positions.dtype != vector(dimension, self.scalar_type) or positions.ndim != 1:
+            raise KernelTypeError(
+                f"{what}: positions: expected an array of vectors of {dimension}, got {positions.dtype} of shape"
+                f" {positions.shape}"
+            )
+        self.cells = indices.numpy().reshape(-1, width).astype(np.int64)
+        if self.cells.size and not 0 <= self.cells.min() <= self.cells.max() < positions.shape[0]:
+            raise KernelValueError(
+                f"{what}: expected vertices from 0 to {positions.shape[0] - 1}, got {self.cells.min()} to"
+                f" {self.cells.max()}"
+            )
+        self.positions = positions
+        self.device = positions.device
+        self._bvh: Any = None
+        if build_bvh:
+            self.build_bvh()
+
+    def vertex_count(self) -> int:
+        return self.positions.shape[0]
+
+    def build_bvh(self, device: Any = None) -> None:
+        """Builds what `lookup` searches; `update_bvh` after vertices have moved."""
+        del device
+        corners = self.positions.numpy()[self.cells].astype(np.float32)
+        if corners.shape[-1] == 2:
+            corners = np.concatenate([corners, np.zeros_like(corners[..., :1])], -1)
+        lower, upper = corners.min(1), corners.max(1)
+        pad = 1e-5 * max(float((upper - lower).max(initial=0.0)), 1e-30)
+        self._bvh = wp.Bvh(
+            wp.array(lower - pad, dtype=wp.vec3, device=self.device),
+            wp.array(upper + pad, dtype=wp.vec3, device=self.device),
+        )
+        self._extent = float(np.linalg.norm(upper.max(0) - lower.min(0)))
+        self.__dict__.pop("arguments", None)
+
+    def update_bvh(self, device: Any = None) -> None:
+        """Builds it anew."""
+        self.build_bvh(device)
+
+    def supports_cell_lookup(self, device: Any = None) -> bool:
+        del device
+        return self._bvh is not None
+
+    @functools.cached_property
+    def arguments(self) -> Any:
+        kind = mesh_kind(self.element, self.dimension, self.scalar_type, self._bvh is not None)
+        search = {} if self._bvh is None else {"bvh": self._bvh.id, "extent": self._extent}
+        return kind(positions=self.positions, cells=self.integers(self.cells), **search, **self.side_arguments)
+
+
+class Trimesh2D(Mesh):
+    """Triangles in the plane.
+
+    Args:
+        tri_vertex_indices: the three vertices of each.
+        positions: of the vertices.
+        build_bvh: whether `lookup` is possible.
+        temporary_store: accepted, no effect.
+    """
+
+    def __init__(
+        self, tri_vertex_indices: Any, positions: Any, build_bvh: bool = False, temporary_store: Any = None
+    ) -> None:
+        del temporary_store
+        super().__init__("Trimesh2D", Element.TRIANGLE, 2, tri_vertex_indices, positions, build_bvh)
+
+
+class Trimesh3D(Mesh):
+    """Triangles in space; arguments as of `Trimesh2D`."""
+
+    def __init__(
+        self, tri_vertex_indices: Any, positions: Any, build_bvh: bool = False, temporary_store: Any = None
+    ) -> None:
+        del temporary_store
+        super().__init__("Trimesh3D", Element.TRIANGLE, 3, tri_vertex_indices, positions, build_bvh)
+
+
+class Quadmesh2D(Mesh):
+    """Quadrilaterals in the plane, whose vertices go around; arguments as of `Trimesh2D`."""
+
+    def __init__(
+        self, quad_vertex_indices: Any, positions: Any, build_bvh: bool = False, temporary_store: Any = None
+    ) -> None:
+        del temporary_store
+        super().__init__("Quadmesh2D", Element.SQUARE, 2, quad_vertex_indices, positions, build_bvh)
+
+
+class Quadmesh3D(Mesh):
+    """Quadrilaterals in space; arguments as of `Trimesh2D`."""
+
+    def __init__(
+        self, quad_vertex_indices: Any, positions: Any, build_bvh: bool = False, temporary_store: Any = None
+    ) -> None:
+        del temporary_store
+        super().__init__("Quadmesh3D", Element.SQUARE, 3, quad_vertex_indices, positions, build_bvh)
+
+
+class Tetmesh(Mesh):
+    """Tetrahedra; arguments as of `Trimesh2D`."""
+
+    def __init__(
+        self, tet_vertex_indices: Any, positions: Any, build_bvh: bool = False, temporary_store: Any = None
+    ) -> None:
+        del temporary_store
+        super().__init__("Tetmesh", Element.TETRAHEDRON, 3, tet_vertex_indices, positions, build_bvh)
+
+
+class Hexmesh(Mesh):
+    """Hexahedra: four vertices around below, then those above them; arguments as of `Trimesh2D`."""
+
+    def __init__(
+        self, hex_vertex_indices: Any, positions: Any, build_bvh: bool = False, temporary_store: Any = None,
+        assume_parallelepiped_cells: bool = False,
+    ) -> None:  # fmt: skip
+        del temporary_store, assume_parallelepiped_cells
+        super().__init__("Hexmesh", Element.CUBE, 3, hex_vertex_indices, positions, build_bvh)
+
+
+class DeformedGeometry(Geometry):
+    """The cells of a geometry where a field of vectors says, or displaced by it (`relative`)."""
+
+    def __init__(self, field: Any, relative: bool = True, build_bvh: bool = False) -> None:
+        base = field.geometry
+        if field.dtype != vector(base.dimension, base.scalar_type):
+            raise KernelTypeError(
+                f"DeformedGeometry: field: expected vectors of {base.dimension}, got {field.dtype}",
+                hint="its values are positions",
+            )
+        if build_bvh:
+            raise KernelValueError("DeformedGeometry: build_bvh: lookup is not available", hint="look up in the base")
+        self.field, self._base, self._relative = field, base, relative
+        self.element, self.dimension, self.scalar_type = base.element, base.dimension, base.scalar_type
+        self.device = base.device
+
+    @property
+    def base(self) -> Geometry:
+        return self._base.base
+
+    @property
+    def cells(self) -> np.ndarray:
+        return self._base.cells
+
+    @functools.cached_property
+    def sides(self) -> Any:
+        return self._base.sides
+
+    @functools.cached_property
+    def side_arguments(self) -> dict[str, Any]:
+        return self._base.side_arguments
+
+    def vertex_count(self) -> int:
+        return self._base.vertex_count()
+
+    def number_nodes(self, nodes: np.ndarray) -> tuple[np.ndarray, int]:
+        return self._base.number_nodes(nodes)
+
+    @property
+    def arguments(self) -> Any:
+        field = self.field.arguments
+        kind = deformed_kind(type(field), self._relative)
+        return kind(field=field, **self.side_arguments)

@@ -1,0 +1,1 @@
+"""The integration and interpolation of integrands."""

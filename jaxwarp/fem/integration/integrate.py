@@ -1,0 +1,308 @@
+"""`integrate`: functionals, linear forms and bilinear forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.fem.calls import Integrand
+from jaxwarp.fem.domain import GeometryDomain
+from jaxwarp.fem.field.fields import FieldLike, TestField, TrialField
+from jaxwarp.fem.integration.kernels import bilinear_kernel, functional_kernel, linear_kernel
+from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature, quadrature_kind
+from jaxwarp.fem.types import ElementKind, matrix, vector
+from jaxwarp.fem.values import struct_of_structs, struct_of_values
+from jaxwarp.sparse import bsr_axpy, bsr_from_triplets, bsr_set_from_triplets
+from jaxwarp.types import Scalar, as_dtype, element_scalar, element_shape
+
+ASSEMBLIES = (None, "generic", "dispatch", "nodal")
+
+
+@dataclass(frozen=True)
+class Form:
+    """An integrand with what it is given."""
+
+    what: str
+    integrand: Integrand
+    domain: GeometryDomain
+    fields: Mapping[str, Any]
+    values: Mapping[str, Any]
+    test: TestField | None = None
+    trial: TrialField | None = None
+
+    @property
+    def arguments(self) -> tuple[Any, Any, Any]:
+        """The domain, fields and values as structs."""
+        fields = struct_of_structs("Fields", {name: f.arguments for name, f in self.fields.items()})
+        return self.domain.arguments, fields, struct_of_values(self.what, self.integrand.types, self.values)
+
+    @property
+    def device(self) -> Any:
+        return self.domain.geometry.device
+
+
+def make_form(what: str, integrand: Any, domain: Any, fields: Any, values: Any) -> Form:
+    """Checks an integrand's arguments.
+
+    Raises:
+        KernelTypeError, KernelValueError: some are missing, or none of the integrand's, or not what they should be.
+    """
+    fields, values = dict(fields or {}), dict(values or {})
+    if not isinstance(integrand, Integrand):
+        raise KernelTypeError(
+            f"{what}: integrand: expected a function made by @fem.integrand, got {type(integrand).__name__}"
+        )
+    _require_names(what, integrand, "field", fields)
+    _require_names(what, integrand, "value", values)
+    for name, field in fields.items():
+        if not isinstance(field, FieldLike):
+            raise KernelTypeError(
+                f"{what}: fields: {name}: expected a field, got {type(field).__name__}",
+                hint="make one: space.make_field(), fem.make_test(space)",
+            )
+    tests = [f for f in fields.values() if isinstance(f, TestField)]
+    trials = [f for f in fields.values() if isinstance(f, TrialField)]
+    for kind, found in (("test", tests), ("trial", trials)):
+        if len(found) > 1:
+            raise KernelValueError(f"{what}: fields: expected at most one {kind} function, got {len(found)}")
+    test, trial = tests[0] if tests else None, trials[0] if trials else None
+    chosen = domain if domain is not None else next((f.domain for f in (test, trial) if f is not None), None)
+    if not isinstance(chosen, GeometryDomain):
+        raise KernelTypeError(
+            f"{what}: domain: expected a domain, got {type(chosen).__name__}",
+            hint="pass domain=, quadrature=, or a test function",
+        )
+    for field in (test, trial):
+        if field is not None and not field.domain.same_elements(chosen):
+            raise KernelValueError(
+                f"{what}: fields: expected test and trial functions of the domain that is integrated"
+            )
+    _require_kinds(what, chosen, fields)
+    return Form(what, integrand, chosen, fields, values, test, trial)
+
+
+def _require_names(what: str, integrand: Integrand, role: str, given: Mapping[str, Any]) -> None:
+    known = [name for name, r in integrand.roles.items() if r == role]
+    optional = integrand.defaults
+    wrong = [name for name in given if name not in known]
+    missing = [name for name in known if name not in given and name not in optional]
+    if wrong or missing:
+        raise KernelValueError(
+            f"{what}: {role}s: {integrand.name} takes {', '.join(known) or 'none'}, got {', '.join(given) or 'none'}",
+            hint="pass each by the name of the integrand's argument",
+        )
+
+
+def _require_kinds(what: str, domain: GeometryDomain, fields: Mapping[str, Any]) -> None:
+    is_of_sides = domain.element_kind is ElementKind.SIDE
+    for name, field in fields.items():
+        if field.is_of_sides not in (None, is_of_sides):
+            raise KernelValueError(
+                f"{what}: fields: {name}: expected a field on {'sides' if is_of_sides else 'cells'}, as the domain is",
+                hint="pass u.trace() for a field on sides" if is_of_sides else "pass the field of the cells",
+            )
+
+
+@boundary
+def integrate(
+    integrand: Any,
+    domain: Any = None,
+    quadrature: Any = None,
+    fields: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
+    accumulate_dtype: Any = wp.float64,
+    output_dtype: Any = None,
+    output: Any = None,
+    device: Any = None,
+    temporary_store: Any = None,
+    kernel_options: Any = None,
+    assembly: str | None = None,
+    add: bool = False,
+    bsr_options: Any = None,
+) -> Any:
+    """The integral of a form: a number, or with a test function an array, or with a trial function, too, a matrix.
+
+    Args:
+        integrand: a function made by `@fem.integrand`.
+        domain: where; None: where the quadrature or the test function is.
+        quadrature: the points; None: Gauss's, exact for polynomials whose degree is the sum of the fields' degrees.
+        fields, values: the integrand's arguments by their names.
+        accumulate_dtype: the type of sums in an element.
+        output_dtype: the type of the result's numbers; None: the geometry's.
+        output: an array or matrix for the result.
+        assembly: "nodal": the nodes of the test functions are the points, and each function is used at its own node
+            only.
+        add: whether the result is added to what the output holds.
+        device, temporary_store, kernel_options, bsr_options: accepted, no effect.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit.
+    """
+    del device, temporary_store, kernel_options, bsr_options
+    what = "integrate"
+    if quadrature is not None and domain is None:
+        domain = quadrature.domain
+    form = make_form(what, integrand, domain, fields, values)
+    if assembly not in ASSEMBLIES:
+        raise KernelValueError(f"{what}: assembly: expected 'nodal', 'generic', 'dispatch' or None, got {assembly!r}")
+    if add and output is None:
+        raise KernelValueError(f"{what}: add: there is no output to add to", hint="pass output=")
+    if form.trial is not None and form.test is None:
+        raise KernelValueError(
+            f"{what}: fields: a trial function needs a test function", hint="add fem.make_test(space)"
+        )
+    accumulate = as_dtype(accumulate_dtype)
+    if assembly == "nodal":
+        return _nodal(form, quadrature, accumulate, output_dtype, output, add)
+    if quadrature is None:
+        quadrature = RegularQuadrature(form.domain, order=sum(f.degree for f in form.fields.values()))
+    elif not isinstance(quadrature, Quadrature) or not quadrature.domain.same_elements(form.domain):
+        raise KernelValueError(f"{what}: quadrature: expected one of the domain that is integrated")
+    points = quadrature.arguments
+    if form.test is None:
+        return _functional(form, points, accumulate, output_dtype, output, add)
+    nodes = form.test.space.topology.element_nodes(form.domain)
+    if form.trial is None:
+        return _linear(form, points, nodes, accumulate, output_dtype, output, add, False)
+    columns = form.trial.space.topology.element_nodes(form.domain)
+    return _bilinear(form, points, (nodes, columns), accumulate, output_dtype, output, add, False)
+
+
+def _nodal(form: Form, quadrature: Any, accumulate: Any, output_dtype: Any, output: Any, add: bool) -> Any:
+    test, trial, domain = form.test, form.trial, form.domain
+    if test is None or quadrature is not None:
+        raise KernelValueError(
+            f"{form.what}: assembly: 'nodal' needs a test function, whose nodes are the quadrature",
+            hint="leave assembly out, or pass quadrature=fem.NodalQuadrature(domain, space)",
+        )
+    if trial is not None and trial.space.topology is not test.space.topology and not _same_nodes(trial, test):
+        raise KernelValueError(f"{form.what}: assembly: 'nodal' needs test and trial functions with the same nodes")
+    topology = test.space.topology
+    if domain.element_kind is ElementKind.SIDE:
+        inner, outer = domain.geometry.sides.cells[domain.elements].T
+        if (inner != outer).any():
+            raise KernelValueError(
+                f"{form.what}: assembly: 'nodal' is not available between cells",
+                hint="integrate over BoundarySides, or leave assembly out",
+            )
+    points, weights, _ = topology.nodal_points(domain)
+    scalar = domain.geometry.scalar_type
+    kind = quadrature_kind(scalar)
+    rule = kind(points=wp.array(points, dtype=vector(3, scalar), device=form.device),
+                weights=wp.array(weights, dtype=scalar, device=form.device), stride=int(len(points) != 1))  # fmt: skip
+    nodes = topology.element_nodes(domain)[:, : weights.shape[1]]
+    nodes = np.where(weights > 0.0, nodes, -1)
+    if trial is None:
+        return _linear(form, rule, nodes, accumulate, output_dtype, output, add, True)
+    return _bilinear(form, rule, (nodes, nodes), accumulate, output_dtype, output, add, True)
+
+
+def _same_nodes(a: Any, b: Any) -> bool:
+    return a.geometry is b.geometry and np.array_equal(a.space.topology.table, b.space.topology.table)
+
+
+def _functional(form: Form, points: Any, accumulate: Any, output_dtype: Any, output: Any, add: bool) -> Any:
+    shape = (form.domain.element_count(), points.weights.shape[1])
+    if output is None:
+        result = wp.zeros(1, dtype=as_dtype(output_dtype or form.domain.geometry.scalar_type), device=form.device)
+    else:
+        result = _require_output(form, output, None, 1)
+        if not add:
+            result.zero_()
+    kernel = functional_kernel(form.integrand, accumulate, result.dtype)
+    domain, fields, values = form.arguments
+    wp.launch(kernel, shape, [domain, points, fields, values], [result], device=form.device)
+    return result.numpy()[0] if output is None else output
+
+
+def _require_output(form: Form, output: Any, dtype: Any, count: int) -> Any:
+    """An array that has room for a result."""
+    if not isinstance(output, HostArray) or output.ndim != 1:
+        raise KernelTypeError(
+            f"{form.what}: output: expected an array of one axis outside of JAX, got {type(output).__name__}"
+        )
+    if output.shape[0] < count or (dtype is not None and element_shape(output.dtype) != element_shape(dtype)):
+        raise KernelValueError(
+            f"{form.what}: output: expected {count} of {dtype}, got {output.shape[0]} of {output.dtype}"
+        )
+    return output
+
+
+def _dof_type(count: int, scalar: Any) -> Any:
+    return scalar if count == 1 else vector(count, scalar)
+
+
+def _output_scalar(form: Form, output_dtype: Any) -> Any:
+    return element_scalar(as_dtype(output_dtype)) if output_dtype is not None else form.domain.geometry.scalar_type
+
+
+def _linear(form: Form, points: Any, nodes: np.ndarray, accumulate: Any, output_dtype: Any, output: Any, add: bool,
+            is_nodal: bool) -> Any:  # fmt: skip
+    test = form.test
+    assert test is not None
+    count = test.space.VALUE_DOF_COUNT
+    dtype = test.space.dof_dtype
+    if output is None:
+        scalar = _output_scalar(form, output_dtype)
+        dtype = scalar if isinstance(dtype, Scalar) else dtype.with_dtype(scalar) if hasattr(dtype, "with_dtype") else (
+            vector(count, scalar) if len(dtype.shape) == 1 else matrix(*dtype.shape, scalar))  # fmt: skip
+        output = wp.zeros(test.space.node_count(), dtype=dtype, device=form.device)
+    else:
+        _require_output(form, output, dtype, test.space.node_count())
+        if not add:
+            output.zero_()
+    domain, fields, values = form.arguments
+    kernel = linear_kernel(form.integrand, accumulate, output.dtype, count, is_nodal)
+    table = form.domain.geometry.integers(nodes)
+    wp.launch(kernel, nodes.shape, [domain, points, fields, values, table], [output], device=form.device)
+    return output
+
+
+def _bilinear(form: Form, points: Any, nodes: tuple[np.ndarray, np.ndarray], accumulate: Any, output_dtype: Any,
+              output: Any, add: bool, is_nodal: bool) -> Any:  # fmt: skip
+    test, trial = form.test, form.trial
+    assert test is not None
+    assert trial is not None
+    rows, columns = test.space.VALUE_DOF_COUNT, trial.space.VALUE_DOF_COUNT
+    scalar = output.scalar_type if output is not None else _output_scalar(form, output_dtype)
+    block = scalar if (rows, columns) == (1, 1) else matrix(rows, columns, scalar)
+    shape = (*nodes[0].shape, 1 if is_nodal else nodes[1].shape[1])
+    if is_nodal:
+        i, j = np.broadcast_to(nodes[0][:, :, None], shape), np.broadcast_to(nodes[1][:, :, None], shape)
+    else:
+        i, j = np.broadcast_to(nodes[0][:, :, None], shape), np.broadcast_to(nodes[1][:, None, :], shape)
+    is_used = (i >= 0) & (j >= 0)
+    places = np.where(is_used, np.cumsum(is_used).reshape(shape) - 1, -1)
+    domain, fields, values = form.arguments
+    geometry = form.domain.geometry
+    blocks = wp.zeros(int(is_used.sum()), dtype=block, device=form.device, requires_grad=_needs_gradient(form))
+    kernel = bilinear_kernel(form.integrand, accumulate, block, rows, columns, is_nodal)
+    table = wp.array(places.astype(np.int32), dtype=int, device=form.device)
+    wp.launch(kernel, shape, [domain, points, fields, values, table], [blocks], device=form.device)
+    triplets = (geometry.integers(i[is_used]), geometry.integers(j[is_used]), blocks)
+    extents = test.space.node_count(), trial.space.node_count()
+    if output is None:
+        return bsr_from_triplets(*extents, *triplets)
+    if (output.nrow, output.ncol) != extents or output.block_shape != (rows, columns):
+        raise KernelValueError(
+            f"{form.what}: output: expected {extents[0]} by {extents[1]} blocks of {rows} by {columns}, got"
+            f" {output.nrow} by {output.ncol} of {output.block_shape[0]} by {output.block_shape[1]}"
+        )
+    if add:
+        bsr_axpy(bsr_from_triplets(*extents, *triplets), output)
+    else:
+        bsr_set_from_triplets(output, *triplets)
+    return output
+
+
+def _needs_gradient(form: Form) -> bool:
+    given = [*form.values.values(), *(getattr(f, "dof_values", None) for f in form.fields.values()),
+             getattr(form.domain.geometry, "positions", None)]  # fmt: skip
+    return any(getattr(a, "requires_grad", False) for a in given)

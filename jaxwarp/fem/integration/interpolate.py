@@ -1,0 +1,231 @@
+"""`interpolate`: values of an integrand at nodes, at the points of a quadrature, or at any samples."""
+
+# pyright: reportInvalidTypeForm=false
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.fem import operators
+from jaxwarp.fem.calls import Integrand, applied, integrand
+from jaxwarp.fem.domain import Cells, GeometryDomain
+from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
+from jaxwarp.fem.integration.integrate import Form, make_form
+from jaxwarp.fem.integration.kernels import quadrature_sample, sample_at
+from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
+from jaxwarp.fem.space.spaces import SpaceRestriction
+from jaxwarp.fem.types import ElementKind, Field, Sample, vector
+
+measure = operators.measure
+REDUCTIONS = ("weighted_average", "mean", "sum", "first")
+
+
+@integrand
+def _value_of(s: Sample, field: Field):
+    return field(s)
+
+
+@boundary
+def interpolate(
+    integrand: Any,
+    dest: Any = None,
+    at: Any = None,
+    dest_space: Any = None,
+    dim: int | None = None,
+    fields: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
+    reduction: str = "weighted_average",
+    device: Any = None,
+    kernel_options: Any = None,
+    temporary_store: Any = None,
+    bsr_options: Any = None,
+) -> Any:
+    """Evaluates an integrand, or a field, at samples.
+
+    Args:
+        integrand: a function made by `@fem.integrand`, or a field.
+        dest: a field, which gets the values at its nodes; the restriction of one to a domain; an array; or None.
+        at: a domain, a quadrature, or a restriction. A domain with `dim`: at that many samples, which the integrand
+            finds by itself; without: at the nodes of the field, or at the middle of each element.
+        dest_space: the space whose values at nodes an array gets.
+        dim: how many samples.
+        fields, values: the integrand's arguments by their names.
+        reduction: what becomes of values at nodes that several elements share: "weighted_average" by measure, "mean",
+            "sum", "first".
+        device, kernel_options, temporary_store, bsr_options: accepted, no effect.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments do not fit.
+    """
+    del device, kernel_options, temporary_store, bsr_options
+    what = "interpolate"
+    if isinstance(integrand, FieldLike):
+        integrand, fields, values = _value_of, {"field": integrand}, {}
+    if reduction not in REDUCTIONS:
+        raise KernelValueError(f"{what}: reduction: expected one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+    if not (dest is None or isinstance(dest, (DiscreteField, FieldRestriction, HostArray))):
+        raise KernelTypeError(
+            f"{what}: dest: expected a field, a restriction of one, an array outside of JAX, or None, got"
+            f" {type(dest).__name__}"
+        )
+    domain = _domain(at, dest, fields, dest_space)
+    form = make_form(what, integrand, domain, fields, values)
+    if form.test is not None or form.trial is not None:
+        raise KernelValueError(f"{what}: fields: test and trial functions have no values", hint="pass discrete fields")
+    restricted = dest.field if isinstance(dest, FieldRestriction) else dest
+    if isinstance(restricted, DiscreteField):
+        _to_nodes(form, restricted.space, restricted.dof_values, reduction)
+    elif dest_space is not None:
+        _to_nodes(form, dest_space, dest, reduction)
+    elif isinstance(at, Quadrature):
+        _at_points(form, at, dest)
+    elif dim is None:
+        _at_points(form, RegularQuadrature(form.domain, order=0), dest)
+    else:
+        _anywhere(form, dim, dest)
+    return dest
+
+
+def _domain(at: Any, dest: Any, fields: Any, dest_space: Any) -> Any:
+    if isinstance(at, (Quadrature, SpaceRestriction)):
+        return at.domain
+    if isinstance(at, GeometryDomain):
+        return at
+    if isinstance(dest, FieldRestriction):
+        return dest.domain
+    space = dest.space if isinstance(dest, DiscreteField) else dest_space
+    if space is not None:
+        return Cells(space.geometry)
+    del fields
+    return None
+
+
+def _to_nodes(form: Form, space: Any, values: Any, reduction: str) -> None:
+    topology, domain = space.topology, form.domain
+    points, weights, _ = topology.nodal_points(domain)
+    nodes = topology.element_nodes(domain)[:, : points.shape[1]]
+    if domain.element_kind is ElementKind.SIDE:
+        nodes = nodes.copy()
+        nodes[weights <= 0.0] = -1
+    scalar = domain.geometry.scalar_type
+    arguments = form.arguments
+    device = form.device
+    where = wp.array(points, dtype=vector(3, scalar), device=device)
+    table = domain.geometry.integers(nodes)
+    if reduction == "first":
+        owner = _first_elements(nodes, space.node_count())
+        table = domain.geometry.integers(owner)
+        reduction = "sum"
+    sums = wp.zeros(space.node_count(), dtype=space.dof_dtype, device=device, requires_grad=values.requires_grad)
+    total = wp.zeros(space.node_count(), dtype=scalar, device=device, requires_grad=values.requires_grad)
+    kernel = _node_kernel(form.integrand, space.dof_dtype, space.mapper.inverse, scalar, reduction)
+    wp.launch(kernel, nodes.shape, [*arguments, where, int(len(points) != 1), table], [sums, total], device=device)
+    wp.launch(_divide, space.node_count(), [sums, total, reduction == "sum"], [values], device=device)
+
+
+def _first_elements(nodes: Any, count: int) -> Any:
+    """The table with each node in its first element only."""
+    found = np.full(nodes.shape, -1, np.int32)
+    numbers, first = np.unique(nodes.reshape(-1), return_index=True)
+    found.reshape(-1)[first] = numbers
+    return found
+
+
+@functools.cache
+def _node_kernel(integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any, reduction: str) -> Any:
+    evaluate = applied(integrand)
+
+    @wp.kernel
+    def at_nodes(domain: Any, fields: Any, values: Any, points: wp.array2d[vector(3, scalar)], stride: int,
+                 nodes: wp.array2d[int], sums: wp.array[dof_dtype], total: wp.array[scalar]):  # fmt: skip
+        e, k = wp.tid()
+        node = nodes[e, k]
+        if node >= 0:
+            none = wp.vec2i(-1, -1)
+            s = sample_at(domain.elements[e], points[e * stride, k], -1, scalar(0.0), none, none)
+            weight = scalar(1.0)
+            if wp.static(reduction == "weighted_average"):
+                weight = measure(domain, s)
+            wp.atomic_add(sums, node, to_dof(evaluate(s, domain, fields, values)) * weight)
+            wp.atomic_add(total, node, weight)
+
+    return at_nodes
+
+
+@wp.kernel
+def _divide(sums: wp.array[Any], total: wp.array[Any], is_sum: bool, values: wp.array[Any]):
+    node = wp.tid()
+    weight = total[node]
+    if weight > total.dtype(0.0):
+        values[node] = sums[node] / wp.where(is_sum, total.dtype(1.0), weight)
+
+
+def _at_points(form: Form, quadrature: Quadrature, dest: Any) -> None:
+    shape = (form.domain.element_count(), quadrature.max_points_per_element())
+    if dest is not None and dest.shape[0] < shape[0] * shape[1]:
+        raise KernelValueError(
+            f"{form.what}: dest: expected room for {shape[0] * shape[1]} points, got {dest.shape[0]}"
+        )
+    kernel = _point_kernel(form.integrand, None if dest is None else dest.dtype)
+    outputs = [] if dest is None else [dest]
+    wp.launch(kernel, shape, [*form.arguments, quadrature.arguments], outputs, device=form.device)
+
+
+@functools.cache
+def _point_kernel(integrand: Integrand, dtype: Any) -> Any:
+    evaluate = applied(integrand)
+    if dtype is None:
+
+        @wp.kernel
+        def run(domain: Any, fields: Any, values: Any, points: Any):
+            e, q = wp.tid()
+            evaluate(
+                quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1)), domain, fields, values
+            )
+
+        return run
+
+    @wp.kernel
+    def at_points(domain: Any, fields: Any, values: Any, points: Any, out: wp.array[dtype]):
+        e, q = wp.tid()
+        s = quadrature_sample(domain, points, e, q, wp.vec2i(-1, -1), wp.vec2i(-1, -1))
+        out[s.qp_index] = dtype(evaluate(s, domain, fields, values))
+
+    return at_points
+
+
+def _anywhere(form: Form, dim: int, dest: Any) -> None:
+    if dest is not None and dest.shape[0] < dim:
+        raise KernelValueError(f"{form.what}: dest: expected room for {dim} samples, got {dest.shape[0]}")
+    scalar = form.domain.geometry.scalar_type
+    kernel = _free_kernel(form.integrand, None if dest is None else dest.dtype, vector(3, scalar), scalar)
+    wp.launch(kernel, dim, list(form.arguments), [] if dest is None else [dest], device=form.device)
+
+
+@functools.cache
+def _free_kernel(integrand: Integrand, dtype: Any, coords: Any, scalar: Any) -> Any:
+    evaluate = applied(integrand)
+    if dtype is None:
+
+        @wp.kernel
+        def run_anywhere(domain: Any, fields: Any, values: Any):
+            none = wp.vec2i(-1, -1)
+            evaluate(sample_at(-1, coords(), wp.tid(), scalar(0.0), none, none), domain, fields, values)
+
+        return run_anywhere
+
+    @wp.kernel
+    def anywhere(domain: Any, fields: Any, values: Any, out: wp.array[dtype]):
+        i = wp.tid()
+        none = wp.vec2i(-1, -1)
+        out[i] = dtype(evaluate(sample_at(-1, coords(), i, scalar(0.0), none, none), domain, fields, values))
+
+    return anywhere

@@ -1,0 +1,159 @@
+"""Linear algebra of integrands and of arrays: `fem.linalg`."""
+
+# pyright: reportInvalidTypeForm=false, reportRedeclaration=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import jaxwarp as wp
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelValueError
+from jaxwarp.fem.operators import _skew_part as skew_part
+from jaxwarp.fem.operators import _symmetric_part as symmetric_part
+from jaxwarp.types import element_scalar
+
+__all__ = ["array_axpy", "generalized_inner", "generalized_outer", "inverse_qr", "skew_part", "spherical_part",
+           "symmetric_eigen", "symmetric_part"]  # fmt: skip
+
+
+_any: Any = Any
+_Vector = wp.types.vector(length=_any, dtype=Any)
+_Matrix = wp.types.matrix(shape=(_any, _any), dtype=Any)
+
+
+@wp.func
+def generalized_outer(x: _Vector, y: _Vector):
+    """The outer product; of a vector and a number, their product."""
+    return wp.outer(x, y)
+
+
+@wp.func
+def generalized_outer(x: wp.Scalar, y: _Vector):
+    return y * x
+
+
+@wp.func
+def generalized_outer(x: _Vector, y: wp.Scalar):
+    return x * y
+
+
+@wp.func
+def generalized_inner(x: _Vector, y: _Vector):
+    """The sum of products over the last index of one value and the first one of the other."""
+    return wp.dot(x, y)
+
+
+@wp.func
+def generalized_inner(x: wp.Scalar, y: wp.Scalar):
+    return x * y
+
+
+@wp.func
+def generalized_inner(x: _Matrix, y: _Vector):
+    return x * y
+
+
+@wp.func
+def generalized_inner(x: _Vector, y: _Matrix):
+    return wp.transpose(y) * x
+
+
+@wp.func
+def generalized_inner(x: _Matrix, y: _Matrix):
+    return wp.ddot(x, y)
+
+
+@wp.func
+def spherical_part(x: Any):
+    """The multiple of the unit matrix that has a matrix's trace."""
+    n = len(x[0])
+    return wp.identity(n=n, dtype=x.dtype) * (wp.trace(x) / x.dtype(n))
+
+
+@wp.func
+def inverse_qr(a: Any):
+    """The inverse of a square matrix of any size, by elimination with the largest pivot of each column."""
+    n = len(a[0])
+    left = a
+    right = wp.identity(n=n, dtype=a.dtype)
+    for k in range(n):
+        at = k
+        for i in range(k + 1, n):
+            if wp.abs(left[i, k]) > wp.abs(left[at, k]):
+                at = i
+        for j in range(n):
+            p, q = left[k, j], right[k, j]
+            left[k, j] = left[at, j]
+            right[k, j] = right[at, j]
+            left[at, j] = p
+            right[at, j] = q
+        pivot = a.dtype(1.0) / left[k, k]
+        for j in range(n):
+            left[k, j] *= pivot
+            right[k, j] *= pivot
+        for i in range(n):
+            factor = left[i, k]
+            if i != k:
+                for j in range(n):
+                    left[i, j] -= factor * left[k, j]
+                    right[i, j] -= factor * right[k, j]
+    return right
+
+
+@wp.func
+def symmetric_eigen(a: Any):
+    """Eigenvectors of a symmetric matrix, as rows, and eigenvalues: Jacobi's method, 10 sweeps."""
+    n = len(a[0])
+    m = a
+    vectors = wp.identity(n=n, dtype=a.dtype)
+    for _ in range(10):
+        for p in range(n - 1):
+            for q in range(p + 1, n):
+                if m[p, q] != a.dtype(0.0):
+                    theta = (m[q, q] - m[p, p]) / (a.dtype(2.0) * m[p, q])
+                    t = a.dtype(1.0) / (wp.abs(theta) + wp.sqrt(theta * theta + a.dtype(1.0)))
+                    t = wp.where(theta < a.dtype(0.0), -t, t)
+                    c = a.dtype(1.0) / wp.sqrt(t * t + a.dtype(1.0))
+                    s = t * c
+                    for k in range(n):
+                        x, y = m[k, p], m[k, q]
+                        m[k, p] = c * x - s * y
+                        m[k, q] = s * x + c * y
+                    for k in range(n):
+                        x, y = m[p, k], m[q, k]
+                        m[p, k] = c * x - s * y
+                        m[q, k] = s * x + c * y
+                        x, y = vectors[p, k], vectors[q, k]
+                        vectors[p, k] = c * x - s * y
+                        vectors[q, k] = s * x + c * y
+    return vectors, wp.get_diag(m)
+
+
+@wp.kernel
+def _axpy(x: wp.array[Any], alpha: Any, beta: Any, is_kept: bool, y: wp.array[Any]):
+    i = wp.tid()
+    if is_kept:
+        y[i] = x[i] * alpha + y[i] * beta
+    else:
+        y[i] = x[i] * alpha
+
+
+@boundary
+def array_axpy(x: Any, y: Any, alpha: float = 1.0, beta: float = 1.0) -> None:
+    """y = alpha x + beta y, in place. With a beta of 0, what y holds is not read.
+
+    Args:
+        x, y: arrays of one shape and type.
+        alpha, beta: factors.
+
+    Raises:
+        KernelValueError: the shapes differ.
+    """
+    if x.shape != y.shape:
+        raise KernelValueError(f"array_axpy: expected arrays of one shape, got {x.shape} and {y.shape}")
+    scalar = element_scalar(y.dtype)
+    if x is y or x.ptr == y.ptr:  # a kernel takes no array twice that it writes
+        x = wp.clone(x)
+    inputs = [x, scalar(float(alpha)), scalar(float(beta)), float(beta) != 0.0]
+    wp.launch(_axpy, x.shape, inputs, [y], device=y.device)

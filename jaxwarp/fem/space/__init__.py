@@ -1,0 +1,1 @@
+"""Function spaces: shape functions, nodes, and types of values."""

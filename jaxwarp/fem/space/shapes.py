@@ -1,0 +1,231 @@
+"""Shape functions of elements: polynomials that are one at a node and zero at the others."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.errors import KernelValueError
+from jaxwarp.fem.geometry.reference import Element
+from jaxwarp.fem.space.polynomial import Polynomial, element_quadrature, quadrature_1d
+from jaxwarp.fem.types import vector
+
+
+class ElementBasis(enum.Enum):
+    """Kinds of shape functions."""
+
+    LAGRANGE = "P"
+    SERENDIPITY = "S"
+    NONCONFORMING_POLYNOMIAL = "dP"
+    NEDELEC_FIRST_KIND = "N1"
+    RAVIART_THOMAS = "RT"
+    BSPLINE = "B"
+
+
+MAX_DEGREE = 3
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape functions of an element.
+
+    They are products of polynomials in one variable (`is_product`), whose coefficients are (node of the axis, power);
+    or sums of monomials with given exponents, whose coefficients are (node, monomial). Variables are centered, 2 x - 1,
+    so that coefficients are small.
+    """
+
+    element: Element
+    degree: int
+    basis: ElementBasis
+    family: Polynomial
+
+    @property
+    def is_product(self) -> bool:
+        return self.basis is ElementBasis.LAGRANGE and not self.element.value.is_simplex and self.degree > 0
+
+    @functools.cached_property
+    def nodes(self) -> np.ndarray:
+        """Where the nodes are, along the axes."""
+        dimension = self.element.dimension
+        if self.degree == 0:
+            return np.array(self.element.value.vertices, float).mean(0, keepdims=True)
+        if self.is_product:
+            return np.array(list(itertools.product(self._axis, repeat=dimension)))
+        if self.basis is ElementBasis.SERENDIPITY and not self.element.value.is_simplex:
+            grid = np.array(list(itertools.product(self._axis, repeat=dimension)))
+            return grid[(np.minimum(grid, 1.0 - grid) > 1e-9).sum(1) <= 1]
+        lattice = np.array([p for p in itertools.product(range(self.degree + 1), repeat=dimension)
+                            if sum(p) <= self.degree], float) / self.degree  # fmt: skip
+        if self.element.value.is_simplex:
+            corners = np.array(self.element.value.vertices, float)
+            return np.concatenate([corners, lattice[~(lattice == lattice.round()).all(1)]])
+        # A simplex about the center: its functions are all polynomials of the degree.
+        return 0.25 + 0.5 * lattice
+
+    @functools.cached_property
+    def _axis(self) -> np.ndarray:
+        return quadrature_1d(self.degree + 1, self.family)[0]
+
+    @functools.cached_property
+    def exponents(self) -> tuple[tuple[int, ...], ...]:
+        """Of the monomials that span the functions, where they are no products."""
+        dimension = self.element.dimension
+        powers = itertools.product(range(self.degree + 1), repeat=dimension)
+        if self.basis is ElementBasis.SERENDIPITY and not self.element.value.is_simplex:
+            # Arnold and Awanou, Found. Comput. Math. 11, 2011: the superlinear degree, without factors of degree 1.
+            return tuple(p for p in powers if sum(e for e in p if e > 1) <= self.degree)
+        return tuple(p for p in powers if sum(p) <= self.degree)
+
+    @functools.cached_property
+    def coefficients(self) -> np.ndarray:
+        if self.is_product:
+            return np.linalg.inv(np.vander(2 * self._axis - 1, self.degree + 1, increasing=True)).T
+        return np.linalg.inv(self._monomials(self.nodes)).T
+
+    def _monomials(self, points: np.ndarray) -> np.ndarray:
+        return np.stack([np.prod((2 * points - 1) ** np.array(e), axis=-1) for e in self.exponents], axis=-1)
+
+    def values(self, points: np.ndarray) -> np.ndarray:
+        """The functions at points: of shape (points, nodes)."""
+        if not self.is_product:
+            return self._monomials(points) @ self.coefficients.T
+        axes = [np.vander(2 * points[:, d] - 1, self.degree + 1, increasing=True) @ self.coefficients.T
+                for d in range(points.shape[1])]  # fmt: skip
+        made = axes[0]
+        for other in axes[1:]:
+            made = (made[:, :, None] * other[:, None, :]).reshape(len(points), -1)
+        return made
+
+    def node_weights(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Weights of a quadrature at the nodes: the integrals of the functions, of sum 1.
+
+        Where one would not be positive, those of the squares: Hinton, Rock and Zienkiewicz, Earthquake Eng. Struct.
+        Dyn. 4, 1976.
+        """
+        values = self.values(points)
+        found = weights @ values
+        found = np.where(abs(found) < 1e-9, 0.0, found)
+        used = (values**2).T @ weights > 1e-12
+        if (found[used] <= 0.0).any():
+            found = weights @ values**2
+        return np.where(used, found, 0.0) / found[used].sum()
+
+    def cell_weights(self) -> np.ndarray:
+        return self.node_weights(*element_quadrature(self.element, 2 * self.degree, None))
+
+
+@functools.cache
+def make_shape(element: Element, degree: int, basis: ElementBasis | None, family: Polynomial | None) -> Shape:
+    """The shape functions of a degree.
+
+    Raises:
+        KernelValueError: there are none.
+    """
+    what = "make_polynomial_basis_space"
+    if not 0 <= degree <= MAX_DEGREE:
+        raise KernelValueError(f"{what}: degree: expected 0 to {MAX_DEGREE}, got {degree}", hint="use more cells")
+    basis = basis or ElementBasis.LAGRANGE
+    if basis in (ElementBasis.NEDELEC_FIRST_KIND, ElementBasis.RAVIART_THOMAS, ElementBasis.BSPLINE):
+        raise KernelValueError(
+            f"{what}: element_basis: {basis.name} is not available",
+            hint="use LAGRANGE, SERENDIPITY or NONCONFORMING_POLYNOMIAL",
+        )
+    if basis is ElementBasis.SERENDIPITY and element.value.is_simplex and degree > 2:
+        raise KernelValueError(f"{what}: degree: serendipity elements of simplices have at most degree 2, got {degree}")
+    if degree == 1 and basis is ElementBasis.SERENDIPITY:
+        basis = ElementBasis.LAGRANGE
+    return Shape(element, degree, basis, family or Polynomial.LOBATTO_GAUSS_LEGENDRE)
+
+
+@functools.cache
+def shape_functions(shape: Shape, scalar: Any) -> tuple[Any, Any]:
+    """`weight(coefficients, x, k)` and `weight_gradient(coefficients, x, k)`, by x."""
+    return _products(shape, scalar) if shape.is_product else _sums(shape, scalar)
+
+
+def _products(shape: Shape, scalar: Any) -> tuple[Any, Any]:
+    count, dimension = shape.degree + 1, shape.element.dimension
+    made = vector(dimension, scalar)
+
+    @wp.func
+    def axis_node(k: int, d: int):
+        for _ in range(dimension - 1 - d):
+            k = k // count
+        return k % count
+
+    @wp.func
+    def along(coefficients: Any, x: Any, i: int):
+        t = scalar(2.0) * x - scalar(1.0)
+        value = coefficients[i, count - 1]
+        for p in range(count - 1):
+            value = value * t + coefficients[i, count - 2 - p]
+        return value
+
+    @wp.func
+    def slope(coefficients: Any, x: Any, i: int):
+        t = scalar(2.0) * x - scalar(1.0)
+        value = coefficients[i, count - 1] * scalar(2.0 * (count - 1))
+        for p in range(count - 2):
+            value = value * t + coefficients[i, count - 2 - p] * scalar(
+                2.0 * wp.static(float(count - 2)) - 2.0 * float(p)
+            )
+        return value
+
+    @wp.func
+    def weight(coefficients: Any, x: Any, k: int):
+        value = scalar(1.0)
+        for d in range(dimension):
+            value *= along(coefficients, x[d], axis_node(k, d))
+        return value
+
+    @wp.func
+    def weight_gradient(coefficients: Any, x: Any, k: int):
+        values = made()
+        for d in range(dimension):
+            values[d] = along(coefficients, x[d], axis_node(k, d))
+        gradient = made()
+        for d in range(dimension):
+            part = slope(coefficients, x[d], axis_node(k, d))
+            for e in range(dimension):
+                if e != d:
+                    part *= values[e]
+            gradient[d] = part
+        return gradient
+
+    return weight, weight_gradient
+
+
+def _sums(shape: Shape, scalar: Any) -> tuple[Any, Any]:
+    exponents, dimension = shape.exponents, shape.element.dimension
+    made = vector(dimension, scalar)
+
+    @wp.func
+    def weight(coefficients: Any, x: Any, k: int):
+        value = scalar(0.0)
+        for m in range(wp.static(len(exponents))):
+            part = coefficients[k, m]
+            for d in range(dimension):
+                for _ in range(wp.static(exponents[m][d])):
+                    part *= scalar(2.0) * x[d] - scalar(1.0)
+            value += part
+        return value
+
+    @wp.func
+    def weight_gradient(coefficients: Any, x: Any, k: int):
+        gradient = made()
+        for m in range(wp.static(len(exponents))):
+            for along in range(dimension):
+                part = coefficients[k, m] * scalar(wp.static(2.0 * exponents[m][along]))
+                for d in range(dimension):
+                    for _ in range(wp.static(max(exponents[m][d] - (1 if d == along else 0), 0))):
+                        part *= scalar(2.0) * x[d] - scalar(1.0)
+                gradient[along] += part
+        return gradient
+
+    return weight, weight_gradient

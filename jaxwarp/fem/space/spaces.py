@@ -1,0 +1,332 @@
+"""Function spaces: shape functions, how nodes are shared, and the type of values."""
+
+# pyright: reportInvalidTypeForm=false
+
+from __future__ import annotations
+
+import functools
+from typing import Any, ClassVar
+
+import numpy as np
+
+import jaxwarp as wp
+from jaxwarp.boundary import boundary
+from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.fem.domain import Cells, GeometryDomain
+from jaxwarp.fem.geometry.geometries import Geometry
+from jaxwarp.fem.geometry.reference import to_sample, vertex_weights
+from jaxwarp.fem.space.mapper import DofMapper, identity
+from jaxwarp.fem.space.polynomial import Polynomial, element_quadrature
+from jaxwarp.fem.space.shapes import ElementBasis, Shape, make_shape
+from jaxwarp.fem.types import ElementKind
+from jaxwarp.types import Array, Scalar, as_dtype, element_scalar
+
+
+class SpaceTopology:
+    """The nodes of cells, and which of them are shared."""
+
+    def __init__(self, geometry: Geometry, shape: Shape, discontinuous: bool) -> None:
+        self.geometry, self.shape = geometry, shape
+        self.is_discontinuous = discontinuous or shape.degree == 0
+
+    @functools.cached_property
+    def _numbered(self) -> tuple[np.ndarray, int]:
+        count, per_cell = self.geometry.cell_count(), len(self.shape.nodes)
+        if self.is_discontinuous:
+            return np.arange(count * per_cell, dtype=np.int32).reshape(count, per_cell), count * per_cell
+        return self.geometry.number_nodes(self.shape.nodes)
+
+    @property
+    def table(self) -> np.ndarray:
+        """The number of each node of each cell."""
+        return self._numbered[0]
+
+    def node_count(self) -> int:
+        return self._numbered[1]
+
+    @functools.cached_property
+    def array(self) -> Any:
+        return self.geometry.integers(self.table)
+
+    @functools.cached_property
+    def coefficients(self) -> Any:
+        return wp.array(self.shape.coefficients, dtype=self.geometry.scalar_type, device=self.geometry.device)
+
+    def element_nodes(self, domain: GeometryDomain) -> np.ndarray:
+        """The nodes of each element of a domain; on sides those of the inner cell, then those of the outer one.
+
+        At the boundary, where there is no outer cell, -1.
+        """
+        if domain.element_kind is ElementKind.CELL:
+            return self.table[domain.elements]
+        inner, outer = self.geometry.sides.cells[domain.elements].T
+        return np.concatenate([self.table[inner], np.where((inner == outer)[:, None], -1, self.table[outer])], 1)
+
+    def nodal_points(self, domain: GeometryDomain) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The coordinates of nodes in the elements of a domain, weights there, and the nodes' numbers in elements.
+
+        All are of shape (elements or 1, points). Those of weight 0 are not in a side, and have no coordinates.
+        """
+        shape = self.shape
+        if domain.element_kind is ElementKind.CELL:
+            points = to_sample(shape.element, shape.nodes)[None]
+            return points, shape.cell_weights()[None], np.arange(len(shape.nodes))[None]
+        sides = self.geometry.sides
+        width = sides.corners.shape[1] // 2
+        kinds, which = np.unique(sides.corners[domain.elements, :width], axis=0, return_inverse=True)
+        made = [self._side_points(corners) for corners in kinds]
+        if not made:
+            empty = np.zeros((0, len(shape.nodes)))
+            return np.zeros((*empty.shape, 3)), empty, np.zeros(empty.shape, int)
+        points, weights = (np.stack([m[k] for m in made])[which.reshape(-1)] for k in range(2))
+        return points, weights, np.broadcast_to(np.arange(len(shape.nodes)), weights.shape)
+
+    def _side_points(self, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the side that has these corners of the inner cell."""
+        shape, side = self.shape, self.shape.element.side
+        vertices = np.array(shape.element.value.vertices, float)[corners]
+        along, weights = element_quadrature(side, 2 * shape.degree, None)
+        if shape.degree == 0:
+            center = np.array(side.value.vertices, float).mean(0, keepdims=True)
+            return to_sample(side, center), np.ones(1)
+        axes = np.stack([vertices[list(side.value.vertices).index(tuple(int(i == d) for i in range(side.dimension)))]
+                         - vertices[0] for d in range(side.dimension)])  # fmt: skip
+        local = (shape.nodes - vertices[0]) @ np.linalg.pinv(axes)
+        is_inside = np.abs(local @ axes + vertices[0] - shape.nodes).max(1) < 1e-9
+        found = shape.node_weights(vertex_weights(side, along) @ vertices, weights)
+        return to_sample(side, np.where(is_inside[:, None], local, 0.0)), np.where(is_inside, found, 0.0)
+
+
+class BasisSpace:
+    """Shape functions on a geometry."""
+
+    def __init__(self, geometry: Geometry, shape: Shape, discontinuous: bool) -> None:
+        self.geometry, self.shape = geometry, shape
+        self.topology = SpaceTopology(geometry, shape, discontinuous)
+
+    @property
+    def degree(self) -> int:
+        return self.shape.degree
+
+    def node_count(self) -> int:
+        return self.topology.node_count()
+
+
+class FunctionSpace:
+    """Functions with values of a type, stored at nodes as `dof_dtype`."""
+
+    field_type: ClassVar[Any]
+    """The class of fields. field/fields.py gives it."""
+
+    def __init__(self, basis: BasisSpace, mapper: DofMapper) -> None:
+        self.basis, self.mapper = basis, mapper
+        self.dtype, self.dof_dtype = mapper.dtype, mapper.dof_dtype
+
+    @property
+    def geometry(self) -> Geometry:
+        return self.basis.geometry
+
+    @property
+    def topology(self) -> SpaceTopology:
+        return self.basis.topology
+
+    @property
+    def shape(self) -> Shape:
+        return self.basis.shape
+
+    @property
+    def degree(self) -> int:
+        return self.shape.degree
+
+    @property
+    def dimension(self) -> int:
+        return self.geometry.dimension
+
+    @property
+    def name(self) -> str:
+        return f"{self.shape.basis.value}{self.degree}_{self.dtype}"
+
+    @property
+    def VALUE_DOF_COUNT(self) -> int:
+        return 1 if isinstance(self.dof_dtype, Scalar) else self.dof_dtype.size
+
+    def node_count(self) -> int:
+        """How many nodes all cells have."""
+        return self.topology.node_count()
+
+    def make_field(self, space_partition: Any = None) -> Any:
+        """A field of zeros in the space."""
+        _require_whole(space_partition)
+        return FunctionSpace.field_type(self)
+
+    def node_positions(self, out: Any = None) -> Any:
+        """The positions of the nodes."""
+        geometry, table = self.geometry, self.topology.table
+        made = (
+            wp.zeros(self.node_count(), dtype=_positions_of(geometry), device=geometry.device) if out is None else out
+        )
+        points = wp.array(self.shape.nodes, dtype=_points_of(geometry), device=geometry.device)
+        wp.launch(_position_kernel(type(geometry.arguments)), table.shape,
+                  [geometry.arguments, self.topology.array, points], [made], device=geometry.device)  # fmt: skip
+        return made
+
+
+def _positions_of(geometry: Geometry) -> Any:
+    return wp.types.vector(length=geometry.dimension, dtype=geometry.scalar_type)
+
+
+def _points_of(geometry: Geometry) -> Any:
+    return wp.types.vector(length=geometry.element.dimension, dtype=geometry.scalar_type)
+
+
+@functools.cache
+def _position_kernel(kind: Any) -> Any:
+    place = kind.FUNCTIONS["position"]
+    at = wp.types.vector(length=kind.DIMENSION, dtype=kind.SCALAR)
+    local = wp.types.vector(length=kind.ELEMENT.dimension, dtype=kind.SCALAR)
+
+    @wp.kernel(enable_backward=False)
+    def positions(geometry: kind, nodes: wp.array2d[int], points: wp.array[local], out: wp.array[at]):
+        cell, k = wp.tid()
+        out[nodes[cell, k]] = place(geometry, cell, points[k])
+
+    return positions
+
+
+class SpacePartition:
+    """The nodes of a part of a geometry. All nodes keep their numbers."""
+
+    def __init__(self, topology: SpaceTopology) -> None:
+        self.space_topology = topology
+        self.geo_partition = topology.geometry
+
+    def node_count(self) -> int:
+        return self.space_topology.node_count()
+
+    def owned_node_count(self) -> int:
+        return self.node_count()
+
+    def space_node_indices(self) -> Any:
+        return wp.array(np.arange(self.node_count()), dtype=int, device=self.space_topology.geometry.device)
+
+
+class SpaceRestriction:
+    """The nodes of a space that are in a domain."""
+
+    def __init__(self, topology: SpaceTopology, domain: GeometryDomain) -> None:
+        self.space_topology, self.domain = topology, domain
+        self.space_partition = SpacePartition(topology)
+
+    def node_count(self) -> int:
+        found = self.space_topology.element_nodes(self.domain)
+        return len(np.unique(found[found >= 0]))
+
+
+def _require_whole(partition: Any) -> None:
+    if partition is not None and not isinstance(partition, SpacePartition):
+        raise KernelTypeError(
+            f"space_partition: expected what make_space_partition gives, got {type(partition).__name__}"
+        )
+
+
+def make_space_partition(
+    space: Any = None, geometry_partition: Any = None, space_topology: Any = None, with_halo: bool = True,
+    max_node_count: int = -1, device: Any = None, temporary_store: Any = None,
+) -> SpacePartition:  # fmt: skip
+    """The nodes of a space; of a part of its geometry it has all nodes too.
+
+    Args:
+        space, space_topology: one of them.
+        geometry_partition: accepted if it is the whole geometry.
+        with_halo, max_node_count, device, temporary_store: accepted, no effect.
+    """
+    del with_halo, max_node_count, device, temporary_store
+    topology = space_topology if space_topology is not None else space.topology
+    if geometry_partition is not None and geometry_partition.cell_count() != topology.geometry.cell_count():
+        raise KernelValueError(
+            "make_space_partition: geometry_partition: parts of a geometry are not available",
+            hint="use the space's nodes; those outside of a domain of the part get no value",
+        )
+    return SpacePartition(topology)
+
+
+def make_space_restriction(
+    space_partition: Any = None, domain: Any = None, space_topology: Any = None, device: Any = None,
+    temporary_store: Any = None, space: Any = None,
+) -> SpaceRestriction:  # fmt: skip
+    """The nodes of a space in a domain.
+
+    Args:
+        space_partition, space_topology, space: one of them.
+        domain: None: all cells.
+        device, temporary_store: accepted, no effect.
+    """
+    del device, temporary_store
+    holder = space_partition.space_topology if space_partition is not None else space_topology
+    topology = holder if holder is not None else space.topology
+    return SpaceRestriction(topology, domain if domain is not None else Cells(topology.geometry))
+
+
+@boundary
+def make_polynomial_basis_space(
+    geo: Any,
+    degree: int = 1,
+    element_basis: ElementBasis | None = None,
+    discontinuous: bool = False,
+    family: Polynomial | None = None,
+) -> BasisSpace:
+    """Polynomials on each cell of a geometry.
+
+    Args:
+        geo: the geometry.
+        degree: 0 to 3.
+        element_basis: which polynomials; None: Lagrange's.
+        discontinuous: whether cells share no nodes; so it is of degree 0 and of `NONCONFORMING_POLYNOMIAL`.
+        family: where nodes are along an axis of squares and cubes.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such space.
+    """
+    if not isinstance(geo, Geometry):
+        raise KernelTypeError(f"make_polynomial_basis_space: geo: expected a geometry, got {type(geo).__name__}")
+    shape = make_shape(geo.element, degree, element_basis, family)
+    return BasisSpace(geo, shape, discontinuous or shape.basis is ElementBasis.NONCONFORMING_POLYNOMIAL)
+
+
+@boundary
+def make_collocated_function_space(
+    basis_space: BasisSpace, dtype: Any = None, dof_mapper: DofMapper | None = None
+) -> FunctionSpace:
+    """Functions with values of a type at the nodes of a basis.
+
+    Args:
+        basis_space: the shape functions.
+        dtype: a scalar, vector or matrix type of the geometry's precision; None: its scalar type.
+        dof_mapper: how values are stored; it says the type then.
+
+    Raises:
+        KernelTypeError: values of the type cannot be.
+    """
+    scalar = basis_space.geometry.scalar_type
+    mapper = dof_mapper if dof_mapper is not None else identity(as_dtype(dtype) if dtype is not None else scalar)
+    if isinstance(mapper.dtype, Array) or element_scalar(mapper.dtype) != scalar:
+        raise KernelTypeError(
+            f"make_collocated_function_space: dtype: expected values of {scalar}, as the geometry's, got {mapper.dtype}"
+        )
+    return FunctionSpace(basis_space, mapper)
+
+
+@boundary
+def make_polynomial_space(
+    geo: Any,
+    dtype: Any = None,
+    dof_mapper: DofMapper | None = None,
+    degree: int = 1,
+    element_basis: ElementBasis | None = None,
+    discontinuous: bool = False,
+    family: Polynomial | None = None,
+) -> FunctionSpace:
+    """Functions that are polynomials in each cell; arguments as of `make_polynomial_basis_space` and
+    `make_collocated_function_space`."""
+    basis = make_polynomial_basis_space(geo, degree, element_basis, discontinuous, family)
+    return make_collocated_function_space(basis, dtype, dof_mapper)
