@@ -212,14 +212,15 @@ FEM_PROGRAMS: dict[str, Callable[[Any], Results]] = {
     "fem/example_diffusion": fields(1, "_scalar_field", resolution=8, quiet=True, fp64=True),
     "fem/example_diffusion mesh=tri": fields(1, "_scalar_field", resolution=8, quiet=True, fp64=True, mesh="tri"),
     "fem/example_diffusion_3d": fields(1, "_scalar_field", resolution=4, quiet=True),
-    "fem/example_deformed_geometry": fields(1, "_scalar_field", resolution=8, quiet=True, mesh="quad", serendipity=True),
+    "fem/example_deformed_geometry": fields(1, "_scalar_field", resolution=8, quiet=True, mesh="quad",
+                                            serendipity=True),
     "fem/example_stokes": fields(1, "_u_field", "_p_field", resolution=6, quiet=True),
     "fem/example_convection_diffusion": fields(3, "_phi_field", resolution=10, quiet=True),
     "fem/example_convection_diffusion_dg": fields(3, "_phi_field", resolution=10, quiet=True),
     "fem/example_burgers": fields(3, "velocity_field", resolution=10, quiet=True),
     "fem/example_navier_stokes": fields(2, "_u_field", resolution=6, quiet=True),
     "fem/example_navier_stokes mesh=quad": fields(2, "_u_field", resolution=6, quiet=True, mesh="quad"),
-}
+}  # fmt: skip
 RECORDED = Path(__file__).with_name("golden") / "fem_programs.json"
 
 
