@@ -468,7 +468,7 @@ def empty_like(src: Any, device: Any = ..., requires_grad: Any = ..., **options:
 def clone(src: Any, device: Any = ..., requires_grad: Any = ..., **options: Any) -> array[Any]:
     """A new array with the contents of another one, and a gradient if that one has one. Options as of `zeros`."""
 
-def from_numpy(arr: Any, dtype: Any = ..., shape: Any = ..., device: Any = ..., requires_grad: Any = ...) -> array[Any]:
+def from_numpy(arr: Any, dtype: Any = ..., shape: Any = ..., device: Any = ..., requires_grad: Any = ..., retain_grad: Any = ...) -> array[Any]:
     """A new array with the contents of a NumPy array."""
 
 def from_jax(jax_array: Any, dtype: Any = ...) -> array[Any]:

@@ -74,11 +74,11 @@ def func(function: Any = None, /, **options: Any) -> Any:
 
 
 @boundary
-def func_grad(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def func_grad(forward_fn: Func) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Gives a function a derivative written by hand, which is used instead of that of its code, in both modes.
 
-    The decorated function takes the arguments of `forward`, then one cotangent for each value that it returns, and adds
-    to `adjoint[x]` what each argument x gets. It must be linear in the cotangents.
+    The decorated function takes the arguments of `forward_fn`, then one cotangent for each value that it returns, and
+    adds to `adjoint[x]` what each argument x gets. It must be linear in the cotangents.
 
     Examples:
 
@@ -87,23 +87,23 @@ def func_grad(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any
             wp.adjoint[x] += 2.0 * x * adj_ret
 
     Raises:
-        KernelTypeError: `forward` is no `@func`, or has no overload with these arguments.
+        KernelTypeError: `forward_fn` is no `@func`, or has no overload with these arguments.
         KernelError: the function cannot be one of the language; errors in its body come when it is used.
     """
-    return _rule("func_grad", forward, caller())
+    return _rule("func_grad", forward_fn, caller())
 
 
 @boundary
-def func_replay(forward: Func) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def func_replay(forward_fn: Func) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Gives a function with effects another one, of its signature, to run where a derivative runs the kernel again.
 
     The replay may read what the function has written: it finds the arrays as the launch left them.
 
     Raises:
-        KernelTypeError: `forward` is no `@func`, or has no overload with these arguments.
+        KernelTypeError: `forward_fn` is no `@func`, or has no overload with these arguments.
         KernelError: the function cannot be one of the language; errors in its body come when it is used.
     """
-    return _rule("func_replay", forward, caller())
+    return _rule("func_replay", forward_fn, caller())
 
 
 def _rule(decorator: str, forward: Any, scope: FrameType) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -456,7 +456,7 @@ def require_options(decorator: str, options: dict[str, Any], known: Sequence[str
 
 
 @boundary
-def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
+def overload(kernel: Kernel, arg_types: Any = None) -> Kernel:
     """The kernel of a generic one that takes arguments of some types alone.
 
     Kernels are specialised when they are called, so none has to be named: `kernel` itself takes these types, too.
@@ -464,7 +464,7 @@ def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
 
     Args:
         kernel: with arguments annotated `Any` or by type variables.
-        argument_types: a list of all types, or a dictionary of those that are open, by name. None: `kernel` as it is.
+        arg_types: a list of all types, or a dictionary of those that are open, by name. None: `kernel` as it is.
 
     Raises:
         KernelTypeError: the types do not fit the annotations, or the kernel is wrong for them.
@@ -475,21 +475,21 @@ def overload(kernel: Kernel, argument_types: Any = None) -> Kernel:
         raise KernelTypeError(
             f"overload: expected a kernel, got {type(kernel).__name__}", hint="decorate the function with @kernel"
         )
-    if argument_types is None:
+    if arg_types is None:
         return kernel
-    if isinstance(argument_types, dict):
-        unknown = [n for n in argument_types if n not in {a.name for a in kernel.arguments}]
+    if isinstance(arg_types, dict):
+        unknown = [n for n in arg_types if n not in {a.name for a in kernel.arguments}]
         if unknown:
             raise KernelTypeError(
                 f"overload: {kernel.name} has no argument {', '.join(unknown)}",
                 hint=f"its arguments are {', '.join(a.name for a in kernel.arguments)}",
             )
-        types = [argument_types.get(a.name, a.annotation) for a in kernel.arguments]
-    elif isinstance(argument_types, Sequence):
-        types = list(argument_types)
+        types = [arg_types.get(a.name, a.annotation) for a in kernel.arguments]
+    elif isinstance(arg_types, Sequence):
+        types = list(arg_types)
     else:
         raise KernelTypeError(
-            f"overload: {kernel.name}: expected a list or a dictionary of types, got {argument_types!r}",
+            f"overload: {kernel.name}: expected a list or a dictionary of types, got {arg_types!r}",
             hint="write overload(kernel, [array[float]]), one type for each argument",
         )
     is_open = any(t is uint64 for t in types)  # it may be a mesh, which is known when it is called

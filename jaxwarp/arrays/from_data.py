@@ -288,7 +288,8 @@ def _shaped(name: str, values: np.ndarray, element: Element, shape: tuple[Any, .
 
 @located_call
 def from_numpy(
-    arr: Any, dtype: Any = None, shape: Any = None, device: Any = None, requires_grad: bool = False
+    arr: Any, dtype: Any = None, shape: Any = None, device: Any = None, requires_grad: bool = False,
+    retain_grad: bool = False,
 ) -> HostArray:
     """A new array with the contents of a NumPy array.
 
@@ -312,4 +313,5 @@ def from_numpy(
             element = vector(arr.shape[1], scalar)
         elif arr.ndim == 3:
             element = matrix((arr.shape[1], arr.shape[2]), scalar)
-    return _make_array("from_numpy", None, arr, element, shape, device, requires_grad=requires_grad)
+    options = {"requires_grad": requires_grad, "retain_grad": retain_grad}
+    return _make_array("from_numpy", None, arr, element, shape, device, **options)

@@ -261,10 +261,10 @@ class HostArray(LiveArray):
             return found[0]
         return super()._source(source)
 
-    def assign(self, source: Any) -> HostArray:
+    def assign(self, src: Any) -> HostArray:
         """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype."""
-        HOST.see(self, source)
-        super().assign(source)
+        HOST.see(self, src)
+        super().assign(src)
         return self
 
     def _fill(self, element: np.ndarray) -> HostArray:
@@ -331,18 +331,22 @@ class HostArray(LiveArray):
             )
         return self.region
 
-    def reshape(self, *shape: Any) -> HostArray:
-        """The same memory in another shape; one extent may be -1. The array must be contiguous."""
-        given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    def reshape(self, *extents: Any, shape: Any = None) -> HostArray:
+        """The same memory in another shape, `(2, 3)`, `shape=(2, 3)` or `2, 3`; one extent may be -1. The array must be
+        contiguous."""
+        if extents and shape is not None:
+            raise KernelTypeError(f"{self.label}: reshape: shape is given twice", hint="write reshape((2, 3))")
+        listed = (shape,) if shape is not None else extents
+        given = listed[0] if len(listed) == 1 and isinstance(listed[0], (tuple, list)) else listed
         region = self._dense("reshaped")
-        extents = _extents(given, self.size)
-        if extents is None:
+        found = _extents(given, self.size)
+        if found is None:
             raise KernelValueError(
                 f"{self.label} cannot be reshaped to {tuple(given)}",
                 hint=f"it has {self.size} elements: their number must stay",
             )
         made = self._as(
-            self.type.dtype, dense_region(region.address, region.dtype, (*extents, *self.components), region.owner)
+            self.type.dtype, dense_region(region.address, region.dtype, (*found, *self.components), region.owner)
         )
         made._grad = None if self._grad is None else self._grad.reshape(tuple(made.shape))
         return made

@@ -135,9 +135,9 @@ class IndexedArray:
         self._move(_copies()[0], made)
         return made
 
-    def assign(self, source: Any) -> IndexedArray:
+    def assign(self, src: Any) -> IndexedArray:
         """Gives it the contents of another array of its shape. An element that is there twice keeps either."""
-        given = source.contiguous() if isinstance(source, IndexedArray) else source
+        given = src.contiguous() if isinstance(src, IndexedArray) else src
         given = given if isinstance(given, HostArray) else array_of(given, self.dtype)
         if given.scope is not self._place:
             given = given.new_like(self._place).assign(given)

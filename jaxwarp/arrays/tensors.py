@@ -12,7 +12,7 @@ from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
 from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.devices import CPU, Device
 from jaxwarp.memory.gpu.scope import region_of_tensor
-from jaxwarp.memory.gpu.streams import Stream
+from jaxwarp.memory.gpu.streams import Stream, get_stream
 from jaxwarp.memory.tensor_owner import Gradient, Library
 from jaxwarp.memory.torch import TORCH, scalars, torch
 from jaxwarp.types import Array, Scalar, Struct, as_dtype, element_shape
@@ -226,17 +226,17 @@ def device_from_torch(torch_device: Any) -> Device:
 
 
 @located_call
-def device_to_torch(device: Any = None) -> str:
+def device_to_torch(warp_device: Any = None) -> str:
     """The name in PyTorch of a device; None: the CPU.
 
     Raises:
         KernelTypeError: it is no device.
     """
-    name = "cpu" if device is None else str(device) if isinstance(device, (str, Device)) else ""
+    name = "cpu" if warp_device is None else str(warp_device) if isinstance(warp_device, (str, Device)) else ""
     kind, _, number = name.partition(":")
     if name != "cpu" and not (kind == "cuda" and (number.isdigit() or name == "cuda")):
         raise KernelTypeError(
-            f'device_to_torch: expected a device, such as "cpu" or "cuda:0", got {device!r}', hint='write "cpu"'
+            f'device_to_torch: expected a device, such as "cpu" or "cuda:0", got {warp_device!r}', hint='write "cpu"'
         )
     return "cuda:0" if name == "cuda" else name
 
@@ -261,12 +261,14 @@ def stream_from_torch(stream_or_device: Any = None) -> Stream:
 
 
 @located_call
-def stream_to_torch(stream: Any) -> Any:
-    """A CUDA stream as PyTorch's.
+def stream_to_torch(stream_or_device: Any = None) -> Any:
+    """A CUDA stream, or of a device the one that is chosen there, as PyTorch's.
 
     Raises:
         KernelTypeError, KernelValueError: it is no stream; PyTorch has no CUDA device here.
     """
+    is_device = stream_or_device is None or isinstance(stream_or_device, (str, Device))
+    stream = get_stream(stream_or_device) if is_device else stream_or_device
     if not isinstance(stream, Stream):
         raise KernelTypeError(
             f"stream_to_torch: expected a Stream, got {stream!r}; the CPU has none",

@@ -76,13 +76,13 @@ class _Nothing:
 
 
 @boundary
-def can_access(target_device: Any, peer_device: Any) -> bool:
-    """Whether kernels on the first device can use arrays of the second: outside of JAX there is the CPU alone.
+def can_access(device: Any, resource: Any) -> bool:
+    """Whether kernels on a device can use an array outside of JAX, or arrays on another device: those that are there.
 
     Raises:
-        KernelTypeError, KernelValueError: arrays outside of JAX cannot be on one of them.
+        KernelTypeError, KernelValueError: there is no such device.
     """
-    return get_device(target_device) == get_device(peer_device)
+    return get_device(getattr(resource, "device", resource)) == get_device(device)
 
 
 def _made(name: str, row: Idle) -> Any:

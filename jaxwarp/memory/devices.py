@@ -243,17 +243,17 @@ def device_from_jax(jax_device: Any) -> Device:
 
 
 @boundary
-def device_to_jax(device: Any = None) -> Any:
+def device_to_jax(warp_device: Any = None) -> Any:
     """The device of JAX's, of this process, that a device is.
 
     Raises:
         KernelTypeError, KernelValueError: JAX has no such device here.
     """
-    if device is not None and not isinstance(device, (str, Device)):
+    if warp_device is not None and not isinstance(warp_device, (str, Device)):
         raise KernelTypeError(
-            f'device_to_jax: expected a device, such as "cpu", got {device!r}', hint='write "cpu", or "cuda:0"'
+            f'device_to_jax: expected a device, such as "cpu", got {warp_device!r}', hint='write "cpu", or "cuda:0"'
         )
-    name = "cpu" if device is None else "cuda:0" if str(device) == "cuda" else str(device)
+    name = "cpu" if warp_device is None else "cuda:0" if str(warp_device) == "cuda" else str(warp_device)
     try:
         found = jax.local_devices(backend=name.split(":")[0])
     except RuntimeError:

@@ -134,15 +134,15 @@ class MemoryArray:
     def _hint(self) -> str:
         return "write to an output, or to a copy"
 
-    def assign(self, source: Any) -> MemoryArray:
+    def assign(self, src: Any) -> MemoryArray:
         """Gives the array the contents of another one, or of an array of the host, of the same shape and dtype."""
         self.require_writable("written")
-        target, given = self.region, self._source(source)
+        target, given = self.region, self._source(src)
         if given.shape != target.shape or given.dtype != target.dtype:
             raise KernelTypeError(
                 f"{self.label}: expected {dtype_text(target.dtype)} of shape {target.shape}, got"
                 f" {dtype_text(given.dtype)} of shape {given.shape}",
-                hint="convert the source, or assign to a part: array[:n].assign(source)",
+                hint="convert the source, or assign to a part: array[:n].assign(src)",
             )
         if isinstance(given, Region):
             self.scope.copy(target, given)

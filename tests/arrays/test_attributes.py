@@ -188,6 +188,16 @@ def test_views_of_the_same_size():
             array.view(wrong)
 
 
+def test_other_shapes():
+    array: Any = wp.array(np.arange(6), dtype=int)
+    for same in (array.reshape((2, 3)), array.reshape(2, 3), array.reshape(shape=[2, -1]), array.reshape(shape=(2, 3))):
+        assert same.numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert same.ptr == array.ptr
+    assert same.reshape(shape=6).shape == same.reshape(-1).shape == (6,)
+    with pytest.raises(KernelTypeError, match="shape is given twice"):
+        array.reshape(2, shape=(2, 3))
+
+
 def test_arrays_of_nothing():
     for dtype in (float, wp.vec2, wp.mat22):
         for data in ([], ()):

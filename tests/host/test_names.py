@@ -3,8 +3,10 @@
 import ast
 import contextlib
 import importlib.util
+import inspect
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import jaxwarp as wp
 from jaxwarp.frontend.text.refused import of_warp
 from jaxwarp.host.idle import IDLE, ROWS
 from jaxwarp.modules import MODULE_OPTIONS
+from jaxwarp.types import SCALARS
 
 
 def names_of_warp() -> set[str]:
@@ -209,3 +212,62 @@ def test_diagnostics_name_versions_and_devices(capsys):
     printed = capsys.readouterr().out
     assert np.__version__ in printed
     assert "jax devices" in printed
+
+
+# Arguments of Warp's that functions here have not, or under another name, and why.
+OTHER_ARGUMENTS = {
+    "Device": "devices are not made",
+    "Function": "functions are made by @func",
+    "Graph": "graphs are made by captures",
+    "Launch": "launches are made by launch(..., record_cmd=True)",
+    "Kernel": "no text of kernels is transformed",
+    "from_dlpack": "no opaque pointers are shared",
+    "grad": "a function of the language: its argument has no name",
+    "static": "a part of the language: its argument has no name",
+    "struct": "a decorator: its argument has no name",
+    "tile": "the type is that of an argument, the function makes tiles",
+}
+
+
+def _keywords(function: Any) -> set[str] | None:
+    """The names of arguments; None: they are not known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name for p in parameters if p.kind is not p.VAR_POSITIONAL} - {"self"}
+
+
+def test_functions_have_the_arguments_of_warps():
+    warp: Any = pytest.importorskip("warp", reason="the comparison needs warp-lang")
+    types = {"bool", "handle", *(t.name for t in SCALARS)}
+    found = set()
+    for name in dir(warp):
+        theirs, ours = getattr(warp, name, None), getattr(wp, name, None)
+        if name.startswith("_") or name in types or ours is None or not callable(theirs):
+            continue
+        expected, given = _keywords(theirs), _keywords(ours)
+        if expected is not None and given is not None and not expected <= given:
+            found.add(name)
+    assert found == set(OTHER_ARGUMENTS)
+
+
+def test_methods_have_the_arguments_of_warps():
+    warp: Any = pytest.importorskip("warp", reason="the comparison needs warp-lang")
+    for theirs, ours in (
+        (warp.zeros(2, dtype=float, device="cpu"), wp.zeros(2, dtype=float)),
+        (warp.Tape, wp.Tape),
+        (warp.Stream, wp.Stream),
+        (warp.Volume, wp.Volume),
+        (warp.HashGrid, wp.HashGrid),
+        (warp.Mesh, wp.Mesh),
+        (warp.Bvh, wp.Bvh),
+    ):
+        for name in dir(theirs):
+            is_internal = name.startswith("_") or name in ("dtype", "numpy", "record_launch")
+            if is_internal or not hasattr(ours, name):
+                continue
+            expected, given = _keywords(getattr(theirs, name)), _keywords(getattr(ours, name))
+            assert expected is None or given is None or expected <= given, (theirs, name)

@@ -74,19 +74,21 @@ class Stream:
         """False: captures here keep launches, and no stream records them."""
         return False
 
-    def wait_stream(self, other_stream: Any, event: Any = None) -> None:
-        """What is queued from now on happens after all that is on another stream."""
-        del event
+    def wait_stream(self, other_stream: Any, event: Any = None, external: bool = False) -> None:
+        """What is queued from now on happens after all that is on another stream. `event`, `external`: no effect."""
+        del event, external
         self.queue.waits_for(_require_stream("wait_stream", other_stream).queue)
 
-    def record_event(self, event: Event | None = None) -> Event:
-        """Sets an event, or a new one, to when all that is queued is done."""
+    def record_event(self, event: Event | None = None, external: bool = False) -> Event:
+        """Sets an event, or a new one, to when all that is queued is done. `external`: no effect."""
+        del external
         made = require_event("record_event", Event(self.device) if event is None else event)
         made.record(self.queue)
         return made
 
-    def wait_event(self, event: Event) -> None:
-        """What is queued from now on happens after an event."""
+    def wait_event(self, event: Event, external: bool = False) -> None:
+        """What is queued from now on happens after an event. `external`: no effect."""
+        del external
         require_event("wait_event", event).precede(self.queue)
 
     def __cuda_stream__(self) -> tuple[int, int]:
@@ -236,13 +238,13 @@ def set_stream(stream: Any, device: Any = None, sync: bool = True) -> None:
 
 
 @boundary
-def wait_stream(other_stream: Any, event: Any = None) -> None:
-    """The stream that is chosen waits for another one.
+def wait_stream(other_stream: Any, event: Any = None, external: bool = False) -> None:
+    """The stream that is chosen waits for another one. `event`, `external`: no effect.
 
     Raises:
         KernelTypeError, KernelValueError: it is no stream.
     """
-    del event
+    del event, external
     other = _require_stream("wait_stream", other_stream)
     _place("wait_stream", other.device).queue.waits_for(other.queue)
 
