@@ -132,7 +132,7 @@ def bsr_mm(  # noqa: PLR0913 - the signature users know from Warp
     """`alpha x y + beta z`. Outside of JAX it is what `z` becomes, which is returned; in JAX another matrix is.
 
     In a program of JAX, or a capture, how many blocks the product has is not known: `max_new_nnz` says for how many
-    there is room. If there are more, all numbers of the result are NaN.
+    there is room. If there are more, all numbers that the result stores are NaN.
 
     Args:
         x, y: matrices, whose sizes fit each other, of one scalar type.
@@ -266,6 +266,11 @@ def _places(what: str, x: Any, y: Any, z: Any, most: Any, capacity: int | None) 
         raise KernelValueError(
             f"{what}: how many blocks the product has is not known in a capture, or when JAX traces it",
             hint='pass max_new_nnz=..., or a matrix z and topology="masked"',
+        )
+    if count is None and not room and x.nnz and y.nnz:
+        raise KernelValueError(
+            f"{what}: max_new_nnz: expected room for a block at least, got {room}: NaN tells that there are more",
+            hint="pass the number of blocks that the product has at most",
         )
     offsets = total if count is not None else evaluated(_clip, x.nrow + 1, [total, room], [(x.nrow + 1, int)])[0]
     columns = product_columns(x, y, z, offsets, room)
