@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 from collections.abc import Sequence
@@ -113,9 +114,11 @@ class Scope:
 
     def fill(self, target: Region, value: np.ndarray) -> None:
         """Sets the elements to `value`, whose axes are the last ones of `target`."""
-        # A number is set many times as fast as a row: two bytes patterns that are one are one number.
+        if target.is_dense and not value.tobytes().strip(b"\0"):
+            ctypes.memset(target.address, 0, target.nbytes)
+            return
         one = value.ravel()[:1]
-        if value.dtype.names is None and one.tobytes() * value.size == value.tobytes():
+        if value.dtype.names is None and one.tobytes() * value.size == value.tobytes():  # many times as fast as rows
             target.here.fill(one[0])
         else:
             target.here[...] = value

@@ -15,7 +15,7 @@ from jaxwarp.arrays.tapes.by_hand import ByHand
 from jaxwarp.arrays.tapes.gpu.shadow import GpuShadow
 from jaxwarp.arrays.tapes.pullback import known_pull, known_pull_on, operands_on, pull_in_jax
 from jaxwarp.arrays.tapes.recorded import Called, Constant, Copied, Launched, Operation
-from jaxwarp.arrays.tapes.shadow import Blocks, Place, Private, Shadow
+from jaxwarp.arrays.tapes.shadow import Blocks, Place, Private, Shadow, is_zero
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.spec import INPUT, OUTPUT, Launch
 from jaxwarp.memory.gpu.scope import GpuScope
@@ -137,7 +137,7 @@ class Backward:
                 active.update(step.float_writes)
         self._replay(active)
         cotangents = self.cotangents
-        begun = {pair.place.block for pair, is_zero in zip(self.pairs, self._begin(), strict=True) if not is_zero}
+        begun = {pair.place.block for pair, idle in zip(self.pairs, self._begin(), strict=True) if not idle}
         asked = set(begun)
         kept: dict[Any, list[Any]] = {}
         for step in reversed(self.steps):
@@ -199,11 +199,11 @@ class Backward:
     def _begin(self) -> Sequence[bool]:
         """Cotangents start from the gradients that are there. Returns which of them are zero."""
         if self.gpu is None:
-            are_zero = [scope_of(p.target) is HOST and not p.target.here.any() for p in self.pairs]
+            are_zero = [scope_of(p.target) is HOST and is_zero(p.target) for p in self.pairs]
         else:
             are_zero = [False] * len(self.pairs)
-        for pair, is_zero in zip(self.pairs, are_zero, strict=True):
-            if not is_zero:
+        for pair, idle in zip(self.pairs, are_zero, strict=True):
+            if not idle:
                 self.cotangents.load(pair.place, pair.target)
         places = [pair.place for pair in self.pairs]
         return are_zero if self.gpu is None else [not found for found in self.cotangents.nonzero(places)]
