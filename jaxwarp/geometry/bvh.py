@@ -134,6 +134,8 @@ def corners(where: str, value: Any) -> Any:
             f"{where}: expected an array of vec3, got one of float32, of shape {tuple(shape)}",
             hint="make it with dtype=vec3: array(points, dtype=vec3)",
         )
+    if not is_single and isinstance(dtype, Vec) and not isinstance(value, LiveArray):  # one of a traced program
+        raise KernelTypeError(f"{where}: expected an array of NumPy or JAX, got {value!r}", hint="pass array.value")
     if not is_single:
         raise KernelTypeError(f"{where}: expected float32, got {dtype}", hint="convert it: points.astype('float32')")
     if len(shape) != 2 or shape[1] != 3:

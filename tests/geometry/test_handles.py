@@ -178,3 +178,18 @@ def test_programs_take_structs_with_meshes():
 
     (found,) = wp.jax_callable(program)(Place(wp.Mesh(P, F), 2.0), X)
     np.testing.assert_allclose(found, 2.0 + wp.jax_kernel(heights)(wp.Mesh(P, F), X)[0], rtol=1e-6)
+
+
+def test_programs_make_meshes_of_values():
+    def program(points: wp.array[wp.vec3], x: wp.array[wp.vec3], out: wp.array[float]):
+        wp.launch(heights, dim=x.shape, inputs=[wp.Mesh(points.value, F), x], outputs=[out])
+
+    slope = jax.grad(lambda p: wp.jax_callable(program, output_dims=2)(p, X)[0].sum())(jnp.asarray(P))
+    np.testing.assert_array_equal(slope, jax.grad(lambda p: wp.jax_kernel(heights)(wp.Mesh(p, F), X)[0].sum())(P))
+
+    def of_handles(points: wp.array[wp.vec3], out: wp.array[float]):
+        wp.Mesh(points, F)
+
+    with pytest.raises(KernelError, match="Mesh: points: expected an array of NumPy or JAX, got <array 'points'") as info:
+        wp.jax_callable(of_handles)(jnp.asarray(P))
+    assert info.value.hint == "pass array.value"
