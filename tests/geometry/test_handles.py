@@ -190,6 +190,6 @@ def test_programs_make_meshes_of_values():
     def of_handles(points: wp.array[wp.vec3], out: wp.array[float]):
         wp.Mesh(points, F)
 
-    with pytest.raises(KernelError, match="Mesh: points: expected an array of NumPy or JAX, got <array 'points'") as info:
+    with pytest.raises(KernelError, match="points: expected an array of NumPy or JAX, got <array 'points'") as info:
         wp.jax_callable(of_handles)(jnp.asarray(P))
     assert info.value.hint == "pass array.value"
