@@ -25,9 +25,10 @@ from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
+from jaxwarp.memory.devices import Device
 from jaxwarp.memory.dlpack import is_on_gpu
 from jaxwarp.memory.gpu.ordering import Queue
-from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, place_of_device
+from jaxwarp.memory.gpu.scope import GpuScope, device_of, gpu_scope, place_of_device
 from jaxwarp.memory.gpu.streams import Stream
 from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
 from jaxwarp.quaternions import HostValue
@@ -211,6 +212,11 @@ class Launch:
             KernelTypeError, KernelValueError: `dim` is no extents.
         """
         return Bounds(normalize_dims(self.dim, f"kernel {self.kernel.name}: dim"))
+
+    @property
+    def device(self) -> Device:
+        """Where it happens."""
+        return device_of(_place(self._target, spread(self.kernel.given(self.params), self.params)))
 
     def checked(self) -> Checked:
         """Where it would happen, and what is known of it; nothing is launched."""

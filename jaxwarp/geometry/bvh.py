@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.operations import detached
@@ -55,6 +56,11 @@ class Bvh:
     def id(self) -> Bvh:
         """Itself: what programs of Warp pass to kernels."""
         return self
+
+    @property
+    def device(self) -> Any:
+        """Where it is, outside of JAX."""
+        return self.lowers.device if isinstance(self.lowers, HostArray) else wp.get_device("cpu")
 
     @boundary
     def refit(self, lowers: Any = None, uppers: Any = None) -> Bvh:

@@ -11,6 +11,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.held import are_held_alone, keep, kept
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.bvh import Bvh, corners, group_numbers, require_constructor, tree_of, with_boxes
@@ -58,6 +59,21 @@ class Mesh:
     def id(self) -> Mesh:
         """Itself: what programs of Warp pass to kernels."""
         return self
+
+    @property
+    def device(self) -> Any:
+        """Where it is, outside of JAX."""
+        return self.points.device if isinstance(self.points, HostArray) else wp.get_device("cpu")
+
+    @property
+    def groups(self) -> Any:
+        """The group of each face, or None."""
+        return self.bvh.groups
+
+    @property
+    def support_winding_number(self) -> bool:
+        """Whether it has what winding numbers are summed of."""
+        return self.winding_balls is not None
 
     @boundary
     def refit(self, points: Any = None) -> Mesh:

@@ -193,3 +193,15 @@ def test_programs_make_meshes_of_values():
     with pytest.raises(KernelError, match="points: expected an array of NumPy or JAX, got <array 'points'") as info:
         wp.jax_callable(of_handles)(jnp.asarray(P))
     assert info.value.hint == "pass array.value"
+
+
+def test_where_they_are_and_what_they_were_made_of():
+    points = wp.array(np.eye(3), dtype=wp.vec3)
+    plain = wp.Mesh(points, wp.array([0, 1, 2], dtype=int))
+    groups = np.array([3], np.int32)
+    mesh = wp.Mesh(jnp.eye(3), jnp.arange(3, dtype=jnp.int32), groups=groups, support_winding_number=True)
+    for value in (plain, mesh, wp.Bvh(points, points), wp.Bvh(jnp.eye(3), jnp.eye(3)), wp.HashGrid(4, 4, 4)):
+        assert value.device == "cpu"
+    assert (plain.groups, plain.support_winding_number) == (None, False)
+    assert mesh.groups.tolist() == [3]
+    assert mesh.support_winding_number is True

@@ -1395,6 +1395,8 @@ def spatial_queries(gpus):
         near, count, around = wp.zeros_like(points), *(wp.zeros(20, dtype=int, device=device) for _ in range(2))
         wp.launch(nearest, 20, [mesh, points], [near])
         bvh = wp.Bvh(points, points)
+        assert mesh.device == bvh.device == device
+        assert wp.launch(nearest, 20, [mesh, points], [near], record_cmd=True).device == device
         wp.launch(touched, 20, [bvh, points], [count])
         grid = wp.HashGrid(4, 4, 4, device=device)
         assert grid.device == device
