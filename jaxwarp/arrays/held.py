@@ -25,7 +25,8 @@ from jaxwarp.quaternions import HostValue
 from jaxwarp.types import Array, Struct, handled, leaves_of, struct_of
 from jaxwarp.unlocked import address_of
 
-VALUES = frozenset((float, int, bool, type(None)))  # which never change; None is an array without elements
+_NUMBERS = frozenset((float, int, bool))
+VALUES = _NUMBERS | {type(None)}  # which never change; None is an array without elements
 
 
 def token_of(value: Any) -> Any:
@@ -54,12 +55,11 @@ class Held:
         leaves: the arrays and numbers that it consists of.
         token: what decides a launch on them but for where they are.
         operands: by what is known of a launch: where they are in it, and what they are as operands.
-        references: by the number of an object: how many there are to it from here.
     """
 
     __slots__ = (
         *("_arrays", "_contents", "_copied", "_fields", "_inner", "_layouts", "_memory", "_resizable"),
-        *("_value", "leaves", "operands", "references", "token"),
+        *("_value", "leaves", "operands", "token"),
     )
 
     def __init__(self, struct: Struct, value: Any, leaves: list[Any], fields: list[tuple[Any, tuple[Any, ...]]]):
@@ -79,8 +79,6 @@ class Held:
         self._resizable = [(a, address_of(a)) for a in self._memory if a.flags.owndata]
         self._copied = [leaf for leaf, is_array in kinds if not is_array and isinstance(leaf, np.ndarray)]
         self._contents = [a.tobytes() for a in self._copied]
-        inner = chain.from_iterable((part, *held) for part, held in self._inner)
-        self.references = Counter(map(id, chain(leaves, self._fields, inner, self._memory, self._copied)))
         tokens = tuple([token_of(leaf) for leaf in leaves])
         self.token = None if None in tokens else alike(tokens)
 
@@ -103,6 +101,30 @@ class Held:
         if contents != self._contents:
             self._contents, self.operands = contents, {}
         return True
+
+    def with_numbers(self, value: Any) -> Held | None:
+        """What is known where fields hold other numbers than before, of the types of those; None: there is more."""
+        now, leaves = tuple(value.__dict__.values()), [*self.leaves]
+        if self._value() is not value or len(now) != len(self._fields):
+            return None
+        for old, new in zip(self._fields, now, strict=True):
+            if new is old:
+                continue
+            places = [i for i, leaf in enumerate(leaves) if leaf is old]
+            if type(new) is not type(old) or type(new) not in _NUMBERS or len(places) != 1:
+                return None
+            leaves[places[0]] = new
+        made = object.__new__(Held)  # other threads may launch with what was there
+        for name in self.__slots__:
+            setattr(made, name, getattr(self, name))
+        made.leaves, made._fields, made.operands = leaves, now, {}
+        return made
+
+    @property
+    def references(self) -> dict[int, int]:
+        """By the number of an object: how many references there are to it from here."""
+        inner = chain.from_iterable((part, *held) for part, held in self._inner)
+        return Counter(map(id, chain(self.leaves, self._fields, inner, self._memory, self._copied)))
 
     @property
     def scope(self) -> Outside | None:
@@ -193,6 +215,10 @@ def _held(struct: Struct, value: Any) -> Held | None:
     """What is known of a struct; None: it has to be looked at each time."""
     found = _found.get(id(value))
     if found is not None and found.holds(value):
+        return found
+    found = None if found is None else found.with_numbers(value)
+    if found is not None and found.holds(value):
+        _found[id(value)] = found
         return found
     paths, leaves, fields = paths_of(struct), [], []
     if paths is None or not _gather(paths, value, leaves, fields) or not _KINDS.issuperset(map(type, leaves)):

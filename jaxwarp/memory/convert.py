@@ -46,6 +46,17 @@ def as_element(value: object, dtype: np.dtype, components: tuple[int, ...], wher
     Raises:
         KernelTypeError, KernelValueError: it is neither, or does not exist in `dtype`.
     """
+    if isinstance(value, (float, int)) and value != 0:  # -0.0 is equal to another number
+        return _number_element(value, dtype, components, where)
+    return _element(value, dtype, components, where)
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _number_element(value: float, dtype: np.dtype, components: tuple[int, ...], where: str) -> np.ndarray:
+    return _element(value, dtype, components, where)
+
+
+def _element(value: object, dtype: np.dtype, components: tuple[int, ...], where: str) -> np.ndarray:
     given = np.asarray(value)
     if len(components) > 1 and given.shape == (math.prod(components),):
         given = given.reshape(components)

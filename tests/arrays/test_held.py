@@ -85,6 +85,9 @@ def test_a_struct_that_stays_as_it_is_is_looked_at_once(looks):
     assert looks.count(s) == 1
     s.scale = 3.0
     require(s)
+    assert looks.count(s) == 1
+    s.y = wp.zeros(N)
+    require(s)
     assert looks.count(s) == 2
 
 
@@ -368,3 +371,34 @@ def test_all_that_is_known_may_be_forgotten():
     require(s)
     s.inner.x = wp.full(N, 4.0)
     require(s)
+
+
+@wp.struct
+class Numbers:
+    a: float
+    n: int
+    b: float
+    inner: Inner
+
+
+@wp.kernel
+def told(s: Numbers, out: wp.array[float]):
+    out[0], out[1], out[2], out[3] = s.a, float(s.n), s.b, s.inner.v[0]
+
+
+def test_numbers_that_are_assigned_are_seen_without_looking_at_the_struct(looks):
+    s, out = Numbers(a=1.0, n=2, b=3.0, inner=Inner(v=wp.vec3(4.0, 0.0, 0.0), x=wp.ones(N))), wp.zeros(4)
+    wp.launch(told, 1, [s, out])
+    before = len(looks)
+    for a, n, b in ((5.0, 2, 3.0), (5.5, 300, 1e9), (-0.0, 0, 7.25)):
+        s.a, s.n, s.b = a, n, b
+        wp.launch(told, 1, [s, out])
+        assert out.list() == [a, n, b, 4.0]
+    assert len(looks) == before
+    number = 2.5
+    s.a = s.b = number  # one object
+    s.n = True
+    wp.launch(told, 1, [s, out])
+    s.b = 6.5
+    wp.launch(told, 1, [s, out])
+    assert out.list() == [2.5, 1.0, 6.5, 4.0]
