@@ -917,6 +917,7 @@ def test_a_launch_in_a_call_of_xla_stays_in_its_thread(pieces):
     assert not pieces
 
 
+@pytest.mark.release_mode("in debug mode every launch is looked at")
 def test_a_launch_like_one_before_is_cheap():
     """54 calls of functions, and 80 where a tape records: what the checks found is kept."""
     a, b = (wp.zeros(4, dtype=float, requires_grad=True) for _ in range(2))
