@@ -11,6 +11,7 @@ import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.geometry.operations import detached
 from jaxwarp.geometry.steps import Node
 from jaxwarp.geometry.tree import Order, boxes_of, order_of
@@ -148,6 +149,7 @@ def corners(where: str, value: Any) -> Any:
         raise KernelValueError(
             f"{where}: expected the shape (n, 3), got {tuple(shape)}", hint="pass a row for each point"
         )
+    require_known(shape, where)
     return value
 
 

@@ -14,6 +14,7 @@ from jaxwarp.arrays.held import are_held_alone, keep, kept
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.geometry.bvh import Bvh, corners, group_numbers, require_constructor, tree_of, with_boxes
 from jaxwarp.geometry.moments import Moments, moments_of
 from jaxwarp.geometry.operations import detached, is_on_host, like, operation
@@ -249,6 +250,7 @@ def _faces(indices: Any) -> Any:
     if shape is None or dtype is None or dtype != np.int32:
         got = type(value).__name__ if dtype is None else dtype
         raise KernelTypeError(f"Mesh: indices: expected an array of int32, got {got}", hint="indices.astype('int32')")
+    require_known(shape, "Mesh: indices")
     is_flat = len(shape) == 1 and shape[0] % 3 == 0
     if not is_flat and not (len(shape) == 2 and shape[1] == 3):
         raise KernelValueError(

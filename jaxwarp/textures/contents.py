@@ -14,6 +14,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import require_unmasked
 from jaxwarp.types import Vec, element_scalar
@@ -52,6 +53,7 @@ def texels_of(where: str, data: Any, ndim: int) -> tuple[Any, tuple[int, ...]]:
             f"{where}: data: expected the shape ({expected}) or ({expected}, channels), got {shape}",
             hint=f"a texture of {ndim} axes has data of {ndim}, and one more for channels",
         )
+    require_known(shape, f"{where}: data")
     sizes, channels = shape[ndim - 1 :: -1], shape[ndim] if len(shape) > ndim else 1
     require_sizes(where, sizes, channels)
     return _owned(data).reshape(math.prod(sizes), channels), sizes

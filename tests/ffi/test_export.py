@@ -286,3 +286,19 @@ def test_a_damaged_extent_is_refused():
     damaged = export.deserialize(whole.replace(extent, struct.pack("<q", 12345 << 20)))
     with pytest.raises(jax.errors.JaxRuntimeError, match="attributes of the call are damaged"):
         jax.block_until_ready(damaged.call(jnp.float32(0), x, x))
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda p: wp.Mesh(p, np.zeros((1, 3), np.int32)), "Mesh: points"),
+        (lambda p: wp.Mesh(np.eye(3, dtype=np.float32), p.astype("int32")), "Mesh: indices"),
+        (lambda p: wp.Bvh(p, p), "Bvh: lowers"),
+        (wp.Texture2D, "Texture2D: data"),
+    ],
+)
+def test_what_depends_on_sizes_has_known_ones(make, name):
+    (n,) = export.symbolic_shape("n")
+    given = jax.ShapeDtypeStruct((n, 3), np.float32)
+    with pytest.raises(KernelValueError, match=rf"{name}: expected extents that are numbers, got the shape \(n, 3\)"):
+        export.export(jax.jit(make), disabled_checks=wp.export_checks())(given)

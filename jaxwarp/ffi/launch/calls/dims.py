@@ -53,6 +53,18 @@ def is_static_dims(dims: object) -> bool:
             return dims is None or is_static(dims)
 
 
+def require_known(shape: Sequence[Dim], where: str) -> None:
+    """
+    Raises:
+        KernelValueError: an extent is symbolic, and what is made of the array depends on its size.
+    """
+    if not all(map(is_static, shape)):
+        raise KernelValueError(
+            f"{where}: expected extents that are numbers, got the shape {format_shape(shape)}",
+            hint="export the program for one size of it, or one program for each",
+        )
+
+
 def normalize_dims(dims: Any, where: str) -> tuple[Dim, ...]:
     """A tuple of extents, from an integer, a tuple, a list or an array of NumPy.
 
