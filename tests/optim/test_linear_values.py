@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -203,3 +204,19 @@ def test_refused(case):
     changes, kind, message = REFUSED[case]
     with pytest.raises(kind, match=message):
         cg(**{"A": jnp.eye(3), "b": jnp.ones(3), **changes})
+
+
+def test_systems_of_symbolic_size():
+    (n,) = export.symbolic_shape("n")
+    given = jax.ShapeDtypeStruct((n,), np.float32)
+
+    def exported(solver, **options):
+        f = jax.jit(lambda d, b: solver(d, b, **options).x)
+        return export.export(f, disabled_checks=wp.export_checks())(given, given)
+
+    diagonal, b = np.float32([2.0, 4.0, 5.0]), np.float32([2.0, 2.0, 1.0])
+    np.testing.assert_allclose(exported(cg, maxiter=10).call(diagonal, b), b / diagonal, rtol=1e-5)
+    with pytest.raises(KernelValueError, match=r"cg: b, without maxiter: expected extents that are numbers, got"):
+        exported(cg)
+    with pytest.raises(KernelValueError, match=r"gmres: b: expected extents that are numbers, got the shape \(n,\)"):
+        exported(gmres, maxiter=10)

@@ -17,6 +17,7 @@ from jax.scipy.sparse.linalg import gmres as jax_gmres
 
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.ffi.launch.calls.dims import require_known
 from jaxwarp.optim.linear.operators import LinearOperator
 from jaxwarp.optim.linear.options import require_iterations, require_tolerances, tolerance_of_derivatives
 from jaxwarp.sparse.matrix import BsrMatrix
@@ -98,7 +99,10 @@ def solve_value(
     product = product_of(what, "A", A, right)
     inverse = None if M is None else product_of(what, "M", M, right)
     scalar = SCALAR_BY_DTYPE[np.dtype(right.dtype)]
-    most = require_iterations(what, maxiter) or max(1, right.size)
+    most = require_iterations(what, maxiter)
+    if not most or restart:  # both are at most what the system has unknowns
+        require_known(right.shape, f"{what}: b" if restart else f"{what}: b, without maxiter")
+    most = most or max(1, right.size)
     search = Search(*require_tolerances(what, scalar, *tolerances), most, restart)
     of_derivatives = Search(tolerance_of_derivatives(scalar, tolerances[0]), 0.0, most, restart, True)
     start = jax.lax.stop_gradient(jnp.asarray(first))
