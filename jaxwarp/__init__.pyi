@@ -189,6 +189,7 @@ from jaxwarp.memory.gpu.pool import get_mempool_used_mem_current as get_mempool_
 from jaxwarp.memory.gpu.pool import get_mempool_used_mem_high as get_mempool_used_mem_high
 from jaxwarp.memory.gpu.pool import is_mempool_enabled as is_mempool_enabled
 from jaxwarp.memory.gpu.pool import is_mempool_supported as is_mempool_supported
+from jaxwarp.memory.gpu.pool import set_mempool_enabled as set_mempool_enabled
 from jaxwarp.memory.gpu.pool import set_mempool_release_threshold as set_mempool_release_threshold
 from jaxwarp.memory.gpu.streams import ScopedStream as ScopedStream
 from jaxwarp.memory.gpu.streams import Stream as Stream
@@ -494,9 +495,6 @@ def clear_lto_cache(*args: Any, **keywords: Any) -> Any:
 
 def clear_jax_callable_graph_cache(*args: Any, **keywords: Any) -> Any:
     """Does nothing: XLA keeps the graphs of its programs."""
-
-def set_mempool_enabled(*args: Any, **keywords: Any) -> Any:
-    """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""
 
 class ScopedMempool:
     """Does nothing: outside of JAX memory is NumPy's, or of the CUDA driver's own pool, and in programs XLA's."""

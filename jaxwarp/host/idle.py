@@ -37,7 +37,6 @@ ROWS: dict[str, Idle] = {
     "clear_kernel_cache": Idle(_COMPILED),
     "clear_lto_cache": Idle(_COMPILED),
     "clear_jax_callable_graph_cache": Idle("XLA keeps the graphs of its programs"),
-    "set_mempool_enabled": Idle(_POOL),
     "ScopedMempool": Idle(_POOL),
     "is_mempool_access_supported": Idle(_PEER, False),
     "is_mempool_access_enabled": Idle(_PEER, False),

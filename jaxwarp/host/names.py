@@ -18,7 +18,7 @@ EXPORTS: dict[Any, tuple[str, ...]] = {
     idle: ("can_access",),
     options: ("get_module_options", "set_module_options"),
     pool: ("get_mempool_release_threshold", "get_mempool_used_mem_current", "get_mempool_used_mem_high",
-           "is_mempool_enabled", "is_mempool_supported", "set_mempool_release_threshold"),
+           "is_mempool_enabled", "is_mempool_supported", "set_mempool_enabled", "set_mempool_release_threshold"),
     transforms: ("transform_expand",),
 }  # fmt: skip
 

@@ -97,6 +97,9 @@ def test_what_the_host_tells_of_the_cpu():
         assert cpu.is_capturing
     assert not wp.is_mempool_supported("cpu")
     assert not wp.is_mempool_enabled("cpu")
+    wp.set_mempool_enabled("cpu", False)
+    with pytest.raises(KernelValueError, match=r"set_mempool_enabled: arrays .* cpu are made without a pool"):
+        wp.set_mempool_enabled("cpu", True)
     for asks in (
         wp.get_mempool_release_threshold,
         wp.get_mempool_used_mem_current,

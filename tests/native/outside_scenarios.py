@@ -123,6 +123,9 @@ def facts(gpus):
     assert wp.get_cuda_driver_version() == (13, 0)
     assert wp.is_mempool_supported("cuda:0")
     assert wp.is_mempool_enabled(gpu)
+    wp.set_mempool_enabled(gpu, True)
+    with pytest.raises(wp.KernelError, match="on cuda:1 are made from the driver's pool"):
+        wp.set_mempool_enabled(gpu, False)
     assert (wp.get_mempool_used_mem_current(gpu), wp.get_mempool_used_mem_high(gpu)) == (1024, 4096)
     wp.set_mempool_release_threshold(gpu, 1000)
     assert wp.get_mempool_release_threshold(gpu) == 1000

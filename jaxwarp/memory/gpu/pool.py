@@ -47,6 +47,21 @@ def is_mempool_enabled(device: Any) -> bool:
 
 
 @boundary
+def set_mempool_enabled(device: Any, enable: bool) -> None:
+    """Asks for what is so: arrays outside of JAX are made from the driver's pool on GPUs that have one, and only there.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device, or it is not so.
+    """
+    found = require_device(device, "set_mempool_enabled")
+    if bool(enable) != found.is_mempool_enabled:
+        has = "are made from the driver's pool" if found.is_mempool_enabled else "are made without a pool"
+        raise KernelValueError(
+            f"set_mempool_enabled: arrays outside of JAX on {found} {has}", hint="leave it out"
+        )
+
+
+@boundary
 def get_mempool_release_threshold(device: Any = None) -> int:
     """How many bytes of freed memory the driver's pool keeps when somebody waits.
 
