@@ -30,9 +30,9 @@ REFUSED = {"loss": "it is the argument of backward(loss)"}
 class Tape(Recording):
     """Records launches and copies on arrays outside of JAX, for derivatives.
 
-    `with tape:` records; `tape.backward(loss)` adds the derivatives of `loss`, a single number, to the `grad` of the
-    arrays that have one (`requires_grad=True`). Without a loss, the derivatives to start from are in the `grad` of
-    arrays that the tape writes; those are used up.
+    `with tape:` records, several times too, one after the other; `tape.backward(loss)` adds the derivatives of `loss`,
+    a single number, to the `grad` of the arrays that have one (`requires_grad=True`). Without a loss, the derivatives
+    to start from are in the `grad` of arrays that the tape writes; those are used up.
 
     What the tape only reads is taken as it is when `backward` is called; what it updates starts from what it held when
     it was recorded.
@@ -50,8 +50,9 @@ class Tape(Recording):
 
     def __enter__(self) -> Tape:
         _require_none_recording()
-        if self._ops or self._is_captured:
+        if self._is_captured or (self._ops and capturing.get() is not None):
             raise KernelValueError("Tape: it has recorded already", hint="call reset(), or make a new one")
+        self._require_unchanged("Tape")
         capture = capturing.get()
         if capture is not None:
             self._part, self._is_captured = capture.part(), True
@@ -262,15 +263,18 @@ class Tape(Recording):
             assert array.grad is not None
             array.grad.assign(grad)
             self._arrays.setdefault(id(array), array)
-        if (region := _first_changed(self._after)) is not None:
-            raise KernelValueError(
-                f"Tape.backward: the array of {region.dtype} of shape {region.shape} at {region.address:#x}, which"
-                " the tape reads and overwrites, has changed since it was recorded",
-                hint="record again",
-            )
+        self._require_unchanged("Tape.backward")
         if self._ops:
             arrays = [leaf for array in self._arrays.values() for leaf in array.leaves]
             Backward(self._ops, arrays, self._saved).run()
+
+    def _require_unchanged(self, what: str) -> None:
+        if (region := _first_changed(self._after)) is not None:
+            raise KernelValueError(
+                f"{what}: the array of {region.dtype} of shape {region.shape} at {region.address:#x}, which"
+                " the tape reads and overwrites, has changed since it was recorded",
+                hint="record again",
+            )
 
     def _seed_loss(self, loss: HostArray) -> None:
         if not any(w.overlaps(loss.region) for op in reversed(self._ops) for w in op.writes):
