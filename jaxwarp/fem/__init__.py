@@ -23,6 +23,7 @@ from jaxwarp.fem.domain import Subdomain as Subdomain
 from jaxwarp.fem.field.fields import DiscreteField as DiscreteField
 from jaxwarp.fem.field.fields import FieldLike as FieldLike
 from jaxwarp.fem.field.fields import ImplicitField as ImplicitField
+from jaxwarp.fem.field.fields import NonconformingField as NonconformingField
 from jaxwarp.fem.field.fields import UniformField as UniformField
 from jaxwarp.fem.field.fields import make_discrete_field as make_discrete_field
 from jaxwarp.fem.field.fields import make_restriction as make_restriction

@@ -9,7 +9,16 @@ import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.domain import Cells, GeometryDomain
-from jaxwarp.fem.field.kinds import TEST, TRIAL, discrete_kind, function_kind, trace_kind, uniform_kind, virtual_kind
+from jaxwarp.fem.field.kinds import (
+    TEST,
+    TRIAL,
+    discrete_kind,
+    function_kind,
+    nonconforming_kind,
+    trace_kind,
+    uniform_kind,
+    virtual_kind,
+)
 from jaxwarp.fem.geometry.geometries import DeformedGeometry, Geometry
 from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction
 from jaxwarp.fem.types import ElementKind
@@ -155,6 +164,33 @@ class ImplicitField(FieldLike):
         domain = self.domain.arguments
         kind = function_kind(type(domain), _of_values(self.func, tuple(self.values)), type(values), self.degree)
         return kind(domain=domain, values=values)
+
+
+class NonconformingField(FieldLike):
+    """A field of another geometry, at the positions of a domain.
+
+    Args:
+        domain: where it is evaluated.
+        field: the field of the other geometry, in which positions can be looked up.
+        background: what it is outside of that geometry: a value, or a field of the domain.
+    """
+
+    def __init__(self, domain: GeometryDomain, field: DiscreteField, background: Any = 0.0) -> None:
+        if not isinstance(field, DiscreteField):
+            raise KernelTypeError(f"NonconformingField: field: expected a field, got {type(field).__name__}")
+        if "lookup" not in type(field.geometry.arguments).FUNCTIONS:
+            raise KernelValueError(
+                "NonconformingField: field: positions cannot be looked up in its geometry",
+                hint="make the mesh with build_bvh=True",
+            )
+        self.domain, self.field, self.degree, self.dtype = domain, field, field.degree, field.dtype
+        is_field = isinstance(background, FieldLike)
+        self.background = background if is_field else UniformField(domain, field.dtype(background))
+
+    @property
+    def arguments(self) -> Any:
+        parts = {n: getattr(self, n).arguments for n in ("domain", "field", "background")}
+        return nonconforming_kind(*(type(p) for p in parts.values()))(**parts)
 
 
 @functools.cache

@@ -411,3 +411,37 @@ def uniform_kind(dtype: Any, scalar: Any) -> Any:
 
     functions = {"inner": inner, "outer": inner, "degree": constant(0), "scalar_type": constant(scalar)}
     return make_kind(f"Uniform_{dtype}", {"value": dtype}, functions, __call__=operators.inner)
+
+
+# How far from a geometry positions are that still are in it.
+_NEAR = 1e-3
+
+
+@functools.cache
+def nonconforming_kind(domain: Any, field: Any, background: Any) -> Any:
+    """The struct of a field of another geometry, which is looked up at positions of the domain."""
+    geometry = field.GEOMETRY
+    position, scalar = domain.FUNCTIONS["position"], geometry.SCALAR
+    lookup, place, local = (geometry.FUNCTIONS[n] for n in ("lookup", "position", "local"))
+
+    def looked_up(inside: Any, outside: Any) -> Any:
+        @wp.func
+        def evaluated(f: Any, s: Any):
+            point = position(f.domain, s)
+            found = lookup(f.field.geometry, point)
+            value = outside(f.background, s)
+            if wp.length(place(f.field.geometry, found.element_index, local(found.element_coords)) - point) < scalar(
+                _NEAR
+            ):
+                value = inside(f.field, found)
+            return value
+
+        return evaluated
+
+    functions = {"degree": constant(field.SHAPE.degree), "scalar_type": constant(scalar)}
+    for name in ("inner", "grad", "div"):
+        if field.FUNCTIONS.get(name) is not None and background.FUNCTIONS.get(name) is not None:
+            functions[name] = looked_up(field.FUNCTIONS[name], background.FUNCTIONS[name])
+    functions["outer"] = functions["inner"]
+    fields = {"domain": domain, "field": field, "background": background}
+    return make_kind(f"Elsewhere_{field.__name__}", fields, functions, __call__=operators.inner)

@@ -184,17 +184,29 @@ class Mesh(Geometry):
                 f"{what}: positions: expected an array of vectors of {dimension}, got {positions.dtype} of shape"
                 f" {positions.shape}"
             )
-        self.cells = indices.numpy().reshape(-1, width).astype(np.int64)
-        if self.cells.size and not 0 <= self.cells.min() <= self.cells.max() < positions.shape[0]:
-            raise KernelValueError(
-                f"{what}: expected vertices from 0 to {positions.shape[0] - 1}, got {self.cells.min()} to"
-                f" {self.cells.max()}"
-            )
-        self.positions = positions
+        self.positions, self._indices = positions, indices
+        self._cells = np.empty((0, width), np.int64)
+        self._name = what
         self.device = positions.device
         self._bvh: Any = None
+        _ = self.cells
         if build_bvh:
             self.build_bvh()
+
+    @property
+    def cells(self) -> Any:
+        """As the array of indices has them now: a program may flip edges in it. Spaces keep the nodes they have."""
+        found = self._indices.numpy().reshape(-1, self._cells.shape[1])
+        if not np.array_equal(found, self._cells):
+            if not 0 <= found.min() <= found.max() < self.positions.shape[0]:
+                raise KernelValueError(
+                    f"{self._name}: expected vertices from 0 to {self.positions.shape[0] - 1}, got {found.min()} to"
+                    f" {found.max()}"
+                )
+            self._cells = found.astype(np.int64)
+            for name in ("sides", "side_arguments", "_made"):
+                self.__dict__.pop(name, None)
+        return self._cells
 
     def vertex_count(self) -> int:
         return self.positions.shape[0]
@@ -212,7 +224,7 @@ class Mesh(Geometry):
             wp.array(upper + pad, dtype=wp.vec3, device=self.device),
         )
         self._extent = float(np.linalg.norm(upper.max(0) - lower.min(0)))
-        self.__dict__.pop("arguments", None)
+        self.__dict__.pop("_made", None)
 
     def update_bvh(self, device: Any = None) -> None:
         """Builds it anew."""
@@ -222,8 +234,13 @@ class Mesh(Geometry):
         del device
         return self._bvh is not None
 
-    @functools.cached_property
+    @property
     def arguments(self) -> Any:
+        _ = self.cells
+        return self._made
+
+    @functools.cached_property
+    def _made(self) -> Any:
         kind = mesh_kind(self.element, self.dimension, self.scalar_type, self._bvh is not None)
         search = {} if self._bvh is None else {"bvh": self._bvh.id, "extent": self._extent}
         return kind(positions=self.positions, cells=self.integers(self.cells), **search, **self.side_arguments)

@@ -27,7 +27,7 @@ class SideTable:
 
 
 def find_sides(element: Element, cells: np.ndarray) -> SideTable:
-    """The sides of cells, by their vertices.
+    """The sides of cells in the order of their vertices, those at the boundary before the others.
 
     Raises:
         KernelValueError: more than two cells share one.
@@ -53,7 +53,8 @@ def find_sides(element: Element, cells: np.ndarray) -> SideTable:
     outer[sides] = owner[second]
     wanted = corners[first[sides]]
     outer_corners[sides] = (cells[outer[sides]][:, None, :] == wanted[:, :, None]).argmax(-1)
-    order = np.argsort(first)
+    # Those at the boundary first: their numbers stay where edges inside are flipped.
+    order = np.argsort(inner != outer, kind="stable")
     return SideTable(
         np.stack([inner, outer], 1)[order].astype(np.int32),
         np.concatenate([inner_corners, outer_corners], 1)[order].astype(np.int32),

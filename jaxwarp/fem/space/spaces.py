@@ -229,41 +229,57 @@ def _require_whole(partition: Any) -> None:
         )
 
 
+@boundary
 def make_space_partition(
-    space: Any = None, geometry_partition: Any = None, space_topology: Any = None, with_halo: bool = True,
-    max_node_count: int = -1, device: Any = None, temporary_store: Any = None,
-) -> SpacePartition:  # fmt: skip
-    """The nodes of a space; of a part of its geometry it has all nodes too.
+    space_topology: Any,
+    geometry_partition: Any = None,
+    with_halo: bool = True,
+    max_node_count: int = -1,
+    environment_first: bool = False,
+    *,
+    device: Any = None,
+    temporary_store: Any = None,
+) -> SpacePartition:
+    """The nodes of a space.
 
     Args:
-        space, space_topology: one of them.
+        space_topology: of the space.
         geometry_partition: accepted if it is the whole geometry.
-        with_halo, max_node_count, device, temporary_store: accepted, no effect.
+        with_halo, max_node_count, environment_first, device, temporary_store: accepted, no effect.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments are not that.
     """
-    del with_halo, max_node_count, device, temporary_store
-    topology = space_topology if space_topology is not None else space.topology
-    if geometry_partition is not None and geometry_partition.cell_count() != topology.geometry.cell_count():
+    del with_halo, max_node_count, environment_first, device, temporary_store
+    if not isinstance(space_topology, SpaceTopology):
+        raise KernelTypeError(
+            f"make_space_partition: space_topology: expected space.topology, got {type(space_topology).__name__}"
+        )
+    count = space_topology.geometry.cell_count()
+    if geometry_partition is not None and geometry_partition.cell_count() != count:
         raise KernelValueError(
             "make_space_partition: geometry_partition: parts of a geometry are not available",
             hint="use the space's nodes; those outside of a domain of the part get no value",
         )
-    return SpacePartition(topology)
+    return SpacePartition(space_topology)
 
 
+@boundary
 def make_space_restriction(
     space_partition: Any = None, domain: Any = None, space_topology: Any = None, device: Any = None,
-    temporary_store: Any = None, space: Any = None,
+    temporary_store: Any = None,
 ) -> SpaceRestriction:  # fmt: skip
     """The nodes of a space in a domain.
 
     Args:
-        space_partition, space_topology, space: one of them.
+        space_partition, space_topology: one of them.
         domain: None: all cells.
         device, temporary_store: accepted, no effect.
     """
     del device, temporary_store
-    holder = space_partition.space_topology if space_partition is not None else space_topology
-    topology = holder if holder is not None else space.topology
+    topology = space_partition.space_topology if space_partition is not None else space_topology
+    if not isinstance(topology, SpaceTopology):
+        raise KernelTypeError("make_space_restriction: expected space_partition, or space_topology=space.topology")
     return SpaceRestriction(topology, domain if domain is not None else Cells(topology.geometry))
 
 
