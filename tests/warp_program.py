@@ -207,6 +207,16 @@ def fields(steps: int, *names: str, **options: Any) -> Callable[[Any], Results]:
     return run
 
 
+def cantilever(program: Any) -> Results:
+    """The compliance of a beam, its volume, and their derivatives by the density of each cell."""
+    options = types.SimpleNamespace(device="cpu", nx=8, ny=4, nz=2, headless=True, max_evals=1)
+    with program.wp.ScopedDevice("cpu"):
+        made = program.Example(options)
+        found = made.evaluate(made.initial_x)
+    values = [np.asarray(v, np.float64).reshape(-1) for v in found]
+    return {f"value {n}": np.array([v @ np.cos(np.arange(v.size)), v.sum()]) for n, v in enumerate(values)}
+
+
 # Compared with what Warp computed when `warp_program.py --record` ran: Warp compiles each of them for 5 to 20 seconds.
 FEM_PROGRAMS: dict[str, Callable[[Any], Results]] = {
     "fem/example_diffusion": fields(1, "_scalar_field", resolution=8, quiet=True, fp64=True),
@@ -220,6 +230,15 @@ FEM_PROGRAMS: dict[str, Callable[[Any], Results]] = {
     "fem/example_burgers": fields(3, "velocity_field", resolution=10, quiet=True),
     "fem/example_navier_stokes": fields(2, "_u_field", resolution=6, quiet=True),
     "fem/example_navier_stokes mesh=quad": fields(2, "_u_field", resolution=6, quiet=True, mesh="quad"),
+    "fem/example_taylor_green": fields(1, "_u_field", "_p_field", resolution=6, quiet=True),
+    "fem/example_shallow_water": fields(2, "state_field", resolution=8, quiet=True),
+    "fem/example_kelvin_helmholtz": fields(2, "state_field", resolution=8),
+    "fem/example_mixed_elasticity": fields(1, "_u_field", resolution=4, quiet=True),
+    "fem/example_distortion_energy": fields(1, "_u_field", resolution=4, quiet=True),
+    "fem/example_nonconforming_contact": fields(1, "_u1_field", "_u2_field", resolution=4),
+    "fem/example_darcy_ls_optimization": fields(2, "_p_field", "_level_set_field", resolution=6, quiet=True),
+    "fem/example_elastic_shape_optimization": fields(1, "_u_field", resolution=5, quiet=True),
+    "fem/example_cantilever_topology_optimization": cantilever,
 }  # fmt: skip
 RECORDED = Path(__file__).with_name("golden") / "fem_programs.json"
 

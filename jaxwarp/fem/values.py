@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 import jaxwarp as wp
@@ -22,6 +23,8 @@ def value_type(what: str, name: str, value: Any) -> Any:
     Raises:
         KernelTypeError: it has none.
     """
+    if isinstance(value, np.generic) and value.dtype in SCALAR_BY_DTYPE:
+        return SCALAR_BY_DTYPE[value.dtype]
     if isinstance(value, bool):
         return wp.bool
     if isinstance(value, int):
@@ -30,13 +33,14 @@ def value_type(what: str, name: str, value: Any) -> Any:
         return wp.float32
     if isinstance(value, HostArray):
         return Array(value.dtype, value.ndim)
-    if isinstance(value, np.generic) and value.dtype in SCALAR_BY_DTYPE:
-        return SCALAR_BY_DTYPE[value.dtype]
+    if isinstance(value, jax.Array) and value.dtype in SCALAR_BY_DTYPE:
+        scalar = SCALAR_BY_DTYPE[value.dtype]
+        return Array(scalar, value.ndim) if value.ndim else scalar
     found = struct_of(type(value)) or getattr(value, "type", None)
     if found is None:
         raise KernelTypeError(
             f"{what}: {name}: expected a number, vector, array or struct, got {type(value).__name__}",
-            hint="arrays of JAX: wp.from_jax(x)",
+            hint="make arrays with wp.array, or pass those of JAX",
         )
     return found
 
@@ -46,7 +50,7 @@ def struct_of_values(what: str, declared: Mapping[str, Any], values: Mapping[str
     types = []
     for name, value in values.items():
         pattern = declared.get(name, Any)
-        is_known = pattern is not Any and not isinstance(value, HostArray) and not is_generic(pattern)
+        is_known = pattern is not Any and not is_generic(pattern)
         types.append((name, pattern if is_known else value_type(what, name, value)))
     return _kind(tuple(types))(**values)
 

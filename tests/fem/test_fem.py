@@ -587,3 +587,35 @@ def test_structs_can_be_called_in_kernels():
     out = wp.zeros(3)
     wp.launch(evaluate, 3, [Line(2.0, 1.0)], [out])
     assert out.numpy().tolist() == [1.0, 3.0, 5.0]
+
+
+def test_edges_can_be_flipped_in_the_indices():
+    indices = wp.array([0, 1, 2, 0, 2, 3], dtype=int)
+    corners = wp.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)], dtype=wp.vec2d)
+    geometry = fem.Trimesh2D(indices, corners)
+    sides = fem.BoundarySides(geometry).elements
+    middles = [wp.zeros(4, dtype=wp.vec2d) for _ in range(2)]
+    fem.interpolate(place, dest=middles[0], at=fem.BoundarySides(geometry))
+    indices.assign([0, 1, 3, 1, 2, 3])
+    fem.interpolate(place, dest=middles[1], at=fem.BoundarySides(geometry))
+    assert (fem.BoundarySides(geometry).elements == sides).all()
+    np.testing.assert_allclose(middles[0].numpy(), middles[1].numpy())
+    field = fem.make_polynomial_space(geometry, degree=2).make_field()
+    fem.interpolate(polynomial, dest=field, values={"degree": 2})
+    given = {"fields": {"u": field}, "values": {"degree": 2}}
+    assert fem.integrate(polynomial_error, domain=fem.Cells(geometry), **given) < 1e-20
+
+
+def test_fields_of_other_geometries():
+    inner = fem.Grid2D(res=wp.vec2i(2, 2), bounds_hi=wp.vec2(0.5, 1.0), scalar_type=wp.float64)
+    field = fem.make_polynomial_space(inner, degree=2).make_field()
+    fem.interpolate(polynomial, dest=field, values={"degree": 2})
+    outside = fem.Cells(make_geometry("Grid2D", count=4))
+    elsewhere = fem.NonconformingField(outside, field, background=3.0)
+    given = {"fields": {"u": elsewhere}, "values": {"degree": 2}}
+    at = fem.RegularQuadrature(fem.Subdomain(outside, element_indices=wp.array(np.arange(10), dtype=int)), order=4)
+    assert fem.integrate(polynomial_error, quadrature=at, **given) < 1e-20  # the left half
+    at = fem.RegularQuadrature(fem.Subdomain(outside, element_indices=wp.array(np.arange(10, 20), dtype=int)), order=4)
+    assert np.isclose(fem.integrate(value, quadrature=at, fields={"v": elsewhere}), 1.5)
+    with pytest.raises(wp.KernelError, match="cannot be looked up"):
+        fem.NonconformingField(outside, fem.make_polynomial_space(make_geometry("Trimesh2D")).make_field())

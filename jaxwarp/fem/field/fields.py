@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import jax
+
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -25,6 +27,7 @@ from jaxwarp.fem.types import ElementKind
 from jaxwarp.fem.values import struct_of_values, value_type
 from jaxwarp.frontend.lowering.values import Expanded
 from jaxwarp.frontend.text.functions import Func
+from jaxwarp.types import element_scalar, element_shape
 
 
 class FieldLike:
@@ -57,7 +60,15 @@ class DiscreteField(FieldLike):
     @dof_values.setter
     def dof_values(self, values: Any) -> None:
         space = self.space
-        if not hasattr(values, "dtype") or values.dtype != space.dof_dtype or values.shape != (space.node_count(),):
+        if isinstance(values, jax.Array):
+            expected = (space.node_count(), *element_shape(space.dof_dtype))
+            is_right = values.shape == expected and values.dtype == element_scalar(space.dof_dtype).numpy
+            if not is_right:
+                raise KernelTypeError(
+                    f"dof_values: expected {element_scalar(space.dof_dtype)} of shape {expected}, got {values.dtype} of"
+                    f" shape {values.shape}"
+                )
+        elif not hasattr(values, "dtype") or values.dtype != space.dof_dtype or values.shape != (space.node_count(),):
             raise KernelTypeError(
                 f"dof_values: expected {space.dof_dtype} of shape ({space.node_count()},), got"
                 f" {getattr(values, 'dtype', type(values).__name__)} of shape {getattr(values, 'shape', ())}"
@@ -122,8 +133,9 @@ class UniformField(FieldLike):
     """
 
     def __init__(self, domain: GeometryDomain, value: Any) -> None:
+        scalar = domain.geometry.scalar_type
         self.domain, self.value = domain, value
-        self.dtype = value_type("UniformField", "value", value)
+        self.dtype = scalar if type(value) is float else value_type("UniformField", "value", value)
 
     @property
     def arguments(self) -> Any:

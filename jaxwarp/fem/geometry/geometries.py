@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import jax
 import numpy as np
 
 import jaxwarp as wp
@@ -14,7 +15,7 @@ from jaxwarp.fem.geometry.kinds import deformed_kind, grid_kind, mesh_kind
 from jaxwarp.fem.geometry.reference import Element
 from jaxwarp.fem.geometry.topology import by_position, find_sides, shared_nodes
 from jaxwarp.fem.types import vector
-from jaxwarp.types import as_dtype, element_scalar
+from jaxwarp.types import SCALAR_BY_DTYPE, as_dtype, element_scalar
 
 
 class Geometry:
@@ -171,23 +172,30 @@ class Mesh(Geometry):
     def __init__(
         self, what: str, element: Element, dimension: int, indices: Any, positions: Any, build_bvh: bool
     ) -> None:
-        if not isinstance(positions, HostArray) or not isinstance(indices, HostArray):
+        is_of_jax = isinstance(positions, jax.Array)
+        if not isinstance(positions, (HostArray, jax.Array)) or not isinstance(indices, HostArray):
             raise KernelTypeError(
-                f"{what}: expected arrays outside of JAX, got {type(indices).__name__}, {type(positions).__name__}",
+                f"{what}: expected an array of indices outside of JAX and one of positions, got"
+                f" {type(indices).__name__} and {type(positions).__name__}",
                 hint="make them with wp.array",
             )
+        if is_of_jax and build_bvh:
+            raise KernelValueError(f"{what}: build_bvh: expected positions outside of JAX", hint="pass wp.from_jax(x)")
         self.element, self.dimension = element, dimension
-        self.scalar_type = _require_scalar(what, element_scalar(positions.dtype))
+        found = SCALAR_BY_DTYPE[positions.dtype] if is_of_jax else element_scalar(positions.dtype)
+        self.scalar_type = _require_scalar(what, found)
         width = len(element.value.vertices)
-        if positions.dtype != vector(dimension, self.scalar_type) or positions.ndim != 1:
+        wanted = positions.shape[1:] == (dimension,) if is_of_jax else positions.dtype == vector(dimension, found)
+        if not wanted or positions.ndim != 1 + is_of_jax:
             raise KernelTypeError(
                 f"{what}: positions: expected an array of vectors of {dimension}, got {positions.dtype} of shape"
                 f" {positions.shape}"
             )
-        self.positions, self._indices = positions, indices
+        self.positions: Any = positions
+        self._indices = indices
         self._cells = np.empty((0, width), np.int64)
         self._name = what
-        self.device = positions.device
+        self.device = indices.device
         self._bvh: Any = None
         _ = self.cells
         if build_bvh:
@@ -214,7 +222,7 @@ class Mesh(Geometry):
     def build_bvh(self, device: Any = None) -> None:
         """Builds what `lookup` searches; `update_bvh` after vertices have moved."""
         del device
-        corners = self.positions.numpy()[self.cells].astype(np.float32)
+        corners = np.asarray(self.positions.numpy())[self.cells].astype(np.float32)
         if corners.shape[-1] == 2:
             corners = np.concatenate([corners, np.zeros_like(corners[..., :1])], -1)
         lower, upper = corners.min(1), corners.max(1)

@@ -23,6 +23,8 @@ from jaxwarp.fem.types import matrix, vector
 
 def make_kind(name: str, fields: dict[str, Any], functions: dict[str, Any], **attributes: Any) -> Any:
     """A struct whose class knows the functions of its instances."""
+    if not fields:  # a struct without fields is no argument in JAX
+        fields = {"nothing": wp.int32}
     members = {"__annotations__": fields, "__module__": __name__, "FUNCTIONS": functions, **attributes}
     return wp.struct(type(name, (), members))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.calls import Integrand
 from jaxwarp.fem.domain import GeometryDomain
 from jaxwarp.fem.field.fields import FieldLike, TestField, TrialField
+from jaxwarp.fem.integration.faces import evaluated, is_of_jax
 from jaxwarp.fem.integration.kernels import bilinear_kernel, functional_kernel, linear_kernel
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature, quadrature_kind
 from jaxwarp.fem.types import ElementKind, matrix, vector
@@ -158,6 +160,10 @@ def integrate(
         raise KernelValueError(
             f"{what}: fields: a trial function needs a test function", hint="add fem.make_test(space)"
         )
+    if output is not None and is_of_jax(list(form.arguments)):
+        raise KernelValueError(
+            f"{what}: output: values of JAX do not change", hint="leave it out: the result is returned"
+        )
     accumulate = as_dtype(accumulate_dtype)
     if assembly == "nodal":
         return _nodal(form, quadrature, accumulate, output_dtype, output, add)
@@ -210,16 +216,20 @@ def _same_nodes(a: Any, b: Any) -> bool:
 
 def _functional(form: Form, points: Any, accumulate: Any, output_dtype: Any, output: Any, add: bool) -> Any:
     shape = (form.domain.element_count(), points.weights.shape[1])
-    if output is None:
-        result = wp.zeros(1, dtype=as_dtype(output_dtype or form.domain.geometry.scalar_type), device=form.device)
-    else:
+    domain, fields, values = form.arguments
+    inputs = [domain, points, fields, values]
+    if output is not None:
         result = _require_output(form, output, None, 1)
         if not add:
             result.zero_()
-    kernel = functional_kernel(form.integrand, accumulate, result.dtype)
-    domain, fields, values = form.arguments
-    wp.launch(kernel, shape, [domain, points, fields, values], [result], device=form.device)
-    return result.numpy()[0] if output is None else output
+        kernel = functional_kernel(form.integrand, accumulate, result.dtype)
+        wp.launch(kernel, shape, inputs, [result], device=form.device)
+        return output
+    dtype = as_dtype(output_dtype or form.domain.geometry.scalar_type)
+    (result,) = evaluated(
+        functional_kernel(form.integrand, accumulate, dtype), shape, inputs, [(1, dtype)], form.device
+    )
+    return result.numpy()[0] if isinstance(result, HostArray) else result[0]
 
 
 def _require_output(form: Form, output: Any, dtype: Any, count: int) -> Any:
@@ -235,10 +245,6 @@ def _require_output(form: Form, output: Any, dtype: Any, count: int) -> Any:
     return output
 
 
-def _dof_type(count: int, scalar: Any) -> Any:
-    return scalar if count == 1 else vector(count, scalar)
-
-
 def _output_scalar(form: Form, output_dtype: Any) -> Any:
     return element_scalar(as_dtype(output_dtype)) if output_dtype is not None else form.domain.geometry.scalar_type
 
@@ -247,22 +253,20 @@ def _linear(form: Form, points: Any, nodes: np.ndarray, accumulate: Any, output_
             is_nodal: bool) -> Any:  # fmt: skip
     test = form.test
     assert test is not None
-    count = test.space.VALUE_DOF_COUNT
-    dtype = test.space.dof_dtype
-    if output is None:
-        scalar = _output_scalar(form, output_dtype)
-        dtype = scalar if isinstance(dtype, Scalar) else dtype.with_dtype(scalar) if hasattr(dtype, "with_dtype") else (
-            vector(count, scalar) if len(dtype.shape) == 1 else matrix(*dtype.shape, scalar))  # fmt: skip
-        output = wp.zeros(test.space.node_count(), dtype=dtype, device=form.device)
-    else:
+    count, dtype = test.space.VALUE_DOF_COUNT, test.space.dof_dtype
+    domain, fields, values = form.arguments
+    inputs = [domain, points, fields, values, form.domain.geometry.integers(nodes)]
+    if output is not None:
         _require_output(form, output, dtype, test.space.node_count())
         if not add:
             output.zero_()
-    domain, fields, values = form.arguments
-    kernel = linear_kernel(form.integrand, accumulate, output.dtype, count, is_nodal)
-    table = form.domain.geometry.integers(nodes)
-    wp.launch(kernel, nodes.shape, [domain, points, fields, values, table], [output], device=form.device)
-    return output
+        kernel = linear_kernel(form.integrand, accumulate, output.dtype, count, is_nodal)
+        wp.launch(kernel, nodes.shape, inputs, [output], device=form.device)
+        return output
+    scalar = _output_scalar(form, output_dtype)
+    dtype = scalar if isinstance(dtype, Scalar) else dataclasses.replace(dtype, dtype=scalar)
+    kernel = linear_kernel(form.integrand, accumulate, dtype, count, is_nodal)
+    return evaluated(kernel, nodes.shape, inputs, [(test.space.node_count(), dtype)], form.device)[0]
 
 
 def _bilinear(form: Form, points: Any, nodes: tuple[np.ndarray, np.ndarray], accumulate: Any, output_dtype: Any,
@@ -282,27 +286,21 @@ def _bilinear(form: Form, points: Any, nodes: tuple[np.ndarray, np.ndarray], acc
     places = np.where(is_used, np.cumsum(is_used).reshape(shape) - 1, -1)
     domain, fields, values = form.arguments
     geometry = form.domain.geometry
-    blocks = wp.zeros(int(is_used.sum()), dtype=block, device=form.device, requires_grad=_needs_gradient(form))
     kernel = bilinear_kernel(form.integrand, accumulate, block, rows, columns, is_nodal)
-    table = wp.array(places.astype(np.int32), dtype=int, device=form.device)
-    wp.launch(kernel, shape, [domain, points, fields, values, table], [blocks], device=form.device)
-    triplets = (geometry.integers(i[is_used]), geometry.integers(j[is_used]), blocks)
+    inputs = [domain, points, fields, values, geometry.integers(places)]
+    (blocks,) = evaluated(kernel, shape, inputs, [(int(is_used.sum()), block)], form.device)
+    at = geometry.integers(i[is_used]), geometry.integers(j[is_used])
+    i, j = at if isinstance(blocks, HostArray) else [a.to_jax() for a in at]
     extents = test.space.node_count(), trial.space.node_count()
     if output is None:
-        return bsr_from_triplets(*extents, *triplets)
+        return bsr_from_triplets(*extents, i, j, blocks)
     if (output.nrow, output.ncol) != extents or output.block_shape != (rows, columns):
         raise KernelValueError(
             f"{form.what}: output: expected {extents[0]} by {extents[1]} blocks of {rows} by {columns}, got"
             f" {output.nrow} by {output.ncol} of {output.block_shape[0]} by {output.block_shape[1]}"
         )
     if add:
-        bsr_axpy(bsr_from_triplets(*extents, *triplets), output)
+        bsr_axpy(bsr_from_triplets(*extents, i, j, blocks), output)
     else:
-        bsr_set_from_triplets(output, *triplets)
+        bsr_set_from_triplets(output, i, j, blocks)
     return output
-
-
-def _needs_gradient(form: Form) -> bool:
-    given = [*form.values.values(), *(getattr(f, "dof_values", None) for f in form.fields.values()),
-             getattr(form.domain.geometry, "positions", None)]  # fmt: skip
-    return any(getattr(a, "requires_grad", False) for a in given)

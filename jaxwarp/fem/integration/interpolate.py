@@ -18,6 +18,7 @@ from jaxwarp.fem import operators
 from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
+from jaxwarp.fem.integration.faces import evaluated, is_of_jax
 from jaxwarp.fem.integration.integrate import Form, make_form
 from jaxwarp.fem.integration.kernels import quadrature_sample, sample_at
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
@@ -82,9 +83,14 @@ def interpolate(
         raise KernelValueError(f"{what}: fields: test and trial functions have no values", hint="pass discrete fields")
     restricted = dest.field if isinstance(dest, FieldRestriction) else dest
     if isinstance(restricted, DiscreteField):
-        _to_nodes(form, restricted.space, restricted.dof_values, reduction)
+        restricted.dof_values = _to_nodes(form, restricted.space, restricted.dof_values, reduction)
     elif dest_space is not None:
-        _to_nodes(form, dest_space, dest, reduction)
+        return _to_nodes(form, dest_space, dest, reduction)
+    elif is_of_jax(list(form.arguments)):
+        raise KernelValueError(
+            f"{what}: with values of JAX, results are fields' values at nodes",
+            hint="pass dest=space.make_field(), or dest_space=",
+        )
     elif isinstance(at, Quadrature):
         _at_points(form, at, dest)
     elif dim is None:
@@ -108,7 +114,7 @@ def _domain(at: Any, dest: Any, fields: Any, dest_space: Any) -> Any:
     return None
 
 
-def _to_nodes(form: Form, space: Any, values: Any, reduction: str) -> None:
+def _to_nodes(form: Form, space: Any, values: Any, reduction: str) -> Any:
     topology, domain = space.topology, form.domain
     points, weights, _ = topology.nodal_points(domain)
     nodes = topology.element_nodes(domain)[:, : points.shape[1]]
@@ -124,11 +130,14 @@ def _to_nodes(form: Form, space: Any, values: Any, reduction: str) -> None:
         owner = _first_elements(nodes, space.node_count())
         table = domain.geometry.integers(owner)
         reduction = "sum"
-    sums = wp.zeros(space.node_count(), dtype=space.dof_dtype, device=device, requires_grad=values.requires_grad)
-    total = wp.zeros(space.node_count(), dtype=scalar, device=device, requires_grad=values.requires_grad)
     kernel = _node_kernel(form.integrand, space.dof_dtype, space.mapper.inverse, scalar, reduction)
-    wp.launch(kernel, nodes.shape, [*arguments, where, int(len(points) != 1), table], [sums, total], device=device)
-    wp.launch(_divide, space.node_count(), [sums, total, reduction == "sum"], [values], device=device)
+    count = space.node_count()
+    inputs = [*arguments, where, int(len(points) != 1), table]
+    sums, total = evaluated(kernel, nodes.shape, inputs, [(count, space.dof_dtype), (count, scalar)], device)
+    if isinstance(sums, HostArray):
+        wp.launch(_divide, count, [sums, total, reduction == "sum"], [values], device=device)
+        return values
+    return evaluated(_divide, count, [sums, total, reduction == "sum"], [(count, space.dof_dtype)], device)[0]
 
 
 def _first_elements(nodes: Any, count: int) -> Any:

@@ -1,0 +1,47 @@
+"""One launch for both faces: arrays outside of JAX, which a tape records, or values of JAX if anything given is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.sparse import faces
+
+
+def _leaves(values: Any) -> list[Any]:
+    return jax.tree.leaves(values, is_leaf=lambda value: isinstance(value, HostArray))
+
+
+def is_of_jax(values: Any) -> bool:
+    """Whether there is a value of JAX in structs, lists or dictionaries."""
+    return any(isinstance(leaf, jax.Array) for leaf in _leaves(values))
+
+
+def needs_gradient(values: Any) -> bool:
+    """Whether an array in them has a gradient."""
+    return any(isinstance(leaf, HostArray) and leaf.requires_grad for leaf in _leaves(values))
+
+
+def evaluated(
+    kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[tuple[int, Any]], device: Any
+) -> list[Any]:
+    """What a kernel writes to its last arguments, which are zero before.
+
+    Args:
+        outputs: extent and element type of each.
+    """
+    if is_of_jax(list(inputs)):
+        given = jax.tree.map(
+            lambda leaf: leaf.to_jax() if isinstance(leaf, HostArray) else leaf,
+            list(inputs),
+            is_leaf=lambda leaf: isinstance(leaf, HostArray),
+        )
+        return faces.evaluated(kernel, dim, given, outputs)
+    needs = needs_gradient(list(inputs))
+    made = [wp.zeros(count, dtype=dtype, device=device, requires_grad=needs) for count, dtype in outputs]
+    wp.launch(kernel, dim, list(inputs), made, device=device)
+    return made
