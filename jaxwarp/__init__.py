@@ -57,6 +57,7 @@ from jaxwarp.builtins.language.functions import FUNCTIONS as _FUNCTIONS
 from jaxwarp.builtins.language.short_names import AGGREGATES as _AGGREGATES
 from jaxwarp.decorators import func as func
 from jaxwarp.decorators import func_grad as func_grad
+from jaxwarp.decorators import func_native as func_native
 from jaxwarp.decorators import func_replay as func_replay
 from jaxwarp.decorators import kernel as kernel
 from jaxwarp.errors import CheckError as CheckError

@@ -39,6 +39,7 @@ from jaxwarp.builtins.language.constants import constant as constant
 from jaxwarp.commands.info import print_diagnostics as print_diagnostics
 from jaxwarp.decorators import func as func
 from jaxwarp.decorators import func_grad as func_grad
+from jaxwarp.decorators import func_native as func_native
 from jaxwarp.decorators import func_replay as func_replay
 from jaxwarp.decorators import kernel as kernel
 from jaxwarp.errors import CheckError as CheckError
@@ -145,6 +146,7 @@ from jaxwarp.geometry.volumes.volume import Volume as Volume
 from jaxwarp.geometry.winding import mesh_query_point_sign_winding_number as mesh_query_point_sign_winding_number
 from jaxwarp.host.autotune import Tuned as Tuned
 from jaxwarp.host.autotune import autotune as autotune
+from jaxwarp.host.block_sizes import get_suggested_block_size as get_suggested_block_size
 from jaxwarp.host.capture import Graph as Graph
 from jaxwarp.host.capture import ScopedCapture as ScopedCapture
 from jaxwarp.host.capture import capture_begin as capture_begin

@@ -10,11 +10,12 @@ from typing import overload as _typing_overload
 from jaxwarp.boundary import boundary, caller
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.derivatives.rules import register
-from jaxwarp.frontend.text.functions import Func, Overload
+from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload
 from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.frontend.text.signature import read_parameters, read_return
 from jaxwarp.kernel import KERNEL_OPTIONS, Kernel, require_options
 
+_BARRIERS = ("WP_TILE_SYNC()", "__syncthreads()")
 _FUNC_OPTIONS = ("name", "module", "inline")
 
 
@@ -71,6 +72,31 @@ def func(function: Any = None, /, **options: Any) -> Any:
         return Func(source.name, key, function.__module__, (new,))
 
     return decorate(function) if function is not None else decorate
+
+
+@boundary
+def func_native(
+    snippet: str, adj_snippet: str | None = None, replay_snippet: str | None = None
+) -> Callable[[Callable[..., Any]], Func | NativeFunc]:
+    """Takes Warp's functions in C++, so that programs which have some can be imported: a kernel that calls one is
+    refused. One that only waits for the threads of a block is nothing, as a block is one thread.
+
+    Args:
+        snippet: the text of the function in C++.
+        adj_snippet, replay_snippet: of its derivative, and in place of it where that runs it again.
+    """
+    is_barrier = snippet.strip(" ;\n") in _BARRIERS and not (adj_snippet or replay_snippet)
+    scope = caller()
+
+    @boundary
+    def decorate(function: Callable[..., Any]) -> Func | NativeFunc:
+        if not is_barrier:
+            return NativeFunc(function.__name__)
+        source = read_source(function, "func", scope.f_locals)
+        made = Overload(source, read_parameters(source, "func"), read_return(source))
+        return Func(source.name, function.__qualname__, function.__module__, (made,))
+
+    return decorate
 
 
 @boundary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 
@@ -14,10 +15,13 @@ def calls_of(function: Callable[[], object]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
-    before = sys.getprofile()
+    before, is_collecting = sys.getprofile(), gc.isenabled()
+    gc.disable()  # what it calls is not the function's
     sys.setprofile(seen)
     try:
         function()
     finally:
         sys.setprofile(before)
+        if is_collecting:
+            gc.enable()
     return count

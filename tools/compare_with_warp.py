@@ -323,13 +323,14 @@ _LANGUAGE = """\
 What kernels of Warp may do and kernels here may not, or do otherwise. This part is written by hand.
 
 - **A variable that only some path sets** is not read afterwards: `if c: x = 1.0`, then `x`; likewise after a loop
-  that may make no iteration. Warp reads what happens to be there. What surely has a value is read (language.md).
+  that may make no iteration. Warp reads what happens to be there. What surely has a value is read (language.md), and
+  what has one whenever the thread comes by, under the same condition. The variable of a `for` is checked.
 - **None for an array** is an argument like any other, but an element of it is used only where the kernel has asked
   for it (`if a:`); the rest is refused before the launch, where Warp reads address 0. An empty array is true here:
   one is given.
 - **Native snippets** (`func_native`) and **`address_of`**: C++ text and addresses have no meaning for vector code,
-  for the interpreter, or for a derivative. Write the function as a `@func`; foreign code is called by
-  `register_ffi_callback`.
+  for the interpreter, or for a derivative. A kernel that calls one is refused, but for one that only waits for the
+  threads of a block. Write the function as a `@func`; foreign code is called by `register_ffi_callback`.
 - **Slices** of vectors and matrices have constant bounds: how long they are is part of
   the type.
 - **Functions as operators**: a `@func` called `add` is `+` where the language has no sum of the operands, of structs

@@ -33,9 +33,10 @@ from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray, MemoryArray
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope
-from jaxwarp.memory.tensor_owner import note_written
+from jaxwarp.memory.tensor_owner import note_written, place_of
 from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.in_records import Place, in_records
+from jaxwarp.passes.same_memory import same_memory, with_one_for
 from jaxwarp.structs.indexed import indexed_of
 from jaxwarp.types import Array, element_scalar
 from jaxwarp.unlocked import cached_property
@@ -98,9 +99,19 @@ def check(scope: Scope, kernel: Kernel, dim: Any, given: Sequence[Any], block_di
     values = [argument_given(scope, kernel, i, g) for i, g in enumerate(given)]
     extents = normalize_dims(dim, f"kernel {kernel.name}: dim")
     cuda = kernel.cuda_options(block_dim)
-    plan = _plan(kernel, tuple(v.describe() for v in values), extents, cuda, debug_now(mode_of(kernel)))
+    described = tuple(v.describe() for v in values)
+    plan = _plan(kernel, described, extents, cuda, debug_now(mode_of(kernel)), places_given_twice(values))
     _require_writable(scope, plan, values)
     return Checked(plan, values, scope)
+
+
+def places_given_twice(values: Sequence[PlacedValue]) -> tuple[int | None, ...]:
+    """Of arrays that are given to several arguments, a number for each; nothing where there are none."""
+    places = [None if value.region is None or not value.region.size else place_of(value.region) for value in values]
+    known = [place for place in places if place is not None]
+    if len(set(known)) == len(known):
+        return ()
+    return tuple(None if place is None or places.count(place) == 1 else places.index(place) for place in places)
 
 
 def checked_like(scope: Scope, plan: Plan, given: Sequence[Any]) -> Checked:
@@ -259,9 +270,14 @@ class Plan:
 
 @functools.lru_cache(maxsize=512)
 def _plan(
-    kernel: Kernel, described: tuple[Given, ...], extents: tuple[int, ...], cuda: CudaOptions, debug: Debug | None
+    kernel: Kernel,
+    described: tuple[Given, ...],
+    extents: tuple[int, ...],
+    cuda: CudaOptions,
+    debug: Debug | None,
+    places: tuple[int | None, ...] = (),
 ) -> Plan:
-    """`debug` is what `bind` finds; here it tells plans apart."""
+    """`debug` is what `bind` finds; here it tells plans apart. `places` are those of arrays that are given twice."""
     del debug
     arguments = arguments_of(kernel)
     described = with_absent(arguments, described)
@@ -272,6 +288,7 @@ def _plan(
         error.hint = _result_hint(kernel, arguments, elements, described) or error.hint
         raise
     specialized = specialize(kernel, arguments, elements, described)
+    specialized = with_one_for(specialized, same_memory(specialized, places))
     given = [d.shape for d in described]
     launch = bind(kernel, specialized, extents, given, LaunchOptions(cuda=cuda))
     # What is passed by value has a type of known shape.
@@ -318,7 +335,7 @@ def _host_operand(scope: Scope, argument: Argument, value: Any, convert: Convert
 
 
 def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -> None:
-    """What the kernel writes must be memory that may be written, and no other argument may overlap it."""
+    """What the kernel writes must be memory that may be written, and no other array that it uses may overlap it."""
     arguments = plan.arguments
     for i, line in plan.written.items():
         where, region = f"{arguments[i].where} is written by the kernel", values[i].region
@@ -342,7 +359,7 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -
                 hint="pass a copy that is contiguous",
             )
         for j, other in enumerate(values):
-            if i != j and other.region is not None and region.overlaps(other.region):
+            if i != j and other.region is not None and j not in plan.untouched and region.overlaps(other.region):
                 raise KernelTypeError(
                     f"{where}, and shares memory with argument '{arguments[j].name}'", line, hint="pass a copy as one"
                 )

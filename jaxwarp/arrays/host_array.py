@@ -133,6 +133,10 @@ class HostArray(LiveArray):
         made._grad = copy.deepcopy(self._grad, memo)
         return made
 
+    def __bool__(self) -> bool:
+        """Whether it has elements, as in Warp: `array or other`."""
+        return len(self) > 0
+
     def __copy__(self) -> HostArray:
         """The same memory."""
         made = object.__new__(type(self))

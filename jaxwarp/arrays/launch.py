@@ -306,6 +306,8 @@ def _run(
     """A launch, wherever it is asked for."""
     kernel = kernel.given(params) if kernel.takes_structs else kernel
     scope = scope_now()
+    if scope is HOST and (0 in dim if type(dim) is tuple else type(dim) is int and dim == 0):
+        return  # no thread needs what the kernel does
     if adjoints is not None:
         given, of_given = spread(kernel, params), spread(kernel, adjoints)
         if not HOST.defers(f"adjoint of {kernel.name}", lambda: reverse_launch(kernel, dim, given, of_given)):

@@ -172,6 +172,10 @@ def _signature(kernel: Kernel, dim: Any, seen: Sequence[Any]) -> Any:
     if type(dim) is not int and not (type(dim) is tuple and _INTEGERS.issuperset(map(type, dim))):
         return None
     tokens = [value.token if type(value) in _TOKENED else token_of(value) for value in seen]
+    leaves = flat(seen) if kernel.has_structs else seen
+    places = [value._region.address for value in leaves if type(value) is HostArray]
+    if len(set(places)) < len(places):  # an array may be given twice, see same_memory.py
+        tokens.append(tuple(map(places.index, places)))
     return None if None in tokens else (kernel, dim, *tokens)
 
 
@@ -203,7 +207,8 @@ class _Known:
         self._plain = [(plain_numbers(p.dtype), None if shape else _ctype_of(p.dtype)) for p, shape in params]
         self._written = tuple(plan.written)
         # Of the memory that is used: also components of one value that are given as an array of ours.
-        self._arrays = [i for i, value in enumerate(checked.values) if value.region is not None]
+        values = enumerate(checked.values)
+        self._arrays = [i for i, value in values if value.region is not None and i not in plan.untouched]
         self._places_of_arrays = itemgetter(*self._arrays) if self._arrays else lambda _: None
         self._apart_at: Any = _NOTHING  # where they last were, and none overlapped
         # Of numbers of Python, by argument: the last one, which the next launch often has too, as an operand.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import typing
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -118,6 +119,10 @@ class Aggregate(metaclass=_OneOfEach):
         """`isinstance(v, vec3)`: of a value outside of kernels."""
         return isinstance(value, HostValue) and value.type == self
 
+    def __mro_entries__(self, _bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """`class vec5(types.vector(5, float)): pass` is another name for the type."""
+        return (_Renamed,)
+
     # Names that generic programs for Warp ask types for.
 
     @property
@@ -135,6 +140,26 @@ class Aggregate(metaclass=_OneOfEach):
     @boundary
     def __call__(self, *values: Any, **named: Any) -> HostValue:
         return _host_value(self, self.arguments(values, named))
+
+
+class _Renaming(type):
+    """Makes a type of this package of a class statement that has it as its base."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> Any:
+        if not bases:
+            return super().__new__(cls, name, bases, members)
+        given = members.get("__orig_bases__", ())
+        own = [member for member in members if not member.startswith("__")]
+        if len(given) != 1 or own:
+            raise KernelTypeError(
+                f"class {name}: expected {given[0]} as its only base, and no members, got {', '.join(own) or given}",
+                hint=f"write {name} = {given[0]}, and functions beside it",
+            )
+        return given[0]
+
+
+class _Renamed(metaclass=_Renaming):
+    """Stands for a type of this package among the bases of a class."""
 
 
 class Part(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field
 from typing import Any
 
 from jaxwarp.types.scalars import type_name
@@ -34,6 +34,16 @@ class Array:
     def __call__(self, *_: Any) -> typing.NoReturn:
         """Calling it is for `typing`, which takes what can be called for a type."""
         raise TypeError(f"{self!r} is an annotation: make an array by array(data, dtype={type_name(self.dtype)})")
+
+
+def _set(array: Array, name: str, value: Any) -> None:
+    """Programs may note what they like on an annotation, but what it is made of."""
+    if name in Array.__dataclass_fields__:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(array, name, value)
+
+
+Array.__setattr__ = _set  # a frozen dataclass may not have its own
 
 
 @dataclass(frozen=True)

@@ -380,7 +380,7 @@ def test_refusals():
         (lambda: wp.zeros(3).assign(array), "expected float32 of shape"),
         (lambda: wp.launch(advance, 3, [wp.zeros(3), array]), "expected an array of struct Record with 1 axis"),
         (lambda: wp.launch(advance, 3, [wp.zeros(3, dtype=Pair), array]), "'src': .* got an array of Pair without a"),
-        (lambda: wp.launch(advance, 3, [array, array]), "shares memory with argument"),
+        (lambda: wp.launch(advance, 2, [array[:2], array[1:]]), "shares memory with argument"),
         (lambda: wp.launch(grow, (3, 1), [array]), "'x.a'"),
         (lambda: wp.zeros(3, dtype=Holder), "its field x is an array"),
         (Holder.numpy_dtype, "its field x is an array"),

@@ -21,6 +21,7 @@ _WARPS_AT_ONCE = 4  # a multiprocessor is four, each with a quarter of the regis
 # Of those that hold no more threads the largest one: what blocks do before and after their work is done less often.
 _SIZES = (256, 128)
 LEAST_BLOCK = min(_SIZES)
+_BLOCKS = (32, 64, 128, 256, 512, 1024)
 # By how much more threads have to be, to be worth smaller blocks.
 _WORTH = 1.1
 
@@ -70,6 +71,13 @@ def best_block(registers: int | None, arch: int, default: int) -> int:
         if size < best and warps_of(registers, size, limits) >= _WORTH * warps_of(registers, best, limits):
             best = size
     return best
+
+
+def fullest_block(registers: int, arch: int) -> tuple[int, int]:
+    """The largest of the block sizes with which a multiprocessor holds most threads, and how many blocks these are."""
+    limits = _LIMITS.get(arch, _LIMITS[max(known for known in _LIMITS if known <= max(arch, min(_LIMITS)))])
+    block = max(_BLOCKS, key=lambda size: (warps_of(registers, size, limits), size))
+    return block, warps_of(registers, block, limits) * _WARP // block
 
 
 def warps_of(registers: int, block: int, limits: Limits) -> int:

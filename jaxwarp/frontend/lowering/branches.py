@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError
@@ -106,8 +107,10 @@ def split(
         frame.variables = dict(before)
         if cleared:
             frame.variables.update(_flags(before, holds))
+        outer, frame.assumed = frame.assumed, {**frame.assumed, **_facts(frame, test, holds)}
         with frame.builder.block() as ops:
             execute(frame, statements, live)
+        frame.assumed = outer
         sides.append(frame.variables)
         blocks.append(ops)
     frame.variables = dict(before)
@@ -121,6 +124,14 @@ def split(
             frame.variables[name] = Undefined("it is not read after the condition")
     frame.builder.append(join.operation(blocks))
     join.publish()
+
+
+def _facts(frame: Frame, test: ir.Value, holds: bool) -> dict[ir.Value, bool]:
+    """What is known where a condition holds, or does not: of it, and of one that it is the negation of."""
+    last = frame.builder.here[-1] if frame.builder.here else None
+    if isinstance(last, ir.Call) and last.result is test and last.builtin.name == "logical_not":
+        return {test: holds, last.args[0]: not holds}
+    return {test: holds}
 
 
 def _flags(before: dict[str, Any], exited: bool) -> dict[str, bool]:
@@ -147,6 +158,7 @@ class _Join:
         self.right: list[ir.Value] = []
         self.results: list[ir.Value] = []
         self.pending: list[tuple[str, Merged, int]] = []
+        self.conditional: dict[str, Undefined] = {}
 
     def variable(self, name: str) -> None:
         frame = self.frame
@@ -157,11 +169,11 @@ class _Join:
         if name in EXITS:
             a, b = a or False, b or False
         a, b = (None if isinstance(v, Undefined) else v for v in (a, b))
+        if a is None and b is None:
+            frame.variables[name] = self._undefined(name)
+            return
         if a is None or b is None:
             a, b = self._fill(name, a, b)
-            if isinstance(a, Undefined):
-                frame.variables[name] = a
-                return
         try:
             merged = unify(frame, a, b)
         except MismatchError as error:
@@ -178,21 +190,24 @@ class _Join:
         return self.test if a else self.frame.ops.call("logical_not", self.test)
 
     def _fill(self, name: str, a: Any, b: Any) -> tuple[Any, Any]:
-        """A variable that one side does not define: any value will do if that side has exited."""
-        if a is None and b is None:
-            known = [side[name] for side in self.sides if isinstance(side.get(name), Undefined)]
-            return (known[0], None)
+        """A variable that one side does not define: any value will do if that side has exited, or where it is read only
+        if the other side's condition holds."""
         missing = 0 if a is None else 1
         present = b if a is None else a
-        if self.exited[missing] or name == RESULT:
-            filler = zeros_like(self.frame, present)
-            return (filler, present) if missing == 0 else (present, filler)
-        old = self.sides[missing].get(name)
-        if isinstance(old, Undefined) and old.conditional:
-            return old, None
-        line = self.frame.builder.loc.line if self.frame.builder.loc else 0
-        truth = "true" if missing == 1 else "false"
-        return Undefined(f"it is assigned only if the condition in line {line} is {truth}", conditional=True), None
+        filler = zeros_like(self.frame, present)
+        if not (self.exited[missing] or name == RESULT):
+            old = self.sides[missing].get(name)
+            line = self.frame.builder.loc.line if self.frame.builder.loc else 0
+            truth = "true" if missing == 1 else "false"
+            reason = f"it is assigned only if the condition in line {line} is {truth}"
+            reason = old.reason if isinstance(old, Undefined) and old.conditional else reason
+            self.conditional[name] = Undefined(reason, conditional=True, test=self.test, truth=missing == 1)
+        return (filler, present) if missing == 0 else (present, filler)
+
+    def _undefined(self, name: str) -> Undefined:
+        """Of a variable that neither side defines, or each only in some case."""
+        found = next(v for side in self.sides if isinstance(v := side.get(name), Undefined))
+        return Undefined(found.reason, found.conditional)
 
     def _mismatch(self, name: str, a: Any, b: Any, error: MismatchError) -> Merged:
         frame = self.frame
@@ -219,7 +234,9 @@ class _Join:
         if all(self.exited):
             self.frame.variables[LEFT] = True
         for name, merged, start in self.pending:
-            self.frame.variables[name] = merged.rebuild(self.results[start : start + len(merged.left)])
+            value = merged.rebuild(self.results[start : start + len(merged.left)])
+            only = self.conditional.get(name)
+            self.frame.variables[name] = value if only is None else replace(only, value=value)
 
 
 @statement(ast.Break)

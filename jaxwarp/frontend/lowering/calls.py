@@ -42,7 +42,7 @@ from jaxwarp.frontend.lowering.values import (
     type_of,
 )
 from jaxwarp.frontend.text.annotations import pattern_text
-from jaxwarp.frontend.text.functions import Func, Overload, Parameter
+from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload, Parameter
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.refused import UNAVAILABLE
 from jaxwarp.ir import nodes as ir
@@ -218,6 +218,11 @@ def _not_callable(value: Any) -> Exception:
         return KernelTypeError(
             f"{full} is a Python function; kernels can call functions of the language only",
             hint=f"{instead}, or static(...) for a value known before the kernel runs",
+        )
+    if isinstance(value, NativeFunc):
+        return KernelTypeError(
+            f"{value.__name__} is C++ (func_native), which means nothing to vector code and derivatives",
+            hint="write it in the kernel language as a @func",
         )
     return KernelTypeError(
         f"{describe(Host(value))} cannot be called", hint="call a @func, a function of jaxwarp or a type"

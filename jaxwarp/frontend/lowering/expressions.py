@@ -110,14 +110,16 @@ def _compare(frame: Frame, node: ast.Compare) -> Any:
     return _chain(frame, left, list(zip(node.ops, node.comparators, strict=True)))
 
 
-def _identity(frame: Frame, node: ast.Compare) -> bool | None:
-    """`a is None`, `type(x) is not float`: known when the kernel is lowered. None: it is another comparison."""
+def _identity(frame: Frame, node: ast.Compare) -> bool | ir.Value | None:
+    """`a is None`, `type(x) is not float`. None: it is another comparison."""
     match node:
         case ast.Compare(ops=[ast.Is() | ast.IsNot() as operator], comparators=[comparator]):
             left, right = frame.evaluate(node.left), frame.evaluate(comparator)
             is_type = isinstance(left, Scalar | Aggregate) and isinstance(right, Scalar | Aggregate)
             if not is_type and not isinstance(right, NoArray):
                 return None
+            if isinstance(left, View) and left.given is not None:
+                return left.given if isinstance(operator, ast.IsNot) else frame.ops.call("logical_not", left.given)
             return (left == right if is_type else isinstance(left, NoArray)) is isinstance(operator, ast.Is)
         case _:
             return None

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
@@ -169,6 +169,7 @@ class Frame:
         self.live: frozenset[str] = frozenset()  # names read after the statement being lowered
         # Variables that had a literal before the loop being lowered, and so its default type in it.
         self.literal_starts: dict[str, Any] = {}
+        self.assumed: dict[ir.Value, bool] = {}  # what the conditions around are here
         self.exit_live: frozenset[str] = frozenset()  # names read after a break or continue of the innermost loop
         self.kept: frozenset[str] = frozenset()  # names that the caller reads in the end: references
 
@@ -222,6 +223,9 @@ class Frame:
             found = self._locs[node] = self.source.loc(node, self.inlined_at)
         return found
 
+    require: ClassVar[Callable[..., None]]
+    """Fails where a condition does not hold: `(frame, condition, message)`. told/failures.py gives it."""
+
     # Names
 
     def lookup(self, name: str) -> Any:
@@ -229,6 +233,11 @@ class Frame:
         if name in self.variables:
             value = self.variables[name]
             if isinstance(value, Undefined):
+                if value.test is not None and self.assumed.get(value.test) is value.truth:
+                    return value.value
+                if value.is_checked:
+                    Frame.require(self, value.test, f"{name} is not defined here: {value.reason}")
+                    return value.value
                 raise KernelNameError(
                     f"{name} is not defined here: {value.reason}",
                     hint=f"give {name} a value before that, on every path",
@@ -372,7 +381,7 @@ class Frame:
             # 1e-50 is not zero, but zero as a float32.
             return bool(value.type.numpy.type(known) if isinstance(value, ir.Value) else known)
         if isinstance(value, View | NoArray):
-            return isinstance(value, View)
+            return isinstance(value, View) if isinstance(value, NoArray) or value.given is None else value.given
         if not isinstance(value, (ir.Value, Bundle)):
             raise KernelTypeError(
                 f"a condition must be a bool or a number, got {describe(value)}",

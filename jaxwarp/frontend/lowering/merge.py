@@ -7,7 +7,7 @@ Static parts (types, functions, array views) must be the same on every path.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from jaxwarp.frontend.lowering.values import (
     is_literal,
     type_of,
 )
+from jaxwarp.frontend.lowering.views import extent
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Aggregate, Scalar, Struct, bool_, float32
 
@@ -90,15 +91,44 @@ def unify(frame: Frame, a: Any, b: Any) -> Merged:
     if isinstance(a, StructView) and isinstance(b, StructView) and a.type == b.type:
         merged = _join([unify(frame, x, y) for x, y in zip(a.views, b.views, strict=True)])
         return Merged(merged.left, merged.right, lambda leaves: StructView(a.dtype, a.ndim, merged.rebuild(leaves)))
-    if isinstance(a, View) and isinstance(b, View) and a.param is b.param:
-        merged = _join([unify(frame, x, y) for x, y in zip(_parts(a), _parts(b), strict=True)])
-        return Merged(merged.left, merged.right, lambda leaves: _with_parts(a, merged.rebuild(leaves)))
+    if (views := _views_of_one(frame, a, b)) is not None:
+        view, other = views
+        merged = _join([unify(frame, x, y) for x, y in zip(_parts(view), _parts(other), strict=True)])
+        return Merged(merged.left, merged.right, lambda leaves: _with_parts(view, merged.rebuild(leaves)))
     if not (is_dynamic(a) and is_dynamic(b)):
         raise MismatchError
     dtype = _common_type(a, b)
     left, right = typed(frame, a, dtype), typed(frame, b, dtype)
     leaves, rebuild = _split(left)
     return Merged(leaves, _split(right)[0], rebuild)
+
+
+def _views_of_one(frame: Frame, a: Any, b: Any) -> tuple[View, View] | None:
+    """Two parts of one array, or one and None, as parts of it that say whether they are there."""
+    if isinstance(a, NoArray) and isinstance(b, View) and a.type in (None, b.type):
+        a = zeros_like(frame, replace(b, given=frame.builder.const(False, bool_)))
+    elif isinstance(b, NoArray) and isinstance(a, View) and b.type in (None, a.type):
+        b = zeros_like(frame, replace(a, given=frame.builder.const(False, bool_)))
+    if not (isinstance(a, View) and isinstance(b, View) and a.param is b.param):
+        return None
+    a, b = _alike(frame, a, b), _alike(frame, b, a)
+    if a.given is not None or b.given is not None:
+        a, b = (v if v.given is not None else replace(v, given=frame.builder.const(True, bool_)) for v in (a, b))
+    return a, b
+
+
+def _alike(frame: Frame, view: View, other: View) -> View:
+    """A view that says of its axes what the other one does: where they begin, how long they are, by which step."""
+    axes = list(view.axes)
+    for k, (axis, there) in enumerate(zip(view.axes, other.axes, strict=True)):
+        if axis.index is None and there.index is None and axis.through is None:
+            offset, step = (
+                frame.builder.const(default, found.type) if own is None and found is not None else own
+                for default, own, found in ((0, axis.offset, there.offset), (1, axis.step, there.step))
+            )
+            length = extent(frame, view, k) if axis.extent is None and there.extent is not None else axis.extent
+            axes[k] = replace(axis, offset=offset, extent=length, step=step)
+    return replace(view, axes=tuple(axes))
 
 
 def _fields(a: StructValue, b: StructValue) -> list[tuple[str, Any, Any]]:
@@ -127,12 +157,14 @@ def _join(parts: list[Merged]) -> Merged:
 
 def _parts(view: View) -> tuple[ir.Value | View | None, ...]:
     """What can differ between two views of one array, at run time; None where an axis has no such part."""
-    return tuple(part for axis in view.axes for part in axis.parts)
+    return (*(part for axis in view.axes for part in axis.parts), view.given)
 
 
 def _with_parts(view: View, parts: Sequence[Any]) -> View:
+    *parts, given = parts
     count = len(parts) // len(view.axes)
-    return View(view.param, view.dtype, tuple(Axis(*parts[k : k + count]) for k in range(0, len(parts), count)))
+    axes = tuple(Axis(*parts[k : k + count]) for k in range(0, len(parts), count))
+    return View(view.param, view.dtype, axes, given)
 
 
 def _common_type(a: Any, b: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaxwarp.builtins.language.values import Bundle
@@ -90,7 +91,7 @@ def _through(data: Any, indices: Sequence[Any]) -> Any:
     if not isinstance(data, View):
         return data
     found = [Axis(through=i) if isinstance(i, View) else axis for i, axis in zip(indices, data.axes, strict=False)]
-    return View(data.param, data.dtype, (*found, *data.axes[len(found) :]))
+    return replace(data, axes=(*found, *data.axes[len(found) :]))
 
 
 def construct_struct(frame: Frame, struct: Struct, args: Sequence[Any], keywords: dict[str, Any]) -> StructValue:
@@ -227,7 +228,7 @@ def outline(frame: Frame, view: StructView) -> View:
     axes = list(first.axes)
     for axis in first.free[view.ndim :]:
         axes[axis] = Axis(index=zero)
-    return View(first.param, first.dtype, tuple(axes))
+    return replace(first, axes=tuple(axes))
 
 
 def store_struct(frame: Frame, place: StructValue, value: StructValue) -> None:

@@ -69,11 +69,15 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """An array parameter, or a part of one: one entry per array axis."""
+    """An array parameter, or a part of one: one entry per array axis.
+
+    `given`: whether there is an array, and not None in its place; None: there is.
+    """
 
     param: ir.Param
     dtype: Scalar | Aggregate
     axes: tuple[Axis, ...]
+    given: ir.Value | None = None
 
     @property
     def name(self) -> str:
@@ -215,10 +219,17 @@ class Host:
 
 @dataclass(frozen=True, eq=False)
 class Undefined:
-    """A variable that has no value here; `reason` completes "x is not defined here: "."""
+    """A variable that has no value here; `reason` completes "x is not defined here: ".
+
+    It has `value` where `test` is known to be `truth`, or, if it `is_checked`, where that is found in the launch.
+    """
 
     reason: str
     conditional: bool = False
+    test: ir.Value | None = None
+    truth: bool = True
+    value: Any = None
+    is_checked: bool = False
 
 
 class NoValue:

@@ -24,6 +24,9 @@ def whole(param: ir.Param, dtype: Scalar | Aggregate, ndim: int) -> View:
 
 def extent(frame: Frame, view: View, axis: int) -> ir.Value:
     """The extent of a parameter's axis in the view."""
+    if view.given is not None:
+        there = extent(frame, replace(view, given=None), axis)
+        return frame.ops.call("select", view.given, there, frame.constant(0, int32))
     found, size, through = view.axes[axis].extent, view.param.shape[axis], view.axes[axis].through
     if through is not None:
         return extent(frame, through, through.free[0])
@@ -67,7 +70,7 @@ def index_view(frame: Frame, view: View, indices: Sequence[Any]) -> View | Eleme
         else:
             _require_inside(frame, view, axis, index)
             axes[axis] = Axis(index=_offset(frame, axes[axis], _position(frame, view, axis, index)))
-    result = View(view.param, view.dtype, tuple(axes))
+    result = replace(view, axes=tuple(axes))
     return result if result.ndim else Element(result)
 
 

@@ -70,7 +70,14 @@ class ArrayAnnotation:
         return Array(_dtype(dtype), rank)
 
     def __instancecheck__(self, instance: Any) -> bool:
-        return isinstance(instance, ArrayAnnotation.kind) and self._ndim in (None, instance.ndim)
+        """Of arrays, and, as in Warp, of annotations of them."""
+        return isinstance(instance, (ArrayAnnotation.kind, Array)) and self._ndim in (None, instance.ndim)
+
+    def __or__(self, other: Any) -> Any:
+        """`array | None`, in functions of Python."""
+        return typing.Union[Any, other]  # noqa: UP007 - it is made here
+
+    __ror__ = __or__
 
     def __repr__(self) -> str:
         return self._name

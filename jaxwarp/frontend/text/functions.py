@@ -96,6 +96,13 @@ def _text(annotation: ast.expr | None) -> str:
     return ast.unparse(annotation).replace("wp.", "") if annotation is not None else "Any"
 
 
+@dataclass(frozen=True)
+class NativeFunc:
+    """What `@func_native` returns: a function whose text is C++, which kernels here cannot call."""
+
+    __name__: str
+
+
 @dataclass(frozen=True, eq=False)
 class Func(ByName):
     """What `@func` returns: one name, one or more overloads, chosen by argument types.

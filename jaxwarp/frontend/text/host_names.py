@@ -54,8 +54,6 @@ HOST_NAMES: dict[str, str] = {
     "get_cpu_kernel_cache_key": _BUILD,
     "get_cuda_kernel_properties": "kernel.resources(arch=...) lists registers and memory of the compiled kernel",
     "get_cuda_max_cluster_dim": _BUILD,
-    "get_suggested_block_size": "the default block_dim suits most kernels; wp.autotune measures others",
-    "func_native": "write it in the kernel language as a @func",
     "map_cuda_device": "JAX numbers the devices: jax.devices('cuda')",
     "unmap_cuda_device": "JAX numbers the devices: jax.devices('cuda')",
     "event_from_ipc_handle": _PROCESSES,

@@ -35,6 +35,7 @@ from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Scalar, int32
 
 _NONE = Undefined("")
+_RAN = "$ran"
 
 
 @dataclass(eq=False)
@@ -178,6 +179,8 @@ class Loop:
         self._require_carried()
         for name in self._first_set():
             self.set_inside.append(Carried.of(frame, name, frame.variables[name]))
+        if self.set_inside and not self.runs:
+            self.set_inside.append(Carried.of(frame, _RAN, True))
         return [leaf for c in self.carried for leaf in self._collect(c)]
 
     def _keep_tiles(self) -> None:
@@ -194,12 +197,14 @@ class Loop:
             values[name] = old
 
     def _first_set(self) -> list[str]:
-        """Names without a value before the loop that have one after it."""
-        new = [n for n in self.assigned if n in self.live and isinstance(self.before.get(n, _NONE), Undefined)]
-        if not (new and self.runs):
-            return []
+        """Names without a value before the loop that have one after it; of a loop that may make no iteration, those of
+        its `for`."""
         node = self.node
         start = assigned([node.target]) if isinstance(node, ast.For) else []
+        names = self.assigned if self.runs else start
+        new = [n for n in names if n in self.live and isinstance(self.before.get(n, _NONE), Undefined)]
+        if not new:
+            return []
         found = surely_set(node.body, frozenset(start))
         ways = [found.breaks]
         if not isinstance(node.test if isinstance(node, ast.While) else None, ast.Constant):
@@ -259,8 +264,12 @@ class Loop:
             if c.name != BREAK:
                 frame.variables[c.name] = value
         remaining = iter(inside)
-        for c in self.set_inside:
-            frame.variables[c.name] = c.rebuild([next(remaining) for _ in c.leaves])
+        found = {c.name: c.rebuild([next(remaining) for _ in c.leaves]) for c in self.set_inside}
+        ran = found.pop(_RAN, None)
+        if ran is not None:
+            reason = f"the loop in line {line} has made no iteration"
+            found = {n: Undefined(reason, True, ran, True, value, is_checked=True) for n, value in found.items()}
+        frame.variables.update(found)
         if frame.context.joined is not None:
             frame.context.joined[frame.loc(self.node)] |= {c.name: type_of(c.entry) for c in self.set_inside}
 

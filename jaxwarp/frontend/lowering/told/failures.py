@@ -96,6 +96,13 @@ def _unless(frame: Frame, holds: bool | ir.Value, kind: str, parts: Callable[[],
     frame.builder.if_(frame.ops.call("logical_not", holds), failed)
 
 
+def _require(frame: Frame, holds: ir.Value, message: str) -> None:
+    _unless(frame, holds, ir.ASSERT, lambda: [message])
+
+
+Frame.require = _require
+
+
 # Expectations
 
 

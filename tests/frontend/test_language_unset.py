@@ -1,0 +1,141 @@
+"""Variables that only some path sets: read where that is known, or found when the kernel runs, or refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+
+
+@wp.kernel
+def correlated(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    is_large = x[i] > 0.5
+    if is_large:
+        a = 2.0 * x[i]
+        v = wp.vec3(1.0, x[i], 0.0)
+    elif x[i] > 0.2:
+        a = 100.0
+    s = 0.0
+    for k in range(3):
+        if is_large:
+            s += a * v[1] + float(k)
+    if not is_large:
+        s = -x[i]
+    else:
+        s += v[0]
+    y[i] = s
+
+
+def reference(x):
+    return np.where(x > 0.5, 6.0 * x * x + 3.0 + 1.0, -x)
+
+
+X = np.linspace(0.0, 1.0, 11, dtype=np.float32)
+
+
+def test_the_condition_is_asked_again():
+    y = wp.zeros(len(X))
+    wp.launch(correlated, len(X), [X, y])
+    np.testing.assert_allclose(y.numpy(), reference(X), rtol=1e-6)
+    stepped = np.zeros_like(X)
+    correlated.interpret(X, stepped)
+    np.testing.assert_allclose(stepped, reference(X), rtol=1e-6)
+
+
+def test_its_derivative():
+    def loss(x):
+        return wp.jax_kernel(correlated)(x)[0].sum()
+
+    found = jax.grad(loss)(jnp.asarray(X))
+    np.testing.assert_allclose(found, np.where(X > 0.5, 12.0 * X, -1.0), rtol=1e-5)
+
+
+def refusal(kernel):
+    with pytest.raises(wp.KernelError) as caught:
+        wp.launch(kernel, 1, [wp.ones(1), wp.zeros(1)])
+    return str(caught.value).splitlines()[0]
+
+
+def test_another_condition_is_refused():
+    @wp.kernel
+    def otherwise(x: wp.array[float], y: wp.array[float]):
+        c = x[0] > 0.5
+        if c:
+            a = 1.0
+        if not c:
+            y[0] = a
+
+    @wp.kernel
+    def changed(x: wp.array[float], y: wp.array[float]):
+        c = x[0] > 0.5
+        if c:
+            a = 1.0
+        c = x[0] > 0.7
+        if c:
+            y[0] = a
+
+    @wp.kernel
+    def in_two_cases(x: wp.array[float], y: wp.array[float]):
+        c = x[0] > 0.5
+        d = x[0] > 0.7
+        if c:
+            a = 1.0
+        if d:  # noqa: SIM102
+            if x[0] > 0.9:
+                a = 2.0
+        if c:
+            y[0] = a
+
+    for kernel in (otherwise, changed):
+        assert "a is not defined here: it is assigned only if the condition" in refusal(kernel)
+    assert "a is not defined here" in refusal(in_two_cases)
+
+
+def test_a_second_set_under_the_same_condition():
+    @wp.kernel
+    def twice(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        c = x[i] > 0.5
+        if c:
+            a = 1.0
+        if c:
+            a = a + x[i]
+        if c:
+            y[i] = a
+
+    y = wp.zeros(2)
+    wp.launch(twice, 2, [wp.array([0.0, 2.0], dtype=float), y])
+    assert y.list() == [0.0, 3.0]
+
+
+@wp.kernel
+def last(n: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    for k in range(n[i]):
+        if k == 3:
+            break
+    y[i] = float(k)
+
+
+def test_the_variable_of_a_loop_after_it():
+    y = wp.zeros(3)
+    wp.launch(last, 3, [wp.array([1, 2, 9], dtype=int), y])
+    assert y.list() == [0.0, 1.0, 3.0]
+    with pytest.raises(wp.CheckError, match=r"thread \(1,\): k is not defined here: the loop in line \d+ has made no"):
+        wp.launch(last, 3, [wp.array([1, 0, 9], dtype=int), y])
+
+
+def test_it_is_not_asked_for_where_nobody_reads_it():
+    @wp.kernel
+    def unread(n: wp.array[int], y: wp.array[float]):
+        i = wp.tid()
+        for k in range(n[i]):  # noqa: B007
+            y[i] += 1.0
+        if n[i] > 0:
+            y[i] += float(k)
+
+    y = wp.zeros(2)
+    wp.launch(unread, 2, [wp.array([0, 3], dtype=int), y])
+    assert y.list() == [0.0, 5.0]
