@@ -240,7 +240,7 @@ FEM_PROGRAMS: dict[str, Callable[[Any], Results]] = {
     "fem/example_elastic_shape_optimization": fields(1, "_u_field", resolution=5, quiet=True),
     "fem/example_cantilever_topology_optimization": cantilever,
 }  # fmt: skip
-RECORDED = Path(__file__).with_name("golden") / "fem_programs.json"
+RECORDED = Path(__file__).with_name("fem") / "programs.json"
 
 
 def bumpy_sphere() -> tuple[np.ndarray, np.ndarray]:

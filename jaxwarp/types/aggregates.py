@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import typing
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 

@@ -207,7 +207,7 @@ CALLS = {
                                          "decorate it with @jaxwarp.kernel",
                                          "wp.launch(scale, 4, [x, 2.0, wp.zeros(4)])"),
     "assignment of another shape": ("wp.zeros(4).assign(np.ones(3, np.float32))", "expected float32 of shape (4,)",
-                                    "convert the source, or assign to a part: array[:n].assign(source)",
+                                    "convert the source, or assign to a part: array[:n].assign(src)",
                                     "wp.zeros(4)[:3].assign(np.ones(3, np.float32))"),
     "an index out of range": ("wp.zeros(3)[7]", "index 7 is out of range, the extent is 3",
                               "indices go from 0 to 2, or from -3 to -1", "wp.zeros(3)[2], wp.zeros(3)[-3]"),
