@@ -619,3 +619,25 @@ def test_fields_of_other_geometries():
     assert np.isclose(fem.integrate(value, quadrature=at, fields={"v": elsewhere}), 1.5)
     with pytest.raises(wp.KernelError, match="cannot be looked up"):
         fem.NonconformingField(outside, fem.make_polynomial_space(make_geometry("Trimesh2D")).make_field())
+
+
+@fem.integrand
+def distance_of(s: fem.Sample, domain: fem.Domain, points: wp.array[wp.vec2d]):
+    x = points[s.qp_index]
+    return wp.length(domain(fem.lookup(domain, x)) - x)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"), [("Trimesh2D", fem.utils.grid_to_tris), ("Quadmesh2D", fem.utils.grid_to_quads)]
+)
+def test_closest_points_of_long_cells_that_are_turned(name, cells):
+    length, turn = 20.0, np.array([[np.cos(0.5), -np.sin(0.5)], [np.sin(0.5), np.cos(0.5)]])
+    corners = np.stack(np.indices((4, 4)), -1).reshape(-1, 2) / 3.0 * [length, 1.0]
+    vertices = wp.array(corners @ turn.T, dtype=wp.vec2d)
+    geometry = getattr(fem, name)(wp.array(cells(3, 3), dtype=int), vertices, build_bvh=True)
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 2)) * [length * 1.5, 1.5] + [length / 2, 0.5]
+    found = wp.zeros(200, dtype=wp.float64)
+    at = {"at": fem.Cells(geometry), "dim": 200, "values": {"points": wp.array(points @ turn.T, dtype=wp.vec2d)}}
+    fem.interpolate(distance_of, dest=found, **at)
+    expected = np.linalg.norm(np.maximum(0.0, np.maximum(-points, points - [length, 1.0])), axis=1)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-10)

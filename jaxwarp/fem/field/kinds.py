@@ -92,7 +92,7 @@ def discrete_kind(geometry: Any, shape: Shape, mapper: DofMapper) -> Any:
     @wp.func
     def value(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
         found = dtype(scalar(0.0))
-        for k in range(count):
+        for k in range(f.nodes.shape[1]):  # not unrolled: long texts take long to compile
             found += node_value(f, cell, k) * weight(f.coefficients, x, k)
         return found
 
@@ -122,7 +122,7 @@ def _reference_gradient(geometry: Any, dtype: Any, count: int, node_gradient: An
     @wp.func
     def reference_gradient(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
         found = made()
-        for k in range(count):
+        for k in range(f.nodes.shape[1]):
             value, slope = node_gradient(f, cell, x, dof, k)
             found += times(value, slope)
         return found
@@ -145,7 +145,7 @@ def _divergence(kind: Any, count: int, node_gradient: Any) -> Any:
     def divergence(f: Any, cell: int, x: Any, dof: wp.vec2i, which: int):
         across = wp.transpose(inverse(jacobian(f.geometry, cell, x)))
         found = made(scalar(0.0))
-        for k in range(count):
+        for k in range(f.nodes.shape[1]):
             value, slope = node_gradient(f, cell, x, dof, k)
             if wp.static(is_matrix):
                 found += value * (across * slope)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
+
+import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.fem.geometry.reference import Element, coords_function
-from jaxwarp.fem.types import sample_type, vector
+from jaxwarp.fem.types import matrix, sample_type, vector
 
 
 @functools.cache
@@ -31,8 +34,8 @@ def grid_lookup(dimension: int, scalar: Any) -> Any:
 
 @functools.cache
 def mesh_lookup(element: Element, dimension: int, scalar: Any, position: Any, jacobian: Any) -> Any:
-    """Searches boxes about the position, each twice as large as the one before, until one has a point that is not
-    farther away than its border."""
+    """Searches boxes about the position, each larger than the one before, until one has a point that is not farther
+    away than its border."""
     sample, coords_of = sample_type(scalar), coords_function(element, scalar)
     closest = _closest_point(element, scalar, position, jacobian)
     one = vector(element.dimension, scalar)
@@ -54,64 +57,104 @@ def mesh_lookup(element: Element, dimension: int, scalar: Any, position: Any, ja
                     best_distance = distance
                     best = cell
                     best_x = x
-            if (
-                best_distance > scalar(radius)
-                and best_distance < scalar(1.0e29)
-                and float(best_distance) > radius * 1.5
-            ):
+            if best < 0:
+                radius *= 4.0
+            elif float(best_distance) > radius:  # a cell beside the box may be closer
                 best = -1
                 radius = float(best_distance) * 1.01
                 best_distance = scalar(1.0e30)
-            elif best < 0:
-                radius *= 4.0
         return sample(best, coords_of(best_x))
 
     return lookup
 
 
-@functools.cache
 def _closest_point(element: Element, scalar: Any, position: Any, jacobian: Any) -> Any:
-    """The coordinates of a cell's point that is closest to a position, by projected steps of Newton's method."""
-    dimension, is_simplex = element.dimension, element.value.is_simplex
+    """The coordinates of a cell's point that is closest to a position."""
+    if element.value.is_simplex:
+        return _closest_of_simplex(element, scalar, position, jacobian)
+    dimension = element.dimension
     one = vector(dimension, scalar)
 
     @wp.func
     def into(x: Any):
-        if wp.static(is_simplex):
-            # Onto the face of what is negative, and of what is too much in sum.
-            for _ in range(wp.static(dimension + 1)):
-                total = scalar(0.0)
-                count = 0
-                for d in range(dimension):
-                    x[d] = wp.max(x[d], scalar(0.0))
-                    total += x[d]
-                    count += wp.where(x[d] > scalar(0.0), 1, 0)
-                if total > scalar(1.0):
-                    for d in range(dimension):
-                        if x[d] > scalar(0.0):
-                            x[d] = x[d] - (total - scalar(1.0)) / scalar(count)
-        else:
-            for d in range(dimension):
-                x[d] = wp.clamp(x[d], scalar(0.0), scalar(1.0))
+        for d in range(dimension):
+            x[d] = wp.clamp(x[d], scalar(0.0), scalar(1.0))
         return x
 
     @wp.func
     def closest(geometry: Any, cell: int, point: Any):
-        x = one(scalar(wp.static(1.0 / (dimension + 1) if is_simplex else 0.5)))
-        for _ in range(wp.static(1 if is_simplex else 8)):
+        x = one(scalar(0.5))
+        for _ in range(8):  # Newton's method
             j = jacobian(geometry, cell, x)
-            r = point - position(geometry, cell, x)
             jt = wp.transpose(j)
-            x = x + wp.inverse(jt * j) * (jt * r)
+            x = x + wp.inverse(jt * j) * (jt * (point - position(geometry, cell, x)))
         inside = into(x)
         # Outside, descent along the cell: the metric of the cell is not that of its coordinates.
         if wp.length(inside - x) > scalar(1.0e-6):
             j = jacobian(geometry, cell, inside)
-            metric = wp.transpose(j) * j
-            step = scalar(1.0) / wp.trace(metric)
+            step = scalar(1.0) / wp.trace(wp.transpose(j) * j)
             for _ in range(64):
                 r = point - position(geometry, cell, inside)
                 inside = into(inside + wp.transpose(jacobian(geometry, cell, inside)) * r * step)
         return inside
 
     return closest
+
+
+def _closest_of_simplex(element: Element, scalar: Any, position: Any, jacobian: Any) -> Any:
+    """The closest of the points that are closest on the planes of the faces, those that are in their face: on the cell
+    itself, its faces, its edges and its vertices."""
+    corners = range(element.dimension + 1)
+    faces = tuple(_on_face(element, scalar, f) for n in corners for f in itertools.combinations(corners, n + 1))
+    one = vector(element.dimension, scalar)
+
+    @wp.func
+    def closest(geometry: Any, cell: int, point: Any):
+        origin = one()
+        j = jacobian(geometry, cell, origin)
+        r = point - position(geometry, cell, origin)
+        best = one()
+        least = scalar(1.0e30)
+        for n in range(wp.static(len(faces))):
+            x, is_inside = faces[n](j, r)
+            distance = wp.length_sq(r - j * x)
+            if is_inside and distance < least:
+                least = distance
+                best = x
+        return best
+
+    return closest
+
+
+def _on_face(element: Element, scalar: Any, face: tuple[int, ...]) -> Any:
+    """Of a face's plane, the coordinates closest to `r` from the first vertex, and whether they are in the face."""
+    vertices = np.array(element.value.vertices, float)[list(face)]
+    one = vector(element.dimension, scalar)
+    start, size = one(*map(float, vertices[0])), len(face) - 1
+    if size == 0:
+
+        @wp.func
+        def vertex(j: Any, r: Any):
+            return start, True
+
+        return vertex
+    axes = matrix(element.dimension, size, scalar)(*map(float, (vertices[1:] - vertices[0]).T.reshape(-1)))
+
+    @wp.func
+    def on_face(j: Any, r: Any):
+        across = j * axes
+        turned = wp.transpose(across)
+        slope = turned * (r - j * start)
+        gram = turned * across
+        if wp.static(size == 1):
+            weights = slope / gram[0, 0]
+        else:
+            weights = wp.inverse(gram) * slope
+        total = scalar(0.0)
+        is_inside = bool(True)
+        for d in range(size):
+            total += weights[d]
+            is_inside = is_inside and weights[d] >= scalar(0.0)
+        return start + axes * weights, is_inside and total <= scalar(1.0)
+
+    return on_face

@@ -83,7 +83,7 @@ def linear_kernel(integrand: Integrand, accumulate: Any, result_type: Any, count
             first = wp.where(wp.static(is_nodal), i, 0)
             last = wp.where(wp.static(is_nodal), i + 1, points.weights.shape[1])
             for q in range(first, last):
-                for c in range(count):
+                for c in range(wp.where(node >= 0, count, 0)):  # not unrolled
                     s = quadrature_sample(domain, points, e, q, wp.vec2i(i, c), wp.vec2i(-1, -1))
                     value = evaluate(s, domain, fields, values)
                     total[c] += accumulate(value * (s.qp_weight * measure(domain, s)))
@@ -108,7 +108,7 @@ def bilinear_kernel(integrand: Integrand, accumulate: Any, block: Any, rows: int
             first = wp.where(wp.static(is_nodal), i, 0)
             last = wp.where(wp.static(is_nodal), i + 1, points.weights.shape[1])
             for q in range(first, last):
-                for c in range(rows):
+                for c in range(wp.where(place >= 0, rows, 0)):  # not unrolled: integrands may be long
                     for d in range(columns):
                         s = quadrature_sample(domain, points, e, q, wp.vec2i(i, c), wp.vec2i(j, d))
                         value = evaluate(s, domain, fields, values)
