@@ -146,12 +146,9 @@ def _on_face(element: Element, scalar: Any, face: tuple[int, ...]) -> Any:
         turned = wp.transpose(across)
         slope = turned * (r - j * start)
         gram = turned * across
-        if wp.static(size == 1):
-            weights = slope / gram[0, 0]
-        else:
-            weights = wp.inverse(gram) * slope
+        weights = slope / gram[0, 0] if wp.static(size == 1) else wp.inverse(gram) * slope
         total = scalar(0.0)
-        is_inside = bool(True)
+        is_inside = wp.bool(True)
         for d in range(size):
             total += weights[d]
             is_inside = is_inside and weights[d] >= scalar(0.0)
