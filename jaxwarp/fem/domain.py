@@ -1,6 +1,6 @@
 """Domains: what is integrated over."""
 
-# pyright: reportRedeclaration=false
+# pyright: reportRedeclaration=false, reportInvalidTypeForm=false
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.fem.geometry.partition import GeometryPartition, whole
 from jaxwarp.fem.geometry.places import of_cells, of_sides
 from jaxwarp.fem.geometry.reference import Element
-from jaxwarp.fem.types import ElementKind
+from jaxwarp.fem.types import NULL_ELEMENT_INDEX, ElementKind, Sample, Sample_f64
 
 
 class GeometryDomain:
@@ -170,7 +170,7 @@ def domain_kind(geometry: Any, is_cells: bool) -> Any:
     }  # fmt: skip
     name = f"{'Cells' if is_cells else 'Sides'}_{geometry.__name__}"
     if "lookup" in geometry.FUNCTIONS and is_cells:
-        functions["lookup"] = _lookup(geometry.FUNCTIONS["lookup"])
+        functions["lookup"] = _lookup(geometry.FUNCTIONS["lookup"], places["position"], geometry.SCALAR)
     fields = {"geometry": geometry, "elements": wp.array[int]}
     made = make_kind(name, fields, functions, HINTS=_NEEDS_BVH, __call__=operators.position)
     if not is_cells:
@@ -201,13 +201,24 @@ def _of_geometry(function: Any) -> Any:
     return of_domain
 
 
-def _lookup(function: Any) -> Any:
+def _lookup(function: Any, position_of: Any, scalar: Any) -> Any:
     @wp.func
     def lookup(domain: Any, position: Any):
         return function(domain.geometry, position)
 
     @wp.func
-    def lookup(domain: Any, position: Any, guess: Any):
+    def lookup(domain: Any, position: Any, guess: Sample):
         return function(domain.geometry, position)
+
+    @wp.func
+    def lookup(domain: Any, position: Any, guess: Sample_f64):
+        return function(domain.geometry, position)
+
+    @wp.func
+    def lookup(domain: Any, position: Any, max_dist: scalar):
+        found = function(domain.geometry, position)
+        if wp.length(position_of(domain.geometry, found) - position) > max_dist:
+            found.element_index = NULL_ELEMENT_INDEX
+        return found
 
     return lookup

@@ -641,3 +641,29 @@ def test_closest_points_of_long_cells_that_are_turned(name, cells):
     fem.interpolate(distance_of, dest=found, **at)
     expected = np.linalg.norm(np.maximum(0.0, np.maximum(-points, points - [length, 1.0])), axis=1)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-10)
+
+
+@fem.integrand
+def is_near(s: fem.Sample, domain: fem.Domain, max_dist: wp.float64):
+    found = fem.lookup(domain, domain(s) + wp.vec2d(wp.float64(0.25), wp.float64(0.0)), max_dist)
+    return float(found.element_index != fem.NULL_ELEMENT_INDEX)
+
+
+def test_lookups_end_at_a_distance():
+    domain = fem.Cells(make_geometry("Grid2D", count=4))
+    found = wp.zeros(20, dtype=float)
+    fem.interpolate(is_near, dest=found, at=domain, values={"max_dist": 0.1})
+    np.testing.assert_array_equal(found.numpy().reshape(4, 5), np.repeat([[1.0], [1.0], [1.0], [0.0]], 5, axis=1))
+
+
+@fem.integrand
+def tiny(s: fem.Sample):
+    return 1.0
+
+
+def test_sums_of_floats_are_of_doubles():
+    domain = fem.Cells(fem.Grid2D(res=wp.vec2i(700, 700)))
+    assert abs(float(fem.integrate(tiny, domain=domain)) - 1.0) < 2e-7
+    out = wp.array([1.0], dtype=float)
+    fem.integrate(tiny, domain=domain, output=out, add=True)
+    assert abs(out.numpy()[0] - 2.0) < 4e-7

@@ -17,7 +17,7 @@ from jaxwarp.fem.calls import Integrand
 from jaxwarp.fem.domain import GeometryDomain
 from jaxwarp.fem.field.fields import FieldLike, TestField, TrialField
 from jaxwarp.fem.integration.faces import evaluated, is_of_jax
-from jaxwarp.fem.integration.kernels import bilinear_kernel, functional_kernel, linear_kernel
+from jaxwarp.fem.integration.kernels import add_kernel, bilinear_kernel, functional_kernel, linear_kernel
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature, quadrature_kind
 from jaxwarp.fem.types import ElementKind, matrix, vector
 from jaxwarp.fem.values import struct_of_structs, struct_of_values
@@ -218,18 +218,19 @@ def _functional(form: Form, points: Any, accumulate: Any, output_dtype: Any, out
     shape = (form.domain.element_count(), points.weights.shape[1])
     domain, fields, values = form.arguments
     inputs = [domain, points, fields, values]
-    if output is not None:
-        result = _require_output(form, output, None, 1)
-        if not add:
-            result.zero_()
-        kernel = functional_kernel(form.integrand, accumulate, result.dtype)
-        wp.launch(kernel, shape, inputs, [result], device=form.device)
-        return output
     dtype = as_dtype(output_dtype or form.domain.geometry.scalar_type)
-    (result,) = evaluated(
-        functional_kernel(form.integrand, accumulate, dtype), shape, inputs, [(1, dtype)], form.device
-    )
-    return result.numpy()[0] if isinstance(result, HostArray) else result[0]
+    if is_of_jax(inputs):
+        return evaluated(functional_kernel(form.integrand, dtype), shape, inputs, [(1, dtype)], form.device)[0][0]
+    if output is not None:
+        dtype = _require_output(form, output, None, 1).dtype
+    sums = accumulate if isinstance(dtype, Scalar) else dataclasses.replace(dtype, dtype=accumulate)
+    (total,) = evaluated(functional_kernel(form.integrand, sums), shape, inputs, [(1, sums)], form.device)
+    if output is None:
+        return dtype(total.numpy()[0]) if isinstance(dtype, Scalar) else total.numpy()[0].astype(dtype.dtype.numpy)
+    if not add:
+        output.zero_()
+    wp.launch(add_kernel(dtype), 1, [total], [output], device=form.device)
+    return output
 
 
 def _require_output(form: Form, output: Any, dtype: Any, count: int) -> Any:

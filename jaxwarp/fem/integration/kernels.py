@@ -35,7 +35,7 @@ def quadrature_sample(domain: Any, points: Any, e: int, q: int, test: wp.vec2i, 
 
 
 @functools.cache
-def functional_kernel(integrand: Integrand, accumulate: Any, result_type: Any) -> Any:
+def functional_kernel(integrand: Integrand, result_type: Any) -> Any:
     evaluate = applied(integrand)
 
     @wp.kernel
@@ -46,6 +46,18 @@ def functional_kernel(integrand: Integrand, accumulate: Any, result_type: Any) -
         wp.atomic_add(result, 0, result_type(value * (s.qp_weight * measure(domain, s))))
 
     return functional
+
+
+@functools.cache
+def add_kernel(result_type: Any) -> Any:
+    """Adds a sum to a result of another type."""
+
+    @wp.kernel
+    def add_sum(total: wp.array[Any], result: wp.array[result_type]):
+        i = wp.tid()
+        result[i] = result[i] + result_type(total[i])
+
+    return add_sum
 
 
 def _summed(accumulate: Any, shape: tuple[int, ...]) -> Any:
