@@ -83,7 +83,8 @@ def func_native(
 
     Args:
         snippet: the text of the function in C++.
-        adj_snippet, replay_snippet: of its derivative, and in place of it where that runs it again.
+        adj_snippet: of its derivative.
+        replay_snippet: of what stands for it where a derivative runs it again.
     """
     is_barrier = snippet.strip(" ;\n") in _BARRIERS and not (adj_snippet or replay_snippet)
     scope = caller()
