@@ -109,3 +109,19 @@ from jaxwarp.fem.types import QuadraturePointIndex as QuadraturePointIndex
 from jaxwarp.fem.types import Sample as Sample
 from jaxwarp.fem.types import Sample_f64 as Sample_f64
 from jaxwarp.fem.types import make_free_sample as make_free_sample
+
+_MISSING = {
+    "AdaptiveNanogrid": "use Grid3D, or a Hexmesh of the cells that there are",
+    "Nanogrid": "use Grid3D, or a Hexmesh of the cells that there are",
+    "PicQuadrature": "use ExplicitQuadrature, with the points of each cell",
+    "adaptive_nanogrid_from_field": "use Grid3D",
+    "adaptive_nanogrid_from_hierarchy": "use Grid3D",
+    "make_contravariant_function_space": "Raviart-Thomas elements are not there",
+    "make_covariant_function_space": "Nedelec elements are not there",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _MISSING:
+        raise AttributeError(f"fem.{name} is not there yet; {_MISSING[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -667,3 +667,11 @@ def test_sums_of_floats_are_of_doubles():
     out = wp.array([1.0], dtype=float)
     fem.integrate(tiny, domain=domain, output=out, add=True)
     assert abs(out.numpy()[0] - 2.0) < 4e-7
+
+
+@pytest.mark.parametrize("name", ["PicQuadrature", "Nanogrid", "AdaptiveNanogrid", "make_covariant_function_space"])
+def test_names_that_are_missing_say_what_to_do(name):
+    with pytest.raises(AttributeError, match=rf"fem.{name} is not there yet; \w"):
+        getattr(fem, name)
+    with pytest.raises(AttributeError, match="no attribute 'Grid4D'"):
+        fem.Grid4D  # noqa: B018
