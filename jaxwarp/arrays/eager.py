@@ -229,6 +229,7 @@ class Plan:
             is written.
         untouched: arguments of which nothing is read or written, such as fields of structs.
         added_to: those with atomics, of which code may make copies that it adds as a whole.
+        same: arguments in the place of others, which stand for them, by their numbers.
     """
 
     kernel: Kernel
@@ -240,6 +241,7 @@ class Plan:
     overwritten: dict[int, tuple[bool, bool]]
     untouched: frozenset[int]
     added_to: frozenset[int]
+    same: dict[int, int]
 
     @cached_property
     def code(self) -> NativeCode:
@@ -288,7 +290,8 @@ def _plan(
         error.hint = _result_hint(kernel, arguments, elements, described) or error.hint
         raise
     specialized = specialize(kernel, arguments, elements, described)
-    specialized = with_one_for(specialized, same_memory(specialized, places))
+    same = same_memory(specialized, places)
+    specialized = with_one_for(specialized, same)
     given = [d.shape for d in described]
     launch = bind(kernel, specialized, extents, given, LaunchOptions(cuda=cuda))
     # What is passed by value has a type of known shape.
@@ -300,7 +303,7 @@ def _plan(
     untouched = frozenset(i for i, p in enumerate(params) if not (effects[p].reads or effects[p].modifies))
     known = tuple(tuple(n for n in s if n is not None) for s in shapes)
     added_to = frozenset(i for i, p in enumerate(params) if effects[p].atomics)
-    return Plan(kernel, launch, arguments, known, converters, written, overwritten, untouched, added_to)
+    return Plan(kernel, launch, arguments, known, converters, written, overwritten, untouched, added_to, same)
 
 
 def _decides(access: Access) -> bool:

@@ -209,7 +209,9 @@ class _Known:
         # Of the memory that is used: also components of one value that are given as an array of ours.
         values = enumerate(checked.values)
         self._arrays = [i for i, value in values if value.region is not None and i not in plan.untouched]
-        self._places_of_arrays = itemgetter(*self._arrays) if self._arrays else lambda _: None
+        self._same = plan.same
+        looked_at = (*self._arrays, *self._same)
+        self._places_of_arrays = itemgetter(*looked_at) if looked_at else lambda _: None
         self._apart_at: Any = _NOTHING  # where they last were, and none overlapped
         # Of numbers of Python, by argument: the last one, which the next launch often has too, as an operand.
         self._numbers: list[tuple[Any, Any, int]] = [(_NOTHING, None, 0)] * len(plan.arguments)
@@ -288,7 +290,9 @@ class _Known:
         return Launched(self.plan, HOST, given, regions, values, True)
 
     def _are_apart(self, addresses: Sequence[Any]) -> bool:
-        """Whether no array that is written overlaps another one."""
+        """Whether no array that is written overlaps another one, but for those that are in one place again."""
+        if any(addresses[i] != addresses[first] for i, first in self._same.items()):
+            return False
         for i in self._written:
             low, high = addresses[i], addresses[i] + self._sizes[i]
             for j in self._arrays:

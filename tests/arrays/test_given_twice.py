@@ -85,6 +85,33 @@ def test_other_views_of_the_same_memory():
         wp.launch(total_to_first, 1, [x.reshape((1, 4))], [x.reshape((2, 2))])
 
 
+@pytest.mark.parametrize("kind", ["numpy", "of struct", "view of numpy"])
+def test_then_others(kind):
+    """Arrays of NumPy, which have no address in what tells launches apart."""
+    x, y = np.array([1.0, 2.0], np.float32), np.zeros(2, np.float32)
+
+    def run(one, other):
+        if kind == "of struct":
+            pair = Pair()
+            pair.a, pair.b = one, other
+            wp.launch(of_struct, 2, [pair])
+        else:
+            wp.launch(scaled, 2, [other, 1.0], [wp.array(one, copy=False) if kind == "view of numpy" else one])
+
+    for one, other in ((x, x), (x, y), (y, x), (y, y), (y, x)):
+        expected = {"x": x.copy(), "y": y.copy()}
+        a, b = (expected["x" if array is x else "y"] for array in (one, other))
+        if kind == "of struct":
+            a[:] = 2.0 * b
+            b += a
+        else:
+            a[:] = b
+            a += b
+        run(one, other)
+        np.testing.assert_array_equal(x, expected["x"])
+        np.testing.assert_array_equal(y, expected["y"])
+
+
 @pytest.mark.parametrize("which", ["xyx", "xyy", "xxy", "xxx", "xyz"])
 def test_several(which):
     made = {name: array([1.0, 2.0, 3.0]) for name in "xyz"}
