@@ -85,7 +85,15 @@ def func_native(
         snippet: the text of the function in C++.
         adj_snippet: of its derivative.
         replay_snippet: of what stands for it where a derivative runs it again.
+
+    Raises:
+        KernelTypeError: a snippet is no text.
     """
+    for name, text in (("snippet", snippet), ("adj_snippet", adj_snippet), ("replay_snippet", replay_snippet)):
+        if not isinstance(text, str) and (text is not None or name == "snippet"):
+            raise KernelTypeError(
+                f"@func_native: {name}: expected a str, got {text!r}", hint="pass the function's text in C++"
+            )
     is_barrier = snippet.strip(" ;\n") in _BARRIERS and not (adj_snippet or replay_snippet)
     scope = caller()
 

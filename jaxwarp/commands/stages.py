@@ -21,6 +21,7 @@ from jaxwarp.passes.extents import with_extents
 from jaxwarp.passes.flatten import merge_axes
 from jaxwarp.passes.in_records import in_records
 from jaxwarp.passes.pipeline import FIX_ROUNDING, PREPARE
+from jaxwarp.passes.same_memory import with_one_for
 from jaxwarp.passes.tells import silent
 from jaxwarp.vjp.forward.tangent import tangent
 from jaxwarp.vjp.reverse.adjoint import adjoint
@@ -49,6 +50,7 @@ def stages() -> tuple[Stage, ...]:
     return (
         Stage("text", (read_source, read_parameters), "found, proved to be the function's, its constants kept"),
         Stage("IR", (lower,), "for the types of one call; inlines functions, unrolls; verified"),
+        Stage("given twice", (with_one_for,), "outside of JAX: one name for an array that several arguments are given"),
         Stage("launch", (require_in_range,), "what the extents prove wrong is refused"),
         Stage("rounding", FIX_ROUNDING, "of what is differentiated, so that its derivatives round as it does"),
         Stage("derivative", (silent, tangent, adjoint), "of either mode and any order"),

@@ -84,6 +84,7 @@ def _shown(gives: Any) -> str:
 def missing_table() -> str:
     """Names of Warp that are missing, those with one alternative together; families of names end in `*`."""
     import jaxwarp
+    import jaxwarp.fem  # otherwise it is missing until somebody imports it
 
     known = {**UNAVAILABLE, **{f"{start}*": hint for start, hint in MISSING_FAMILIES.items()}, **HOST_NAMES}
     alternatives: dict[str, list[str]] = {}

@@ -63,7 +63,7 @@ def test_interleaved_parts_of_one_numpy_array():
     np.testing.assert_array_equal(m, expected)
 
 
-SHARED = [(slice(0, 5), slice(4, 9)), (slice(0, 9, 2), slice(2, 7)), (slice(0, 5), slice(0, 5))]
+SHARED = [(slice(0, 5), slice(4, 9)), (slice(0, 9, 2), slice(2, 7))]
 
 
 @pytest.mark.parametrize("parts", SHARED)

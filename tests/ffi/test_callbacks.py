@@ -189,7 +189,7 @@ def test_errors_of_launches():
             case "input":
                 wp.launch(scale, 6, inputs=[out, 2.0], outputs=[a])
             case "overlap":
-                wp.launch(scale, 6, inputs=[out, 2.0], outputs=[out])
+                wp.launch(scale, 6, inputs=[np.asarray(out)[::-1], 2.0], outputs=[out])
             case "list":
                 wp.launch(scale, 6, inputs=[a, 2.0], outputs=[[0.0] * 6])
             case "readonly":
