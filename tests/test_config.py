@@ -92,8 +92,8 @@ def test_a_setting_has_its_effect():
 
 
 def test_warps_settings_are_all_there():
-    pytest.importorskip("warp.config")
-    theirs = runpy.run_module("warp.config")  # as Warp starts: programs that other tests run set some
+    path = pytest.importorskip("warp.config").__file__
+    theirs = runpy.run_path(path)  # as Warp starts: programs that other tests run set some
     names = {n for n in theirs if not n.startswith("_") and n in theirs["__annotations__"]}
     assert names - {"version"} <= set(ROWS)
     # The folder of the cache is found when Warp starts.
