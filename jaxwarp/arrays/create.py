@@ -47,7 +47,7 @@ class _Options(NamedTuple):
     def applied(self, array: Any) -> Any:
         """The array, with its gradient."""
         if isinstance(array, HostArray):
-            array.requires_grad = bool(self.requires_grad)
+            array.begin(bool(self.requires_grad))
             if self.retain_grad:
                 array.retain_grad = True
         return array

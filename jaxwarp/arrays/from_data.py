@@ -23,7 +23,7 @@ from jaxwarp.memory.current import require_outside
 from jaxwarp.memory.dlpack import import_tensor, is_on_gpu
 from jaxwarp.memory.gpu.pinned import host_memory
 from jaxwarp.memory.gpu.scope import gpu_of, place_of_device
-from jaxwarp.memory.host_scope import HOST, Outside, recording
+from jaxwarp.memory.host_scope import HOST, Outside, capturing, recording
 from jaxwarp.memory.region import Region, array_region, require_unmasked
 from jaxwarp.types import (
     Array,
@@ -117,7 +117,7 @@ def _make_array(  # noqa: PLR0913 - the signature users know from Warp
             f"{name}(...): expected data with {ndim} axes, got shape {made.shape}",
             hint=f"write array(data, dtype=...) for any number of axes, or reshape the data to {ndim}",
         )
-    made.requires_grad = bool(requires_grad)
+    made.begin(bool(requires_grad))
     if grad is not None:
         made.grad = grad
     if retain_grad:
@@ -171,7 +171,10 @@ def _of_data(name: str, data: Any, dtype: Any, shape: tuple[Any, ...] | None, co
         shaped, is_writable = np.array(shaped, order="C"), True
     kept = data if isinstance(data, jax.Array) and is_shared else None
     type_ = Array(element, shaped.ndim - len(element_shape(element)))
-    return HostArray(name, type_, array_region(shaped), is_writable, kept)
+    made = HostArray(name, type_, array_region(shaped), is_writable, kept)
+    if not is_shared and capturing.get() is not None:  # launches of the capture begin with the data
+        HOST.write(made.region, shaped)
+    return made
 
 
 def _foreign(name: str, data: Any) -> Any:

@@ -416,7 +416,7 @@ class HostArray(LiveArray):
         if place is self.scope and wants == self.requires_grad:
             return self
         made = self._as(self.type.dtype, self.region) if place is self.scope else self.new_like(place).assign(self)
-        made.requires_grad = wants
+        made.begin(wants)
         return made
 
     def contiguous(self) -> HostArray:
@@ -441,6 +441,12 @@ class HostArray(LiveArray):
             self._grad = None
         elif self._grad is None and has_floats(self.type.dtype):
             self._grad = self.new_like()
+
+    def begin(self, requires_grad: bool) -> None:
+        """Gives a new array a gradient. What is made in a capture is as new whenever that is launched."""
+        self.requires_grad = requires_grad
+        if self._grad is not None and capturing.get() is not None:
+            self._grad.zero_()
 
     @property
     def grad(self) -> HostArray | None:

@@ -131,7 +131,7 @@ class IndexedArray:
         """A new array with its elements. A tape records it."""
         self._require_inside()
         made = new_array("contiguous", self.dtype, self.shape, self._place)
-        made.requires_grad = self.requires_grad
+        made.begin(self.requires_grad)
         self._move(_copies()[0], made)
         return made
 

@@ -309,7 +309,7 @@ def _run(
     if scope is HOST and (0 in dim if type(dim) is tuple else type(dim) is int and dim == 0):
         return  # no thread needs what the kernel does
     if adjoints is not None:
-        given, of_given = spread(kernel, params), spread(kernel, adjoints)
+        given, of_given = _leaves_as_now(kernel, params), spread(kernel, adjoints)
         if not HOST.defers(f"adjoint of {kernel.name}", lambda: reverse_launch(kernel, dim, given, of_given)):
             reverse_launch(kernel, dim, given, of_given)
     elif scope is HOST and capturing.get() is None:
@@ -345,7 +345,7 @@ def _defer(
     if any(map(handled, params)):
         play = Launch(kernel, dim, params, None, block_dim, is_recorded, target).run
     else:
-        kept = [_as_now(value, leaf.annotation) for leaf, value in zip(kernel.leaves, given, strict=True)]
+        kept = _leaves_as_now(kernel, params)
         play = partial(_run_outside, kernel, dim, kept, block_dim, is_recorded, target)
     HOST.defers(f"launch of {kernel.name}", play, _only_place(target, given))
 
@@ -361,6 +361,10 @@ def _only_place(target: Target, given: Sequence[Any]) -> Outside | None:
 
 def _all_as_now(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
     return [_as_now(value, argument.annotation) for argument, value in zip(kernel.arguments, values, strict=True)]
+
+
+def _leaves_as_now(kernel: Kernel, params: list[Any]) -> list[Any]:
+    return [_as_now(value, leaf.annotation) for leaf, value in zip(kernel.leaves, spread(kernel, params), strict=True)]
 
 
 def _as_now(value: Any, annotation: Any) -> Any:

@@ -147,7 +147,7 @@ def _outputs(out: Any, elements: Sequence[Any], shape: tuple[int, ...], inputs: 
         requires_grad = any(a.requires_grad for a in inputs)
         made = [new_array("map", element, shape, inputs[0].scope) for element in elements]
         for array in made:
-            array.requires_grad = requires_grad and has_floats(array.dtype)
+            array.begin(requires_grad and has_floats(array.dtype))
         return made
     given = list(out) if isinstance(out, (list, tuple)) else [out]
     if len(given) != len(elements):

@@ -102,6 +102,16 @@ def require_settled(what: str) -> None:
         )
 
 
+def require_uncaptured(what: str, hint: str) -> None:
+    """What is done in Python is done once, and not whenever a capture is launched.
+
+    Raises:
+        KernelValueError: a capture is being made.
+    """
+    if capturing.get() is not None:
+        raise KernelValueError(f"{what}: a capture is being made, which would not do it again", hint=hint)
+
+
 class Outside(Scope):
     """The process, outside of every call: in the memory of the host, or of a GPU (`gpu/scope.py`). Tapes and captures
     are told what happens there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxwarp.arrays.host_array import HostArray
@@ -12,7 +13,7 @@ from jaxwarp.decorators import kernel
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
-from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.host_scope import HOST, require_uncaptured
 from jaxwarp.optim.parameters import (
     accurate,
     require_gradient,
@@ -81,14 +82,19 @@ class Adam:
         self.m: list[HostArray] = []
         self.v: list[HostArray] = []
         self.t = 0
-        self.set_params(params)
+        self._start()
+        self._take(params)
 
     def set_params(self, params: Any) -> None:
         """Says what is optimised; the running means are kept where they fit.
 
         Raises:
-            KernelTypeError, KernelValueError: these are no parameters.
+            KernelTypeError, KernelValueError: these are no parameters; a capture is being made.
         """
+        require_uncaptured("Adam.set_params", "call it before, or make an optimiser for each list of parameters")
+        self._take(params)
+
+    def _take(self, params: Any) -> None:
         self.params = None if params is None else require_parameters("Adam", params)
         self.m, self.v = (states_for(self.params or (), states) for states in (self.m, self.v))
 
@@ -96,7 +102,11 @@ class Adam:
         """Forgets the steps that were made."""
         for state in (*self.m, *self.v):
             state.zero_()
-        self.t = 0
+        self._start()
+
+    def _start(self) -> None:
+        if not HOST.defers("Adam.start", self._start):
+            self.t = 0
 
     def step(self, grad: Any) -> None:
         """Makes a step.
@@ -111,9 +121,12 @@ class Adam:
             raise KernelValueError("Adam: step: there are no parameters", hint="call set_params([array])")
         if len(grad) != len(self.params):
             raise KernelValueError(f"Adam: step: expected {len(self.params)} gradients, got {len(grad)}")
-        if HOST.defers("Adam.step", lambda: self.step(grad)):
-            return
-        for gradient, m, v, array_ in zip(grad, self.m, self.v, self.params, strict=True):
+        work = list(zip(grad, self.m, self.v, self.params, strict=True))
+        if not HOST.defers("Adam.step", lambda: self._make(work)):
+            self._make(work)
+
+    def _make(self, work: Sequence[tuple[Any, HostArray, HostArray, HostArray]]) -> None:
+        for gradient, m, v, array_ in work:
             self.step_detail(gradient, m, v, self.lr, self.beta1, self.beta2, self.t, self.eps, array_)
         self.t += 1
 

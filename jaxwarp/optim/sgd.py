@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxwarp.arrays.host_array import HostArray
@@ -11,7 +12,7 @@ from jaxwarp.decorators import kernel
 from jaxwarp.errors import KernelValueError
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
-from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.host_scope import HOST, require_uncaptured
 from jaxwarp.optim.parameters import (
     accurate,
     require_gradient,
@@ -87,14 +88,19 @@ class SGD:
         self.nesterov = bool(nesterov)
         self.b: list[HostArray] = []
         self.t = 0
-        self.set_params(params)
+        self._start()
+        self._take(params)
 
     def set_params(self, params: Any) -> None:
         """Says what is optimised; what is remembered is kept where it fits.
 
         Raises:
-            KernelTypeError, KernelValueError: these are no parameters.
+            KernelTypeError, KernelValueError: these are no parameters; a capture is being made.
         """
+        require_uncaptured("SGD.set_params", "call it before, or make an optimiser for each list of parameters")
+        self._take(params)
+
+    def _take(self, params: Any) -> None:
         self.params = None if params is None else require_parameters("SGD", params)
         self.b = states_for(self.params or (), self.b)
 
@@ -102,7 +108,11 @@ class SGD:
         """Forgets the steps that were made."""
         for state in self.b:
             state.zero_()
-        self.t = 0
+        self._start()
+
+    def _start(self) -> None:
+        if not HOST.defers("SGD.start", self._start):
+            self.t = 0
 
     def step(self, grad: Any) -> None:
         """Makes a step.
@@ -117,10 +127,13 @@ class SGD:
             raise KernelValueError("SGD: step: there are no parameters", hint="call set_params([array])")
         if len(grad) != len(self.params):
             raise KernelValueError(f"SGD: step: expected {len(self.params)} gradients, got {len(grad)}")
-        if HOST.defers("SGD.step", lambda: self.step(grad)):
-            return
+        work = list(zip(grad, self.b, self.params, strict=True))
+        if not HOST.defers("SGD.step", lambda: self._make(work)):
+            self._make(work)
+
+    def _make(self, work: Sequence[tuple[Any, HostArray, HostArray]]) -> None:
         options = self.lr, self.momentum, self.dampening, self.weight_decay, self.nesterov, self.t
-        for gradient, state, array_ in zip(grad, self.b, self.params, strict=True):
+        for gradient, state, array_ in work:
             self.step_detail(gradient, state, *options, array_)
         self.t += 1
 

@@ -263,7 +263,7 @@ def bsr_copy(
     require_outside(f"{what} with topology='padded'", source)
     (parts, to_parts), (across, _) = _parts(what, source, shape)
     made = bsr_zeros(found.nrow, found.ncol, block, source.device)
-    made.values.requires_grad = source.requires_grad
+    made.values.begin(source.requires_grad)
     given = [source.offsets, source.nrow, parts, across, to_parts]
     (capacity,) = evaluated(_capacities, made.nrow, given, [(made.nrow, int)])
     made.offsets, made.row_counts = offsets_of(capacity), wp.zeros(made.nrow, dtype=int, device=made.device)

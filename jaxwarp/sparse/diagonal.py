@@ -185,7 +185,7 @@ def bsr_diag(
     else:
         block = block_type if diag is None else _type_of(diag)
     made = bsr_zeros(rows, columns, block, device)
-    made.values.requires_grad = isinstance(diag, HostArray) and diag.requires_grad
+    made.values.begin(isinstance(diag, HostArray) and diag.requires_grad)
     bsr_set_diag(made, diag, rows, columns)
     return made
 

@@ -46,7 +46,7 @@ def store(matrix: Any, found: Found, topology: str) -> None:
                 zeros = wp.zeros(found.nnz, matrix.block_type, device=matrix.device, requires_grad=old.requires_grad)
                 matrix.values = zeros
         elif old.shape[0] < new.shape[0]:
-            new.requires_grad = new.requires_grad or old.requires_grad
+            new.begin(new.requires_grad or old.requires_grad)
             setattr(matrix, name, new)
         elif new.shape[0]:
             wp.copy(old, new, count=new.shape[0])

@@ -65,6 +65,96 @@ def test_a_captured_loop_of_training_steps(make):
     assert trained(True) == trained(False)
 
 
+OPTIMISERS = pytest.mark.parametrize("kind", [wp.optim.Adam, lambda params, lr: wp.optim.SGD(params, lr, momentum=0.9)])
+
+
+@OPTIMISERS
+@pytest.mark.parametrize("is_new", [True, False])
+def test_optimisers_that_begin_anew(kind, is_new):
+    """Whenever a capture is launched: one that is made in it, and one that forgets its steps."""
+
+    def trained(is_captured):
+        x, slopes = wp.array([1.0], dtype=float), [wp.array([0.5], dtype=float)]
+        optimizer = kind([x], lr=0.1)
+        optimizer.step(slopes)
+
+        def step():
+            nonlocal optimizer
+            if is_new:
+                optimizer = kind([x], lr=0.1)
+            else:
+                optimizer.reset_internal_state()
+            optimizer.step(slopes)
+            optimizer.step(slopes)
+
+        if is_captured:
+            with wp.ScopedCapture() as capture:
+                step()
+            assert optimizer.t == (0 if is_new else 1)
+        for _ in range(3):
+            if is_captured:
+                wp.capture_launch(capture.graph)
+            else:
+                step()
+        return optimizer.t, x.list()
+
+    assert trained(True) == trained(False)
+
+
+@OPTIMISERS
+def test_parameters_of_captured_steps_are_those_of_their_time(kind):
+    x, y, slope = wp.array([1.0], dtype=float), wp.array([1.0], dtype=float), wp.array([0.5], dtype=float)
+    slopes, optimizer = [slope], kind([x], lr=0.1)
+    with wp.ScopedCapture() as capture:
+        optimizer.step(slopes)
+        with pytest.raises(wp.KernelError, match="set_params: a capture is being made"):
+            optimizer.set_params([y])
+    slopes.clear()
+    optimizer.set_params([y])
+    wp.capture_launch(capture.graph)
+    assert (x.list()[0] < 1.0, y.list()) == (True, [1.0])
+
+
+@pytest.mark.parametrize("made", ["zeros", "array", "clone", "map"])
+def test_gradients_of_arrays_that_are_made_in_a_capture(made):
+    """They begin as zeros whenever it is launched, as what the array holds begins anew."""
+    x, tape = with_gradient([1.0, 2.0]), wp.Tape()
+    with wp.ScopedCapture() as capture:
+        match made:
+            case "zeros":
+                total = wp.zeros(1, requires_grad=True)
+            case "array":
+                total = with_gradient([0.0])
+            case "clone":
+                total = wp.clone(wp.zeros(1), requires_grad=True)
+            case _:
+                total = -wp.zeros(1, requires_grad=True)
+        loss = wp.zeros(1, requires_grad=True)
+        with tape:
+            wp.launch(miss, dim=2, inputs=[x], outputs=[total])
+            wp.launch(miss, dim=1, inputs=[total], outputs=[loss])
+        tape.backward(loss)
+    for times in (1, 2, 3):
+        wp.capture_launch(capture.graph)
+        assert (total.list(), loss.list()) == ([5.0], [4.0])
+        assert total.grad.list() == [4.0]
+        assert x.grad.list() == [times * 4.0 * 2 * (1.0 - TARGET), times * 4.0 * 2 * (2.0 - TARGET)]
+
+
+def test_adjoints_are_of_the_numbers_of_their_time():
+    @wp.kernel
+    def scaled(by: wp.vec2, x: wp.array[float], y: wp.array[float]):
+        y[wp.tid()] = by[1] * x[wp.tid()]
+
+    x, y, by = with_gradient([1.0]), with_gradient([0.0]), wp.vec2(2.0, 3.0)
+    y.grad.fill_(1.0)
+    with wp.ScopedCapture() as capture:
+        wp.launch(scaled, 1, [by, x], [y], adjoint=True)
+    by[1] = 100.0
+    wp.capture_launch(capture.graph)
+    assert x.grad.list() == [3.0]
+
+
 def test_ways_forward_and_back_in_graphs_of_their_own():
     x, y, tape = with_gradient([1.0, 2.0]), with_gradient([0.0, 0.0]), wp.Tape()
     with wp.ScopedCapture() as forward, tape:
