@@ -35,6 +35,8 @@ HANDLERS = {
     "jaxwarp_outside_alone",
     "jaxwarp_outside_share",
     "jaxwarp_outside_stop",
+    "jaxwarp_updates_begin",
+    "jaxwarp_updates_end",
     "jaxwarp_cuda_instantiate",
     "jaxwarp_cuda_initialize",
     "jaxwarp_cuda_execute",

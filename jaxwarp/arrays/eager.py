@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from jaxwarp.ffi.launch.calls.bind import (
 from jaxwarp.ffi.launch.calls.converters import Convert
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
-from jaxwarp.ffi.launch.native_launch import NativeCode, code_of
+from jaxwarp.ffi.launch.native_launch import NativeCode, code_of, updating
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import HOST
@@ -166,10 +166,12 @@ def run_checked(scope: Scope, checked: Checked) -> None:
     plan = checked.plan
     if 0 in plan.launch.grid:
         return
-    launch, operands, staged = placed(scope, checked)
-    failure = launch_in(scope, launch, operands)
-    for region, temporary in staged:
-        scope.move(region, temporary)
+    copied = _copied(checked)
+    with updating([region for i in copied & plan.written.keys() if (region := checked.values[i].region) is not None]):
+        launch, operands, staged = placed(scope, checked, copied)
+        failure = launch_in(scope, launch, operands)
+        for region, temporary in staged:
+            scope.move(region, temporary)
     note_written([checked.values[i].region for i in plan.written])
     if failure is not None:
         raise failure
@@ -183,8 +185,24 @@ class Placed(NamedTuple):
     staged: list[tuple[Region, Region]]
 
 
-def placed(scope: Scope, checked: Checked) -> Placed:
-    """The operands of a launch; what is not dense is copied."""
+def _copied(checked: Checked) -> Set[int]:
+    """The arguments that a launch is given copies of: kernels take dense arrays.
+
+    Where one is copied back, so is all that the kernel updates by atomics: the launch has the memory of both to itself,
+    and while it has, it may not wait for more.
+    """
+    plan = checked.plan
+    found = {
+        i
+        for i, value in enumerate(checked.values)
+        if not (value.region is None or value.region.is_plain or i in plan.untouched)
+        and (i in plan.added_to or plan.launch.debug is not None or value.in_records is None)
+    }
+    return found if found.isdisjoint(plan.written) else found | plan.added_to
+
+
+def placed(scope: Scope, checked: Checked, copied: Set[int]) -> Placed:
+    """The operands of a launch, of which some arrays are copied."""
     plan = checked.plan
     operands: list[Any] = []
     staged: list[tuple[Region, Region]] = []
@@ -193,18 +211,20 @@ def placed(scope: Scope, checked: Checked) -> Placed:
         region = value.region
         if region is None:
             operands.append(_host_operand(scope, plan.arguments[index], value.value, convert))
-        elif region.is_dense and not region.address % region.dtype.alignment:
-            operands.append(region)
-        elif index in plan.untouched:  # of which only the shape is asked for
-            operands.append(dense_region(region.address, region.dtype, region.shape, region.owner))
-        elif index not in plan.added_to and plan.launch.debug is None and (found := value.in_records) is not None:
-            operands.append(found.region)
-            records.append((index, found.place))
-        else:  # kernels take dense arrays
+        elif index in copied:
             operands.append(scope.make(region.dtype, region.shape))
             if plan.launch.roles[index] != OUTPUT or plan.launch.debug is not None:
                 scope.move(operands[-1], region)
             staged += [(region, operands[-1])] if index in plan.written else []
+        elif region.is_plain:
+            operands.append(region)
+        elif index in plan.untouched:  # of which only the shape is asked for
+            operands.append(dense_region(region.address, region.dtype, region.shape, region.owner))
+        else:
+            found = value.in_records
+            assert found is not None
+            operands.append(found.region)
+            records.append((index, found.place))
     return Placed(on_records(plan.launch, tuple(records)) if records else plan.launch, operands, staged)
 
 

@@ -178,11 +178,10 @@ class HostArray(LiveArray):
         """What decides a launch on it but for where it is; None where its elements do not lie side by side, nor are a
         field of records that do."""
         region = self._region
-        is_plain = region.is_dense and not region.address % region.dtype.alignment
         if self.scope is not HOST:
             on_gpu = self.dtype, region.shape, self.is_writable, self.scope, not region.address % PACK_BYTES
-            return alike(on_gpu) if is_plain else None
-        if is_plain:
+            return alike(on_gpu) if region.is_plain else None
+        if region.is_plain:
             return alike((self.dtype, region.shape, self.is_writable))
         found = self.in_records
         return None if found is None else alike((self.dtype, region.shape, self.is_writable, found.place))

@@ -309,7 +309,8 @@ def _run(
     if scope is HOST and (0 in dim if type(dim) is tuple else type(dim) is int and dim == 0):
         return  # no thread needs what the kernel does
     if adjoints is not None:
-        given, of_given = _leaves_as_now(kernel, params), spread(kernel, adjoints)
+        given = spread(kernel, params) if capturing.get() is None else _leaves_as_now(kernel, params)
+        of_given = spread(kernel, adjoints)
         if not HOST.defers(f"adjoint of {kernel.name}", lambda: reverse_launch(kernel, dim, given, of_given)):
             reverse_launch(kernel, dim, given, of_given)
     elif scope is HOST and capturing.get() is None:

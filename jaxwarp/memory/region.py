@@ -46,6 +46,11 @@ class Region:
         return all(n == 1 or s == d for n, s, d in zip(self.shape, self.strides, dense, strict=True))
 
     @cached_property
+    def is_plain(self) -> bool:
+        """Whether native code takes it as it is: dense, and aligned."""
+        return self.is_dense and not self.address % self.dtype.alignment
+
+    @cached_property
     def span(self) -> tuple[int, int]:
         """The addresses of its first byte and of the one after its last."""
         if self.size == 0:

@@ -43,6 +43,8 @@ _OUTSIDE = {
     "jaxwarp_outside_alone": (ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p),
     "jaxwarp_outside_share": (ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int64),
     "jaxwarp_outside_stop": (None, ctypes.c_void_p),
+    "jaxwarp_updates_begin": (ctypes.c_int, ctypes.c_void_p, ctypes.c_int64),
+    "jaxwarp_updates_end": (None, ctypes.c_void_p),
 }
 
 _STAGES = {"cpu": ("instantiate", "execute"), "CUDA": ("instantiate", "initialize", "execute")}

@@ -35,12 +35,11 @@ class Updating {
  public:
   Updating(const Outside& launch, void* const* buffers) : count_(launch.updated_count) {
     if (count_ == 0) return;
-    static thread_local const char thread = 0;
     SmallArray<Updates::Range, 8> ranges(count_);
     for (int64_t i = 0; i < count_; ++i) {
       const auto [buffer, bytes] = launch.updated()[i];
       const auto begin = reinterpret_cast<uintptr_t>(buffers[buffer]);
-      ranges[i] = {begin, begin + bytes, &thread, this};
+      ranges[i] = {begin, begin + bytes, this};
     }
     has_begun_ = Updates::Get().Begin(ranges.data(), count_);
   }
@@ -117,6 +116,17 @@ JAXWARP_EXPORT int jaxwarp_outside_share(const jaxwarp::Outside* launch, void* c
   *under_way = nullptr;
   return 1;
 }
+
+// Takes memory, `count` times from an address to before another one, as launches do that update it. Returns whether it could:
+// see Updates::Begin. `memory` is what `jaxwarp_updates_end` is told.
+JAXWARP_EXPORT int jaxwarp_updates_begin(const uintptr_t* memory, int64_t count) {
+  using namespace jaxwarp;
+  SmallArray<Updates::Range, 8> ranges(count);
+  for (int64_t i = 0; i < count; ++i) ranges[i] = {memory[2 * i], memory[2 * i + 1], memory};
+  return Updates::Get().Begin(ranges.data(), count);
+}
+
+JAXWARP_EXPORT void jaxwarp_updates_end(const uintptr_t* memory) { jaxwarp::Updates::Get().End(memory); }
 
 // Begins no other piece of a launch, and waits for those that run. Nothing happens where none is under way.
 JAXWARP_EXPORT void jaxwarp_outside_stop(jaxwarp::UnderWay** under_way) {

@@ -9,18 +9,20 @@ namespace jaxwarp {
 Updates& Updates::Get() { return OfProcess<Updates>(); }
 
 bool Updates::Begin(const Range* ranges, int64_t count) {
+  static thread_local const char thread = 0;
   const Range* const end = ranges + count;
   bool is_own = false;
   const auto meets = [&](const Range& other) {
     const bool found =
         std::any_of(ranges, end, [&](const Range& r) { return r.begin < other.end && other.begin < r.end; });
-    is_own |= found && other.thread == ranges->thread;
+    is_own |= found && other.thread == &thread;
     return found;
   };
   std::unique_lock<std::mutex> lock(mutex_);
   ended_.wait(lock, [&] { return std::none_of(ranges_.begin(), ranges_.end(), meets) || is_own; });
-  if (!is_own) ranges_.insert(ranges_.end(), ranges, end);
-  return !is_own;
+  if (is_own) return false;
+  for (const Range* r = ranges; r < end; ++r) ranges_.push_back({r->begin, r->end, r->launch, &thread});
+  return true;
 }
 
 void Updates::End(const void* launch) {

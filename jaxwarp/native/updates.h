@@ -13,11 +13,11 @@ namespace jaxwarp {
 
 class Updates {
  public:
-  // Memory from `begin` to before `end`, and who updates it.
+  // Memory from `begin` to before `end`, and what updates it. `Begin` finds out which thread that is.
   struct Range {
     uintptr_t begin, end;
-    const void* thread;
     const void* launch;
+    const void* thread = nullptr;
   };
 
   static Updates& Get();

@@ -319,17 +319,43 @@ def tally(where: wp.array[int], counts: wp.array[int]):
     counts[where[i]] += 1
 
 
+def in_threads(*calls):
+    threads = [threading.Thread(target=lambda call=call: [call() for _ in range(100)]) for call in calls]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+
+
 def test_threads_of_python_that_update_one_array():
     where = wp.array(np.arange(20_000, dtype=np.int32) % 3)
     counts = wp.zeros(3, dtype=int)
     wp.launch(tally, where.size, [where, counts])
-    threads = [
-        threading.Thread(target=lambda: [wp.launch(tally, where.size, [where, counts]) for _ in range(100)])
-        for _ in range(4)
-    ]
-    [t.start() for t in threads]
-    [t.join() for t in threads]
+    in_threads(*[lambda: wp.launch(tally, where.size, [where, counts])] * 4)
     assert (counts.numpy() == 401 * np.bincount(where.numpy())).all()
+
+
+@wp.kernel
+def tally_both(where: wp.array[int], counts: wp.array[int], others: wp.array[int]):
+    i = wp.tid()
+    counts[where[i]] += 1
+    others[where[i]] += 1
+
+
+def test_threads_of_python_that_update_parts_with_gaps():
+    """Of one array, all of it, and two arrays the one way and the other, for which nobody waits for ever."""
+    where = wp.array(np.arange(20_000, dtype=np.int32) % 3)
+    one, other = wp.zeros(6, dtype=int), wp.zeros(6, dtype=int)
+
+    def both(counts, others):
+        return lambda: wp.launch(tally_both, where.size, [where, counts, others])
+
+    in_threads(both(one[::2], other), both(other[::2], one), lambda: wp.launch(tally, where.size, [where, one[::2]]))
+    counts = 100 * np.bincount(where.numpy())
+    expected = np.zeros(6, int)
+    expected[::2] += counts
+    expected[:3] += counts
+    assert (other.numpy() == expected).all()
+    expected[::2] += counts
+    assert (one.numpy() == expected).all()
 
 
 def test_arguments_that_do_not_fit():

@@ -17,7 +17,6 @@ from jaxwarp.arrays.tapes.gpu import arithmetic
 from jaxwarp.arrays.tapes.gpu.pull import GpuPull
 from jaxwarp.arrays.tapes.native_pullback import NativePull, Steps, native_pull
 from jaxwarp.arrays.tapes.recorded import Launched
-from jaxwarp.arrays.tapes.shadow import is_plain
 from jaxwarp.errors import DifferentiationError, KernelTypeError
 from jaxwarp.ffi.launch.debug import failures_raised
 from jaxwarp.ffi.launch.derivatives.rules import silent_launch
@@ -197,7 +196,7 @@ def _address(region: Region | None, value: np.ndarray | None, kept: list[np.ndar
 
 
 def _is_here(region: Region) -> bool:
-    return is_plain(region) and scope_of(region) is HOST
+    return region.is_plain and scope_of(region) is HOST
 
 
 def _view(region: Region) -> np.ndarray:

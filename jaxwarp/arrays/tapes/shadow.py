@@ -25,11 +25,6 @@ def is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype == bfloat16.numpy
 
 
-def is_plain(region: Region) -> bool:
-    """Whether native code takes the region as it is: dense, and aligned."""
-    return region.is_dense and not region.address % region.dtype.alignment
-
-
 def is_zero(region: Region) -> bool:
     """Whether all numbers are zero, in memory of the host. Bits are compared in a quarter of the time."""
     numbers = region.here
@@ -49,7 +44,7 @@ class Place:
 
     def __init__(self, region: Region, block: int, fills: bool):
         self.region, self.block, self.fills = region, block, fills
-        self.is_float, self.is_plain = is_float(region.dtype), is_plain(region)
+        self.is_float, self.is_plain = is_float(region.dtype), region.is_plain
 
 
 class Blocks:
@@ -244,13 +239,13 @@ class Shadow(Private):
         np.add(view, values, out=view)
 
     def load(self, place: Place, source: Region) -> None:
-        if place.is_plain and is_plain(source) and scope_of(source) is HOST:
+        if place.is_plain and source.is_plain and scope_of(source) is HOST:
             ctypes.memmove(self.address(place), source.address, source.nbytes)
         else:
             self.view(place)[...] = contents_of(source)
 
     def store(self, place: Place, target: Region) -> None:
-        if place.is_plain and is_plain(target) and scope_of(target) is HOST:
+        if place.is_plain and target.is_plain and scope_of(target) is HOST:
             ctypes.memmove(target.address, self.address(place), target.nbytes)
         else:
             set_contents(target, self.view(place))

@@ -10,7 +10,8 @@ import ctypes
 import functools
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from jaxwarp.analysis.effects import analyze
@@ -19,6 +20,7 @@ from jaxwarp.codegen.abi import GRID, OWN_COPIES
 from jaxwarp.errors import KernelValueError
 from jaxwarp.ffi.launch.lowering import pool_size, succession
 from jaxwarp.ir.kernel import Kernel
+from jaxwarp.memory.region import Region
 from jaxwarp.native.library import load_library
 from jaxwarp.passes.pipeline import prepared
 
@@ -91,6 +93,22 @@ class NativeCode:
             stop(place)
         if has_ended < 0:
             raise _in_a_handler()
+
+
+@contextmanager
+def updating(regions: Sequence[Region]) -> Iterator[None]:
+    """Runs while no launch updates the memory by atomics, nor another one that says so here."""
+    if not regions:
+        yield
+        return
+    library, words = load_library(), [word for region in regions for word in region.span]
+    memory = (ctypes.c_int64 * len(words))(*words)
+    if not library.jaxwarp_updates_begin(ctypes.addressof(memory), len(regions)):
+        raise _in_a_handler()
+    try:
+        yield
+    finally:
+        library.jaxwarp_updates_end(ctypes.addressof(memory))
 
 
 def _in_a_handler() -> KernelValueError:

@@ -9,7 +9,6 @@ import numpy as np
 
 from jaxwarp.arrays.eager import launch_now
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.tapes.shadow import is_plain
 from jaxwarp.decorators import kernel
 from jaxwarp.frontend.lowering.intrinsics import INTRINSICS
 from jaxwarp.frontend.text.annotations import array
@@ -51,7 +50,7 @@ def _compare(x: array[Any], y: array[Any], place: int, found: array[int]):  # py
 
 def plain(scope: GpuScope, region: Region) -> Region:
     """The region, if code takes it as it is, or else a copy that is dense and aligned."""
-    return region if is_plain(region) else scope.duplicated(region)
+    return region if region.is_plain else scope.duplicated(region)
 
 
 def add(scope: GpuScope, target: Region, source: Region) -> None:
