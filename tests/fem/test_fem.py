@@ -604,6 +604,18 @@ def test_edges_can_be_flipped_in_the_indices():
     fem.interpolate(polynomial, dest=field, values={"degree": 2})
     given = {"fields": {"u": field}, "values": {"degree": 2}}
     assert fem.integrate(polynomial_error, domain=fem.Cells(geometry), **given) < 1e-20
+    indices.assign([0, 1, 2, 0, 2, 3])
+    with pytest.raises(wp.KernelError, match="have changed since nodes of a space were numbered"):
+        fem.integrate(polynomial_error, domain=fem.Cells(geometry), **given)
+
+
+def test_positions_can_be_given_anew():
+    mesh = make_geometry("Trimesh2D")
+    area = float(fem.integrate(tiny, domain=fem.Cells(mesh)))
+    mesh.positions = wp.array(2.0 * mesh.positions.numpy(), dtype=mesh.positions.dtype)
+    assert np.isclose(fem.integrate(tiny, domain=fem.Cells(mesh)), 4.0 * area)
+    with pytest.raises(wp.KernelError, match="positions: expected HostArray of"):
+        mesh.positions = mesh.positions.numpy()
 
 
 def test_fields_of_other_geometries():

@@ -191,7 +191,7 @@ class Mesh(Geometry):
                 f"{what}: positions: expected an array of vectors of {dimension}, got {positions.dtype} of shape"
                 f" {positions.shape}"
             )
-        self.positions: Any = positions
+        self._positions = positions
         self._indices = indices
         self._cells = np.empty((0, width), np.int64)
         self._name = what
@@ -202,8 +202,26 @@ class Mesh(Geometry):
             self.build_bvh()
 
     @property
+    def positions(self) -> Any:
+        """Of the vertices. Another array may be given, like the one before; then `update_bvh`, if there is one."""
+        return self._positions
+
+    @positions.setter
+    def positions(self, positions: Any) -> None:
+        old, is_of_jax = self._positions, isinstance(positions, jax.Array)
+        found = getattr(positions, "dtype", None), getattr(positions, "shape", None)
+        if is_of_jax != isinstance(old, jax.Array) or found != (old.dtype, old.shape):
+            raise KernelTypeError(
+                f"{self._name}: positions: expected {type(old).__name__} of {old.dtype} of shape {old.shape}, got"
+                f" {type(positions).__name__} of {found[0]} of shape {found[1]}",
+                hint="make another mesh",
+            )
+        self._positions = positions
+        self.__dict__.pop("_made", None)
+
+    @property
     def cells(self) -> Any:
-        """As the array of indices has them now: a program may flip edges in it. Spaces keep the nodes they have."""
+        """As the array of indices has them now: a program may flip edges in it. Spaces are to be made then."""
         found = self._indices.numpy().reshape(-1, self._cells.shape[1])
         if not np.array_equal(found, self._cells):
             if not 0 <= found.min() <= found.max() < self.positions.shape[0]:
@@ -346,11 +364,11 @@ class DeformedGeometry(Geometry):
     def cells(self) -> np.ndarray:
         return self._base.cells
 
-    @functools.cached_property
+    @property
     def sides(self) -> Any:
         return self._base.sides
 
-    @functools.cached_property
+    @property
     def side_arguments(self) -> dict[str, Any]:
         return self._base.side_arguments
 

@@ -28,9 +28,24 @@ class SpaceTopology:
     def __init__(self, geometry: Geometry, shape: Shape, discontinuous: bool) -> None:
         self.geometry, self.shape = geometry, shape
         self.is_discontinuous = discontinuous or shape.degree == 0
+        self._array: Any = None
+
+    @property
+    def _numbered(self) -> tuple[np.ndarray, int]:
+        cells, found = self._made
+        if cells is not self.geometry.cells and not self.is_discontinuous:
+            raise KernelValueError(
+                "the indices of a mesh have changed since nodes of a space were numbered by them",
+                hint="make the space anew, and its fields",
+            )
+        return found
 
     @functools.cached_property
-    def _numbered(self) -> tuple[np.ndarray, int]:
+    def _made(self) -> tuple[Any, tuple[np.ndarray, int]]:
+        """The cells, and the nodes of each."""
+        return self.geometry.cells, self._numbers()
+
+    def _numbers(self) -> tuple[np.ndarray, int]:
         count, per_cell = self.geometry.cell_count(), len(self.shape.nodes)
         if self.is_discontinuous:
             return np.arange(count * per_cell, dtype=np.int32).reshape(count, per_cell), count * per_cell
@@ -44,9 +59,13 @@ class SpaceTopology:
     def node_count(self) -> int:
         return self._numbered[1]
 
-    @functools.cached_property
+    @property
     def array(self) -> Any:
-        return self.geometry.integers(self.table)
+        """The table, for kernels."""
+        table = self.table  # which is refused where it is out of date
+        if self._array is None:
+            self._array = self.geometry.integers(table)
+        return self._array
 
     @functools.cached_property
     def coefficients(self) -> Any:
