@@ -22,6 +22,7 @@ from language import define, outputs
 
 import jaxwarp as wp
 from jaxwarp.errors import KernelValueError
+from jaxwarp.frontend.text import definition
 from jaxwarp.frontend.text.definition import find_definition, is_text_of
 
 BODY = """import jaxwarp as wp
@@ -95,6 +96,41 @@ def test_edits_that_change_nothing_are_none(module):
     loaded, save = module(body)
     save(body.replace("return k", "return (k, )  # and more\n\n\ndef k(): pass").replace("* c +", "*c+"))
     assert outputs(wp.kernel(loaded.make(3.0)), 1, [3.0], [0.0]) == [11.0]
+
+
+MANY = """import jaxwarp as wp
+
+def is_one(x):
+    return x is 1
+
+""" + "".join(
+    f"""
+@wp.func
+def f{i}(x: float):
+    return x + {i}.0 if x is not None else 1.0
+"""
+    for i in range(30)
+)
+
+
+def test_a_file_is_read_and_compiled_once(module, monkeypatch, recwarn):
+    """Each function by itself took most of the time in which a module of a thousand is imported."""
+    parsed, alone = [], []
+    monkeypatch.setattr(ast, "parse", _noting(parsed, ast.parse))
+    monkeypatch.setattr(definition, "is_text_of", _noting(alone, is_text_of))
+    loaded, _ = module(MANY)
+    assert loaded.f29.key == "f29"
+    assert (len(parsed), len(alone)) == (1, 0)
+    said = [w for w in recwarn if issubclass(w.category, SyntaxWarning)]
+    assert len(said) == 1  # of the import itself
+
+
+def _noting(calls, function):
+    def noted(*args, **kwargs):
+        calls.append(args)
+        return function(*args, **kwargs)
+
+    return noted
 
 
 def test_text_that_was_read_before_the_edit_serves(module):

@@ -8,13 +8,15 @@ from __future__ import annotations
 import __future__
 
 import ast
+import gc
 import inspect
 import linecache
 import sys
 import types
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache, reduce
+from contextlib import contextmanager
+from functools import reduce
 from itertools import pairwise, product
 
 from jaxwarp.deep import with_deep_stack
@@ -28,6 +30,7 @@ _PARTS = (
     "co_kwonlyargcount", "co_exceptiontable",
 )  # fmt: skip
 _KINDS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR
+_WITH_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
 # As Python was started, then as files may have been compiled before.
 _LEVELS = (-1, *(level for level in (0, 1, 2) if level != sys.flags.optimize))
 
@@ -40,9 +43,10 @@ def find_definition(function: types.FunctionType) -> tuple[ast.FunctionDef, tupl
     """
     code, found = function.__code__, None
     for lines in _texts(function):
-        tree, imports = _find_tree("".join(lines), code.co_firstlineno, function.__name__)
-        if tree is not None and is_text_of(tree, function, imports):
-            return tree, tuple(lines)
+        file = _read(code.co_filename, lines)
+        tree = file.definition(function)
+        if tree is not None and (file.is_of(code) or is_text_of(tree, function, file.imports)):
+            return tree, file.lines
         found = tree or found
     hint = "the file has changed since it was imported: reload it (importlib.reload(module)), or start Python again"
     if found is None:
@@ -72,24 +76,91 @@ def _texts(function: types.FunctionType) -> Iterator[list[str]]:
         )
 
 
-@dataclass(frozen=True)
 class _File:
-    """The definitions in a text, by name and first line (of the decorators, if any), and the names it imports."""
+    """What a text says.
 
-    definitions: dict[tuple[str, int], ast.FunctionDef]
-    imports: frozenset[str]
+    Attributes:
+        given: its lines, as `linecache` has them.
+        lines: these.
+        imports: the names that it imports, if it is Python.
+    """
+
+    def __init__(self, lines: list[str]):
+        self.given, self.lines = lines, tuple(lines)
+        text = "".join(lines)
+        self._definitions: dict[tuple[str, int], ast.FunctionDef] | None = None
+        self._codes: dict[tuple[str, int], types.CodeType] = {}
+        self.imports = frozenset[str]()
+        try:
+            module = ast.parse(text)
+        except SyntaxError:
+            return
+        self._definitions = {(n.name, min([n.lineno, *(d.lineno for d in n.decorator_list)])): n for n in _defs(module)}
+        self.imports = frozenset(_imports(module))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they came when it was imported
+                whole = compile(text, "<text>", "exec", 0, True)
+        except (SyntaxError, ValueError, RecursionError):  # cells may await or return, and be deep
+            return
+        self._codes = {(c.co_name, c.co_firstlineno): c for c in _codes(whole)}
+
+    def definition(self, function: types.FunctionType) -> ast.FunctionDef | None:
+        """The one whose first line, of the decorators, if any, is that of the function's code."""
+        line, name = function.__code__.co_firstlineno, function.__name__
+        if self._definitions is None:  # a notebook cell may hold lines that are not Python (magics)
+            return _find_in_block(self.given, line, name)
+        return self._definitions.get((name, line))
+
+    def is_of(self, code: types.CodeType) -> bool:
+        """Whether the text, compiled as a whole, has this code in it, to the column."""
+        made = self._codes.get((code.co_name, code.co_firstlineno))
+        return made is not None and _same(made, code) and made.co_linetable == code.co_linetable
 
 
-@lru_cache(maxsize=256)
-def _read(text: str) -> _File | None:
-    """None if it is not Python."""
+_files: dict[str, _File] = {}
+_MOST_FILES = 256
+
+
+def _read(name: str, lines: list[str]) -> _File:
+    """What a file's lines say. `linecache` has others where it has changed."""
+    known = _files.get(name)
+    if known is None or known.given is not lines:
+        if len(_files) >= _MOST_FILES:
+            _files.clear()
+        with _uncollected():
+            known = _files[name] = _File(lines)
+    return known
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without collections of garbage: what is made here is kept, and each would look through it and all JAX has."""
+    is_enabled = gc.isenabled()
+    gc.disable()
     try:
-        module = ast.parse(text)
-    except SyntaxError:
-        return None
-    nodes = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
-    definitions = {(n.name, min([n.lineno, *(d.lineno for d in n.decorator_list)])): n for n in nodes}
-    return _File(definitions, frozenset(_imports(module)))
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
+def _defs(module: ast.Module) -> Iterator[ast.FunctionDef]:
+    """The definitions of functions."""
+    pending: list[ast.AST] = [module]
+    for node in pending:
+        if isinstance(node, ast.FunctionDef):
+            yield node
+        pending += [n for n in ast.iter_child_nodes(node) if isinstance(n, _WITH_STATEMENTS)]
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Those of functions inside of a code."""
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            if inner.co_flags & inspect.CO_NEWLOCALS:
+                yield inner
+            yield from _codes(inner)
 
 
 def _imports(node: ast.AST) -> Iterator[str]:
@@ -101,17 +172,8 @@ def _imports(node: ast.AST) -> Iterator[str]:
             yield from _imports(inner)
 
 
-def _find_tree(text: str, first_line: int, name: str) -> tuple[ast.FunctionDef | None, frozenset[str]]:
-    """The definition whose first line is the code object's, and what the text imports."""
-    file = _read(text)
-    if file is not None:
-        return file.definitions.get((name, first_line)), file.imports
-    # A notebook cell may hold lines that are not Python (magics): its function can be read on its own.
-    return _find_in_block(text, first_line, name), frozenset()
-
-
-def _find_in_block(text: str, first_line: int, name: str) -> ast.FunctionDef | None:
-    lines = text.splitlines(keepends=True)
+def _find_in_block(lines: list[str], first_line: int, name: str) -> ast.FunctionDef | None:
+    """A definition that can be read on its own."""
     block = inspect.getblock(lines[first_line - 1 :])
     indented = bool(block) and block[0][:1].isspace()
     # "if 1:" makes an indented definition a module of its own without touching its columns.
@@ -179,13 +241,7 @@ def _class_around(qualified: str) -> str | None:
 
 
 def _code_at(code: types.CodeType, name: str, line: int) -> types.CodeType | None:
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            is_it = inner.co_name == name and inner.co_firstlineno == line and inner.co_flags & inspect.CO_NEWLOCALS
-            found = inner if is_it else _code_at(inner, name, line)
-            if found is not None:
-                return found
-    return None
+    return next((c for c in _codes(code) if (c.co_name, c.co_firstlineno) == (name, line)), None)
 
 
 def _same(a: types.CodeType, b: types.CodeType) -> bool:

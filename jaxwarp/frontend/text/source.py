@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from jaxwarp.errors import Loc
 from jaxwarp.frontend.text.host_values import Missing, find, frozen
 from jaxwarp.frontend.text.liveness import Liveness
 from jaxwarp.unlocked import cached_property
+
+
+def _binds(node: ast.AST) -> TypeGuard[ast.Name | ast.arg]:
+    return isinstance(node.ctx, ast.Store) if isinstance(node, ast.Name) else isinstance(node, ast.arg)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +52,9 @@ class Source:
     @cached_property
     def bound(self) -> frozenset[str]:
         """Names that something in the function binds: these, its arguments, those of lambdas in static expressions."""
-        return self.locals | {n.arg for n in ast.walk(self.tree) if isinstance(n, ast.arg)}
+        nodes = ast.walk(self.tree)  # once: every function that is decorated is asked
+        stored = (n.id if isinstance(n, ast.Name) else n.arg for n in nodes if _binds(n))
+        return frozenset(stored)
 
     def loc(self, node: ast.AST, inlined_at: Loc | None = None) -> Loc:
         """The span of a node, in characters (Python counts bytes)."""
