@@ -609,6 +609,17 @@ def test_edges_can_be_flipped_in_the_indices():
         fem.integrate(polynomial_error, domain=fem.Cells(geometry), **given)
 
 
+def test_fields_are_of_the_geometry_that_is_integrated():
+    """The gradient of a field of the undeformed geometry would be one by its positions."""
+    grid = make_geometry("Grid2D")
+    deformed = fem.make_polynomial_space(grid, dtype=wp.vec2d).make_field().make_deformed_geometry()
+    space = fem.make_polynomial_space(grid)
+    with pytest.raises(wp.KernelError, match="v: expected a field of the geometry that the domain is of"):
+        fem.integrate(value, domain=fem.Cells(deformed), fields={"v": space.make_field()})
+    with pytest.raises(wp.KernelError, match="expected one of the space's geometry"):
+        fem.make_test(space, domain=fem.Cells(deformed))
+
+
 def test_positions_can_be_given_anew():
     mesh = make_geometry("Trimesh2D")
     area = float(fem.integrate(tiny, domain=fem.Cells(mesh)))

@@ -21,7 +21,7 @@ from jaxwarp.fem.field.kinds import (
     uniform_kind,
     virtual_kind,
 )
-from jaxwarp.fem.geometry.geometries import DeformedGeometry, Geometry
+from jaxwarp.fem.geometry.geometries import DeformedGeometry
 from jaxwarp.fem.space.spaces import FunctionSpace, SpacePartition, SpaceRestriction
 from jaxwarp.fem.types import ElementKind
 from jaxwarp.fem.values import struct_of_values, value_type
@@ -35,6 +35,7 @@ class FieldLike:
 
     degree: int = 0
     is_of_sides: bool | None = None  # None: of both
+    geometry: Any = None  # None: of any
 
     @property
     def arguments(self) -> Any:
@@ -47,7 +48,7 @@ class DiscreteField(FieldLike):
     is_of_sides = False
 
     def __init__(self, space: FunctionSpace) -> None:
-        self.space = space
+        self.space, self.geometry = space, space.geometry
         self.space_partition = SpacePartition(space.topology)
         self.degree = space.degree
         device = space.geometry.device
@@ -74,10 +75,6 @@ class DiscreteField(FieldLike):
                 f" {getattr(values, 'dtype', type(values).__name__)} of shape {getattr(values, 'shape', ())}"
             )
         self._dof_values = values
-
-    @property
-    def geometry(self) -> Geometry:
-        return self.space.geometry
 
     @property
     def dtype(self) -> Any:
@@ -117,6 +114,7 @@ class TraceField(FieldLike):
 
     def __init__(self, field: DiscreteField) -> None:
         self.field, self.space, self.degree = field, field.space, field.degree
+        self.geometry = field.geometry
 
     @property
     def arguments(self) -> Any:
@@ -220,15 +218,11 @@ class _VirtualField(FieldLike):
     dof_name = ""
 
     def __init__(self, space: FunctionSpace, domain: GeometryDomain) -> None:
-        self.space, self.domain, self.degree = space, domain, space.degree
+        self.space, self.domain, self.degree, self.geometry = space, domain, space.degree, space.geometry
         self.dtype = space.dtype
         self.space_restriction = SpaceRestriction(space.topology, domain)
         self.space_partition = self.space_restriction.space_partition
         self.is_of_sides = domain.element_kind is ElementKind.SIDE
-
-    @property
-    def geometry(self) -> Geometry:
-        return self.space.geometry
 
     @property
     def arguments(self) -> Any:
@@ -266,7 +260,7 @@ def _domain_of(what: str, space: Any, restriction: Any, partition: Any, domain: 
     del partition
     if domain is None:
         domain = Cells(space.geometry)
-    if not isinstance(domain, GeometryDomain) or domain.geometry.base is not space.geometry.base:
+    if not isinstance(domain, GeometryDomain) or domain.geometry is not space.geometry:
         raise KernelValueError(
             f"{what}: domain: expected one of the space's geometry", hint="make space and domain of one geometry"
         )

@@ -44,9 +44,13 @@ class Geometry:
     def reference_side(self) -> Element:
         return self.element.side
 
-    @functools.cached_property
+    @property
     def sides(self) -> Any:
         """A `SideTable`."""
+        return self._sides
+
+    @functools.cached_property
+    def _sides(self) -> Any:
         return find_sides(self.element, self.cells)
 
     def cell_count(self) -> int:
@@ -68,9 +72,13 @@ class Geometry:
         """The numbers of nodes that cells share."""
         return shared_nodes(self.element, nodes, self.cells, self.vertex_count())
 
-    @functools.cached_property
+    @property
     def side_arguments(self) -> dict[str, Any]:
         """What kernels need to know of sides."""
+        return self._side_arguments
+
+    @functools.cached_property
+    def _side_arguments(self) -> dict[str, Any]:
         scalar, sides = self.scalar_type, self.sides
         reference = self.element.value
         one = vector(self.element.dimension, scalar)
@@ -230,7 +238,7 @@ class Mesh(Geometry):
                     f" {found.max()}"
                 )
             self._cells = found.astype(np.int64)
-            for name in ("sides", "side_arguments", "_made"):
+            for name in ("_sides", "_side_arguments", "_made"):
                 self.__dict__.pop(name, None)
         return self._cells
 

@@ -110,6 +110,11 @@ def _require_kinds(what: str, domain: GeometryDomain, fields: Mapping[str, Any])
                 f"{what}: fields: {name}: expected a field on {'sides' if is_of_sides else 'cells'}, as the domain is",
                 hint="pass u.trace() for a field on sides" if is_of_sides else "pass the field of the cells",
             )
+        if field.geometry not in (None, domain.geometry):
+            raise KernelValueError(
+                f"{what}: fields: {name}: expected a field of the geometry that the domain is of",
+                hint="make its space of that, or pass fem.NonconformingField(domain, field)",
+            )
 
 
 @boundary
