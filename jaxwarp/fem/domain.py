@@ -56,6 +56,14 @@ class GeometryDomain:
     def element_array(self) -> Any:
         return self.geometry.integers(self.elements)
 
+    @property
+    def has_outer_cells(self) -> bool:
+        """Whether there are sides between cells."""
+        if self.element_kind is ElementKind.CELL:
+            return False
+        inner, outer = self.geometry.sides.cells[self.elements].T
+        return bool((inner != outer).any())
+
     def same_elements(self, other: GeometryDomain) -> bool:
         """Whether it is the same domain, made again perhaps."""
         return self is other or (

@@ -620,6 +620,14 @@ def test_fields_are_of_the_geometry_that_is_integrated():
         fem.make_test(space, domain=fem.Cells(deformed))
 
 
+def test_nodes_of_both_cells_at_a_side_get_no_values_by_half():
+    grid = make_geometry("Grid2D")
+    field = fem.make_polynomial_space(grid, discontinuous=True).make_field()
+    fem.interpolate(polynomial, dest=fem.make_restriction(field, domain=fem.BoundarySides(grid)), values={"degree": 1})
+    with pytest.raises(wp.KernelError, match="nodes for each of the cells at a side"):
+        fem.interpolate(polynomial, dest=fem.make_restriction(field, domain=fem.Sides(grid)), values={"degree": 1})
+
+
 def test_positions_can_be_given_anew():
     mesh = make_geometry("Trimesh2D")
     area = float(fem.integrate(tiny, domain=fem.Cells(mesh)))

@@ -196,13 +196,11 @@ def _nodal(form: Form, quadrature: Any, accumulate: Any, output_dtype: Any, outp
     if trial is not None and trial.space.topology is not test.space.topology and not _same_nodes(trial, test):
         raise KernelValueError(f"{form.what}: assembly: 'nodal' needs test and trial functions with the same nodes")
     topology = test.space.topology
-    if domain.element_kind is ElementKind.SIDE:
-        inner, outer = domain.geometry.sides.cells[domain.elements].T
-        if (inner != outer).any():
-            raise KernelValueError(
-                f"{form.what}: assembly: 'nodal' is not available between cells",
-                hint="integrate over BoundarySides, or leave assembly out",
-            )
+    if domain.has_outer_cells:
+        raise KernelValueError(
+            f"{form.what}: assembly: 'nodal' is not available between cells",
+            hint="integrate over BoundarySides, or leave assembly out",
+        )
     points, weights, _ = topology.nodal_points(domain)
     scalar = domain.geometry.scalar_type
     kind = quadrature_kind(scalar)

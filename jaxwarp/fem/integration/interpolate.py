@@ -116,6 +116,11 @@ def _domain(at: Any, dest: Any, fields: Any, dest_space: Any) -> Any:
 
 def _to_nodes(form: Form, space: Any, values: Any, reduction: str) -> Any:
     topology, domain = space.topology, form.domain
+    if topology.is_discontinuous and domain.has_outer_cells:
+        raise KernelValueError(
+            f"{form.what}: a discontinuous space has nodes for each of the cells at a side",
+            hint="interpolate at BoundarySides, at cells, or to a continuous space",
+        )
     points, weights, _ = topology.nodal_points(domain)
     nodes = topology.element_nodes(domain)[:, : points.shape[1]]
     if domain.element_kind is ElementKind.SIDE:
