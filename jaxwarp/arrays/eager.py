@@ -166,7 +166,7 @@ def run_checked(scope: Scope, checked: Checked) -> None:
     plan = checked.plan
     if 0 in plan.launch.grid:
         return
-    copied = _copied(checked)
+    copied = copied_arguments(checked)
     with updating([region for i in copied & plan.written.keys() if (region := checked.values[i].region) is not None]):
         launch, operands, staged = placed(scope, checked, copied)
         failure = launch_in(scope, launch, operands)
@@ -185,7 +185,7 @@ class Placed(NamedTuple):
     staged: list[tuple[Region, Region]]
 
 
-def _copied(checked: Checked) -> Set[int]:
+def copied_arguments(checked: Checked) -> Set[int]:
     """The arguments that a launch is given copies of: kernels take dense arrays.
 
     Where one is copied back, so is all that the kernel updates by atomics: the launch has the memory of both to itself,

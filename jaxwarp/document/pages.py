@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import textwrap
 from dataclasses import fields
@@ -84,7 +85,8 @@ def _shown(gives: Any) -> str:
 def missing_table() -> str:
     """Names of Warp that are missing, those with one alternative together; families of names end in `*`."""
     import jaxwarp
-    import jaxwarp.fem  # otherwise it is missing until somebody imports it
+
+    importlib.import_module("jaxwarp.fem")  # otherwise it is missing until somebody imports it
 
     known = {**UNAVAILABLE, **{f"{start}*": hint for start, hint in MISSING_FAMILIES.items()}, **HOST_NAMES}
     alternatives: dict[str, list[str]] = {}

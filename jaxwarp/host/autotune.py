@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jaxwarp.arrays import launch_cache
-from jaxwarp.arrays.eager import placed
+from jaxwarp.arrays.eager import copied_arguments, placed
 from jaxwarp.arrays.launch import launch as make_launch
 from jaxwarp.boundary import boundary
 from jaxwarp.codegen import tuned
@@ -236,7 +236,7 @@ def _job(command: Any) -> _Job | Launch:
     scope = checked.scope
     if not isinstance(scope, GpuScope) or checked.launch.debug is not None or 0 in checked.launch.grid:
         return checked.launch
-    found = placed(scope, checked)
+    found = placed(scope, checked, copied_arguments(checked))
     return _Job(scope, found.launch, found.operands)
 
 
