@@ -69,6 +69,81 @@ def test_derivatives_go_to_the_array():
     assert points.grad.list() == [0.0, 8.0, 0.0]
 
 
+@wp.func
+def first(a: wp.array[float]):
+    return a[0]
+
+
+@wp.kernel
+def asked(kinds: wp.array[int], points: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    shape = Shape()
+    if kinds[i] == 1:
+        shape.points = points
+    if shape.points:
+        out[i] = first(shape.points)
+    out[i] += shape.points[1] if shape.points is not None else 10.0
+    if not shape.points or shape.points[2] == 5.0:
+        out[i] += 100.0
+
+
+@wp.kernel
+def read(kinds: wp.array[int], points: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    shape = Shape()
+    if kinds[i] == 1:
+        shape.points = points
+    out[i] = first(shape.points)
+
+
+@wp.kernel
+def written(kinds: wp.array[int], points: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    shape = Shape()
+    if kinds[i] == 1:
+        shape.points = points
+    shape.points[0] = out[i]
+
+
+@wp.kernel
+def updated(kinds: wp.array[int], points: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    shape = Shape()
+    if kinds[i] == 1:
+        shape.points = points
+    wp.atomic_add(shape.points, 0, out[i])
+
+
+def test_what_asks_is_not_asked_again():
+    out = wp.zeros(2)
+    wp.launch(asked, 2, [wp.array([0, 1], dtype=int), POINTS, out])
+    assert out.list() == [110.0, 107.0]
+    assert "None" not in str(asked.specialize())
+
+
+@pytest.mark.parametrize("kernel", [read, written, updated], ids=lambda kernel: kernel.name)
+def test_elements_of_none(kernel):
+    """They were those of the array of the other path."""
+    points = wp.array(POINTS)
+    with pytest.raises(wp.CheckError, match=r"thread \(1,\): the array is None here: it has no elements"):
+        wp.launch(kernel, 2, [wp.array([1, 0], dtype=int), points, wp.zeros(2)])
+    wp.launch(kernel, 2, [wp.array([1, 1], dtype=int), points, wp.zeros(2)])
+
+
+def test_a_tile_of_none_is_zeros():
+    @wp.kernel
+    def loaded(kinds: wp.array[int], points: wp.array[float], out: wp.array[float]):
+        i = wp.tid()
+        shape = Shape()
+        if kinds[i] == 1:
+            shape.points = points
+        out[i] = wp.tile_load(shape.points, shape=2)[1]
+
+    out = wp.zeros(2)
+    wp.launch(loaded, 2, [wp.array([0, 1], dtype=int), POINTS, out])
+    assert out.list() == [0.0, 4.0]
+
+
 def test_two_arrays_are_refused():
     @wp.kernel
     def chosen(kinds: wp.array[int], a: wp.array[float], b: wp.array[float], y: wp.array[float]):

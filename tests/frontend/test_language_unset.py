@@ -139,3 +139,41 @@ def test_it_is_not_asked_for_where_nobody_reads_it():
     y = wp.zeros(2)
     wp.launch(unread, 2, [wp.array([0, 3], dtype=int), y])
     assert y.list() == [0.0, 5.0]
+
+
+def test_the_variable_of_several_loops():
+    @wp.kernel
+    def of_the_last_that_ran(n: wp.array2d[int], y: wp.array[float]):
+        i = wp.tid()
+        for k in range(n[i, 0]):  # noqa: B007
+            y[i] += 1.0
+        for k in range(n[i, 1]):
+            if k == 3:
+                break
+        for k in range(10, n[i, 2]):  # noqa: B007
+            y[i] += 1.0
+        y[i] = float(k)
+
+    y = wp.zeros(4)
+    wp.launch(of_the_last_that_ran, 4, [wp.array([[3, 0, 0], [3, 9, 0], [1, 2, 15], [0, 2, 0]], dtype=int), y])
+    assert y.list() == [2.0, 3.0, 14.0, 1.0]
+    with pytest.raises(wp.CheckError, match="k is not defined here"):
+        wp.launch(of_the_last_that_ran, 1, [wp.zeros((1, 3), dtype=int), y])
+
+
+def test_a_conditional_expression_asks_again():
+    @wp.kernel
+    def chosen(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        c = x[i] > 0.5
+        if c:
+            a = x[i]
+        y[i] = 2.0 * a if c else -1.0
+        if c and a > 1.5:
+            y[i] += 10.0
+        if not c or a < 1.5:
+            y[i] += 100.0
+
+    y = wp.zeros(3)
+    wp.launch(chosen, 3, [wp.array([0.0, 1.0, 2.0], dtype=float), y])
+    assert y.list() == [99.0, 102.0, 14.0]

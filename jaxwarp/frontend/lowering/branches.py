@@ -107,10 +107,8 @@ def split(
         frame.variables = dict(before)
         if cleared:
             frame.variables.update(_flags(before, holds))
-        outer, frame.assumed = frame.assumed, {**frame.assumed, **_facts(frame, test, holds)}
-        with frame.builder.block() as ops:
+        with frame.assuming(test, holds), frame.builder.block() as ops:
             execute(frame, statements, live)
-        frame.assumed = outer
         sides.append(frame.variables)
         blocks.append(ops)
     frame.variables = dict(before)
@@ -124,14 +122,6 @@ def split(
             frame.variables[name] = Undefined("it is not read after the condition")
     frame.builder.append(join.operation(blocks))
     join.publish()
-
-
-def _facts(frame: Frame, test: ir.Value, holds: bool) -> dict[ir.Value, bool]:
-    """What is known where a condition holds, or does not: of it, and of one that it is the negation of."""
-    last = frame.builder.here[-1] if frame.builder.here else None
-    if isinstance(last, ir.Call) and last.result is test and last.builtin.name == "logical_not":
-        return {test: holds, last.args[0]: not holds}
-    return {test: holds}
 
 
 def _flags(before: dict[str, Any], exited: bool) -> dict[str, bool]:

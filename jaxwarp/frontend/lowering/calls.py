@@ -277,6 +277,7 @@ def plain_body(frame: Frame, node: ast.AST, func: Func, overload: Overload, vari
         )
     inner = Frame(frame.context, overload.source, variables, frame.loc(node), overload.returns)
     inner.kept = inner.exit_live = frozenset(p.name for p in overload.references)
+    inner.assumed = frame.assumed
     stack.append(overload)
     try:
         execute(inner, overload.source.tree.body, frozenset())

@@ -173,8 +173,10 @@ def _if_expression(frame: Frame, node: ast.IfExp) -> Any:
     test = frame.test(node.test)
     if isinstance(test, bool):
         return _own(frame, frame.evaluate(node.body if test else node.orelse))
-    then = aside(frame, lambda: frame.evaluate(node.body))
-    orelse = aside(frame, lambda: frame.evaluate(node.orelse))
+    with frame.assuming(test):
+        then = aside(frame, lambda: frame.evaluate(node.body))
+    with frame.assuming(test, False):
+        orelse = aside(frame, lambda: frame.evaluate(node.orelse))
     return chosen(frame, "the sides of a conditional expression", test, then, orelse)
 
 

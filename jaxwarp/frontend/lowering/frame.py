@@ -8,7 +8,8 @@ function of the language that is no expression of its arguments' values with `@l
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn, TypeVar
@@ -225,6 +226,19 @@ class Frame:
 
     require: ClassVar[Callable[..., None]]
     """Fails where a condition does not hold: `(frame, condition, message)`. told/failures.py gives it."""
+
+    @contextmanager
+    def assuming(self, test: bool | ir.Value, holds: bool = True) -> Iterator[None]:
+        """What is lowered meanwhile runs only where a condition holds, or does not, and so does one that it negates."""
+        outer, facts = self.assumed, {test: holds} if isinstance(test, ir.Value) else {}
+        last = self.builder.here[-1] if facts and self.builder.here else None
+        if isinstance(last, ir.Call) and last.result is test and last.builtin.name == "logical_not":
+            facts[last.args[0]] = not holds
+        self.assumed = {**outer, **facts}
+        try:
+            yield
+        finally:
+            self.assumed = outer
 
     # Names
 

@@ -70,7 +70,8 @@ def joined_condition(
         known.append(second())
         return frame.typed(known[0])
 
-    side = aside(frame, evaluate)
+    with frame.assuming(first, not decided):
+        side = aside(frame, evaluate)
     if side.is_cheap:
         if known[0] is (not decided):
             return first

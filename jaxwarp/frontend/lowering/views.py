@@ -71,7 +71,7 @@ def index_view(frame: Frame, view: View, indices: Sequence[Any]) -> View | Eleme
             _require_inside(frame, view, axis, index)
             axes[axis] = Axis(index=_offset(frame, axes[axis], _position(frame, view, axis, index)))
     result = replace(view, axes=tuple(axes))
-    return result if result.ndim else Element(result)
+    return result if result.ndim else _element(frame, result)
 
 
 def element_at(frame: Frame, view: View, positions: Sequence[ir.Value]) -> Element:
@@ -79,7 +79,14 @@ def element_at(frame: Frame, view: View, positions: Sequence[ir.Value]) -> Eleme
     axes = list(view.axes)
     for axis, position in zip(view.free, positions, strict=True):
         axes[axis] = Axis(index=_offset(frame, axes[axis], position))
-    return Element(View(view.param, view.dtype, tuple(axes)))
+    return _element(frame, replace(view, axes=tuple(axes)))
+
+
+def _element(frame: Frame, view: View) -> Element:
+    """What all axes of an array are indexed to; a thread where None is in its place fails."""
+    if view.given is not None and frame.assumed.get(view.given) is not True:
+        Frame.require(frame, view.given, "the array is None here: it has no elements")
+    return Element(view)
 
 
 def _require_inside(frame: Frame, view: View, axis: int, index: Any) -> None:

@@ -282,7 +282,7 @@ class Loop:
         op = builder.here.pop()
         names = [c.name for c in self.set_inside for _ in c.leaves]
         fresh = lambda: tuple(ir.Value(v.type, n) for v, n in zip(values, names, strict=True))  # noqa: E731
-        inits, results = tuple(builder.const(0, v.type) for v in values), fresh()
+        inits, results = self._left_before([v.type for v in values]), fresh()
         assert isinstance(op, ir.For | ir.While)
         body = ir.Block((*op.body.params, *fresh()), op.body.ops, (*op.body.results, *values))
         changes: dict[str, Any] = {"body": body, "inits": (*op.inits, *inits), "results": (*op.results, *results)}
@@ -291,6 +291,16 @@ class Loop:
             changes["condition"] = ir.Block((*test.params, *fresh()), test.ops, test.results)
         builder.append(replace(op, **changes))
         return results
+
+    def _left_before(self, types: Sequence[Scalar]) -> tuple[ir.Value, ...]:
+        """What `_hand_on` begins with: what an earlier loop of the same variable has left, and whether it ran; else
+        zeros."""
+        frame, old = self.frame, self.before.get(self.set_inside[0].name)
+        if not self.runs and isinstance(old, Undefined) and old.is_checked and old.test is not None:
+            found = (*Carried.of(frame, "", old.value).leaves, old.test)
+            if [v.type for v in found] == types:
+                return found
+        return tuple(frame.builder.const(0, t) for t in types)
 
     def stopped(self, leaves: Sequence[ir.Value]) -> ir.Value | None:
         """Whether break or return has ended the loop; None if it has neither."""
