@@ -28,19 +28,29 @@ from jaxwarp.frontend.lowering.frame import Context, Frame
 from jaxwarp.frontend.lowering.loops.advance import entered, item_of, next_call
 from jaxwarp.frontend.lowering.loops.ranges import Advancing, Elements, index_type, iterated, pick
 from jaxwarp.frontend.lowering.loops.statements import range_variable
-from jaxwarp.frontend.lowering.merge import MismatchError, typed
+from jaxwarp.frontend.lowering.merge import MismatchError, typed, zeros_like
 from jaxwarp.frontend.lowering.references import advanced
 from jaxwarp.frontend.lowering.statements import assign
 from jaxwarp.frontend.lowering.structs import argument_values, parameters
 from jaxwarp.frontend.lowering.tiles.storage import copied
-from jaxwarp.frontend.lowering.values import Host, NoArray, StructValue, StructView, Tile, View, capture, is_literal
+from jaxwarp.frontend.lowering.values import (
+    Host,
+    NoArray,
+    StructValue,
+    StructView,
+    Tile,
+    Undefined,
+    View,
+    capture,
+    is_literal,
+)
 from jaxwarp.frontend.text.functions import Func
 from jaxwarp.frontend.text.liveness import Liveness, assigned, rebound
 from jaxwarp.frontend.text.source import Missing, Source
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.interpret import LaneMachine
-from jaxwarp.types import Struct, int32
+from jaxwarp.types import Struct, bool_, int32
 
 _NAME = "__jaxwarp__"
 
@@ -99,6 +109,11 @@ class _Thread:
         context.params = steps.params
         self.frame = Frame(context, steps.source, {})
         context.builder.loc = steps.source.signature_loc
+        # Read on a side of an expression that Python would not evaluate, or the thread fails.
+        no, reason = context.builder.const(False, bool_), "nothing has set it"
+        for name, value in steps.joined.get(steps.source.signature_loc, {}).items():
+            zero = zeros_like(self.frame, value)
+            self.frame.variables[name] = Undefined(reason, True, no, True, zero, is_checked=True)
         self.frame.variables.update(argument_values(self.frame, steps.arguments, steps.types, steps.params))
 
     # What the function calls

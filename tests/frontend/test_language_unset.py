@@ -177,3 +177,29 @@ def test_a_conditional_expression_asks_again():
     y = wp.zeros(3)
     wp.launch(chosen, 3, [wp.array([0.0, 1.0, 2.0], dtype=float), y])
     assert y.list() == [99.0, 102.0, 14.0]
+
+
+def test_python_evaluates_the_side_that_is_chosen():
+    """`interpret` lowers both: of what the thread has not set there was an error."""
+
+    @wp.kernel
+    def chosen(n: wp.array[int], y: wp.array[float]):
+        i = wp.tid()
+        for k in range(n[i]):  # noqa: B007
+            y[i] += 1.0
+        c = n[i] > 1
+        if c:
+            v = wp.vec3(1.0, y[i], 2.0)
+        y[i] = float(k) if n[i] > 0 else -1.0
+        y[i] += v[1] if c else 100.0
+        if n[i] > 2 and k > 1:
+            y[i] += 10.0
+
+    y, n = np.zeros(3, np.float32), np.array([3, 0, 1], np.int32)
+    chosen.interpret(n, y)
+    assert y.tolist() == [15.0, 99.0, 100.0]
+    launched = wp.zeros(3)
+    wp.launch(chosen, 3, [wp.array(n), launched])
+    assert launched.list() == y.tolist()
+    with pytest.raises(wp.CheckError, match=r"thread \(1,\): k is not defined here"):
+        last.interpret(n, y)

@@ -134,8 +134,8 @@ class Context:
     # Where the size of a parameter is asked for.
     sizes: list[SizeUse] = field(default_factory=list)
     params: tuple[ir.Param, ...] = ()
-    # Types of variables where paths of run-time control flow meet, by the place of the `if` or loop (stepping.py);
-    # None: nobody asks.
+    # Types of variables where paths of run-time control flow meet, by the place of the `if` or loop (stepping.py); by
+    # that of the signature, values of those that are read though some path does not set them. None: nobody asks.
     joined: dict[Loc, dict[str, Any]] | None = None
     # The variable that the statement being lowered assigns to, after which an array it makes is named.
     assigned: str = ""
@@ -247,10 +247,12 @@ class Frame:
         if name in self.variables:
             value = self.variables[name]
             if isinstance(value, Undefined):
-                if value.test is not None and self.assumed.get(value.test) is value.truth:
-                    return value.value
-                if value.is_checked:
-                    Frame.require(self, value.test, f"{name} is not defined here: {value.reason}")
+                is_known = value.test is not None and self.assumed.get(value.test) is value.truth
+                if is_known or value.is_checked:
+                    if not is_known:
+                        Frame.require(self, value.test, f"{name} is not defined here: {value.reason}")
+                    if self.context.joined is not None and self.is_kernel:
+                        self.context.joined.setdefault(self.source.signature_loc, {})[name] = value.value
                     return value.value
                 raise KernelNameError(
                     f"{name} is not defined here: {value.reason}",
