@@ -131,14 +131,14 @@ def _reference_gradient(geometry: Any, dtype: Any, count: int, node_gradient: An
 
 
 def _divergence(kind: Any, count: int, node_gradient: Any) -> Any:
-    """Of vectors and matrices: the sum of products of values and gradients."""
+    """Of vectors and matrices: the sum of derivatives of components, or of rows, each by its coordinate."""
     geometry, dtype = kind.GEOMETRY, kind.VALUE
     scalar = geometry.SCALAR
     inverse, _ = metric_functions(geometry.DIMENSION, geometry.ELEMENT.dimension, scalar)
     jacobian = geometry.FUNCTIONS["jacobian"]
     if isinstance(dtype, Scalar):
         return None
-    made = vector(dtype.shape[0], scalar) if isinstance(dtype, Mat) else scalar
+    made = vector(dtype.shape[1], scalar) if isinstance(dtype, Mat) else scalar
     is_matrix = isinstance(dtype, Mat)
 
     @wp.func
@@ -148,7 +148,7 @@ def _divergence(kind: Any, count: int, node_gradient: Any) -> Any:
         for k in range(f.nodes.shape[1]):
             value, slope = node_gradient(f, cell, x, dof, k)
             if wp.static(is_matrix):
-                found += value * (across * slope)
+                found += wp.transpose(value) * (across * slope)
             else:
                 found += wp.dot(value, across * slope)
         return found
@@ -214,7 +214,7 @@ def _virtual_divergence(kind: Any, node_gradient: Any) -> Any:
         value, slope = node_gradient(f, cell, x, dof, which)
         along = wp.transpose(inverse(jacobian(f.geometry, cell, x))) * slope
         if wp.static(is_matrix):
-            return value * along
+            return wp.transpose(value) * along
         return wp.dot(value, along)
 
     return divergence
@@ -430,10 +430,10 @@ def nonconforming_kind(domain: Any, field: Any, background: Any) -> Any:
             point = position(f.domain, s)
             found = lookup(f.field.geometry, point)
             value = outside(f.background, s)
-            if wp.length(place(f.field.geometry, found.element_index, local(found.element_coords)) - point) < scalar(
-                _NEAR
-            ):
-                value = inside(f.field, found)
+            if found.element_index >= 0:  # none of what is not finite
+                at = place(f.field.geometry, found.element_index, local(found.element_coords))
+                if wp.length(at - point) < scalar(_NEAR):
+                    value = inside(f.field, found)
             return value
 
         return evaluated

@@ -14,7 +14,7 @@ import jaxwarp as wp
 from jaxwarp.errors import KernelValueError
 from jaxwarp.fem.geometry.reference import Element
 from jaxwarp.fem.space.polynomial import Polynomial, element_quadrature, quadrature_1d
-from jaxwarp.fem.types import vector
+from jaxwarp.fem.types import require_integer, vector
 
 
 class ElementBasis(enum.Enum):
@@ -29,6 +29,17 @@ class ElementBasis(enum.Enum):
 
 
 MAX_DEGREE = 3
+
+
+def _regular_simplex(dimension: int) -> np.ndarray:
+    """The edges at a corner of the simplex with equal edges that is in a square or cube, about its center."""
+    height = 0.75 if dimension == 2 else 2.0 / 3.0
+    if dimension == 2:
+        edge = 2.0 / np.sqrt(3.0) * height
+        return np.array([[edge, 0.0], [edge / 2, height]])
+    edge = np.sqrt(1.5) * height
+    across = np.sqrt(3.0) / 2 * edge
+    return np.array([[edge, 0.0, 0.0], [edge / 2, across, 0.0], [edge / 2, across / 3, height]])
 
 
 @dataclass(frozen=True)
@@ -65,8 +76,8 @@ class Shape:
         if self.element.value.is_simplex:
             corners = np.array(self.element.value.vertices, float)
             return np.concatenate([corners, lattice[~(lattice == lattice.round()).all(1)]])
-        # A simplex about the center: its functions are all polynomials of the degree.
-        return 0.25 + 0.5 * lattice
+        # A simplex with equal edges about the center: its functions are all polynomials of the degree.
+        return 0.5 + (lattice - 1.0 / (dimension + 1)) @ _regular_simplex(dimension)
 
     @functools.cached_property
     def _axis(self) -> np.ndarray:
@@ -128,6 +139,7 @@ def make_shape(element: Element, degree: int, basis: ElementBasis | None, family
         KernelValueError: there are none.
     """
     what = "make_polynomial_basis_space"
+    degree = require_integer(f"{what}: degree", degree)
     if not 0 <= degree <= MAX_DEGREE:
         raise KernelValueError(f"{what}: degree: expected 0 to {MAX_DEGREE}, got {degree}", hint="use more cells")
     basis = basis or ElementBasis.LAGRANGE
