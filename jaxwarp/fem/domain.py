@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem import operators
 from jaxwarp.fem.calls import constant, part
 from jaxwarp.fem.geometry.geometries import Geometry
 from jaxwarp.fem.geometry.kinds import make_kind
-from jaxwarp.fem.geometry.partition import GeometryPartition, whole
+from jaxwarp.fem.geometry.partition import GeometryPartition, chosen_by_mask, numbers_of, of_sides_now, whole
 from jaxwarp.fem.geometry.places import of_cells, of_sides
 from jaxwarp.fem.geometry.reference import Element
 from jaxwarp.fem.types import NULL_ELEMENT_INDEX, ElementKind, Sample, Sample_f64
 
 
+@boundaries
 class GeometryDomain:
     """Some cells, or sides, of a geometry: `elements` are their numbers there."""
 
@@ -52,9 +54,14 @@ class GeometryDomain:
         element = self.geometry.element
         return element if self.element_kind is ElementKind.CELL else element.side
 
-    @functools.cached_property
+    @property
     def element_array(self) -> Any:
-        return self.geometry.integers(self.elements)
+        elements = self.elements
+        known, found = self.__dict__.get("_element_array", (None, None))
+        if known is not elements:
+            found = self.geometry.integers(elements)
+            self._element_array = elements, found
+        return found
 
     @property
     def has_outer_cells(self) -> bool:
@@ -79,6 +86,7 @@ class GeometryDomain:
         return kind(geometry=geometry, elements=self.element_array)
 
 
+@boundaries
 class Cells(GeometryDomain):
     """The cells of a geometry, or of a part of one."""
 
@@ -89,32 +97,35 @@ class Cells(GeometryDomain):
         return self.geometry_partition.cells
 
 
+@boundaries
 class Sides(GeometryDomain):
     """The sides of a geometry: those between two cells and those at the boundary."""
 
     element_kind = ElementKind.SIDE
 
-    @functools.cached_property
+    @property
     def elements(self) -> np.ndarray:
         return self.geometry_partition.sides
 
 
+@boundaries
 class BoundarySides(GeometryDomain):
     """The sides with one cell."""
 
     element_kind = ElementKind.SIDE
 
-    @functools.cached_property
+    @of_sides_now
     def elements(self) -> np.ndarray:
         return np.intersect1d(self.geometry_partition.sides, self.geometry.sides.boundary)
 
 
+@boundaries
 class FrontierSides(GeometryDomain):
     """The sides between the cells of a part of a geometry and other ones."""
 
     element_kind = ElementKind.SIDE
 
-    @functools.cached_property
+    @of_sides_now
     def elements(self) -> np.ndarray:
         is_inside = np.zeros(self.geometry.cell_count(), bool)
         is_inside[self.geometry_partition.cells] = True
@@ -122,6 +133,7 @@ class FrontierSides(GeometryDomain):
         return np.flatnonzero(of_sides[:, 0] != of_sides[:, 1]).astype(np.int32)
 
 
+@boundaries
 class Subdomain(GeometryDomain):
     """Some elements of a domain.
 
@@ -136,22 +148,47 @@ class Subdomain(GeometryDomain):
         del temporary_store
         if (element_mask is None) == (element_indices is None):
             raise KernelValueError("Subdomain: expected one of element_mask and element_indices")
+        if not isinstance(domain, GeometryDomain):
+            raise KernelTypeError(f"Subdomain: domain: expected a domain, got {type(domain).__name__}")
         super().__init__(domain.geometry_partition)
         self.element_kind = domain.element_kind
+        count = domain.element_count()
         if element_mask is not None:
-            mask = element_mask.numpy()
-            if mask.shape != (domain.element_count(),):
-                raise KernelValueError(
-                    f"Subdomain: element_mask: expected shape ({domain.element_count()},), got {mask.shape}"
-                )
-            chosen = np.flatnonzero(mask)
+            chosen = chosen_by_mask("Subdomain: element_mask", element_mask, count)
         else:
-            chosen = element_indices.numpy()
+            chosen = _numbers_in("Subdomain: element_indices", element_indices, count)
         self._elements = domain.elements[chosen]
+        self._sides = None if self.element_kind is ElementKind.CELL else self.geometry.sides
 
     @property
     def elements(self) -> np.ndarray:
+        now = self.geometry.sides if self._sides is not None else None
+        if now is not self._sides:
+            if not same_sides(self._sides, now, self._elements):
+                raise KernelValueError(
+                    "Subdomain: the indices of the mesh have changed since its sides were chosen by their numbers",
+                    hint="make the subdomain anew",
+                )
+            self._sides = now
         return self._elements
+
+
+def _numbers_in(what: str, given: Any, count: int) -> np.ndarray:
+    found = numbers_of(what, given)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise KernelTypeError(f"{what}: expected a row of integers, got {found.dtype} of shape {found.shape}")
+    if found.size and not 0 <= found.min() <= found.max() < count:
+        raise KernelValueError(f"{what}: expected numbers from 0 to {count - 1}, got {found.min()} to {found.max()}")
+    return found
+
+
+def same_sides(old: Any, new: Any, numbers: np.ndarray) -> bool:
+    """Whether sides of these numbers are still where they were, in the same cells."""
+    if numbers.size and numbers.max() >= len(new.cells):
+        return False
+    return all(
+        np.array_equal(getattr(old, n)[numbers], getattr(new, n)[numbers]) for n in ("cells", "corners", "vertices")
+    )
 
 
 _NEEDS_BVH = {"lookup": "make the mesh with build_bvh=True; on sides, look up in fem.cells(domain)"}

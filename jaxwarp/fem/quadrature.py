@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.fem.domain import GeometryDomain
+from jaxwarp.fem.domain import GeometryDomain, same_sides
 from jaxwarp.fem.geometry.kinds import make_kind
 from jaxwarp.fem.geometry.reference import to_sample
 from jaxwarp.fem.space.polynomial import Polynomial, element_quadrature
-from jaxwarp.fem.types import vector
+from jaxwarp.fem.space.spaces import FunctionSpace
+from jaxwarp.fem.types import ElementKind, require_integer, vector
 
 
 @functools.cache
@@ -23,13 +26,18 @@ def quadrature_kind(scalar: Any) -> Any:
     return make_kind(f"Quadrature_{scalar}", fields, {})
 
 
+def _require_domain(what: str, domain: Any) -> GeometryDomain:
+    if not isinstance(domain, GeometryDomain):
+        raise KernelTypeError(f"{what}: domain: expected a domain, got {type(domain).__name__}")
+    return domain
+
+
+@boundaries
 class Quadrature:
     """Points in the elements of a domain. The weights of an element have the sum 1."""
 
     def __init__(self, domain: GeometryDomain) -> None:
-        if not isinstance(domain, GeometryDomain):
-            raise KernelTypeError(f"{type(self).__name__}: domain: expected a domain, got {type(domain).__name__}")
-        self.domain = domain
+        self.domain = _require_domain(type(self).__name__, domain)
 
     @property
     def points(self) -> Any:
@@ -73,6 +81,7 @@ class _Given(Quadrature):
         return self._weights
 
 
+@boundaries
 class RegularQuadrature(_Given):
     """The same formula in all elements.
 
@@ -83,22 +92,50 @@ class RegularQuadrature(_Given):
     """
 
     def __init__(self, domain: GeometryDomain, order: int, family: Polynomial | None = None) -> None:
-        if not isinstance(domain, GeometryDomain):
-            raise KernelTypeError(f"RegularQuadrature: domain: expected a domain, got {type(domain).__name__}")
+        element = _require_domain("RegularQuadrature", domain).reference_element()
+        order = require_integer("RegularQuadrature: order", order)
+        if order < 0:
+            raise KernelValueError(f"RegularQuadrature: order: expected a degree of polynomials, got {order}")
         self.order, self.family = order, family
-        element = domain.reference_element()
         points, weights = element_quadrature(element, order, family)
         super().__init__(domain, to_sample(element, points)[None], weights[None])
 
 
-class NodalQuadrature(_Given):
+@boundaries
+class NodalQuadrature(Quadrature):
     """The nodes of a space in the elements, whose weights are the integrals of the shape functions."""
 
     def __init__(self, domain: GeometryDomain, space: Any) -> None:
-        points, weights, _ = space.topology.nodal_points(domain)
-        super().__init__(domain, points, weights)
+        super().__init__(domain)
+        if not isinstance(space, FunctionSpace) or space.geometry.base is not domain.geometry.base:
+            raise KernelTypeError("NodalQuadrature: space: expected a function space of the domain's geometry")
+        self._space = space
+        self._made: tuple[Any, Any, Any] | None = None
+
+    def _arrays(self) -> tuple[Any, Any, Any]:
+        """The elements that they are of, points and weights."""
+        domain = self.domain
+        elements = domain.elements
+        if self._made is None or self._made[0] is not elements:
+            points, weights, _ = self._space.topology.nodal_points(domain)
+            scalar, device = domain.geometry.scalar_type, domain.geometry.device
+            self._made = (
+                elements,
+                wp.array(points, dtype=vector(3, scalar), device=device),
+                wp.array(weights, dtype=scalar, device=device),
+            )
+        return self._made
+
+    @property
+    def points(self) -> Any:
+        return self._arrays()[1]
+
+    @property
+    def weights(self) -> Any:
+        return self._arrays()[2]
 
 
+@boundaries
 class ExplicitQuadrature(Quadrature):
     """Points and weights of each element.
 
@@ -111,6 +148,12 @@ class ExplicitQuadrature(Quadrature):
     def __init__(self, domain: GeometryDomain, points: Any, weights: Any) -> None:
         super().__init__(domain)
         scalar = domain.geometry.scalar_type
+        for name, given in (("points", points), ("weights", weights)):
+            if not isinstance(given, HostArray):
+                raise KernelTypeError(
+                    f"ExplicitQuadrature: {name}: expected an array outside of JAX, got {type(given).__name__}",
+                    hint="make it with wp.array",
+                )
         expected = (domain.element_count(), points.shape[1] if points.ndim == 2 else 0)
         if points.shape != expected or weights.shape != expected:
             raise KernelValueError(
@@ -123,9 +166,20 @@ class ExplicitQuadrature(Quadrature):
                 f" {points.dtype} and {weights.dtype}"
             )
         self._points, self._weights = points, weights
+        self._elements = domain.elements
+        self._sides = None if domain.element_kind is ElementKind.CELL else domain.geometry.sides
 
     @property
     def points(self) -> Any:
+        now = None if self._sides is None else self.domain.geometry.sides
+        if now is not self._sides:
+            elements = self.domain.elements
+            if not np.array_equal(elements, self._elements) or not same_sides(self._sides, now, elements):
+                raise KernelValueError(
+                    "ExplicitQuadrature: the indices of the mesh have changed since points were given for its sides",
+                    hint="make the quadrature anew",
+                )
+            self._sides = now
         return self._points
 
     @property

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import operator
 from typing import Any
 
 import jaxwarp as wp
@@ -87,6 +88,18 @@ def make_free_sample(element_index: int, element_coords: wp.vec3d):
 def sample_type(scalar: Any) -> Any:
     """The class of the samples of a geometry."""
     return Sample_f64 if scalar == wp.float64 else Sample
+
+
+def require_integer(what: str, value: Any) -> int:
+    """A whole number.
+
+    Raises:
+        KernelTypeError: it is none.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise KernelTypeError(f"{what}: expected an integer, got {value!r}") from None
 
 
 @functools.cache

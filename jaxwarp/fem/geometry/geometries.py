@@ -10,12 +10,13 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import boundaries
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.geometry.kinds import deformed_kind, grid_kind, mesh_kind
 from jaxwarp.fem.geometry.reference import Element
 from jaxwarp.fem.geometry.topology import by_position, find_sides, shared_nodes
-from jaxwarp.fem.types import vector
-from jaxwarp.types import SCALAR_BY_DTYPE, as_dtype, element_scalar
+from jaxwarp.fem.types import require_integer, vector
+from jaxwarp.types import SCALAR_BY_DTYPE, as_dtype, element_scalar, element_shape
 
 
 class Geometry:
@@ -101,6 +102,7 @@ def _require_scalar(what: str, scalar: Any) -> Any:
     return scalar
 
 
+@boundaries
 class _Grid(Geometry):
     """Equal boxes. Cells and vertices are numbered with the last axis fastest."""
 
@@ -112,7 +114,9 @@ class _Grid(Geometry):
         self.scalar_type = _require_scalar(what, scalar_type)
         self.device = wp.get_device()
         self.res = res
-        self._res = tuple(int(n) for n in res)
+        if not hasattr(res, "__iter__"):
+            raise KernelTypeError(f"{what}: res: expected {dimension} integers, got {res!r}")
+        self._res = tuple(require_integer(f"{what}: res", n) for n in res)
         if len(self._res) != dimension or min(self._res) < 1:
             raise KernelValueError(f"{what}: res: expected {dimension} numbers of cells above 0, got {self._res}")
         one = vector(dimension, self.scalar_type)
@@ -149,6 +153,7 @@ class _Grid(Geometry):
                     **self.side_arguments)  # fmt: skip
 
 
+@boundaries
 class Grid2D(_Grid):
     """A grid of squares.
 
@@ -165,6 +170,7 @@ class Grid2D(_Grid):
         super().__init__("Grid2D", 2, res, bounds_lo, bounds_hi, scalar_type, env_count)
 
 
+@boundaries
 class Grid3D(_Grid):
     """A grid of cubes; arguments as of `Grid2D`."""
 
@@ -174,6 +180,7 @@ class Grid3D(_Grid):
         super().__init__("Grid3D", 3, res, bounds_lo, bounds_hi, scalar_type, env_count)
 
 
+@boundaries
 class Mesh(Geometry):
     """Cells between given vertices."""
 
@@ -199,6 +206,7 @@ class Mesh(Geometry):
                 f"{what}: positions: expected an array of vectors of {dimension}, got {positions.dtype} of shape"
                 f" {positions.shape}"
             )
+        _require_indices(what, indices, width)
         self._positions = positions
         self._indices = indices
         self._cells = np.empty((0, width), np.int64)
@@ -230,7 +238,7 @@ class Mesh(Geometry):
     @property
     def cells(self) -> Any:
         """As the array of indices has them now: a program may flip edges in it. Spaces are to be made then."""
-        found = self._indices.numpy().reshape(-1, self._cells.shape[1])
+        found = self._indices.numpy().reshape(-1, self._cells.shape[1])  # of a shape that __init__ has seen
         if not np.array_equal(found, self._cells):
             if not 0 <= found.min() <= found.max() < self.positions.shape[0]:
                 raise KernelValueError(
@@ -242,13 +250,24 @@ class Mesh(Geometry):
                 self.__dict__.pop(name, None)
         return self._cells
 
+    @property
+    def sides(self) -> Any:
+        _ = self.cells
+        return self._sides
+
+    @property
+    def side_arguments(self) -> dict[str, Any]:
+        _ = self.cells
+        return self._side_arguments
+
     def vertex_count(self) -> int:
         return self.positions.shape[0]
 
     def build_bvh(self, device: Any = None) -> None:
         """Builds what `lookup` searches; `update_bvh` after vertices have moved."""
         del device
-        corners = np.asarray(self.positions.numpy())[self.cells].astype(np.float32)
+        exact = np.asarray(self.positions.numpy(), float)[self.cells]
+        corners = exact.astype(np.float32)
         if corners.shape[-1] == 2:
             corners = np.concatenate([corners, np.zeros_like(corners[..., :1])], -1)
         lower, upper = corners.min(1), corners.max(1)
@@ -257,7 +276,9 @@ class Mesh(Geometry):
             wp.array(lower - pad, dtype=wp.vec3, device=self.device),
             wp.array(upper + pad, dtype=wp.vec3, device=self.device),
         )
-        self._extent = float(np.linalg.norm(upper.max(0) - lower.min(0)))
+        # Of floats it would be zero far from the origin.
+        used = exact.reshape(-1, self.dimension)
+        self._extent = float(np.linalg.norm(used.max(0) - used.min(0))) if len(used) else 0.0
         self.__dict__.pop("_made", None)
 
     def update_bvh(self, device: Any = None) -> None:
@@ -280,6 +301,17 @@ class Mesh(Geometry):
         return kind(positions=self.positions, cells=self.integers(self.cells), **search, **self.side_arguments)
 
 
+def _require_indices(what: str, indices: HostArray, width: int) -> None:
+    shape = tuple(indices.shape) + element_shape(indices.dtype)
+    is_right = shape[-1] == width if len(shape) == 2 else len(shape) == 1 and shape[0] % width == 0
+    if element_scalar(indices.dtype) not in (wp.int32, wp.uint32, wp.int64, wp.uint64) or not is_right:
+        raise KernelTypeError(
+            f"{what}: indices: expected integers of shape (cells, {width}), got {indices.dtype} of shape"
+            f" {tuple(indices.shape)}"
+        )
+
+
+@boundaries
 class Trimesh2D(Mesh):
     """Triangles in the plane.
 
@@ -297,6 +329,7 @@ class Trimesh2D(Mesh):
         super().__init__("Trimesh2D", Element.TRIANGLE, 2, tri_vertex_indices, positions, build_bvh)
 
 
+@boundaries
 class Trimesh3D(Mesh):
     """Triangles in space; arguments as of `Trimesh2D`."""
 
@@ -307,6 +340,7 @@ class Trimesh3D(Mesh):
         super().__init__("Trimesh3D", Element.TRIANGLE, 3, tri_vertex_indices, positions, build_bvh)
 
 
+@boundaries
 class Quadmesh2D(Mesh):
     """Quadrilaterals in the plane, whose vertices go around; arguments as of `Trimesh2D`."""
 
@@ -317,6 +351,7 @@ class Quadmesh2D(Mesh):
         super().__init__("Quadmesh2D", Element.SQUARE, 2, quad_vertex_indices, positions, build_bvh)
 
 
+@boundaries
 class Quadmesh3D(Mesh):
     """Quadrilaterals in space; arguments as of `Trimesh2D`."""
 
@@ -327,6 +362,7 @@ class Quadmesh3D(Mesh):
         super().__init__("Quadmesh3D", Element.SQUARE, 3, quad_vertex_indices, positions, build_bvh)
 
 
+@boundaries
 class Tetmesh(Mesh):
     """Tetrahedra; arguments as of `Trimesh2D`."""
 
@@ -337,6 +373,7 @@ class Tetmesh(Mesh):
         super().__init__("Tetmesh", Element.TETRAHEDRON, 3, tet_vertex_indices, positions, build_bvh)
 
 
+@boundaries
 class Hexmesh(Mesh):
     """Hexahedra: four vertices around below, then those above them; arguments as of `Trimesh2D`."""
 
@@ -348,6 +385,7 @@ class Hexmesh(Mesh):
         super().__init__("Hexmesh", Element.CUBE, 3, hex_vertex_indices, positions, build_bvh)
 
 
+@boundaries
 class DeformedGeometry(Geometry):
     """The cells of a geometry where a field of vectors says, or displaced by it (`relative`)."""
 

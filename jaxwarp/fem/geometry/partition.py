@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jaxwarp.errors import KernelValueError
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import boundaries
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.geometry.geometries import Geometry
 
 
+class of_sides_now:
+    """A property that is computed once, and again when the sides of `geometry` have become others."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute, self._key = compute, f"_{compute.__name__}_of"
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        if owner is None:
+            return self
+        sides = owner.geometry.sides
+        known, found = owner.__dict__.get(self._key, (None, None))
+        if known is not sides:
+            found = self._compute(owner)
+            owner.__dict__[self._key] = sides, found
+        return found
+
+
+@boundaries
 class GeometryPartition:
     """Some cells of a geometry, and the sides whose inner cell is one of them."""
 
@@ -18,7 +38,7 @@ class GeometryPartition:
         self.geometry = geometry
         self.cells = np.asarray(cells, np.int32)
 
-    @functools.cached_property
+    @of_sides_now
     def sides(self) -> np.ndarray:
         return np.flatnonzero(np.isin(self.geometry.sides.cells[:, 0], self.cells)).astype(np.int32)
 
@@ -30,7 +50,7 @@ class GeometryPartition:
 
 
 class _Whole(GeometryPartition):
-    @functools.cached_property
+    @of_sides_now
     def sides(self) -> np.ndarray:
         return np.arange(self.geometry.side_count(), dtype=np.int32)
 
@@ -40,22 +60,45 @@ def whole(geometry: Geometry) -> GeometryPartition:
     return _Whole(geometry, np.arange(geometry.cell_count(), dtype=np.int32))
 
 
+def chosen_by_mask(what: str, mask: Any, count: int) -> np.ndarray:
+    """Where a mask of so many elements, outside of JAX or of NumPy, is not zero.
+
+    Raises:
+        KernelTypeError, KernelValueError: it is none.
+    """
+    found = numbers_of(what, mask)
+    if found.shape != (count,):
+        raise KernelValueError(f"{what}: expected shape ({count},), got {found.shape}")
+    return np.flatnonzero(found)
+
+
+def numbers_of(what: str, given: Any) -> np.ndarray:
+    """What an array of numbers outside of JAX, or of NumPy, holds."""
+    if not isinstance(given, (HostArray, np.ndarray)):
+        raise KernelTypeError(
+            f"{what}: expected an array outside of JAX, got {type(given).__name__}", hint="make it with wp.array"
+        )
+    return np.asarray(given if isinstance(given, np.ndarray) else given.numpy())
+
+
+@boundaries
 class ExplicitGeometryPartition(GeometryPartition):
     """The cells for which a mask is not zero."""
 
     def __init__(self, geometry: Geometry, cell_mask: Any, *_: Any, **__: Any) -> None:
-        mask = cell_mask.numpy()
-        if mask.shape != (geometry.cell_count(),):
-            raise KernelValueError(
-                f"ExplicitGeometryPartition: cell_mask: expected shape ({geometry.cell_count()},), got {mask.shape}"
-            )
-        super().__init__(geometry, np.flatnonzero(mask))
+        count = geometry.cell_count()
+        super().__init__(geometry, chosen_by_mask("ExplicitGeometryPartition: cell_mask", cell_mask, count))
 
 
+@boundaries
 class LinearGeometryPartition(GeometryPartition):
     """One of `partition_count` equal runs of cells."""
 
     def __init__(self, geometry: Geometry, partition_rank: int, partition_count: int, *_: Any, **__: Any) -> None:
+        if not 0 <= partition_rank < partition_count:
+            raise KernelValueError(
+                f"LinearGeometryPartition: partition_rank: expected one of {partition_count}, got {partition_rank}"
+            )
         size = -(-geometry.cell_count() // partition_count)
         first = min(partition_rank * size, geometry.cell_count())
         super().__init__(geometry, np.arange(first, min(first + size, geometry.cell_count())))

@@ -14,12 +14,13 @@ from jaxwarp.fem.geometry.reference import Element, vertex_weights
 class SideTable:
     """For each side its inner and outer cell, which are one at the boundary, and the numbers of its corners in both.
 
-    `local` is the number of the side in the inner cell.
+    `local` is the number of the side in the inner cell, `vertices` are the vertices at its corners.
     """
 
     cells: np.ndarray
     corners: np.ndarray
     local: np.ndarray
+    vertices: np.ndarray
 
     @property
     def boundary(self) -> np.ndarray:
@@ -59,6 +60,7 @@ def find_sides(element: Element, cells: np.ndarray) -> SideTable:
         np.stack([inner, outer], 1)[order].astype(np.int32),
         np.concatenate([inner_corners, outer_corners], 1)[order].astype(np.int32),
         number[first][order].astype(np.int32),
+        corners[first][order].astype(np.int32),
     )
 
 
@@ -74,6 +76,8 @@ def shared_nodes(element: Element, nodes: np.ndarray, cells: np.ndarray, vertex_
         [np.take_along_axis(ids, order, -1), np.take_along_axis(np.broadcast_to(weights, ids.shape), order, -1)], -1
     )
     table = np.empty(ids.shape[:2], np.int32)
+    if not len(cells):
+        return table, vertex_count
     at_vertex = (weights > 0).sum(1) == 1
     table[:, at_vertex] = ids[:, at_vertex].max(-1)
     if at_vertex.all():

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import jaxwarp as wp
-from jaxwarp.boundary import boundary
+from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.geometry.geometries import Geometry
@@ -22,6 +22,7 @@ from jaxwarp.fem.types import ElementKind
 from jaxwarp.types import Array, Scalar, as_dtype, element_scalar
 
 
+@boundaries
 class SpaceTopology:
     """The nodes of cells, and which of them are shared."""
 
@@ -112,10 +113,13 @@ class SpaceTopology:
                          - vertices[0] for d in range(side.dimension)])  # fmt: skip
         local = (shape.nodes - vertices[0]) @ np.linalg.pinv(axes)
         is_inside = np.abs(local @ axes + vertices[0] - shape.nodes).max(1) < 1e-9
+        if shape.basis is ElementBasis.NONCONFORMING_POLYNOMIAL and not shape.element.value.is_simplex:
+            is_inside[:] = False  # a corner of its simplex touches a side
         found = shape.node_weights(vertex_weights(side, along) @ vertices, weights)
         return to_sample(side, np.where(is_inside[:, None], local, 0.0)), np.where(is_inside, found, 0.0)
 
 
+@boundaries
 class BasisSpace:
     """Shape functions on a geometry."""
 
@@ -131,6 +135,7 @@ class BasisSpace:
         return self.topology.node_count()
 
 
+@boundaries
 class FunctionSpace:
     """Functions with values of a type, stored at nodes as `dof_dtype`."""
 
@@ -212,6 +217,7 @@ def _position_kernel(kind: Any) -> Any:
     return positions
 
 
+@boundaries
 class SpacePartition:
     """The nodes of a part of a geometry. All nodes keep their numbers."""
 
@@ -229,6 +235,7 @@ class SpacePartition:
         return wp.array(np.arange(self.node_count()), dtype=int, device=self.space_topology.geometry.device)
 
 
+@boundaries
 class SpaceRestriction:
     """The nodes of a space that are in a domain."""
 
