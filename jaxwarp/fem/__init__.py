@@ -1,5 +1,6 @@
 """Finite elements: geometries, function spaces, and the integration of forms that are written as kernels."""
 
+from jaxwarp.boundary import boundary as _boundary
 from jaxwarp.fem import cache as cache
 from jaxwarp.fem import linalg as linalg
 from jaxwarp.fem import utils as utils
@@ -110,17 +111,37 @@ from jaxwarp.fem.types import Sample as Sample
 from jaxwarp.fem.types import Sample_f64 as Sample_f64
 from jaxwarp.fem.types import make_free_sample as make_free_sample
 
+_OWN_SHAPES = "shape functions are those that make_polynomial_space has"
+_PARTS = "parts of a geometry have the numbers of the whole"
 _MISSING = {
     "AdaptiveNanogrid": "use Grid3D, or a Hexmesh of the cells that there are",
+    "CellBasedGeometryPartition": "use ExplicitGeometryPartition",
+    "GeometryField": "use FieldLike, of which all fields are",
     "Nanogrid": "use Grid3D, or a Hexmesh of the cells that there are",
+    "Operator": "integrands call those that are there, and functions made by @wp.func",
     "PicQuadrature": "use ExplicitQuadrature, with the points of each cell",
+    "PointBasisSpace": "use arrays of values at the points, s.qp_index is the number of a point",
+    "ShapeBasisSpace": "use make_polynomial_basis_space",
+    "ShapeFunction": _OWN_SHAPES,
     "adaptive_nanogrid_from_field": "use Grid3D",
     "adaptive_nanogrid_from_hierarchy": "use Grid3D",
+    "element_closest_point": "use lookup, which finds the closest point of all cells",
+    "element_coordinates": "use lookup, which finds the cell, too",
+    "element_partition_index": _PARTS,
     "make_contravariant_function_space": "Raviart-Thomas elements are not there",
     "make_covariant_function_space": "Nedelec elements are not there",
+    "make_element_based_space_topology": _OWN_SHAPES,
+    "make_element_shape_function": _OWN_SHAPES,
+    "node_outer_weight": "use node_inner_weight with to_outer_cell(s)",
+    "node_outer_weight_gradient": "use node_inner_weight_gradient with to_outer_cell(s)",
+    "node_partition_index": _PARTS,
+    "partition_lookup": "use lookup",
+    "polynomial": "use fem.Polynomial",
+    "to_cell_side": "integrate over sides, and use to_inner_cell(s)",
 }
 
 
+@_boundary
 def __getattr__(name: str) -> object:
     if name in _MISSING:
         raise AttributeError(f"fem.{name} is not there yet; {_MISSING[name]}")

@@ -40,7 +40,7 @@ def generalized_outer(x: _Vector, y: wp.Scalar):
 
 @wp.func
 def generalized_inner(x: _Vector, y: _Vector):
-    """The sum of products over the last index of one value and the first one of the other."""
+    """The sum of products over the first index of both."""
     return wp.dot(x, y)
 
 
@@ -51,7 +51,7 @@ def generalized_inner(x: wp.Scalar, y: wp.Scalar):
 
 @wp.func
 def generalized_inner(x: _Matrix, y: _Vector):
-    return x * y
+    return wp.transpose(x) * y
 
 
 @wp.func
@@ -110,23 +110,27 @@ def symmetric_eigen(a: Any):
     for _ in range(10):
         for p in range(n - 1):
             for q in range(p + 1, n):
+                difference = m[q, q] - m[p, p]
+                t = a.dtype(0.0)
                 if m[p, q] != a.dtype(0.0):
-                    theta = (m[q, q] - m[p, p]) / (a.dtype(2.0) * m[p, q])
+                    theta = difference / (a.dtype(2.0) * m[p, q])
                     t = a.dtype(1.0) / (wp.abs(theta) + wp.sqrt(theta * theta + a.dtype(1.0)))
                     t = wp.where(theta < a.dtype(0.0), -t, t)
-                    c = a.dtype(1.0) / wp.sqrt(t * t + a.dtype(1.0))
-                    s = t * c
-                    for k in range(n):
-                        x, y = m[k, p], m[k, q]
-                        m[k, p] = c * x - s * y
-                        m[k, q] = s * x + c * y
-                    for k in range(n):
-                        x, y = m[p, k], m[q, k]
-                        m[p, k] = c * x - s * y
-                        m[q, k] = s * x + c * y
-                        x, y = vectors[p, k], vectors[q, k]
-                        vectors[p, k] = c * x - s * y
-                        vectors[q, k] = s * x + c * y
+                elif difference != a.dtype(0.0):  # zero, with a derivative
+                    t = m[p, q] / difference
+                c = a.dtype(1.0) / wp.sqrt(t * t + a.dtype(1.0))
+                s = t * c
+                for k in range(n):
+                    x, y = m[k, p], m[k, q]
+                    m[k, p] = c * x - s * y
+                    m[k, q] = s * x + c * y
+                for k in range(n):
+                    x, y = m[p, k], m[q, k]
+                    m[p, k] = c * x - s * y
+                    m[q, k] = s * x + c * y
+                    x, y = vectors[p, k], vectors[q, k]
+                    vectors[p, k] = c * x - s * y
+                    vectors[q, k] = s * x + c * y
     return vectors, wp.get_diag(m)
 
 
@@ -157,3 +161,20 @@ def array_axpy(x: Any, y: Any, alpha: float = 1.0, beta: float = 1.0) -> None:
         x = wp.clone(x)
     inputs = [x, scalar(float(alpha)), scalar(float(beta)), float(beta) != 0.0]
     wp.launch(_axpy, x.shape, inputs, [y], device=y.device)
+
+
+_FACTORS = "use inverse_qr, wp.inverse, or wp.qr3 of a 3 by 3 matrix"
+_MISSING = {
+    "householder_make_hessenberg": "use symmetric_eigen",
+    "householder_qr_decomposition": _FACTORS,
+    "solve_triangular": _FACTORS,
+    "symmetric_eigenvalues_qr": "use symmetric_eigen",
+    "tridiagonal_symmetric_eigenvalues_qr": "use symmetric_eigen",
+}
+
+
+@boundary
+def __getattr__(name: str) -> object:
+    if name in _MISSING:
+        raise AttributeError(f"fem.linalg.{name} is not there yet; {_MISSING[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -105,3 +105,18 @@ def test_interpolation_is_a_value_of_jax():
 def test_what_cannot_be_is_refused(call, message):
     with pytest.raises(wp.KernelError, match=message):
         call(field_of(SPACE, VALUES))
+
+
+@wp.kernel
+def eigenvectors(a: wp.array[wp.mat33], out: wp.array[wp.mat33]):
+    i = wp.tid()
+    vectors, values = fem.linalg.symmetric_eigen(a[i])
+    out[i] = vectors
+
+
+def test_eigenvectors_of_diagonal_matrices_have_derivatives():
+    find = wp.jax_kernel(eigenvectors)
+    direction = np.array([[[0, 1, 0], [1, 0, 0.5], [0, 0.5, 0]]], np.float32)
+    diagonal = jnp.asarray(np.diag([1.0, 2.0, 4.0])[None].astype(np.float32))
+    _, change = jax.jvp(lambda a: find(a)[0], (diagonal,), (jnp.asarray(direction),))
+    np.testing.assert_allclose(change[0], [[0, -1, 0], [1, 0, -0.25], [0, 0.25, 0]], atol=1e-6)

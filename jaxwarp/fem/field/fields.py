@@ -8,7 +8,8 @@ from typing import Any
 import jax
 
 import jaxwarp as wp
-from jaxwarp.boundary import boundary
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.boundary import boundaries, boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.field.kinds import (
@@ -30,6 +31,7 @@ from jaxwarp.frontend.text.functions import Func
 from jaxwarp.types import element_scalar, element_shape
 
 
+@boundaries
 class FieldLike:
     """What can be passed for `u: fem.Field`. `arguments` is the struct that kernels are given."""
 
@@ -42,6 +44,36 @@ class FieldLike:
         raise NotImplementedError
 
 
+class _OfDomain(FieldLike):
+    """A field that is evaluated at samples of a domain."""
+
+    def __init__(self, domain: Any) -> None:
+        if not isinstance(domain, GeometryDomain):
+            raise KernelTypeError(f"{type(self).__name__}: domain: expected a domain, got {type(domain).__name__}")
+        self.domain, self.geometry = domain, domain.geometry
+        self.is_of_sides = domain.element_kind is ElementKind.SIDE
+
+
+def require_on(what: str, field: FieldLike, domain: GeometryDomain) -> None:
+    """A field that can be evaluated at samples of a domain.
+
+    Raises:
+        KernelValueError: it is one of other elements, or of another geometry.
+    """
+    is_of_sides = domain.element_kind is ElementKind.SIDE
+    if field.is_of_sides not in (None, is_of_sides):
+        raise KernelValueError(
+            f"{what}: expected a field on {'sides' if is_of_sides else 'cells'}, as the domain is",
+            hint="pass u.trace(), or a field of a domain of sides" if is_of_sides else "pass the field of the cells",
+        )
+    if field.geometry not in (None, domain.geometry):
+        raise KernelValueError(
+            f"{what}: expected a field of the geometry that the domain is of",
+            hint="make its space of that, or pass fem.NonconformingField(domain, field)",
+        )
+
+
+@boundaries
 class DiscreteField(FieldLike):
     """A field with values at the nodes of a space, in `dof_values`."""
 
@@ -69,10 +101,15 @@ class DiscreteField(FieldLike):
                     f"dof_values: expected {element_scalar(space.dof_dtype)} of shape {expected}, got {values.dtype} of"
                     f" shape {values.shape}"
                 )
-        elif not hasattr(values, "dtype") or values.dtype != space.dof_dtype or values.shape != (space.node_count(),):
+        elif not (
+            isinstance(values, HostArray)
+            and values.dtype == space.dof_dtype
+            and values.shape == (space.node_count(),)
+        ):
             raise KernelTypeError(
-                f"dof_values: expected {space.dof_dtype} of shape ({space.node_count()},), got"
-                f" {getattr(values, 'dtype', type(values).__name__)} of shape {getattr(values, 'shape', ())}"
+                f"dof_values: expected {space.dof_dtype} of shape ({space.node_count()},) in an array outside of JAX or of"
+                f" it, got {type(values).__name__} of {getattr(values, 'dtype', None)} of shape"
+                f" {getattr(values, 'shape', ())}"
             )
         self._dof_values = values
 
@@ -107,6 +144,7 @@ class DiscreteField(FieldLike):
 FunctionSpace.field_type = DiscreteField
 
 
+@boundaries
 class TraceField(FieldLike):
     """A field of cells, on their sides."""
 
@@ -122,6 +160,7 @@ class TraceField(FieldLike):
         return trace_kind(type(inner))(field=inner)
 
 
+@boundaries
 class UniformField(FieldLike):
     """A field that is the same everywhere.
 
@@ -140,7 +179,8 @@ class UniformField(FieldLike):
         return uniform_kind(self.dtype, self.domain.geometry.scalar_type)(value=self.value)
 
 
-class ImplicitField(FieldLike):
+@boundaries
+class ImplicitField(_OfDomain):
     """A field that is a function of the position.
 
     Args:
@@ -160,7 +200,8 @@ class ImplicitField(FieldLike):
                 "ImplicitField: grad_func, div_func: not available",
                 hint="interpolate it into a field, whose gradient is",
             )
-        self.domain, self.func, self.degree = domain, func, degree
+        super().__init__(domain)
+        self.func, self.degree = func, degree
         self.values = dict(values or {})
         self._declared = {p.name: p.pattern for p in func.overloads[-1].parameters}
 
@@ -176,7 +217,8 @@ class ImplicitField(FieldLike):
         return kind(domain=domain, values=values)
 
 
-class NonconformingField(FieldLike):
+@boundaries
+class NonconformingField(_OfDomain):
     """A field of another geometry, at the positions of a domain.
 
     Args:
@@ -193,8 +235,11 @@ class NonconformingField(FieldLike):
                 "NonconformingField: field: positions cannot be looked up in its geometry",
                 hint="make the mesh with build_bvh=True",
             )
-        self.domain, self.field, self.degree, self.dtype = domain, field, field.degree, field.dtype
+        super().__init__(domain)
+        self.field, self.degree, self.dtype = field, field.degree, field.dtype
         is_field = isinstance(background, FieldLike)
+        if is_field:
+            require_on("NonconformingField: background", background, domain)
         self.background = background if is_field else UniformField(domain, field.dtype(background))
 
     @property
@@ -214,6 +259,7 @@ def _of_values(function: Func, names: tuple[str, ...]) -> Expanded:
     return Expanded(function.name, expand)
 
 
+@boundaries
 class _VirtualField(FieldLike):
     dof_name = ""
 
@@ -231,6 +277,7 @@ class _VirtualField(FieldLike):
         return kind(nodes=topology.array, coefficients=topology.coefficients, geometry=geometry)
 
 
+@boundaries
 class TestField(_VirtualField):
     """The test functions of a form."""
 
@@ -238,12 +285,14 @@ class TestField(_VirtualField):
     dof_name = TEST
 
 
+@boundaries
 class TrialField(_VirtualField):
     """The trial functions of a form."""
 
     dof_name = TRIAL
 
 
+@boundaries
 class FieldRestriction:
     """The values of a field at the nodes in a domain."""
 

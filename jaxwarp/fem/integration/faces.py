@@ -26,6 +26,11 @@ def needs_gradient(values: Any) -> bool:
     return any(isinstance(leaf, HostArray) and leaf.requires_grad for leaf in _leaves(values))
 
 
+def overlaps(array: HostArray, values: Any) -> bool:
+    """Whether an array outside of JAX shares memory with one in structs, lists or dictionaries."""
+    return any(isinstance(leaf, HostArray) and leaf.region.overlaps(array.region) for leaf in _leaves(values))
+
+
 def evaluated(
     kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[tuple[int, Any]], device: Any
 ) -> list[Any]:

@@ -15,13 +15,13 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.fem.calls import Integrand
 from jaxwarp.fem.domain import GeometryDomain
-from jaxwarp.fem.field.fields import FieldLike, TestField, TrialField
-from jaxwarp.fem.integration.faces import evaluated, is_of_jax
+from jaxwarp.fem.field.fields import FieldLike, TestField, TrialField, require_on
+from jaxwarp.fem.integration.faces import evaluated, is_of_jax, overlaps
 from jaxwarp.fem.integration.kernels import add_kernel, bilinear_kernel, functional_kernel, linear_kernel
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature, quadrature_kind
-from jaxwarp.fem.types import ElementKind, matrix, vector
+from jaxwarp.fem.types import matrix, vector
 from jaxwarp.fem.values import struct_of_structs, struct_of_values
-from jaxwarp.sparse import bsr_axpy, bsr_from_triplets, bsr_set_from_triplets
+from jaxwarp.sparse import BsrMatrix, bsr_axpy, bsr_from_triplets, bsr_set_from_triplets
 from jaxwarp.types import Scalar, as_dtype, element_scalar, element_shape
 
 ASSEMBLIES = (None, "generic", "dispatch", "nodal")
@@ -86,7 +86,8 @@ def make_form(what: str, integrand: Any, domain: Any, fields: Any, values: Any) 
             raise KernelValueError(
                 f"{what}: fields: expected test and trial functions of the domain that is integrated"
             )
-    _require_kinds(what, chosen, fields)
+    for name, field in fields.items():
+        require_on(f"{what}: fields: {name}", field, chosen)
     return Form(what, integrand, chosen, fields, values, test, trial)
 
 
@@ -100,21 +101,6 @@ def _require_names(what: str, integrand: Integrand, role: str, given: Mapping[st
             f"{what}: {role}s: {integrand.name} takes {', '.join(known) or 'none'}, got {', '.join(given) or 'none'}",
             hint="pass each by the name of the integrand's argument",
         )
-
-
-def _require_kinds(what: str, domain: GeometryDomain, fields: Mapping[str, Any]) -> None:
-    is_of_sides = domain.element_kind is ElementKind.SIDE
-    for name, field in fields.items():
-        if field.is_of_sides not in (None, is_of_sides):
-            raise KernelValueError(
-                f"{what}: fields: {name}: expected a field on {'sides' if is_of_sides else 'cells'}, as the domain is",
-                hint="pass u.trace() for a field on sides" if is_of_sides else "pass the field of the cells",
-            )
-        if field.geometry not in (None, domain.geometry):
-            raise KernelValueError(
-                f"{what}: fields: {name}: expected a field of the geometry that the domain is of",
-                hint="make its space of that, or pass fem.NonconformingField(domain, field)",
-            )
 
 
 @boundary
@@ -226,6 +212,7 @@ def _functional(form: Form, points: Any, accumulate: Any, output_dtype: Any, out
         return evaluated(functional_kernel(form.integrand, dtype), shape, inputs, [(1, dtype)], form.device)[0][0]
     if output is not None:
         dtype = _require_output(form, output, None, 1).dtype
+    _require_floats(form, "output_dtype", dtype)
     sums = accumulate if isinstance(dtype, Scalar) else dataclasses.replace(dtype, dtype=accumulate)
     (total,) = evaluated(functional_kernel(form.integrand, sums), shape, inputs, [(1, sums)], form.device)
     if output is None:
@@ -237,7 +224,7 @@ def _functional(form: Form, points: Any, accumulate: Any, output_dtype: Any, out
 
 
 def _require_output(form: Form, output: Any, dtype: Any, count: int) -> Any:
-    """An array that has room for a result."""
+    """An array of floats that has room for a result."""
     if not isinstance(output, HostArray) or output.ndim != 1:
         raise KernelTypeError(
             f"{form.what}: output: expected an array of one axis outside of JAX, got {type(output).__name__}"
@@ -246,11 +233,19 @@ def _require_output(form: Form, output: Any, dtype: Any, count: int) -> Any:
         raise KernelValueError(
             f"{form.what}: output: expected {count} of {dtype}, got {output.shape[0]} of {output.dtype}"
         )
+    _require_floats(form, "output", output.dtype)
     return output
 
 
+def _require_floats(form: Form, name: str, dtype: Any) -> None:
+    if not element_scalar(dtype).is_float:
+        raise KernelTypeError(f"{form.what}: {name}: expected floats, got {dtype}", hint="integrals are no integers")
+
+
 def _output_scalar(form: Form, output_dtype: Any) -> Any:
-    return element_scalar(as_dtype(output_dtype)) if output_dtype is not None else form.domain.geometry.scalar_type
+    found = element_scalar(as_dtype(output_dtype)) if output_dtype is not None else form.domain.geometry.scalar_type
+    _require_floats(form, "output_dtype", found)
+    return found
 
 
 def _linear(form: Form, points: Any, nodes: np.ndarray, accumulate: Any, output_dtype: Any, output: Any, add: bool,
@@ -261,11 +256,16 @@ def _linear(form: Form, points: Any, nodes: np.ndarray, accumulate: Any, output_
     domain, fields, values = form.arguments
     inputs = [domain, points, fields, values, form.domain.geometry.integers(nodes)]
     if output is not None:
-        _require_output(form, output, dtype, test.space.node_count())
+        total = _require_output(form, output, dtype, test.space.node_count())
+        kernel = linear_kernel(form.integrand, accumulate, output.dtype, count, is_nodal)
+        if overlaps(output, inputs):  # which are read until all is summed
+            (total,) = evaluated(kernel, nodes.shape, inputs, [(output.shape[0], output.dtype)], form.device)
         if not add:
             output.zero_()
-        kernel = linear_kernel(form.integrand, accumulate, output.dtype, count, is_nodal)
-        wp.launch(kernel, nodes.shape, inputs, [output], device=form.device)
+        if total is output:
+            wp.launch(kernel, nodes.shape, inputs, [output], device=form.device)
+        else:
+            wp.launch(add_kernel(output.dtype), output.shape[0], [total], [output], device=form.device)
         return output
     scalar = _output_scalar(form, output_dtype)
     dtype = scalar if isinstance(dtype, Scalar) else dataclasses.replace(dtype, dtype=scalar)
@@ -279,7 +279,12 @@ def _bilinear(form: Form, points: Any, nodes: tuple[np.ndarray, np.ndarray], acc
     assert test is not None
     assert trial is not None
     rows, columns = test.space.VALUE_DOF_COUNT, trial.space.VALUE_DOF_COUNT
-    scalar = output.scalar_type if output is not None else _output_scalar(form, output_dtype)
+    if output is not None and not isinstance(output, BsrMatrix):
+        raise KernelTypeError(
+            f"{form.what}: output: expected a BsrMatrix, as there is a trial function, got {type(output).__name__}",
+            hint="make it with sparse.bsr_zeros, or leave it out",
+        )
+    scalar = _output_scalar(form, output_dtype if output is None else output.scalar_type)
     block = scalar if (rows, columns) == (1, 1) else matrix(rows, columns, scalar)
     shape = (*nodes[0].shape, 1 if is_nodal else nodes[1].shape[1])
     if is_nodal:

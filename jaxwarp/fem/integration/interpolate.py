@@ -8,6 +8,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 import jaxwarp as wp
@@ -18,11 +19,11 @@ from jaxwarp.fem import operators
 from jaxwarp.fem.calls import Integrand, applied, integrand
 from jaxwarp.fem.domain import Cells, GeometryDomain
 from jaxwarp.fem.field.fields import DiscreteField, FieldLike, FieldRestriction
-from jaxwarp.fem.integration.faces import evaluated, is_of_jax
+from jaxwarp.fem.integration.faces import evaluated, is_of_jax, needs_gradient, overlaps
 from jaxwarp.fem.integration.integrate import Form, make_form
 from jaxwarp.fem.integration.kernels import quadrature_sample, sample_at
 from jaxwarp.fem.quadrature import Quadrature, RegularQuadrature
-from jaxwarp.fem.space.spaces import SpaceRestriction
+from jaxwarp.fem.space.spaces import FunctionSpace, SpaceRestriction
 from jaxwarp.fem.types import ElementKind, Field, Sample, vector
 
 measure = operators.measure
@@ -79,6 +80,7 @@ def interpolate(
         )
     domain = _domain(at, dest, fields, dest_space)
     form = make_form(what, integrand, domain, fields, values)
+    _require_fitting(form, dest, at, dest_space)
     if form.test is not None or form.trial is not None:
         raise KernelValueError(f"{what}: fields: test and trial functions have no values", hint="pass discrete fields")
     restricted = dest.field if isinstance(dest, FieldRestriction) else dest
@@ -98,6 +100,46 @@ def interpolate(
     else:
         _anywhere(form, dim, dest)
     return dest
+
+
+def _require_fitting(form: Form, dest: Any, at: Any, dest_space: Any) -> None:
+    """What is written, and where, fit each other.
+
+    Raises:
+        KernelTypeError, KernelValueError: they do not.
+    """
+    what = form.what
+    if not (at is None or isinstance(at, (GeometryDomain, Quadrature, SpaceRestriction))):
+        raise KernelTypeError(
+            f"{what}: at: expected a domain, a quadrature or a restriction, got {type(at).__name__}"
+        )
+    is_field = isinstance(dest, (DiscreteField, FieldRestriction))
+    space = dest.space if is_field else dest_space
+    if isinstance(dest, FieldRestriction) and not form.domain.same_elements(dest.domain):
+        raise KernelValueError(
+            f"{what}: at: expected the domain of the restriction that is written, or None", hint="leave it out"
+        )
+    if space is None:
+        if isinstance(at, SpaceRestriction):
+            raise KernelValueError(f"{what}: at: a restriction has nodes of a space", hint="pass its dest_space=")
+        return
+    if not isinstance(space, FunctionSpace):
+        raise KernelTypeError(f"{what}: dest_space: expected a function space, got {type(space).__name__}")
+    if isinstance(at, Quadrature):
+        raise KernelValueError(
+            f"{what}: at: values at nodes are not those at the points of a quadrature", hint="pass its domain"
+        )
+    if space.geometry is not form.domain.geometry:
+        raise KernelValueError(
+            f"{what}: at: expected a domain of the geometry whose nodes get values",
+            hint="interpolate fem.NonconformingField(domain, field)",
+        )
+    if dest is not None and not is_field:
+        count = space.node_count()
+        if dest.dtype != space.dof_dtype or dest.ndim != 1 or dest.shape[0] < count:
+            raise KernelValueError(
+                f"{what}: dest: expected {count} values of {space.dof_dtype}, got {dest.dtype} of shape {dest.shape}"
+            )
 
 
 def _domain(at: Any, dest: Any, fields: Any, dest_space: Any) -> Any:
@@ -137,12 +179,17 @@ def _to_nodes(form: Form, space: Any, values: Any, reduction: str) -> Any:
         reduction = "sum"
     kernel = _node_kernel(form.integrand, space.dof_dtype, space.mapper.inverse, scalar, reduction)
     count = space.node_count()
-    inputs = [*arguments, where, int(len(points) != 1), table]
+    is_value = isinstance(values, jax.Array)  # then all is of JAX, in a program that it traces, too
+    inputs = [*arguments, where, int(len(points) != 1), table.to_jax() if is_value else table]
     sums, total = evaluated(kernel, nodes.shape, inputs, [(count, space.dof_dtype), (count, scalar)], device)
-    if isinstance(sums, HostArray):
-        wp.launch(_divide, count, [sums, total, reduction == "sum"], [values], device=device)
+    if values is None:
+        values = wp.zeros(count, dtype=space.dof_dtype, device=device, requires_grad=needs_gradient(inputs))
+    given = [sums, total, reduction == "sum"]
+    if isinstance(sums, HostArray) and isinstance(values, HostArray):
+        wp.launch(_divide, count, [*given, None], [values], device=device)
         return values
-    return evaluated(_divide, count, [sums, total, reduction == "sum"], [(count, space.dof_dtype)], device)[0]
+    old = values if is_value else values.to_jax()
+    return evaluated(_divide, count, [*given, old], [(count, space.dof_dtype)], device)[0]
 
 
 def _first_elements(nodes: Any, count: int) -> Any:
@@ -175,11 +222,16 @@ def _node_kernel(integrand: Integrand, dof_dtype: Any, to_dof: Any, scalar: Any,
 
 
 @wp.kernel
-def _divide(sums: wp.array[Any], total: wp.array[Any], is_sum: bool, values: wp.array[Any]):
+def _divide(
+    sums: wp.array[Any], total: wp.array[Any], is_sum: bool, old: wp.array[Any], values: wp.array[Any]
+):
+    """Nodes that no element has keep their values: those that are there, or old ones."""
     node = wp.tid()
     weight = total[node]
-    if weight > total.dtype(0.0):
+    if weight != total.dtype(0.0):  # NaN is one
         values[node] = sums[node] / wp.where(is_sum, total.dtype(1.0), weight)
+    elif old:
+        values[node] = old[node]
 
 
 def _at_points(form: Form, quadrature: Quadrature, dest: Any) -> None:
@@ -189,8 +241,20 @@ def _at_points(form: Form, quadrature: Quadrature, dest: Any) -> None:
             f"{form.what}: dest: expected room for {shape[0] * shape[1]} points, got {dest.shape[0]}"
         )
     kernel = _point_kernel(form.integrand, None if dest is None else dest.dtype)
-    outputs = [] if dest is None else [dest]
-    wp.launch(kernel, shape, [*form.arguments, quadrature.arguments], outputs, device=form.device)
+    _write(form, kernel, shape, [*form.arguments, quadrature.arguments], dest)
+
+
+def _write(form: Form, kernel: Any, shape: Any, inputs: list[Any], dest: Any) -> None:
+    """Launches a kernel that writes to the first elements of an array, which may be one that it reads."""
+    if dest is None:
+        wp.launch(kernel, shape, inputs, [], device=form.device)
+        return
+    count = int(np.prod(shape))
+    is_apart = not overlaps(dest, inputs)
+    made = dest if is_apart else wp.zeros(count, dtype=dest.dtype, device=form.device, requires_grad=dest.requires_grad)
+    wp.launch(kernel, shape, inputs, [made], device=form.device)
+    if not is_apart:
+        wp.copy(dest, made, count=count)
 
 
 @functools.cache
@@ -221,7 +285,7 @@ def _anywhere(form: Form, dim: int, dest: Any) -> None:
         raise KernelValueError(f"{form.what}: dest: expected room for {dim} samples, got {dest.shape[0]}")
     scalar = form.domain.geometry.scalar_type
     kernel = _free_kernel(form.integrand, None if dest is None else dest.dtype, vector(3, scalar), scalar)
-    wp.launch(kernel, dim, list(form.arguments), [] if dest is None else [dest], device=form.device)
+    _write(form, kernel, dim, list(form.arguments), dest)
 
 
 @functools.cache
