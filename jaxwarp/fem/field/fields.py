@@ -107,8 +107,8 @@ class DiscreteField(FieldLike):
             and values.shape == (space.node_count(),)
         ):
             raise KernelTypeError(
-                f"dof_values: expected {space.dof_dtype} of shape ({space.node_count()},) in an array outside of JAX or of"
-                f" it, got {type(values).__name__} of {getattr(values, 'dtype', None)} of shape"
+                f"dof_values: expected {space.dof_dtype} of shape ({space.node_count()},), outside of JAX or not,"
+                f" got {type(values).__name__} of {getattr(values, 'dtype', None)} of shape"
                 f" {getattr(values, 'shape', ())}"
             )
         self._dof_values = values
