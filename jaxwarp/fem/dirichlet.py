@@ -9,7 +9,15 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelValueError
 from jaxwarp.fem.linalg import array_axpy, symmetric_eigen
 from jaxwarp.sparse import bsr_assign, bsr_axpy, bsr_block_index, bsr_copy, bsr_mm, bsr_mv
+from jaxwarp.sparse.matrix import require_matrix, require_outside
 from jaxwarp.types import Scalar
+
+
+def _require(what: str, **matrices: Any) -> list[Any]:
+    """Matrices outside of JAX, by the names of arguments."""
+    for name, matrix in matrices.items():
+        require_outside(what, require_matrix(what, name, matrix))
+    return list(matrices.values())
 
 
 @boundary
@@ -25,7 +33,7 @@ def normalize_dirichlet_projector(projector_matrix: Any, fixed_value: Any = None
     Raises:
         KernelValueError: the sizes differ.
     """
-    matrix = projector_matrix
+    matrix = _require("normalize_dirichlet_projector", projector_matrix=projector_matrix)[0]
     if matrix.nrow != matrix.ncol or matrix.block_shape[0] != matrix.block_shape[1]:
         raise KernelValueError(
             "normalize_dirichlet_projector: projector_matrix: expected a square matrix of square blocks"
@@ -39,14 +47,15 @@ def normalize_dirichlet_projector(projector_matrix: Any, fixed_value: Any = None
         dtype = matrix.scalar_type if is_number else wp.types.vector(matrix.block_shape[0], matrix.scalar_type)
         fixed_value = wp.zeros(matrix.nrow, dtype=dtype, device=matrix.device)
     kernel = _normalize_numbers if is_number else _normalize_blocks
-    arguments = [matrix.offsets, matrix.columns, matrix.values, fixed_value]
+    arguments = [matrix.offsets, matrix.row_counts, matrix.columns, matrix.values, fixed_value]
     wp.launch(kernel, matrix.nrow, arguments, device=matrix.device)
 
 
 @wp.kernel(enable_backward=False)
-def _normalize_numbers(offsets: wp.array[int], columns: wp.array[int], blocks: wp.array[Any], fixed: wp.array[Any]):
+def _normalize_numbers(offsets: wp.array[int], row_counts: wp.array[int], columns: wp.array[int], blocks: wp.array[Any],
+                       fixed: wp.array[Any]):  # fmt: skip
     row = wp.tid()
-    at = bsr_block_index(row, row, offsets, columns)
+    at = bsr_block_index(row, row, offsets, columns, row_counts)
     if at >= 0:
         a = blocks[at]
         one = blocks.dtype(1.0)
@@ -56,9 +65,10 @@ def _normalize_numbers(offsets: wp.array[int], columns: wp.array[int], blocks: w
 
 
 @wp.kernel(enable_backward=False)
-def _normalize_blocks(offsets: wp.array[int], columns: wp.array[int], blocks: wp.array[Any], fixed: wp.array[Any]):
+def _normalize_blocks(offsets: wp.array[int], row_counts: wp.array[int], columns: wp.array[int], blocks: wp.array[Any],
+                       fixed: wp.array[Any]):  # fmt: skip
     row = wp.tid()
-    at = bsr_block_index(row, row, offsets, columns)
+    at = bsr_block_index(row, row, offsets, columns, row_counts)
     if at >= 0:
         a = blocks[at]
         b = fixed[row]
@@ -85,6 +95,7 @@ def project_system_rhs(system_matrix: Any, system_rhs: Any, projector_matrix: An
         projector_matrix: P, normalized.
         fixed_value: u; None: zero.
     """
+    _require("project_system_rhs", system_matrix=system_matrix, projector_matrix=projector_matrix)
     rest = wp.clone(system_rhs)
     if fixed_value is None:
         system_rhs.zero_()
@@ -103,6 +114,7 @@ def project_system_matrix(system_matrix: Any, projector_matrix: Any) -> None:
         system_matrix: A.
         projector_matrix: P, normalized.
     """
+    _require("project_system_matrix", system_matrix=system_matrix, projector_matrix=projector_matrix)
     rest = bsr_copy(system_matrix)
     bsr_mm(projector_matrix, system_matrix, rest, alpha=-1.0, beta=1.0)
     bsr_assign(system_matrix, rest)
@@ -126,6 +138,7 @@ def project_linear_system(
         fixed_value: its values; None: zero.
         normalize_projector: whether `normalize_dirichlet_projector` is called first.
     """
+    _require("project_linear_system", system_matrix=system_matrix, projector_matrix=projector_matrix)
     if normalize_projector:
         normalize_dirichlet_projector(projector_matrix, fixed_value)
     project_system_rhs(system_matrix, system_rhs, projector_matrix, fixed_value)

@@ -222,6 +222,18 @@ def test_nodes_of_nonconforming_polynomials_are_about_the_center(grid, degree):
     assert np.isclose(lengths, corners).sum() == (6 if grid is GRID else 12)  # all edges are as long
 
 
+def test_projectors_in_rows_with_a_capacity():
+    values = wp.array([2.0, 4.0, 5.0], dtype=float)
+    projector = sparse.bsr_zeros(2, 2, float, row_capacity=2)
+    for columns in ([0, 0, 1], [0, 0, 0]):  # then the second row has no block on the diagonal, and one behind its end
+        rows, places = wp.array([0, 1, 1], dtype=int), wp.array(columns, dtype=int)
+        sparse.bsr_set_from_triplets(projector, rows, places, values, topology="padded")
+    fixed = wp.array([6.0, 7.0], dtype=float)
+    fem.normalize_dirichlet_projector(projector, fixed)
+    assert fixed.numpy().tolist() == [3.0, 7.0]
+    assert (projector @ wp.array([1.0, 0.0], dtype=float)).numpy().tolist() == [1.0, 9.0]
+
+
 HALF: Any = 1.5
 GOOD = {"u": fem.make_trial(SPACE), "v": fem.make_test(SPACE)}
 REFUSED = {
@@ -271,6 +283,11 @@ REFUSED = {
     "points in a list": (lambda: fem.ExplicitQuadrature(CELLS, [1.0], [1.0]), "points: expected an array"),
     "values of NumPy": (lambda: setattr(SPACE.make_field(),
         "dof_values", np.zeros(16, np.float32)), "dof_values: expected"),
+    "an array for a projector": (
+        lambda: fem.normalize_dirichlet_projector(wp.zeros((2, 2))), "projector_matrix: expected a BsrMatrix"),
+    "an array for a system": (
+        lambda: fem.project_linear_system(wp.zeros((2, 2)), wp.zeros(2), sparse.bsr_identity(2, float)),
+        "project_linear_system: system_matrix: expected a BsrMatrix"),
     "a part of none": (lambda: fem.LinearGeometryPartition(GRID, 3, 3), "partition_rank: expected one of 3"),
 }  # fmt: skip
 
