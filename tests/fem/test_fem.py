@@ -688,6 +688,20 @@ def test_lookups_end_at_a_distance():
 
 
 @fem.integrand
+def cell_at(s: fem.Sample, domain: fem.Domain, x: wp.float64):
+    return float(fem.lookup(domain, wp.vec2d(wp.float64(0.5), x)).element_index)
+
+
+@pytest.mark.parametrize("name", ["Grid2D", "Trimesh2D"])
+def test_what_is_no_position_is_in_no_cell(name):
+    domain = fem.Cells(make_geometry(name) if name == "Grid2D" else make_geometry(name, build_bvh=True))
+    found = wp.zeros(domain.element_count(), dtype=float)
+    for x, is_somewhere in ((float("nan"), False), (0.3, True)):
+        fem.interpolate(cell_at, dest=found, at=domain, values={"x": wp.float64(x)})
+        assert np.all((found.numpy() >= 0) == is_somewhere), x
+
+
+@fem.integrand
 def tiny(s: fem.Sample):
     return 1.0
 

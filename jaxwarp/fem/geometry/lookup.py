@@ -27,6 +27,9 @@ def grid_lookup(dimension: int, scalar: Any) -> Any:
             k = wp.min(int(u), geometry.res[d] - 1)
             coords[d] = u - scalar(k)
             cell = cell * geometry.res[d] + k
+        for d in range(dimension):
+            if wp.isnan(position[d]):
+                cell = -1
         return sample(cell, coords)
 
     return lookup
