@@ -37,7 +37,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any], int]] = {
     "core/example_dem": ("step", QUIET, 1),
     "core/example_nvdb": ("step", QUIET, 20),
     "core/example_mesh": ("step", QUIET, 500),
-    "core/example_sample_mesh": ("step", QUIET, 20),
+    "core/example_sample_mesh": ("step", QUIET, 1000),
     "core/example_mesh_intersect": ("step", QUIET, 20),
     "core/example_fluid": ("step", {}, 2),
     "core/example_wave": ("step", QUIET, 5),
