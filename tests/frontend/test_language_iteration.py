@@ -268,7 +268,6 @@ REFUSED = {
     "a path that leaves the loop before": "for j in range(20):\n        if n == j:\n            break\n        y = 1.0",
     "a path that goes on before": "for j in range(20):\n        if n == j:\n            continue\n        y = 1.0",
     "the same, unrolled": "for j in range(2):\n        if n == j:\n            continue\n        y = 1.0",
-    "a branch": "for j in range(20):\n        if n == j:\n            y = 1.0",
     "a break before it in an endless loop": "while True:\n        if n == 3:\n            break\n        y = 1.0",
 }
 

@@ -52,13 +52,7 @@ def test_its_derivative():
     np.testing.assert_allclose(found, np.where(X > 0.5, 12.0 * X, -1.0), rtol=1e-5)
 
 
-def refusal(kernel):
-    with pytest.raises(wp.KernelError) as caught:
-        wp.launch(kernel, 1, [wp.ones(1), wp.zeros(1)])
-    return str(caught.value).splitlines()[0]
-
-
-def test_another_condition_is_refused():
+def test_another_condition_is_checked():
     @wp.kernel
     def otherwise(x: wp.array[float], y: wp.array[float]):
         c = x[0] > 0.5
@@ -88,9 +82,16 @@ def test_another_condition_is_refused():
         if c:
             y[0] = a
 
-    for kernel in (otherwise, changed):
-        assert "a is not defined here: it is assigned only if the condition" in refusal(kernel)
-    assert "a is not defined here" in refusal(in_two_cases)
+    y = wp.zeros(1)
+    wp.launch(otherwise, 1, [wp.ones(1), y])
+    assert y.list() == [0.0]
+    with pytest.raises(wp.CheckError, match="a is not defined here: it is assigned only if the condition"):
+        wp.launch(otherwise, 1, [wp.zeros(1), y])
+    for kernel, x, expected in ((changed, 0.6, 0.0), (changed, 0.8, 1.0), (in_two_cases, 0.6, 1.0),
+                                (in_two_cases, 1.0, 2.0), (in_two_cases, 0.1, 0.0)):  # fmt: skip
+        y = wp.zeros(1)
+        wp.launch(kernel, 1, [wp.full(1, x), y])
+        assert y.list() == [expected]
 
 
 def test_a_second_set_under_the_same_condition():
@@ -108,6 +109,78 @@ def test_a_second_set_under_the_same_condition():
     y = wp.zeros(2)
     wp.launch(twice, 2, [wp.array([0.0, 2.0], dtype=float), y])
     assert y.list() == [0.0, 3.0]
+
+
+@wp.kernel
+def choices(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    if x[i] > 0.5:
+        a = x[i]
+    elif x[i] < -0.5:
+        a = -x[i]
+    if wp.abs(x[i]) > 0.6:
+        y[i] = a
+
+
+def test_one_of_several_branches_sets_it():
+    y = wp.zeros(3)
+    wp.launch(choices, 3, [wp.array([1.0, -2.0, 0.1], dtype=float), y])
+    assert y.list() == [1.0, 2.0, 0.0]
+    found = jax.grad(lambda x: wp.jax_kernel(choices)(x)[0].sum())(jnp.array([1.0, -2.0, 0.1], jnp.float32))
+    np.testing.assert_array_equal(found, [1.0, -1.0, 0.0])
+    with pytest.raises(wp.CheckError, match=r"thread \(1,\): a is not defined here"):
+        wp.launch(unset, 2, [wp.array([1.0, 0.1], dtype=float), wp.zeros(2)])
+
+
+@wp.kernel
+def unset(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    if x[i] > 0.5:
+        a = x[i]
+    y[i] = a
+
+
+@wp.kernel
+def earlier(first: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    previous = int(-1)
+    s = float(0.0)
+    for j in range(20):
+        c = j // 2
+        if c != previous and j >= first[i]:
+            previous = c
+            a = float(c) * 10.0
+            v = wp.vec2(1.0, float(c))
+        if j >= 2:
+            for _ in range(j):
+                if j == 3:
+                    s += a + v[1]
+    y[i] = s
+
+
+def test_an_earlier_iteration_has_set_it():
+    y = wp.zeros(2)
+    wp.launch(earlier, 2, [wp.array([0, 2], dtype=int), y])
+    assert y.list() == [33.0, 33.0]
+    with pytest.raises(wp.CheckError, match=r"thread \(0,\): (a|v) is not defined here"):
+        wp.launch(earlier, 2, [wp.array([4, 0], dtype=int), y])
+
+
+def test_a_tile_of_an_earlier_iteration():
+    @wp.kernel
+    def rows(a: wp.array2d[float], n: wp.array[int], y: wp.array2d[float]):
+        previous = int(-1)
+        for j in range(n[0]):
+            c = j // 2
+            if c != previous:
+                previous = c
+                row = wp.tile_load(a[c], shape=4)
+            wp.tile_store(y[j], row * float(j))
+
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    y = wp.zeros((6, 4))
+    wp.launch_tiled(rows, dim=1, inputs=[wp.array(a), wp.array([6], dtype=int), y], block_dim=32)
+    np.testing.assert_array_equal(y.numpy(), a[np.arange(6) // 2] * np.arange(6, dtype=np.float32)[:, None])
 
 
 @wp.kernel

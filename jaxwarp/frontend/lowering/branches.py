@@ -24,6 +24,7 @@ from jaxwarp.frontend.lowering.tiles.storage import joined
 from jaxwarp.frontend.lowering.values import Undefined, type_of
 from jaxwarp.frontend.text.liveness import always_exits, assigned
 from jaxwarp.ir import nodes as ir
+from jaxwarp.types import bool_
 
 
 def execute(frame: Frame, statements: Sequence[ast.stmt], live: frozenset[str]) -> None:
@@ -116,6 +117,7 @@ def split(
     names = [n for n in dict.fromkeys([*sides[0], *sides[1]]) if n != LEFT and not _unchanged(n, before, sides)]
     for name in names:
         if name.startswith("$") or name in live:
+            join.complete(name, blocks)
             sides[0][name], sides[1][name] = joined(frame, [side.get(name) for side in sides], blocks)
             join.variable(name)
         else:
@@ -162,8 +164,6 @@ class _Join:
         if a is None and b is None:
             frame.variables[name] = self._undefined(name)
             return
-        if a is None or b is None:
-            a, b = self._fill(name, a, b)
         try:
             merged = unify(frame, a, b)
         except MismatchError as error:
@@ -179,20 +179,58 @@ class _Join:
             return a
         return self.test if a else self.frame.ops.call("logical_not", self.test)
 
-    def _fill(self, name: str, a: Any, b: Any) -> tuple[Any, Any]:
-        """A variable that one side does not define: any value will do if that side has exited, or where it is read only
-        if the other side's condition holds."""
-        missing = 0 if a is None else 1
-        present = b if a is None else a
-        filler = zeros_like(self.frame, present)
-        if not (self.exited[missing] or name == RESULT):
-            old = self.sides[missing].get(name)
-            line = self.frame.builder.loc.line if self.frame.builder.loc else 0
-            truth = "true" if missing == 1 else "false"
-            reason = f"it is assigned only if the condition in line {line} is {truth}"
-            reason = old.reason if isinstance(old, Undefined) and old.conditional else reason
-            self.conditional[name] = Undefined(reason, conditional=True, test=self.test, truth=missing == 1)
-        return (filler, present) if missing == 0 else (present, filler)
+    def complete(self, name: str, blocks: list[list[ir.Op]]) -> None:
+        """Gives some value to a variable that a side may not have set, and notes when it has its own."""
+        found = [side.get(name) for side in self.sides]
+        known = [e or not (v is None or isinstance(v, Undefined)) for e, v in zip(self.exited, found, strict=True)]
+        given = [v.value if isinstance(v, Undefined) else v for v in found]
+        if name in EXITS or not any(isinstance(v, Undefined) or v is None for v in found):
+            return
+        if None not in given and not self._fit(given):
+            given = [None if isinstance(v, Undefined) else x for v, x in zip(found, given, strict=True)]
+        present = next((v for v in given if v is not None), None)
+        if present is None:
+            return
+        for k, v in enumerate(found):
+            if given[k] is None and not known[k] and isinstance(v, Undefined) and v.loop is not None:
+                found[k] = v.loop.adopt(name, present)
+                given[k] = found[k].value
+        for side, v in zip(self.sides, given, strict=True):
+            side[name] = zeros_like(self.frame, present) if v is None else v
+        if name != RESULT and not all(known):
+            has = [True if k else v is not None for k, v in zip(known, given, strict=True)]
+            self.conditional[name] = self._conditional(found, known, has, blocks)
+
+    def _fit(self, values: list[Any]) -> bool:
+        with self.frame.builder.block():
+            try:
+                unify(self.frame, *values)
+            except MismatchError:
+                return False
+        return True
+
+    def _conditional(
+        self, found: list[Any], known: list[bool], has: list[bool], blocks: list[list[ir.Op]]
+    ) -> Undefined:
+        """What is known of a variable that only some path sets: checked where it is read."""
+        frame = self.frame
+        missing = 0 if not known[0] else 1
+        line = frame.builder.loc.line if frame.builder.loc else 0
+        reason = f"it is assigned only if the condition in line {line} is {'true' if missing == 1 else 'false'}"
+        old = found[missing]
+        reason = old.reason if isinstance(old, Undefined) and old.conditional else reason
+        if known[1 - missing] and not has[missing]:
+            return Undefined(reason, True, self.test, missing == 1, is_checked=True)
+        flags: list[ir.Value] = []
+        for k, block in enumerate(blocks):
+            with frame.builder.block() as ops:
+                is_maybe = has[k] and not known[k]
+                flags.append(frame.is_set(found[k]) if is_maybe else frame.builder.const(has[k], bool_))
+            block.extend(ops)
+        self.left.append(flags[0])
+        self.right.append(flags[1])
+        self.results.append(ir.Value(bool_))
+        return Undefined(reason, True, self.results[-1], True, is_checked=True)
 
     def _undefined(self, name: str) -> Undefined:
         """Of a variable that neither side defines, or each only in some case."""

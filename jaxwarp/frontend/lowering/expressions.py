@@ -17,7 +17,7 @@ from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression
 from jaxwarp.frontend.lowering.memory import element_type, load_element
 from jaxwarp.frontend.lowering.merge import MismatchError, type_hint, type_text, unify
 from jaxwarp.frontend.lowering.short_circuit import Side, append, aside, branch, joined_condition
-from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
+from jaxwarp.frontend.lowering.structs import field_of, index_struct, lost_element, outline
 from jaxwarp.frontend.lowering.tiles.storage import copied, indexed, is_shared, joined
 from jaxwarp.frontend.lowering.values import (
     Element,
@@ -227,9 +227,11 @@ def indices_of(frame: Frame, node: ast.expr) -> list[Any]:
 @expression(ast.Subscript)
 def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     base = frame.place(node.value)
-    if isinstance(base, NoArray):
+    if isinstance(base, NoArray) and not base.is_lost:
         raise no_array(base)
     indices = indices_of(frame, node.slice)
+    if isinstance(base, NoArray):
+        return lost_element(frame, base, indices)
     if isinstance(base, View):
         return index_view(frame, base, indices)
     if isinstance(base, StructView):

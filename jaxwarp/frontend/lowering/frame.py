@@ -250,7 +250,7 @@ class Frame:
                 is_known = value.test is not None and self.assumed.get(value.test) is value.truth
                 if is_known or value.is_checked:
                     if not is_known:
-                        Frame.require(self, value.test, f"{name} is not defined here: {value.reason}")
+                        Frame.require(self, self.is_set(value), f"{name} is not defined here: {value.reason}")
                     if self.context.joined is not None and self.is_kernel:
                         self.context.joined.setdefault(self.source.signature_loc, {})[name] = value.value
                     return value.value
@@ -276,6 +276,11 @@ class Frame:
             )
             raise KernelNameError(f"name {name} is not defined", hint=hint)
         return self.adopt(value)
+
+    def is_set(self, value: Undefined) -> ir.Value:
+        """Whether a variable has its value, in the launch."""
+        assert value.test is not None
+        return value.test if value.truth else self.ops.call("logical_not", value.test)
 
     def adopt(self, value: Any) -> Any:
         """A host value as a value of this kernel: NumPy scalars, small arrays and structs become typed constants."""

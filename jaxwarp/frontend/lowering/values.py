@@ -104,6 +104,8 @@ class NoArray:
     type: Array | None = None
     name: str = ""
     hint: str = ""  # what to do where it is needed
+    # Part of a mesh or the like for which there is only a number: a thread that needs an element of it fails.
+    is_lost: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +223,8 @@ class Host:
 class Undefined:
     """A variable that has no value here; `reason` completes "x is not defined here: ".
 
-    It has `value` where `test` is known to be `truth`, or, if it `is_checked`, where that is found in the launch.
+    It has `value` where `test` is known to be `truth`, or, if it `is_checked`, where that is found in the launch. `loop`
+    can hand on what an earlier iteration has set, once the type is known.
     """
 
     reason: str
@@ -230,6 +233,7 @@ class Undefined:
     truth: bool = True
     value: Any = None
     is_checked: bool = False
+    loop: Any = None
 
 
 class NoValue:

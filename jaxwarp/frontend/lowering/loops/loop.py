@@ -32,10 +32,67 @@ from jaxwarp.frontend.lowering.tiles.storage import allocate, assign_tile, copie
 from jaxwarp.frontend.lowering.values import StructValue, Tile, Undefined, is_literal, type_of
 from jaxwarp.frontend.text.liveness import Exits, assigned, plain_names, rebound, surely_set
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import Scalar, int32
+from jaxwarp.types import Scalar, bool_, int32
 
 _NONE = Undefined("")
 _RAN = "$ran"
+
+
+@dataclass(eq=False)
+class _Adopted:
+    """A variable that an iteration may have from an earlier one: its value, and whether it has one."""
+
+    carried: Carried
+    is_set: ir.Value
+    before: Undefined | None
+    ends: tuple[ir.Value, ...] = ()
+    results: tuple[ir.Value, ...] = ()
+
+    @classmethod
+    def of(cls, frame: Frame, name: str, present: Any, before: Any) -> _Adopted:
+        typed = Carried.of(frame, name, present)
+        entry = typed.rebuild([ir.Value(v.type, name) for v in typed.leaves])
+        has_value = isinstance(before, Undefined) and before.value is not None and before.is_checked
+        return cls(Carried.of(frame, name, entry), ir.Value(bool_), before if has_value else None)
+
+    @property
+    def params(self) -> tuple[ir.Value, ...]:
+        return (*self.carried.leaves, self.is_set)
+
+    def inits(self, frame: Frame) -> tuple[ir.Value, ...]:
+        """The leaves before the first iteration; a tile is copied."""
+        if self.before is None:
+            return tuple(frame.builder.const(0, v.type) for v in self.params)
+        value = self.before.value
+        if isinstance(self.carried.entry, Tile) and isinstance(value, Tile):
+            assign_tile(frame, self.carried.entry, value)
+            value = self.carried.entry
+        return (*self.carried.collect(frame, value), frame.is_set(self.before))
+
+    def end(self, loop: Loop) -> None:
+        """Notes what it is at the end of an iteration."""
+        frame, name = loop.frame, self.carried.name
+        value, is_set = frame.variables.get(name), frame.builder.const(True, bool_)
+        if isinstance(value, Undefined):
+            if value.value is None or not value.is_checked:
+                self.ends = self.params
+                return
+            value, is_set = value.value, frame.is_set(value)
+        if isinstance(self.carried.entry, Tile) and isinstance(value, Tile) and value.type == self.carried.entry.type:
+            assign_tile(frame, self.carried.entry, value)
+            value = self.carried.entry
+        try:
+            self.ends = (*self.carried.collect(frame, value), is_set)
+        except MismatchError:
+            raise KernelTypeError(
+                f"{name} changes its type in the loop: from {type_text(self.carried.entry)} to {type_text(value)}",
+                hint="a variable keeps one type in a loop: convert the new value, or use another name",
+            ) from None
+
+    def after(self, reason: str) -> Undefined:
+        """What it is after the loop."""
+        *leaves, is_set = self.results
+        return Undefined(reason, True, is_set, True, self.carried.rebuild(leaves), is_checked=True)
 
 
 @dataclass(eq=False)
@@ -79,6 +136,8 @@ class Loop:
         self.carried: list[Carried] = []
         # What the last iteration sets first: the values at its end.
         self.set_inside: list[Carried] = []
+        # What an earlier iteration may have set, and the values at the end of one.
+        self.adopted: dict[str, _Adopted] = {}
 
     def carry(self) -> list[ir.Value]:
         """Decides what is carried; the leaves of its values on entry."""
@@ -122,6 +181,7 @@ class Loop:
                 execute(frame, self.node.body, self.live_in)
             result = frame.typed(frame.variables.get(RESULT))
         frame.variables = dict(self.before)
+        self.adopted.clear()
         del context.locals[arrays:], context.sizes[sizes:]
         if isinstance(result, Tile):
             return allocate(frame, result.dtype, result.shape)
@@ -144,7 +204,7 @@ class Loop:
         line = frame.loc(self.node).line
         for name in self.assigned:
             frame.variables[name] = Undefined(
-                f"the loop in line {line} assigns it, but it has no value before the loop"
+                f"the loop in line {line} assigns it, but it has no value before the loop", loop=self
             )
         if not carried:
             frame.variables.update({n: self.before[n] for n in self.assigned if n in self.before})
@@ -153,6 +213,22 @@ class Loop:
             frame.variables[c.name] = c.rebuild([next(remaining) for _ in c.leaves])
         for flag in (BREAK, CONTINUE, RETURN):
             frame.variables[flag] = False
+
+    def adopt(self, name: str, present: Any) -> Undefined:
+        """A variable without a value before the loop, as an earlier iteration may have left it: of the type of a value
+        that this one may set."""
+        frame = self.frame
+        line = frame.loc(self.node).line
+        if name not in self.adopted:
+            before = self.before.get(name)
+            if isinstance(before, Undefined) and before.value is None and before.loop is not None:
+                before = before.loop.adopt(name, present)
+            if isinstance(present, Tile):
+                present = allocate(frame, present.dtype, present.shape)
+            self.adopted[name] = _Adopted.of(frame, name, present, before)
+        found = self.adopted[name]
+        reason = f"no iteration of the loop in line {line} has assigned it yet"
+        return Undefined(reason, True, found.is_set, True, found.carried.entry, is_checked=True)
 
     @contextmanager
     def exit_live(self) -> Iterator[None]:
@@ -181,6 +257,8 @@ class Loop:
             self.set_inside.append(Carried.of(frame, name, frame.variables[name]))
         if self.set_inside and not self.runs:
             self.set_inside.append(Carried.of(frame, _RAN, True))
+        for found in self.adopted.values():
+            found.end(self)
         return [leaf for c in self.carried for leaf in self._collect(c)]
 
     def _keep_tiles(self) -> None:
@@ -269,35 +347,51 @@ class Loop:
         if ran is not None:
             reason = f"the loop in line {line} has made no iteration"
             found = {n: Undefined(reason, True, ran, True, value, is_checked=True) for n, value in found.items()}
+        for name, adopted in self.adopted.items():
+            if isinstance(frame.variables.get(name), Undefined):
+                reason = f"no iteration of the loop in line {line} has assigned it"
+                frame.variables[name] = adopted.after(reason)
         frame.variables.update(found)
         if frame.context.joined is not None:
             frame.context.joined[frame.loc(self.node)] |= {c.name: type_of(c.entry) for c in self.set_inside}
 
     def _hand_on(self) -> tuple[ir.Value, ...]:
-        """Makes the loop carry what the last iteration sets first; its values after the loop."""
+        """Makes the loop carry what the last iteration sets first, and what an earlier one may have set; the values of
+        the first after the loop."""
         values = tuple(leaf for c in self.set_inside for leaf in c.leaves)
-        if not values:
+        adopted = tuple(self.adopted.values())
+        if not (values or adopted):
             return ()
         builder = self.frame.builder
         op = builder.here.pop()
         names = [c.name for c in self.set_inside for _ in c.leaves]
         fresh = lambda: tuple(ir.Value(v.type, n) for v, n in zip(values, names, strict=True))  # noqa: E731
-        inits, results = self._left_before([v.type for v in values]), fresh()
+        more = lambda: tuple(ir.Value(v.type, v.name) for a in adopted for v in a.params)  # noqa: E731
+        inits = (*self._left_before([v.type for v in values]), *(v for a in adopted for v in a.inits(self.frame)))
+        results, last = fresh(), more()
+        remaining = iter(last)
+        for a in adopted:
+            a.results = tuple(next(remaining) for _ in a.params)
         assert isinstance(op, ir.For | ir.While)
-        body = ir.Block((*op.body.params, *fresh()), op.body.ops, (*op.body.results, *values))
-        changes: dict[str, Any] = {"body": body, "inits": (*op.inits, *inits), "results": (*op.results, *results)}
+        params = (*op.body.params, *fresh(), *(v for a in adopted for v in a.params))
+        ends = (*op.body.results, *values, *(v for a in adopted for v in a.ends))
+        body = ir.Block(params, op.body.ops, ends)
+        changes: dict[str, Any] = {
+            "body": body, "inits": (*op.inits, *inits), "results": (*op.results, *results, *last)
+        }  # fmt: skip
         if isinstance(op, ir.While):
             test = op.condition
-            changes["condition"] = ir.Block((*test.params, *fresh()), test.ops, test.results)
+            changes["condition"] = ir.Block((*test.params, *fresh(), *more()), test.ops, test.results)
         builder.append(replace(op, **changes))
         return results
 
     def _left_before(self, types: Sequence[Scalar]) -> tuple[ir.Value, ...]:
         """What `_hand_on` begins with: what an earlier loop of the same variable has left, and whether it ran; else
         zeros."""
-        frame, old = self.frame, self.before.get(self.set_inside[0].name)
-        if not self.runs and isinstance(old, Undefined) and old.is_checked and old.test is not None:
-            found = (*Carried.of(frame, "", old.value).leaves, old.test)
+        frame = self.frame
+        old = self.before.get(self.set_inside[0].name) if self.set_inside and not self.runs else None
+        if isinstance(old, Undefined) and old.is_checked and old.test is not None:
+            found = (*Carried.of(frame, "", old.value).leaves, frame.is_set(old))
             if [v.type for v in found] == types:
                 return found
         return tuple(frame.builder.const(0, t) for t in types)
