@@ -51,6 +51,14 @@ class LaunchArrayAccessMode(enum.IntEnum):
     STRICT = 2
 
 
+class DeterministicMode(enum.IntEnum):
+    """Values of Warp's `deterministic`. Only the first is accepted: the order of sums by float atomics is not fixed."""
+
+    NOT_GUARANTEED = 0
+    RUN_TO_RUN = 1
+    GPU_TO_GPU = 2
+
+
 class Several(NamedTuple):
     """Of a setting that is a collection of some of these names."""
 
@@ -74,7 +82,7 @@ def _text(accepted: Any) -> str:
         return {bool: "True or False", int: "an integer", str: "a string"}[accepted]
     if not isinstance(accepted, range):
         return repr(accepted)
-    return f"an integer from {accepted.start}" + (f" to {accepted[-1]}" if accepted.stop < _MANY else "")
+    return f"an integer from {accepted.start}" + (f" to {accepted[-1]}" if accepted.stop < _MANY else "") if len(accepted) > 1 else str(accepted[0])
 
 
 def _type(accepted: Any) -> type:
@@ -130,7 +138,7 @@ OF_WARP = {
     "cuda_arch_suffix": Setting(None, (None, "a", "f")),
     "cuda_output": Setting(None, (None, "ptx", "cubin")),
     "default_grid_stride": Setting(True, (bool,)),
-    "deterministic": Setting(0, (int,)),
+    "deterministic": Setting(0, (range(1),)),
     "deterministic_debug": Setting(False, (bool,)),
     "deterministic_max_records": Setting(0, (range(_MANY),)),
     "enable_backward": Setting(True, (bool,)),

@@ -25,7 +25,7 @@ from jaxwarp.frontend.text.read_source import read_source
 from jaxwarp.frontend.text.signature import read_parameters
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
-from jaxwarp.modules import MODULE_OPTIONS, Module
+from jaxwarp.modules import MODULE_OPTIONS, Module, require_option
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import Absent, Array, Struct, as_dtype, leaves_of, struct_in, struct_of, uint64
 from jaxwarp.types.given import given_types, require_one_meaning, takes_structs
@@ -105,6 +105,8 @@ class Kernel(ByName):
         """
         source = func if isinstance(func, Source) else read_source(func, "kernel", caller().f_locals)
         require_options("kernel", options or {}, KERNEL_OPTIONS)
+        for option, value in ((options or {}).get("module_options") or {}).items():
+            require_option(option, value)
         self._source = source
         self.name = source.name
         self.key = key or source.function.__qualname__

@@ -18,6 +18,8 @@ IDLE = {
     "cpu_compiler_flags": None, "deterministic": 0, "deterministic_max_records": 0, "compile_time_trace": False,
     "strip_hash": False, "extra_build_options": None, "default_grid_stride": None, "fuse_fp": True,
 }  # fmt: skip
+# Of these, what promises something has the values of the setting of its name.
+_PROMISED = ("deterministic",)
 # What programs have set, by the name of a module.
 MODULE_OPTIONS: dict[str, dict[str, Any]] = {}
 
@@ -51,6 +53,18 @@ class Module:
 
     def __repr__(self) -> str:
         return f"<jaxwarp module {self.name}>"
+
+
+def require_option(option: str, value: Any) -> None:
+    """Checks an option of a module, or of `@kernel(module_options={...})`.
+
+    Raises:
+        KernelTypeError, KernelValueError: it does not accept the value.
+    """
+    if option in MEANT:
+        config.require(MEANT[option], value)
+    elif option in _PROMISED:
+        config.require(option, value)
 
 
 @boundary

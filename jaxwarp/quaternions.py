@@ -107,6 +107,10 @@ class HostValue(np.ndarray):
 
     __hash__ = None
 
+    def __bool__(self) -> bool:
+        """True, as of a tuple: it has components."""
+        return True if self.type is not None else bool(np.asarray(self))
+
     def __add__(self, other: Any) -> Any:
         return _sum(np.add, "+", self, other)
 

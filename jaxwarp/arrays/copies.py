@@ -24,9 +24,11 @@ def make_now(scope: Scope, name: str, shape: Any, dtype: Any, value: Any) -> Liv
     """A new array of one value."""
     element = as_dtype(dtype)
     extents = normalize_dims(shape, f"{name}: shape")
-    region = scope.make(memory_dtype(element), (*extents, *memory_axes(element)))
+    region = scope.make(memory_dtype(element, 0 in extents), (*extents, *memory_axes(element)))
     if isinstance(element, Struct):
         _require_host(scope, name, element)
+        if 0 in extents:
+            return _array(scope, name, Array(element, len(extents)), region)
         pattern = as_record(element, value, name)
     elif type(value) is int and value == 0:
         pattern = zero_element(region.dtype, memory_axes(element))
@@ -170,7 +172,7 @@ def clone_now(scope: Scope, src: Any) -> LiveArray:
     name = f"clone of {src.name}" if isinstance(src, MemoryArray) else "clone"
     if isinstance(element, Struct):
         _require_host(scope, "clone", element)
-    region = scope.make(memory_dtype(element), (*shape, *memory_axes(element)))
+    region = scope.make(memory_dtype(element, 0 in shape), (*shape, *memory_axes(element)))
     made = _array(scope, name, Array(element, len(shape)), region)
     made.assign(src)
     return made

@@ -14,7 +14,7 @@ from jaxwarp.arrays.copies import clone_now, copy_now, make_now, type_of
 from jaxwarp.arrays.host_array import HostArray, type_of_value
 from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.boundary import located_call
-from jaxwarp.errors import KernelTypeError, did_you_mean
+from jaxwarp.errors import KernelTypeError, KernelValueError, did_you_mean
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.programs.traced_array import ArrayHandle
 from jaxwarp.ffi.programs.tracing import program_now
@@ -36,6 +36,7 @@ class _Options(NamedTuple):
     requires_grad: bool | None = False
     pinned: Any = False
     retain_grad: Any = False
+    ndim: int | None = None
 
     def place(self, scope: Scope | None, name: str) -> Scope | None:
         """Where an array is made: outside of JAX on a device."""
@@ -43,6 +44,19 @@ class _Options(NamedTuple):
             return scope
         found = place_of_device(self.device, name)
         return host_memory(self.pinned) if found is HOST else found
+
+    def checked(self, shape: Any, name: str) -> tuple[Any, ...]:
+        """The extents, of which there are as many as the call says there are.
+
+        Raises:
+            KernelValueError: there are not.
+        """
+        extents = normalize_dims(shape, f"{name}: shape")
+        if self.ndim is not None and self.ndim != len(extents):
+            raise KernelValueError(
+                f"{name}: the shape {shape} has {len(extents)} axes, and ndim is {self.ndim}", hint="leave ndim out"
+            )
+        return extents
 
     def applied(self, array: Any) -> Any:
         """The array, with its gradient."""
@@ -72,10 +86,10 @@ def _options(name: str, device: Any, requires_grad: bool | None, others: dict[st
 def _made(name: str, shape: Any, dtype: Any, value: Any, options: _Options) -> Any:
     scope = options.place(scope_now(), name)
     if scope is not None:
-        made = make_now(scope, name, shape, dtype, value)
+        made = make_now(scope, name, shape if options.ndim is None else options.checked(shape, name), dtype, value)
         return options.applied(made)
     element = as_dtype(dtype)
-    extents = normalize_dims(shape, f"{name}: shape")
+    extents = options.checked(shape, name)
     return program_now().filled(name, Array(element, len(extents)), (*extents, *element_shape(element)), value)
 
 

@@ -63,7 +63,13 @@ class StructArray(HostArray):
             names = [f.name for f in struct.fields]
             hint = did_you_mean(name, names) or f"its fields are {', '.join(names)}"
             raise KernelTypeError(f"{self.label}: struct {struct!r} has no field {name}", hint=hint)
-        made = self._places[name] = (field_type(self.type, found), self.region.field(name), {})
+        type_ = field_type(self.type, found)
+        if isinstance(found.type, Array):  # only where there are no elements
+            shape = (*self.shape, *[0] * found.type.ndim, *memory_axes(type_.dtype))
+            region = self.scope.make(memory_dtype(type_.dtype, is_none=True), shape)
+        else:
+            region = self.region.field(name)
+        made = self._places[name] = (type_, region, {})
         return made
 
     @property
@@ -141,7 +147,7 @@ def array_at(
 
 def new_array(name: str, element: Element | Struct, shape: tuple[int, ...], place: Scope = HOST) -> HostArray:
     """A new array of zeros."""
-    region = place.make(memory_dtype(element), (*shape, *memory_axes(element)))
+    region = place.make(memory_dtype(element, 0 in shape), (*shape, *memory_axes(element)))
     return array_at(name, Array(element, len(shape)), region, is_writable=True)
 
 

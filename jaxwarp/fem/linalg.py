@@ -14,7 +14,7 @@ from jaxwarp.fem.operators import _symmetric_part as symmetric_part
 from jaxwarp.types import element_scalar
 
 __all__ = ["array_axpy", "generalized_inner", "generalized_outer", "inverse_qr", "skew_part", "spherical_part",
-           "symmetric_eigen", "symmetric_part"]  # fmt: skip
+           "symmetric_eigen", "symmetric_eigenvalues_qr", "symmetric_part"]  # fmt: skip
 
 
 _any: Any = Any
@@ -102,6 +102,35 @@ def inverse_qr(a: Any):
 
 
 @wp.func
+def _rotated(m: Any, vectors: Any, p: int, q: int):
+    """The element p, q of a symmetric matrix is made 0 by a rotation of its rows and columns, and of rows of vectors."""
+    n = len(m[0])
+    one, zero = m.dtype(1.0), m.dtype(0.0)
+    difference = m[q, q] - m[p, p]
+    t = zero
+    if m[p, q] != zero:
+        theta = difference / (m.dtype(2.0) * m[p, q])
+        t = one / (wp.abs(theta) + wp.sqrt(theta * theta + one))
+        t = wp.where(theta < zero, -t, t)
+    elif difference != zero:  # zero, with a derivative
+        t = m[p, q] / difference
+    c = one / wp.sqrt(t * t + one)
+    s = t * c
+    for k in range(n):
+        x, y = m[k, p], m[k, q]
+        m[k, p] = c * x - s * y
+        m[k, q] = s * x + c * y
+    for k in range(n):
+        x, y = m[p, k], m[q, k]
+        m[p, k] = c * x - s * y
+        m[q, k] = s * x + c * y
+        x, y = vectors[p, k], vectors[q, k]
+        vectors[p, k] = c * x - s * y
+        vectors[q, k] = s * x + c * y
+    return m, vectors
+
+
+@wp.func
 def symmetric_eigen(a: Any):
     """Eigenvectors of a symmetric matrix, as rows, and eigenvalues: Jacobi's method, 10 sweeps."""
     n = len(a[0])
@@ -110,28 +139,38 @@ def symmetric_eigen(a: Any):
     for _ in range(10):
         for p in range(n - 1):
             for q in range(p + 1, n):
-                difference = m[q, q] - m[p, p]
-                t = a.dtype(0.0)
-                if m[p, q] != a.dtype(0.0):
-                    theta = difference / (a.dtype(2.0) * m[p, q])
-                    t = a.dtype(1.0) / (wp.abs(theta) + wp.sqrt(theta * theta + a.dtype(1.0)))
-                    t = wp.where(theta < a.dtype(0.0), -t, t)
-                elif difference != a.dtype(0.0):  # zero, with a derivative
-                    t = m[p, q] / difference
-                c = a.dtype(1.0) / wp.sqrt(t * t + a.dtype(1.0))
-                s = t * c
-                for k in range(n):
-                    x, y = m[k, p], m[k, q]
-                    m[k, p] = c * x - s * y
-                    m[k, q] = s * x + c * y
-                for k in range(n):
-                    x, y = m[p, k], m[q, k]
-                    m[p, k] = c * x - s * y
-                    m[q, k] = s * x + c * y
-                    x, y = vectors[p, k], vectors[q, k]
-                    vectors[p, k] = c * x - s * y
-                    vectors[q, k] = s * x + c * y
+                m, vectors = _rotated(m, vectors, p, q)
     return vectors, wp.get_diag(m)
+
+
+@wp.func
+def _is_small(x: Any, a: Any, b: Any, tol: Any):
+    """Whether an element is negligible beside those of the diagonal in its row and column."""
+    near = wp.abs(a) + wp.abs(b)
+    return wp.abs(x) <= tol * near or near + wp.abs(x) == near
+
+
+@wp.func
+def symmetric_eigenvalues_qr(A: Any, tol: Any):
+    """Eigenvalues d of a symmetric matrix, in no order, and its eigenvectors as rows of p: A = transpose(p) diag(d) p.
+
+    Jacobi's method, until every element beside the diagonal is at most `tol` times those of the diagonal in its row and
+    column, or no more than rounding beside these.
+    """
+    n = len(A[0])
+    m = A
+    vectors = wp.identity(n=n, dtype=A.dtype)
+    going = bool(True)
+    sweeps = int(0)
+    while going and sweeps < 30:
+        going = False
+        for p in range(n - 1):
+            for q in range(p + 1, n):
+                if not _is_small(m[p, q], m[p, p], m[q, q], tol):
+                    going = True
+                m, vectors = _rotated(m, vectors, p, q)  # what is small has a derivative, too
+        sweeps += 1
+    return wp.get_diag(m), vectors
 
 
 @wp.kernel

@@ -9,7 +9,7 @@ from typing import Any
 from jaxwarp import config
 from jaxwarp.boundary import boundary, caller
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.modules import IDLE, MEANT, MODULE_OPTIONS, Module
+from jaxwarp.modules import IDLE, MEANT, MODULE_OPTIONS, Module, require_option
 
 
 @boundary
@@ -38,8 +38,7 @@ def set_module_options(options: dict[str, Any], module: Any = None) -> None:
                 f"set_module_options: there is no option {option!r}",
                 hint=f"the options are {', '.join([*MEANT, *IDLE])}",
             )
-        if option in MEANT:
-            config.require(MEANT[option], value)
+        require_option(option, value)
     MODULE_OPTIONS.setdefault(name, {}).update(options)
 
 

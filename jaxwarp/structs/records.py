@@ -23,8 +23,11 @@ from jaxwarp.types import (
 
 
 @functools.cache
-def record_dtype(struct: Struct) -> np.dtype:
+def record_dtype(struct: Struct, is_none: bool = False) -> np.dtype:
     """NumPy's type of a struct: its fields in order, each where C's rules of alignment put it.
+
+    Args:
+        is_none: there are no elements, so a field may be an array, of which nobody says what it holds.
 
     Raises:
         KernelTypeError: a field is an array, which is no part of a record, or there are no fields.
@@ -33,24 +36,26 @@ def record_dtype(struct: Struct) -> np.dtype:
         raise KernelTypeError(
             f"struct {struct!r} has no fields, and so no place in memory", hint="give it one, or leave the array out"
         )
-    return np.dtype([_described(struct, f.name, f.type) for f in struct.fields], align=True)
+    return np.dtype([_described(struct, f.name, f.type, is_none) for f in struct.fields], align=True)
 
 
-def _described(struct: Struct, name: str, t: Any) -> tuple[Any, ...]:
+def _described(struct: Struct, name: str, t: Any, is_none: bool) -> tuple[Any, ...]:
     if isinstance(t, Array):
+        if is_none:
+            return name, np.dtype("V8")
         raise KernelTypeError(
             f"an array of struct {struct!r} cannot be in memory: its field {name} is an array, and every element would"
             " have one of its own",
             hint=f"make a struct of arrays, {struct!r}({name}=...), with an axis more: calls take it for an array",
         )
     if isinstance(t, (Struct, Scalar)):
-        return name, memory_dtype(t)
+        return name, memory_dtype(t, is_none)
     return name, t.dtype.numpy, t.shape
 
 
-def memory_dtype(element: Element | Struct) -> np.dtype:
-    """NumPy's type of what arrays of an element type consist of."""
-    return record_dtype(element) if isinstance(element, Struct) else element_scalar(element).numpy
+def memory_dtype(element: Element | Struct, is_none: bool = False) -> np.dtype:
+    """NumPy's type of what arrays of an element type consist of; `is_none`: of arrays without elements."""
+    return record_dtype(element, is_none) if isinstance(element, Struct) else element_scalar(element).numpy
 
 
 def dtype_text(dtype: np.dtype) -> str:
@@ -96,7 +101,7 @@ def as_records(struct: Struct, values: object, where: str) -> np.ndarray:
     Raises:
         KernelTypeError, KernelValueError: they are none.
     """
-    dtype = record_dtype(struct)
+    dtype = record_dtype(struct, isinstance(values, Sequence) and not len(values))
     if isinstance(values, np.ndarray) and values.dtype != object:
         if values.dtype != dtype:
             raise KernelTypeError(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from jaxwarp.boundary import boundary
-from jaxwarp.errors import KernelTypeError
+from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.quaternions import IDENTITY_ROTATION, HostValue, quat_product, transform_product
 from jaxwarp.types.scalars import Scalar, letter, type_name
 
@@ -137,8 +137,61 @@ class Aggregate(metaclass=_OneOfEach):
         return self.size
 
     @boundary
+    def from_buffer(self, buffer: Any, offset: int = 0) -> HostValue:
+        """A value outside of kernels whose components are in the memory of another object, which may be written.
+
+        Args:
+            buffer: writable memory: an array of NumPy, a bytearray.
+            offset: where the value begins, in bytes.
+
+        Raises:
+            KernelTypeError: it is no writable memory without gaps.
+            KernelValueError: the value does not fit there.
+        """
+        memory = _memory_of(self, "from_buffer", buffer)
+        if memory.readonly:
+            raise KernelTypeError(f"{self}.from_buffer: the memory is read-only", hint="use from_buffer_copy")
+        return _in_memory(self, "from_buffer", memory, offset)
+
+    @boundary
+    def from_buffer_copy(self, buffer: Any, offset: int = 0) -> HostValue:
+        """A value outside of kernels, of components that are read from the memory of another object.
+
+        Args:
+            buffer: memory: an array of NumPy, bytes.
+            offset: where the value begins, in bytes.
+
+        Raises:
+            KernelTypeError: it is no memory without gaps.
+            KernelValueError: the value does not fit there.
+        """
+        return _in_memory(self, "from_buffer_copy", _memory_of(self, "from_buffer_copy", buffer), offset).copy()
+
+    @boundary
     def __call__(self, *values: Any, **named: Any) -> HostValue:
         return _host_value(self, self.arguments(values, named))
+
+
+def _memory_of(t: Aggregate, name: str, buffer: Any) -> memoryview:
+    try:
+        return memoryview(buffer).cast("B")
+    except (TypeError, ValueError, BufferError) as error:
+        raise KernelTypeError(
+            f"{t}.{name}: expected memory without gaps, got {type(buffer).__name__}: {error}",
+            hint="pass bytes, or an array of NumPy; of a part of one a copy",
+        ) from None
+
+
+def _in_memory(t: Aggregate, name: str, memory: memoryview, offset: int) -> HostValue:
+    size = t.size * t.dtype.numpy.itemsize
+    if not 0 <= offset <= len(memory) - size:
+        raise KernelValueError(
+            f"{t}.{name}: {size} bytes from byte {offset} on do not fit: there are {len(memory)}",
+            hint="the memory begins with the components, one after the other",
+        )
+    made = np.frombuffer(memory, t.dtype.numpy, t.size, offset).reshape(t.shape).view(HostValue)
+    made.type = t
+    return made
 
 
 class _Renaming(type):

@@ -45,7 +45,6 @@ HOST_NAMES: dict[str, str] = {
     "utils": "use the functions of NumPy or jnp",
     "unot": "write not x",
     "capture_debug_dot_print": "print(graph) lists what was captured",
-    "DeterministicMode": "all but sums by float atomics is the same in every run; docs/language.md",
     "WarpDeterminismError": _ERROR,
     "ModuleBuildOptions": _BUILD,
     "compile_aot_module": _EXPORT,

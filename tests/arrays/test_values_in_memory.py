@@ -1,0 +1,93 @@
+"""Values of vector types in the memory of others, their truth, and arrays of structs without elements."""
+
+import numpy as np
+import pytest
+
+import jaxwarp as wp
+
+
+def test_a_value_in_memory():
+    memory = np.zeros(9, np.float32)
+    t = wp.transform.from_buffer(memory, 8)
+    t[3] = 2.0
+    assert memory.tolist() == [0.0] * 5 + [2.0] + [0.0] * 3
+    copied = wp.vec3.from_buffer_copy(memory, 12)
+    memory[:] = 1.0
+    assert copied.tolist() == [0.0, 0.0, 2.0]
+    assert isinstance(copied, wp.vec3)
+    with pytest.raises(wp.KernelError, match="12 bytes from byte 28 on do not fit"):
+        wp.vec3.from_buffer(memory, 28)
+    with pytest.raises(wp.KernelError, match="read-only"):
+        wp.vec2.from_buffer(bytes(8))
+    with pytest.raises(wp.KernelError, match="without gaps"):
+        wp.vec2.from_buffer_copy(memory[::2])
+
+
+def test_values_are_true():
+    assert all(map(bool, (wp.vec3(), wp.mat33(), wp.quat(), wp.transform())))
+    assert any(row for row in wp.mat33())
+
+
+@wp.struct
+class Cloud:
+    points: wp.array[wp.vec3]
+    weight: float
+
+
+@wp.kernel
+def total(clouds: wp.array[Cloud], count: int, out: wp.array[float]):
+    for k in range(count):
+        out[0] += clouds[k].weight * clouds[k].points[0][0]
+
+
+def test_an_array_of_structs_with_arrays_that_has_no_elements():
+    for clouds in (wp.array([], dtype=Cloud), wp.zeros(0, dtype=Cloud)):
+        assert clouds.shape == (0,)
+        out = wp.zeros(1)
+        wp.launch(total, 1, [clouds, 0, out])
+        assert out.list() == [0.0]
+    with pytest.raises(wp.KernelError, match="cannot be in memory"):
+        wp.zeros(1, dtype=Cloud)
+
+
+def test_the_number_of_axes_of_a_new_array():
+    assert wp.empty((2, 3), ndim=2).shape == (2, 3)
+    with pytest.raises(wp.KernelError, match="has 2 axes, and ndim is 1"):
+        wp.zeros((2, 3), ndim=1)
+
+
+def test_deterministic_sums_are_refused():
+    wp.config.deterministic = wp.DeterministicMode.NOT_GUARANTEED
+
+    @wp.kernel(module_options={"deterministic": wp.DeterministicMode.NOT_GUARANTEED})
+    def accepted(x: wp.array[float]):
+        x[0] = 1.0
+
+    with pytest.raises(wp.KernelError, match="deterministic"):
+        wp.config.deterministic = wp.DeterministicMode.RUN_TO_RUN
+    with pytest.raises(wp.KernelError, match="deterministic"):
+        wp.set_module_options({"deterministic": wp.DeterministicMode.GPU_TO_GPU})
+    with pytest.raises(wp.KernelError, match="deterministic"):
+        wp.kernel(module_options={"deterministic": wp.DeterministicMode.RUN_TO_RUN})(accepted.func)
+
+
+@wp.kernel
+def look(ids: wp.array[wp.uint64], kind: wp.array[int], out: wp.array[float]):
+    i = wp.tid()
+    if kind[i] == 1:
+        mesh = wp.mesh_get(ids[i])
+        out[i] = mesh.points[mesh.indices[0]][0]
+        query = wp.mesh_query_aabb(ids[i], wp.vec3(), wp.vec3())
+        face = int(0)
+        while wp.mesh_query_aabb_next(query, face):
+            out[i] += 1.0
+    else:
+        out[i] = 2.0
+
+
+def test_numbers_that_name_no_mesh():
+    out, ids = wp.zeros(3), wp.zeros(3, dtype=wp.uint64)
+    wp.launch(look, 3, [ids, wp.zeros(3, dtype=int), out])
+    assert out.list() == [2.0, 2.0, 2.0]
+    with pytest.raises(wp.CheckError, match=r"thread \(1,\): mesh_get: there is only a number"):
+        wp.launch(look, 3, [ids, wp.array([0, 1, 0], dtype=int), out])
