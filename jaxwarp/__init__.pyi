@@ -37,6 +37,7 @@ from jaxwarp.arrays.tensors import stream_to_torch as stream_to_torch
 from jaxwarp.arrays.tensors import to_torch as to_torch
 from jaxwarp.builtins.language.constants import constant as constant
 from jaxwarp.commands.info import print_diagnostics as print_diagnostics
+from jaxwarp.config import DeterministicMode as DeterministicMode
 from jaxwarp.decorators import func as func
 from jaxwarp.decorators import func_grad as func_grad
 from jaxwarp.decorators import func_native as func_native

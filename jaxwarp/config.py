@@ -82,7 +82,9 @@ def _text(accepted: Any) -> str:
         return {bool: "True or False", int: "an integer", str: "a string"}[accepted]
     if not isinstance(accepted, range):
         return repr(accepted)
-    return f"an integer from {accepted.start}" + (f" to {accepted[-1]}" if accepted.stop < _MANY else "") if len(accepted) > 1 else str(accepted[0])
+    if len(accepted) == 1:
+        return str(accepted[0])
+    return f"an integer from {accepted.start}" + (f" to {accepted[-1]}" if accepted.stop < _MANY else "")
 
 
 def _type(accepted: Any) -> type:

@@ -322,9 +322,10 @@ _LANGUAGE = """\
 
 What kernels of Warp may do and kernels here may not, or do otherwise. This part is written by hand.
 
-- **A variable that only some path sets**, `if c: x = 1.0`, then `x`: a thread that has taken another path fails as by an
-  `assert`; Warp reads what happens to be there. Likewise for what an earlier iteration has set under a condition, and the
-  variable of a `for` after it. What a loop that may make no iteration sets without a condition is refused afterwards.
+- **A variable that only some path sets**, `if c: x = 1.0`, then `x`: a thread that has taken another path fails as by
+  an `assert`; Warp reads what happens to be there. Likewise for what an earlier iteration has set under a condition,
+  and the variable of a `for` after it. What a loop that may make no iteration sets without a condition is refused
+  afterwards.
 - **None for an array** is an argument like any other, but an element of it is used only where the kernel has asked
   for it (`if a:`); the rest is refused before the launch, where Warp reads address 0. An empty array is true here:
   one is given.
@@ -375,8 +376,8 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
   other threads of a block are refused. `tile_sort` is stable, with NaNs last. Tiles of bfloat16 and of complex numbers
   have products. Work in place has derivatives. `t @ u` is refused: Warp multiplies element by element. Of overloads by
   the shape of a tile the closest is taken, not the first.
-- **Numbers of meshes** and the like in arrays of `uint64` name nothing: a kernel that looks one up compiles, and a thread that
-  does it fails. Pass `mesh.id` itself, an argument for each mesh.
+- **Numbers of meshes** and the like in arrays of `uint64` name nothing: a kernel that looks one up compiles, and a
+  thread that does it fails. Pass `mesh.id` itself, an argument for each mesh.
 - **Deterministic sums**: `config.deterministic` and the option of a module accept `NOT_GUARANTEED` alone.
 - **Textures** are arrays, on GPUs too: no handles, no arrays of textures, interpolation in float32. A coordinate that
   is NaN gives NaN, or 0 in a border, and so does an infinite one that wraps. Texels have derivatives, too.

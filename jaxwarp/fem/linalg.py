@@ -103,7 +103,7 @@ def inverse_qr(a: Any):
 
 @wp.func
 def _rotated(m: Any, vectors: Any, p: int, q: int):
-    """The element p, q of a symmetric matrix is made 0 by a rotation of its rows and columns, and of rows of vectors."""
+    """The element p, q of a symmetric matrix is made 0 by a rotation of its rows and columns, which turns vectors."""
     n = len(m[0])
     one, zero = m.dtype(1.0), m.dtype(0.0)
     difference = m[q, q] - m[p, p]
@@ -160,16 +160,15 @@ def symmetric_eigenvalues_qr(A: Any, tol: Any):
     n = len(A[0])
     m = A
     vectors = wp.identity(n=n, dtype=A.dtype)
-    going = bool(True)
-    sweeps = int(0)
-    while going and sweeps < 30:
+    for _ in range(30):
         going = False
         for p in range(n - 1):
             for q in range(p + 1, n):
                 if not _is_small(m[p, q], m[p, p], m[q, q], tol):
                     going = True
                 m, vectors = _rotated(m, vectors, p, q)  # what is small has a derivative, too
-        sweeps += 1
+        if not going:
+            break
     return wp.get_diag(m), vectors
 
 

@@ -1,5 +1,7 @@
 """Values of vector types in the memory of others, their truth, and arrays of structs without elements."""
 
+# ruff: noqa: UP018, RUF046  (kernels are written for their own sake)
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """Variables that only some path sets: read where that is known, or found when the kernel runs, or refused."""
 
+# ruff: noqa: UP018, RUF046  (kernels are written for their own sake)
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -193,8 +193,8 @@ class _Join:
             return
         for k, v in enumerate(found):
             if given[k] is None and not known[k] and isinstance(v, Undefined) and v.loop is not None:
-                found[k] = v.loop.adopt(name, present)
-                given[k] = found[k].value
+                adopted = v.loop.adopt(name, present)
+                found[k], given[k] = adopted, adopted.value
         for side, v in zip(self.sides, given, strict=True):
             side[name] = zeros_like(self.frame, present) if v is None else v
         if name != RESULT and not all(known):

@@ -237,9 +237,10 @@ def _not_callable(value: Any) -> Exception:
 def inline(frame: Frame, node: ast.AST, func: Func, args: list[Any], keywords: dict[str, Any]) -> Any:
     """The body of the overload that fits, in place of the call."""
     values, named = [value_of(frame, a) for a in args], {k: value_of(frame, v) for k, v in keywords.items()}
-    if func.overloads[0].source.function.__module__.startswith(_LIBRARY):
-        if (found := _with_lost(frame, func, values, named)) is not None:
-            return _failed(frame, node, func, *found)
+    is_ours = func.overloads[0].source.function.__module__.startswith(_LIBRARY)
+    found = _with_lost(frame, func, values, named) if is_ours else None
+    if found is not None:
+        return _failed(frame, node, func, *found)
     overload, variables = bind(frame, func, values, named)
     if not overload.references:
         return execute_body(frame, node, func, overload, variables)
@@ -267,7 +268,7 @@ def _with_lost(
     for overload in func.overloads:
         kinds = {p.name: p.pattern for p in overload.parameters if _is_handle(p.pattern)}
         places = [p.name for p in overload.parameters if not p.keyword_only]
-        if kinds and any(places[k] in kinds for k in numbers if k < len(places)) or any(n in kinds for n in names):
+        if any(places[k] in kinds for k in numbers if k < len(places)) or any(n in kinds for n in names):
             given = [lost(frame, kinds[n], n) if k in numbers and n in kinds else a
                      for k, (n, a) in enumerate(zip(places, args, strict=False))]  # fmt: skip
             return [*given, *args[len(given) :]], {

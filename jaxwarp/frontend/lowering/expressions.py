@@ -227,11 +227,9 @@ def indices_of(frame: Frame, node: ast.expr) -> list[Any]:
 @expression(ast.Subscript)
 def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     base = frame.place(node.value)
-    if isinstance(base, NoArray) and not base.is_lost:
-        raise no_array(base)
-    indices = indices_of(frame, node.slice)
     if isinstance(base, NoArray):
-        return lost_element(frame, base, indices)
+        return _of_no_array(frame, base, node)
+    indices = indices_of(frame, node.slice)
     if isinstance(base, View):
         return index_view(frame, base, indices)
     if isinstance(base, StructView):
@@ -370,6 +368,12 @@ def _host_attribute(frame: Frame, host: Any, node: ast.Attribute) -> Any:
         raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host)) or listed) from None
     compare(frame.source, ast.unparse(node), value, lambda: getattr(host, name, None))
     return frame.adopt(value)
+
+
+def _of_no_array(frame: Frame, base: NoArray, node: ast.Subscript) -> Any:
+    if not base.is_lost:
+        raise no_array(base)
+    return lost_element(frame, base, indices_of(frame, node.slice))
 
 
 def no_array(value: NoArray) -> KernelValueError:

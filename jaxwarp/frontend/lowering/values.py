@@ -223,8 +223,8 @@ class Host:
 class Undefined:
     """A variable that has no value here; `reason` completes "x is not defined here: ".
 
-    It has `value` where `test` is known to be `truth`, or, if it `is_checked`, where that is found in the launch. `loop`
-    can hand on what an earlier iteration has set, once the type is known.
+    It has `value` where `test` is known to be `truth`, or, if it `is_checked`, where that is found in the launch.
+    `loop` can hand on what an earlier iteration has set, once the type is known.
     """
 
     reason: str
