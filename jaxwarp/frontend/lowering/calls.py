@@ -237,7 +237,7 @@ def _not_callable(value: Any) -> Exception:
 def inline(frame: Frame, node: ast.AST, func: Func, args: list[Any], keywords: dict[str, Any]) -> Any:
     """The body of the overload that fits, in place of the call."""
     values, named = [value_of(frame, a) for a in args], {k: value_of(frame, v) for k, v in keywords.items()}
-    is_ours = func.overloads[0].source.function.__module__.startswith(_LIBRARY)
+    is_ours = (func.overloads[0].source.function.__module__ or "").startswith(_LIBRARY)
     found = _with_lost(frame, func, values, named) if is_ours else None
     if found is not None:
         return _failed(frame, node, func, *found)
