@@ -22,13 +22,6 @@ import jaxwarp as wp
 EPS = float(np.finfo(np.float32).eps)
 
 
-@wp.kernel
-def any_hit(mesh: wp.Mesh, origin: wp.array[wp.vec3], way: wp.array[wp.vec3], low: float, high: float,
-            hit: wp.array[bool]):  # fmt: skip
-    i = wp.tid()
-    hit[i] = wp.mesh_query_ray_anyhit(mesh, origin[i] + low * way[i], way[i], high - low)
-
-
 def mesh_of(triangle_vertices: jax.Array, active: jax.Array | None = None) -> wp.Mesh:
     """A mesh of triangles [n, 3, 3]; those that are not active are nowhere."""
     if active is not None:
@@ -53,8 +46,7 @@ def ray_intersect_any_triangle(
     """Whether rays [..., 3] meet a triangle of [..., n, 3, 3] between their starts and their ends."""
 
     def of_ray(origin, way, mesh):
-        call = wp.jax_kernel(any_hit, launch_dims=1, output_dims=1)
-        return call(mesh, origin[None], way[None], epsilon, 1 - hit_tol)[0][0]
+        return wp.geometry.any_hit(mesh, origin + epsilon * way, way, 1 - hit_tol - epsilon)
 
     return over_batches(of_ray, "(3),(3)->()", (ray_origins, ray_directions), triangle_vertices, active_triangles)
 

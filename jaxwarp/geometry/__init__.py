@@ -13,6 +13,7 @@ from jaxwarp.boundary import boundary, raise_for_user
 _MODULE_OF = {
     "Neighbors": "neighbor_lists",
     "neighbors": "neighbor_lists",
+    "any_hit": "cast",
     "cast_rays": "cast",
     "closest_points": "cast",
     "signed_distance": "cast",

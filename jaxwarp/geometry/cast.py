@@ -75,17 +75,8 @@ def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, 
     Raises:
         KernelTypeError, KernelValueError: the arguments have other types or shapes.
     """
-    require_mesh("cast_rays", mesh)
-    o, d = as_points("cast_rays: origins", origins), as_points("cast_rays: directions", directions)
-    try:
-        o, d = jnp.broadcast_arrays(o, d)
-    except ValueError:
-        raise KernelValueError(
-            f"cast_rays: expected origins and directions of which axes can be broadcast, got {o.shape} and {d.shape}",
-            hint="pass one for each ray, or one for all",
-        ) from None
-    shape, count = o.shape[:-1], o.size // 3
-    o, d = o.reshape(count, 3), d.reshape(count, 3)
+    o, d, shape = _rays_of("cast_rays", mesh, origins, directions)
+    count = len(o)
     search = detached((mesh, o, d, as_number("cast_rays: max_t", max_t)))
     if hits is None:
         (face,) = _find_hits(*search, launch_dims=count, output_dims=count)
@@ -96,6 +87,29 @@ def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, 
     t, u, v, normal = _evaluate_hits(mesh.points, mesh.indices, face, o, d, launch_dims=count, output_dims=count)
     t, face, u, v = (x.reshape(shape) for x in (t, face, u, v))
     return RayHits(t, face, u, v, normal.reshape(*shape, 3))
+
+
+@boundary
+def any_hit(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf) -> jax.Array:
+    """Whether each ray hits a face: shadows, lines of sight. It takes less than the first hit does.
+
+    It has no derivative. Works under `jit`, `vmap`, `scan` and the other transformations of JAX.
+
+    Args:
+        mesh: a `Mesh`.
+        origins, directions: (..., 3), float32, of which leading axes are broadcast. A direction of 0 hits nothing.
+        max_t: hits are where 0 <= t < max_t, in lengths of the direction: 1 between two points `a` and `b`, of the
+            rays `a`, `b - a`.
+
+    Returns:
+        An array of bools with the leading axes of the rays.
+
+    Raises:
+        KernelTypeError, KernelValueError: the arguments have other types or shapes.
+    """
+    o, d, shape = _rays_of("any_hit", mesh, origins, directions)
+    search = detached((mesh, o, d, as_number("any_hit: max_t", max_t)))
+    return _find_any_hits(*search, launch_dims=len(o), output_dims=len(o))[0].reshape(shape)
 
 
 @boundary
@@ -149,6 +163,21 @@ def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Ar
     return jnp.where(face >= 0, sign * distance, jnp.inf).reshape(shape)
 
 
+def _rays_of(where: str, mesh: Any, origins: Any, directions: Any) -> tuple[jax.Array, jax.Array, tuple[int, ...]]:
+    """One origin and one direction for each ray, (n, 3), and the leading axes of the rays."""
+    require_mesh(where, mesh)
+    o, d = as_points(f"{where}: origins", origins), as_points(f"{where}: directions", directions)
+    try:
+        o, d = jnp.broadcast_arrays(o, d)
+    except ValueError:
+        raise KernelValueError(
+            f"{where}: expected origins and directions of which axes can be broadcast, got {o.shape} and {d.shape}",
+            hint="pass one for each ray, or one for all",
+        ) from None
+    count = o.size // 3
+    return o.reshape(count, 3), d.reshape(count, 3), o.shape[:-1]
+
+
 def _as_count(hits: Any) -> int:
     if not isinstance(hits, int) or isinstance(hits, bool) or hits < 1:
         raise KernelValueError(f"cast_rays: hits: expected an integer from 1, got {hits!r}")
@@ -190,6 +219,12 @@ def as_points(where: str, value: Any) -> jax.Array:
 def _hits(mesh: Mesh, origins: wp.array[wp.vec3], directions: wp.array[wp.vec3], max_t: float, faces: wp.array[int]):
     i = wp.tid()
     faces[i] = find_hit(mesh, origins[i], directions[i], max_t, False)
+
+
+@wp.kernel
+def _any_hits(mesh: Mesh, origins: wp.array[wp.vec3], directions: wp.array[wp.vec3], max_t: float, hit: wp.array[bool]):
+    i = wp.tid()
+    hit[i] = find_hit(mesh, origins[i], directions[i], max_t, True) >= 0
 
 
 @wp.kernel
@@ -283,6 +318,7 @@ def _closest_values(
 
 
 _find_hits = wp.jax_kernel(_hits)
+_find_any_hits = wp.jax_kernel(_any_hits)
 _find_all_hits = wp.jax_kernel(_all_hits)
 _find_closest = wp.jax_kernel(_closest)
 _find_sides = wp.jax_kernel(_sides, num_outputs=2)

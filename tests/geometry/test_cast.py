@@ -66,6 +66,18 @@ def test_rays_and_what_they_hit():
     np.testing.assert_array_equal(short.face >= 0, HIT & (FIRST.min(1) < 0.5))
 
 
+def test_whether_rays_hit_anything():
+    mesh = wp.Mesh(P, F)
+    np.testing.assert_array_equal(wp.geometry.any_hit(mesh, O, D), HIT)
+    for max_t in (0.0, 0.5, 1.0):
+        found = jax.jit(wp.geometry.any_hit)(mesh, O, D, max_t)
+        np.testing.assert_array_equal(found, HIT & (FIRST.min(1) < max_t))
+    shaped = jax.vmap(wp.geometry.any_hit, (None, None, 0))(mesh, O[0], D.reshape(4, 30, 3))
+    np.testing.assert_array_equal(shaped, wp.geometry.cast_rays(mesh, O[0], D.reshape(4, 30, 3)).face >= 0)
+    assert wp.geometry.any_hit(mesh, O[:0], D[:0]).shape == (0,)
+    jax.grad(lambda o: jnp.where(wp.geometry.any_hit(mesh, o, D), 1.0, 0.0).sum())(O)
+
+
 # One in the other, so that rays go through up to eight faces.
 NESTED = jnp.concatenate([P * r for r in (1.0, 0.8, 0.5, 0.3)])
 SHELLS = jnp.concatenate([F + k * len(P) for k in range(4)])
@@ -274,6 +286,7 @@ def test_wrong_arguments_are_refused():
         (lambda: wp.geometry.cast_rays(P, O, D), "cast_rays: mesh: expected a Mesh, got ArrayImpl"),
         (lambda: wp.geometry.cast_rays(mesh, O[:, :2], D), "cast_rays: origins: expected the shape"),
         (lambda: wp.geometry.cast_rays(mesh, O, np.float64(D)), "directions: expected float32, got float64"),
+        (lambda: wp.geometry.any_hit(mesh, [0.0, 0.0, 0.0], D), "any_hit: origins: expected an array, got list"),
         (lambda: wp.geometry.closest_points(mesh, [0.0, 0.0, 0.0]), "points: expected an array, got list"),
         (lambda: wp.geometry.signed_distance(mesh, jnp.float32(0)), "points: expected the shape"),
         (lambda: wp.geometry.cast_rays(mesh, O[:3], D[:4]), r"axes can be broadcast, got \(3, 3\) and \(4, 3\)"),
