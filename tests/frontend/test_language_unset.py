@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
+from jaxwarp.errors import KernelNameError
 
 
 @wp.kernel
@@ -166,6 +167,49 @@ def test_an_earlier_iteration_has_set_it():
     assert y.list() == [33.0, 33.0]
     with pytest.raises(wp.CheckError, match=r"thread \(0,\): (a|v) is not defined here"):
         wp.launch(earlier, 2, [wp.array([4, 0], dtype=int), y])
+
+
+@wp.kernel
+def left_early(c: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    n = int(0)
+    while True:
+        n += 1
+        if n > 1:
+            break
+        if c[i] > 0:
+            e = -1.5
+    y[i] = e
+
+
+@wp.kernel
+def passed_over(c: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    for k in range(y.shape[0]):
+        if k == c[i]:
+            continue
+        if k > 0:
+            e = float(k)
+    y[i] = e
+
+
+@wp.kernel
+def set_deeper(c: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    if c[i] > 1:
+        e = 5.0
+    for k in range(y.shape[0]):
+        if c[i] > k:
+            e = 1.0
+        for _ in range(c[i]):
+            e = 2.0
+    y[i] = e
+
+
+@pytest.mark.parametrize("kernel", [left_early, passed_over, set_deeper], ids=lambda k: k.name)
+def test_what_paths_that_leave_a_loop_have_set_is_not_guessed(kernel):
+    with pytest.raises(KernelNameError, match="e is not defined here: it is assigned only inside of the loop"):
+        kernel.specialize()
 
 
 def test_a_tile_of_an_earlier_iteration():

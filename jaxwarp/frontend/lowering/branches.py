@@ -192,7 +192,7 @@ class _Join:
         if present is None:
             return
         for k, v in enumerate(found):
-            if given[k] is None and not known[k] and isinstance(v, Undefined) and v.loop is not None:
+            if given[k] is None and not known[k] and isinstance(v, Undefined) and v.loop and v.loop.may_adopt(name):
                 adopted = v.loop.adopt(name, present)
                 found[k], given[k] = adopted, adopted.value
         for side, v in zip(self.sides, given, strict=True):

@@ -74,8 +74,8 @@ class _Adopted:
         frame, name = loop.frame, self.carried.name
         value, is_set = frame.variables.get(name), frame.builder.const(True, bool_)
         if isinstance(value, Undefined):
-            if value.value is None or not value.is_checked:
-                self.ends = self.params
+            if value.value is None or not value.is_checked:  # an inner loop may have set it
+                self.ends = (*self.carried.leaves, frame.builder.const(False, bool_))
                 return
             value, is_set = value.value, frame.is_set(value)
         if isinstance(self.carried.entry, Tile) and isinstance(value, Tile) and value.type == self.carried.entry.type:
@@ -213,6 +213,12 @@ class Loop:
             frame.variables[c.name] = c.rebuild([next(remaining) for _ in c.leaves])
         for flag in (BREAK, CONTINUE, RETURN):
             frame.variables[flag] = False
+
+    def may_adopt(self, name: str) -> bool:
+        """Whether it is known at the end of each iteration if a variable has a value: not on a path that leaves early."""
+        before = self.before.get(name)
+        outer = before.loop if isinstance(before, Undefined) and before.value is None else None
+        return not (self.exits.breaks or self.exits.continues) and (outer is None or outer.may_adopt(name))
 
     def adopt(self, name: str, present: Any) -> Undefined:
         """A variable without a value before the loop, as an earlier iteration may have left it: of the type of a value
