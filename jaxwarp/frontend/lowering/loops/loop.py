@@ -215,7 +215,7 @@ class Loop:
             frame.variables[flag] = False
 
     def may_adopt(self, name: str) -> bool:
-        """Whether it is known at the end of each iteration if a variable has a value: not on a path that leaves early."""
+        """Whether the end of an iteration knows if a variable has a value: not that of a path that leaves early."""
         before = self.before.get(name)
         outer = before.loop if isinstance(before, Undefined) and before.value is None else None
         return not (self.exits.breaks or self.exits.continues) and (outer is None or outer.may_adopt(name))
