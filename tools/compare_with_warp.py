@@ -376,8 +376,6 @@ What kernels of Warp may do and kernels here may not, or do otherwise. This part
   other threads of a block are refused. `tile_sort` is stable, with NaNs last. Tiles of bfloat16 and of complex numbers
   have products. Work in place has derivatives. `t @ u` is refused: Warp multiplies element by element. Of overloads by
   the shape of a tile the closest is taken, not the first.
-- **Numbers of meshes** and the like in arrays of `uint64` name nothing: a kernel that looks one up compiles, and a
-  thread that does it fails. Pass `mesh.id` itself, an argument for each mesh.
 - **Deterministic sums**: `config.deterministic` and the option of a module accept `NOT_GUARANTEED` alone.
 - **Textures** are arrays, on GPUs too: no handles, no arrays of textures, interpolation in float32. A coordinate that
   is NaN gives NaN, or 0 in a border, and so does an infinite one that wraps. Texels have derivatives, too.

@@ -1,7 +1,5 @@
 """Values of vector types in the memory of others, their truth, and arrays of structs without elements."""
 
-# ruff: noqa: UP018, RUF046  (kernels are written for their own sake)
-
 import numpy as np
 import pytest
 
@@ -71,25 +69,3 @@ def test_deterministic_sums_are_refused():
         wp.set_module_options({"deterministic": wp.DeterministicMode.GPU_TO_GPU})
     with pytest.raises(wp.KernelError, match="deterministic"):
         wp.kernel(module_options={"deterministic": wp.DeterministicMode.RUN_TO_RUN})(accepted.func)
-
-
-@wp.kernel
-def look(ids: wp.array[wp.uint64], kind: wp.array[int], out: wp.array[float]):
-    i = wp.tid()
-    if kind[i] == 1:
-        mesh = wp.mesh_get(ids[i])
-        out[i] = mesh.points[mesh.indices[0]][0]
-        query = wp.mesh_query_aabb(ids[i], wp.vec3(), wp.vec3())
-        face = int(0)
-        while wp.mesh_query_aabb_next(query, face):
-            out[i] += 1.0
-    else:
-        out[i] = 2.0
-
-
-def test_numbers_that_name_no_mesh():
-    out, ids = wp.zeros(3), wp.zeros(3, dtype=wp.uint64)
-    wp.launch(look, 3, [ids, wp.zeros(3, dtype=int), out])
-    assert out.list() == [2.0, 2.0, 2.0]
-    with pytest.raises(wp.CheckError, match=r"thread \(1,\): mesh_get: there is only a number"):
-        wp.launch(look, 3, [ids, wp.array([0, 1, 0], dtype=int), out])

@@ -16,7 +16,6 @@ from jaxwarp.frontend.lowering.binding import cost, typed_as
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.expressions import chosen, shape_tuple
 from jaxwarp.frontend.lowering.frame import RESULT, RETURN, Frame, expression, wrapped
-from jaxwarp.frontend.lowering.merge import zeros_like
 from jaxwarp.frontend.lowering.references import (
     assign_results,
     give_back,
@@ -26,10 +25,9 @@ from jaxwarp.frontend.lowering.references import (
     value_of,
 )
 from jaxwarp.frontend.lowering.short_circuit import Side
-from jaxwarp.frontend.lowering.structs import construct_struct, is_lost, lost
+from jaxwarp.frontend.lowering.structs import construct_struct
 from jaxwarp.frontend.lowering.values import (
     BARE_NAMES,
-    Element,
     Expanded,
     Gradient,
     Host,
@@ -48,7 +46,7 @@ from jaxwarp.frontend.text.functions import Func, NativeFunc, Overload, Paramete
 from jaxwarp.frontend.text.host_values import Missing
 from jaxwarp.frontend.text.refused import UNAVAILABLE
 from jaxwarp.ir import nodes as ir
-from jaxwarp.types import HANDLE, SCALARS, Aggregate, Scalar, Struct, element_scalar, uint64
+from jaxwarp.types import SCALARS, Aggregate, Scalar, Struct, element_scalar
 
 # Keyword arguments of builtin functions that decide the type of the result: they must be constants.
 _STATIC_KEYWORDS = ("n", "length", "shape")
@@ -236,12 +234,9 @@ def _not_callable(value: Any) -> Exception:
 
 def inline(frame: Frame, node: ast.AST, func: Func, args: list[Any], keywords: dict[str, Any]) -> Any:
     """The body of the overload that fits, in place of the call."""
-    values, named = [value_of(frame, a) for a in args], {k: value_of(frame, v) for k, v in keywords.items()}
-    is_ours = (func.overloads[0].source.function.__module__ or "").startswith(_LIBRARY)
-    found = _with_lost(frame, func, values, named) if is_ours else None
-    if found is not None:
-        return _failed(frame, node, func, *found)
-    overload, variables = bind(frame, func, values, named)
+    overload, variables = bind(
+        frame, func, [value_of(frame, a) for a in args], {k: value_of(frame, v) for k, v in keywords.items()}
+    )
     if not overload.references:
         return execute_body(frame, node, func, overload, variables)
     given = dict(zip((p.name for p in overload.parameters), args, strict=False)) | keywords
@@ -250,49 +245,6 @@ def inline(frame: Frame, node: ast.AST, func: Func, args: list[Any], keywords: d
     result = execute_body(frame, node, func, overload, variables)
     give_back(frame, overload, given, before, variables)
     return result
-
-
-# Functions of the package, which are handed a mesh or the like by an id.
-_LIBRARY = ("jaxwarp.library.", "jaxwarp.geometry.", "jaxwarp.textures.")
-
-
-def _with_lost(
-    frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]] | None:
-    """The arguments, where one that must be a mesh or the like is a number, or has something of one for which there is
-    only a number."""
-    numbers = [k for k, a in enumerate(args) if _is_number(a)]
-    names = [k for k, a in keywords.items() if _is_number(a)]
-    if not (numbers or names):
-        return (args, keywords) if any(map(is_lost, (*args, *keywords.values()))) else None
-    for overload in func.overloads:
-        kinds = {p.name: p.pattern for p in overload.parameters if _is_handle(p.pattern)}
-        places = [p.name for p in overload.parameters if not p.keyword_only]
-        if any(places[k] in kinds for k in numbers if k < len(places)) or any(n in kinds for n in names):
-            given = [lost(frame, kinds[n], n) if k in numbers and n in kinds else a
-                     for k, (n, a) in enumerate(zip(places, args, strict=False))]  # fmt: skip
-            return [*given, *args[len(given) :]], {
-                n: lost(frame, kinds[n], n) if n in names and n in kinds else a for n, a in keywords.items()
-            }
-    return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (ir.Value, Element)) and type_of(value) == uint64
-
-
-def _is_handle(pattern: Any) -> bool:
-    return isinstance(pattern, Struct) and getattr(pattern.kind, HANDLE, False)
-
-
-def _failed(frame: Frame, node: ast.AST, func: Func, args: list[Any], keywords: dict[str, Any]) -> Any:
-    """Of a call whose mesh or the like nobody knows: the thread fails, and the result is made of zeros."""
-    overload, variables = bind(frame, func, args, keywords)
-    with frame.builder.block():  # of which only the type of the result is used
-        result = execute_body(frame, node, func, overload, variables)
-    message = f"{func.name}: there is only a number for its argument: pass what the number is the id of"
-    Frame.require(frame, False, message)
-    return result if isinstance(result, type) else zeros_like(frame, result)
 
 
 def bind(frame: Frame, func: Func, args: list[Any], keywords: dict[str, Any]) -> tuple[Overload, dict[str, Any]]:

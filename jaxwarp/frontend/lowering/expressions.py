@@ -17,7 +17,7 @@ from jaxwarp.frontend.lowering.frame import Frame, absent_hint, expression
 from jaxwarp.frontend.lowering.memory import element_type, load_element
 from jaxwarp.frontend.lowering.merge import MismatchError, type_hint, type_text, unify
 from jaxwarp.frontend.lowering.short_circuit import Side, append, aside, branch, joined_condition
-from jaxwarp.frontend.lowering.structs import field_of, index_struct, lost_element, outline
+from jaxwarp.frontend.lowering.structs import field_of, index_struct, outline
 from jaxwarp.frontend.lowering.tiles.storage import copied, indexed, is_shared, joined
 from jaxwarp.frontend.lowering.values import (
     Element,
@@ -228,7 +228,7 @@ def indices_of(frame: Frame, node: ast.expr) -> list[Any]:
 def _subscript(frame: Frame, node: ast.Subscript) -> Any:
     base = frame.place(node.value)
     if isinstance(base, NoArray):
-        return _of_no_array(frame, base, node)
+        raise no_array(base)
     indices = indices_of(frame, node.slice)
     if isinstance(base, View):
         return index_view(frame, base, indices)
@@ -368,12 +368,6 @@ def _host_attribute(frame: Frame, host: Any, node: ast.Attribute) -> Any:
         raise KernelNameError(f"{what} has no attribute {name}", hint=did_you_mean(name, dir(host)) or listed) from None
     compare(frame.source, ast.unparse(node), value, lambda: getattr(host, name, None))
     return frame.adopt(value)
-
-
-def _of_no_array(frame: Frame, base: NoArray, node: ast.Subscript) -> Any:
-    if not base.is_lost:
-        raise no_array(base)
-    return lost_element(frame, base, indices_of(frame, node.slice))
 
 
 def no_array(value: NoArray) -> KernelValueError:

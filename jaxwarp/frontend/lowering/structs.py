@@ -193,34 +193,6 @@ def _changed(value: StructValue, node: ast.expr, name: str) -> tuple[str, ...] |
     return tuple(path)
 
 
-def lost(frame: Frame, t: Any, name: str) -> Any:
-    """What stands for a value of a type that is part of a mesh or the like for which there is only a number."""
-    match t:
-        case Struct():
-            return StructValue(t, tuple(lost(frame, f.type, f"{name}.{f.name}") for f in t.fields))
-        case Array():
-            return NoArray(t, name, is_lost=True)
-        case Scalar():
-            return frame.constant(0, t)
-        case _:
-            return frame.ops.construct(t, [])
-
-
-def is_lost(value: Any) -> bool:
-    """Whether there is only a number for a value, or for the mesh or the like of which it has something."""
-    if isinstance(value, StructValue):
-        return any(map(is_lost, value.values))
-    return isinstance(value, NoArray) and value.is_lost
-
-
-def lost_element(frame: Frame, array: NoArray, indices: Sequence[Any]) -> Any:
-    """`mesh.points[i]`, of a mesh for which there is only a number: the thread fails."""
-    assert array.type is not None
-    left = array.type.ndim - sum(not isinstance(i, Slice) for i in indices)
-    Frame.require(frame, False, f"there is only a number for {array.name.rpartition('.')[0]}: its arrays are not known")
-    return lost(frame, Array(array.type.dtype, left) if left > 0 else array.type.dtype, array.name)
-
-
 def index_struct(frame: Frame, view: StructView, indices: Sequence[Any]) -> StructView | StructValue:
     """`a[i, j]`: a struct that is not loaded yet if all axes are indexed, else a part of the array."""
     if len(indices) > view.ndim:

@@ -104,8 +104,6 @@ class NoArray:
     type: Array | None = None
     name: str = ""
     hint: str = ""  # what to do where it is needed
-    # Part of a mesh or the like for which there is only a number: a thread that needs an element of it fails.
-    is_lost: bool = False
 
 
 @dataclass(frozen=True, eq=False)
