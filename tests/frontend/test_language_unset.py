@@ -206,7 +206,18 @@ def set_deeper(c: wp.array[int], y: wp.array[float]):
     y[i] = e
 
 
-@pytest.mark.parametrize("kernel", [left_early, passed_over, set_deeper], ids=lambda k: k.name)
+@wp.kernel
+def in_a_loop_or_not(c: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    if c[i] > 0:
+        for _ in range(c[i]):
+            e = 1.0
+    elif c[i] < 0:
+        e = 2.0
+    y[i] = e
+
+
+@pytest.mark.parametrize("kernel", [left_early, passed_over, set_deeper, in_a_loop_or_not], ids=lambda k: k.name)
 def test_what_paths_that_leave_a_loop_have_set_is_not_guessed(kernel):
     with pytest.raises(KernelNameError, match="e is not defined here: it is assigned only inside of the loop"):
         kernel.specialize()

@@ -138,6 +138,13 @@ def _unchanged(name: str, before: dict[str, Any], sides: list[dict[str, Any]]) -
     return name in before and all(side.get(name) is before[name] for side in sides)
 
 
+def _may_be_set(value: Any) -> bool:
+    """Whether a loop may have set a variable, and it is not known in the launch whether it has."""
+    if not isinstance(value, Undefined) or value.loop is not None:
+        return False
+    return value.conditional if value.value is None else not value.is_checked
+
+
 class _Join:
     """Collects the results of an `If`, variable by variable."""
 
@@ -219,8 +226,9 @@ class _Join:
         reason = f"it is assigned only if the condition in line {line} is {'true' if missing == 1 else 'false'}"
         old = found[missing]
         reason = old.reason if isinstance(old, Undefined) and old.conditional else reason
+        is_checked = not any(_may_be_set(v) for v, k in zip(found, known, strict=True) if not k)
         if known[1 - missing] and not has[missing]:
-            return Undefined(reason, True, self.test, missing == 1, is_checked=True)
+            return Undefined(reason, True, self.test, missing == 1, is_checked=is_checked)
         flags: list[ir.Value] = []
         for k, block in enumerate(blocks):
             with frame.builder.block() as ops:
@@ -230,7 +238,7 @@ class _Join:
         self.left.append(flags[0])
         self.right.append(flags[1])
         self.results.append(ir.Value(bool_))
-        return Undefined(reason, True, self.results[-1], True, is_checked=True)
+        return Undefined(reason, True, self.results[-1], True, is_checked=is_checked)
 
     def _undefined(self, name: str) -> Undefined:
         """Of a variable that neither side defines, or each only in some case."""
