@@ -159,7 +159,7 @@ def winding_number(mesh: Mesh, points: Any, accuracy: Any = 2.0) -> jax.Array:
         mesh: a `Mesh`, made with `support_winding_number=True`.
         points: (..., 3), float32. Of one that is NaN or infinite the number is NaN.
         accuracy: from how many times their size on faces are summed together, at least 1: at 2 the error is about 1e-3
-            at most, at 3 a quarter of that.
+            at most, of very flat meshes 3e-3; at 3 a quarter of that.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments have other types or shapes; the mesh has no such sums.
