@@ -223,6 +223,26 @@ def test_what_paths_that_leave_a_loop_have_set_is_not_guessed(kernel):
         kernel.specialize()
 
 
+@wp.kernel
+def set_by_an_inner_loop(c: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    if c[i] > 0:
+        d = 5.0
+    for k in range(c[i]):
+        if c[i] > k + 1:
+            d = 1.0
+            y[i] = d
+        for _ in range(c[i]):
+            d = 2.0
+    if c[i] > 0:
+        y[i] = d
+
+
+def test_a_value_from_before_an_inner_loop_is_not_handed_on():
+    with pytest.raises(wp.CheckError, match=r"thread \(0,\): d is not defined here"):
+        wp.launch(set_by_an_inner_loop, 1, [wp.array([2], dtype=int), wp.zeros(1)])
+
+
 def test_a_tile_of_an_earlier_iteration():
     @wp.kernel
     def rows(a: wp.array2d[float], n: wp.array[int], y: wp.array2d[float]):

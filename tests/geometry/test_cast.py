@@ -75,6 +75,8 @@ def test_whether_rays_hit_anything():
     shaped = jax.vmap(wp.geometry.any_hit, (None, None, 0))(mesh, O[0], D.reshape(4, 30, 3))
     np.testing.assert_array_equal(shaped, wp.geometry.cast_rays(mesh, O[0], D.reshape(4, 30, 3)).face >= 0)
     assert wp.geometry.any_hit(mesh, O[:0], D[:0]).shape == (0,)
+    one = jnp.eye(3)
+    assert wp.geometry.any_hit(wp.Mesh(one, jnp.array([[0, 1, 2]], jnp.int32)), jnp.zeros(3), one.sum(0))
     jax.grad(lambda o: jnp.where(wp.geometry.any_hit(mesh, o, D), 1.0, 0.0).sum())(O)
 
 
