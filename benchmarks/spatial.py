@@ -108,7 +108,7 @@ def make_large_runs(size: int) -> tuple[Runs, dict[str, Any]]:
     theirs, out = warp.Mesh(points, indices), warp.zeros(count, dtype=float, device="cpu")
     given = [*(warp.array(a, dtype=warp.vec3, device="cpu") for a in (o, d)), out]
     particles, grid = warp.array(x, dtype=warp.vec3, device="cpu"), warp.HashGrid(cells, cells, cells, device="cpu")
-    mesh, kernel = wp.Mesh(jnp.asarray(p), jnp.asarray(f)), _kernels_of(warp)["cast"]
+    mesh, kernel = wp.Mesh(jnp.asarray(p), jnp.asarray(f)), kernels_of(warp)["cast"]
     cast = jax.jit(wp.geometry.cast_rays)
     build = jax.jit(lambda x: wp.HashGrid.build(x, radius, cells))
     held = build(jnp.asarray(x))
@@ -156,7 +156,7 @@ def mesh_runs(size: int = 132) -> Runs:
     mesh = wp.Mesh(jnp.asarray(p), jnp.asarray(f))
     cast, closest = jax.jit(wp.geometry.cast_rays), jax.jit(wp.geometry.closest_points)
     out = warp.zeros(max(RAYS, POINTS), dtype=float, device="cpu")
-    kernels = _kernels_of(warp)
+    kernels = kernels_of(warp)
     for kind, (o, d) in rays.items():
         given = [theirs.id, arrays_of(warp, o), arrays_of(warp, d), out]
         runs[f"rays, {kind}"] = (
@@ -215,7 +215,7 @@ def grid_runs() -> Runs:
     points, theirs = warp.array(x, dtype=warp.vec3, device="cpu"), warp.HashGrid(cells, cells, cells, device="cpu")
     out, held = warp.zeros(PARTICLES, dtype=float, device="cpu"), jnp.asarray(x)
     theirs.build(points, r)
-    kernel = _kernels_of(warp)["sums"]
+    kernel = kernels_of(warp)["sums"]
     ours = jax.jit(wp.jax_kernel(wp.kernel(_sums), launch_dims=PARTICLES, output_dims=PARTICLES))
     grid = build(held)
     runs: Runs = {
@@ -267,7 +267,7 @@ def volume_runs() -> Runs:
     places = random.uniform(0, VOXELS - 1, (SAMPLES, 3)).astype(np.float32)
     theirs = warp.Volume.load_from_numpy(values, bg_value=0.0, device="cpu")
     points, out = warp.array(places, dtype=warp.vec3, device="cpu"), warp.zeros(SAMPLES, dtype=float, device="cpu")
-    kernel, volume = _kernels_of(warp)["sample"], wp.Volume.load_from_numpy(values, bg_value=0.0)
+    kernel, volume = kernels_of(warp)["sample"], wp.Volume.load_from_numpy(values, bg_value=0.0)
     call = wp.jax_kernel(wp.kernel(_sample), launch_dims=SAMPLES, output_dims=SAMPLES)
     ours, held = jax.jit(call), jnp.asarray(places)
     runs: Runs = {
@@ -288,7 +288,7 @@ def _sample(volume: wp.Volume, x: wp.array[wp.vec3], out: wp.array[float]):
     out[i] = wp.volume_sample_f(volume, x[i], wp.Volume.LINEAR)
 
 
-def _kernels_of(warp: Any) -> dict[str, Any]:
+def kernels_of(warp: Any) -> dict[str, Any]:
     @warp.kernel
     def cast(
         mesh: warp.uint64, o: warp.array(dtype=warp.vec3), d: warp.array(dtype=warp.vec3), out: warp.array(dtype=float)

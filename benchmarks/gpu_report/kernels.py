@@ -43,7 +43,7 @@ def _copies(setup: Setup, hand: By, size: int) -> Iterator[Row]:
         "float4 by hand": _waited(hand, lambda: hand.launch("copy", place, arguments)),
         "jax.numpy": _by_jax(jnp.copy, {"x": x}).call,
     }
-    for name, seconds in _timed(setup, calls).items():
+    for name, seconds in timed(setup, calls).items():
         yield {
             "bytes": size,
             "by": name,
@@ -91,7 +91,7 @@ def _compared(setup: Setup, hand: By, sized: Sized) -> Iterator[Row]:
     right = {by: each for by, each in ready.items() if "failed" not in rows[by] and not isinstance(each, str)}
     if {"jaxwarp", "by hand"} <= right.keys() and not setup.is_small:
         rows["jaxwarp"]["from_by_hand"] = _difference(right["jaxwarp"].result(), right["by hand"].result())
-    for by, seconds in _timed(setup, {by: each.call for by, each in right.items()}).items():
+    for by, seconds in timed(setup, {by: each.call for by, each in right.items()}).items():
         rows[by].update(_rates(case, seconds.median))
     yield from rows.values()
 
@@ -201,7 +201,7 @@ def _waited(hand: By, launch: Callable[[], None]) -> Call:
     return run
 
 
-def _timed(setup: Setup, calls: Mapping[str, Call]) -> dict[str, measure.Figure]:
+def timed(setup: Setup, calls: Mapping[str, Call]) -> dict[str, measure.Figure]:
     """Seconds of one, each. On little data once: that it runs is all that is asked."""
     if setup.is_small:
         return {name: measure.figure([_seconds(call)]) for name, call in calls.items()}
@@ -303,7 +303,7 @@ def _configurations() -> Iterator[tuple[int, tuple[int, ...] | None]]:
 def _swept(setup: Setup, case: Case, inputs: Mapping[str, jax.Array], head: Row) -> Iterator[Row]:
     options = {} if head["launch_bounds"] is None else {"launch_bounds": head["launch_bounds"]}
     ready = _by_jax(case.ours(head["block"], **options), inputs)
-    found = _timed(setup, {"us": ready.call})
+    found = timed(setup, {"us": ready.call})
     yield {**head, "us": 1e6 * found["us"].median}
 
 

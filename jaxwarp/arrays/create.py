@@ -34,7 +34,7 @@ class _Options(NamedTuple):
 
     device: Any = None
     requires_grad: bool | None = False
-    pinned: Any = False
+    pinned: Any = None
     retain_grad: Any = False
     ndim: int | None = None
 
@@ -44,6 +44,10 @@ class _Options(NamedTuple):
             return scope
         found = place_of_device(self.device, name)
         return host_memory(self.pinned) if found is HOST else found
+
+    def pinned_as(self, src: Any) -> _Options:
+        """As an array is, where nobody says."""
+        return self._replace(pinned=src.pinned) if self.pinned is None and isinstance(src, HostArray) else self
 
     def checked(self, shape: Any, name: str) -> tuple[Any, ...]:
         """The extents, of which there are as many as the call says there are.
@@ -143,7 +147,7 @@ def _made_like(name: str, src: Any, value: Any, options: _Options) -> Any:
         options = options._replace(device=src.device)
     if options.requires_grad is None and isinstance(src, (HostArray, IndexedArray)):
         options = options._replace(requires_grad=src.requires_grad)
-    return _made(name, *_like(src, name), value, options)
+    return _made(name, *_like(src, name), value, options.pinned_as(src))
 
 
 @located_call
@@ -184,7 +188,7 @@ def clone(src: Any, device: Any = None, requires_grad: bool | None = None, **opt
             found = found._replace(requires_grad=src.requires_grad)
         if found.device is None and isinstance(src, HostArray):
             found = found._replace(device=src.device)
-        place = found.place(scope, "clone")
+        place = found.pinned_as(src).place(scope, "clone")
         assert place is not None
         return found.applied(clone_now(place, src))
     return program_now().clone(src)

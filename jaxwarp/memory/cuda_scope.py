@@ -193,6 +193,7 @@ class CudaScope(Scope):
             if part.height == 1:
                 self.ready().call(f"MemsetD{bits}Async", part.address, part.value, part.width, self.stream)
             else:
+                self._require_rows("filled")
                 self.ready().call(
                     f"MemsetD2D{bits}Async", part.address, part.pitch, part.value, part.width, part.height, self.stream
                 )
@@ -211,6 +212,7 @@ class CudaScope(Scope):
             if part.height == 1:
                 self.ready().call("MemcpyDtoDAsync", part.target, part.source, part.width, self.stream)
                 continue
+            self._require_rows("copied")
             types = self.ready().types
             described = types.CUDA_MEMCPY2D()
             described.srcMemoryType = described.dstMemoryType = types.CUmemorytype.CU_MEMORYTYPE_DEVICE
@@ -218,6 +220,11 @@ class CudaScope(Scope):
             described.dstDevice, described.dstPitch = part.target, part.target_pitch
             described.WidthInBytes, described.Height = part.width, part.height
             self.ready().call("Memcpy2DAsync", described, self.stream)
+
+    def _require_rows(self, what: str) -> None:
+        """XLA updates its graphs, and copies and fills of several rows cannot be updated: the driver says so, late."""
+        if self._is_capturing():
+            raise _refuse_capture(f"parts of arrays that have gaps cannot be {what}")
 
     def find(self, value: Any) -> tuple[Region, bool] | None:
         """An array of another library for CUDA."""

@@ -100,7 +100,7 @@ def test_xla_captures_launches():
     assert executions(few.compile(), 1000, runs) == runs
     assert executions(few.compile(compiler_options={"xla_gpu_graph_min_graph_size": 1}), 1000, runs) < runs // 2
     for n in (1, 2, 3):  # the first run of a command buffer is a rehearsal
-        np.testing.assert_array_equal(lowered.compile()(jnp.full(1000, n)), np.full(1000, n + 20))
+        np.testing.assert_array_equal(lowered.compile()(jnp.full(1000, float(n))), np.full(1000, n + 20))
 
 
 def steps(x: wp.array[float], n: int, out: wp.array[float]):

@@ -76,7 +76,10 @@ def test_callbacks_in_and_out_of_cuda_graphs(is_compatible):
             wp.launch(scale, 6, [inputs[0], attrs["s"]], [work])
             wp.launch(average, 6, [work], [outputs[0]])
         outputs[1].fill_(3.0)
-        outputs[1][::2] = outputs[0][1::2]
+        if is_compatible:
+            outputs[1][:3] = outputs[0][3:]
+        else:  # a graph could not be updated
+            outputs[1][::2] = outputs[0][1::2]
         wp.launch(accumulate, 6, [inputs[0]], [outputs[1]])
 
     name = f"gpu_{is_compatible}"
@@ -95,7 +98,10 @@ def test_callbacks_in_and_out_of_cuda_graphs(is_compatible):
             total = (x**2).sum()
             x = 0.5 * (0.5 * x + 0.25 * (np.roll(x, -1) + np.roll(x, 1)))
         y = np.full(6, 3.0)
-        y[::2] = x[1::2]
+        if is_compatible:
+            y[:3] = x[3:]
+        else:
+            y[::2] = x[1::2]
         y[0] += total
         return x, y
 
@@ -104,6 +110,24 @@ def test_callbacks_in_and_out_of_cuda_graphs(is_compatible):
         expected = reference(X + i)
         np.testing.assert_allclose(x, expected[0], rtol=1e-5)
         np.testing.assert_allclose(y, expected[1], rtol=1e-5)
+
+
+def test_copies_that_a_graph_could_not_update_are_refused_in_one():
+    def program(inputs, outputs, attrs, ctx):
+        outputs[0][::2] = inputs[0][1::2]
+
+    wp.register_ffi_callback("gpu_gaps", program)
+    call = jax.ffi.ffi_call("gpu_gaps", jax.ShapeDtypeStruct((6,), jnp.float32))
+
+    @jax.jit
+    def run(x):
+        for _ in range(10):
+            x = call(x)
+        return x
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="gaps cannot be copied"):
+        for i in range(4):
+            jax.block_until_ready(run(X + i))
 
 
 def test_dlpack_and_numpy_of_bfloat16():
@@ -123,7 +147,7 @@ def test_with_cupy():
     cupy = pytest.importorskip("cupy")
 
     def program(inputs, outputs, attrs, ctx):
-        with cupy.cuda.ExternalStream(ctx.stream):
+        with cupy.cuda.Stream.from_external(wp.Stream(wp.device_from_jax(jax.local_devices()[0]), cuda_stream=ctx.stream)):
             cupy.copyto(cupy.asarray(outputs[0]), 2 * cupy.asarray(inputs[0]))
             work = cupy.zeros(6, cupy.float32)
             wp.launch(scale, 6, [outputs[0], 2.0], [work])

@@ -684,7 +684,8 @@ def streams(gpus):
     assert other.is_complete
     with wp.ScopedStream(one, sync_enter=False) as within:
         assert within is one
-        assert wp.get_stream("cuda:0").cuda_stream == one.cuda_stream
+        assert wp.get_stream("cuda:0") == one
+        assert hash(wp.get_stream("cuda:0")) == hash(one)
         z = wp.full(6, 3.0, device="cuda:0")
         wp.copy(z, y)
     wp.copy(z, y, stream=other)
@@ -1007,6 +1008,9 @@ def pinned(gpus):
     b = wp.array([1.0, 2.0], dtype=float, pinned=True)
     assert b.pinned
     assert b.list() == [1.0, 2.0]
+    for like in (wp.zeros_like(b), wp.clone(b), wp.full_like(b, 2.0)):
+        assert like.pinned
+    assert not wp.zeros_like(b, pinned=False).pinned
     assert not wp.zeros(3).pinned
     assert not wp.zeros(3, device="cuda:0", pinned=True).pinned
     c = wp.zeros(6, dtype=float, device="cuda:0")

@@ -19,6 +19,10 @@ _MISSING = (
     "set CUDA_HOME to a CUDA toolkit"
 )
 
+# Where there is a driver, these keep code on disk, and the log of a text that was compiled before is empty: no report of
+# ptxas, so no spills to be seen.
+_FIRST_WITH_A_CACHE = (12, 9)
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -76,6 +80,8 @@ def compile_source(source: str, name: str, options: Sequence[str], ptx: bool) ->
         NvrtcError: the text does not compile, with the log.
         CompileError: there is no NVRTC.
     """
+    if version() >= _FIRST_WITH_A_CACHE:
+        options = [*options, "--no-cache"]
     (program,) = _call("nvrtcCreateProgram", source.encode(), name.encode(), 0, None, None)
     try:
         nvrtc = _bindings()

@@ -153,15 +153,16 @@ def delaunay_edge_flip(
 def _on_host(indices: HostArray, points: Any, reference: Any, limits: tuple[Any, ...]) -> Any:
     """Writes `indices`, and gives how many edges were flipped."""
     indices.require_writable("written by delaunay_edge_flip")
-    count = wp.zeros(1, dtype=int, device="cpu")
+    count = wp.zeros(1, dtype=int, device=indices.device)
 
     def run() -> None:
-        count.numpy()[:] = 0
+        count.zero_()
         if indices.shape[0]:
             held = indices.numpy()
             _require_points(held, len(points))
             found, flips = _flipped(points.numpy(), held, None if reference is None else reference.numpy(), *limits)
-            held[:], count.numpy()[:] = np.asarray(found), int(flips)
+            indices.assign(np.asarray(found))
+            count.fill_(int(flips))
 
     reads = [a.region for a in (points, indices, reference) if a is not None]
     HOST.change("delaunay_edge_flip", run, reads, [indices.region, count.region])

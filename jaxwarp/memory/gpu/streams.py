@@ -95,6 +95,15 @@ class Stream:
         """The version of the protocol, and the address."""
         return 0, self.cuda_stream
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both are one stream of the driver's."""
+        if not isinstance(other, Stream):
+            return NotImplemented
+        return (self.device, self.cuda_stream) == (other.device, other.cuda_stream)
+
+    def __hash__(self) -> int:
+        return hash(self.cuda_stream)
+
     def __repr__(self) -> str:
         return f"Stream({self.device}, cuda_stream={self.cuda_stream:#x})"
 
