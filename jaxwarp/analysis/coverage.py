@@ -39,11 +39,6 @@ class _Certain:
     store: Store
     limits: Limits
 
-    @property
-    def place(self) -> tuple[Any, ...]:
-        limits = frozenset((it, limited.extent) for it, limited in self.limits.items())
-        return self.store.param, self.store.indices, limits
-
 
 def covers(kernel: Kernel, forms: Forms, param: Param, shape: Sequence[Any]) -> bool:
     """Do the certain stores of a launch that is not empty reach every element?"""
@@ -81,8 +76,16 @@ class _Walker:
             if within is not None:
                 yield from (_Certain(certain.store, _both(within, certain.limits)) for certain in stores)
         # Whichever branch a thread takes, it stores there.
-        other = {certain.place for certain in orelse}
-        yield from (certain for certain in then if certain.place in other)
+        other = {self.place(certain) for certain in orelse}
+        yield from (certain for certain in then if self.place(certain) in other)
+
+    def place(self, certain: _Certain) -> tuple[Any, ...]:
+        """Equal for stores to the same element by the same threads."""
+        limits = frozenset((it, limited.extent) for it, limited in certain.limits.items())
+        forms = [self.forms[index] for index in certain.store.indices]
+        indices = [index if form is None else (form.constant, frozenset(form.terms.items()))
+                   for index, form in zip(certain.store.indices, forms, strict=True)]  # fmt: skip
+        return certain.store.param, tuple(indices), limits
 
     def within(self, condition: Value, truth: bool, limits: Limits) -> Limits | None:
         """The limits of the threads for which a condition is `truth`; None if there are none, or it is not known."""
