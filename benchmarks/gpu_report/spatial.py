@@ -39,7 +39,7 @@ _SMALL = Sizes(8, 1 << 10, 1 << 8, 1000, 1 << 10, 16)
 
 
 def queries(setup: Setup) -> Iterator[Row]:
-    """Microseconds of each, and how many a second. What answers it has is compared on a few, with our own on the CPU."""
+    """Microseconds of each, and how many a second. Answers are compared on a few, with our own on the CPU."""
     sizes = _SMALL if setup.is_small else _LARGE
     for name, part in {"mesh": _mesh, "grid": _grid, "volume": _volume}.items():
         yield from tried({"query": name}, functools.partial(part, setup, sizes))
@@ -60,7 +60,8 @@ def _mesh(setup: Setup, sizes: Sizes) -> Iterator[Row]:
 
     for kind, rays in {"camera": camera(sizes.rays), "random": anywhere(sizes.rays, random)}.items():
         yield from _asked(setup, f"rays, {kind}", t, mesh, on_host, rays)
-    yield from _asked(setup, "closest points", lambda m, x: wp.geometry.closest_points(m, x).distance, mesh, on_host, (x,))
+    distance = lambda mesh, x: wp.geometry.closest_points(mesh, x).distance  # noqa: E731
+    yield from _asked(setup, "closest points", distance, mesh, on_host, (x,))
     solid = _on_both(lambda: wp.Mesh(*map(jnp.asarray, (p, f)), support_winding_number=True))
     yield from _asked(setup, "winding numbers", wp.geometry.winding_number, *solid, (x,))
     o, d = map(jnp.asarray, rays)

@@ -4,13 +4,14 @@
         store @out[%i, %j], %v       ->         store @out[%i, %j], %v }
     }                                       else { store @out[%i, %j], 0.0 }
 
-A launch with a thread for each element of an output, where each stores to its own or to none, stores to all of them then:
-the guard of a stencil, a mask. An output that is cleared before is written twice, by the memory's time.
+A launch with a thread for each element of an output, where each stores to its own or to none, stores to all of them
+then: the guard of a stencil, a mask. An output that is cleared before is written twice, by the memory's time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.kernel import Kernel
@@ -22,29 +23,31 @@ Word = tuple[int, ...]  # of a thread's element: constant indices, which vectors
 
 
 @with_deep_stack
-def filled(kernel: Kernel, grid: Sequence[int], zeros: Collection[int]) -> Kernel:
-    """The kernel for a launch of `grid`; `zeros` are positions of the parameters that hold zeros on entry.
-
-    Extents of arrays are known.
-    """
-    for number in zeros:
-        words = _words(kernel, kernel.params[number], grid)
+def filled(kernel: Kernel, params: Sequence[int]) -> Kernel:
+    """The kernel for launches with a thread for each element of the parameters at these positions, which are zeros."""
+    for number in params:
+        words = _words(kernel, kernel.params[number])
         if words is not None:
             body, _ = _Filler(kernel.params[number], words).block(kernel.body)
             kernel = Kernel(kernel.name, kernel.grid_rank, kernel.params, body, kernel.locals)
     return kernel
 
 
-def _words(kernel: Kernel, param: Param, grid: Sequence[int]) -> dict[Store, Word] | None:
+def are_elements(grid: Sequence[Any], shape: Sequence[Any]) -> bool:
+    """Whether a launch has a thread for each element of an array, whatever that is: extents may be symbolic."""
+    return tuple(shape[: len(grid)]) == tuple(grid)
+
+
+def _words(kernel: Kernel, param: Param) -> dict[Store, Word] | None:
     """The stores to an array, if each is to a thread's own element, and nothing else is done to it."""
-    rank = len(grid)
-    if tuple(param.shape[:rank]) != tuple(grid) or any(isinstance(op, Load | Atomic) and op.param is param
-                                                       for op in walk(kernel.body)):  # fmt: skip
+    rank = kernel.grid_rank
+    if any(isinstance(op, Load | Atomic) and op.param is param for op in walk(kernel.body)):
         return None
     axes = {op.result: op.axis for op in walk(kernel.body) if isinstance(op, Tid)}
-    constants = {op.result: int(op.value) for op in walk(kernel.body) if isinstance(op, Const) and op.result.type.is_int}
-    loops = [op for op in walk(kernel.body) if isinstance(op, For | While)]
-    if any(isinstance(op, Store) and op.param is param for loop in loops for block in loop.blocks for op in walk(block)):
+    integers = [op for op in walk(kernel.body) if isinstance(op, Const) and op.result.type.is_int]
+    constants = {op.result: int(op.value) for op in integers}
+    looped = [block for op in walk(kernel.body) if isinstance(op, For | While) for block in op.blocks]
+    if any(isinstance(op, Store) and op.param is param for block in looped for op in walk(block)):
         return None
     found: dict[Store, Word] = {}
     for op in walk(kernel.body):
@@ -72,9 +75,11 @@ class _Filler:
         stored: set[Word] = set()
         for op in block.ops:
             if isinstance(op, If):
-                op, more = self._branches(op, stored)
+                made, more = self._branches(op, stored)
+                ops.append(made)
                 stored |= more
-            elif op in self._words:
+                continue
+            if isinstance(op, Store) and op in self._words:
                 stored.add(self._words[op])
             ops.append(op)
         return Block(block.params, tuple(ops), block.results), stored

@@ -120,14 +120,17 @@ def test_copies_that_a_graph_could_not_update_are_refused_in_one():
     call = jax.ffi.ffi_call("gpu_gaps", jax.ShapeDtypeStruct((6,), jnp.float32))
 
     @jax.jit
-    def run(x):
+    def once(x):
         for _ in range(10):
             x = call(x)
         return x
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match="gaps cannot be copied"):
+    def often():
         for i in range(4):
-            jax.block_until_ready(run(X + i))
+            jax.block_until_ready(once(X + i))
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="gaps cannot be copied"):
+        often()
 
 
 def test_dlpack_and_numpy_of_bfloat16():
@@ -147,7 +150,8 @@ def test_with_cupy():
     cupy = pytest.importorskip("cupy")
 
     def program(inputs, outputs, attrs, ctx):
-        with cupy.cuda.Stream.from_external(wp.Stream(wp.device_from_jax(jax.local_devices()[0]), cuda_stream=ctx.stream)):
+        stream = wp.Stream(wp.device_from_jax(jax.local_devices()[0]), cuda_stream=ctx.stream)
+        with cupy.cuda.Stream.from_external(stream):
             cupy.copyto(cupy.asarray(outputs[0]), 2 * cupy.asarray(inputs[0]))
             work = cupy.zeros(6, cupy.float32)
             wp.launch(scale, 6, [outputs[0], 2.0], [work])

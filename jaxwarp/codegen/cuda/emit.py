@@ -119,7 +119,7 @@ def print_cuda(
         index_bits,
         options,
         (None,) * count + tuple(line.loc for line in lines),
-        ANY_NUMBER if plan.is_empty else loop.most_blocks or MOST_BLOCKS,
+        loop.most_blocks or (ANY_NUMBER if plan.is_empty else MOST_BLOCKS),
         kernel,
         tuple(n for n in grid or () if n is not None) if None not in (grid or ()) else (),
         plan.is_empty,

@@ -1,7 +1,8 @@
 """How the threads of a launch go over its grid: once, in strides of the grid, or along rows.
 
-Where kernels sum, a thread has many elements. Some at a time are independent, so that their loads are under way
-together; the text of one is a function of its number. Along rows (`Rows`), a block has a piece of a row at a time.
+Where kernels sum, a thread has many elements, and where they load little, a few. Some at a time are independent, so
+that their loads are under way together; the text of one is a function of its number. Along rows (`Rows`), a block has a
+piece of a row at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from jaxwarp.codegen.cuda.names import Names
 from jaxwarp.codegen.cuda.statements import Line
 from jaxwarp.codegen.cuda.sums.reductions import LONG_ROW, MOST_BLOCKS, Plan, Reductions
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, For, While, walk
+from jaxwarp.ir.nodes import Atomic, For, Load, While, walk
 from jaxwarp.types import int32, uint32
 
 AT_ONCE = 4
@@ -23,6 +24,9 @@ AT_ONCE = 4
 _MOST_OPERATIONS = 48
 ANY_NUMBER = (1 << 31) - 1  # of blocks
 _FEW_OPERATIONS = 12  # of which there is room for twice as many
+# What each thread of a full device has to have under way, for the memory to be busy: 4.2 TB/s for 650 ns are 10 bytes.
+_LITTLE = 32
+_MANY_THREADS = 1 << 21  # that leave a device full when there are fewer by AT_ONCE
 
 
 class Loop:
@@ -55,10 +59,11 @@ class Loop:
 class Together(Loop):
     """Strides over the grid, some at a time."""
 
-    def __init__(self, layout: Layout, names: Names, at_once: int):
+    def __init__(self, layout: Layout, names: Names, at_once: int, most_blocks: int | None = None):
         super().__init__(layout, False)
         self._together = _Together(layout.thread, names, at_once)
         self._stride = names.fresh("stride")
+        self.most_blocks = most_blocks
 
     def before(self) -> list[Line]:
         return _lines(1, [self._together.opening])
@@ -154,7 +159,17 @@ def loop_for(kernel: Kernel, plan: Plan, layout: Layout, reductions: Reductions,
         return Rows(layout, reductions, block, at_once)
     if plan.variables and layout.counter is int32 and at_once > 1:
         return Together(layout, layout.names, at_once)
+    if plan.is_empty and at_once > 1 and _loads_little(kernel, layout):
+        threads = math.prod(n or 0 for n in layout.grid)
+        return Together(layout, layout.names, AT_ONCE, -(-threads // (AT_ONCE * block)))
     return Loop(layout, is_once)
+
+
+def _loads_little(kernel: Kernel, layout: Layout) -> bool:
+    """Whether threads of one element each would leave the memory idle: there are many, and each waits for little."""
+    threads = math.prod(n or 0 for n in layout.grid)
+    loaded = sum(op.param.dtype.bytes for op in walk(kernel.body) if isinstance(op, Load) and op.param in kernel.params)
+    return _MANY_THREADS <= threads < ANY_NUMBER and 0 < loaded <= _LITTLE
 
 
 def _at_once(kernel: Kernel, plan: Plan) -> int:

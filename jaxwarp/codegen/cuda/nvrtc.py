@@ -19,8 +19,8 @@ _MISSING = (
     "set CUDA_HOME to a CUDA toolkit"
 )
 
-# Where there is a driver, these keep code on disk, and the log of a text that was compiled before is empty: no report of
-# ptxas, so no spills to be seen.
+# Where there is a driver, these keep code on disk, and the log of a text that was compiled before is empty: no report
+# of ptxas, so no spills to be seen.
 _FIRST_WITH_A_CACHE = (12, 9)
 
 

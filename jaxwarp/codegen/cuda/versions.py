@@ -23,7 +23,7 @@ from jaxwarp.codegen.cuda.occupancy import LEAST_BLOCK
 from jaxwarp.codegen.cuda.sums.unrolled import unrolled
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.extents import Shape, with_extents
-from jaxwarp.passes.filled import filled
+from jaxwarp.passes.filled import are_elements, filled
 from jaxwarp.passes.gathered import gathered
 
 MOST_VERSIONS = 8
@@ -92,7 +92,8 @@ def _version(
     extents = [n for n in grid if n is not None]
     if len(extents) == len(grid):
         kernel, grid = gathered(kernel, extents, zeros)
-        kernel = unrolled(filled(kernel, grid, zeros))
+        own = [n for n in sorted(zeros) if are_elements(grid, kernel.params[n].shape)]
+        kernel = unrolled(filled(kernel, own))
         # A loop over threads is for more of them than there may be blocks for.
         least = LEAST_BLOCK if options.is_free else options.block
         options = replace(options, grid_stride=math.prod(grid) > ANY_NUMBER * least)

@@ -23,6 +23,7 @@ from jaxwarp.ffi.launch.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pa
 from jaxwarp.ffi.launch.spec import OUTPUT, Dim, Launch, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
+from jaxwarp.passes.filled import are_elements, filled
 from jaxwarp.passes.pipeline import prepared
 
 TARGET = "jaxwarp_launch"
@@ -40,6 +41,7 @@ def call_attributes(
     index_bits = index_bits_of(launch.grid, shapes)
     match platform:
         case "cpu":
+            kernel = _cpu_kernel(launch, shapes)
             code = _cpu_code_for(launch, shapes)
         case "cuda":
             launch = _with_measured_block(launch, shapes, is_for_export) if launch.cuda.is_tuned else launch
@@ -172,10 +174,21 @@ def outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]], kernel: 
 
 def _cpu_code_for(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> LaunchCode:
     """The code for a launch on arrays of `shapes`, those of the buffers."""
-    kernel = prepared(launch.kernel, launch.fma)
+    kernel = _cpu_kernel(launch, shapes)
     extents = _extents(launch, kernel, shapes)
     order = succession(kernel, launch.grid, list(extents.values())) if launch.in_order else None
-    return _cpu_code(launch.kernel, launch.fma, order)
+    return _cpu_code(kernel, order)
+
+
+def _cpu_kernel(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> Kernel:
+    """The prepared kernel, whose threads clear what they own and nobody else writes."""
+    own = [n for n in outputs_to_clear(launch, shapes) if are_elements(launch.grid, shapes[launch.buffers[n]])]
+    return _cleared(prepared(launch.kernel, launch.fma), tuple(own))
+
+
+@functools.lru_cache(maxsize=_CODE_CACHE)
+def _cleared(kernel: Kernel, params: tuple[int, ...]) -> Kernel:
+    return filled(kernel, params)
 
 
 def succession(kernel: Kernel, grid: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Succession | None:
@@ -192,11 +205,11 @@ def _succession(
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
-def _cpu_code(kernel: Kernel, fma: bool, order: Succession | None) -> LaunchCode:
+def _cpu_code(kernel: Kernel, order: Succession | None) -> LaunchCode:
     from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
 
     with told(f"making CPU code of {kernel.name}"):
-        code = compile_cpu(prepared(kernel, fma), succession=order)
+        code = compile_cpu(kernel, succession=order)
     image = pack_image(CPU, code.bitcode)
     return LaunchCode(code.symbol, image, code.geometry, code.cut)
 

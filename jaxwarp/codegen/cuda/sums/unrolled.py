@@ -1,4 +1,4 @@
-"""Loops over the few elements of an array that all threads add to, written out: each element is then summed in a register.
+"""Loops over the few elements of an array that all threads add to, written out: each is then summed in a register.
 
     for %k in range(16) {                   %p0 = mul %c, load @x[%i];      atomic_add @w[0], %p0
         %p = mul %c, load @x[%i + %k]  ->   %p1 = mul %c, load @x[%i + 1];  atomic_add @w[1], %p1
