@@ -71,7 +71,7 @@ def texels_of(data: Any, image: Image) -> Any:
     return _owned(data).reshape(math.prod(image.sizes), image.channels)
 
 
-def numbers_of(array: LiveArray) -> Any:
+def numbers_of(array: HostArray) -> HostArray:
     """An array, whose vectors are another axis."""
     return array.view(element_scalar(array.dtype)) if isinstance(array.dtype, Vec) else array
 
@@ -113,7 +113,8 @@ def _owned(data: Any) -> Any:
     if isinstance(data, jax.Array):
         return data
     if isinstance(data, HostArray) and data.requires_grad:
-        return numbers_of(wp.clone(data))
+        copied: Any = wp.clone(data)
+        return numbers_of(copied)
     return np.array(data.numpy() if isinstance(data, LiveArray) else data, order="C")
 
 

@@ -141,7 +141,7 @@ class Texture:
         if self.device.is_cpu:
             self.__dict__["texels"] = contents.texels_of(given, image)
             return
-        numbers = contents.numbers_of(given).contiguous() if isinstance(given, LiveArray) else np.asarray(given)
+        numbers = contents.numbers_of(given).contiguous() if isinstance(given, HostArray) else np.asarray(given)
         self.texels.assign(numbers.reshape(*self.texels.shape))
 
     @boundary
@@ -158,9 +158,11 @@ class Texture:
         if isinstance(dst, jax.Array):
             raise KernelTypeError("copy_to: an array of JAX never changes", hint="read texture.data")
         self._fitting("copy_to", dst, dst, "destination")
-        if isinstance(dst, LiveArray):
+        if isinstance(dst, HostArray):
             numbers = contents.numbers_of(dst)
             numbers.assign(self.texels.reshape(*numbers.shape))
+        elif isinstance(dst, LiveArray):
+            dst.assign(np.asarray(self.texels).reshape(dst.numpy().shape))
         else:
             dst[...] = np.asarray(self.texels).reshape(dst.shape)
 

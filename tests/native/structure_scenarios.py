@@ -183,7 +183,7 @@ BY_DEVICE = [dense_volumes, volumes_that_change, textures, texture_copies, surfa
 
 def as_on_the_cpu(scenario, device):
     """What a scenario gives on a device is what it gives on the CPU."""
-    for got, expected in zip(scenario(device), scenario("cpu"), strict=True):
-        got, expected = (x.numpy() if isinstance(x, wp.array) else np.asarray(x) for x in (got, expected))
+    for one, other in zip(scenario(device), scenario("cpu"), strict=True):
+        got, expected = (x.numpy() if isinstance(x, wp.array) else np.asarray(x) for x in (one, other))
         assert got.any()
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)

@@ -256,10 +256,10 @@ class Volume(Inspected, Rebuilt):
             KernelTypeError, KernelValueError: arguments of another type or shape; world space that is not finite.
         """
         where = "Volume.allocate_by_tiles"
-        place = _device(device)
+        make = partial(cls._of, device=_device(device))
         frames = transforms(where, voxel_size, translation, transform)
         most = Capacities.of(where, tile_points, rebuildable, None, max_tiles, max_lower_nodes, max_upper_nodes)
-        return built(partial(cls._of, device=place), where, "tiles", tile_points, frames, bg_value, point_mask, most, status)
+        return built(make, where, "tiles", tile_points, frames, bg_value, point_mask, most, status)
 
     @classmethod
     @boundary
@@ -289,11 +289,11 @@ class Volume(Inspected, Rebuilt):
             KernelTypeError, KernelValueError: as `allocate_by_tiles`.
         """
         where = "Volume.allocate_by_voxels"
-        place = _device(device)
+        make = partial(cls._of, device=_device(device))
         frames = transforms(where, voxel_size, translation, transform)
         numbers = (max_active_voxels, max_leaf_nodes, max_lower_nodes, max_upper_nodes)
         most = Capacities.of(where, voxel_points, rebuildable, *numbers)
-        return built(partial(cls._of, device=place), where, "voxels", voxel_points, frames, None, point_mask, most, status)
+        return built(make, where, "voxels", voxel_points, frames, None, point_mask, most, status)
 
     @classmethod
     def _of(cls, fields: dict[str, Any], device: Device) -> Any:
