@@ -7,11 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxwarp import compat
 from jaxwarp.arrays.from_data import from_numpy
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.memory.devices import Device, device_to_jax, require_device
+from jaxwarp.memory.devices import CPU, Device, device_to_jax, require_device
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.instances import copied
 from jaxwarp.types import HANDLE, SCALAR_BY_DTYPE, Array, struct_of
@@ -28,6 +29,18 @@ def struct_to(self: Any, device: Any) -> Any:
     if hasattr(type(self), HANDLE):
         raise KernelTypeError(f"{where}: it stays where it was made", hint="make another one, of arrays on the device")
     return _moved(where, self, require_device(device, where))
+
+
+def device_for(device: Any, where: str, data: Any = None) -> Device:
+    """Where a volume or a texture is made: on the device that is named; or where its data is, if that is an array of
+    jaxwarp; or on the one that is chosen. A program of JAX places its own arrays.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device.
+    """
+    is_there = device is None and isinstance(data, HostArray)
+    found = data.device if is_there else require_device(device, where)
+    return CPU if compat.is_tracing() else found
 
 
 def fields_on(kind: type, held: dict[str, Any], device: Device) -> dict[str, Any]:

@@ -13,12 +13,11 @@ import jax
 import numpy as np
 
 import jaxwarp as wp
-from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.moved import fields_on
+from jaxwarp.arrays.moved import device_for, fields_on
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.memory.devices import CPU, Device
+from jaxwarp.memory.devices import CPU
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.textures import contents
 from jaxwarp.textures.modes import TextureAddressMode, TextureFilterMode
@@ -57,7 +56,8 @@ class Texture:
         normalized_coords: coordinates are from 0 to 1, not to width, height and depth.
         num_mip_levels: how many there are; each has half of the size of the one before. 0: down to a single texel.
         mip_filter_mode: between mip levels, as `filter_mode`.
-        device: where it is, outside of JAX: "cpu", or a GPU; None: the device that is chosen.
+        device: where it is, outside of JAX: "cpu", or a GPU; None: where `data` is, if an array of jaxwarp, or the
+            device that is chosen.
 
     Raises:
         KernelTypeError, KernelValueError: the data is of another type or shape, a mode or a number is none.
@@ -287,7 +287,7 @@ def _init(  # noqa: PLR0913 - as Warp has it
         raise KernelTypeError("Texture: expected one of its classes", hint="Texture1D, Texture2D or Texture3D")
     if surface_access or cuda_array:
         raise _no_handle("surface_access" if surface_access else "cuda_array")
-    place = _device(device)
+    place = device_for(device, where, data)
     numbers = {"width": width, "height": height, "depth": depth, "num_channels": num_channels}
     width, height, depth, num_channels = (_count(where, name, value) for name, value in numbers.items())
     num_mip_levels = _count(where, "num_mip_levels", num_mip_levels)
@@ -320,12 +320,6 @@ for _kind in (Texture, Texture1D, Texture2D, Texture3D):
     setattr(_kind, HANDLE, True)
     _kind.__setattr__ = _setattr
     _kind.__init__ = _init
-
-
-def _device(device: Any) -> Device:
-    """Where a texture is made; in a program of JAX its arrays are JAX's, or of NumPy."""
-    found = wp.get_device(device)
-    return CPU if compat.is_tracing() else found
 
 
 def _count(where: str, name: str, value: Any) -> int:

@@ -14,6 +14,7 @@ import traceback
 import types
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from native import structure_scenarios
@@ -1433,7 +1434,14 @@ def structures(gpus):
     with wp.ScopedDevice("cuda:1"):
         assert wp.Volume.allocate((0, 0, 0), (7, 7, 7), 1.0).device == "cuda:1"
         texture = wp.Texture1D(np.ones(4, np.float32))
+        assert jax.jit(lambda v: wp.Texture1D(np.ones(4, np.float32)).data * v)(1.0).shape == (4, 1)
+    points = wp.zeros(1, dtype=wp.vec3i, device="cuda:1")
+    assert wp.Volume.allocate_by_tiles(points, 1.0).device == "cuda:1"
+    assert wp.Volume.allocate_by_voxels(points, 1.0).device == "cuda:1"
+    assert wp.Volume.allocate_by_tiles(points, 1.0, device="cpu").device == "cpu"
     image = wp.ones(4, dtype=float, device="cuda:1")
+    assert wp.Texture1D(image).device == "cuda:1"
+    assert wp.Texture1D(image, device="cpu").device == "cpu"
     gpus.log()
     with wp.ScopedCapture("cuda:1") as capture:
         texture.copy_from(image)

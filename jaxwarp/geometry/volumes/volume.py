@@ -11,9 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
-from jaxwarp import compat
-from jaxwarp.arrays.host_array import HostArray
-from jaxwarp.arrays.moved import fields_on
+from jaxwarp.arrays.moved import device_for, fields_on
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.volumes import allocate as made_of
@@ -22,7 +20,7 @@ from jaxwarp.geometry.volumes.bricks import VOXELS
 from jaxwarp.geometry.volumes.build import KINDS, is_jax, transforms
 from jaxwarp.geometry.volumes.inspect import Inspected
 from jaxwarp.geometry.volumes.rebuild import Capacities, Rebuilt, built
-from jaxwarp.memory.devices import CPU, Device
+from jaxwarp.memory.devices import Device
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.types import ABSENT_HINTS, HANDLE
 
@@ -156,7 +154,7 @@ class Volume(Inspected, Rebuilt):
             KernelTypeError: it is neither.
             FormatError: it is not of NanoVDB, is damaged, or has what is not there yet.
         """
-        return nanovdb.load(partial(cls._of, device=_device(device)), file_or_buffer)
+        return nanovdb.load(partial(cls._of, device=device_for(device, "Volume.load_from_nvdb")), file_or_buffer)
 
     @classmethod
     @boundary
@@ -176,14 +174,15 @@ class Volume(Inspected, Rebuilt):
             voxel_size: a number, or three.
             bg_value: the value elsewhere. It says of which type the volume is: an integer of Python that it is int32, a
                 float float32, three or four numbers vec3f or vec4f, and `wp.float64(0.0)` and the like their type.
-            device: where the volume is, outside of JAX: "cpu", or a GPU; None: the device that is chosen.
+            device: where the volume is, outside of JAX: "cpu", or a GPU; None: where `ndarray` is, if it is an array of
+                jaxwarp, or the device that is chosen.
 
         Raises:
             KernelTypeError, KernelValueError: the array is of another shape, there are no volumes of the type, or
                 a voxel has no positive size.
         """
         where = "Volume.load_from_numpy"
-        place = _device(device)
+        place = device_for(device, where, ndarray)
         if voxel_size is None:
             raise KernelTypeError(f"{where}: voxel_size: expected a number, or three, got None", hint="voxel_size=0.1")
         frames = transforms(where, voxel_size, min_world)
@@ -215,7 +214,7 @@ class Volume(Inspected, Rebuilt):
             KernelTypeError, KernelValueError: as `load_from_numpy`.
         """
         where = "Volume.allocate"
-        place = _device(device)
+        place = device_for(device, where)
         frames = transforms(where, voxel_size, translation)
         return cls._of(made_of.of_box(where, min, max, frames, bg_value, points_in_world_space), place)
 
@@ -243,7 +242,8 @@ class Volume(Inspected, Rebuilt):
             voxel_size: a number, or three; or `transform`.
             bg_value: as in `load_from_numpy`, or None for an index grid.
             translation: where voxel (0, 0, 0) is.
-            device: where the volume is, outside of JAX: "cpu", or a GPU; None: the device that is chosen.
+            device: where the volume is, outside of JAX: "cpu", or a GPU; None: where the points are, if they are an
+                array of jaxwarp, or the device that is chosen.
             transform: (3, 3), from index to world space.
             rebuildable: `rebuild` may be called. So it may be if any of the following numbers is given.
             max_tiles: how many bricks there may be. Under `jit`, it is the number there is room for, and `overflow`
@@ -256,7 +256,7 @@ class Volume(Inspected, Rebuilt):
             KernelTypeError, KernelValueError: arguments of another type or shape; world space that is not finite.
         """
         where = "Volume.allocate_by_tiles"
-        make = partial(cls._of, device=_device(device))
+        make = partial(cls._of, device=device_for(device, where, tile_points))
         frames = transforms(where, voxel_size, translation, transform)
         most = Capacities.of(where, tile_points, rebuildable, None, max_tiles, max_lower_nodes, max_upper_nodes)
         return built(make, where, "tiles", tile_points, frames, bg_value, point_mask, most, status)
@@ -289,7 +289,7 @@ class Volume(Inspected, Rebuilt):
             KernelTypeError, KernelValueError: as `allocate_by_tiles`.
         """
         where = "Volume.allocate_by_voxels"
-        make = partial(cls._of, device=_device(device))
+        make = partial(cls._of, device=device_for(device, where, voxel_points))
         frames = transforms(where, voxel_size, translation, transform)
         numbers = (max_active_voxels, max_leaf_nodes, max_lower_nodes, max_upper_nodes)
         most = Capacities.of(where, voxel_points, rebuildable, *numbers)
@@ -316,18 +316,12 @@ def _setattr(self: Volume, name: str, value: Any) -> None:
 @boundary
 def _init(self: Volume, data: Any, copy: bool = True) -> None:
     del copy
-    place = data.device if isinstance(data, HostArray) else _device(None)
-    self.__dict__.update(nanovdb.from_memory(partial(type(self)._of, device=place), data).__dict__)
+    make = partial(type(self)._of, device=device_for(None, "Volume", data))
+    self.__dict__.update(nanovdb.from_memory(make, data).__dict__)
 
 
 Volume.__setattr__ = _setattr
 Volume.__init__ = _init
-
-
-def _device(device: Any) -> Device:
-    """Where a volume is made; in a program of JAX its arrays are JAX's, or of NumPy."""
-    found = wp.get_device(device)
-    return CPU if compat.is_tracing() else found
 
 
 def _fitting(what: str, given: Any, held: Any) -> Any:
