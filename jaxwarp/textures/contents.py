@@ -38,7 +38,8 @@ class Image(NamedTuple):
 
 
 def image_of(where: str, data: Any, ndim: int) -> Image:
-    """
+    """What an array is as an image.
+
     Raises:
         KernelTypeError, KernelValueError: it is no image of this many axes.
     """
