@@ -1,4 +1,4 @@
-"""`struct.to(device)`: a struct whose arrays are on a device."""
+"""Structs whose arrays are on a device: `struct.to(device)`, and what volumes and textures are made of."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxwarp import compat
+from jaxwarp.arrays.from_data import from_numpy
 from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.arrays.indexed import IndexedArray
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.memory.devices import Device, device_to_jax, require_device
+from jaxwarp.memory.devices import CPU, Device, device_to_jax, require_device
 from jaxwarp.quaternions import HostValue
 from jaxwarp.structs.instances import copied
-from jaxwarp.types import HANDLE, struct_of
+from jaxwarp.types import HANDLE, SCALAR_BY_DTYPE, Array, struct_of
 
 
 def struct_to(self: Any, device: Any) -> Any:
@@ -27,6 +29,34 @@ def struct_to(self: Any, device: Any) -> Any:
     if hasattr(type(self), HANDLE):
         raise KernelTypeError(f"{where}: it stays where it was made", hint="make another one, of arrays on the device")
     return _moved(where, self, require_device(device, where))
+
+
+def device_for(device: Any, where: str, data: Any = None) -> Device:
+    """Where a volume or a texture is made: on the device that is named; or where its data is, if that is an array of
+    jaxwarp; or on the one that is chosen. A program of JAX places its own arrays.
+
+    Raises:
+        KernelTypeError, KernelValueError: there is no such device.
+    """
+    is_there = device is None and isinstance(data, HostArray)
+    found = data.device if is_there else require_device(device, where)
+    return CPU if compat.is_tracing() else found
+
+
+def fields_on(kind: type, held: dict[str, Any], device: Device) -> dict[str, Any]:
+    """What a struct holds, with copies on a GPU of arrays of NumPy. Those of JAX stay where they are."""
+    struct = struct_of(kind)
+    if device.is_cpu or struct is None:
+        return held
+    axes = {field.name: field.type.ndim for field in struct.fields if isinstance(field.type, Array)}
+    moved = {name: held[name] for name in axes if isinstance(held.get(name), np.ndarray)}
+    return held | {name: _uploaded(value, axes[name], device) for name, value in moved.items()}
+
+
+def _uploaded(values: np.ndarray, ndim: int, device: Device) -> Any:
+    """An array of so many axes, and one more for the components of vectors."""
+    # Without a type, rows are vectors.
+    return from_numpy(values, dtype=SCALAR_BY_DTYPE[values.dtype] if values.ndim == ndim else None, device=device)
 
 
 def _moved(where: str, value: Any, device: Device) -> Any:

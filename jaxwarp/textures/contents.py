@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +29,16 @@ def is_integer32(dtype: Any) -> bool:
     return np.dtype(dtype) in (np.int32, np.uint32)
 
 
-def texels_of(where: str, data: Any, ndim: int) -> tuple[Any, tuple[int, ...]]:
-    """The texels of an image, (n, c), that nobody else writes to, and its sizes: (width, height, depth)[:ndim].
+class Image(NamedTuple):
+    """What an image is of: its sizes, (width, height, depth)[:ndim], how many channels it has, and their type."""
+
+    sizes: tuple[int, ...]
+    channels: int
+    type_name: str
+
+
+def image_of(where: str, data: Any, ndim: int) -> Image:
+    """What an array is as an image.
 
     Raises:
         KernelTypeError, KernelValueError: it is no image of this many axes.
@@ -56,7 +64,17 @@ def texels_of(where: str, data: Any, ndim: int) -> tuple[Any, tuple[int, ...]]:
     require_known(shape, f"{where}: data")
     sizes, channels = shape[ndim - 1 :: -1], shape[ndim] if len(shape) > ndim else 1
     require_sizes(where, sizes, channels)
-    return _owned(data).reshape(math.prod(sizes), channels), sizes
+    return Image(sizes, channels, name)
+
+
+def texels_of(data: Any, image: Image) -> Any:
+    """The texels of an image, (n, c), that nobody else writes to."""
+    return _owned(data).reshape(math.prod(image.sizes), image.channels)
+
+
+def numbers_of(array: HostArray) -> HostArray:
+    """An array, whose vectors are another axis."""
+    return array.view(element_scalar(array.dtype)) if isinstance(array.dtype, Vec) else array
 
 
 def name_of(dtype: Any) -> str:
@@ -96,8 +114,8 @@ def _owned(data: Any) -> Any:
     if isinstance(data, jax.Array):
         return data
     if isinstance(data, HostArray) and data.requires_grad:
-        copied = wp.clone(data)
-        return copied.view(element_scalar(data.dtype)) if isinstance(data.dtype, Vec) else copied
+        copied: Any = wp.clone(data)
+        return numbers_of(copied)
     return np.array(data.numpy() if isinstance(data, LiveArray) else data, order="C")
 
 

@@ -13,8 +13,11 @@ import jax
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.moved import device_for, fields_on
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.memory.devices import CPU
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.textures import contents
 from jaxwarp.textures.modes import TextureAddressMode, TextureFilterMode
@@ -53,7 +56,8 @@ class Texture:
         normalized_coords: coordinates are from 0 to 1, not to width, height and depth.
         num_mip_levels: how many there are; each has half of the size of the one before. 0: down to a single texel.
         mip_filter_mode: between mip levels, as `filter_mode`.
-        device: "cpu", or None.
+        device: where it is, outside of JAX: "cpu", or a GPU; None: where `data` is, if an array of jaxwarp, or the
+            device that is chosen.
 
     Raises:
         KernelTypeError, KernelValueError: the data is of another type or shape, a mode or a number is none.
@@ -80,6 +84,11 @@ class Texture:
         return self
 
     @property
+    def device(self) -> Any:
+        """Where it is, outside of JAX."""
+        return self.texels.device if isinstance(self.texels, HostArray) else CPU
+
+    @property
     def dtype(self) -> Any:
         """The type of its texels: `wp.uint8` and the like."""
         dtype = self.texels.dtype
@@ -99,8 +108,10 @@ class Texture:
     def data(self) -> Any:
         """The texels of the first mip level, (height, width, channels), or with one axis for each of the texture's."""
         sizes = (self.width, self.height, self.depth)[: self.ndim]
-        batch = tuple(self.texels.shape[:-2])
-        first = self.texels[..., : math.prod(sizes), :] if self.is_mipmapped else self.texels
+        batch, first = tuple(self.texels.shape[:-2]), self.texels
+        if self.is_mipmapped:
+            count = math.prod(sizes)
+            first = first[:count] if isinstance(first, LiveArray) else first[..., :count, :]
         return first.reshape(*batch, *reversed(sizes), self.num_channels)
 
     @boundary
@@ -113,7 +124,7 @@ class Texture:
         options = {name: getattr(self, name) for name in _OPTIONS}
         levels = self.num_mip_levels if self.is_mipmapped else 1
         kind: Any = type(self)
-        return kind(data, num_mip_levels=levels, **options)
+        return kind(data, num_mip_levels=levels, device=self.device, **options)
 
     @boundary
     def copy_from(self, src: Any) -> None:
@@ -125,8 +136,13 @@ class Texture:
         """
         if isinstance(self.texels, jax.Array):
             raise KernelTypeError("copy_from: a texture of JAX never changes", hint="texture = texture.replace(data)")
-        texels = self._fitting("copy_from", src, "source")
-        self.__dict__["texels"] = texels
+        given = src.data if isinstance(src, Texture) else src
+        image = self._fitting("copy_from", src, given, "source")
+        if self.device.is_cpu:
+            self.__dict__["texels"] = contents.texels_of(given, image)
+            return
+        numbers = contents.numbers_of(given).contiguous() if isinstance(given, HostArray) else np.asarray(given)
+        self.texels.assign(numbers.reshape(*self.texels.shape))
 
     @boundary
     def copy_to(self, dst: Any) -> None:
@@ -141,29 +157,25 @@ class Texture:
             return
         if isinstance(dst, jax.Array):
             raise KernelTypeError("copy_to: an array of JAX never changes", hint="read texture.data")
-        self._fitting("copy_to", dst, "destination")
-        data = self.data.numpy() if isinstance(self.texels, LiveArray) else np.asarray(self.data)
-        if isinstance(dst, LiveArray):
-            dst.assign(data.reshape(dst.numpy().shape))
+        self._fitting("copy_to", dst, dst, "destination")
+        if isinstance(dst, HostArray):
+            numbers = contents.numbers_of(dst)
+            numbers.assign(self.texels.reshape(*numbers.shape))
+        elif isinstance(dst, LiveArray):
+            dst.assign(np.asarray(self.texels).reshape(dst.numpy().shape))
         else:
-            dst[...] = data.reshape(dst.shape)
+            dst[...] = np.asarray(self.texels).reshape(dst.shape)
 
-    def _fitting(self, where: str, other: Any, role: str) -> Any:
-        """The texels of an array or texture, which are as many as this one's, of the same type."""
+    def _fitting(self, where: str, other: Any, given: Any, role: str) -> contents.Image:
+        """What is known of an array, `given`, or of the texels of a texture, which are like this one's."""
         if self.is_mipmapped or (isinstance(other, Texture) and other.is_mipmapped):
             raise KernelTypeError(
                 f"{where} is not there for textures with mip levels", hint="make another texture: texture.replace(data)"
             )
-        given = other.data if isinstance(other, Texture) else other
-        texels, sizes = contents.texels_of(where, given, self.ndim)
-        own = (self.width, self.height, self.depth)[: self.ndim]
-        if sizes != own or texels.shape[-1] != self.num_channels or self._type_name(texels.dtype) != self.dtype.name:
-            raise _misfit(self, role, other, texels, sizes)
-        return texels
-
-    @staticmethod
-    def _type_name(dtype: Any) -> str:
-        return getattr(dtype, "name", None) or np.dtype(dtype).name
+        image, sizes = contents.image_of(where, given, self.ndim), (self.width, self.height, self.depth)[: self.ndim]
+        if image != (sizes, self.num_channels, self.dtype.name):
+            raise _misfit(self, role, other, image)
+        return image
 
     @property
     def cuda_array(self) -> NoReturn:
@@ -199,9 +211,9 @@ class Texture3D(Texture):
     ndim: ClassVar[int] = 3
 
 
-def _misfit(texture: Texture, role: str, other: Any, texels: Any, sizes: tuple[int, ...]) -> KernelValueError:
+def _misfit(texture: Texture, role: str, other: Any, image: contents.Image) -> KernelValueError:
     """The error for a copy between a texture and what has other sizes, channels or another type."""
-    own, name = _shape(texture), Texture._type_name(texels.dtype)
+    own, name = _shape(texture), image.type_name
     hint = "make another texture: texture.replace(data)"
     if isinstance(other, Texture):
         if (other.width, other.height, other.depth) != (texture.width, texture.height, texture.depth):
@@ -214,13 +226,13 @@ def _misfit(texture: Texture, role: str, other: Any, texels: Any, sizes: tuple[i
             f"destination channels={texture.num_channels}, source channels={other.num_channels}",
             hint=hint,
         )
-    if sizes != (texture.width, texture.height, texture.depth)[: texture.ndim]:
+    if image.sizes != (texture.width, texture.height, texture.depth)[: texture.ndim]:
         return KernelValueError(
             f"Incompatible array shape for copy: texture shape={own}, {role} shape={tuple(other.shape)}", hint=hint
         )
     return KernelValueError(
         f"Incompatible array data type for copy: texture dtype={texture.dtype.name}, {role} dtype={name}, "
-        f"texture channels={texture.num_channels}, {role} channels={texels.shape[-1]}",
+        f"texture channels={texture.num_channels}, {role} channels={image.channels}",
         hint=hint,
     )
 
@@ -275,7 +287,7 @@ def _init(  # noqa: PLR0913 - as Warp has it
         raise KernelTypeError("Texture: expected one of its classes", hint="Texture1D, Texture2D or Texture3D")
     if surface_access or cuda_array:
         raise _no_handle("surface_access" if surface_access else "cuda_array")
-    _require_cpu(where, device)
+    place = device_for(device, where, data)
     numbers = {"width": width, "height": height, "depth": depth, "num_channels": num_channels}
     width, height, depth, num_channels = (_count(where, name, value) for name, value in numbers.items())
     num_mip_levels = _count(where, "num_mip_levels", num_mip_levels)
@@ -296,7 +308,8 @@ def _init(  # noqa: PLR0913 - as Warp has it
     levels = None
     if len(between) > 1:
         texels, levels = contents.with_levels(where, texels, between)
-    self.__dict__.update(texels=texels, levels=levels)
+    texels = texels.to(place) if isinstance(texels, HostArray) else texels
+    self.__dict__.update(fields_on(type(self), {"texels": texels, "levels": levels}, place))
     self.__dict__.update(zip(("width", "height", "depth"), (*sizes, 1, 1), strict=False))
     self.__dict__.update(filter_mode=filters[0], mip_filter_mode=filters[1])
     self.__dict__.update(zip(_ADDRESS_MODES, modes, strict=True))
@@ -307,14 +320,6 @@ for _kind in (Texture, Texture1D, Texture2D, Texture3D):
     setattr(_kind, HANDLE, True)
     _kind.__setattr__ = _setattr
     _kind.__init__ = _init
-
-
-def _require_cpu(where: str, device: Any) -> None:
-    found = wp.get_device(device if device is not None else "cpu")
-    if not found.is_cpu:
-        raise KernelValueError(
-            f"{where}: textures outside of JAX are on the CPU, got device {found}", hint="leave it out"
-        )
 
 
 def _count(where: str, name: str, value: Any) -> int:
@@ -330,19 +335,19 @@ def _texels(
     """Of the data, which has what is asked for where it is not 0; or zeros."""
     if data is None:
         return contents.zeros(where, asked, channels, dtype), asked
-    texels, sizes = contents.texels_of(where, data, ndim)
+    image = contents.image_of(where, data, ndim)
     expected = (*asked, channels)
     for name, want, got in zip(
-        (*("width", "height", "depth")[:ndim], "num_channels"), expected, (*sizes, texels.shape[-1]), strict=True
+        (*("width", "height", "depth")[:ndim], "num_channels"), expected, (*image.sizes, image.channels), strict=True
     ):
         if want not in (0, got):
             raise KernelValueError(f"{where}: {name}: expected {want}, but the data has {got}", hint="leave it out")
     name = contents.name_of(dtype)
-    if dtype is not None and name != Texture._type_name(texels.dtype):
+    if dtype is not None and name != image.type_name:
         raise KernelValueError(
-            f"{where}: dtype: expected {name}, but the data has {Texture._type_name(texels.dtype)}", hint="leave it out"
+            f"{where}: dtype: expected {name}, but the data has {image.type_name}", hint="leave it out"
         )
-    return texels, sizes
+    return contents.texels_of(data, image), image.sizes
 
 
 def _filter_mode(where: str, what: str, name: str, mode: Any, is_exact: bool, is_used: bool) -> TextureFilterMode:

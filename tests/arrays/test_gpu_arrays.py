@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from native import outside_scenarios as scenarios
+from native import structure_scenarios as structures
 
 import jaxwarp as wp
 
@@ -20,6 +21,11 @@ class NoLog:
 @pytest.mark.parametrize("name", ["records", "sums", "scans", "sorts", "runs"])
 def test_again(name):
     getattr(scenarios, name)(NoLog())
+
+
+@pytest.mark.parametrize("scenario", structures.BY_DEVICE, ids=lambda scenario: scenario.__name__)
+def test_structures(scenario):
+    structures.as_on_the_cpu(scenario, "cuda:0")
 
 
 def test_tapes():

@@ -14,8 +14,10 @@ import traceback
 import types
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
+from native import structure_scenarios
 from native.pretended import Gpus
 
 import jaxwarp as wp
@@ -1425,6 +1427,33 @@ def spatial_queries(gpus):
             wp.launch(nearest, 20, [given, on_gpu], [wp.zeros_like(on_gpu)])
 
 
+def structures(gpus):
+    """Volumes, textures and surfaces on a GPU."""
+    for scenario in structure_scenarios.BY_DEVICE:
+        structure_scenarios.as_on_the_cpu(scenario, "cuda:1")
+    with wp.ScopedDevice("cuda:1"):
+        assert wp.Volume.allocate((0, 0, 0), (7, 7, 7), 1.0).device == "cuda:1"
+        texture = wp.Texture1D(np.ones(4, np.float32))
+        assert jax.jit(lambda v: wp.Texture1D(np.ones(4, np.float32)).data * v)(1.0).shape == (4, 1)
+    points = wp.zeros(1, dtype=wp.vec3i, device="cuda:1")
+    assert wp.Volume.allocate_by_tiles(points, 1.0).device == "cuda:1"
+    assert wp.Volume.allocate_by_voxels(points, 1.0).device == "cuda:1"
+    assert wp.Volume.allocate_by_tiles(points, 1.0, device="cpu").device == "cpu"
+    image = wp.ones(4, dtype=float, device="cuda:1")
+    assert wp.Texture1D(image).device == "cuda:1"
+    assert wp.Texture1D(image, device="cpu").device == "cpu"
+    gpus.log()
+    with wp.ScopedCapture("cuda:1") as capture:
+        texture.copy_from(image)
+        texture.copy_to(image)
+    for _ in range(3):
+        wp.capture_launch(capture.graph)
+    assert not [line for line in gpus.log() if line.startswith(("DtoH", "HtoD"))]
+    for name in ("cuda_array", "cuda_texture", "cuda_surface"):
+        with pytest.raises(wp.KernelError, match=f"{name} is only supported for CUDA textures"):
+            getattr(texture, name)
+
+
 def optimisers(gpus):
     """Their states are where the parameters are."""
     for make in (wp.optim.Adam, wp.optim.SGD):
@@ -1652,6 +1681,7 @@ SCENARIOS = [
     sorts,
     runs,
     spatial_queries,
+    structures,
     optimisers,
     jax_arrays,
     the_host_does_not_read_gpus,

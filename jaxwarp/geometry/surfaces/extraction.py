@@ -96,25 +96,29 @@ def extract(
     return Surface(points, jnp.where(is_there, faces - 1, -1), vertex_count, face_count, overflow)
 
 
-def extract_on_host(method: Method, field: Any, threshold: float, bounds: Sequence[Any]) -> tuple[Any, np.ndarray]:
-    """The vertices, an array outside of JAX that a tape follows, and the faces."""
-    rows = field.shape[:2]
-    given = [field, threshold, wp.array(method.table(field.shape), dtype=int, device="cpu")]
+def extract_outside(method: Method, field: Any, threshold: float, bounds: Sequence[Any]) -> tuple[Any, np.ndarray]:
+    """The vertices, an array outside of JAX, where the field is, that a tape follows; and the faces."""
+    rows, place = field.shape[:2], field.device
 
-    def zeros(shape: Any) -> Any:
-        return wp.zeros(shape, dtype=int, device="cpu")
+    def given(values: Any) -> Any:
+        return wp.array(values, dtype=int, device=place)
 
-    def run(kernel: Kernel, inputs: list[Any], outputs: list[Any]) -> list[np.ndarray]:
-        wp.launch(kernel, rows, [*given, *inputs], outputs, record_tape=False)
-        return [array.numpy() for array in outputs]
+    def zeros(*shape: int) -> Any:
+        return wp.zeros(shape, dtype=int, device=place)
 
-    counts = run(method.count, [], [zeros(rows), zeros(rows)])
-    (first, vertex_count), (first_face, face_count) = (starts(c) for c in counts)
+    held = [field, threshold, given(method.table(field.shape))]
+
+    def run(kernel: Kernel, inputs: list[Any], outputs: list[Any]) -> None:
+        wp.launch(kernel, rows, [*held, *inputs], outputs, record_tape=False)
+
+    counts = [zeros(*rows), zeros(*rows)]
+    run(method.count, [], counts)
+    (first, vertex_count), (first_face, face_count) = (starts(c.numpy()) for c in counts)
     numbers, codes = zeros(method.places * field.size), zeros(int(vertex_count))
-    run(method.number, [wp.array(first, dtype=int, device="cpu")], [numbers, codes])
-    inputs = [wp.array(first_face, dtype=int, device="cpu"), numbers]
-    (faces,) = run(method.write, inputs, [zeros((int(face_count), method.corners))])
-    points = wp.zeros(int(vertex_count), dtype=wp.vec3, device="cpu", requires_grad=field.requires_grad)
-    count = wp.array([int(vertex_count)], dtype=int, device="cpu")
-    wp.launch(method.place, int(vertex_count), [*given, *bounds, codes, count], [points])
-    return points, faces - 1
+    run(method.number, [given(first)], [numbers, codes])
+    faces = zeros(int(face_count), method.corners)
+    run(method.write, [given(first_face), numbers], [faces])
+    points = wp.zeros(int(vertex_count), dtype=wp.vec3, device=place, requires_grad=field.requires_grad)
+    count = given([int(vertex_count)])
+    wp.launch(method.place, int(vertex_count), [*held, *bounds, codes, count], [points])
+    return points, faces.numpy() - 1

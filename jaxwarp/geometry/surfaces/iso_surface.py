@@ -14,7 +14,7 @@ from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.surfaces import marching_cubes, surface_nets
 from jaxwarp.geometry.surfaces.cases import CORNERS, EDGES, triangle_table
-from jaxwarp.geometry.surfaces.extraction import Method, extract_on_host
+from jaxwarp.geometry.surfaces.extraction import Method, extract_outside
 from jaxwarp.geometry.surfaces.surface import require_field
 
 
@@ -76,7 +76,7 @@ def _extracted(where: str, method: Method, field: Any, threshold: Any, corners: 
     require_field(where, field)
     ends = [[0.0] * 3, [float(n - 1) for n in field.shape]]
     bounds = [wp.vec3(*(end if given is None else given)) for given, end in zip(corners, ends, strict=True)]
-    return extract_on_host(method, field, float(threshold), bounds)
+    return extract_outside(method, field, float(threshold), bounds)
 
 
 class IsoSurfaceMarchingCubes(IsoSurfaceBase):
@@ -144,7 +144,7 @@ class IsoSurfaceMarchingCubes(IsoSurfaceBase):
     def extract(cls, field: Any, threshold: float = 0.0, *, lower: Any = None, upper: Any = None) -> tuple[Any, Any]:
         """`verts, indices` of the surface where the field, an array of float32 outside of JAX, is `threshold`."""
         points, faces = _extracted(f"{cls.__name__}.extract", marching_cubes.METHOD, field, threshold, (lower, upper))
-        return points, wp.array(faces.reshape(-1), dtype=int, device="cpu")
+        return points, wp.array(faces.reshape(-1), dtype=int, device=points.device)
 
     @staticmethod
     def extract_surface_marching_cubes(
@@ -187,7 +187,7 @@ class IsoSurfaceNets(IsoSurfaceBase):
         _require_topology(topology)
         points, quads = _extracted(f"{cls.__name__}.extract", surface_nets.METHOD, field, threshold, (lower, upper))
         faces = quads if topology == "quad" else surface_nets.cut_quads(points.numpy(), quads)
-        return points, wp.array(faces.reshape(-1), dtype=int, device="cpu")
+        return points, wp.array(faces.reshape(-1), dtype=int, device=points.device)
 
 
 def _require_topology(topology: Any) -> None:

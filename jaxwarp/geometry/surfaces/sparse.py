@@ -22,6 +22,7 @@ from jaxwarp.frontend.text.functions import Func
 from jaxwarp.geometry.surfaces.cases import CORNERS, EDGES, axis_of, triangle_table
 from jaxwarp.geometry.surfaces.given import integer, number, place
 from jaxwarp.geometry.surfaces.grid import share
+from jaxwarp.memory.devices import Device
 from jaxwarp.native.library import sort_order as sort_on_host
 
 _STEPS = np.array(CORNERS, np.int64)
@@ -63,16 +64,16 @@ def _tables() -> _Tables:
 # The cells that a surface can pass
 
 
-def _measured(where: str, field: Field, places: np.ndarray) -> Any:
-    """The field at places, (n, 3): an array of n floats, outside of JAX.
+def _measured(where: str, field: Field, places: np.ndarray, device: Device) -> Any:
+    """The field at places, (n, 3): an array of n floats, outside of JAX, on a device.
 
     Raises:
         KernelTypeError, KernelValueError: it gives something else.
     """
-    given = wp.array(places, dtype=wp.vec3, device="cpu")
+    given = wp.array(places, dtype=wp.vec3, device=device)
     values = field(given)
     if isinstance(values, (jax.Array, np.ndarray)) and values.dtype == np.float32:
-        values = wp.array(np.asarray(values), dtype=float, device="cpu")
+        values = wp.array(np.asarray(values), dtype=float, device=device)
     if not isinstance(values, HostArray) or values.dtype != wp.float32:
         kind = values.dtype if isinstance(values, HostArray) else type(values).__name__
         raise KernelTypeError(
@@ -82,7 +83,7 @@ def _measured(where: str, field: Field, places: np.ndarray) -> Any:
         raise KernelValueError(
             f"{where}: field: expected {len(places)} values, one for each place, got the shape {tuple(values.shape)}"
         )
-    return values
+    return values.to(device)
 
 
 def _require_field(where: str, field: Any, threshold: Any, lipschitz_bound: Any) -> None:
@@ -146,7 +147,7 @@ def lipschitz_octree(
         max_depth: it is cut in two so many times along each axis.
         threshold: the value at the surface.
         lipschitz_bound: 1 for distances.
-        device: accepted, no effect.
+        device: where the field is asked for, and where the cells are: "cpu", or a GPU; None: the device that is chosen.
 
     Returns:
         Cells, an array of `vec3i` by their lowest corners, and how wide they are: what
@@ -160,14 +161,13 @@ def lipschitz_octree(
 
     Source: as `igl::lipschitz_octree` of libigl.
     """
-    del device
-    where = "lipschitz_octree"
+    where, at = "lipschitz_octree", wp.get_device(device)
     _require_field(where, field, threshold, lipschitz_bound)
     max_depth = integer(where, "max_depth", max_depth, 0, _MOST_DEPTH)
     corner, width = np.array(place(where, "origin", origin)), np.full(3, number(where, "root_width", root_width, 0.0))
-    measure = lambda places: _measured(where, field, places).numpy()  # noqa: E731
+    measure = lambda places: _measured(where, field, places, at).numpy()  # noqa: E731
     cells, _ = _cells(measure, corner, width, max_depth, threshold, lipschitz_bound)
-    return wp.array(cells, dtype=wp.vec3i, device="cpu"), float(root_width) / (1 << max_depth)
+    return wp.array(cells, dtype=wp.vec3i, device=at), float(root_width) / (1 << max_depth)
 
 
 # Marching cubes
@@ -234,20 +234,20 @@ def _place(
 
 
 def _surface(nodes: Nodes, values: Any, sources: np.ndarray, places: np.ndarray, threshold: float) -> tuple[Any, Any]:
-    """Vertices and indices. `sources` say which of `values` a node has, `places` where it is."""
-    known = values.numpy().reshape(-1)[sources]
+    """Vertices and indices, where the values are. `sources` say which of `values` a node has, `places` where it is."""
+    at, known = values.device, values.numpy().reshape(-1)[sources]
     faces, ends = _faces(nodes.corners, known, threshold)
-    points = wp.zeros(len(ends), dtype=wp.vec3, device="cpu", requires_grad=values.requires_grad)
-    low, high = (wp.array(places[ends[:, k]], dtype=wp.vec3, device="cpu") for k in range(2))
-    at = wp.array(sources[ends].astype(np.int32), dtype=wp.vec2i, device="cpu")
-    wp.launch(_place, len(ends), [values, threshold, at, low, high], [points])
-    return points, wp.array(faces, dtype=int, device="cpu")
+    points = wp.zeros(len(ends), dtype=wp.vec3, device=at, requires_grad=values.requires_grad)
+    low, high = (wp.array(places[ends[:, k]], dtype=wp.vec3, device=at) for k in range(2))
+    between = wp.array(sources[ends].astype(np.int32), dtype=wp.vec2i, device=at)
+    wp.launch(_place, len(ends), [values, threshold, between, low, high], [points])
+    return points, wp.array(faces, dtype=int, device=at)
 
 
-def _nothing(requires_grad: bool = False) -> tuple[Any, Any]:
+def _nothing(device: Device, requires_grad: bool = False) -> tuple[Any, Any]:
     return (
-        wp.zeros(0, dtype=wp.vec3, device="cpu", requires_grad=requires_grad),
-        wp.zeros(0, dtype=int, device="cpu"),
+        wp.zeros(0, dtype=wp.vec3, device=device, requires_grad=requires_grad),
+        wp.zeros(0, dtype=int, device=device),
     )
 
 
@@ -271,7 +271,7 @@ def sparse_marching_cubes_from_cells(
         origin: where the corner (0, 0, 0) is.
         cell_width: the length of a side.
         threshold: the value at the surface. Corners that have it are above.
-        device: accepted, no effect.
+        device: where the surface is; None: where `corner_values` are.
 
     Returns:
         `vertices, indices`: arrays of `vec3`, and of int32, three for each triangle, counterclockwise as seen from
@@ -285,7 +285,6 @@ def sparse_marching_cubes_from_cells(
 
     Source: Lorensen and Cline, Marching cubes, 1987.
     """
-    del device
     where = "sparse_marching_cubes_from_cells"
     cell_width, threshold = number(where, "cell_width", cell_width, 0.0), number(where, "threshold", threshold)
     lowest = np.array(place(where, "origin", origin))
@@ -294,15 +293,15 @@ def sparse_marching_cubes_from_cells(
         raise KernelValueError(
             f"{where}: cells: expected integers, (n, 3), got {found.dtype} of {found.shape}", hint="an array of vec3i"
         )
-    values = _corner_values(where, corner_values, len(found))
+    values = _corner_values(where, corner_values, len(found), device)
     if len(found) == 0:
-        return _nothing(values.requires_grad)
+        return _nothing(values.device, values.requires_grad)
     nodes = _nodes(where, found)
     return _surface(nodes, values, nodes.source, lowest + cell_width * nodes.places, threshold)
 
 
-def _corner_values(where: str, given: Any, count: int) -> Any:
-    """An array of 8 floats for each cell, outside of JAX."""
+def _corner_values(where: str, given: Any, count: int, device: Any) -> Any:
+    """An array of 8 floats for each cell, outside of JAX: on a device, or, without, where it is."""
     if not isinstance(given, HostArray):
         found = np.asarray(given)
         if found.dtype.kind not in "iuf":
@@ -310,11 +309,12 @@ def _corner_values(where: str, given: Any, count: int) -> Any:
                 f"{where}: corner_values: expected float32, ({count}, 8), got {found.dtype}, {found.shape}",
                 hint="convert them: np.asarray(values, np.float32)",
             )
-        given = wp.array(found.astype(np.float32), dtype=float, device="cpu")
+        given = wp.array(found.astype(np.float32), dtype=float, device=device)
     if given.dtype != wp.float32 or given.size != 8 * count:
         raise KernelValueError(
             f"{where}: corner_values: expected float32, ({count}, 8), got {given.dtype}, {tuple(given.shape)}"
         )
+    given = given if device is None else given.to(device)
     return given if tuple(given.shape) == (count, 8) else given.reshape((count, 8))
 
 
@@ -341,7 +341,7 @@ def sparse_marching_cubes(  # noqa: PLR0913 - as Warp has it
         nx, ny, nz: numbers of nodes.
         lower, upper: where the first and the last node are; by default at their indices.
         threshold, lipschitz_bound: as of `lipschitz_octree`.
-        device: accepted, no effect.
+        device: where the field is asked for, and where the surface is, as of `lipschitz_octree`.
         return_stats: also returns how many cells and nodes there are, and for how many places the field was asked.
 
     Returns:
@@ -353,8 +353,7 @@ def sparse_marching_cubes(  # noqa: PLR0913 - as Warp has it
     Differentiability:
         A `Tape` follows vertices, by what `field` returns at the nodes.
     """
-    del device
-    where = "sparse_marching_cubes"
+    where, at = "sparse_marching_cubes", wp.get_device(device)
     _require_field(where, field, threshold, lipschitz_bound)
     counts = zip(("nx", "ny", "nz"), (nx, ny, nz), strict=True)
     dims = np.array([integer(where, name, n, 2, 1 << _MOST_DEPTH) for name, n in counts])
@@ -370,13 +369,13 @@ def sparse_marching_cubes(  # noqa: PLR0913 - as Warp has it
 
     def measure(places: np.ndarray) -> Any:
         stats["field_evaluations"] += len(places)
-        return _measured(where, field, places)
+        return _measured(where, field, places, at)
 
     width = step * (1 << depth)
     cells, stats["culled_cells"] = _cells(
         lambda p: measure(p).numpy(), np.array(low), width, depth, threshold, lipschitz_bound, dims - 1
     )
-    stats["leaf_cells"], found = len(cells), _nothing()
+    stats["leaf_cells"], found = len(cells), _nothing(at)
     if len(cells):
         nodes = _nodes(where, cells)
         places = (np.array(low) + step * nodes.places).astype(np.float32)

@@ -319,7 +319,7 @@ def swept_volume_field(
         resolution: or, numbers of nodes, (nx, ny, nz).
         lower, upper: where the first and the last node are. By default around all poses.
         sign_mode: how it is known what is inside of a mesh.
-        device: accepted, no effect.
+        device: accepted, no effect: the field is where the meshes are.
 
     Returns:
         `field, lower, upper`: arrays of JAX if a mesh or the poses have some; else an array outside of it, and `vec3`.
@@ -360,10 +360,11 @@ def _field(where: str, meshes: Sequence[Mesh], poses: Any, grid: Any, sign_mode:
     low, high = (wp.vec3(*place(where, name, c)) for name, c in (("lower", lower), ("upper", upper)))
     if any(not low[k] < high[k] for k in range(3)):
         raise KernelValueError(f"{where}: upper: expected more than lower, {low}, got {high}")
-    made = wp.full(dims, math.inf, dtype=float, device="cpu")
+    at = meshes[0].device
+    made = wp.full(dims, math.inf, dtype=float, device=at)
     for mesh, pose in zip(meshes, poses, strict=True):
-        before, made = made, wp.empty(dims, dtype=float, device="cpu")
-        found, held = wp.empty(dims, dtype=wp.vec3i, device="cpu"), wp.array(pose, dtype=wp.transform, device="cpu")
+        before, made = made, wp.empty(dims, dtype=float, device=at)
+        found, held = wp.empty(dims, dtype=wp.vec3i, device=at), wp.array(pose, dtype=wp.transform, device=at)
         wp.launch(nearest.kernel, dims, [mesh, held, size, low, high], [found], record_tape=False)
         given = [mesh.points, mesh.indices, held, size, low, high, found, before]
         wp.launch(_measure, dims, given, [made], record_tape=False)

@@ -171,9 +171,11 @@ def kind_of(name: str) -> str:
 
 def type_name(volume: Any) -> str | None:
     """The name of the type of the values; None of an index grid."""
-    values = volume.values
+    values = volume.held_values
     if values is None:
         return None
+    if isinstance(values, LiveArray):
+        return next(n for n, t in TYPES.items() if types_equal(t, values.dtype))
     inner = values.shape[1:]
     return next(n for n, t in TYPES.items() if element_shape(t) == inner and element_scalar(t).numpy == values.dtype)
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.arrays.host_array import HostArray
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import ArrayError, KernelTypeError
 from jaxwarp.geometry.volumes import nanovdb
@@ -65,7 +66,8 @@ class Inspected:
     @property
     def device(self) -> Any:
         """Where it is, outside of JAX."""
-        return wp.get_device("cpu")
+        made: Any = self
+        return made.table.device if isinstance(made.table, HostArray) else wp.get_device("cpu")
 
     @property
     def dtype(self) -> Any:
@@ -103,7 +105,8 @@ class Inspected:
         """
         made: Any = self
         count = _known("get_tiles", made.tile_count)
-        return _given(made.tiles[: min(count, len(made.tiles))], self.get_tile_count(), out, "get_tiles")
+        tiles = made.tiles if isinstance(made.tiles, jax.Array) else np.asarray(made.tiles)
+        return _given(self, tiles[: min(count, len(tiles))], self.get_tile_count(), out, "get_tiles")
 
     @boundary
     def get_voxels(self, out: Any = None) -> Any:
@@ -121,7 +124,7 @@ class Inspected:
             place = place[np.argsort(index[place], kind="stable")]
         found = tiles[place // VOXELS] + STEPS[place % VOXELS]
         is_jax = isinstance(made.tiles, jax.Array)
-        return _given(jnp.asarray(found) if is_jax else found, self.get_voxel_count(), out, "get_voxels")
+        return _given(self, jnp.asarray(found) if is_jax else found, self.get_voxel_count(), out, "get_voxels")
 
     def get_voxel_size(self) -> tuple[float, float, float]:
         """The diagonal of a voxel in world space."""
@@ -153,7 +156,7 @@ class Inspected:
         """The volume as a grid of NanoVDB, and those that follow in its file: an array of uint8."""
         chain = nanovdb.following(self)
         found = b"".join(nanovdb.bytes_of(v, *place) for v, *place in chain)
-        return wp.array(np.frombuffer(found, np.uint8), dtype=wp.uint8, device="cpu")
+        return wp.array(np.frombuffer(found, np.uint8), dtype=wp.uint8, device=self.device)
 
     @boundary
     def save_to_nvdb(self, path: Any, codec: str = "none") -> Any:
@@ -181,7 +184,7 @@ class Inspected:
     @boundary
     def load_next_grid(self) -> Any:
         """The volume of the grid that follows in the file; None if there is none."""
-        return nanovdb.next_of(self)
+        return nanovdb.next_of(self, self.device)
 
     def _features(self) -> Any:
         grid = self.__dict__.get("_grid")
@@ -227,7 +230,7 @@ class Inspected:
         if len(found.data) % size or (size not in (1, found.value_size) and found.value_size != 1):
             raise ArrayError(f"Volume.feature_array: elements of {found.value_size} bytes are not of {t!r}")
         data = np.array(found.data).view(element_scalar(t).numpy).reshape(-1, *inner)
-        return wp.array(data, dtype=t, device="cpu")
+        return wp.array(data, dtype=t, device=self.device)
 
 
 def _known(what: str, count: Any) -> int:
@@ -239,14 +242,17 @@ def _known(what: str, count: Any) -> int:
     return int(count)
 
 
-def _given(found: Any, most: int, out: Any, what: str) -> Any:
+def _given(volume: Inspected, found: Any, most: int, out: Any, what: str) -> Any:
     """What was found, in `out` if that is given: outside of JAX an array of jaxwarp."""
     if out is None:
-        return found if isinstance(found, jax.Array) else wp.array(np.array(found), dtype=int, device="cpu")
+        return found if isinstance(found, jax.Array) else wp.array(np.array(found), dtype=int, device=volume.device)
     held = out.numpy() if hasattr(out, "numpy") else None
     if held is None or held.dtype != np.int32 or held.ndim != 2 or held.shape[1] != 3:
         raise ArrayError(f"Volume.{what}: out: expected an array of vec3i, or of int32 of shape (n, 3), got {out!r}")
     if len(held) < max(most, len(found)):
         raise ArrayError(f"Volume.{what}: out: expected at least {most} rows, got {len(held)}")
-    held[: len(found)] = found
+    if isinstance(out, HostArray):
+        out[: len(found)].assign(found)
+    else:
+        held[: len(found)] = found
     return out

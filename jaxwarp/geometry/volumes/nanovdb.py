@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,18 @@ from jaxwarp.geometry.volumes.files import packed, unpacked
 from jaxwarp.geometry.volumes.layout import TYPE_NAMES, VALUE_TYPES
 from jaxwarp.geometry.volumes.read import Grid, read_grid
 from jaxwarp.geometry.volumes.write import Written, grid_bytes
+from jaxwarp.memory.devices import CPU, Device
 from jaxwarp.memory.live_array import LiveArray
 
+Make = Callable[[Fields], Any]
+"""Makes a volume of its fields."""
 
-def volume_of(cls: Any, data: np.ndarray, index: int = 0) -> Any:
+
+def volume_of(make: Make, data: np.ndarray, index: int = 0) -> Any:
     """The volume of the first grid in a buffer, number `index` of its file, that knows what follows."""
     grid = read_grid(data)
     rest = data[int(grid.header["size"]) :]
-    made = cls._of(_fields(grid))
+    made = make(_fields(grid))
     made.__dict__.update(_grid=grid._replace(values=None), _rest=rest if len(rest) else None, _number=index)
     return made
 
@@ -50,7 +56,7 @@ def _fields(grid: Grid) -> Fields:
     return made
 
 
-def load(cls: Any, given: Any) -> Any:
+def load(make: Make, given: Any) -> Any:
     """The volume of a file that is open, of its bytes, or of its name.
 
     Raises:
@@ -69,25 +75,25 @@ def load(cls: Any, given: Any) -> Any:
     rest = grids
     while len(rest):  # faults of all are told now
         rest = rest[int(read_grid(rest).header["size"]) :]
-    return volume_of(cls, grids)
+    return volume_of(make, grids)
 
 
-def from_memory(cls: Any, data: Any) -> Any:
+def from_memory(make: Make, data: Any) -> Any:
     """The volume of a grid in an array of bytes."""
     try:
         found = data.numpy() if isinstance(data, LiveArray) else np.frombuffer(data, np.uint8)
     except TypeError:
         hint = "pass a file's bytes, or an array of them; Volume.allocate(...) makes a new volume"
         raise KernelTypeError(f"Volume: data: expected bytes, got {type(data).__name__}", hint=hint) from None
-    return volume_of(cls, np.ascontiguousarray(found).reshape(-1).view(np.uint8).copy())
+    return volume_of(make, np.ascontiguousarray(found).reshape(-1).view(np.uint8).copy())
 
 
-def next_of(volume: Any) -> Any:
+def next_of(volume: Any, device: Device = CPU) -> Any:
     """The volume of the grid that follows in its file, or None."""
     rest = volume.__dict__.get("_rest")
     if rest is None:
         return None
-    return volume_of(type(volume), rest, volume.__dict__["_number"] + 1)
+    return volume_of(partial(type(volume)._of, device=device), rest, volume.__dict__["_number"] + 1)
 
 
 def bytes_of(volume: Any, index: int = 0, count: int = 1) -> bytes:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.core
 import numpy as np
 
+from jaxwarp.arrays.moved import fields_on
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import ArrayError, KernelTypeError, KernelValueError
 from jaxwarp.geometry.volumes import allocate as made_of
 from jaxwarp.geometry.volumes.bricks import EDGE, VOXELS
-from jaxwarp.geometry.volumes.build import Transforms
+from jaxwarp.geometry.volumes.build import Fields, Transforms
+from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 
 
@@ -93,7 +96,7 @@ def _number(where: str, value: Any) -> int | None:
 
 
 def built(  # noqa: PLR0913
-    cls: Any,
+    make: Callable[[Fields], Any],
     where: str,
     kind: str,
     points: Any,
@@ -103,9 +106,9 @@ def built(  # noqa: PLR0913
     most: Capacities,
     status: Any,
 ) -> Any:
-    """A volume of tiles or voxels."""
+    """A volume of tiles or voxels, which `make` makes of its fields."""
     info = most.info(kind)
-    made = cls._of(_fields(where, kind, points, frames, bg_value, mask, info, most.leaves))
+    made = make(_fields(where, kind, points, frames, bg_value, mask, info, most.leaves))
     if most.is_rebuildable and not isinstance(made.tile_count, jax.core.Tracer):
         made.__dict__["_rebuild_info"] = info
         _finish(where, made, info, status)
@@ -143,7 +146,7 @@ def _finish(where: str, volume: Any, info: RebuildInfo, status: Any) -> None:
         return
     if not isinstance(status, LiveArray) or status.shape != (1,) or status.numpy().dtype != np.uint32:
         raise ArrayError(f"{where}: status: expected an array of one uint32, got {status!r}")
-    status.numpy()[0] = sum(flag for is_set, flag in flags if is_set)
+    status.fill_(sum(flag for is_set, flag in flags if is_set))
 
 
 def _lacks_voxels(volume: Any, info: RebuildInfo, asked: int) -> bool:
@@ -208,8 +211,11 @@ class Rebuilt:
                 f"{where}: a volume does not change in JAX, where values do not",
                 hint="make one: Volume.allocate_by_tiles",
             )
+        if HOST.defers(where, lambda: self.rebuild(points, status, point_mask)):
+            return status
         frames = Transforms(made.matrix, made.inverse, made.translation)
         bg_value = None if made.is_index else made.dtype(made.background)
-        self.__dict__.update(_fields(where, info.kind, points, frames, bg_value, point_mask, info, None))
+        found = _fields(where, info.kind, points, frames, bg_value, point_mask, info, None)
+        self.__dict__.update(fields_on(type(self), found, made.device))
         _finish(where, made, info, status)
         return status

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.arrays.moved import device_for, fields_on
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.volumes import allocate as made_of
@@ -18,6 +20,8 @@ from jaxwarp.geometry.volumes.bricks import VOXELS
 from jaxwarp.geometry.volumes.build import KINDS, is_jax, transforms
 from jaxwarp.geometry.volumes.inspect import Inspected
 from jaxwarp.geometry.volumes.rebuild import Capacities, Rebuilt, built
+from jaxwarp.memory.devices import Device
+from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.types import ABSENT_HINTS, HANDLE
 
 Vec3: Any = wp.types.vector(length=3, dtype=Any)
@@ -31,7 +35,7 @@ class Volume(Inspected, Rebuilt):
     It is a struct: a pytree of JAX, an argument of kernels, annotated `wp.Volume`, or `wp.uint64` as in Warp.
     `Volume.load_from_numpy`, `allocate`, `allocate_by_tiles`, `allocate_by_voxels` and `load_from_nvdb` make one. Given
     arrays of JAX the first four are pure functions, also under `jit`, `vmap` and `scan`; else the volume has arrays of
-    NumPy, which kernels outside of JAX write to.
+    NumPy, or of jaxwarp on a GPU, which kernels outside of JAX write to.
 
     Voxels are in bricks of 8 by 8 by 8. The values are one array, of the type of the volume: those of the bricks, one
     after the other, then a brick of the background, then one for each value that fills larger parts of a file. They
@@ -74,9 +78,18 @@ class Volume(Inspected, Rebuilt):
         return self
 
     @property
-    def values(self) -> Any:
-        """The values of all bricks, (n[, c]), with what stands for the background; None of an index grid."""
+    def held_values(self) -> Any:
+        """The array of `values`, where it is."""
         return next((vars(self)[k] for k in KINDS if vars(self)[k] is not None), None)
+
+    @property
+    def values(self) -> Any:
+        """The values of all bricks, (n[, c]), with what stands for the background; None of an index grid.
+
+        Of a volume on a GPU, a copy in the memory of the host.
+        """
+        found = self.held_values
+        return found.numpy() if isinstance(found, LiveArray) else found
 
     @property
     def bricks(self) -> Any:
@@ -89,7 +102,10 @@ class Volume(Inspected, Rebuilt):
     @property
     def background(self) -> Any:
         """The value outside of all bricks; None of an index grid."""
-        return None if self.values is None else self.values[len(self.tiles) * VOXELS]
+        held, first = self.held_values, len(self.tiles) * VOXELS
+        if isinstance(held, LiveArray):
+            return held[first : first + 1].numpy()[0]
+        return None if held is None else held[first]
 
     @property
     def overflow(self) -> Any:
@@ -119,6 +135,7 @@ class Volume(Inspected, Rebuilt):
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.__dict__[next(k for k in KINDS if vars(self)[k] is not None)] = _joined(first, rest)
+        made.__dict__.update(fields_on(type(self), made.__dict__, self.device))
         return made
 
     @classmethod
@@ -131,14 +148,13 @@ class Volume(Inspected, Rebuilt):
 
         Args:
             file_or_buffer: a file that is open to read bytes, or bytes.
-            device: "cpu", or None.
+            device: where the volume is, outside of JAX: "cpu", or a GPU; None: the device that is chosen.
 
         Raises:
             KernelTypeError: it is neither.
             FormatError: it is not of NanoVDB, is damaged, or has what is not there yet.
         """
-        _require_cpu("Volume.load_from_nvdb", device)
-        return nanovdb.load(cls, file_or_buffer)
+        return nanovdb.load(partial(cls._of, device=device_for(device, "Volume.load_from_nvdb")), file_or_buffer)
 
     @classmethod
     @boundary
@@ -158,17 +174,19 @@ class Volume(Inspected, Rebuilt):
             voxel_size: a number, or three.
             bg_value: the value elsewhere. It says of which type the volume is: an integer of Python that it is int32, a
                 float float32, three or four numbers vec3f or vec4f, and `wp.float64(0.0)` and the like their type.
-            device: "cpu", or None.
+            device: where the volume is, outside of JAX: "cpu", or a GPU; None: where `ndarray` is, if it is an array of
+                jaxwarp, or the device that is chosen.
 
         Raises:
             KernelTypeError, KernelValueError: the array is of another shape, there are no volumes of the type, or
                 a voxel has no positive size.
         """
         where = "Volume.load_from_numpy"
-        _require_cpu(where, device)
+        place = device_for(device, where, ndarray)
         if voxel_size is None:
             raise KernelTypeError(f"{where}: voxel_size: expected a number, or three, got None", hint="voxel_size=0.1")
-        return cls._of(made_of.of_dense(where, ndarray, transforms(where, voxel_size, min_world), bg_value))
+        frames = transforms(where, voxel_size, min_world)
+        return cls._of(made_of.of_dense(where, ndarray, frames, bg_value), place)
 
     @classmethod
     @boundary
@@ -190,15 +208,15 @@ class Volume(Inspected, Rebuilt):
             bg_value: as in `load_from_numpy`, or None for an index grid.
             translation: where voxel (0, 0, 0) is.
             points_in_world_space: the corners are places in world space.
-            device: "cpu", or None.
+            device: where the volume is, outside of JAX: "cpu", or a GPU; None: the device that is chosen.
 
         Raises:
             KernelTypeError, KernelValueError: as `load_from_numpy`.
         """
         where = "Volume.allocate"
-        _require_cpu(where, device)
+        place = device_for(device, where)
         frames = transforms(where, voxel_size, translation)
-        return cls._of(made_of.of_box(where, min, max, frames, bg_value, points_in_world_space))
+        return cls._of(made_of.of_box(where, min, max, frames, bg_value, points_in_world_space), place)
 
     @classmethod
     @boundary
@@ -224,7 +242,8 @@ class Volume(Inspected, Rebuilt):
             voxel_size: a number, or three; or `transform`.
             bg_value: as in `load_from_numpy`, or None for an index grid.
             translation: where voxel (0, 0, 0) is.
-            device: "cpu", or None.
+            device: where the volume is, outside of JAX: "cpu", or a GPU; None: where the points are, if they are an
+                array of jaxwarp, or the device that is chosen.
             transform: (3, 3), from index to world space.
             rebuildable: `rebuild` may be called. So it may be if any of the following numbers is given.
             max_tiles: how many bricks there may be. Under `jit`, it is the number there is room for, and `overflow`
@@ -237,10 +256,10 @@ class Volume(Inspected, Rebuilt):
             KernelTypeError, KernelValueError: arguments of another type or shape; world space that is not finite.
         """
         where = "Volume.allocate_by_tiles"
-        _require_cpu(where, device)
+        make = partial(cls._of, device=device_for(device, where, tile_points))
         frames = transforms(where, voxel_size, translation, transform)
         most = Capacities.of(where, tile_points, rebuildable, None, max_tiles, max_lower_nodes, max_upper_nodes)
-        return built(cls, where, "tiles", tile_points, frames, bg_value, point_mask, most, status)
+        return built(make, where, "tiles", tile_points, frames, bg_value, point_mask, most, status)
 
     @classmethod
     @boundary
@@ -270,16 +289,16 @@ class Volume(Inspected, Rebuilt):
             KernelTypeError, KernelValueError: as `allocate_by_tiles`.
         """
         where = "Volume.allocate_by_voxels"
-        _require_cpu(where, device)
+        make = partial(cls._of, device=device_for(device, where, voxel_points))
         frames = transforms(where, voxel_size, translation, transform)
         numbers = (max_active_voxels, max_leaf_nodes, max_lower_nodes, max_upper_nodes)
         most = Capacities.of(where, voxel_points, rebuildable, *numbers)
-        return built(cls, where, "voxels", voxel_points, frames, None, point_mask, most, status)
+        return built(make, where, "voxels", voxel_points, frames, None, point_mask, most, status)
 
     @classmethod
-    def _of(cls, fields: dict[str, Any]) -> Any:
+    def _of(cls, fields: dict[str, Any], device: Device) -> Any:
         made = object.__new__(cls)
-        made.__dict__.update(fields)
+        made.__dict__.update(fields_on(cls, fields, device))
         return made
 
 
@@ -297,19 +316,12 @@ def _setattr(self: Volume, name: str, value: Any) -> None:
 @boundary
 def _init(self: Volume, data: Any, copy: bool = True) -> None:
     del copy
-    self.__dict__.update(nanovdb.from_memory(type(self), data).__dict__)
+    make = partial(type(self)._of, device=device_for(None, "Volume", data))
+    self.__dict__.update(nanovdb.from_memory(make, data).__dict__)
 
 
 Volume.__setattr__ = _setattr
 Volume.__init__ = _init
-
-
-def _require_cpu(where: str, device: Any) -> None:
-    found = wp.get_device(device if device is not None else "cpu")
-    if not found.is_cpu:
-        raise KernelValueError(
-            f"{where}: volumes outside of JAX are on the CPU, got device {found}", hint="leave it out"
-        )
 
 
 def _fitting(what: str, given: Any, held: Any) -> Any:
