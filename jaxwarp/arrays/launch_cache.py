@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -319,35 +319,52 @@ class _KnownOnGpu(_Known):
     def _compiled(self, checked: Checked, launch: Launch, shapes: tuple[tuple[int, ...], ...]) -> CudaLaunch:
         assert isinstance(checked.scope, GpuScope)
         self._scope = checked.scope
-        regions = [value.region for value in checked.values if value.region is not None]
-        is_aligned = all(region.address % PACK_BYTES == 0 for region in regions)
-        return CudaLaunch(self._scope, launch.kernel, launch.grid, shapes, launch.fma, launch.cuda, is_aligned)
+        regions = {i: value.region for i, value in enumerate(checked.values) if value.region is not None}
+        is_aligned = all(region.address % PACK_BYTES == 0 for region in regions.values())
+        code = CudaLaunch(self._scope, launch.kernel, launch.grid, shapes, launch.fma, launch.cuda, is_aligned)
+        self._reads = tuple(i for i in regions if i not in code.written)
+        self._writes = tuple(i for i in regions if i in code.written)
+        values = [value for value in checked.values if value.region is None and value.value is not None]
+        self._has_values = bool(values)
+        self._last_values: Any = _NOTHING, None, None  # what they were, where they are, and in which memory
+        return code
 
-    def operands(self, seen: Sequence[Any]) -> Any:
-        addresses: list[int | None] = []
-        values: list[np.ndarray] = []
-        for value, convert in zip(flat(seen), self._converters, strict=True):
-            if type(value) is HostArray:
-                addresses.append(value._region.address)
-            elif convert is None:
-                addresses.append(0)  # None, of which no element is touched
-            else:
-                addresses.append(None)
-                values.append(np.asarray(convert(value)))
-        return (addresses, values) if self._are_apart(addresses) else None
+    def _operand(self, index: int, value: Any) -> tuple[Any, Any, int]:
+        convert = self._converters[index]
+        if convert is None:
+            return value, None, 0  # None, of which no element is touched
+        found = value, np.asarray(convert(value)), 0
+        if type(value) in VALUES:  # which never change
+            self._numbers[index] = found
+        return found
 
     def launched(self, given: Sequence[Any], views: Sequence[Any], operands: tuple[Any, ...]) -> Launched:
         del views, operands
         return Launched.of(checked_like(self._scope, self.plan, given))
 
     def run(self, given: Sequence[Any], operands: tuple[Any, ...]) -> None:
-        scope, written = self._scope, self._code.written
-        reads = [v._region for i, v in enumerate(given) if type(v) is HostArray and i not in written]
+        scope, (addresses, values) = self._scope, operands
+        reads = [given[i]._region for i in self._reads]
+        writes = [given[i]._region for i in self._writes]
         with scope.entered():
-            scope.uses(reads, [given[i]._region for i in written if type(given[i]) is HostArray])
-            addresses, kept = scope.placed(*operands)
+            if self._has_values:
+                addresses, memory = self._placed(addresses, values)
+                reads.append(memory)
+            scope.uses(reads, writes)
             self._code.run(scope, addresses)
-        del kept  # given back behind the launch
+        for region in writes:
+            if region.owner.tensors:
+                region.owner.written()
+
+    def _placed(self, addresses: list[int], values: Sequence[Any]) -> tuple[list[int], Region]:
+        """The addresses, with those of what is passed by value, and the memory that it is in."""
+        contents = [None if value is None else value.tobytes() for value in values]
+        known, places, memory = self._last_values
+        if contents != known:
+            found, memory = self._scope.placed([value for value in values if value is not None])
+            places = [0 if value is None else next(found) for value in values]
+            self._last_values = contents, places, memory
+        return list(map(add, addresses, places)), memory
 
 
 def _ctype_of(scalar: Scalar) -> Any:

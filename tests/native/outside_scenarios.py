@@ -25,7 +25,8 @@ from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.ffi.launch import on_memory
 from jaxwarp.memory import devices as known_devices
 from jaxwarp.memory.driver import CudaError
-from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope
+from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, gpu_scopes
+from jaxwarp.memory.gpu.scope import _places as named_places
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.memory.region import Region
 
@@ -75,6 +76,13 @@ def guarded(x: wp.array(dtype=float)):
     i = wp.tid()
     assert x[i] >= 0.0
     x[i] = x[i + 1]
+
+
+def forget_values():
+    """What launches have got by value goes, as it does when there were many others since."""
+    for place in gpu_scopes():
+        place._known_values.clear()
+    launch_cache.forget()
 
 
 def devices(gpus):
@@ -957,7 +965,7 @@ def tapes_that_fail(gpus):
     np.testing.assert_allclose(y.grad.numpy(), np.full(6, 4.0), rtol=1e-6)
     place, expected = gpu_scope(0), x.grad.numpy()
     tape.zero()
-    place._known_values.clear()
+    forget_values()
     gc.collect()
     held = gpus.held()
     for function in ("cuMemAllocAsync", "cuMemsetD8Async", "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync",
@@ -967,7 +975,7 @@ def tapes_that_fail(gpus):
             tape.backward(loss)
         gpus.fail()
         del caught
-        place._known_values.clear()
+        forget_values()
         gc.collect()
         assert held == gpus.held(), function
         assert not x.grad.numpy().any()
@@ -1523,7 +1531,7 @@ def every_failure_is_told_and_leaks_nothing(gpus):
         if function.startswith("cuLibrary"):
             on_memory._kernels.clear()
             launch_cache._known.clear()
-        place._known_values.clear()
+        forget_values()
         gpus.fail(function)
         with pytest.raises(CudaError, match=f"{function}.* failed: CUDA_ERROR_UNKNOWN") as caught:
             program()
@@ -1533,12 +1541,12 @@ def every_failure_is_told_and_leaks_nothing(gpus):
         del caught
         gc.collect()
         program()
-        place._known_values.clear()
+        forget_values()
         gc.collect()
         found = gpus.held()
         program()
         gc.collect()
-        place._known_values.clear()
+        forget_values()
         gc.collect()
         assert found == gpus.held(), function
         assert found[1:] == held[1:], function
@@ -1593,7 +1601,7 @@ def failures_of_devices(gpus):
         del made
         gc.collect()
     gpus.fail("cuDeviceGetCount")
-    known_devices._gpus.cache_clear()
+    known_devices._gpus.cache_clear(), named_places.clear()
     try:
         assert not wp.is_cuda_available()
         with pytest.raises(wp.KernelError, match="zeros: cuda:0 cannot be used: cuDeviceGetCount failed"):
@@ -1607,13 +1615,13 @@ def failures_of_devices(gpus):
 
 def nothing_is_left(gpus):
     """When all arrays, streams and events are gone, so is their memory."""
-    gpu_scope(0)._known_values.clear()
+    forget_values()
     gc.collect()
     wp.synchronize()
     before = gpus.held()
     for _ in range(3):
         memory(gpus), copies(gpus), launches(gpus), streams(gpus), streams_of_others(gpus), events(gpus), pinned(gpus)
-    gpu_scope(0)._known_values.clear()
+    forget_values()
     gc.collect()
     wp.synchronize()
     assert gpus.held() == before, (before, gpus.held())

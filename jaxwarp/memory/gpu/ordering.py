@@ -96,7 +96,8 @@ class Work:
     """The streams that may still work on a piece of memory: that which wrote it last, and those that read it since.
 
     Attributes:
-        is_shared: another library has the address, and may have queued work on a stream of its own, at any time.
+        readers: these wait for all that `writer` had queued when they first read it since.
+        is_shared: another library has the address, and may have queued work at any time, on whatever stream.
     """
 
     __slots__ = ("is_shared", "readers", "writer")
@@ -110,19 +111,23 @@ class Work:
 def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> None:
     """Something on `queue` is about to read and write regions: what others do with these comes first."""
     waited: list[Queue] = []
-    for region in reads:
-        work = _work_on(region)
-        if work is not None and work.writer is not queue:
+    read = [work for region in reads if (work := _work_on(region)) is not None and work.writer is not queue]
+    for work in read:
+        if work.is_shared or queue not in work.readers:
             waited.append(work.writer)
-            if queue not in work.readers:
-                work.readers = (*work.readers, queue)
-    for region in writes:
-        work = _work_on(region)
-        if work is not None and (work.readers or work.writer is not queue):
+    written = [work for region in writes if (work := _work_on(region)) is not None]
+    for work in written:
+        if work.readers or work.writer is not queue:
             waited += [work.writer, *work.readers]
-            work.writer, work.readers = queue, ()
+    if not waited:
+        return
     for other in dict.fromkeys(waited):
         queue.waits_for(other)
+    for work in read:  # now that nothing has failed
+        if queue not in work.readers:
+            work.readers = (*work.readers, queue)
+    for work in written:
+        work.writer, work.readers = queue, ()
 
 
 def share(region: Region) -> None:
