@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from operator import add, itemgetter
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.ffi.launch.on_memory import CudaLaunch
 from jaxwarp.ffi.launch.spec import IN_OUT, Launch
 from jaxwarp.kernel import Kernel
+from jaxwarp.memory.gpu.by_value import ByValue
 from jaxwarp.memory.gpu.scope import GpuScope, region_of_tensor
 from jaxwarp.memory.host_scope import HOST, Outside, Recorder, recording
 from jaxwarp.memory.libraries import library_of
@@ -324,9 +325,11 @@ class _KnownOnGpu(_Known):
         code = CudaLaunch(self._scope, launch.kernel, launch.grid, shapes, launch.fma, launch.cuda, is_aligned)
         self._reads = tuple(i for i in regions if i not in code.written)
         self._writes = tuple(i for i in regions if i in code.written)
-        values = [value for value in checked.values if value.region is None and value.value is not None]
-        self._has_values = bool(values)
-        self._last_values: Any = _NOTHING, None, None  # what they were, where they are, and in which memory
+        values = enumerate(checked.values)
+        by_value = [i for i, value in values if value.region is None and value.value is not None]
+        params = launch.kernel.params
+        sizes = [math.prod(shapes[i]) * params[i].dtype.numpy.itemsize for i in by_value]
+        self._by_value, self._values = by_value, ByValue(self._scope, sizes)
         return code
 
     def _operand(self, index: int, value: Any) -> tuple[Any, Any, int]:
@@ -347,24 +350,20 @@ class _KnownOnGpu(_Known):
         reads = [given[i]._region for i in self._reads]
         writes = [given[i]._region for i in self._writes]
         with scope.entered():
-            if self._has_values:
-                addresses, memory = self._placed(addresses, values)
+            if by_value := self._by_value:
+                contents = tuple([values[i].tobytes() for i in by_value])
+                memory = self._values.take(contents)
+                for i, place in zip(by_value, self._values.places, strict=True):
+                    addresses[i] = memory.address + place
                 reads.append(memory)
             scope.uses(reads, writes)
             self._code.run(scope, addresses)
+            if by_value:
+                self._values.keep(contents, memory)
         for region in writes:
             if region.owner.tensors:
                 region.owner.written()
 
-    def _placed(self, addresses: list[int], values: Sequence[Any]) -> tuple[list[int], Region]:
-        """The addresses, with those of what is passed by value, and the memory that it is in."""
-        contents = [None if value is None else value.tobytes() for value in values]
-        known, places, memory = self._last_values
-        if contents != known:
-            found, memory = self._scope.placed([value for value in values if value is not None])
-            places = [0 if value is None else next(found) for value in values]
-            self._last_values = contents, places, memory
-        return list(map(add, addresses, places)), memory
 
 
 def _ctype_of(scalar: Scalar) -> Any:

@@ -98,14 +98,15 @@ class Work:
     Attributes:
         readers: these wait for all that `writer` had queued when they first read it since.
         is_shared: another library has the address, and may have queued work at any time, on whatever stream.
+        is_fixed: a graph reads what it holds, at any time.
     """
 
-    __slots__ = ("is_shared", "readers", "writer")
+    __slots__ = ("is_fixed", "is_shared", "readers", "writer")
 
     def __init__(self, writer: Queue):
         self.writer = writer
         self.readers: tuple[Queue, ...] = ()
-        self.is_shared = False
+        self.is_shared = self.is_fixed = False
 
 
 def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> None:

@@ -160,6 +160,11 @@ class GpuScope(Outside, CudaScope):
     def _is_capturing(self) -> bool:
         return False
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether what this thread queues becomes part of a graph."""
+        return _here.recorder is not None
+
     def uses(self, reads: Sequence[Region], writes: Sequence[Region]) -> None:
         if _here.recorder is not None:
             _here.recorder.note(reads, writes)
@@ -234,18 +239,27 @@ class GpuScope(Outside, CudaScope):
         for leaf, number in zip(target.leaves, leaves_of(value), strict=True):
             super().set(leaf, number)
 
+    def set_bytes(self, address: int, values: bytes) -> None:
+        """Sets what is at an address, by fills: they take the values along. Up to the next word it is set, too."""
+        stream = self.stream
+        for word, alike in itertools.groupby(memoryview(values + b"\0" * (-len(values) % 4)).cast("I")):
+            count = len(list(alike))
+            self._entry.call("MemsetD32Async", address, word, count, stream)
+            address += 4 * count
+
+    def has_alone(self, region: Region) -> bool:
+        """Whether all that may still work on a region is on the stream that is chosen."""
+        work = region.owner.work
+        return work.writer is self.queue and not (work.readers or work.is_fixed)
+
     def addresses(self, operands: Sequence[Any]) -> tuple[list[int], Any]:
         values = [np.asarray(o) for o in operands if not isinstance(o, Region)]
         if not values:
             return [o.address for o in operands], None
-        places, memory = self.placed(values)
-        self.uses([memory], [])
-        return [o.address if isinstance(o, Region) else next(places) for o in operands], memory
-
-    def placed(self, values: Sequence[np.ndarray]) -> tuple[Iterator[int], Region]:
-        """Where values are that are passed to a launch, which reads them, and the memory that they are in."""
         memory = self._constants(values)
-        return _one_behind_the_other(memory.address, values), memory
+        self.uses([memory], [])
+        places = _one_behind_the_other(memory.address, values)
+        return [o.address if isinstance(o, Region) else next(places) for o in operands], memory
 
     def _constants(self, values: Sequence[np.ndarray]) -> Region:
         """Memory that holds values, one behind the other; those of late launches are kept."""
@@ -255,13 +269,8 @@ class GpuScope(Outside, CudaScope):
             return found
         made = self.new(_BYTE, (sum(padded(value.nbytes) for value in values),))
         self.uses([], [made])
-        stream = self.stream
         for at, value in zip(_one_behind_the_other(made.address, values), values, strict=False):
-            words = np.frombuffer(value.tobytes() + b"\0" * (-value.nbytes % 4), np.uint32).tolist()
-            for word, alike in itertools.groupby(words):
-                count = len(list(alike))
-                self._entry.call("MemsetD32Async", at, word, count, stream)
-                at += 4 * count
+            self.set_bytes(at, value.tobytes())
         if len(self._known_values) >= _MOST_VALUES:
             self._known_values.clear()
         self._known_values[key] = made
