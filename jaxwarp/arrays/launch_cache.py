@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -325,18 +325,15 @@ class _KnownOnGpu(_Known):
         code = CudaLaunch(self._scope, launch.kernel, launch.grid, shapes, launch.fma, launch.cuda, is_aligned)
         self._reads = tuple(i for i in regions if i not in code.written)
         self._writes = tuple(i for i in regions if i in code.written)
-        values = enumerate(checked.values)
-        by_value = [i for i, value in values if value.region is None and value.value is not None]
-        params = launch.kernel.params
-        sizes = [math.prod(shapes[i]) * params[i].dtype.numpy.itemsize for i in by_value]
-        self._by_value, self._values = by_value, ByValue(self._scope, sizes)
+        self._has_values = any(v.region is None and v.value is not None for v in checked.values)
+        self._values = ByValue(self._scope)
         return code
 
     def _operand(self, index: int, value: Any) -> tuple[Any, Any, int]:
         convert = self._converters[index]
         if convert is None:
             return value, None, 0  # None, of which no element is touched
-        found = value, np.asarray(convert(value)), 0
+        found = value, np.asarray(convert(value)).tobytes(), 0
         if type(value) in VALUES:  # which never change
             self._numbers[index] = found
         return found
@@ -350,20 +347,18 @@ class _KnownOnGpu(_Known):
         reads = [given[i]._region for i in self._reads]
         writes = [given[i]._region for i in self._writes]
         with scope.entered():
-            if by_value := self._by_value:
-                contents = tuple([values[i].tobytes() for i in by_value])
-                memory = self._values.take(contents)
-                for i, place in zip(by_value, self._values.places, strict=True):
-                    addresses[i] = memory.address + place
-                reads.append(memory)
-            scope.uses(reads, writes)
-            self._code.run(scope, addresses)
-            if by_value:
-                self._values.keep(contents, memory)
+            if not self._has_values:
+                scope.uses(reads, writes)
+                self._code.run(scope, addresses)
+            else:
+                contents = tuple(values)
+                stored = self._values.take(contents)
+                scope.uses([*reads, stored.memory], writes)
+                self._code.run(scope, list(map(add, addresses, stored.places)))
+                self._values.keep(contents, stored)
         for region in writes:
             if region.owner.tensors:
                 region.owner.written()
-
 
 
 def _ctype_of(scalar: Scalar) -> Any:

@@ -49,7 +49,7 @@ class Driver:
             CudaError: it fails, with the driver's text; or there is no driver, or one that has no such function.
         """
         answer = self._answer(name, arguments)
-        if int(answer[0]):
+        if answer[0]:
             raise CudaError(f"cu{name}{what} failed: {self._reason(answer[0])}")
         return answer[1] if len(answer) > 1 else None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,15 @@ from jaxwarp.memory.region import Region
 _MOST = 256  # of what late launches got
 _BYTE = np.dtype(np.uint8)
 
-Contents = tuple[bytes, ...]
+# Of each argument, what is given by value; None of arrays.
+Contents = tuple[bytes | None, ...]
+
+
+class Stored(NamedTuple):
+    """Memory that holds values: where each is; 0 for arrays."""
+
+    memory: Region
+    places: tuple[int, ...]
 
 
 class ByValue:
@@ -25,35 +34,35 @@ class ByValue:
 
     Args:
         scope: of the GPU.
-        sizes: of the values, in bytes.
-
-    Attributes:
-        places: where each value is, from the start of the memory.
     """
 
-    def __init__(self, scope: GpuScope, sizes: Sequence[int]):
+    def __init__(self, scope: GpuScope):
         self._scope = scope
-        ends = np.cumsum([0, *map(padded, sizes)]).tolist()
-        self.places, self._size = ends[:-1], ends[-1]
-        self._kept: OrderedDict[Contents, Region] = OrderedDict()  # what was kept last is at the end
+        self._kept: OrderedDict[Contents, Stored] = OrderedDict()  # what was kept last is at the end
 
-    def take(self, contents: Contents) -> Region:
-        """Memory that holds the values."""
+    def take(self, contents: Contents) -> Stored:
+        """Memory that holds the values, of which there are as many, and as large ones, each time."""
         return self._kept.pop(contents, None) or self._filled(contents)
 
-    def keep(self, contents: Contents, memory: Region) -> None:
+    def keep(self, contents: Contents, stored: Stored) -> None:
         """What reads the memory has been queued."""
         if self._scope.is_recorded:
-            memory.owner.work.is_fixed = True  # the graph reads it at any time
-        self._kept[contents] = memory
+            stored.memory.owner.work.is_fixed = True  # the graph reads it at any time
+        self._kept[contents] = stored
 
-    def _filled(self, contents: Contents) -> Region:
-        before, memory = self._kept.popitem(last=False) if len(self._kept) >= _MOST else (None, None)
-        if before is None or memory is None or self._scope.is_recorded or not self._scope.has_alone(memory):
+    def _filled(self, contents: Contents) -> Stored:
+        before, stored = self._kept.popitem(last=False) if len(self._kept) >= _MOST else (None, None)
+        if before is None or stored is None or self._scope.is_recorded or not self._scope.has_alone(stored.memory):
             # No graph sets values that others find later; and streams need not wait to overwrite what others read.
-            before, memory = [None] * len(contents), self._scope.new(_BYTE, (self._size,))
-        self._scope.uses([], [memory])
-        for place, old, new in zip(self.places, before, contents, strict=True):
-            if new != old:
-                self._scope.set_bytes(memory.address + place, new)
-        return memory
+            before, stored = [None] * len(contents), self._made(contents)
+        self._scope.uses([], [stored.memory])
+        for place, old, new in zip(stored.places, before, contents, strict=True):
+            if new is not None and new != old:
+                self._scope.set_bytes(place, new)
+        return stored
+
+    def _made(self, contents: Contents) -> Stored:
+        sizes = [0 if value is None else padded(len(value)) for value in contents]
+        memory = self._scope.new(_BYTE, (sum(sizes),))
+        places = itertools.accumulate(sizes, initial=memory.address)
+        return Stored(memory, tuple(place if size else 0 for place, size in zip(places, sizes, strict=False)))

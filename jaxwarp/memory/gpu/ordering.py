@@ -56,15 +56,15 @@ class Queue:
         """What is queued from now on happens after all that `other` has."""
         if other.handle == self.handle and other._driver is self._driver:
             return
-        if other._event is not None and not other._users:
-            self._driver.call("StreamWaitEvent", self.handle, other._event, 0)
-            return
-        event = other._driver.call("EventCreate", _NO_TIMING)
-        try:
-            other._driver.call("EventRecord", event, other.handle)
-            self._driver.call("StreamWaitEvent", self.handle, event, 0)
-        finally:
-            other._driver.call("EventDestroy", event)  # which happens when it has been reached
+        # Who waits for an event waits for what it was then: it may be recorded again.
+        if other._event is None or other._users or other.is_owned:
+            other._record()
+        self._driver.call("StreamWaitEvent", self.handle, other._event, 0)
+
+    def _record(self) -> None:
+        if self._event is None:
+            self._event = self._driver.call("EventCreate", _NO_TIMING)
+        self._driver.call("EventRecord", self._event, self.handle)
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
@@ -75,9 +75,7 @@ class Queue:
         finally:
             self._users -= 1
             if not self.is_owned:
-                if self._event is None:
-                    self._event = self._driver.call("EventCreate", _NO_TIMING)
-                self._driver.call("EventRecord", self._event, self.handle)
+                self._record()
 
     def stays_used(self) -> None:
         """From now on work may be queued at any time, so that the stream does not end."""
