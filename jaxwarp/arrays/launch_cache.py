@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from jaxwarp.ffi.launch.native_launch import code_of
 from jaxwarp.ffi.launch.on_memory import CudaLaunch
 from jaxwarp.ffi.launch.spec import IN_OUT, Launch
 from jaxwarp.kernel import Kernel
+from jaxwarp.memory.gpu.by_value import ByValue
 from jaxwarp.memory.gpu.scope import GpuScope, region_of_tensor
 from jaxwarp.memory.host_scope import HOST, Outside, Recorder, recording
 from jaxwarp.memory.libraries import library_of
@@ -319,35 +320,45 @@ class _KnownOnGpu(_Known):
     def _compiled(self, checked: Checked, launch: Launch, shapes: tuple[tuple[int, ...], ...]) -> CudaLaunch:
         assert isinstance(checked.scope, GpuScope)
         self._scope = checked.scope
-        regions = [value.region for value in checked.values if value.region is not None]
-        is_aligned = all(region.address % PACK_BYTES == 0 for region in regions)
-        return CudaLaunch(self._scope, launch.kernel, launch.grid, shapes, launch.fma, launch.cuda, is_aligned)
+        regions = {i: value.region for i, value in enumerate(checked.values) if value.region is not None}
+        is_aligned = all(region.address % PACK_BYTES == 0 for region in regions.values())
+        code = CudaLaunch(self._scope, launch.kernel, launch.grid, shapes, launch.fma, launch.cuda, is_aligned)
+        self._reads = tuple(i for i in regions if i not in code.written)
+        self._writes = tuple(i for i in regions if i in code.written)
+        self._has_values = any(v.region is None and v.value is not None for v in checked.values)
+        self._values = ByValue(self._scope)
+        return code
 
-    def operands(self, seen: Sequence[Any]) -> Any:
-        addresses: list[int | None] = []
-        values: list[np.ndarray] = []
-        for value, convert in zip(flat(seen), self._converters, strict=True):
-            if type(value) is HostArray:
-                addresses.append(value._region.address)
-            elif convert is None:
-                addresses.append(0)  # None, of which no element is touched
-            else:
-                addresses.append(None)
-                values.append(np.asarray(convert(value)))
-        return (addresses, values) if self._are_apart(addresses) else None
+    def _operand(self, index: int, value: Any) -> tuple[Any, Any, int]:
+        convert = self._converters[index]
+        if convert is None:
+            return value, None, 0  # None, of which no element is touched
+        found = value, np.asarray(convert(value)).tobytes(), 0
+        if type(value) in VALUES:  # which never change
+            self._numbers[index] = found
+        return found
 
     def launched(self, given: Sequence[Any], views: Sequence[Any], operands: tuple[Any, ...]) -> Launched:
         del views, operands
         return Launched.of(checked_like(self._scope, self.plan, given))
 
     def run(self, given: Sequence[Any], operands: tuple[Any, ...]) -> None:
-        scope, written = self._scope, self._code.written
-        reads = [v._region for i, v in enumerate(given) if type(v) is HostArray and i not in written]
+        scope, (addresses, values) = self._scope, operands
+        reads = [given[i]._region for i in self._reads]
+        writes = [given[i]._region for i in self._writes]
         with scope.entered():
-            scope.uses(reads, [given[i]._region for i in written if type(given[i]) is HostArray])
-            addresses, kept = scope.placed(*operands)
-            self._code.run(scope, addresses)
-        del kept  # given back behind the launch
+            if not self._has_values:
+                scope.uses(reads, writes)
+                self._code.run(scope, addresses)
+            else:
+                contents = tuple(values)
+                stored = self._values.take(contents)
+                scope.uses([*reads, stored.memory], writes)
+                self._code.run(scope, list(map(add, addresses, stored.places)))
+                self._values.keep(contents, stored)
+        for region in writes:
+            if region.owner.tensors:
+                region.owner.written()
 
 
 def _ctype_of(scalar: Scalar) -> Any:

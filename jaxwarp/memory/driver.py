@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxwarp.errors import JaxwarpError
@@ -34,6 +34,7 @@ class Driver:
                 f"the CUDA driver is called through cuda-python, which is not there ({error}): install it with "
                 "`pip install jaxwarp[cuda13]` or `pip install jaxwarp[cuda12]`"
             ) from None
+        self._functions: dict[str, Callable[..., Any]] = {}
         self.call("Init", 0)
 
     def call(self, name: str, *arguments: Any, what: str = "") -> Any:
@@ -47,10 +48,10 @@ class Driver:
         Raises:
             CudaError: it fails, with the driver's text; or there is no driver, or one that has no such function.
         """
-        status, *results = self._answer(name, arguments)
-        if int(status):
-            raise CudaError(f"cu{name}{what} failed: {self._reason(status)}")
-        return results[0] if results else None
+        answer = self._answer(name, arguments)
+        if answer[0]:
+            raise CudaError(f"cu{name}{what} failed: {self._reason(answer[0])}")
+        return answer[1] if len(answer) > 1 else None
 
     def asks(self, name: str, *arguments: Any) -> bool:
         """Whether what a function asks for has happened.
@@ -65,7 +66,10 @@ class Driver:
 
     def _answer(self, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
         try:
-            return getattr(self.types, f"cu{name}")(*arguments)
+            function = self._functions.get(name)
+            if function is None:
+                function = self._functions[name] = getattr(self.types, f"cu{name}")
+            return function(*arguments)
         except RuntimeError as error:  # the library, or a function in it, was not found
             text = " ".join(str(error).split())
             if name == "Init":

@@ -9,7 +9,9 @@ import cProfile
 import ctypes
 import gc
 import json
+import sys
 import tempfile
+import threading
 import traceback
 import types
 from pathlib import Path
@@ -27,9 +29,11 @@ from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.ffi.launch import on_memory
 from jaxwarp.memory import devices as known_devices
 from jaxwarp.memory.driver import CudaError
-from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope
+from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, gpu_scopes
+from jaxwarp.memory.gpu.scope import _places as named_places
 from jaxwarp.memory.live_array import MemoryArray
 from jaxwarp.memory.region import Region
+from jaxwarp.memory.tensor_owner import Library
 
 MAIN = "5000"  # the stream of the first device
 
@@ -77,6 +81,13 @@ def guarded(x: wp.array(dtype=float)):
     i = wp.tid()
     assert x[i] >= 0.0
     x[i] = x[i + 1]
+
+
+def forget_values():
+    """What launches have got by value goes, as it does when there were many others since."""
+    for place in gpu_scopes():
+        place._known_values.clear()
+    launch_cache.forget()
 
 
 def devices(gpus):
@@ -289,12 +300,123 @@ def records(gpus):
     assert p.to("cpu").list()[1].mass == 4.0
 
 
+@wp.kernel
+def mixed(
+    y: wp.array2d(dtype=float), a: wp.int8, by: wp.vec3, m: wp.mat22, none: wp.array(dtype=float), big: wp.float64
+):
+    i, j = wp.tid()
+    y[i, j] = y[i, j] + float(a) + by[2] + m[1, 0] + float(big)
+
+
+def launches_that_are_alike(gpus):
+    """What does not change from one to the next is not done again; what changes is seen."""
+    y = wp.zeros((2, 3), dtype=float, device="cuda:0")
+    by, m = wp.vec3(0.0, 0.0, 10.0), np.array([[0, 0], [100, 0]], np.float32)
+
+    def launch(a, big=1000.0):
+        gpus.log()
+        wp.launch(mixed, (2, 3), [y, a, by, m, None, big])
+        return [line.split()[0] for line in gpus.log()]
+
+    assert launch(1)[0] == "alloc"
+    assert launch(1) == ["launch"]
+    assert launch(-2)[0] == "alloc"
+    assert launch(1) == launch(-2) == ["launch"]
+    expected = 3 * 1 - 2 * 2 + 5 * (10 + 100 + 1000)
+    assert y.numpy().tolist() == [[expected] * 3] * 2
+    by[2], m[1, 0] = 20.0, 200.0  # in place
+    assert launch(1)[0] == "alloc"
+    expected += 1 + 20 + 200 + 1000
+    # When there were many, what is used longest ago is overwritten, where it differs.
+    lines = [launch(1, float(k)) for k in range(1001, 1300)]
+    assert lines[0][0] == "alloc"
+    assert lines[-1][-1] == "launch"
+    assert set(lines[-1][:-1]) == {"set32"}
+    assert len(lines[-1]) <= 3
+    expected += sum(1 + 20 + 200 + k for k in range(1001, 1300))
+    # Not what another stream may still read.
+    one = wp.Stream("cuda:0")
+    gpus.log()
+    wp.launch(mixed, (2, 3), [y, 1, by, m, None, 5.0], stream=one)
+    assert gpus.log()[0].startswith("alloc")
+    expected += 1 + 20 + 200 + 5
+    np.testing.assert_allclose(y.numpy(), np.full((2, 3), expected))
+
+    held, tokens = types.SimpleNamespace(count=0), Library.__abstractmethods__
+    library = type("Told", (Library,), dict.fromkeys(tokens, lambda *_: None))()
+    library.name = "told"
+    type(library).written = lambda *_: setattr(held, "count", held.count + 1)
+    y._region.owner.add_tensor(library, y._region, object())
+    for _ in range(3):
+        launch(1)
+    assert held.count == 3, "tensors in the same memory are told of each"
+
+
+def launches_of_threads(gpus):
+    """Several threads launch one kernel at a time, each with its own arrays and values."""
+    arrays = [wp.zeros(4, dtype=float, device="cuda:0") for _ in range(4)]
+    ones = wp.ones(4, dtype=float, device="cuda:0")
+    streams = [wp.Stream("cuda:0"), wp.Stream("cuda:0"), None, None]
+    failed = []
+
+    def work(n):
+        try:
+            for k in range(60):
+                wp.launch(saxpy, 4, [ones, arrays[n], float(k + n)], stream=streams[n], device="cuda:0")
+        except BaseException:
+            failed.append(traceback.format_exc())
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    wp.synchronize()
+    gpus.lazy(False)  # the driver keeps one list of work for all
+    try:
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+        gpus.lazy(True)
+    assert not failed, failed[0]
+    gpus.log()
+    found = [a.numpy().tolist() for a in arrays]
+    assert found == [[float(sum(k + n for k in range(60)))] * 4 for n in range(4)], found
+
+
+def reading_waits_once(gpus):
+    """A stream waits once for what it reads, until that is written again, or another library has the address."""
+    x, y = wp.ones(4, dtype=float, device="cuda:0"), wp.zeros(4, dtype=float, device="cuda:0")
+    one = wp.Stream("cuda:0")
+
+    def waits():
+        gpus.log()
+        wp.launch(doubled, 4, [x, y], stream=one)
+        return sum(line.startswith("wait") for line in gpus.log())
+
+    assert waits() == 1
+    assert waits() == 0
+    x.fill_(2.0)
+    gpus.fail("cuStreamWaitEvent")
+    with pytest.raises(CudaError, match="cuStreamWaitEvent failed"):
+        waits()
+    gpus.fail()
+    assert waits() == 1, "it has not waited yet"
+    assert y.list() == [4.0] * 4
+    waits()
+    assert waits() == 0
+    assert x.__cuda_array_interface__["stream"]
+    assert [waits(), waits()] == [1, 1]
+
+
 def launches(gpus):
     x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
     y = wp.ones(6, dtype=float, device="cuda:0")
     wp.launch(saxpy, 6, [x, y, 2.0])
+    wp.launch(saxpy, 6, [x, y, 1.0], block_dim=64)
     gpus.log()
-    wp.launch(saxpy, 6, [x, y, 2.0], block_dim=64)
+    wp.launch(saxpy, 6, [x, y, 1.0], block_dim=64)
     lines = gpus.log()
     assert len(lines) == 1, lines
     assert lines[0].startswith("launch")
@@ -668,6 +790,7 @@ def checks(gpus):
 
 def streams(gpus):
     """What uses the same memory waits for what used it before, on whatever stream."""
+    forget_values()  # which streams of before wrote
     x = wp.array(np.arange(6.0), dtype=float, device="cuda:0")
     y = wp.ones(6, dtype=float, device="cuda:0")
     one, other = wp.Stream("cuda:0"), wp.Stream("cuda:0", priority=-1)
@@ -957,9 +1080,9 @@ def tapes_that_fail(gpus):
     # y + 2 x^1.5 - x is 2.
     np.testing.assert_allclose(x.grad.numpy(), np.full(6, 2 * 2 * (2 * 1.5 - 1)), rtol=1e-6)
     np.testing.assert_allclose(y.grad.numpy(), np.full(6, 4.0), rtol=1e-6)
-    place, expected = gpu_scope(0), x.grad.numpy()
+    expected = x.grad.numpy()
     tape.zero()
-    place._known_values.clear()
+    forget_values()
     gc.collect()
     held = gpus.held()
     for function in ("cuMemAllocAsync", "cuMemsetD8Async", "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync",
@@ -969,7 +1092,7 @@ def tapes_that_fail(gpus):
             tape.backward(loss)
         gpus.fail()
         del caught
-        place._known_values.clear()
+        forget_values()
         gc.collect()
         assert held == gpus.held(), function
         assert not x.grad.numpy().any()
@@ -1511,7 +1634,6 @@ def the_host_does_not_read_gpus(gpus):
 
 
 def every_failure_is_told_and_leaks_nothing(gpus):
-    place = gpu_scope(0)
     x = wp.ones(6, dtype=float, device="cuda:0")
 
     def program():
@@ -1540,6 +1662,7 @@ def every_failure_is_told_and_leaks_nothing(gpus):
         return y.numpy()
 
     program()
+    forget_values()
     gc.collect()
     held = gpus.held()
     for function in (
@@ -1552,7 +1675,7 @@ def every_failure_is_told_and_leaks_nothing(gpus):
         if function.startswith("cuLibrary"):
             on_memory._kernels.clear()
             launch_cache._known.clear()
-        place._known_values.clear()
+        forget_values()
         gpus.fail(function)
         with pytest.raises(CudaError, match=f"{function}.* failed: CUDA_ERROR_UNKNOWN") as caught:
             program()
@@ -1562,12 +1685,12 @@ def every_failure_is_told_and_leaks_nothing(gpus):
         del caught
         gc.collect()
         program()
-        place._known_values.clear()
+        forget_values()
         gc.collect()
         found = gpus.held()
         program()
         gc.collect()
-        place._known_values.clear()
+        forget_values()
         gc.collect()
         assert found == gpus.held(), function
         assert found[1:] == held[1:], function
@@ -1622,7 +1745,7 @@ def failures_of_devices(gpus):
         del made
         gc.collect()
     gpus.fail("cuDeviceGetCount")
-    known_devices._gpus.cache_clear()
+    known_devices._gpus.cache_clear(), named_places.clear()
     try:
         assert not wp.is_cuda_available()
         with pytest.raises(wp.KernelError, match="zeros: cuda:0 cannot be used: cuDeviceGetCount failed"):
@@ -1636,13 +1759,13 @@ def failures_of_devices(gpus):
 
 def nothing_is_left(gpus):
     """When all arrays, streams and events are gone, so is their memory."""
-    gpu_scope(0)._known_values.clear()
+    forget_values()
     gc.collect()
     wp.synchronize()
     before = gpus.held()
     for _ in range(3):
         memory(gpus), copies(gpus), launches(gpus), streams(gpus), streams_of_others(gpus), events(gpus), pinned(gpus)
-    gpu_scope(0)._known_values.clear()
+    forget_values()
     gc.collect()
     wp.synchronize()
     assert gpus.held() == before, (before, gpus.held())
@@ -1656,6 +1779,9 @@ SCENARIOS = [
     copies,
     records,
     launches,
+    launches_that_are_alike,
+    launches_of_threads,
+    reading_waits_once,
     tuning,
     older_drivers,
     graphs,

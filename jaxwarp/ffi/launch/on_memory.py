@@ -55,6 +55,26 @@ def launch_cuda(
     del kept  # memory that the launch uses is given back behind it
 
 
+class _Parameters:
+    """What a kernel is given, as the driver takes it: numbers, and where each of them is.
+
+    Attributes:
+        places: the addresses of arrays, which come first.
+        address: of what the driver takes.
+    """
+
+    __slots__ = ("_memory", "address", "places")
+
+    def __init__(self, arrays: int, numbers: Sequence[int]):
+        count = arrays + len(numbers)
+        # Of each number the driver reads as many bytes as its type has: the lowest, which come first.
+        self._memory = (ctypes.c_uint64 * (2 * count))()
+        first = ctypes.addressof(self._memory)
+        self._memory[arrays:] = [*numbers, *range(first, first + 8 * count, 8)]
+        self.places = (ctypes.c_uint64 * arrays).from_buffer(self._memory)
+        self.address = first + 8 * count
+
+
 class CudaLaunch:
     """A launch of a kernel on dense arrays of known shapes in the memory of a GPU.
 
@@ -79,11 +99,11 @@ class CudaLaunch:
         code = code_for(ready, grid, shapes, index_bits_of(grid, shapes), cuda, is_aligned)
         binary = _binary(code, scope.architecture)
         self._function = _load(made, binary, code.symbol)
-        number = ctypes.c_int32 if code.index_bits == 32 else ctypes.c_int64
         threads = math.prod(code.grid or grid)
         extents = [grid[axis] if source < 0 else shapes[source][axis] for source, axis in code.geometry]
-        self._numbers = (*extents, threads)
-        self._types = (ctypes.c_void_p,) * len(shapes) + (number,) * len(self._numbers)
+        # Of launches that are under way, each has its own.
+        self._parameters: list[_Parameters] = []
+        self._layout = len(shapes), (*extents, threads)
         self._block = choose_block(code, [(scope.architecture, binary)])
         self._blocks = min(-(-threads // self._block), code.most_blocks)
         self._what = f" of '{kernel.name}'"
@@ -94,8 +114,13 @@ class CudaLaunch:
         """Queues it on the stream of the scope."""
         made, stream = scope.ready(), scope.stream
         config = self._configs.get(stream) or self._configured(made, stream)
-        parameters = (*addresses, *self._numbers), self._types
-        made.call("LaunchKernelEx", config, self._function, parameters, 0, what=self._what)
+        try:
+            parameters = self._parameters.pop()
+        except IndexError:
+            parameters = _Parameters(*self._layout)
+        parameters.places[:] = addresses
+        made.call("LaunchKernelEx", config, self._function, parameters.address, 0, what=self._what)
+        self._parameters.append(parameters)  # the driver has copied them
 
     def _configured(self, made: Driver, stream: int | None) -> Any:
         config = made.types.CUlaunchConfig()

@@ -56,15 +56,15 @@ class Queue:
         """What is queued from now on happens after all that `other` has."""
         if other.handle == self.handle and other._driver is self._driver:
             return
-        if other._event is not None and not other._users:
-            self._driver.call("StreamWaitEvent", self.handle, other._event, 0)
-            return
-        event = other._driver.call("EventCreate", _NO_TIMING)
-        try:
-            other._driver.call("EventRecord", event, other.handle)
-            self._driver.call("StreamWaitEvent", self.handle, event, 0)
-        finally:
-            other._driver.call("EventDestroy", event)  # which happens when it has been reached
+        # Who waits for an event waits for what it was then: it may be recorded again.
+        if other._event is None or other._users or other.is_owned:
+            other._record()
+        self._driver.call("StreamWaitEvent", self.handle, other._event, 0)
+
+    def _record(self) -> None:
+        if self._event is None:
+            self._event = self._driver.call("EventCreate", _NO_TIMING)
+        self._driver.call("EventRecord", self._event, self.handle)
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
@@ -75,9 +75,7 @@ class Queue:
         finally:
             self._users -= 1
             if not self.is_owned:
-                if self._event is None:
-                    self._event = self._driver.call("EventCreate", _NO_TIMING)
-                self._driver.call("EventRecord", self._event, self.handle)
+                self._record()
 
     def stays_used(self) -> None:
         """From now on work may be queued at any time, so that the stream does not end."""
@@ -96,33 +94,39 @@ class Work:
     """The streams that may still work on a piece of memory: that which wrote it last, and those that read it since.
 
     Attributes:
-        is_shared: another library has the address, and may have queued work on a stream of its own, at any time.
+        readers: these wait for all that `writer` had queued when they first read it since.
+        is_shared: another library has the address, and may have queued work at any time, on whatever stream.
+        is_fixed: a graph reads what it holds, at any time.
     """
 
-    __slots__ = ("is_shared", "readers", "writer")
+    __slots__ = ("is_fixed", "is_shared", "readers", "writer")
 
     def __init__(self, writer: Queue):
         self.writer = writer
         self.readers: tuple[Queue, ...] = ()
-        self.is_shared = False
+        self.is_shared = self.is_fixed = False
 
 
 def note(queue: Queue, reads: Sequence[Region], writes: Sequence[Region]) -> None:
     """Something on `queue` is about to read and write regions: what others do with these comes first."""
     waited: list[Queue] = []
-    for region in reads:
-        work = _work_on(region)
-        if work is not None and work.writer is not queue:
+    read = [work for region in reads if (work := _work_on(region)) is not None and work.writer is not queue]
+    for work in read:
+        if work.is_shared or queue not in work.readers:
             waited.append(work.writer)
-            if queue not in work.readers:
-                work.readers = (*work.readers, queue)
-    for region in writes:
-        work = _work_on(region)
-        if work is not None and (work.readers or work.writer is not queue):
+    written = [work for region in writes if (work := _work_on(region)) is not None]
+    for work in written:
+        if work.readers or work.writer is not queue:
             waited += [work.writer, *work.readers]
-            work.writer, work.readers = queue, ()
+    if not waited:
+        return
     for other in dict.fromkeys(waited):
         queue.waits_for(other)
+    for work in read:  # now that nothing has failed
+        if queue not in work.readers:
+            work.readers = (*work.readers, queue)
+    for work in written:
+        work.writer, work.readers = queue, ()
 
 
 def share(region: Region) -> None:

@@ -37,48 +37,52 @@ _MOST_VALUES = 256  # that launches have got by value, and that stay in memory
 
 
 class _Here(threading.local):
-    """The context that this thread has entered, and the record that it makes."""
+    """The contexts that this thread has entered, the last one within those before, and the record that it makes."""
 
-    context: Any = None
     recorder: Recorder | None = None
+
+    def __init__(self) -> None:
+        self.contexts: list[Any] = [None]
 
 
 _here = _Here()
 
 
 class _Inside:
-    """The driver, each call in the context of a device: others (JAX, PyTorch) have theirs current before and after."""
+    """The driver, each call in the context of a device: others (JAX, PyTorch) have theirs current before and after.
+
+    Calls in a `with` of it find the context current.
+    """
 
     def __init__(self, made: Driver, context: Any):
         self._made, self._context, self.types = made, context, made.types
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """The calls in the `with` find the context current."""
-        before = _here.context
-        if before is self._context:
-            yield
-            return
-        self._made.call("CtxPushCurrent", self._context)
-        _here.context = self._context
-        try:
-            yield
-        finally:
-            _here.context = before
+    def __enter__(self) -> None:
+        contexts = _here.contexts
+        if contexts[-1] is not self._context:
+            self._made.call("CtxPushCurrent", self._context)
+        contexts.append(self._context)
+
+    def __exit__(self, *_: object) -> None:
+        contexts = _here.contexts
+        contexts.pop()
+        if contexts[-1] is not self._context:
             self._made.call("CtxPopCurrent")
 
     def call(self, name: str, *arguments: Any, what: str = "") -> Any:
         """See `Driver.call`."""
         if _here.recorder is not None:
             _here.recorder.require(name)
-        with self.entered():
+        if _here.contexts[-1] is self._context:
+            return self._made.call(name, *arguments, what=what)
+        with self:
             return self._made.call(name, *arguments, what=what)
 
     def asks(self, name: str, *arguments: Any) -> bool:
         """See `Driver.asks`."""
         if _here.recorder is not None:
             _here.recorder.require(name)
-        with self.entered():
+        with self:
             return self._made.asks(name, *arguments)
 
 
@@ -148,13 +152,18 @@ class GpuScope(Outside, CudaScope):
 
     def entered(self) -> Any:
         """In the `with` the device's context is current."""
-        return self._entry.entered()
+        return self._entry
 
     def ready(self) -> Any:
         return self._entry
 
     def _is_capturing(self) -> bool:
         return False
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether what this thread queues becomes part of a graph."""
+        return _here.recorder is not None
 
     def uses(self, reads: Sequence[Region], writes: Sequence[Region]) -> None:
         if _here.recorder is not None:
@@ -202,7 +211,9 @@ class GpuScope(Outside, CudaScope):
         return dense_region(address, dtype, shape, Owner(_Memory(self, address, work), self, work))
 
     def taken(self, owner: Any) -> Owner:
-        return Owner(owner, self, Work(self.queue))
+        work = Work(self.queue)
+        work.is_shared = True
+        return Owner(owner, self, work)
 
     def give_back(self, address: int, work: Work) -> None:
         """Frees memory after all that may still use it. Called by finalizers."""
@@ -228,18 +239,27 @@ class GpuScope(Outside, CudaScope):
         for leaf, number in zip(target.leaves, leaves_of(value), strict=True):
             super().set(leaf, number)
 
+    def set_bytes(self, address: int, values: bytes) -> None:
+        """Sets what is at an address, by fills: they take the values along. Up to the next word it is set, too."""
+        stream = self.stream
+        for word, alike in itertools.groupby(memoryview(values + b"\0" * (-len(values) % 4)).cast("I")):
+            count = len(list(alike))
+            self._entry.call("MemsetD32Async", address, word, count, stream)
+            address += 4 * count
+
+    def has_alone(self, region: Region) -> bool:
+        """Whether all that may still work on a region is on the stream that is chosen."""
+        work = region.owner.work
+        return work.writer is self.queue and not (work.readers or work.is_fixed)
+
     def addresses(self, operands: Sequence[Any]) -> tuple[list[int], Any]:
         values = [np.asarray(o) for o in operands if not isinstance(o, Region)]
-        return self.placed([o.address if isinstance(o, Region) else None for o in operands], values)
-
-    def placed(self, addresses: Sequence[int | None], values: Sequence[np.ndarray]) -> tuple[list[int], Any]:
-        """Addresses of operands, of which some, None, are passed by value; and what keeps the values."""
         if not values:
-            return [at or 0 for at in addresses], None
+            return [o.address for o in operands], None
         memory = self._constants(values)
         self.uses([memory], [])
-        places = itertools.accumulate((padded(value.nbytes) for value in values), initial=memory.address)
-        return [next(places) if at is None else at for at in addresses], memory
+        places = _one_behind_the_other(memory.address, values)
+        return [o.address if isinstance(o, Region) else next(places) for o in operands], memory
 
     def _constants(self, values: Sequence[np.ndarray]) -> Region:
         """Memory that holds values, one behind the other; those of late launches are kept."""
@@ -248,10 +268,9 @@ class GpuScope(Outside, CudaScope):
         if found is not None:
             return found
         made = self.new(_BYTE, (sum(padded(value.nbytes) for value in values),))
-        at = made.address
-        for value in values:
-            self.set(dense_region(at, value.dtype, value.shape, made.owner), value)
-            at += padded(value.nbytes)
+        self.uses([], [made])
+        for at, value in zip(_one_behind_the_other(made.address, values), values, strict=False):
+            self.set_bytes(at, value.tobytes())
         if len(self._known_values) >= _MOST_VALUES:
             self._known_values.clear()
         self._known_values[key] = made
@@ -383,8 +402,14 @@ class GpuScope(Outside, CudaScope):
         self._entry.call("CtxSynchronize")
 
 
+def _one_behind_the_other(address: int, values: Sequence[np.ndarray]) -> Iterator[int]:
+    """Where each of the values is that are put at an address."""
+    return itertools.accumulate((padded(value.nbytes) for value in values), initial=address)
+
+
 _lock = threading.Lock()
 _scopes: dict[int, GpuScope] = {}
+_places: dict[str | Device, Outside] = {}  # by names of devices
 
 
 def gpu_scope(ordinal: int) -> GpuScope:
@@ -430,8 +455,14 @@ def place_of_device(device: object, where: str) -> Outside:
     Raises:
         KernelTypeError, KernelValueError: there is no such device.
     """
-    found = require_device(device, where)
-    return HOST if found.is_cpu else gpu_scope(found.ordinal)
+    is_named = type(device) is str or type(device) is Device
+    place = _places.get(device) if is_named else None
+    if place is None:
+        found = require_device(device, where)
+        place = HOST if found.is_cpu else gpu_scope(found.ordinal)
+        if is_named:
+            _places[device] = place
+    return place
 
 
 def device_of(scope: Scope) -> Device:

@@ -1,0 +1,68 @@
+"""What a kernel on a GPU gets by value: memory that holds it, which later launches of the kernel use again."""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxwarp.memory.cuda_scope import padded
+from jaxwarp.memory.gpu.scope import GpuScope
+from jaxwarp.memory.region import Region
+
+_MOST = 256  # of what late launches got
+_BYTE = np.dtype(np.uint8)
+
+# Of each argument, what is given by value; None of arrays.
+Contents = tuple[bytes | None, ...]
+
+
+class Stored(NamedTuple):
+    """Memory that holds values: where each is; 0 for arrays."""
+
+    memory: Region
+    places: tuple[int, ...]
+
+
+class ByValue:
+    """Memory for what launches of one kernel get by value.
+
+    What is alike is not written again; what is new overwrites what was used longest ago, in the order of the stream.
+    Who takes memory has it alone until it is kept again: other threads take other memory.
+
+    Args:
+        scope: of the GPU.
+    """
+
+    def __init__(self, scope: GpuScope):
+        self._scope = scope
+        self._kept: OrderedDict[Contents, Stored] = OrderedDict()  # what was kept last is at the end
+
+    def take(self, contents: Contents) -> Stored:
+        """Memory that holds the values, of which there are as many, and as large ones, each time."""
+        return self._kept.pop(contents, None) or self._filled(contents)
+
+    def keep(self, contents: Contents, stored: Stored) -> None:
+        """What reads the memory has been queued."""
+        if self._scope.is_recorded:
+            stored.memory.owner.work.is_fixed = True  # the graph reads it at any time
+        self._kept[contents] = stored
+
+    def _filled(self, contents: Contents) -> Stored:
+        before, stored = self._kept.popitem(last=False) if len(self._kept) >= _MOST else (None, None)
+        if before is None or stored is None or self._scope.is_recorded or not self._scope.has_alone(stored.memory):
+            # No graph sets values that others find later; and streams need not wait to overwrite what others read.
+            before, stored = [None] * len(contents), self._made(contents)
+        self._scope.uses([], [stored.memory])
+        for place, old, new in zip(stored.places, before, contents, strict=True):
+            if new is not None and new != old:
+                self._scope.set_bytes(place, new)
+        return stored
+
+    def _made(self, contents: Contents) -> Stored:
+        sizes = [0 if value is None else padded(len(value)) for value in contents]
+        memory = self._scope.new(_BYTE, (sum(sizes),))
+        places = itertools.accumulate(sizes, initial=memory.address)
+        return Stored(memory, tuple(place if size else 0 for place, size in zip(places, sizes, strict=False)))
