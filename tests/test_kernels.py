@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import hostcuda
@@ -11,8 +12,9 @@ from devicecuda import run_device
 from kernels import KERNELS, Sample
 from kernels_strategy import same_values
 
+from jaxwarp.codegen.abi import NO_CUDA_OPTIONS
 from jaxwarp.codegen.cpu import run_cpu
-from jaxwarp.codegen.cuda import compile_cuda, nvrtc, print_cuda, resources
+from jaxwarp.codegen.cuda import code_for, compile_cuda, loops, nvrtc, print_cuda, resources, versions
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
@@ -70,6 +72,31 @@ def test_cpu(name: str, width: int, prepared: dict[str, Kernel]):
     buffers = one.buffers()
     run_cpu(kernel, one.grid, buffers, width=width)
     check(one, kernel, buffers, interpreted(kernel, one))
+
+
+@pytest.fixture
+def of_many_threads(monkeypatch):
+    """Launches count as those of many threads."""
+    monkeypatch.setattr(loops, "_MANY_THREADS", 1)
+    versions._version.cache_clear()
+    yield
+    versions._version.cache_clear()
+
+
+STREAMS = ("saxpy", "gather", "heat_3d", "halves", "small_integers")
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_cuda_text_of_several_elements_a_thread(name: str, prepared: dict[str, Kernel], of_many_threads: None):
+    one, kernel = KERNELS[name], prepared[name]
+    buffers = one.buffers()
+    code = code_for(kernel, one.grid, [b.shape for b in buffers], 32, NO_CUDA_OPTIONS)
+    assert "for (unsigned int turn = 0; turn < 4u; ++turn)" in code.source
+    assert code.most_blocks == -(-math.prod(one.grid) // (loops.AT_ONCE * code.options.block))
+    for threads in (4, None):  # each has some, each has one
+        buffers = one.buffers()
+        hostcuda.run_code(kernel, code, one.grid, buffers, threads, block=4)
+        check(one, kernel, buffers, interpreted(kernel, one))
 
 
 @every_kernel

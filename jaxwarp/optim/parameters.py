@@ -67,14 +67,15 @@ def accurate(array: HostArray) -> Scalar:
 
 
 def states_for(params: Sequence[HostArray], states: Sequence[HostArray]) -> list[HostArray]:
-    """A state for each of the parameters: those that there are where they fit, else zeros."""
+    """A state for each of the parameters, on its device: those that there are where they fit, else zeros."""
     kept = states if len(states) == len(params) else [None] * len(params)
     found = []
     for array, state in zip(params, kept, strict=True):
         count = scalars(array).shape[0]
-        known = None if state is None else (state.shape, state.dtype, state.device)
-        does_fit = known == ((count,), accurate(array), array.device)
-        found.append(state if state is not None and does_fit else zeros(count, accurate(array), device=array.device))
+        if state is not None and (state.shape, state.dtype) == ((count,), accurate(array)):
+            found.append(state.to(array.device))
+        else:
+            found.append(zeros(count, accurate(array), device=array.device))
     return found
 
 

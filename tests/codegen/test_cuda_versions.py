@@ -129,7 +129,7 @@ def test_many_elements_have_64_bits_where_they_need_them():
     """Threads are counted, and rows indexed, in 32 bits; planes in 64."""
     shape = (3, 32768, 32768)
     code = code_for(prepare(planes.specialize()), shape[1:], [shape, shape], index_bits_of(shape, []), NO_CUDA_OPTIONS)
-    assert "const unsigned int thread = " in code.source
+    assert "[&](unsigned int thread) {" in code.source
     assert "y[i * 32768 + j + 2147483648LL]" in code.source
     assert "long long thread_count" in code.source
     assert code.index_bits == 64

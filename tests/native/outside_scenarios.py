@@ -1578,7 +1578,13 @@ def structures(gpus):
 
 
 def optimisers(gpus):
-    """Their states are where the parameters are."""
+    """Their states are where the parameters are, and go with them."""
+    here, there = wp.ones(3, dtype=float, device="cpu"), wp.zeros(3, dtype=float, device="cuda:1")
+    moved = wp.optim.Adam([here])
+    moved.m[0].fill_(2.0)
+    moved.set_params([there])
+    assert moved.m[0].device == "cuda:1"
+    np.testing.assert_array_equal(moved.m[0].numpy(), [2.0, 2.0, 2.0])
     for make in (wp.optim.Adam, wp.optim.SGD):
         found = []
         for device in ("cuda:1", "cpu"):

@@ -51,8 +51,8 @@ def test_both_store_the_same(name):
         {at: float(bits_float(bits)) for at, bits in thread.memory.items() if at < LOCAL}
         for thread in (ran(name), ours(name)[1].thread)
     )
-    assert mine
-    assert theirs == pytest.approx(mine, rel=2e-5)
+    assert theirs
+    assert {at: mine[at] for at in theirs} == pytest.approx(theirs, rel=2e-5)
 
 
 @pytest.mark.parametrize("name", warp_code.ADDING)
