@@ -122,8 +122,8 @@ fuzz: native  ## random kernels, gradients and mutants: KERNELS= GRADIENTS= MUTA
 	PYTHONPATH=.:tests $(PYTHON) tests/fuzz/run.py --kernels $(KERNELS) --gradients $(GRADIENTS) --mutants $(MUTANTS) \
 	  --seed $(SEED) --first $(FIRST)
 
-test-gpu: native  ## the tests that need a GPU
-	PYTHONPATH=. $(PYTHON) -m pytest -m gpu
+test-gpu: native  ## the tests that need a GPU; TESTS="-n 8" for several processes
+	PYTHONPATH=. XLA_PYTHON_CLIENT_PREALLOCATE=false $(PYTHON) -m pytest -m gpu -p no:benchmark $(TESTS)
 
 # Needs a C++ compiler; compares with Numba and Warp where PYTHON has them. PLOT=docs/images/cpu.png draws the results.
 bench: native  ## CPU code beside C++, Numba and Warp, and derivatives
