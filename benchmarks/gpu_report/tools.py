@@ -129,7 +129,8 @@ def _section(before: Sequence[str], setup: Setup) -> str:
 
 def tests(setup: Setup) -> Iterator[Row]:
     """Those that need a GPU: the last lines of pytest."""
-    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-p", "no:benchmark", "-p", "no:cacheprovider", "--no-header", "--tb=line"]
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "--no-header", "--tb=line"]
+    command += ["-p", "no:benchmark", "-p", "no:cacheprovider"]
     # Without a GPU they are skipped: a few of them show that the command is right.
     command += ["tests/ffi/test_gpu_jax.py"] if setup.is_dry else []
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
