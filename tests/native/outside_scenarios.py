@@ -1645,6 +1645,7 @@ def every_failure_is_told_and_leaks_nothing(gpus):
     ):  # fmt: skip
         if function.startswith("cuLibrary"):
             on_memory._kernels.clear()
+            on_memory._launches.clear()
             launch_cache._known.clear()
         forget_values()
         gpus.fail(function)
