@@ -401,7 +401,7 @@ def _one_behind_the_other(address: int, values: Sequence[np.ndarray]) -> Iterato
 
 _lock = threading.Lock()
 _scopes: dict[int, GpuScope] = {}
-_places: dict[str | Device, Outside] = {}  # by names of devices
+_places: dict[object, Outside] = {}  # by names of devices
 
 
 def gpu_scope(ordinal: int) -> GpuScope:
