@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import weakref
@@ -198,6 +199,14 @@ class CudaScope(Scope):
                     f"MemsetD2D{bits}Async", part.address, part.pitch, part.value, part.width, part.height, self.stream
                 )
 
+    def set_bytes(self, address: int, values: bytes) -> None:
+        """Sets what is at an address, by fills: they take the values along. Up to the next word it is set, too."""
+        made, stream = self.ready(), self.stream
+        for word, alike in itertools.groupby(memoryview(values + b"\0" * (-len(values) % 4)).cast("I")):
+            count = len(list(alike))
+            made.call("MemsetD32Async", address, word, count, stream)
+            address += 4 * count
+
     def copy(self, target: Region, source: Region) -> None:
         self.duplicate(target, source)
 
@@ -258,7 +267,7 @@ class CudaScope(Scope):
                 places[i] = at
                 at += padded(value.nbytes)
         for i, value in values.items():
-            self.set(dense_region(places[i], value.dtype, value.shape), value)
+            self.set_bytes(places[i], value.tobytes())
         return [o.address if isinstance(o, Region) else places[i] for i, o in enumerate(operands)], kept
 
 

@@ -29,6 +29,7 @@ from jaxwarp.codegen.cuda import nvrtc
 from jaxwarp.ffi.launch import on_memory
 from jaxwarp.memory import devices as known_devices
 from jaxwarp.memory.driver import CudaError
+from jaxwarp.memory.gpu import by_value
 from jaxwarp.memory.gpu.scope import GpuScope, gpu_scope, gpu_scopes
 from jaxwarp.memory.gpu.scope import _places as named_places
 from jaxwarp.memory.live_array import MemoryArray
@@ -361,13 +362,14 @@ def launches_of_threads(gpus):
 
     def work(n):
         try:
-            for k in range(60):
-                wp.launch(saxpy, 4, [ones, arrays[n], float(k + n)], stream=streams[n], device="cuda:0")
+            for k in range(200):
+                wp.launch(saxpy, 4, [ones, arrays[n], float((k + n) % 5)], stream=streams[n], device="cuda:0")
         except BaseException:
             failed.append(traceback.format_exc())
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
+    most, by_value._MOST = by_value._MOST, 3  # so that one overwrites what another one has just used
     wp.synchronize()
     gpus.lazy(False)  # the driver keeps one list of work for all
     try:
@@ -378,11 +380,27 @@ def launches_of_threads(gpus):
             thread.join()
     finally:
         sys.setswitchinterval(interval)
+        by_value._MOST = most
         gpus.lazy(True)
     assert not failed, failed[0]
     gpus.log()
     found = [a.numpy().tolist() for a in arrays]
-    assert found == [[float(sum(k + n for k in range(60)))] * 4 for n in range(4)], found
+    assert found == [[float(sum((k + n) % 5 for k in range(200)))] * 4 for n in range(4)], found
+
+
+def values_of_graphs(gpus):
+    """They stay, though later launches get others."""
+    x, y = wp.ones(4, dtype=float, device="cuda:0"), wp.zeros(4, dtype=float, device="cuda:0")
+    with wp.ScopedCapture("cuda:0") as capture:
+        wp.launch(saxpy, 4, [x, y, 2.0])
+    for _ in range(3):
+        wp.capture_launch(capture.graph)
+    assert gpus.log()[-1] == f"graph stream {MAIN}"
+    for k in range(2 * by_value._MOST):
+        wp.launch(saxpy, 4, [x, y, float(k + 3)])
+    y.fill_(0.0)
+    wp.capture_launch(capture.graph)
+    assert y.list() == [2.0] * 4
 
 
 def reading_waits_once(gpus):
@@ -1680,6 +1698,7 @@ def every_failure_is_told_and_leaks_nothing(gpus):
     ):  # fmt: skip
         if function.startswith("cuLibrary"):
             on_memory._kernels.clear()
+            on_memory._launches.clear()
             launch_cache._known.clear()
         forget_values()
         gpus.fail(function)
@@ -1787,6 +1806,7 @@ SCENARIOS = [
     launches,
     launches_that_are_alike,
     launches_of_threads,
+    values_of_graphs,
     reading_waits_once,
     tuning,
     older_drivers,

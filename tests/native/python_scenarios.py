@@ -250,14 +250,14 @@ def values_by_value(gpu):
     assert lines == [
         "retain 100",
         f"alloc 80 {STREAM}",
-        f"set8 fd x 1 {STREAM}",
+        f"set32 fd x 1 {STREAM}",
         f"set32 3f800000 x 1 {STREAM}",
         f"set32 40000000 x 1 {STREAM}",
         f"set32 40400000 x 1 {STREAM}",
         *(f"set32 {bits} x 1 {STREAM}" for bits in ("3f800000", "40000000", "40400000", "40800000")),
         f"set32 {int(low):x} x 1 {STREAM}",
         f"set32 {int(high):x} x 1 {STREAM}",
-        f"set8 1 x 1 {STREAM}",
+        f"set32 1 x 1 {STREAM}",
         f"launch {lines[-3].split()[1]} grid 1 block 256 {STREAM}",
         f"free {STREAM}",
         "release 100",
@@ -557,6 +557,7 @@ def every_failure_is_told_and_leaks_nothing(gpu):
     ):  # fmt: skip
         if function in ("cuLibraryLoadData", "cuLibraryGetKernel"):
             on_memory._kernels.clear()
+            on_memory._launches.clear()
         cuda_scope._slots.__init__()
         gpu.driver.fake_fail(function.encode())
         text = gpu.refusal(program, [], [out], s=2.0)

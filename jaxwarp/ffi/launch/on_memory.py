@@ -24,6 +24,7 @@ from jaxwarp.memory.scope import Scope
 from jaxwarp.passes.pipeline import prepared
 from jaxwarp.unlocked import address_of
 
+_MOST_LAUNCHES = 512
 _MOST_STREAMS = 64  # whose configuration of a launch is kept
 
 
@@ -44,15 +45,24 @@ def launch_cuda(
     scope: CudaScope, kernel: Kernel, grid: Sequence[int], operands: Sequence[Any], fma: bool, cuda: CudaOptions
 ) -> None:
     """Queues a kernel on the stream of a call, or of the process."""
-    shapes = [tuple(o.shape) if isinstance(o, Region) else np.shape(o) for o in operands]
+    shapes = tuple([tuple(o.shape) if isinstance(o, Region) else np.shape(o) for o in operands])
     # What is passed by value is put where it is aligned.
     is_aligned = all(o.address % PACK_BYTES == 0 for o in operands if isinstance(o, Region))
-    launch = CudaLaunch(scope, kernel, grid, shapes, fma, cuda, is_aligned)
+    made = scope.ready()  # which finds out about the device
+    key = made, scope.architecture, kernel, tuple(grid), shapes, fma, cuda, is_aligned
+    launch = _launches.get(key)
+    if launch is None or cuda.is_tuned:  # there may be another block by now
+        if len(_launches) >= _MOST_LAUNCHES:
+            _launches.clear()
+        launch = _launches[key] = CudaLaunch(scope, kernel, grid, shapes, fma, cuda, is_aligned)
     regions = [(i in launch.written, o) for i, o in enumerate(operands) if isinstance(o, Region)]
     scope.uses([o for is_written, o in regions if not is_written], [o for is_written, o in regions if is_written])
     addresses, kept = scope.addresses(operands)
     launch.run(scope, addresses)
     del kept  # memory that the launch uses is given back behind it
+
+
+_launches: dict[Any, CudaLaunch] = {}  # late ones; code is the same on all devices of an architecture
 
 
 class _Parameters:

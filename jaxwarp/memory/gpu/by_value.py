@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
@@ -38,20 +39,25 @@ class ByValue:
 
     def __init__(self, scope: GpuScope):
         self._scope = scope
+        self._lock = threading.Lock()  # an `OrderedDict` is no whole while it changes
         self._kept: OrderedDict[Contents, Stored] = OrderedDict()  # what was kept last is at the end
 
     def take(self, contents: Contents) -> Stored:
         """Memory that holds the values, of which there are as many, and as large ones, each time."""
-        return self._kept.pop(contents, None) or self._filled(contents)
+        with self._lock:
+            found = self._kept.pop(contents, None)
+        return found or self._filled(contents)
 
     def keep(self, contents: Contents, stored: Stored) -> None:
         """What reads the memory has been queued."""
         if self._scope.is_recorded:
             stored.memory.owner.work.is_fixed = True  # the graph reads it at any time
-        self._kept[contents] = stored
+        with self._lock:
+            self._kept[contents] = stored
 
     def _filled(self, contents: Contents) -> Stored:
-        before, stored = self._kept.popitem(last=False) if len(self._kept) >= _MOST else (None, None)
+        with self._lock:
+            before, stored = self._kept.popitem(last=False) if len(self._kept) >= _MOST else (None, None)
         if before is None or stored is None or self._scope.is_recorded or not self._scope.has_alone(stored.memory):
             # No graph sets values that others find later; and streams need not wait to overwrite what others read.
             before, stored = [None] * len(contents), self._made(contents)

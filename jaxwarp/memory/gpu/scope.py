@@ -239,14 +239,6 @@ class GpuScope(Outside, CudaScope):
         for leaf, number in zip(target.leaves, leaves_of(value), strict=True):
             super().set(leaf, number)
 
-    def set_bytes(self, address: int, values: bytes) -> None:
-        """Sets what is at an address, by fills: they take the values along. Up to the next word it is set, too."""
-        stream = self.stream
-        for word, alike in itertools.groupby(memoryview(values + b"\0" * (-len(values) % 4)).cast("I")):
-            count = len(list(alike))
-            self._entry.call("MemsetD32Async", address, word, count, stream)
-            address += 4 * count
-
     def has_alone(self, region: Region) -> bool:
         """Whether all that may still work on a region is on the stream that is chosen."""
         work = region.owner.work
@@ -409,7 +401,7 @@ def _one_behind_the_other(address: int, values: Sequence[np.ndarray]) -> Iterato
 
 _lock = threading.Lock()
 _scopes: dict[int, GpuScope] = {}
-_places: dict[str | Device, Outside] = {}  # by names of devices
+_places: dict[object, Outside] = {}  # by names of devices
 
 
 def gpu_scope(ordinal: int) -> GpuScope:
