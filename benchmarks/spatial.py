@@ -5,7 +5,8 @@
 
 A bumpy sphere of 69,168 triangles, a million points with 32 neighbours each, a volume of 128^3 voxels. One thread, its
 own processor time; contenders take turns. Numbers are milliseconds of both and how many times as fast ours is: medians.
-Sorting is beside XLA's, and gradients are beside their own values. Needs warp-lang. Writes results/spatial.json.
+Sorting is beside XLA's, gradients are beside their own values, and winding numbers beside Warp's signed distances that
+they decide about. Needs warp-lang. Writes results/spatial.json.
 
 With --growth, over four sizes, each four times the one before: making a mesh of up to a million triangles, ten times as
 many rays against it, a hash grid of ten times as many particles. The last column is by how much the time grew. Writes
@@ -168,6 +169,16 @@ def mesh_runs(size: int = 132) -> Runs:
         lambda: np.asarray(closest(mesh, x).distance),
         lambda: (warp.launch(kernels["closest"], POINTS, given_points, device="cpu"), out.numpy()[:POINTS])[1],
     )
+    solid = wp.Mesh(jnp.asarray(p), jnp.asarray(f), support_winding_number=True)
+    wind, their_solid = jax.jit(wp.geometry.winding_number), warp.Mesh(points, indices, support_winding_number=True)
+    asked = arrays_of(warp, x)
+    runs["winding numbers, beside signs"] = (
+        lambda: np.where(np.asarray(wind(solid, x)) > 0.5, -1.0, 1.0),
+        lambda: (
+            warp.launch(kernels["signs"], POINTS, [their_solid.id, asked, out], device="cpu"),  # keeps the mesh
+            out.numpy()[:POINTS],
+        )[1],
+    )
     for name in list(runs)[2:]:
         ours_found, found = (run() for run in runs[name])
         same = (np.abs(ours_found - found) <= 1e-4).mean()  # at edges a ray may hit for one alone
@@ -304,6 +315,11 @@ def kernels_of(warp: Any) -> dict[str, Any]:
         out[i] = warp.length(warp.mesh_eval_position(mesh, found.face, found.u, found.v) - x[i])
 
     @warp.kernel
+    def signs(mesh: warp.uint64, x: warp.array(dtype=warp.vec3), out: warp.array(dtype=float)):
+        i = warp.tid()
+        out[i] = warp.mesh_query_point_sign_winding_number(mesh, x[i], FAR).sign
+
+    @warp.kernel
     def sums(grid: warp.uint64, x: warp.array(dtype=warp.vec3), r: float, out: warp.array(dtype=float)):
         i = warp.hash_grid_point_id(grid, warp.tid())
         total = float(0.0)  # noqa: UP018
@@ -318,7 +334,7 @@ def kernels_of(warp: Any) -> dict[str, Any]:
         i = warp.tid()
         out[i] = warp.volume_sample_f(volume, x[i], warp.Volume.LINEAR)
 
-    return {"cast": cast, "closest": closest, "sums": sums, "sample": sample}
+    return {"cast": cast, "closest": closest, "signs": signs, "sums": sums, "sample": sample}
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.geometry.curve import along_curve
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_queries import mesh_query_point, mesh_query_ray_all
 from jaxwarp.geometry.mesh_search import find_closest, find_hit
@@ -131,8 +132,7 @@ def closest_points(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> Closest
     p = as_points("closest_points: points", points)
     shape, count = p.shape[:-1], p.size // 3
     p = p.reshape(count, 3)
-    search = detached((mesh, p, as_number("closest_points: max_dist", max_dist)))
-    (face,) = _find_closest(*search, launch_dims=count, output_dims=count)
+    (face,) = along_curve(_find_closest, *detached((mesh, p, as_number("closest_points: max_dist", max_dist))))
     found = _evaluate_closest(mesh.points, mesh.indices, face, p, launch_dims=count, output_dims=count)
     distance, u, v, face = (x.reshape(shape) for x in (*found[:3], face))
     return ClosestPoints(distance, found[3].reshape(*shape, 3), face, u, v)
@@ -157,8 +157,7 @@ def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Ar
     p = as_points("signed_distance: points", points)
     shape, count = p.shape[:-1], p.size // 3
     p = p.reshape(count, 3)
-    search = detached((mesh, p, as_number("signed_distance: max_dist", max_dist)))
-    face, sign = _find_sides(*search, launch_dims=count, output_dims=count)
+    face, sign = along_curve(_find_sides, *detached((mesh, p, as_number("signed_distance: max_dist", max_dist))))
     distance = _evaluate_closest(mesh.points, mesh.indices, face, p, launch_dims=count, output_dims=count)[0]
     return jnp.where(face >= 0, sign * distance, jnp.inf).reshape(shape)
 

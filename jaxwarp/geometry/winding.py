@@ -26,6 +26,7 @@ import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.geometry.cast import as_points, require_mesh
+from jaxwarp.geometry.curve import along_curve
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_queries import MeshQueryPoint, hand_over, on_face
 from jaxwarp.geometry.mesh_search import find_closest
@@ -175,5 +176,5 @@ def winding_number(mesh: Mesh, points: Any, accuracy: Any = 2.0) -> jax.Array:
     p = as_points("winding_number: points", points)
     count = p.size // 3
     number = as_number("winding_number: accuracy", accuracy)
-    (found,) = _wind(mesh, p.reshape(count, 3), number, launch_dims=count, output_dims=count)
+    (found,) = along_curve(_wind, mesh, p.reshape(count, 3), number)
     return found.reshape(p.shape[:-1])
