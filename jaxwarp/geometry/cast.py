@@ -7,6 +7,7 @@ derivative costs about as much as the evaluation, and the search is done once.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,13 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp import compat
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.geometry.curve import along_curve
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_queries import mesh_query_point, mesh_query_ray_all
 from jaxwarp.geometry.mesh_search import find_closest, find_hit
 from jaxwarp.geometry.operations import as_number
+from jaxwarp.geometry.sorting import curve_order, taken
 from jaxwarp.geometry.triangles import closest_at, face_normal, ray_at
 from jaxwarp.memory.convert import for_jax
 
@@ -209,6 +211,36 @@ def as_points(where: str, value: Any) -> jax.Array:
     if value.ndim == 0 or value.shape[-1] != 3:
         raise KernelValueError(f"{where}: expected the shape (..., 3), got {value.shape}", hint="coordinates come last")
     return jnp.asarray(for_jax(value, where))
+
+
+# Many points
+
+# Fewer gain nothing. On a mesh of 960 faces, of 2,048 points closest ones and winding numbers take 0.7 to 0.75 of the
+# time, of 16,384 0.55 to 0.65, of 262,144 0.4 to 0.5; on 48 faces up to 1.05, on 8 up to 1.8 (Xeon, code for AVX-512).
+_FEW_POINTS = 1024
+_FEW_FACES = 128
+
+
+def along_curve(find: Callable[..., Sequence[jax.Array]], mesh: Mesh, points: jax.Array, value: Any) -> list[jax.Array]:
+    """What a launch finds of each point, which does not depend on the others.
+
+    Args:
+        find: the launch, of a mesh, points and a number; results have an element for each point.
+        mesh, points, value: its operands; points are (n, 3).
+    """
+    count = points.shape[0]
+    if not _is_worth_it(mesh, points):
+        return list(find(mesh, points, value, launch_dims=count, output_dims=count))
+    order = curve_order(detached(points))
+    found = find(mesh, taken(points, order), value, launch_dims=count, output_dims=count)
+    return [jnp.zeros_like(x).at[order].set(x, mode="promise_in_bounds", unique_indices=True) for x in found]
+
+
+def _is_worth_it(mesh: Mesh, points: jax.Array) -> bool:
+    """Not for few, nor where a compiler may have cut the points among devices: these would change places."""
+    count, faces = points.shape[0], mesh.indices.shape[0] // 3
+    is_whole = jax.device_count() == 1 or bool(compat.varying_axes(jax.typeof(points)))
+    return is_whole and isinstance(count, int) and count >= _FEW_POINTS and faces >= _FEW_FACES
 
 
 # Kernels

@@ -25,8 +25,7 @@ import jax
 import jaxwarp as wp
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError
-from jaxwarp.geometry.cast import as_points, require_mesh
-from jaxwarp.geometry.curve import along_curve
+from jaxwarp.geometry.cast import along_curve, as_points, require_mesh
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.mesh_queries import MeshQueryPoint, hand_over, on_face
 from jaxwarp.geometry.mesh_search import find_closest

@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jaxwarp as wp
-from jaxwarp.geometry import curve
+from jaxwarp.geometry.sorting import curve_order
 from tests.geometry.brute import sphere
 
 POINTS, FACES = sphere(6)
@@ -109,7 +109,7 @@ def test_extents_that_are_symbols(sorts):
 
 def test_neighbours_follow_each_other():
     x = jnp.asarray(X.reshape(-1, 3))
-    order = curve._order(x)
+    order = curve_order(x)
     assert sorted(order.tolist()) == list(range(len(x)))
     step = np.linalg.norm(np.diff(x[order], axis=0), axis=1).mean()
     assert step < 0.2 * np.linalg.norm(np.diff(x, axis=0), axis=1).mean()
