@@ -19,7 +19,7 @@ from jaxwarp.commands.stages import stages
 
 # What other functions call, too, wherever they are; and what is part of a stage.
 HELPERS = {"without_failures", "silent"}
-INSIDE = {"eliminate", "coarsen", "failures_as"}
+INSIDE = {"eliminate", "coarsen", "failures_as", "filled"}
 
 
 def entered(run):
