@@ -59,7 +59,7 @@ class Held:
 
     __slots__ = (
         *("_arrays", "_contents", "_copied", "_fields", "_inner", "_layouts", "_memory", "_resizable"),
-        *("_value", "leaves", "operands", "token"),
+        *("_value", "leaves", "operands", "places", "token"),
     )
 
     def __init__(self, struct: Struct, value: Any, leaves: list[Any], fields: list[tuple[Any, tuple[Any, ...]]]):
@@ -69,6 +69,7 @@ class Held:
         # Not the struct itself, which would never end.
         self._fields, self._inner = fields[0][1], fields[1:]
         self.operands: dict[Any, tuple[list[int], list[Any]]] = {}
+        self.places = [leaf._region.address for leaf in leaves if type(leaf) is HostArray]
         kinds = zip(leaves, _are_arrays(struct), strict=True)
         self._arrays = [(leaf, leaf.token) for leaf in leaves if type(leaf) is HostArray]
         # What a mesh, a grid or a volume has stays as it is: to see whether somebody reshapes it takes a microsecond.

@@ -173,8 +173,12 @@ def _signature(kernel: Kernel, dim: Any, seen: Sequence[Any]) -> Any:
     if type(dim) is not int and not (type(dim) is tuple and _INTEGERS.issuperset(map(type, dim))):
         return None
     tokens = [value.token if type(value) in _TOKENED else token_of(value) for value in seen]
-    leaves = flat(seen) if kernel.has_structs else seen
-    places = [value._region.address for value in leaves if type(value) is HostArray]
+    places: list[int] = []
+    for value in seen:
+        if type(value) is HostArray:
+            places.append(value._region.address)
+        elif type(value) is Held:
+            places += value.places
     if len(set(places)) < len(places):  # an array may be given twice, see same_memory.py
         tokens.append(tuple(map(places.index, places)))
     return None if None in tokens else (kernel, dim, *tokens)
