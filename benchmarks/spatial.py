@@ -279,7 +279,7 @@ def volume_runs() -> Runs:
     theirs = warp.Volume.load_from_numpy(values, bg_value=0.0, device="cpu")
     points, out = warp.array(places, dtype=warp.vec3, device="cpu"), warp.zeros(SAMPLES, dtype=float, device="cpu")
     kernel, volume = kernels_of(warp)["sample"], wp.Volume.load_from_numpy(values, bg_value=0.0)
-    call = wp.jax_kernel(wp.kernel(_sample), launch_dims=SAMPLES, output_dims=SAMPLES)
+    call = wp.jax_kernel(wp.kernel(sample), launch_dims=SAMPLES, output_dims=SAMPLES)
     ours, held = jax.jit(call), jnp.asarray(places)
     runs: Runs = {
         "samples of a volume": (
@@ -294,7 +294,7 @@ def volume_runs() -> Runs:
     return runs
 
 
-def _sample(volume: wp.Volume, x: wp.array[wp.vec3], out: wp.array[float]):
+def sample(volume: wp.Volume, x: wp.array[wp.vec3], out: wp.array[float]):
     i = wp.tid()
     out[i] = wp.volume_sample_f(volume, x[i], wp.Volume.LINEAR)
 

@@ -12,7 +12,7 @@ from devicecuda import run_device
 from kernels import KERNELS, Sample
 from kernels_strategy import same_values
 
-from jaxwarp.codegen.abi import NO_CUDA_OPTIONS
+from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.codegen.cpu import run_cpu
 from jaxwarp.codegen.cuda import code_for, compile_cuda, loops, nvrtc, print_cuda, resources, versions
 from jaxwarp.ir.interpret import interpret
@@ -90,9 +90,9 @@ STREAMS = ("saxpy", "gather", "heat_3d", "halves", "small_integers")
 def test_cuda_text_of_several_elements_a_thread(name: str, prepared: dict[str, Kernel], of_many_threads: None):
     one, kernel = KERNELS[name], prepared[name]
     buffers = one.buffers()
-    code = code_for(kernel, one.grid, [b.shape for b in buffers], 32, NO_CUDA_OPTIONS)
+    code = code_for(kernel, one.grid, [b.shape for b in buffers], 32, CudaOptions(8))
     assert "for (unsigned int turn = 0; turn < 4u; ++turn)" in code.source
-    assert code.most_blocks == -(-math.prod(one.grid) // (loops.AT_ONCE * code.options.block))
+    assert code.most_blocks == -(-math.prod(one.grid) // (loops.AT_ONCE * 8)) > 1
     for threads in (4, None):  # each has some, each has one
         buffers = one.buffers()
         hostcuda.run_code(kernel, code, one.grid, buffers, threads, block=4)

@@ -148,12 +148,7 @@ def _volume(setup: Setup, sizes: Sizes) -> Iterator[Row]:
 
 
 def _sampled(volume: wp.Volume, x: Any) -> Any:
-    return wp.jax_kernel(wp.kernel(_sample), launch_dims=len(x), output_dims=len(x))(volume, x)[0]
-
-
-def _sample(volume: wp.Volume, x: wp.array[wp.vec3], out: wp.array[float]):
-    i = wp.tid()
-    out[i] = wp.volume_sample_f(volume, x[i], wp.Volume.LINEAR)
+    return wp.jax_kernel(wp.kernel(spatial.sample), launch_dims=len(x), output_dims=len(x))(volume, x)[0]
 
 
 def _asked(setup: Setup, name: str, function: Any, here: Any, on_host: Any, given: tuple[Any, ...]) -> Iterator[Row]:

@@ -19,6 +19,7 @@ from jaxwarp.passes.extents import with_extents
 from jaxwarp.passes.filled import are_elements, filled
 from jaxwarp.passes.pipeline import prepare
 
+needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
 SHAPE = (5, 6)
 POISON = 77
 
@@ -159,8 +160,31 @@ def test_launches_of_a_thread_for_each_element():
     assert not are_elements((n, 6), (m, 6))
 
 
-@pytest.mark.skipif(not nvrtc.available(), reason="needs NVRTC")
-@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+@wp.kernel
+def beside(x: wp.array2d[float], out: wp.array2d[float]):
+    i, j = wp.tid()
+    if x[i, j] > 0.0:
+        out[i, j] = 1.0
+    else:
+        out[i, j + 1] = 2.0
+
+
+@wp.kernel
+def across(x: wp.array2d[float], out: wp.array2d[float]):
+    i, j = wp.tid()
+    if x[i, j] > 0.0:
+        out[i, j] = 1.0
+    else:
+        out[j, i] = 2.0
+
+
+@pytest.mark.parametrize("kernel", [beside, across], ids=lambda k: k.name)
+def test_branches_that_store_elsewhere_prove_nothing(kernel):
+    made = taken(kernel, [(6, 6)] * 2)
+    assert not analyze(made).covers(made.params[1], (6, 6), (6, 6))
+
+
+@pytest.mark.parametrize("platform", ["cpu", pytest.param("cuda", marks=needs_nvrtc)])
 @pytest.mark.parametrize(("dims", "cleared"), [(SHAPE, ""), ((5, 7), "1")])
 def test_launches_clear_what_threads_do_not(platform, dims, cleared, monkeypatch):
     monkeypatch.setenv("JAXWARP_CUDA_ARCHS", "90")
