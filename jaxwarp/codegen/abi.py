@@ -19,11 +19,14 @@ from jaxwarp.ir.nodes import Atomic
 # launch may have copies of to itself (1 or 0, axis 0). `kGrid` and `kOwnCopies` of launch.h.
 GRID, OWN_COPIES = -1, -2
 
+# An axis of a parameter plus n times this is the product of its extent and those of the n axes behind it: `kMerged`.
+MERGED = 1 << 16
+
 # A CUDA thread steps past the end of the grid before it stops: that index must not wrap either.
 _INDEX32_LIMIT = 2**30
 
 Geometry = tuple[tuple[int, int], ...]
-"""(parameter, axis), (GRID, grid axis) or (OWN_COPIES, 0) of each run-time integer that code gets."""
+"""(parameter, axis or axis + n * MERGED), (GRID, grid axis) or (OWN_COPIES, 0) of each run-time integer of code."""
 
 PACK_BYTES = 16
 """Of the widest access of CUDA code. Arrays of XLA begin at multiples of it."""

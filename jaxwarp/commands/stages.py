@@ -18,7 +18,7 @@ from jaxwarp.passes.batch import batch
 from jaxwarp.passes.checks.checked import checked
 from jaxwarp.passes.checks.out_of_range import require_in_range
 from jaxwarp.passes.extents import with_extents
-from jaxwarp.passes.flatten import merge_axes
+from jaxwarp.passes.flatten import flatten
 from jaxwarp.passes.in_records import in_records
 from jaxwarp.passes.pipeline import FIX_ROUNDING, PREPARE
 from jaxwarp.passes.same_memory import with_one_for
@@ -56,7 +56,7 @@ def stages() -> tuple[Stage, ...]:
         Stage("derivative", (silent, tangent, adjoint), "of either mode and any order"),
         Stage("batch", (batch,), "for vmap: one axis more"),
         Stage("records", (in_records,), "outside of JAX, on fields of records"),
-        Stage("one axis", (merge_axes,), "on the CPU, of short rows"),
+        Stage("one axis", (flatten,), "on the CPU, of short rows"),
         Stage("checks", (checked,), "assertions; in debug mode, tests before what can fail"),
         Stage("prepared", PREPARE, "as both targets compile it"),
         Stage("order", (succession_of,), "on the CPU, which threads follow one another"),

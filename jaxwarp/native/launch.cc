@@ -132,7 +132,8 @@ Plan ParsePlan(const Attributes& attrs, Platform platform, std::string& subject)
   for (const auto& [parameter, axis] : plan.geometry) {
     const bool known = parameter < parameters;
     const int64_t axes = parameter == kOwnCopies ? 1 : parameter == kGrid ? plan.grid.size() : known ? plan.ranks[parameter] : 0;
-    if (axis < 0 || axis >= axes) {
+    const int64_t merged = parameter < 0 || axis < 0 ? 0 : axis / kMerged;
+    if (axis < 0 || merged >= axes || axis - merged * kMerged + merged >= axes) {
       RefuseInvalid("attribute 'geometry' names axis " + std::to_string(axis) + " of parameter " +
                     std::to_string(parameter) + ", which does not exist");
     }
@@ -216,8 +217,12 @@ Launch::Launch(const Plan& plan, const Frame* frame)
     const auto [parameter, axis] = plan.geometry[i];
     if (parameter == kOwnCopies) {
       geometry_[i] = 0;
+    } else if (parameter == kGrid) {
+      geometry_[i] = grid[axis];
     } else {
-      geometry_[i] = parameter == kGrid ? grid[axis] : parameters_[parameter]->dims[axis];
+      const int64_t* extents = parameters_[parameter]->dims + axis % kMerged;
+      geometry_[i] = extents[0];
+      for (int64_t more = axis / kMerged; more > 0; --more) geometry_[i] *= extents[more];
     }
   }
 }

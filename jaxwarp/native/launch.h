@@ -95,6 +95,9 @@ Image ParseImage(std::string_view image, Platform platform);
 // of are one call's alone.
 constexpr int64_t kGrid = -1, kOwnCopies = -2;
 
+// An axis of a parameter plus n times this stands for the product of its extent and those of the n axes behind it.
+constexpr int64_t kMerged = 1 << 16;
+
 // The buffers of one call in parameter order, checked against the plan, and the extents that follow from them.
 class Launch {
  public:

@@ -40,7 +40,7 @@ import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile as cpu_compiler
 from jaxwarp.codegen.cpu import compile_cpu, launch
 from jaxwarp.codegen.cuda import CudaCode, print_cuda
-from jaxwarp.ffi.launch.lowering import succession
+from jaxwarp.ffi.launch.shaped import shaped
 from jaxwarp.ir.interpret import interpret
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.verify import verify
@@ -187,9 +187,10 @@ def interpreted(job: Job, kernel: Kernel) -> Buffers:
 
 def on_cpu(job: Job, width: int, pick: Pick) -> Buffers:
     buffers = job.buffers()
-    order = succession(job.prepared, job.grid, [b.shape for b in buffers]) if job.in_order else None
-    code = compile_cpu(job.prepared, width, SHAPES[width], succession=order)
-    launch(code, job.prepared, job.grid, buffers, tiles(job.grid, width, pick))
+    made = shaped(job.prepared, job.grid, [b.shape for b in buffers], job.in_order)
+    code = compile_cpu(verify(made.kernel), width, SHAPES[width], succession=made.order)
+    seen = [b.reshape(shape) for b, shape in zip(buffers, made.shapes, strict=True)]
+    launch(code, made.kernel, made.grid, seen, tiles(made.grid, width, pick))
     return buffers
 
 

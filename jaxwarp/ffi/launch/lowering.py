@@ -6,11 +6,11 @@ import functools
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 
-from jaxwarp.analysis.collisions import succession_of
 from jaxwarp.analysis.effects import analyze
 from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import CopiesAttributes, Cut, LaunchAttributes, LaunchCode, attributes_of, index_bits_of
@@ -20,6 +20,7 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import InternalError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import format_shape
 from jaxwarp.ffi.launch.image import CPU, CUDA, CudaEntry, pack_cuda_payload, pack_image
+from jaxwarp.ffi.launch.shaped import Shaped, cpu_code, shaped
 from jaxwarp.ffi.launch.spec import OUTPUT, Dim, Launch, is_static
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Param
@@ -37,20 +38,25 @@ def call_attributes(
 ) -> dict[str, Any]:
     """The attributes of the custom call on `platform`, "cpu" or "cuda"; what is exported may meet other GPUs."""
     shapes = [*operand_shapes, *launch.results]
-    made, kernel = launch, prepared(launch.kernel, launch.fma)
+    extents, grain, unsplit = launch.grid, 1, 1
     index_bits = index_bits_of(launch.grid, shapes)
     match platform:
         case "cpu":
             kernel = _cpu_kernel(launch, shapes)
-            code = _cpu_code_for(launch, shapes)
+            made = _on_cpu(launch, shapes)
+            code = _cpu_code(made.kernel, made.order)
+            code = replace(code, geometry=made.of_arrays(code.geometry))
+            cleared, extents = outputs_to_clear(launch, shapes, kernel), made.grid
+            grain, unsplit = _grain(made), _max_unsplit_threads(made, code.cut)
         case "cuda":
             launch = _with_measured_block(launch, shapes, is_for_export) if launch.cuda.is_tuned else launch
             text = _cuda_text(launch, shapes, index_bits)
             code = _compiled_cuda(text, _cuda_targets(is_for_export))
-            made, kernel = launch.replace(grid=tuple(text.grid) or launch.grid), text.kernel
+            extents = tuple(text.grid) or launch.grid
+            cleared = outputs_to_clear(launch.replace(grid=extents), shapes, text.kernel)
         case _:
             raise InternalError(f"no launch on {platform}")
-    grid, grid_from = _locate_grid(made, shapes)
+    grid, grid_from = _locate_grid(launch.name, extents, shapes)
     declared = LaunchAttributes(
         name=launch.name,
         symbol=code.symbol,
@@ -60,9 +66,9 @@ def call_attributes(
         grid=grid,
         grid_from=grid_from,
         geometry=[n for pair in code.geometry for n in pair],
-        zero=outputs_to_clear(made, shapes, kernel),
-        grain=_grain(launch, shapes) if platform == "cpu" else 1,
-        max_unsplit_threads=_max_unsplit_threads(launch, shapes, code.cut) if platform == "cpu" else 1,
+        zero=cleared,
+        grain=grain,
+        max_unsplit_threads=unsplit,
         max_pieces_per_thread=code.cut.max_pieces_per_thread,
         rows_per_piece=code.cut.rows_per_piece,
         block=code.block if platform == "cuda" else launch.cuda.block,
@@ -79,16 +85,16 @@ def scratch_attributes(launch: Launch, operand_shapes: Sequence[tuple[Dim, ...]]
     The buffer is a result after all others. 0 bytes: none is wanted.
     """
     shapes = [*operand_shapes, *launch.results]
-    code = _cpu_code_for(launch, shapes)
+    made = _on_cpu(launch, shapes)
+    code = _cpu_code(made.kernel, made.order)
     if not code.cut.copied or not all(is_static(n) for shape in (launch.grid, *shapes) for n in shape):
         return 0, {}
-    if math.prod(launch.grid) // 2 < _grain(launch, shapes):  # never shared
+    if math.prod(launch.grid) // 2 < _grain(made):  # never shared
         return 0, {}
     from jaxwarp.codegen.cpu import choose_copies
 
-    kernel = prepared(launch.kernel, launch.fma)
-    extents = _extents(launch, kernel, shapes)
-    sizes = [kernel.params[i].dtype.bytes * math.prod(extents[kernel.params[i]]) for i in range(len(kernel.params))]
+    kernel, extents = made.kernel, made.extents
+    sizes = [param.dtype.bytes * math.prod(extents[param]) for param in kernel.params]
     found = choose_copies(
         kernel,
         code.cut.contended,
@@ -112,11 +118,13 @@ def pool_size() -> int:
     return int(wanted) if wanted.isdigit() and int(wanted) else len(os.sched_getaffinity(0))
 
 
-def _locate_grid(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> tuple[list[int], list[int]]:
+def _locate_grid(
+    name: str, extents: Sequence[Dim], shapes: Sequence[tuple[Dim, ...]]
+) -> tuple[list[int], list[int]]:
     """Numbers where they are known, else which axis of which buffer has the extent."""
     grid: list[int] = []
     grid_from: list[int] = []
-    for axis, dim in enumerate(launch.grid):
+    for axis, dim in enumerate(extents):
         if is_static(dim):
             grid.append(int(dim))
             grid_from += (-1, -1)
@@ -127,7 +135,7 @@ def _locate_grid(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> tuple[lis
         place = next(places, None)
         if place is None:
             raise KernelValueError(
-                f"kernel {launch.name}: the symbolic launch extent {dim} of axis {axis} is no extent of an argument or "
+                f"kernel {name}: the symbolic launch extent {dim} of axis {axis} is no extent of an argument or "
                 f"an output; their shapes are {', '.join(map(format_shape, shapes))}",
                 hint="pass an array that has this extent, or give an output it with output_dims",
             )
@@ -141,21 +149,19 @@ def _extents(launch: Launch, kernel: Kernel, shapes: Sequence[tuple[Dim, ...]]) 
     return dict(zip(kernel.params, (shapes[buffer] for buffer in launch.buffers), strict=True))
 
 
-def _grain(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> int:
+def _grain(made: Shaped) -> int:
     from jaxwarp.codegen.cpu import choose_grain
 
-    kernel = prepared(launch.kernel, launch.fma)
-    return choose_grain(kernel, _extents(launch, kernel, shapes))
+    return choose_grain(made.kernel, made.extents)
 
 
-def _max_unsplit_threads(launch: Launch, shapes: Sequence[tuple[Dim, ...]], cut: Cut) -> int:
+def _max_unsplit_threads(made: Shaped, cut: Cut) -> int:
     """By how many threads the launch is left whole, now that extents are known."""
     if not cut.summed:
         return cut.max_unsplit_threads
     from jaxwarp.codegen.cpu import choose_cut
 
-    kernel = prepared(launch.kernel, launch.fma)
-    return choose_cut(kernel, cut.contended, cut.summed, False, _extents(launch, kernel, shapes))[0]
+    return choose_cut(made.kernel, cut.contended, cut.summed, False, made.extents)[0]
 
 
 def outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]], kernel: Kernel | None = None) -> list[int]:
@@ -172,12 +178,10 @@ def outputs_to_clear(launch: Launch, shapes: Sequence[tuple[Dim, ...]], kernel: 
     ]
 
 
-def _cpu_code_for(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> LaunchCode:
-    """The code for a launch on arrays of `shapes`, those of the buffers."""
+def _on_cpu(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> Shaped:
+    """The launch as it is compiled, on arrays of `shapes`, those of the buffers."""
     kernel = _cpu_kernel(launch, shapes)
-    extents = _extents(launch, kernel, shapes)
-    order = succession(kernel, launch.grid, list(extents.values())) if launch.in_order else None
-    return _cpu_code(kernel, order)
+    return shaped(kernel, launch.grid, list(_extents(launch, kernel, shapes).values()), launch.in_order)
 
 
 def _cpu_kernel(launch: Launch, shapes: Sequence[tuple[Dim, ...]]) -> Kernel:
@@ -191,25 +195,9 @@ def _cleared(kernel: Kernel, params: tuple[int, ...]) -> Kernel:
     return filled(kernel, params)
 
 
-def succession(kernel: Kernel, grid: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Succession | None:
-    """How the threads of a launch of a prepared kernel follow each other; `shapes` are those of its parameters."""
-    known = [tuple(int(n) if is_static(n) else None for n in shape) for shape in (grid, *shapes)]
-    return _succession(kernel, known[0], tuple(known[1:]))
-
-
-@functools.lru_cache(maxsize=_CODE_CACHE)
-def _succession(
-    kernel: Kernel, grid: tuple[int | None, ...], shapes: tuple[tuple[int | None, ...], ...]
-) -> Succession | None:
-    return succession_of(kernel, grid, dict(zip(kernel.params, shapes, strict=True)))
-
-
 @functools.lru_cache(maxsize=_CODE_CACHE)
 def _cpu_code(kernel: Kernel, order: Succession | None) -> LaunchCode:
-    from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
-
-    with told(f"making CPU code of {kernel.name}"):
-        code = compile_cpu(kernel, succession=order)
+    code = cpu_code(kernel, order)
     image = pack_image(CPU, code.bitcode)
     return LaunchCode(code.symbol, image, code.geometry, code.cut)
 

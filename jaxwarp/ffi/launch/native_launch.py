@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.analysis.succession import Succession
 from jaxwarp.codegen.abi import GRID, OWN_COPIES
 from jaxwarp.errors import KernelValueError
-from jaxwarp.ffi.launch.lowering import pool_size, succession
+from jaxwarp.ffi.launch.lowering import pool_size
+from jaxwarp.ffi.launch.shaped import shaped
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.memory.region import Region
 from jaxwarp.native.library import load_library
@@ -41,12 +41,14 @@ class NativeCode:
     """
 
     def __init__(self, kernel: Kernel, fma: bool, grid: tuple[int, ...], shapes: Shapes, in_order: bool = True):
-        made, code = cpu_code(kernel, fma, grid, shapes, in_order)
+        launch = shaped(prepared(kernel, fma), grid, shapes, in_order)
+        made, code = launch.kernel, launch.code
+        grid, shapes = launch.grid, launch.shapes
         from jaxwarp.codegen.cpu import choose_grain, entry_address  # LLVM is slow to import
 
         known = {GRID: grid, OWN_COPIES: (0,)}
         geometry = [(known.get(source) or shapes[source])[axis] for source, axis in code.geometry]
-        grain = choose_grain(made, dict(zip(made.params, shapes, strict=True)))
+        grain = choose_grain(made, launch.extents)
         cut = code.cut
         how = grain, cut.max_unsplit_threads, cut.max_pieces_per_thread, cut.rows_per_piece
         effects = analyze(made)
@@ -120,21 +122,3 @@ def _in_a_handler() -> KernelValueError:
 
 
 code_of = functools.lru_cache(maxsize=512)(NativeCode)
-
-
-def cpu_code(
-    kernel: Kernel, fma: bool, grid: Sequence[int], shapes: Sequence[Sequence[int | None]], in_order: bool = True
-) -> tuple[Kernel, Any]:
-    """The prepared kernel and its code, for launches outside of programs on arrays of these shapes.
-
-    `in_order`: see Launch.
-    """
-    made = prepared(kernel, fma)
-    return made, _cpu_code(made, succession(made, grid, shapes) if in_order else None)
-
-
-@functools.lru_cache(maxsize=256)
-def _cpu_code(made: Kernel, order: Succession | None) -> Any:
-    from jaxwarp.codegen.cpu import compile_cpu
-
-    return compile_cpu(made, succession=order)

@@ -20,7 +20,6 @@ from jaxwarp.ffi.launch.costs import loop_copies, program
 from jaxwarp.ffi.launch.debug import record_shape, scan_launches, told, with_checks
 from jaxwarp.ffi.launch.derivatives.rules import launch_jvp, launch_transpose
 from jaxwarp.ffi.launch.derivatives.taylor import launch_jet
-from jaxwarp.ffi.launch.flatten import flattened
 from jaxwarp.ffi.launch.image import sealed
 from jaxwarp.ffi.launch.interned import Interned
 from jaxwarp.ffi.launch.lowering import TARGET, call_attributes, scratch_attributes
@@ -97,11 +96,6 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, launch: Launch, platfo
         return mlir.lower_fun(partitioned(bind_launch, launch), multiple_results=True)(ctx, *operands)
     if launch.debug is not None:
         return _lower_checked(ctx, operands, launch)
-    flat = flattened(launch, avals) if platform == "cpu" else None
-    if flat is not None:
-        return mlir.lower_fun(lambda *xs: flat(lambda x, made: bind_launch(made, x), xs), multiple_results=True)(
-            ctx, *operands
-        )
     loop_copies.watch(ctx, launch, avals)
     made = _custom_call(ctx, operands, launch, platform, {})
     program.tell(made, launch, [a.shape for a in avals])

@@ -71,7 +71,7 @@ def find_interior(kernel: Kernel, width: int, strides: Strides) -> Interior | No
         before = len(interior.tests)
         for op in walk(kernel.body):
             if isinstance(op, Call) and interior.strides.of[op.result] is None and len(interior.tests) < _MAX_TESTS:
-                stride = _assumed_stride(op, interior.strides)
+                stride = _assumed_stride(op, interior.strides, width)
                 if stride is not None and sources.note(op):
                     interior.tests.append(op)
                     interior.assumed[op.result] = stride
@@ -83,7 +83,7 @@ def find_interior(kernel: Kernel, width: int, strides: Strides) -> Interior | No
     return interior if interior.tests else None
 
 
-def _assumed_stride(op: Call, strides: Strides) -> Stride:
+def _assumed_stride(op: Call, strides: Strides, width: int) -> Stride:
     """The stride that the result is assumed to have, or None where there is nothing to assume."""
     if len(op.args) != 2 or any(a.type is not int32 for a in op.args):
         return None
@@ -94,6 +94,9 @@ def _assumed_stride(op: Call, strides: Strides) -> Stride:
     if name in ORDERED or name in EQUAL:
         return 0
     if name in QUOTIENT and first > 0 and second == 0:
+        divisor = strides.constants.get(op.args[1])
+        if divisor is not None and divisor < 2 * first * width:  # which most chunks reach a multiple of
+            return None
         return first if name == "mod" else 0
     if name == "from_end" and second == 0:
         return first

@@ -17,6 +17,7 @@ from jaxwarp.codegen.cpu.analysis.families import families
 from jaxwarp.codegen.cpu.analysis.speculation import is_cheap
 from jaxwarp.codegen.cpu.control.loops import LoopEmitter
 from jaxwarp.codegen.cpu.control.prints import emit_print
+from jaxwarp.codegen.cpu.control.thread_parts import thread_part
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.vectors import scalar_constant
 from jaxwarp.errors import InternalError
@@ -174,6 +175,9 @@ class Emitter:
         else:
             if op.builtin.name == "from_end" and self.strides.shifts.get(op.args[0], op.args)[0] in lanes.natural:
                 lanes.bind_as(op.result, op.args[0])
+                return
+            if (part := thread_part(lanes, op)) is not None:
+                lanes.bind(op.result, part)
                 return
             args = [lanes.vector(a) for a in op.args]
             lanes.bind(op.result, op.builtin.llvm(lanes.many, op.result.type, types, args))

@@ -1,0 +1,85 @@
+"""A launch as the CPU runs it: jitted, exported or outside of JAX, it is the same code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxwarp.analysis.collisions import succession_of
+from jaxwarp.analysis.succession import Succession
+from jaxwarp.codegen.abi import MERGED, Geometry
+from jaxwarp.codegen.progress import told
+from jaxwarp.ffi.launch.spec import is_static
+from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.nodes import Param
+from jaxwarp.passes.flatten import Flat, flatten
+
+_CODE_CACHE = 512
+
+Extents = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Shaped:
+    """A launch as it is compiled.
+
+    Attributes:
+        kernel: what is compiled.
+        grid: its launch extents; None is not known.
+        shapes: of its parameters.
+        order: how its threads follow each other; None: in any order.
+    """
+
+    kernel: Kernel
+    grid: tuple[Any, ...]
+    shapes: tuple[tuple[Any, ...], ...]
+    order: Succession | None
+    _flat: Flat | None
+
+    @property
+    def extents(self) -> dict[Param, tuple[Any, ...]]:
+        """Of the parameters."""
+        return dict(zip(self.kernel.params, self.shapes, strict=True))
+
+    @property
+    def code(self) -> Any:
+        """Code for this machine's kind of processor, see `compile_cpu`."""
+        return cpu_code(self.kernel, self.order)
+
+    def of_arrays(self, geometry: Geometry) -> Geometry:
+        """The run-time integers of its code, by the axes that arrays have in the launch."""
+        if self._flat is None:
+            return geometry
+        axes = self._flat.axes
+        places = ((source, (axis, 1) if source < 0 else axes[source][axis]) for source, axis in geometry)
+        return tuple((source, first + (count - 1) * MERGED) for source, (first, count) in places)
+
+
+def shaped(kernel: Kernel, grid: Sequence[Any], shapes: Sequence[Sequence[Any]], in_order: bool) -> Shaped:
+    """A launch of a prepared kernel on arrays of shapes, its parameters'; what is no integer is not known.
+
+    `in_order`: see Launch.
+    """
+    numbers = [tuple(int(n) if is_static(n) else None for n in shape) for shape in (grid, *shapes)]
+    order = _succession(kernel, numbers[0], tuple(numbers[1:])) if in_order else None
+    # Threads that follow each other do so along rows.
+    if order is not None or any(n is None for shape in numbers for n in shape):
+        return Shaped(kernel, tuple(grid), tuple(map(tuple, shapes)), order, None)
+    flat = flatten(kernel, numbers[0], numbers[1:])
+    return Shaped(flat.kernel, flat.grid, tuple(flat.shapes(numbers[1:])), None, flat)
+
+
+@functools.lru_cache(maxsize=_CODE_CACHE)
+def _succession(kernel: Kernel, grid: Extents, shapes: tuple[Extents, ...]) -> Succession | None:
+    return succession_of(kernel, grid, dict(zip(kernel.params, shapes, strict=True)))
+
+
+@functools.lru_cache(maxsize=_CODE_CACHE)
+def cpu_code(kernel: Kernel, order: Succession | None) -> Any:
+    """Code of a prepared kernel for this machine's kind of processor."""
+    from jaxwarp.codegen.cpu import compile_cpu  # LLVM is slow to import, and not needed to trace
+
+    with told(f"making CPU code of {kernel.name}"):
+        return compile_cpu(kernel, succession=order)
