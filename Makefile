@@ -126,10 +126,11 @@ test-gpu: native  ## the tests that need a GPU; TESTS="-n 8" for several process
 	PYTHONPATH=. XLA_PYTHON_CLIENT_PREALLOCATE=false $(PYTHON) -m pytest -m gpu -p no:benchmark $(TESTS)
 
 # Needs a C++ compiler; compares with Numba and Warp where PYTHON has them. PLOT=docs/images/cpu.png draws the results.
-bench: native  ## CPU code beside C++, Numba and Warp, and derivatives
+bench: native  ## CPU code beside C++, Numba and Warp, derivatives, short rows
 	PYTHONPATH=. $(PYTHON) benchmarks/cpu.py $(if $(PLOT),--plot $(PLOT))
 	PYTHONPATH=. $(PYTHON) benchmarks/irregular.py
 	PYTHONPATH=. $(PYTHON) benchmarks/derivatives.py
+	PYTHONPATH=. $(PYTHON) benchmarks/short_rows.py
 
 bench-irregular: native  ## rays, closest points, neighbours, sparse rows, samples beside C++, Numba and Warp; meshes
 	PYTHONPATH=. $(PYTHON) benchmarks/irregular.py

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from native.frames import EXECUTE, INSTANTIATE, Refused, Runtime
 
+from jaxwarp.codegen.abi import MERGED
 from jaxwarp.ffi.launch import image
 from jaxwarp.native import library
 
@@ -121,6 +122,7 @@ MALFORMED = [
     ({"grid_from": [0, 0, -1, -1]}, "attributes 'grid' and 'grid_from' disagree about axis 1"),
     ({"geometry": [0]}, "attribute 'geometry' has an odd number of entries"),
     ({"geometry": [0, 2]}, "attribute 'geometry' names axis 2 of parameter 0, which does not exist"),
+    ({"geometry": [0, MERGED + 1]}, "attribute 'geometry' names axis 65537 of parameter 0, which does not exist"),
     ({"geometry": [1, 0]}, "attribute 'geometry' names axis 0 of parameter 1, which does not exist"),
     ({"geometry": [-1, 2]}, "attribute 'geometry' names axis 2 of parameter -1, which does not exist"),
     ({"geometry": [-1, -1]}, "attribute 'geometry' names axis -1 of parameter -1, which does not exist"),
@@ -367,11 +369,11 @@ def test_empty_launches_clear_and_run_nothing(cpu):
 def test_geometry_values_come_in_order(cpu):
     cpu.instantiate(
         symbol=b"tell_geometry", buffers=[2, 0, 1], ranks=[1, 3, 0], zero=[],
-        grid=[1, -1], grid_from=[-1, -1, 2, 0], geometry=[1, 2, -1, 1, 1, 0, 0, 0, -1, 0],
+        grid=[1, -1], grid_from=[-1, -1, 2, 0], geometry=[1, 2, -1, 1, 1, 0, 0, 0, -1, 0, 1, MERGED + 1, 1, 2 * MERGED],
     )  # fmt: skip
-    result = np.zeros(5, np.int32)
+    result = np.zeros(7, np.int32)
     cpu.execute([np.zeros((6, 7, 8), np.int8), np.zeros((), np.float32)], [result])
-    np.testing.assert_array_equal(result, [8, 5, 6, 5, 1])
+    np.testing.assert_array_equal(result, [8, 7, 6, 7, 1, 56, 336])
 
 
 def test_many_buffers(cpu):

@@ -1,0 +1,161 @@
+"""Launches over (n, 1) to (n, 16) threads: what a short last axis costs beside one of 16, jitted, eager and in Warp.
+
+    python benchmarks/short_rows.py [--rounds 15]
+
+Four bodies: elements in and out, elements in place, a value made of the index, and weights that are read by the index
+(`w[j] * x[i, j] + s[i]`), which keep rows apart. The number of threads is always the same. All contenders of one body
+run in turn, in one process, and give what NumPy gives. Prints the least time of each, and ratios to extent 16 and to
+Warp on one core, if it is installed. The last rows are a kernel of tiles by `launch` and by `launch_tiled`. Writes
+results/short_rows.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import jax.numpy as jnp
+import measure
+import numpy as np
+
+import jaxwarp as wp
+
+THREADS = 480_000
+EXTENTS = (1, 2, 3, 4, 6, 8, 12, 16)
+
+
+def kernels(wp: Any) -> dict[str, Any]:
+    """The bodies, for jaxwarp or Warp."""
+
+    @wp.kernel
+    def copied(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float)):
+        i, j = wp.tid()
+        y[i, j] = x[i, j] * 2.0 + 1.0
+
+    @wp.kernel
+    def in_place(y: wp.array2d(dtype=float)):
+        i, j = wp.tid()
+        y[i, j] = y[i, j] * 0.5 + 1.0
+
+    @wp.kernel
+    def index(x: wp.array2d(dtype=float), y: wp.array2d(dtype=float)):
+        i, j = wp.tid()
+        y[i, j] = x[i, j] * float(j) + 1.0
+
+    @wp.kernel
+    def weights(
+        x: wp.array2d(dtype=float), w: wp.array(dtype=float), s: wp.array(dtype=float), y: wp.array2d(dtype=float)
+    ):
+        i, j = wp.tid()
+        y[i, j] = x[i, j] * w[j] + s[i]
+
+    return {"copied": copied, "in_place": in_place, "index": index, "weights": weights}
+
+
+@wp.kernel
+def factors(a: wp.array3d[float], l: wp.array3d[float]):  # noqa: E741
+    i = wp.tid()
+    wp.tile_store(l[i], wp.tile_cholesky(wp.tile_load(a[i], shape=(8, 8))))
+
+
+def operands(name: str, columns: int) -> list[np.ndarray]:
+    rng, rows = np.random.default_rng(0), THREADS // columns
+    x = rng.random((rows, columns), np.float32)
+    more = [rng.random(columns, np.float32), rng.random(rows, np.float32)]
+    return [] if name == "in_place" else [x, *more] if name == "weights" else [x]
+
+
+def expected(name: str, columns: int, arrays: list[np.ndarray]) -> np.ndarray:
+    match name:
+        case "copied":
+            return arrays[0] * 2 + 1
+        case "in_place":
+            return np.ones((THREADS // columns, columns), np.float32)
+        case "index":
+            return arrays[0] * np.arange(columns, dtype=np.float32) + 1
+    return arrays[0] * arrays[1] + arrays[2][:, None]
+
+
+def contenders(name: str, columns: int, peer: Any) -> list[measure.Contender]:
+    """An eager launch, a jitted call and Warp's launch; each is right."""
+    arrays, shape = operands(name, columns), (THREADS // columns, columns)
+    want = expected(name, columns, arrays)
+    runs: dict[str, Callable[[], Any]] = {}
+    for which, package in (("eager", wp), ("Warp", peer)):
+        if package is None:
+            continue
+        kernel, inputs = kernels(package)[name], [package.array(a, dtype=float) for a in arrays]
+        out = package.zeros(shape, dtype=float)
+        run = lambda p=package, k=kernel, i=inputs, o=out: p.launch(k, dim=shape, inputs=i, outputs=[o])  # noqa: E731
+        run()
+        np.testing.assert_allclose(out.numpy(), want, rtol=1e-6)
+        runs[which] = run
+    call = wp.jax_kernel(kernels(wp)[name], in_out_argnames=["y"] if name == "in_place" else None)
+    jitted, held = jax.jit(lambda *a: call(*a)[0], donate_argnums=0 if name == "in_place" else ()), [jnp.zeros(shape)]
+    given = [jnp.asarray(a) for a in arrays]
+
+    def run_jitted() -> None:
+        held[0] = jitted(*(held if name == "in_place" else given)).block_until_ready()
+
+    run_jitted()
+    np.testing.assert_allclose(held[0], want, rtol=1e-6)
+    runs["jitted"] = run_jitted
+    return [measure.Contender(f"{which} {columns}", run, 1) for which, run in runs.items()]
+
+
+def tiles() -> list[measure.Contender]:
+    x = np.random.default_rng(0).random((20_000, 8, 8), np.float32)
+    a, l = wp.array(x @ x.transpose(0, 2, 1) + 8 * np.eye(8, dtype=np.float32)), wp.zeros((20_000, 8, 8))  # noqa: E741
+    ways = {
+        "launch": lambda: wp.launch(factors, dim=20_000, inputs=[a], outputs=[l]),
+        "launch_tiled": lambda: wp.launch_tiled(factors, dim=20_000, inputs=[a], outputs=[l], block_dim=32),
+    }
+    for run in ways.values():
+        l.zero_()
+        run()
+        np.testing.assert_allclose(l.numpy() @ l.numpy().transpose(0, 2, 1), a.numpy(), rtol=1e-4, atol=1e-4)
+    return [measure.Contender(name, run, 1) for name, run in ways.items()]
+
+
+def report(name: str, found: dict[str, measure.Figure]) -> None:
+    """Prints a line for each extent: microseconds, as multiples of those of extent 16, and of Warp's."""
+    print(f"\n{name}: microseconds (times extent {EXTENTS[-1]}) [of Warp's time]")
+    for columns in EXTENTS:
+        cells = []
+        for which in ("eager", "jitted", "Warp"):
+            if (key := f"{which} {columns}") in found:
+                ratio = found[key].least / found[f"{which} {EXTENTS[-1]}"].least
+                cells.append(f"{which} {found[key].least:7.0f} ({ratio:5.2f})")
+                if which != "Warp" and f"Warp {columns}" in found:
+                    cells[-1] += f" [{found[key].least / found[f'Warp {columns}'].least:.2f}]"
+        print(f"  {columns:3}  {'   '.join(cells)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    try:
+        import warp as peer
+
+        peer.config.quiet = True
+    except ImportError:
+        print("bench: Warp is not installed: left out")
+        peer = None
+    results = {}
+    for name in kernels(wp):
+        timed = [c for columns in EXTENTS for c in contenders(name, columns, peer)]
+        results[name] = measure.scale(measure.interleave(timed, rounds), 1e6)
+        report(name, results[name])
+    results["tiles"] = measure.scale(measure.interleave(tiles(), rounds), 1e6)
+    measure.table("Cholesky of tiles, microseconds", results["tiles"])
+    measure.write("short_rows", {"threads": THREADS, "microseconds": results})
+
+
+if __name__ == "__main__":
+    main()
