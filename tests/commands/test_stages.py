@@ -84,7 +84,7 @@ def gradient(function):
     ("run", "expected"),
     [
         (outside, {"read_source", "lower", "require_in_range", "erase_rules", "emit_function", "compile_object"}),
-        (lambda: in_jax(jax.vmap), {"lower", "batch", "merge_axes", "erase_rules", "emit_function"}),
+        (lambda: in_jax(jax.vmap), {"lower", "batch", "erase_rules", "flatten", "emit_function"}),
         (lambda: in_jax(gradient), {"lower", "adjoint", "batch", "erase_rules", "emit_function"}),
     ],
 )
