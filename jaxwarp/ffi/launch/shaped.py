@@ -18,9 +18,6 @@ from jaxwarp.passes.flatten import Flat, flatten
 
 _CODE_CACHE = 512
 
-Extents = tuple[int | None, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Shaped:
     """A launch as it is compiled.
@@ -63,17 +60,21 @@ def shaped(kernel: Kernel, grid: Sequence[Any], shapes: Sequence[Sequence[Any]],
     `in_order`: see Launch.
     """
     numbers = [tuple(int(n) if is_static(n) else None for n in shape) for shape in (grid, *shapes)]
-    order = _succession(kernel, numbers[0], tuple(numbers[1:])) if in_order else None
-    # Threads that follow each other do so along rows.
-    if order is not None or any(n is None for shape in numbers for n in shape):
-        return Shaped(kernel, tuple(grid), tuple(map(tuple, shapes)), order, None)
-    flat = flatten(kernel, numbers[0], numbers[1:])
-    return Shaped(flat.kernel, flat.grid, tuple(flat.shapes(numbers[1:])), None, flat)
+    if all(n is not None for shape in numbers for n in shape):
+        return _of_numbers(kernel, numbers[0], tuple(numbers[1:]), in_order)
+    order = succession_of(kernel, numbers[0], dict(zip(kernel.params, numbers[1:], strict=True))) if in_order else None
+    return Shaped(kernel, tuple(grid), tuple(map(tuple, shapes)), order, None)
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
-def _succession(kernel: Kernel, grid: Extents, shapes: tuple[Extents, ...]) -> Succession | None:
-    return succession_of(kernel, grid, dict(zip(kernel.params, shapes, strict=True)))
+def _of_numbers(
+    kernel: Kernel, grid: tuple[int, ...], shapes: tuple[tuple[int, ...], ...], in_order: bool
+) -> Shaped:
+    order = succession_of(kernel, grid, dict(zip(kernel.params, shapes, strict=True))) if in_order else None
+    if order is not None:  # threads that follow each other do so along rows
+        return Shaped(kernel, grid, shapes, order, None)
+    flat = flatten(kernel, grid, shapes)
+    return Shaped(flat.kernel, flat.grid, tuple(flat.shapes(shapes)), None, flat)
 
 
 @functools.lru_cache(maxsize=_CODE_CACHE)
