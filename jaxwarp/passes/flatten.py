@@ -178,7 +178,8 @@ class _Forms:
                 return _Form(int(op.axis == row), int(op.axis == row + 1), 0) if op.axis >= row else None
             case Call(args=(x, y)) if op.result.type is int32 and x in self._of and y in self._of:
                 return _combined(op.builtin.name, self._of[x], self._of[y])
-        return None
+            case _:
+                return None
 
     def depends(self, value: Value) -> bool:
         """Whether a value may differ among the threads of the two axes."""
@@ -214,7 +215,8 @@ def _combined(name: str, x: _Form, y: _Form) -> _Form | None:
         case "mul" if not any(x[:2]) or not any(y[:2]):
             form, factor = (y, x.constant) if not any(x[:2]) else (x, y.constant)
             return _Form(*(a * factor for a in form))
-    return None
+        case _:
+            return None
 
 
 class _Merge(Rewriter):
