@@ -620,13 +620,13 @@ def atomic_sub(*args: Any, **keywords: Any) -> Any:
 def atomic_min(*args: Any, **keywords: Any) -> Any:
     """`atomic_min(arr: Array, i: Int, ..., value: Any) -> Any`
 
-    Atomically replaces an element by the smaller of it and `value`; returns the old value.
+    Atomically replaces an element by the smaller of it and `value`; a NaN is left out; returns the old value.
     """
 
 def atomic_max(*args: Any, **keywords: Any) -> Any:
     """`atomic_max(arr: Array, i: Int, ..., value: Any) -> Any`
 
-    Atomically replaces an element by the larger of it and `value`; returns the old value.
+    Atomically replaces an element by the larger of it and `value`; a NaN is left out; returns the old value.
     """
 
 def atomic_exch(*args: Any, **keywords: Any) -> Any:

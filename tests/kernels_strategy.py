@@ -220,7 +220,9 @@ class Maker:
     def make_accumulator(self) -> Array:
         integers = [t for t in self.types if t.is_int and t.bits >= 32] or [int32]
         shape = tuple(self.pick.integer(1, 4) for _ in range(self.pick.integer(0, 2)))
-        return Array(self.make_param(self.pick.of(integers), shape), shape, kind=self.pick.of(ORDER_FREE))
+        kind = self.pick.of(ORDER_FREE)
+        floats = [t for t in self.types if t.is_float and kind in ("min", "max")]
+        return Array(self.make_param(self.pick.of(floats or integers), shape), shape, kind=kind)
 
     def make_local(self) -> Array:
         shape = tuple(self.pick.integer(1, 4) for _ in range(self.pick.integer(0, 2)))

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from jaxwarp.errors import CheckError, InternalError, KernelError, KernelTypeError, Loc, OutOfRangeError
+from jaxwarp.ir.extremes import extreme
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import (
     Atomic,
@@ -346,10 +347,8 @@ def atomic_result(kind: str, old: np.ndarray, args: Sequence[np.ndarray]) -> np.
     match kind:
         case "add":
             return old + value
-        case "min":
-            return np.where(old < value, old, value)
-        case "max":
-            return np.where(old > value, old, value)
+        case "min" | "max":
+            return extreme(kind, old, value)
         case "exch":
             return value
         case "and":

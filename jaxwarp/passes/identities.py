@@ -69,7 +69,7 @@ def _identity(name: str, args: tuple[Value, ...], dtype: Scalar, definition: Def
             return _unary(name, a, definition)
         case (("lt" | "gt"), (a, b)) if a is b:
             return Constant(False)
-        case (("min" | "max"), (a, b)) if a is b:
+        case (("min" | "max" | "min_number" | "max_number"), (a, b)) if a is b:
             return a
         case _, (a, b):
             constant = _constant(b, definition)

@@ -4,7 +4,15 @@
                          ->   w = load winner[i]                       the kernel, which does the same in any order
                               if w == n { store y[i], v }
 
-n - 1 is the number of the thread, by the axes of the grid on which threads that meet may differ. Where a kernel also
+n - 1 is the number of the thread, by the axes of the grid on which threads that meet may differ. So is each element of
+a minimum or maximum, among the threads whose value it is in the end:
+
+    atomic_max y[i], v   ->   f = load y_final[i]                      the finder, launched after the kernel
+                              if v == f { atomic_max winner[i], n }
+                         ->   the same; w = load winner[i]             what derivatives are made of
+                              if w == n { if v == f { store y[i], v } }
+
+Where a kernel also
 reads such an array, or updates it by atomics, nothing makes it independent of the order of threads. Then a launch finds
 out whether they meet:
 
@@ -25,10 +33,10 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import DifferentiationError
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, If, Load, Op, Param, Size, Store, Value
+from jaxwarp.ir.nodes import Atomic, Block, If, Load, Op, Param, Size, Store, Value, walk
 from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.types import int32
-from jaxwarp.vjp.activity import Activity
+from jaxwarp.vjp.activity import Activity, used_values
 from jaxwarp.vjp.calculus import Calculus
 from jaxwarp.vjp.derived import Derived, marking
 from jaxwarp.vjp.replay import take_replays
@@ -89,6 +97,43 @@ def hold_contest(
         replace(found, name=f"{kernel.name}_winners"), (), {i: winners[p] for i, p in zip(places, arrays, strict=True)}
     )
     return Contest(finder, masked, places)
+
+
+@with_deep_stack
+def hold_selection(
+    kernel: Kernel, wanted: Collection[int], grid: Grid, shapes: Shapes, extents: Extents
+) -> Contest | None:
+    """The kernel with winners for active arrays of which threads that may meet leave minima or maxima; None: no such.
+
+    The kernel stores, and has, after the winners, what it leaves in these arrays as parameters. See `hold_contest`.
+    """
+    replayed = take_replays(kernel, grid)
+    ownership = ownership_of(replayed.kernel, grid, shapes, sized=True)
+    active = Activity(kernel, [kernel.params[i] for i in wanted]).params
+    arrays = [p for p in selected_only(replayed.kernel) if p in active and not ownership.is_private(p)]
+    if not arrays:
+        return None
+    numbers = {p: _Number(ownership, p, extents) for p in arrays}
+    winners = {p: Param(f"{p.name}_winner", int32, p.shape) for p in arrays}
+    finals = {p: Param(f"{p.name}_final", p.dtype, p.shape) for p in arrays}
+    places = tuple(kernel.params.index(p) for p in arrays)
+    chosen = _Select(numbers, winners, finals).kernel(kernel)
+    params = (*kernel.params, *winners.values(), *finals.values())
+    found = _FindSelected(numbers, winners, finals).kernel(replayed.kernel)
+    found = replace(found, name=f"{kernel.name}_winners", params=(*found.params, *finals.values()))
+    left = [*(kernel.params.index(p) for p in replayed.finals), *places]
+    finder = marking(found, left, {i: winners[p] for i, p in zip(places, arrays, strict=True)})
+    return Contest(finder, replace(chosen, name=f"{kernel.name}_selected", params=params), places)
+
+
+def selected_only(kernel: Kernel) -> list[Param]:
+    """The arrays of floats of which a kernel makes minima or maxima, and does nothing else with."""
+    used, found = used_values(kernel), dict[Param, set[str]]()
+    for op in walk(kernel.body):
+        if isinstance(op, (Load, Store, Atomic)):
+            kind = op.kind if isinstance(op, Atomic) and op.result not in used else ""
+            found.setdefault(op.param, set()).add(kind)
+    return [p for p in kernel.params if p.dtype.is_float and found.get(p) in ({"min"}, {"max"})]
 
 
 @dataclass(frozen=True)
@@ -221,6 +266,53 @@ class _Find(_Numbered):
             self.emit(Atomic(Value(int32), "max", winner, op.indices, (self.numbers[op.param],), loc=op.loc))
         else:
             self.copy(op)
+
+
+class _Select(_Numbered):
+    """Stores of the last thread whose value is what is left."""
+
+    def __init__(
+        self, numbers: Mapping[Param, _Number], winners: Mapping[Param, Param], finals: Mapping[Param, Param]
+    ):
+        super().__init__(numbers)
+        self.winners, self.finals = winners, finals
+
+    def op(self, op: Op) -> None:
+        if not isinstance(op, Atomic) or op.param not in self.winners:
+            self.copy(op)
+            return
+        builder = Builder()
+        builder.loc = op.loc
+        builder.append(self.selected(builder, op))
+        self.add(builder)
+
+    def selected(self, builder: Builder, op: Atomic) -> If:
+        winner = builder.load(self.winners[op.param], op.indices)
+        is_winner = Calculus(builder).eq(winner, self.numbers[op.param])
+        with builder.block() as ops:
+            store = Store(op.param, op.indices, op.args[0], loc=op.loc)
+            builder.append(_if(self.is_final(builder, op), store))
+        return _if(is_winner, *ops)
+
+    def is_final(self, builder: Builder, op: Atomic) -> Value:
+        return Calculus(builder).eq(op.args[0], builder.load(self.finals[op.param], op.indices))
+
+
+class _FindSelected(_Select):
+    def op(self, op: Op) -> None:
+        if isinstance(op, Size) and op.param in self.finals:
+            self.emit(Size(op.result, self.finals[op.param], op.axis, loc=op.loc))
+        else:
+            super().op(op)
+
+    def selected(self, builder: Builder, op: Atomic) -> If:
+        winner = self.winners[op.param]
+        found = Atomic(Value(int32), "max", winner, op.indices, (self.numbers[op.param],), loc=op.loc)
+        return _if(self.is_final(builder, op), found)
+
+
+def _if(condition: Value, *ops: Op) -> If:
+    return If((), condition, Block((), ops, ()), Block((), (), ()), loc=ops[-1].loc)
 
 
 class _Survey(_Numbered):

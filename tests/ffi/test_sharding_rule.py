@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from kernels_strategy import same_values
 
 import jaxwarp as wp
 from jaxwarp import jax_kernel
@@ -430,11 +431,23 @@ def test_old_values_of_atomics_that_leave_a_branch_or_a_loop(kernel):
         call(np.ones(16, np.float32))
 
 
-def test_greatest_of_nan(mesh):
-    """XLA's reduction of NaN alone is -inf, which no order of the threads leaves."""
-    best = jax_kernel(highest, in_out_argnames=["best"], sharding_rule="i, n -> n")
-    x = put(mesh, np.full(16, np.nan, np.float32), "a")
-    assert np.isnan(jax.jit(best)(x, jnp.ones(1))[0]).all()
+@pytest.mark.parametrize("dtype", [wp.float16, wp.bfloat16, wp.float32], ids=str)
+def test_extremes_of_shards(mesh, dtype):
+    """XLA's reduction of NaN alone is -inf, and it takes either zero."""
+
+    @wp.kernel
+    def both(x: wp.array[dtype], low: wp.array[dtype], high: wp.array[dtype]):
+        wp.atomic_min(low, 0, x[wp.tid()])
+        wp.atomic_max(high, 0, x[wp.tid()])
+
+    call = jax_kernel(both, 2, in_out_argnames=["low", "high"], sharding_rule="i, m, n -> m, n")
+    nan, rng = np.nan, np.random.default_rng(0)
+    for choice in ([nan], [nan, 0.0, -0.0], [0.0, -0.0], [nan, 2.0, -3.0, np.inf, -np.inf], [nan] * 15 + [1.0]):
+        for start in (nan, 1.0, -0.0):
+            x, before = rng.choice(choice, 16).astype(dtype.numpy), np.full(1, start, dtype.numpy)
+            alone = call(x, before, before)
+            for ours, right in zip(jax.jit(call)(put(mesh, x, "a"), before, before), alone, strict=True):
+                assert same_values(np.asarray(ours), np.asarray(right)), (x, start)
 
 
 def test_launch_dims_that_do_not_follow_the_factor():

@@ -42,6 +42,17 @@ double copysign(double, double); float copysignf(float, float);
 double fma(double, double, double); float fmaf(float, float, float);
 }
 
+// As PTX has them: a NaN is left out, and -0.0 is less than 0.0 (C says nothing of zeros).
+#define EXTREME(name, T, order) \
+    static inline T name(T a, T b) { \
+        return a != a ? b : b != b ? a : a == b ? ((1 / a) order (1 / b) ? a : b) : a order b ? a : b; }
+EXTREME(ptx_minf, float, <) EXTREME(ptx_maxf, float, >)
+EXTREME(ptx_min, double, <) EXTREME(ptx_max, double, >)
+#define fminf ptx_minf
+#define fmaxf ptx_maxf
+#define fmin ptx_min
+#define fmax ptx_max
+
 static inline float __int_as_float(int bits) { float x; __builtin_memcpy(&x, &bits, 4); return x; }
 static inline double __longlong_as_double(long long bits) { double x; __builtin_memcpy(&x, &bits, 8); return x; }
 static inline int __popc(unsigned int x) { return __builtin_popcount(x); }

@@ -30,6 +30,15 @@ FAMILIES: dict[str, tuple[Builtin, ...]] = {
 ROWS: dict[str, Builtin] = {builtin.name: builtin for family in FAMILIES.values() for builtin in family}
 
 
+_BITWISE = {"and": "bit_and", "or": "bit_or", "xor": "bit_xor"}
+
+
+def row_of_atomic(kind: str, dtype: Scalar) -> Builtin:
+    """Return the row that computes what an atomic leaves, of the old value and its operand."""
+    is_extreme = dtype.is_float and kind in ("min", "max")
+    return ROWS[f"{kind}_number" if is_extreme else _BITWISE.get(kind, kind)]
+
+
 def cuda_template(builtin: Builtin, result: Scalar, args: Sequence[Scalar]) -> str:
     """The C++ expression of a call, with {0}, {1}, ... for its arguments.
 

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,8 +31,9 @@ from jaxwarp.builtins.scalar_ops.registry import (
     same,
     select,
 )
+from jaxwarp.ir.extremes import extreme
 from jaxwarp.ir.nodes import Value
-from jaxwarp.types import Scalar, bool_, float64
+from jaxwarp.types import Scalar, bool_, float64, uint32, uint64
 
 EXACT = {"*": 0.0}
 
@@ -227,6 +230,26 @@ def _max_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     return select(ops, t, less(ops, t, b, a), a, b)
 
 
+def _number_llvm(kind: str) -> Callable[..., str]:
+    """Each of the two comparisons is one instruction of the machine, which gives its second operand if one is NaN.
+
+    Of two zeros it gives the second one as well: the bits of both results are those of -0.0 if one has them, or not.
+    """
+
+    def llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
+        (a, b), bits = args, {32: uint32, 64: uint64}[t.bits]
+
+        def chosen(first: str, second: str) -> str:
+            pair = (first, second) if kind == "min" else (second, first)
+            return convert("bitcast", ops, t, bits, select(ops, t, less(ops, t, *pair), first, second))
+
+        both = binary("and" if kind == "max" else "or", ops, bits, chosen(b, a), chosen(a, b))
+        found = select(ops, t, compare("fcmp uno", ops, t, b, b), a, convert("bitcast", ops, bits, t, both))
+        return select(ops, t, compare("fcmp uno", ops, t, a, a), b, found)
+
+    return llvm
+
+
 # Partial derivatives
 
 
@@ -250,9 +273,19 @@ def _mod_partials(o: PartialOps, out: Value, a: Value, b: Value) -> tuple[Value,
     return o.const(1.0, a), o.neg(o.rint(o.div(o.sub(a, out), b)))
 
 
-def _selecting(chooses: str) -> Any:
+# Of equal operands the second one moves. Both modes of derivatives choose by these, too.
+EXTREMES: dict[str, Callable[[PartialOps, Value, Value], Value]] = {
+    "min": lambda o, a, b: o.lt(a, b),
+    "max": lambda o, a, b: o.gt(a, b),
+    "min_number": lambda o, a, b: o.logical_or(o.lt(a, b), o.isnan(b)),
+    "max_number": lambda o, a, b: o.logical_or(o.gt(a, b), o.isnan(b)),
+}
+"""The rows that give one of their two operands, and whether it is the first."""
+
+
+def _selecting(name: str) -> Any:
     def partials(o: PartialOps, out: Value, a: Value, b: Value) -> tuple[Value, Value]:
-        first = getattr(o, chooses)(a, b)
+        first = EXTREMES[name](o, a, b)
         return o.select(first, o.const(1.0, a), 0.0), o.select(first, o.const(0.0, a), 1.0)
 
     return partials
@@ -289,9 +322,17 @@ ARITH = (
     row("sign", same("sign", 1, NUMBER), ref=_sign_ref, ulp=EXACT, cuda="sign_of({0})", llvm=_sign_llvm,
         partials=lambda o, out, a: (o.const(0.0, a),), doc="-1 if x < 0, else 1."),
     row("min", same("min", 2, NUMBER), ref=lambda a, b: np.where(a < b, a, b), ulp=EXACT,
-        cuda="min_of({0}, {1})", llvm=_min_llvm, partials=_selecting("lt"), doc="a if a < b else b."),
+        cuda="min_of({0}, {1})", llvm=_min_llvm, partials=_selecting("min"), doc="a if a < b else b."),
     row("max", same("max", 2, NUMBER), ref=lambda a, b: np.where(a > b, a, b), ulp=EXACT,
-        cuda="max_of({0}, {1})", llvm=_max_llvm, partials=_selecting("gt"), doc="a if a > b else b."),
+        cuda="max_of({0}, {1})", llvm=_max_llvm, partials=_selecting("max"), doc="a if a > b else b."),
+    row("min_number", same("min_number", 2, FLOAT), ref=partial(extreme, "min"), ulp=EXACT, commutative=True,
+        cuda={"f32": "fminf({0}, {1})", "f64": "fmin({0}, {1})"}, llvm=_number_llvm("min"),
+        partials=_selecting("min_number"),
+        doc="What atomic_min leaves: the smaller of the two; of a number and a NaN the number. -0.0 is less than 0.0."),
+    row("max_number", same("max_number", 2, FLOAT), ref=partial(extreme, "max"), ulp=EXACT, commutative=True,
+        cuda={"f32": "fmaxf({0}, {1})", "f64": "fmax({0}, {1})"}, llvm=_number_llvm("max"),
+        partials=_selecting("max_number"),
+        doc="What atomic_max leaves: the larger of the two; of a number and a NaN the number. 0.0 is more than -0.0."),
     row("pow", same("pow", 2, FLOAT), ref=_pow_ref, domain=((0.01, 20.0), (-10.0, 10.0)),
         ulp={"f32": 4.0, "f64": 4.0, "*": 1.0}, cuda={"f32": "powf({0}, {1})", "f64": "pow({0}, {1})"},
         llvm=emit_formula(power), partials=_pow_partials, doc="a to the power b."),

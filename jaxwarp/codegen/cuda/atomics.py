@@ -87,12 +87,17 @@ def _word_body(kind: str, dtype: Scalar) -> str:
     word = _WORDS[dtype.bytes]
     from_word, to_word = _conversions(dtype)
     give_up = f"        if (seen != {to_word('expected')}) return {from_word('seen')};\n" if kind == "cas" else ""
+    # Most values are no new extremes, and a look (at memory, not at an older copy) is cheaper than an exchange.
+    is_extreme = kind in ("min", "max")
+    leave = "        if (next == seen) return old;\n" if is_extreme else ""
+    look = f"(volatile {word} *)word" if is_extreme else "word"
     return f"""\
     {word} *word = ({word} *)address;
-    {word} seen = *word;
+    {word} seen = *{look};
     while (true) {{
 {give_up}        const {CPP_TYPES[dtype.short]} old = {from_word("seen")};
-        const {word} found = atomicCAS(word, seen, {to_word(_update(kind, dtype))});
+        const {word} next = {to_word(_update(kind, dtype))};
+{leave}        const {word} found = atomicCAS(word, seen, next);
         if (found == seen) return old;
         seen = found;
     }}
@@ -132,20 +137,21 @@ def _conversions(dtype: Scalar) -> tuple[Callable[[str], str], Callable[[str], s
 def _update(kind: str, dtype: Scalar) -> str:
     """The new value from `old` and `value`."""
     wide = (lambda x: f"{_HALF_NAMES[dtype.short]}_to_float({x})") if dtype.is_half else (lambda x: x)
+    narrow = (lambda x: f"float_to_{_HALF_NAMES[dtype.short]}({x})") if dtype.is_half else (lambda x: x)
     match kind:
         case "exch" | "cas":
             return "value"
         case "add" if dtype is bool_:
             return "old || value"
         case "add" if dtype.is_half:
-            return f"float_to_{_HALF_NAMES[dtype.short]}({wide('old')} + {wide('value')})"
+            return narrow(f"{wide('old')} + {wide('value')}")
         case "add":
             t = CPP_TYPES[dtype.short]
             return f"({t})(old + value)" if dtype.bits < 32 else "old + value"
-        case "min":
-            return f"{wide('old')} < {wide('value')} ? old : value"
-        case "max":
-            return f"{wide('old')} > {wide('value')} ? old : value"
+        case "min" | "max" if dtype.is_float:
+            return narrow(f"f{kind}{'' if dtype.bits == 64 else 'f'}({wide('old')}, {wide('value')})")
+        case "min" | "max":
+            return f"old {'<' if kind == 'min' else '>'} value ? old : value"
         case "and" | "or" | "xor":
             t = CPP_TYPES[dtype.short]
             return f"({t})(old {dict(zip(('and', 'or', 'xor'), '&|^', strict=True))[kind]} value)"

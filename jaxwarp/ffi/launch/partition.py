@@ -27,19 +27,33 @@ MeshAxes = tuple[Any, ...]
 _NO_MESH = jax.sharding.AbstractMesh((), ())
 
 
-def _extreme(combine: Callable[[Any, MeshAxes], Any], value: Any, axes: MeshAxes) -> Any:
-    """The least or the greatest; NaN where a shard has NaN, which XLA's reductions may leave out."""
-    found = combine(value, axes)
+def _extreme(kind: str, value: Any, axes: MeshAxes) -> Any:
+    """The least or the greatest, as atomics leave it: of floats that of integers in the same order.
+
+    XLA's reductions of floats may leave a NaN out or not, and take either zero.
+    """
+    combine = jax.lax.pmin if kind == "min" else jax.lax.pmax
     if not jnp.issubdtype(value.dtype, jnp.floating):
-        return found
-    is_nan = jax.lax.pmax(jnp.isnan(value).astype(np.int32), axes)
-    return jnp.where(is_nan > 0, jnp.full_like(found, np.nan), found)
+        return combine(value, axes)
+    wide = value.astype(np.float32) if value.dtype.itemsize < 4 else value
+    integer = np.dtype(f"int{8 * wide.dtype.itemsize}")
+    limits = np.iinfo(integer)
+    # Comes last, and is the bits of a NaN again.
+    nothing = limits.max if kind == "min" else limits.min
+    ordered = _in_order(jax.lax.bitcast_convert_type(wide, integer))
+    found = combine(jnp.where(jnp.isnan(wide), nothing, ordered), axes)
+    return jax.lax.bitcast_convert_type(_in_order(found), wide.dtype).astype(value.dtype)
+
+
+def _in_order(bits: Any) -> Any:
+    """From the bits of floats to integers in their order, and back: of negative numbers all but the sign is turned."""
+    return jnp.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
 
 
 _REDUCTIONS: dict[str, Callable[[Any, MeshAxes], Any]] = {
     "add": jax.lax.psum,
-    "min": functools.partial(_extreme, jax.lax.pmin),
-    "max": functools.partial(_extreme, jax.lax.pmax),
+    "min": functools.partial(_extreme, "min"),
+    "max": functools.partial(_extreme, "max"),
 }
 
 

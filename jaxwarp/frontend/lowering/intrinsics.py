@@ -325,8 +325,8 @@ def _signature(name: str) -> str:
 
 _atomic("add", "add", "adds `value` to an element")
 _atomic("sub", "add", "subtracts `value` from an element")
-_atomic("min", "min", "replaces an element by the smaller of it and `value`")
-_atomic("max", "max", "replaces an element by the larger of it and `value`")
+_atomic("min", "min", "replaces an element by the smaller of it and `value`; a NaN is left out")
+_atomic("max", "max", "replaces an element by the larger of it and `value`; a NaN is left out")
 _atomic("exch", "exch", "replaces an element by `value`")
 _atomic("cas", "cas", "replaces an element by `value` if it equals `compare`")
 _atomic("and", "and", "replaces an element by its bitwise and with `value`")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxwarp.builtins.language.values import Bundle
-from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.builtins.scalar_ops import row_of_atomic
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.values import Element, StructValue
 from jaxwarp.ir import nodes as ir
@@ -77,7 +77,6 @@ def update(
             f"atomic_cas: {param.name} is an array of this thread alone", hint="compare and assign: nobody interferes"
         )
     else:
-        row = {"and": "bit_and", "or": "bit_or", "xor": "bit_xor"}.get(kind, kind)
-        new = builder.call(ROWS[row], old, args[0])
+        new = builder.call(row_of_atomic(kind, param.dtype), old, args[0])
     builder.store(param, indices, new)
     return old

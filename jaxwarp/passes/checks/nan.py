@@ -22,7 +22,10 @@ from jaxwarp.passes.checks.reports import Reports
 from jaxwarp.types import int32
 
 # They make no NaN of numbers that are none, or are meant to (bits).
-_HARMLESS = ("select", "min", "max", "neg", "abs", "copysign", "cast", "bitcast", "floor", "ceil", "round", "sign")
+_HARMLESS = (
+    "select", "min", "max", "min_number", "max_number", "neg", "abs", "copysign", "cast", "bitcast", "floor", "ceil",
+    "round", "sign",
+)  # fmt: skip
 # Of what these make a NaN need not go on.
 _MOST_INDICES = 8
 

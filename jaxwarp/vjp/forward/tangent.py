@@ -16,6 +16,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from jaxwarp.analysis.addresses import require_no_visible_race
+from jaxwarp.builtins.scalar_ops.arith import EXTREMES
 from jaxwarp.builtins.scalar_ops.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.builder import Builder
@@ -279,9 +280,8 @@ def call_tangent(
         return o.cast(tangents[0], out.type) if tangents[0] is not None else None
     if op.builtin.name == "select":
         return _chosen(o, args[0], tangents[1], tangents[2])
-    if op.builtin.name in ("min", "max"):
-        first = (o.lt if op.builtin.name == "min" else o.gt)(*args)
-        return _chosen(o, first, *tangents)
+    if op.builtin.name in EXTREMES:
+        return _chosen(o, EXTREMES[op.builtin.name](o, *args), *tangents)
     if op.builtin is GUARDED:
         by_incoming = o.guarded(tangents[0], args[1]) if tangents[0] is not None else None
         return o.plus(by_incoming, o.guarded(args[0], tangents[1]) if tangents[1] is not None else None)

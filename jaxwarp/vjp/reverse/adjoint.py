@@ -23,6 +23,7 @@ from jaxwarp.analysis.addresses import require_partitioned, require_pure_conditi
 from jaxwarp.analysis.ranges import Ranges
 from jaxwarp.analysis.single_access import SingleAccess
 from jaxwarp.analysis.thread_values import Shapes
+from jaxwarp.builtins.scalar_ops.arith import EXTREMES
 from jaxwarp.builtins.scalar_ops.rules import GUARDED
 from jaxwarp.errors import DifferentiationError, InternalError
 from jaxwarp.ir.kernel import Kernel
@@ -288,12 +289,12 @@ class Adjoint(FirstRun):
         args = [env[a] for a in op.args]
         if op.builtin.name == "cast":
             self.add(cotangents, op.args[0], incoming)
-        elif op.builtin.name in ("select", "min", "max"):
+        elif op.builtin.name in ("select", *EXTREMES):
             # The cotangent goes to the side that was taken; the other side gets zero, whatever its value is.
             if op.builtin.name == "select":
                 condition, sides = args[0], op.args[1:]
             else:
-                condition, sides = (self.o.lt if op.builtin.name == "min" else self.o.gt)(*args), op.args
+                condition, sides = EXTREMES[op.builtin.name](self.o, *args), op.args
             self.add(cotangents, sides[0], self.chosen(condition, incoming, 0.0))
             self.add(cotangents, sides[1], self.chosen(condition, 0.0, incoming))
         elif op.builtin is GUARDED:

@@ -7,6 +7,7 @@ lanes at once where they are adjacent.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from jaxwarp.codegen.cpu.access.addressing import Place, element_pointer, element_pointers, lane_pointers, locate
 from jaxwarp.codegen.cpu.access.memory import (
@@ -19,14 +20,14 @@ from jaxwarp.codegen.cpu.access.memory import (
 )
 from jaxwarp.codegen.cpu.accumulate.accumulators import Accumulators
 from jaxwarp.codegen.cpu.accumulate.element_sums import ElementSums
-from jaxwarp.codegen.cpu.accumulate.lane_sums import sums_of_lanes
+from jaxwarp.codegen.cpu.accumulate.lane_sums import sum_of_lanes, sums_of_lanes
 from jaxwarp.codegen.cpu.accumulate.row_sums import RowSum
 from jaxwarp.codegen.cpu.accumulate.scalar_atomics import atomic, combine, identity_of, in_place, integer_name
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.vectors import FRAME_ALIGN, VectorBuilder, memory_type
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Atomic, Call, Const, Op, Size, Tid
-from jaxwarp.types import float32, float64
+from jaxwarp.types import Scalar, float32, float64
 
 _BITWISE = ("and", "or", "xor")
 _REDUCTIONS = ("add", "min", "max", *_BITWISE)
@@ -120,18 +121,27 @@ class AtomicEmitter:
         for op in ops:
             self.emit(op)
 
+    def over_lanes(self, kind: str, dtype: Scalar, vectors: Sequence[str]) -> list[str]:
+        """Of each vector what all of its lanes leave."""
+        many = self.lanes.many
+        if kind == "add":
+            return sums_of_lanes(many, dtype, vectors, self.lanes.frame.machine.vector_bits)
+        combined = partial(_combined, kind, dtype)
+        return [sum_of_lanes(many, dtype, vector, combined) for vector in vectors]
+
     def add_sums(self, ops: Sequence[Atomic]) -> None:
-        """All lanes add to one float, or several of a type: their sums, then one addition each.
+        """All lanes update one float, or several of a type: their sums (or extremes), then one update each.
 
         One lane after the other would wait for each addition, or atomic: the gradient of a product of matrices by what
         the threads of a row share took 22 times as long.
         """
         lanes, function, dtype = self.lanes, self.function, ops[0].param.dtype
         many, one = lanes.many, lanes.one
-        vectors, nothing = [lanes.vector(op.args[0]) for op in ops], many.const(dtype, -0.0)
+        vectors = [lanes.vector(op.args[0]) for op in ops]
         if lanes.mask is not None:
+            nothing = many.const(dtype, identity_of(ops[0].kind, dtype))
             vectors = [many.select(lanes.mask, many.type(dtype), vector, nothing) for vector in vectors]
-        totals = sums_of_lanes(many, dtype, vectors, lanes.frame.machine.vector_bits)
+        totals = self.over_lanes(ops[0].kind, dtype, vectors)
         pointers = [element_pointer(lanes, locate(lanes, op.param, op.indices)) for op in ops]
         updates = list(zip(ops, pointers, totals, strict=True))
         rectangle = self.accumulators.rectangle
@@ -209,9 +219,12 @@ class _Updates:
 
 def _is_reduced(op: Atomic) -> bool:
     """May what all lanes add to one element be put together first?"""
-    if op.param.dtype in (float32, float64):
-        return op.kind == "add"
-    return op.param.dtype.is_int and op.kind in _REDUCTIONS
+    is_plain = op.param.dtype.is_int or op.param.dtype in (float32, float64)
+    return is_plain and op.kind in _REDUCTIONS
+
+
+def _combined(kind: str, dtype: Scalar, ops: VectorBuilder, a: str, b: str) -> str:
+    return combine(ops, kind, dtype, a, b)
 
 
 def _reduce(lanes: Lanes, op: Atomic, place: Place) -> None:

@@ -26,7 +26,7 @@ class RowSum:
         self.kind = op.kind
         self.dtype = op.param.dtype
         self.vector = many.type(self.dtype)
-        self.identity = -0.0 if self.dtype.is_float else identity_of(op.kind, self.dtype)
+        self.identity = identity_of(op.kind, self.dtype)
         self.partial = self.function.alloca(self.vector)
         self.address = self.function.alloca("ptr")
 

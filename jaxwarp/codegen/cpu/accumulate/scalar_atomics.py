@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from jaxwarp.builtins.scalar_ops import row_of_atomic
 from jaxwarp.codegen.cpu.llvm.vectors import VectorBuilder, memory_type
 from jaxwarp.errors import InternalError
 from jaxwarp.ir.nodes import Atomic
@@ -49,6 +51,10 @@ def _update(one: VectorBuilder, kind: str, dtype: Scalar, pointer: str, value: s
     current = one.half_to_float(dtype, held) if dtype.is_half else held
     new = combine(one, kind, computed, current, operand)
     stored = one.float_to_half(dtype, new) if dtype.is_half else _bits_of(one, dtype, new)
+    if kind != "add":  # most values are no new extremes, and a look at a shared line is cheaper than to own it
+        exchange = function.new_label("exchange")
+        function.line(f"br i1 {one.inst(f'icmp eq {bits} {old}, {stored}')}, label %{after}, label %{exchange}")
+        function.open(exchange)
     seen, is_done = _exchange_if_equal(one, dtype, pointer, old, stored)
     function.lines[hole] = f"  {old} = phi {bits} [ {first}, %{before} ], [ {seen}, %{function.label} ]"
     function.line(f"br i1 {is_done}, label %{after}, label %{loop}")
@@ -57,7 +63,7 @@ def _update(one: VectorBuilder, kind: str, dtype: Scalar, pointer: str, value: s
 
 
 def combine(ops: VectorBuilder, kind: str, dtype: Scalar, old: str, value: str) -> str:
-    """What an atomic leaves. The language's min and max prefer `value` where either is NaN."""
+    """What an atomic leaves."""
     type_ = ops.type(dtype)
     if kind == "exch":
         return value
@@ -66,8 +72,7 @@ def combine(ops: VectorBuilder, kind: str, dtype: Scalar, old: str, value: str) 
     if dtype.is_int:
         sign = "s" if dtype.is_signed else "u"
         return ops.intrinsic(sign + kind, dtype, [(dtype, old), (dtype, value)])
-    order = "olt" if kind == "min" else "ogt"
-    return ops.select(ops.inst(f"fcmp {order} {type_} {old}, {value}"), type_, old, value)
+    return row_of_atomic(kind, dtype).llvm(ops, dtype, (dtype, dtype), (old, value))
 
 
 def _exchange_if_equal(one: VectorBuilder, dtype: Scalar, pointer: str, expected: str, new: str) -> tuple[str, str]:
@@ -99,8 +104,10 @@ def in_place(one: VectorBuilder, op: Atomic, pointer: str, value: str) -> str:
     return old
 
 
-def identity_of(kind: str, dtype: Scalar) -> int:
-    """The operand of an integer atomic that changes nothing."""
+def identity_of(kind: str, dtype: Scalar) -> float:
+    """The operand of an atomic that changes nothing."""
+    if dtype.is_float:
+        return -0.0 if kind == "add" else math.nan
     low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
     high = (1 << (dtype.bits - dtype.is_signed)) - 1
     return {"min": high, "max": low, "and": -1 if dtype.is_signed else high}.get(kind, 0)

@@ -13,8 +13,8 @@ from jaxwarp.types import bool_
 # Rows of a few instructions. Blocks of few of them are computed by all lanes rather than branched around.
 _CHEAP_ROWS = frozenset((
     "abs", "add", "bit_and", "bit_not", "bit_or", "bit_xor", "bitcast", "cast", "copysign", "eq", "fma", "ge", "gt",
-    "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not", "logical_or", "lt", "max", "min", "mul", "ne",
-    "neg", "select", "shl", "shr", "sign", "sub",
+    "isfinite", "isinf", "isnan", "le", "logical_and", "logical_not", "logical_or", "lt", "max", "max_number", "min",
+    "min_number", "mul", "ne", "neg", "select", "shl", "shr", "sign", "sub",
 ))
 # fmt: on
 # Those of floats that take longer, and count as so many. A branch that lanes seldom all pass over is foreseen wrongly

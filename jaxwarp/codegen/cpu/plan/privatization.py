@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 from jaxwarp.analysis.effects import analyze
-from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.builtins.scalar_ops import row_of_atomic
 from jaxwarp.codegen.cpu.analysis.uniformity import Strides
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Call, Const, Load, Op, Param, Size, Store, Tid, Value, walk
@@ -33,7 +33,7 @@ MOST_ELEMENTS = 64
 # Of the stack, for all arrays of a kernel.
 MOST_BYTES = 1 << 16
 
-_ROWS = {"add": "add", "min": "min", "max": "max", "and": "bit_and", "or": "bit_or", "xor": "bit_xor"}
+_KINDS = ("add", "min", "max", "and", "or", "xor")
 
 
 # Each has registers and, after the row, branches: LLVM takes 12 s for 1,024 of them, 0.3 s for as many plain atomics.
@@ -52,7 +52,7 @@ def make_private(kernel: Kernel) -> Kernel:
     private: set[Param] = set()
     for param in kernel.params:
         access = effects[param]
-        if not access.atomics or not _is_plain(param.dtype) or any(a.kind not in _ROWS for a in access.atomics):
+        if not access.atomics or not _is_plain(param.dtype) or any(a.kind not in _KINDS for a in access.atomics):
             continue
         constants = _constants(kernel)
         places = {_place(op, constants) for op in (*access.atomics, *access.stores)}
@@ -80,7 +80,7 @@ class _MakePrivate(Rewriter):
             self.copy(op)
             return
         self.emit(Load(op.result, op.param, op.indices, loc=op.loc))
-        new = self.call(ROWS[_ROWS[op.kind]], op.result, *op.args, loc=op.loc)
+        new = self.call(row_of_atomic(op.kind, op.param.dtype), op.result, *op.args, loc=op.loc)
         self.emit(Store(op.param, op.indices, new, loc=op.loc))
 
 
@@ -113,9 +113,7 @@ def own_rows(kernel: Kernel, ops: Sequence[Atomic]) -> set[Atomic]:
 
 
 def _gathers(op: Atomic) -> bool:
-    if op.param.dtype in (float32, float64):
-        return op.kind == "add"  # minimum and maximum of NaN depend on the order
-    return _is_plain(op.param.dtype) and op.kind in _ROWS
+    return _is_plain(op.param.dtype) and op.kind in _KINDS
 
 
 def _same_in_a_row(kernel: Kernel) -> set[Value]:

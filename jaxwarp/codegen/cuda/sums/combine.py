@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from jaxwarp.codegen.cuda.atomics import AtomicHelpers
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, literal
 from jaxwarp.errors import InternalError
@@ -13,10 +15,16 @@ _OPERATORS = {"and": "&", "or": "|", "xor": "^"}
 def identity(kind: str, dtype: Scalar) -> str:
     """The operand that changes nothing."""
     if dtype.is_float:
-        return literal(-0.0, dtype).text
+        return literal(-0.0 if kind == "add" else math.nan, dtype).text
     low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
     high = (1 << (dtype.bits - dtype.is_signed)) - 1
     return literal({"min": high, "max": low, "and": -1 if dtype.is_signed else high}.get(kind, 0), dtype).text
+
+
+def is_changed(kind: str, dtype: Scalar, value: str) -> str:
+    """The condition that a value is another than the identity."""
+    is_extreme = dtype.is_float and kind != "add"
+    return f"{value} == {value}" if is_extreme else f"{value} != {identity(kind, dtype)}"
 
 
 def combined(kind: str, dtype: Scalar, old: str, value: str) -> str:
@@ -29,6 +37,8 @@ def combined(kind: str, dtype: Scalar, old: str, value: str) -> str:
             # Signed integers wrap, which C++ leaves undefined.
             word = "unsigned long long" if dtype.bits == 64 else "unsigned int"
             return f"({t})(({word}){old} + ({word}){value})"
+        case "min" | "max" if dtype.is_float:
+            return f"f{kind}{'' if dtype.bits == 64 else 'f'}({old}, {value})"
         case "min" | "max":
             return f"{old} {'<' if kind == 'min' else '>'} {value} ? {old} : {value}"
         case "and" | "or" | "xor":

@@ -14,8 +14,8 @@ which parts, the updates arrive. Three forms, by what is known about the address
   each does its own. If the array has at most SHARED_ELEMENTS elements, these atomics go to a copy in shared memory,
   which the block adds to the array at its end.
 
-Sums of floats are then added in another order. Their minimum and maximum are left alone (NaN makes them depend on the
-order), and so are half precision (every partial sum would be rounded) and bools.
+Sums of floats are then added in another order. Half precision is left alone (every partial sum would be rounded), and
+so are bools.
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ from jaxwarp.codegen.cuda.atomics import AtomicHelpers
 from jaxwarp.codegen.cuda.expression import CPP_TYPES, Expr, literal
 from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.names import Names
-from jaxwarp.codegen.cuda.sums.combine import block_function, identity, pair_function, row_function, warp_function
+from jaxwarp.codegen.cuda.sums.combine import (
+    block_function,
+    identity,
+    is_changed,
+    pair_function,
+    row_function,
+    warp_function,
+)
 from jaxwarp.codegen.cuda.sums.varying import varying_values
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Const, Load, Param, Store, Tid, Value, walk
@@ -115,9 +122,7 @@ def _only_updated(kernel: Kernel, read: set[Value]) -> dict[Param, list[Atomic]]
 
 
 def _combines(kind: str, dtype: Scalar) -> bool:
-    if dtype.is_float:
-        return kind == "add" and not dtype.is_half
-    return dtype is not bool_ and kind in _KINDS
+    return dtype is not bool_ and not dtype.is_half and kind in _KINDS
 
 
 def _known_offset(op: Atomic, constants: dict[Value, int]) -> int | None:
@@ -181,7 +186,7 @@ class Reductions:
         if op in self.plan.variables or op in self.plan.rows:
             rows, variables = self.plan.rows, self.plan.variables
             name, _ = self.rows[rows[op]] if op in rows else self.variables[variables[op]]
-            if dtype.is_float:
+            if dtype.is_float and op.kind == "add":
                 return f"{name} += {value};"
             return f"{name} = {pair_function(self.helpers, op.kind, dtype)}({name}, {value});"
         if op not in self.plan.warps:
@@ -228,7 +233,8 @@ class Reductions:
         for param, (part, _) in self.copies.items():
             kind, at = self.kinds[param], self.element
             call = self.helpers.call(kind, param.dtype, f"&{self.layout.params[param]}[{at}]", [f"{part}[{at}]"])
-            lines += self._each_element(param, f"if ({part}[{at}] != {identity(kind, param.dtype)}) {call};")
+            condition = is_changed(kind, param.dtype, f"{part}[{at}]")
+            lines += self._each_element(param, f"if ({condition}) {call};")
         return lines
 
     def _each_element(self, param: Param, statement: str) -> list[str]:

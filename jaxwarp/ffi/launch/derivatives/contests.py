@@ -21,7 +21,7 @@ from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.pipeline import fix_rounding
 from jaxwarp.vjp.aliases import make_search
 from jaxwarp.vjp.derived import Derived
-from jaxwarp.vjp.winners import LIMIT, Contest, Survey, hold_contest, make_survey
+from jaxwarp.vjp.winners import LIMIT, Contest, Survey, hold_contest, hold_selection, make_survey, selected_only
 
 Bind = Callable[[Launch, Sequence[Any]], list[Any]]
 Shape = tuple[Any, ...]
@@ -54,6 +54,28 @@ def with_winners(
     factors = launch.factors and (*launch.factors, *(launch.factors[i] for i in contest.arrays))
     made = launch.replace(kernel=contest.kernel, roles=(*launch.roles, *[INPUT] * len(contest.arrays)), factors=factors)
     return made, [*operands, *winners]
+
+
+def with_selected(
+    bind: Bind, launch: Launch, operands: Sequence[Any], results: Sequence[Any], wanted: tuple[int, ...]
+) -> tuple[Launch, list[Any]]:
+    """A launch that leaves the same minima and maxima, by stores that do not meet, and its operands.
+
+    Args:
+        results: those of the launch.
+        wanted: the parameters by which it is to be differentiated.
+    """
+    shapes = _shapes(launch, operands)
+    selection = _selection(_key(launch, shapes), wanted) if _selects(launch.kernel) else None
+    if selection is None:
+        return launch, list(operands)
+    given = dict(zip(launch.operand_params, operands, strict=True))
+    finals = dict(zip(launch.result_params, results, strict=False))
+    winners = _find(bind, launch, selection.finder, shapes, given, finals)
+    arrays = (*selection.arrays, *selection.arrays)
+    factors = launch.factors and (*launch.factors, *(launch.factors[i] for i in arrays))
+    made = launch.replace(kernel=selection.kernel, roles=(*launch.roles, *[INPUT] * len(arrays)), factors=factors)
+    return made, [*operands, *winners, *(finals[i] for i in selection.arrays)]
 
 
 def meeting_factor(
@@ -194,9 +216,23 @@ def _may_store_twice(kernel: Kernel) -> bool:
 
 
 @functools.lru_cache(maxsize=_CACHE)
+def _selects(kernel: Kernel) -> bool:
+    return bool(selected_only(kernel))
+
+
+@functools.lru_cache(maxsize=_CACHE)
 def _contest(key: _Key, wanted: tuple[int, ...]) -> Contest | None:
+    return _held(hold_contest, key, wanted)
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _selection(key: _Key, wanted: tuple[int, ...]) -> Contest | None:
+    return _held(hold_selection, key, wanted)
+
+
+def _held(hold: Callable[..., Contest | None], key: _Key, wanted: tuple[int, ...]) -> Contest | None:
     kernel = fix_rounding(key.kernel, fma=key.fma)
-    found = hold_contest(kernel, wanted, key.grid, dict(zip(kernel.params, key.shapes, strict=True)), dict(key.extents))
+    found = hold(kernel, wanted, key.grid, dict(zip(kernel.params, key.shapes, strict=True)), dict(key.extents))
     if found is None:
         return None
     finder = dataclasses.replace(found.finder, kernel=intern_kernel(found.finder.kernel))

@@ -16,7 +16,7 @@ from jaxwarp.analysis.addresses import require_no_visible_race
 from jaxwarp.analysis.thread_values import extents_in_indices
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ffi.launch.derivatives.contests import from_end_factor, meeting_factor, with_winners
+from jaxwarp.ffi.launch.derivatives.contests import from_end_factor, meeting_factor, with_selected, with_winners
 from jaxwarp.ffi.launch.derivatives.recording import Point, record_launch
 from jaxwarp.ffi.launch.derivatives.second_order import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.launch.derivatives.used_results import used_part
@@ -108,21 +108,22 @@ def launch_jvp(
 ) -> tuple[list[Any], list[Any]]:
     """The results of a launch, and their tangents: one more launch, linear in the tangents given."""
     active = {i: t for i, t in zip(launch.operand_params, tangents, strict=True) if is_active(t)}
-    derived, plain = None, (launch, primals)
+    plain = launch, primals
     launch = silent_launch(launch)
     is_told = launch is not plain[0] or launch.debug is not None
-    if active:
-        if launch.in_order:  # else it was made of a launch in which threads do not meet
-            launch, primals = with_winners(bind, launch, primals, tuple(active))
-        grid, is_first = _known_grid(launch), not is_reverse(launch)
-        derived = _tangent(launch.kernel, launch.fma, tuple(active), grid, is_first)
+    may_meet = bool(active) and launch.in_order  # else it was made of a launch in which threads do not meet
+    if may_meet:
+        launch, primals = with_winners(bind, launch, primals, tuple(active))
     # What prints, fails, or is told of in debug mode is the kernel as it is written.
     results = bind(*(plain if is_told else (launch, primals)))
     # Also of the record of a launch in debug mode, where it is a value.
     zeros: list[Any] = [ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results]
-    if derived is None:
+    if not active:
         return results, zeros
     launch = _without_record(launch)
+    if may_meet:
+        launch, primals = with_selected(bind, launch, primals, results, tuple(active))
+    derived = _tangent(launch.kernel, launch.fma, tuple(active), _known_grid(launch), not is_reverse(launch))
     zeros, rest = zeros[: len(launch.results)], zeros[len(launch.results) :]
     given = dict(zip(launch.operand_params, primals, strict=True))
     # An in-out argument that the kernel does not write keeps the tangent it came with.
