@@ -13,6 +13,7 @@ from jaxwarp.frontend.from_end.needless import without_needless
 from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import Context, Frame
+from jaxwarp.frontend.lowering.ids import TABLES
 from jaxwarp.frontend.lowering.loops import statements as loops
 from jaxwarp.frontend.lowering.structs import argument_values, parameters
 from jaxwarp.frontend.lowering.tiles import algebra, arithmetic, arrays, making, shapes, stacks
@@ -76,6 +77,7 @@ def _lower(
     with frame.at(source.tree):
         context.builder.loc = source.signature_loc
         frame.variables.update(argument_values(frame, arguments, types, params))
+        context.ids = frame.variables.pop(TABLES, None)
         execute(frame, source.tree.body, frozenset())
     rank = context.tid[0] if context.tid is not None else 1
     kernel = context.builder.finish(source.name, rank, params)

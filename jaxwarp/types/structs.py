@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxwarp.boundary import boundary, call_for_user
 from jaxwarp.types.arrays import Array
+from jaxwarp.types.ids import Id
 from jaxwarp.types.scalars import HANDLE
 
 ABSENT_HINTS = "__jaxwarp_absent_hints__"
@@ -86,9 +87,14 @@ def struct_of(kind: object) -> Struct | None:
 
 
 def handled(value: object) -> Struct | None:
-    """The struct that a value on the host is, if it may stand where uint64 is annotated."""
-    kind = type(value)
+    """The struct that a value on the host is, or that its id names, if it may stand where uint64 is annotated."""
+    kind = type(value.value if type(value) is Id else value)
     return struct_of(kind) if getattr(kind, HANDLE, False) else None
+
+
+def meant(value: Any) -> Any:
+    """The object that an id is of; any other value as it is."""
+    return value.value if type(value) is Id else value
 
 
 def struct_in(t: object) -> Struct | None:

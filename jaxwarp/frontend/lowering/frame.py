@@ -134,6 +134,8 @@ class Context:
     # Where the size of a parameter is asked for.
     sizes: list[SizeUse] = field(default_factory=list)
     params: tuple[ir.Param, ...] = ()
+    # Where ids are looked up; None: the launch has no tables.
+    ids: StructValue | None = None
     # Types of variables where paths of run-time control flow meet, by the place of the `if` or loop (stepping.py); by
     # that of the signature, values of those that are read though some path does not set them. None: nobody asks.
     joined: dict[Loc, dict[str, Any]] | None = None

@@ -68,16 +68,32 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
+class InMemory:
+    """Where an array of an object that an id names is, all int64: its first scalar, in the memory that is the view's
+    parameter; how many elements it has; how many scalars these are apart."""
+
+    start: ir.Value
+    count: ir.Value
+    stride: ir.Value
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return self.start, self.count, self.stride
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """An array parameter, or a part of one: one entry per array axis.
 
-    `given`: whether there is an array, and not None in its place; None: there is.
+    `given`: whether there is an array, and not None in its place; None: there is. `within`: the parameter is all
+    memory, and the array, of one axis, is there; see docs/design/0054.
     """
 
     param: ir.Param
     dtype: Scalar | Aggregate
     axes: tuple[Axis, ...]
     given: ir.Value | None = None
+    within: InMemory | None = None
 
     @property
     def name(self) -> str:
