@@ -392,7 +392,8 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -
                 hint="write to a copy, and give that to the object afterwards",
             )
         for j, other in enumerate(values):
-            if i != j and j not in plan.endless and other.region is not None and j not in plan.untouched and region.overlaps(other.region):
+            is_seen = i != j and j not in plan.untouched | plan.endless
+            if is_seen and other.region is not None and region.overlaps(other.region):
                 raise KernelTypeError(
                     f"{where}, and shares memory with argument '{arguments[j].name}'", line, hint="pass a copy as one"
                 )

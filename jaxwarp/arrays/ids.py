@@ -1,7 +1,7 @@
 """Ids of meshes, trees, grids and volumes: the objects that are alive, and the tables that a launch finds them in.
 
-See docs/design/0054. A row of a table, int64: the id; for each leaf its start, count and stride, in scalars of memory; the
-words of leaves that are values; and zeros, which arrays without elements begin at.
+See docs/design/0054. A row of a table, int64: the id; for each leaf its start, count and stride, in scalars of memory;
+the words of leaves that are values; and zeros, which arrays without elements begin at.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ def _is_outside(leaf: Any) -> bool:
     return is_known or (isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer))
 
 
+# What JAX is given for an id is the object, a value there.
+jax.tree_util.register_pytree_node(Id, lambda given: ((given.value,), None), lambda _, parts: parts[0])
 REGISTRY = Registry()
 _CLASSES: list[type] = []
 
@@ -110,7 +112,7 @@ _CLASSES: list[type] = []
 def give_ids(kind: type, named: Named) -> None:
     """Lets kernels find the objects of a class by their ids: `value.id`."""
     setattr(kind, NAMED, named)
-    setattr(kind, "id", property(REGISTRY.id_of, doc="The number that names it, 0 being none; in JAX, the value itself."))
+    kind.id = property(REGISTRY.id_of, doc="The number that names it, 0 being none; in JAX, the value itself.")
     _CLASSES.append(kind)
 
 

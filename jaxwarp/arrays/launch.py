@@ -24,7 +24,7 @@ from jaxwarp.errors import DifferentiationError, IdError, KernelTypeError, Kerne
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
-from jaxwarp.frontend.lowering.ids import TABLES
+from jaxwarp.frontend.ids import TABLES
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import Device
@@ -305,7 +305,7 @@ def _run(
     is_recorded: bool,
     target: Target,
 ) -> None:
-    """A launch, wherever it is asked for: with objects in place of their ids where the kernel allows, else with these."""
+    """A launch, wherever it is asked for: with objects in place of their ids if the kernel allows it."""
     given = kernel.given(params) if kernel.takes_structs else kernel
     if given.looks_up is False or scope_now() is None or adjoints is not None:
         _run_given(given, dim, params, adjoints, block_dim, is_recorded, target)

@@ -10,10 +10,10 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend.derivatives import gradient
 from jaxwarp.frontend.from_end.needless import without_needless
+from jaxwarp.frontend.ids import TABLES
 from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import Context, Frame
-from jaxwarp.frontend.lowering.ids import TABLES
 from jaxwarp.frontend.lowering.loops import statements as loops
 from jaxwarp.frontend.lowering.structs import argument_values, parameters
 from jaxwarp.frontend.lowering.tiles import algebra, arithmetic, arrays, making, shapes, stacks

@@ -104,7 +104,8 @@ class Mesh:
 
 
 setattr(Mesh, HANDLE, True)
-give_ids(Mesh, Named(frozenset(("velocities", "bvh.groups", "bvh.names", "bvh.roots", "winding_balls", "winding_moments")), {"bvh.first": 2}))
+_OPTIONAL = ("velocities", "bvh.groups", "bvh.names", "bvh.roots", "winding_balls", "winding_moments")
+give_ids(Mesh, Named(frozenset(_OPTIONAL), {"bvh.first": 2}))
 _SUMS = "make the mesh with sums for winding numbers: Mesh(points, indices, support_winding_number=True)"
 setattr(Mesh, ABSENT_HINTS, {"winding_balls": _SUMS, "winding_moments": _SUMS})
 

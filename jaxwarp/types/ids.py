@@ -1,4 +1,4 @@
-"""Ids: numbers that name live objects outside of JAX, and what is said of the classes of these. See docs/design/0054."""
+"""Ids: numbers that name live objects outside of JAX; see docs/design/0054."""
 
 from __future__ import annotations
 

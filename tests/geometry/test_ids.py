@@ -1,7 +1,5 @@
 """Meshes, trees and grids that a kernel chooses while it runs, by their ids; 0 is none. See docs/design/0054."""
 
-# ruff: noqa: UP018, RUF046
-
 from __future__ import annotations
 
 import gc
@@ -40,19 +38,19 @@ def down(mesh: wp.uint64):
 
 
 @wp.kernel
-def of_array(ids: wp.array(dtype=wp.uint64), o: wp.array(dtype=float)):
+def of_array(ids: wp.array[wp.uint64], o: wp.array[float]):
     o[wp.tid()] = down(ids[wp.tid()])
 
 
 @wp.kernel
-def or_none(mesh: wp.uint64, o: wp.array(dtype=float)):
+def or_none(mesh: wp.uint64, o: wp.array[float]):
     o[0] = -1.0
     if mesh != wp.uint64(0):
         o[0] = down(mesh)
 
 
 @wp.kernel
-def one_of_two(a: wp.uint64, b: wp.uint64, o: wp.array(dtype=float)):
+def one_of_two(a: wp.uint64, b: wp.uint64, o: wp.array[float]):
     i = wp.tid()
     m = a
     if i % 2 == 1:
@@ -88,7 +86,7 @@ def test_an_id_is_a_number():
 
 
 @wp.kernel
-def number(mesh: wp.uint64, o: wp.array(dtype=wp.uint64)):
+def number(mesh: wp.uint64, o: wp.array[wp.uint64]):
     o[0] = mesh
     o[1] = mesh * wp.uint64(2)
 
@@ -228,3 +226,293 @@ def test_queries_by_ids_are_those_of_the_meshes(kernel, width):
         rows = np.arange(len(X)) % len(meshes) == k
         np.testing.assert_array_equal(mixed.numpy()[rows], alone.numpy()[rows])
         assert alone.numpy()[rows].any(0).sum() > width // 2
+
+
+@wp.kernel
+def boxes(ids: wp.array[wp.uint64], x: wp.array[wp.vec3], o: wp.array[float]):
+    i = wp.tid()
+    bvh = ids[i % ids.shape[0]]
+    for box in wp.bvh_query_aabb(bvh, x[i], x[i] + wp.vec3(0.2, 0.2, 0.2), wp.bvh_get_group_root(bvh, 1)):
+        o[i] += float(box + 1)
+    for box in wp.bvh_query_ray(bvh, x[i], wp.vec3(0.0, 0.0, 1.0)):
+        o[i] += 100.0 * float(box + 1)
+
+
+def test_trees_by_ids():
+    low = np.random.default_rng(1).uniform(-1, 1, (40, 3)).astype(np.float32)
+    groups = np.arange(40, dtype=np.int32) % 3
+    trees = [wp.Bvh(low, low + np.float32(0.3)), wp.Bvh(low[::2], low[::2] + np.float32(0.4), groups=groups[::2])]
+    x, o, alone = wp.array(0.5 * X, dtype=wp.vec3), wp.zeros(64, dtype=float), wp.zeros(64, dtype=float)
+    wp.launch(boxes, 64, [ids_of(*trees), x], [o])
+    for k, tree in enumerate(trees):
+        wp.launch(boxes, 64, [ids_of(tree), x], [alone.zero_()])
+        np.testing.assert_array_equal(o.numpy()[k::2], alone.numpy()[k::2])
+        wp.launch(boxes_of, 64, [tree, x], [alone.zero_()])
+        np.testing.assert_array_equal(o.numpy()[k::2], alone.numpy()[k::2])
+        assert alone.numpy()[k::2].any()
+
+
+@wp.kernel
+def boxes_of(bvh: wp.Bvh, x: wp.array[wp.vec3], o: wp.array[float]):
+    i = wp.tid()
+    for box in wp.bvh_query_aabb(bvh, x[i], x[i] + wp.vec3(0.2, 0.2, 0.2), wp.bvh_get_group_root(bvh, 1)):
+        o[i] += float(box + 1)
+    for box in wp.bvh_query_ray(bvh, x[i], wp.vec3(0.0, 0.0, 1.0)):
+        o[i] += 100.0 * float(box + 1)
+
+
+@wp.kernel
+def neighbours(ids: wp.array[wp.uint64], x: wp.array[wp.vec3], o: wp.array[float]):
+    i = wp.tid()
+    grid = ids[i % ids.shape[0]]
+    for j in wp.hash_grid_query(grid, x[i], 0.5):
+        if wp.length(x[i] - x[j]) < 0.5:
+            o[i] += float(j + 1)
+    o[i] += 1000.0 * float(wp.hash_grid_point_id(grid, 0))
+
+
+@pytest.mark.release_mode("debug mode reports ids of nothing")
+def test_grids_by_ids():
+    x, o = wp.array(X, dtype=wp.vec3), wp.zeros(64, dtype=float)
+    grids = [wp.HashGrid(8, 8, 8), wp.HashGrid(16, 4, 8), wp.HashGrid(4, 4, 4)]
+    for grid in grids[:2]:
+        grid.build(x, 0.5)
+    wp.launch(neighbours, 64, [ids_of(grids[0], grids[1]), x], [o])
+    near = np.linalg.norm(X[:, None] - X[None], axis=-1) < 0.5
+    found = o.numpy() - 1000.0 * np.where(np.arange(64) % 2, *(g.ids.numpy()[0] for g in grids[1::-1]))
+    np.testing.assert_array_equal(found, near @ np.arange(1, 65))
+    wp.launch(neighbours, 64, [ids_of(None, grids[2]), x], [o.zero_()])
+    np.testing.assert_array_equal(o.numpy(), np.full(64, -1000.0))
+    grids[2].build(x, 0.5)
+    wp.launch(neighbours, 64, [ids_of(grids[2]), x], [o.zero_()])
+    found = o.numpy() - 1000.0 * grids[2].ids.numpy()[0]
+    np.testing.assert_array_equal(found, near @ np.arange(1, 65))
+
+
+@pytest.mark.release_mode("debug mode reports ids of nothing")
+def test_no_object_and_an_empty_one_are_hit_by_nothing():
+    empty = wp.Mesh(points=wp.zeros(0, dtype=wp.vec3), indices=wp.zeros(0, dtype=int))
+    for ids in (ids_of(empty), np.array([0, 5, 2**63 + 7, 2**64 - 1, 3 << 32], np.uint64)):
+        o = wp.full((8, 8), -5.0)
+        wp.launch(rays, 8, [ids, wp.array(X[:8], dtype=wp.vec3)], [o])
+        np.testing.assert_array_equal(o.numpy(), [[0, 0, 0, -1, 0, 0, -5, -5]] * 8)
+    mesh = plane(1.0)
+    assert launched(of_array, [ids_of(None, mesh, None)]) == [0, 9, 0]
+    for number in (0, 5, mesh.id + 1):
+        with pytest.raises(KernelError, match=rf"in down: thread \(1,\): id {number} names no Mesh that is alive"):
+            in_debug_mode(of_array, [np.array([mesh.id, number, mesh.id], np.uint64)])
+    assert in_debug_mode(or_none, [0], 1) == [-1]
+
+
+@wp.kernel
+def corner(ids: wp.array[wp.uint64], k: int, o: wp.array[float]):
+    o[0] = wp.mesh_get_point(ids[0], k)[2]
+
+
+@pytest.mark.release_mode("debug mode reports it")
+@pytest.mark.parametrize("k", [3, -1, 10**9, 2**31 - 1, -(2**31)])
+def test_an_index_that_an_object_does_not_have_reads_nothing_else(k):
+    mesh = plane(1.0)
+    assert launched(corner, [ids_of(mesh), 2], 1) == [1]
+    assert launched(corner, [ids_of(mesh), k], 1) == [1]
+    assert launched(corner, [ids_of(None), k], 1) == [0]
+    with pytest.raises(KernelError, match=rf"index {k} is out of range; the extent of the array .* is 3"):
+        in_debug_mode(corner, [ids_of(mesh), k], 1)
+    with pytest.raises(KernelError, match="id 0 names no Mesh that is alive"):
+        in_debug_mode(corner, [ids_of(None), k], 1)
+
+
+@pytest.mark.release_mode("debug mode reports ids of nothing")
+def test_what_is_freed_is_nothing():
+    mesh, other = plane(1.0), plane(2.0)
+    ids = ids_of(mesh, other, mesh)
+    assert launched(of_array, [ids]) == [9, 8, 9]
+    before = int(mesh.id)
+    del mesh
+    gc.collect()
+    assert launched(of_array, [ids]) == [0, 8, 0]
+    new = plane(3.0)  # in its row
+    assert new.id != before
+    assert launched(of_array, [ids_of(new, other, None)]) == [7, 8, 0]
+    assert launched(of_array, [ids]) == [0, 8, 0]
+    with pytest.raises(KernelError, match=f"id {before} names no Mesh that is alive"):
+        in_debug_mode(of_array, [ids])
+
+
+def in_debug_mode(kernel, inputs, count=3):
+    before, wp.config.mode = wp.config.mode, "debug"
+    try:
+        return launched(kernel, inputs, count)
+    finally:
+        wp.config.mode = before
+
+
+def test_an_id_keeps_its_object_alive():
+    ids = {plane(float(z)).id: z for z in range(3)}
+    gc.collect()
+    assert launched(of_array, [wp.array(list(ids), dtype=wp.uint64)]) == [10, 9, 8]
+
+
+def test_refits_are_seen():
+    mesh = plane(0.0)
+    ids = ids_of(mesh, mesh, mesh)
+    assert launched(of_array, [ids]) == [10, 10, 10]
+    mesh.points.fill_(wp.vec3(0.0, 0.0, 0.0))
+    wp.copy(mesh.points, plane(4.0).points)
+    mesh.refit()
+    assert launched(of_array, [ids]) == [6, 6, 6]
+    mesh.points = wp.array(plane(7.0).points.numpy(), dtype=wp.vec3)
+    assert launched(of_array, [ids]) == [3, 3, 3]
+    again = mesh.refit(wp.array(plane(5.0).points.numpy(), dtype=wp.vec3))
+    assert again.id != mesh.id
+    assert launched(of_array, [ids_of(again, mesh, again)]) == [5, 3, 5]
+
+
+def test_more_objects_than_rows():
+    meshes = [plane(z / 8) for z in range(40)]
+    found = launched(of_array, [ids_of(*meshes)], 40)
+    np.testing.assert_allclose(found, 10 - np.arange(40) / 8)
+
+
+@wp.kernel
+def moved(ids: wp.array[wp.uint64], points: wp.array[wp.vec3], o: wp.array[float]):
+    points[0] = wp.vec3(0.0, 0.0, 0.0)
+    o[0] = down(ids[0])
+
+
+def test_what_an_object_reads_is_not_written_beside():
+    mesh, o = plane(0.0), wp.zeros(1, dtype=float)
+    apart = wp.zeros(3, dtype=wp.vec3)
+    for _ in range(2):
+        wp.launch(moved, 1, [ids_of(mesh), apart], [o])
+        with pytest.raises(KernelError, match="shares memory with an object that the kernel may find by its id"):
+            wp.launch(moved, 1, [ids_of(mesh), mesh.points], [o])
+    other = wp.Mesh(points=apart, indices=wp.array([0, 1, 2], dtype=int))
+    assert other.id
+    with pytest.raises(KernelError, match="shares memory"):
+        wp.launch(moved, 1, [ids_of(mesh), apart], [o])
+
+
+@wp.kernel
+def push(ids: wp.array[wp.uint64], o: wp.array[float]):
+    mesh = wp.mesh_get(ids[0])
+    mesh.points[0] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.kernel
+def count_up(ids: wp.array[wp.uint64], o: wp.array[float]):
+    mesh = wp.mesh_get(ids[0])
+    wp.atomic_add(mesh.indices, 0, 1)
+
+
+@pytest.mark.parametrize("kernel", [push, count_up])
+def test_nothing_is_written_through_an_id(kernel):
+    with pytest.raises(KernelError, match="is read through an id, and cannot be written that way"):
+        launched(kernel, [ids_of(plane(0.0))], 1)
+
+
+@wp.struct
+class Shape:
+    mesh: wp.uint64
+    scale: float
+
+
+@wp.struct
+class Scene:
+    shape: Shape
+    ids: wp.array[wp.uint64]
+
+
+@wp.kernel
+def of_struct(scene: Scene, o: wp.array[float]):
+    i = wp.tid()
+    m = scene.shape.mesh if i == 0 else scene.ids[i - 1]
+    o[i] = scene.shape.scale * down(m)
+
+
+@wp.kernel
+def of_structs(shapes: wp.array[Shape], o: wp.array[float]):
+    i = wp.tid()
+    o[i] = shapes[i].scale * down(shapes[i].mesh)
+
+
+@pytest.mark.release_mode("debug mode reports ids of nothing")
+def test_ids_in_structs_and_arrays_of_them():
+    meshes = [plane(float(z)) for z in range(3)]
+    scene = Scene(Shape(meshes[2].id, 2.0), ids_of(*meshes[:2]))
+    for _ in range(2):
+        assert launched(of_struct, [scene]) == [16, 20, 18]
+    scene.shape.mesh = int(meshes[1].id)
+    assert launched(of_struct, [scene]) == [18, 20, 18]
+    scene.shape = Shape(0, 1.0)
+    assert launched(of_struct, [scene]) == [0, 10, 9]
+    shapes = wp.array([Shape(m.id, float(k)) for k, m in enumerate(meshes)], dtype=Shape)
+    assert launched(of_structs, [shapes]) == [0, 9, 16]
+
+
+def test_launches_that_are_kept_and_captured():
+    meshes = [plane(float(z)) for z in range(3)]
+    o, ids = wp.zeros(3, dtype=float), ids_of(*meshes)
+    command = wp.launch(of_array, 3, [ids], [o], record_cmd=True)
+    command.launch()
+    assert o.numpy().tolist() == [10, 9, 8]
+    pair = wp.launch(one_of_two, 3, [meshes[0].id, meshes[1].id], [o], record_cmd=True)
+    pair.launch()
+    assert o.numpy().tolist() == [10, 9, 10]
+    pair.set_param_at_index(1, meshes[2].id)
+    pair.launch()
+    assert o.numpy().tolist() == [10, 8, 10]
+    with wp.ScopedCapture(device="cpu") as capture:
+        wp.launch(of_array, 3, [ids], [o])
+    more = [plane(1.0) for _ in range(40)]  # the tables of then are too small
+    meshes[0].points = wp.array(plane(5.0).points.numpy(), dtype=wp.vec3)
+    wp.capture_launch(capture.graph)
+    assert o.numpy().tolist() == [5, 9, 8]
+    assert len({m.id for m in more}) == 40
+
+
+def test_tapes_refuse_what_they_cannot_differentiate():
+    mesh, o = plane(0.0), wp.zeros(3, dtype=float, requires_grad=True)
+    with wp.Tape() as tape, pytest.raises(DifferentiationError, match="chooses meshes, trees or grids by numbers"):
+        wp.launch(of_array, 3, [ids_of(mesh, mesh, mesh)], [o])
+    with tape:
+        wp.launch(of_array, 3, [ids_of(mesh, mesh, mesh)], [o], record_tape=False)
+    assert o.numpy().tolist() == [10, 10, 10]
+
+
+@wp.kernel
+def guarded(mesh: wp.uint64, x: wp.array[wp.vec3], o: wp.array[float]):
+    i = wp.tid()
+    if mesh and mesh != wp.uint64(0):
+        o[i] = wp.mesh_query_ray(mesh, x[i], wp.vec3(0.0, 0.0, -1.0), 100.0).t
+
+
+def test_a_guarded_id_is_still_a_value_of_jax():
+    call = wp.jax_kernel(guarded, launch_dims=2, output_dims=2)
+    x = jnp.array([[0.0, 0.0, 5.0], [0.1, 0.0, 4.0]])
+    mesh = wp.Mesh(jnp.asarray(P), jnp.asarray(F))
+    for given in (mesh, mesh.id):
+        for f in (call, jax.jit(call)):
+            np.testing.assert_allclose(f(given, x)[0], [4.0, 3.0414214], rtol=1e-6)
+    slope = jax.grad(lambda p: call(wp.Mesh(p, jnp.asarray(F)).id, x)[0].sum())(jnp.asarray(P))
+    assert float(slope[:, 2].sum()) == pytest.approx(-2.0)
+
+
+def test_numbers_are_refused_in_jax_with_the_line():
+    call = wp.jax_kernel(of_array, launch_dims=3, output_dims=3)
+    match = "a Mesh is chosen by a number here, which only launches outside of JAX can look up"
+    with jax.enable_x64(True), pytest.raises(KernelError, match=match) as error:
+        call(np.zeros(3, np.uint64))
+    assert "return wp.mesh_query_ray(mesh, " in str(error.value)
+
+
+def test_programs_that_call_python_take_ids():
+    meshes = [plane(float(z)) for z in range(3)]
+
+    def program(ids: wp.array[wp.uint64], o: wp.array[float]):
+        wp.launch(of_array, 3, [ids], [o])
+
+    call = wp.jax_callable(program, graph_mode=wp.GraphMode.NONE, output_dims=3)
+    with jax.enable_x64(True):
+        for f in (call, jax.jit(call)):
+            np.testing.assert_array_equal(f(np.array([m.id for m in meshes], np.uint64))[0], [10, 9, 8])

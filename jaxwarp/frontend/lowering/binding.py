@@ -6,8 +6,8 @@ import collections.abc
 from typing import Any, TypeVar
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.ids import object_named
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.ids import object_named
 from jaxwarp.frontend.lowering.values import Host, NoArray, StructValue, describe, is_literal, type_of
 from jaxwarp.frontend.text.annotations import elements_of, matches, pattern_text
 from jaxwarp.ir import nodes as ir

@@ -36,6 +36,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     describe,
     host_constant,
     is_literal,
+    is_object,
     type_of,
 )
 from jaxwarp.frontend.text.constants import compare
@@ -403,6 +404,8 @@ class Frame:
         if known is not None:
             # 1e-50 is not zero, but zero as a float32.
             return bool(value.type.numpy.type(known) if isinstance(value, ir.Value) else known)
+        if is_object(value):
+            return True
         if isinstance(value, View | NoArray):
             return isinstance(value, View) if isinstance(value, NoArray) or value.given is None else value.given
         if not isinstance(value, (ir.Value, Bundle)):

@@ -27,6 +27,7 @@ from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import (
+    HANDLE,
     SCALAR_BY_DTYPE,
     Aggregate,
     Array,
@@ -317,6 +318,11 @@ Differentiable = Func | Gradient | Host
 
 def is_literal(value: object) -> bool:
     return isinstance(value, (bool, int, float))
+
+
+def is_object(value: object) -> bool:
+    """A mesh, or whatever else may stand where Warp has a number that names it."""
+    return isinstance(value, StructValue) and getattr(value.type.kind, HANDLE, False)
 
 
 def is_dynamic(value: object) -> bool:
