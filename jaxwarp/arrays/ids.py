@@ -43,9 +43,9 @@ from jaxwarp.types import (
     float32,
     float64,
     handled,
+    id_leaves,
     int32,
     int64,
-    leaves_of,
     meant,
     struct_of,
     uint32,
@@ -153,7 +153,8 @@ class _Table:
         found = struct_of(kind)
         assert found is not None
         self._place, self._struct, self._named = place, found, getattr(kind, NAMED)
-        self._leaves = [(name.removeprefix("."), type_) for name, type_ in leaves_of("", found)]
+        self._types = id_leaves(found)
+        self._leaves = [leaf for types in self._types for leaf in types]
         self._values = 1 + 3 * len(self._leaves)
         words = sum(_words(type_) for _, type_ in self._leaves if not isinstance(type_, Array))
         self._zeros = self._values + words
@@ -167,7 +168,10 @@ class _Table:
         self._rows = np.zeros((count, self._zeros + _ZEROS), np.int64)
         self._rows[:, 0] = -1
         self.array = placed_rows(self._place, self._rows)
-        self._set(0, -1, [None if name in self._named.optional else 0 for name, _ in self._leaves])
+        # Of what may have several types, nothing reads as zeros of each.
+        is_open = {types[0][0] for types in self._types if len(types) > 1}
+        no = self._named.optional - is_open
+        self._set(0, -1, [None if name in no else 0 for name, _ in self._leaves])
 
     def update(self) -> tuple[bool, list[Any]]:
         """Makes the rows those of the objects that are alive. Whether the array is another one, and the objects."""
@@ -196,10 +200,13 @@ class _Table:
             return False
         found: list[Any] = []
         regions, copies = [], []
-        pairs = zip(self._leaves, spread_struct(self._struct, value), strict=True)
-        for (name, type_), leaf in pairs:
-            if not isinstance(type_, Array) or leaf is None:
+        pairs = zip(self._types, spread_struct(self._struct, value), strict=True)
+        for (name, type_), leaf in [(one, leaf) for types, leaf in pairs for one in types]:
+            if not isinstance(type_, Array):
                 found.append(leaf)
+                continue
+            if leaf is None or not _is_of(leaf, element_scalar(type_.dtype)):
+                found.append(None)
                 continue
             region, copied = _region(self._place, leaf, f"{self._struct!r}: {name}")
             found.append(region)
@@ -280,6 +287,11 @@ def _region(place: Outside, leaf: Any, what: str) -> tuple[Region, Any]:
             f"{what}: its memory has gaps between components, where no id finds them", hint="pass a contiguous array"
         )
     return region, owner
+
+
+def _is_of(leaf: Any, scalar: Scalar) -> bool:
+    """Whether an array consists of scalars of a type."""
+    return (leaf._region if isinstance(leaf, HostArray) else leaf).dtype == scalar.numpy
 
 
 def _is_at(place: Outside, value: Any) -> bool:

@@ -2,10 +2,13 @@
 
     rows[r, 0]              the id of the object in row r; row 0 is an object that has nothing
     rows[r, 1 + 3 k + j]    of its k-th leaf: where it starts in memory, how many elements it has, how far apart
+
+Leaves are those of `id_leaves`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -23,9 +26,9 @@ from jaxwarp.types import (
     Struct,
     element_scalar,
     element_shape,
+    id_leaves,
     int32,
     int64,
-    leaves_of,
     struct_in,
 )
 
@@ -81,12 +84,13 @@ class _Found:
         return self.load(self.rows, (self.row, self.constant(column)))
 
     def struct(self) -> StructValue:
-        leaves = iter([self.leaf(k, name, type_) for k, (name, type_) in enumerate(leaves_of("", self.type))])
-        return _rebuilt(self.type, leaves)
+        columns = itertools.count(1, 3)
+        leaves = [tuple(self.leaf(next(columns), *one) for one in types) for types in id_leaves(self.type)]
+        # What an annotation leaves open is the arrays of all types that it may have.
+        return _rebuilt(self.type, iter([found[0] if len(found) == 1 else found for found in leaves]))
 
-    def leaf(self, number: int, name: str, type_: Any) -> Any:
+    def leaf(self, column: int, name: str, type_: Any) -> Any:
         """An array in memory, or a value that is read."""
-        name, column = name.removeprefix("."), 1 + 3 * number
         element = type_.dtype if isinstance(type_, Array) else type_
         memory, start = self.field(element_scalar(element).name), self.entry(column)
         if not isinstance(type_, Array):

@@ -89,6 +89,7 @@ from jaxwarp.types.structs import Indexed as Indexed
 from jaxwarp.types.structs import Struct as Struct
 from jaxwarp.types.structs import field_type as field_type
 from jaxwarp.types.structs import handled as handled
+from jaxwarp.types.structs import id_leaves as id_leaves
 from jaxwarp.types.structs import leaves_in_handles as leaves_in_handles
 from jaxwarp.types.structs import leaves_of as leaves_of
 from jaxwarp.types.structs import meant as meant

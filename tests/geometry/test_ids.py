@@ -516,3 +516,60 @@ def test_programs_that_call_python_take_ids():
     with jax.enable_x64(True):
         for f in (call, jax.jit(call)):
             np.testing.assert_array_equal(f(np.array([m.id for m in meshes], np.uint64))[0], [10, 9, 8])
+
+
+@wp.kernel
+def sampled(ids: wp.array[wp.uint64], x: wp.array[wp.vec3], o: wp.array2d[float]):
+    i = wp.tid()
+    volume = ids[i % ids.shape[0]]
+    p = wp.volume_world_to_index(volume, x[i])
+    o[i, 0] = wp.volume_sample_f(volume, p, wp.Volume.LINEAR)
+    o[i, 1] = wp.volume_sample_f(volume, p, wp.Volume.CLOSEST)
+    o[i, 2] = wp.volume_lookup_f(volume, int(p[0]), int(p[1]), int(p[2]))
+    o[i, 3] = float(wp.volume_lookup_index(volume, int(p[0]), int(p[1]), int(p[2])))
+
+
+@wp.kernel
+def sampled_of(volume: wp.Volume, x: wp.array[wp.vec3], o: wp.array2d[float]):
+    i = wp.tid()
+    p = wp.volume_world_to_index(volume, x[i])
+    o[i, 0] = wp.volume_sample_f(volume, p, wp.Volume.LINEAR)
+    o[i, 1] = wp.volume_sample_f(volume, p, wp.Volume.CLOSEST)
+    o[i, 2] = wp.volume_lookup_f(volume, int(p[0]), int(p[1]), int(p[2]))
+    o[i, 3] = float(wp.volume_lookup_index(volume, int(p[0]), int(p[1]), int(p[2])))
+
+
+@wp.kernel
+def vectors(ids: wp.array[wp.uint64], o: wp.array[float]):
+    i = wp.tid()
+    o[i] = wp.dot(wp.volume_lookup_v(ids[i], 1, 2, 3), wp.vec3(1.0, 10.0, 100.0))
+
+
+def some_volumes():
+    values = np.random.default_rng(2).normal(size=(9, 10, 11)).astype(np.float32)
+    far = np.array([[0, 0, 0], [9000, 1, 2], [-40, 800, 3]], np.int32)  # by a hashed table
+    hashed = wp.Volume.allocate_by_tiles(far, voxel_size=0.2, bg_value=4.0)
+    return [
+        wp.Volume.load_from_numpy(values, (-1.0, -1.0, -1.0), 0.2, -7.0),
+        hashed,
+        wp.Volume.load_from_numpy(2 * values[:5], (-0.5, 0.0, 0.0), 0.3, 3.0),
+    ]
+
+
+def test_volumes_by_ids():
+    volumes, x, o = some_volumes(), wp.array(X, dtype=wp.vec3), wp.zeros((64, 4), dtype=float)
+    wp.launch(sampled, 64, [ids_of(*volumes), x], [o])
+    for k, volume in enumerate(volumes):
+        alone = wp.zeros((64, 4), dtype=float)
+        wp.launch(sampled_of, 64, [volume, x], [alone])
+        np.testing.assert_array_equal(o.numpy()[k::3], alone.numpy()[k::3])
+        assert alone.numpy()[k::3].any()
+
+
+@pytest.mark.release_mode("debug mode reports ids of nothing")
+def test_volumes_have_the_type_that_is_asked_for():
+    dense = np.arange(3 * 64, dtype=np.float32).reshape(4, 4, 4, 3)
+    volume = wp.Volume.load_from_numpy(dense, bg_value=(0.0, 0.0, 0.0))
+    assert launched(vectors, [ids_of(volume, None, volume)]) == [dense[1, 2, 3] @ [1, 10, 100], 0, launched(vectors, [ids_of(volume)], 1)[0]]
+    with pytest.raises(KernelError, match="the array is None here: it has no elements"):
+        wp.launch(sampled, 1, [ids_of(volume), wp.array(X, dtype=wp.vec3)], [wp.zeros((1, 4), dtype=float)])
