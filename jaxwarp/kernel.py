@@ -27,7 +27,7 @@ from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.modules import MODULE_OPTIONS, Module, require_option
 from jaxwarp.passes.pipeline import prepare
-from jaxwarp.types import Absent, Array, Struct, as_dtype, leaves_of, struct_in, struct_of, uint64
+from jaxwarp.types import Absent, Array, Struct, as_dtype, leaves_of, meant, struct_in, struct_of, uint64
 from jaxwarp.types.given import given_types, require_one_meaning, takes_structs
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ class Kernel(ByName):
         self.named_axes = tuple(k for k, a in enumerate(self.leaves) if a.is_array and a.annotation.axes)
         self._specialized: dict[tuple[Any, ...], KernelIR] = {}
         self._given: dict[tuple[Any, ...], Kernel] = {}
+        # Whether launches outside of JAX look objects up by their ids; None: there was none yet.
+        self.looks_up: bool | None = None
         # Where only classes decide what is given, the kernels for these.
         is_by_class = all(arguments[k].annotation == uint64 for k in self.takes_structs)
         self._of_classes: dict[tuple[type, ...], Kernel] | None = {} if is_by_class else None
@@ -144,7 +146,7 @@ class Kernel(ByName):
             return self
         if self._of_classes is None or len(values) < len(self.arguments):
             return self._for_values(values)
-        classes = tuple([type(values[k]) for k in self.takes_structs])
+        classes = tuple([type(meant(values[k])) for k in self.takes_structs])
         made = self._of_classes.get(classes)
         if made is None:
             made = self._of_classes[classes] = self._for_values(values)
@@ -171,6 +173,16 @@ class Kernel(ByName):
             made.__dict__.update(self.__dict__)
             made._set_arguments(tuple(arguments))
             made = self._given.setdefault(types, made)
+        return made
+
+    def with_argument(self, name: str, type_: Any) -> Kernel:
+        """The kernel with one more argument, which its text does not name."""
+        made = self._given.get((name, type_))
+        if made is None:
+            made = object.__new__(type(self))
+            made.__dict__.update(self.__dict__)
+            made._set_arguments((*self.arguments, Argument(name, type_)))
+            made = self._given.setdefault((name, type_), made)
         return made
 
     def of_types(self, types: Sequence[Any]) -> Kernel:

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxwarp.analysis.effects import Access, analyze
 from jaxwarp.arrays.host_array import HostArray, InRecords
+from jaxwarp.arrays.ids import tables_at
 from jaxwarp.codegen.abi import CudaOptions
 from jaxwarp.errors import KernelError, KernelTypeError, Loc
 from jaxwarp.ffi.launch.calls.arguments import KEY, Argument, Given, describe, is_key, with_absent
@@ -29,7 +30,7 @@ from jaxwarp.ffi.launch.debug import debug_now, launch_in, mode_of
 from jaxwarp.ffi.launch.native_launch import NativeCode, code_of, updating
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel
 from jaxwarp.kernel import Kernel
-from jaxwarp.memory.host_scope import HOST
+from jaxwarp.memory.host_scope import HOST, Outside
 from jaxwarp.memory.live_array import LiveArray, MemoryArray
 from jaxwarp.memory.region import Region, dense_region
 from jaxwarp.memory.scope import Scope
@@ -38,7 +39,7 @@ from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.in_records import Place, in_records
 from jaxwarp.passes.same_memory import same_memory, with_one_for
 from jaxwarp.structs.indexed import indexed_of
-from jaxwarp.types import Array, element_scalar
+from jaxwarp.types import ENDLESS, Array, element_scalar
 from jaxwarp.unlocked import cached_property
 
 
@@ -249,6 +250,7 @@ class Plan:
             is written.
         untouched: arguments of which nothing is read or written, such as fields of structs.
         added_to: those with atomics, of which code may make copies that it adds as a whole.
+        endless: arguments that are memory, where a kernel finds objects by their ids.
         same: arguments in the place of others, which stand for them, by their numbers.
     """
 
@@ -261,6 +263,7 @@ class Plan:
     overwritten: dict[int, tuple[bool, bool]]
     untouched: frozenset[int]
     added_to: frozenset[int]
+    endless: frozenset[int]
     same: dict[int, int]
 
     @cached_property
@@ -322,8 +325,9 @@ def _plan(
     overwritten = {i: (i in updated, i in updated and _decides(effects[params[i]])) for i in written}
     untouched = frozenset(i for i, p in enumerate(params) if not (effects[p].reads or effects[p].modifies))
     known = tuple(tuple(n for n in s if n is not None) for s in shapes)
+    endless = frozenset(i for i, shape in enumerate(known) if ENDLESS in shape)
     added_to = frozenset(i for i, p in enumerate(params) if effects[p].atomics)
-    return Plan(kernel, launch, arguments, known, converters, written, overwritten, untouched, added_to, same)
+    return Plan(kernel, launch, arguments, known, converters, written, overwritten, untouched, added_to, endless, same)
 
 
 def _decides(access: Access) -> bool:
@@ -381,8 +385,15 @@ def _require_writable(scope: Scope, plan: Plan, values: Sequence[PlacedValue]) -
                 line,
                 hint="pass a copy that is contiguous",
             )
+        if plan.endless and tables_at(scope if isinstance(scope, Outside) else HOST).meets(*region.span):
+            raise KernelTypeError(
+                f"{where}, and shares memory with an object that the kernel may find by its id",
+                line,
+                hint="write to a copy, and give that to the object afterwards",
+            )
         for j, other in enumerate(values):
-            if i != j and other.region is not None and j not in plan.untouched and region.overlaps(other.region):
+            is_seen = i != j and j not in plan.untouched | plan.endless
+            if is_seen and other.region is not None and region.overlaps(other.region):
                 raise KernelTypeError(
                     f"{where}, and shares memory with argument '{arguments[j].name}'", line, hint="pass a copy as one"
                 )

@@ -22,7 +22,7 @@ from jaxwarp.ffi.launch.calls.leaves import Paths, paths_of, spread_argument
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.host_scope import Outside
 from jaxwarp.quaternions import HostValue
-from jaxwarp.types import Array, Struct, handled, leaves_of, struct_of
+from jaxwarp.types import Array, Struct, handled, leaves_of, meant, struct_of
 from jaxwarp.unlocked import address_of
 
 _NUMBERS = frozenset((float, int, bool))
@@ -191,9 +191,10 @@ def parts_of(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
     if not kernel.has_structs:
         return list(values)
     found: list[Any] = []
-    for argument, struct, value in zip(kernel.arguments, kernel.structs, values, strict=True):
+    for argument, struct, given in zip(kernel.arguments, kernel.structs, values, strict=True):
+        value = meant(given)
         if struct is None:
-            found.append(value)
+            found.append(given)
         elif (held := _held(struct, value) if argument.annotation is struct else None) is not None:
             found.append(held)
         else:

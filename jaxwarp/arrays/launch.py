@@ -16,13 +16,15 @@ import numpy as np
 from jaxwarp.arrays.eager import Checked, check, launch_now
 from jaxwarp.arrays.held import Held, parts_of
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.ids import as_numbers, has_objects, tables_at, tables_type
 from jaxwarp.arrays.launch_cache import launch_outside
 from jaxwarp.arrays.tapes.pullback import reverse_launch
 from jaxwarp.boundary import boundaries, located_call
-from jaxwarp.errors import KernelTypeError, KernelValueError, OutOfRangeError
+from jaxwarp.errors import DifferentiationError, IdError, KernelTypeError, KernelValueError, OutOfRangeError
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.programs.tracing import launch_traced, program_now
+from jaxwarp.frontend.ids import TABLES
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.current import scope_now
 from jaxwarp.memory.devices import Device
@@ -303,8 +305,61 @@ def _run(
     is_recorded: bool,
     target: Target,
 ) -> None:
-    """A launch, wherever it is asked for."""
-    kernel = kernel.given(params) if kernel.takes_structs else kernel
+    """A launch, wherever it is asked for: with objects in place of their ids if the kernel allows it."""
+    given = kernel.given(params) if kernel.takes_structs else kernel
+    if given.looks_up is False or scope_now() is None or adjoints is not None:
+        _run_given(given, dim, params, adjoints, block_dim, is_recorded, target)
+        return
+    if given.looks_up is None:
+        try:
+            _run_given(given, dim, params, adjoints, block_dim, is_recorded, target)
+        except KernelTypeError as error:
+            if not (isinstance(error, IdError) or has_objects(kernel, params)):
+                raise
+        else:
+            given.looks_up = False
+            return
+    _run_by_number(kernel, dim, params, block_dim, is_recorded, target)
+    given.looks_up = True
+
+
+def _run_by_number(
+    kernel: Kernel, dim: Any, params: list[Any], block_dim: int | str | None, is_recorded: bool, target: Target
+) -> None:
+    """A launch of a kernel that looks objects up by their ids."""
+    if is_recorded and recording.get() is not None:
+        raise DifferentiationError(
+            f"kernel {kernel.name} chooses meshes, trees or grids by numbers, and a tape cannot record it",
+            hint="pass each as an argument of its own, or write record_tape=False",
+        )
+    scope, numbers = scope_now(), as_numbers(kernel, params)
+    numbered = kernel.given(numbers)
+    place = _place(target, spread(numbered, numbers)) if scope is HOST else HOST
+    found = numbered.with_argument(TABLES, tables_type())
+    tables, alive = tables_at(place).now()
+    given = [*numbers, tables]
+    if scope is not HOST:
+        assert scope is not None
+        launch_now(scope, found, dim, spread(found, given), block_dim)
+    elif capturing.get() is None:
+        _run_outside(found, dim, parts_of(found, given), block_dim, is_recorded, target)
+    else:
+        check(place, found, dim, spread(found, given), block_dim)
+        again = Launch(kernel, dim, _all_as_now(kernel, params), None, block_dim, is_recorded, target)
+        HOST.defers(f"launch of {kernel.name}", again.run)
+    del alive  # now it has run
+
+
+def _run_given(
+    kernel: Kernel,
+    dim: Any,
+    params: list[Any],
+    adjoints: list[Any] | None,
+    block_dim: int | str | None,
+    is_recorded: bool,
+    target: Target,
+) -> None:
+    """A launch with these arguments as they are."""
     scope = scope_now()
     if scope is HOST and (0 in dim if type(dim) is tuple else type(dim) is int and dim == 0):
         return  # no thread needs what the kernel does

@@ -8,7 +8,7 @@ import ctypes
 import math
 from collections.abc import Sequence
 from operator import add, itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from jaxwarp import compat
 from jaxwarp.arrays.eager import Checked, check, checked_like, on_records, run_checked
 from jaxwarp.arrays.held import VALUES, Held, flat, token_of
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.ids import tables_at
 from jaxwarp.arrays.tapes.recorded import Launched
 from jaxwarp.codegen.abi import PACK_BYTES
 from jaxwarp.errors import KernelError
@@ -213,7 +214,9 @@ class _Known:
         self._written = tuple(plan.written)
         # Of the memory that is used: also components of one value that are given as an array of ours.
         values = enumerate(checked.values)
-        self._arrays = [i for i, value in values if value.region is not None and i not in plan.untouched]
+        unseen = plan.untouched | plan.endless
+        self._arrays = [i for i, value in values if value.region is not None and i not in unseen]
+        self._tables = tables_at(cast("Outside", checked.scope)) if plan.endless else None
         self._same = plan.same
         looked_at = (*self._arrays, *self._same)
         self._places_of_arrays = itemgetter(*looked_at) if looked_at else lambda _: None
@@ -235,6 +238,10 @@ class _Known:
             if not self._are_apart(addresses):
                 return None
             self._apart_at = places
+        if self._tables is not None and any(
+            self._tables.meets(addresses[i], addresses[i] + self._sizes[i]) for i in self._written
+        ):
+            return None
         return addresses, kept
 
     def _places(self, seen: Sequence[Any], first: int) -> tuple[list[int], list[Any]]:

@@ -10,6 +10,7 @@ from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend.derivatives import gradient
 from jaxwarp.frontend.from_end.needless import without_needless
+from jaxwarp.frontend.ids import TABLES
 from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
 from jaxwarp.frontend.lowering.branches import execute
 from jaxwarp.frontend.lowering.frame import Context, Frame
@@ -76,6 +77,7 @@ def _lower(
     with frame.at(source.tree):
         context.builder.loc = source.signature_loc
         frame.variables.update(argument_values(frame, arguments, types, params))
+        context.ids = frame.variables.pop(TABLES, None)
         execute(frame, source.tree.body, frozenset())
     rank = context.tid[0] if context.tid is not None else 1
     kernel = context.builder.finish(source.name, rank, params)

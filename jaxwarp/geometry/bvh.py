@@ -9,6 +9,7 @@ import numpy as np
 
 import jaxwarp as wp
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.ids import give_ids
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
@@ -18,7 +19,7 @@ from jaxwarp.geometry.tree import Order, boxes_of, order_of
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.memory.region import require_unmasked
-from jaxwarp.types import HANDLE, Scalar, Vec, element_shape
+from jaxwarp.types import HANDLE, Named, Scalar, Vec, element_shape
 
 CONSTRUCTORS = (None, "auto", "sah", "median", "lbvh", "cubql")
 
@@ -54,11 +55,6 @@ class Bvh:
     roots: wp.array[int]
 
     @property
-    def id(self) -> Bvh:
-        """Itself: what programs of Warp pass to kernels."""
-        return self
-
-    @property
     def device(self) -> Any:
         """Where it is, outside of JAX."""
         return self.lowers.device if isinstance(self.lowers, HostArray) else wp.get_device("cpu")
@@ -82,6 +78,7 @@ class Bvh:
 
 
 setattr(Bvh, HANDLE, True)
+give_ids(Bvh, Named(frozenset(("groups", "names", "roots")), {"first": 2}))
 
 
 @boundary

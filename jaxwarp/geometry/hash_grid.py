@@ -17,6 +17,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp import compat
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.ids import give_ids
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.geometry.cells import find_cells, find_starts
@@ -26,7 +27,7 @@ from jaxwarp.host import gpu_sorting
 from jaxwarp.memory.convert import for_jax
 from jaxwarp.memory.host_scope import HOST, set_contents
 from jaxwarp.native.library import sort_cells
-from jaxwarp.types import ABSENT_HINTS, HANDLE
+from jaxwarp.types import ABSENT_HINTS, HANDLE, Named
 
 _STATIC = {"static": True}
 _MOST_CELLS = 1 << 30
@@ -84,11 +85,6 @@ class HashGrid:
     build = _Build()
 
     @property
-    def id(self) -> HashGrid:
-        """Itself: what programs of Warp pass to kernels."""
-        return self
-
-    @property
     def device(self) -> Any:
         """Where it is, outside of JAX."""
         return self.start.device if isinstance(self.start, HostArray) else wp.get_device("cpu")
@@ -120,6 +116,7 @@ def _init(self: HashGrid, dim_x: int, dim_y: int, dim_z: int, device: Any = None
 
 
 setattr(HashGrid, HANDLE, True)
+give_ids(HashGrid, Named(frozenset(("groups", "points")), dict.fromkeys(("dim_x", "dim_y", "dim_z"), 1)))
 setattr(HashGrid, ABSENT_HINTS, {"points": "a grid has points if it is made of float32 in JAX: pass them beside it"})
 HashGrid.__init__ = _init
 

@@ -12,6 +12,7 @@ import numpy as np
 import jaxwarp as wp
 from jaxwarp.arrays.held import are_held_alone, keep, kept
 from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.ids import give_ids
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.dims import require_known
@@ -21,7 +22,7 @@ from jaxwarp.geometry.operations import detached, is_on_host, like, operation
 from jaxwarp.memory.host_scope import HOST
 from jaxwarp.memory.live_array import LiveArray
 from jaxwarp.native import trees
-from jaxwarp.types import ABSENT_HINTS, HANDLE
+from jaxwarp.types import ABSENT_HINTS, HANDLE, Named
 from jaxwarp.unlocked import address_of
 
 
@@ -55,11 +56,6 @@ class Mesh:
     corners: wp.array[wp.mat33]  # of the faces, in the order of the tree
     winding_balls: wp.array[wp.vec4]  # around the faces below each node, and what is summed over them; or None
     winding_moments: wp.array[Moments]  # pyright: ignore[reportInvalidTypeForm]
-
-    @property
-    def id(self) -> Mesh:
-        """Itself: what programs of Warp pass to kernels."""
-        return self
 
     @property
     def device(self) -> Any:
@@ -108,6 +104,8 @@ class Mesh:
 
 
 setattr(Mesh, HANDLE, True)
+_OPTIONAL = ("velocities", "bvh.groups", "bvh.names", "bvh.roots", "winding_balls", "winding_moments")
+give_ids(Mesh, Named(frozenset(_OPTIONAL), {"bvh.first": 2}))
 _SUMS = "make the mesh with sums for winding numbers: Mesh(points, indices, support_winding_number=True)"
 setattr(Mesh, ABSENT_HINTS, {"winding_balls": _SUMS, "winding_moments": _SUMS})
 

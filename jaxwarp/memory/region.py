@@ -145,7 +145,10 @@ class Spans:
 
     def overlap(self, region: Region) -> bool:
         """Whether `region` may have a byte in common with one of them; see `Region.overlaps`."""
-        low, high = region.span
+        return self.meets(*region.span)
+
+    def meets(self, low: int, high: int) -> bool:
+        """Whether one of the bytes from an address to before another may be one of them."""
         before = bisect.bisect_left(self._lows, high)
         return before > 0 and low < self._highs[before - 1]
 

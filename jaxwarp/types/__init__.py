@@ -25,6 +25,11 @@ from jaxwarp.types.elements import transformation as transformation
 from jaxwarp.types.elements import type_variable as type_variable
 from jaxwarp.types.elements import unwrapped as unwrapped
 from jaxwarp.types.elements import vector as vector
+from jaxwarp.types.ids import ENDLESS as ENDLESS
+from jaxwarp.types.ids import MEMORY_AT as MEMORY_AT
+from jaxwarp.types.ids import NAMED as NAMED
+from jaxwarp.types.ids import Id as Id
+from jaxwarp.types.ids import Named as Named
 from jaxwarp.types.queries import is_array as is_array
 from jaxwarp.types.queries import is_composite as is_composite
 from jaxwarp.types.queries import is_float as is_float
@@ -84,8 +89,10 @@ from jaxwarp.types.structs import Indexed as Indexed
 from jaxwarp.types.structs import Struct as Struct
 from jaxwarp.types.structs import field_type as field_type
 from jaxwarp.types.structs import handled as handled
+from jaxwarp.types.structs import id_leaves as id_leaves
 from jaxwarp.types.structs import leaves_in_handles as leaves_in_handles
 from jaxwarp.types.structs import leaves_of as leaves_of
+from jaxwarp.types.structs import meant as meant
 from jaxwarp.types.structs import struct_in as struct_in
 from jaxwarp.types.structs import struct_of as struct_of
 from jaxwarp.types.tiles import TileType as TileType

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.boundary import boundary, call_for_user
+from jaxwarp.types.aggregates import Vec
 from jaxwarp.types.arrays import Array
-from jaxwarp.types.scalars import HANDLE
+from jaxwarp.types.ids import Id
+from jaxwarp.types.scalars import HANDLE, float32, float64, int32, int64, uint32
 
 ABSENT_HINTS = "__jaxwarp_absent_hints__"
 """What a class says of its fields that may be None: what to do where a kernel needs one, by name."""
@@ -86,9 +88,14 @@ def struct_of(kind: object) -> Struct | None:
 
 
 def handled(value: object) -> Struct | None:
-    """The struct that a value on the host is, if it may stand where uint64 is annotated."""
-    kind = type(value)
+    """The struct that a value on the host is, or that its id names, if it may stand where uint64 is annotated."""
+    kind = type(value.value if type(value) is Id else value)
     return struct_of(kind) if getattr(kind, HANDLE, False) else None
+
+
+def meant(value: Any) -> Any:
+    """The object that an id is of; any other value as it is."""
+    return value.value if type(value) is Id else value
 
 
 def struct_in(t: object) -> Struct | None:
@@ -113,6 +120,24 @@ def leaves_in_handles(name: str, t: object) -> list[str]:
     if getattr(found.kind, HANDLE, False):
         return [leaf for leaf, _ in leaves_of(name, t)]
     return [leaf for f in found.fields for leaf in leaves_in_handles(f"{name}.{f.name}", field_type(t, f))]
+
+
+def id_leaves(struct: Struct) -> list[list[tuple[str, Any]]]:
+    """The leaves of a class whose objects have ids, each with the types that it may have, if its annotation leaves that
+    open: kernels ask for one of these."""
+    return [_typed_leaves(name.removeprefix("."), type_) for name, type_ in leaves_of("", struct)]
+
+
+def _typed_leaves(name: str, type_: Any) -> list[tuple[str, Any]]:
+    dtype = type_.dtype if isinstance(type_, Array) else None
+    if dtype is Any:
+        return [(name, Array(scalar, type_.ndim)) for scalar in OPEN]
+    if isinstance(dtype, Vec) and dtype.dtype is Any:
+        return [(name, Array(Vec(dtype.length, scalar), type_.ndim)) for scalar in OPEN]
+    return [(name, type_)]
+
+
+OPEN = (float32, float64, int32, int64, uint32)
 
 
 def leaves_of(name: str, t: object) -> list[tuple[str, Any]]:

@@ -74,12 +74,16 @@ def twice(n: wp.uint64, out: wp.array[wp.uint64]):
     out[0] = n * wp.uint64(2)
 
 
-def test_a_mesh_is_no_number_and_a_number_no_mesh():
-    mesh = wp.Mesh(P, F)
-    with pytest.raises(KernelError, match="Mesh"):
-        wp.launch(twice, dim=1, inputs=[mesh.id, wp.zeros(1, dtype=wp.uint64)])
-    with pytest.raises(KernelError, match=r"no overload of mesh_query_ray takes \(uint64, "):
-        wp.launch(heights, dim=1, inputs=[5, X, np.zeros(2, np.float32)])
+@pytest.mark.release_mode("debug mode reports ids of nothing")
+def test_numbers_of_meshes_and_of_none():
+    mesh, out = wp.Mesh(P, F), wp.zeros(1, dtype=wp.uint64)
+    wp.launch(twice, dim=1, inputs=[mesh.id, out])
+    assert out.numpy()[0] == 2 * mesh.id
+    t = np.ones(2, np.float32)
+    wp.launch(heights, dim=1, inputs=[5, X, t])
+    assert t.tolist() == [0, 1]
+    with pytest.raises(KernelError, match="uint64"):
+        wp.jax_kernel(twice, launch_dims=1, output_dims=1)(mesh)
 
 
 @wp.struct

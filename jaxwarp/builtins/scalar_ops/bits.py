@@ -13,6 +13,7 @@ from jaxwarp.builtins.scalar_ops.protocols import TextOps
 from jaxwarp.builtins.scalar_ops.registry import (
     INTEGER,
     Args,
+    Infer,
     NoGradient,
     Types,
     binary,
@@ -84,6 +85,32 @@ def _from_end_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
     # Of i and i + n, as numbers without a sign, the index that is meant is the smaller one.
     index, sum_ = args[0], binary("add", ops, t, *args)
     return select(ops, t, compare("icmp ult", ops, t, sum_, index), sum_, index)
+
+
+def _places_infer(name: str, count: int) -> Infer:
+    def infer(types: tuple[Scalar, ...]) -> Scalar:
+        found = same(name, count, INTEGER)(types)
+        if found is not int64:
+            raise KernelTypeError(f"{name}: expected int64, got {found}")
+        return found
+
+    return infer
+
+
+def _within_ref(i: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return np.where(_unsigned(i) < _unsigned(n), i, i.dtype.type(0))
+
+
+def _within_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
+    return select(ops, t, compare("icmp ult", ops, t, *args), args[0], ops.const(t, 0))
+
+
+def _live_row_ref(row: np.ndarray, found: np.ndarray, number: np.ndarray) -> np.ndarray:
+    return np.where(found == number, row, row.dtype.type(0))
+
+
+def _live_row_llvm(ops: TextOps, t: Scalar, types: Types, args: Args) -> str:
+    return select(ops, t, compare("icmp eq", ops, t, *args[1:]), args[0], ops.const(t, 0))
 
 
 def _inside(ops: TextOps, t: Scalar, n: str) -> str:
@@ -160,4 +187,10 @@ BITS = (
     row("from_end", _from_end_infer, ref=_from_end_ref, ulp=EXACT, cuda="from_end({0}, {1})",
         llvm=_from_end_llvm, partials=_INTEGERS,
         doc="The index i + n where -n <= i < 0, of n elements, 0 or more; else i."),
+    row("within", _places_infer("within", 2), ref=_within_ref, ulp=EXACT, cuda="within({0}, {1})",
+        llvm=_within_llvm, partials=_INTEGERS,
+        doc="The index i where it is below n, both read as unsigned; else 0, which debug mode reports."),
+    row("live_row", _places_infer("live_row", 3), ref=_live_row_ref, ulp=EXACT, cuda="({1} == {2} ? {0} : 0ll)",
+        llvm=_live_row_llvm, partials=_INTEGERS,
+        doc="The row where what was found is the id; else 0, which debug mode reports."),
 )  # fmt: skip

@@ -150,6 +150,13 @@ template <class T> INLINE T from_end(T i, T n) {
 )
 
 _helper(
+    "within",
+    """
+INLINE long long within(long long i, long long n) { return (unsigned long long)i < (unsigned long long)n ? i : 0; }
+""",
+)
+
+_helper(
     "float_to_int",
     """
 template <class I, class F> INLINE I float_to_int(F x) {

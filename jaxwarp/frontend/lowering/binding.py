@@ -6,10 +6,12 @@ import collections.abc
 from typing import Any, TypeVar
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
+from jaxwarp.frontend.ids import object_named
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.values import Host, NoArray, StructValue, describe, is_literal, type_of
 from jaxwarp.frontend.text.annotations import elements_of, matches, pattern_text
-from jaxwarp.types import HANDLE, Array, Scalar, bool_, float32, int32, uint64
+from jaxwarp.ir import nodes as ir
+from jaxwarp.types import HANDLE, Array, Scalar, Struct, bool_, float32, int32, uint64
 
 
 def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
@@ -36,9 +38,17 @@ def cost(pattern: Any, value: Any, bound: dict[Any, Any]) -> int | None:
         return _literal_cost(pattern, value)
     if pattern is uint64 and isinstance(value, StructValue) and getattr(value.type.kind, HANDLE, False):
         return 1
+    if is_id(pattern, value):
+        return 1
     if not matches(pattern, dtype, bound):
         return None
     return 3 if isinstance(pattern, TypeVar) else 0 if pattern == dtype else 2
+
+
+def is_id(pattern: Any, value: Any) -> bool:
+    """Whether a value may be the id of what the annotation asks for."""
+    is_handle = isinstance(pattern, Struct) and getattr(pattern.kind, HANDLE, False)
+    return bool(is_handle) and isinstance(value, ir.Value) and value.type is uint64
 
 
 def _literal_cost(pattern: Scalar, value: bool | int | float) -> int | None:
@@ -67,6 +77,8 @@ def typed_as(frame: Frame, value: Any, pattern: Any) -> Any:
     if isinstance(pattern, tuple):
         patterns = elements_of(pattern, len(value)) or ()
         return tuple(typed_as(frame, v, p) for v, p in zip(value, patterns, strict=True))
+    if is_id(pattern, value):
+        return object_named(frame, pattern, value)
     if not (is_literal(value) and isinstance(pattern, Scalar)):
         return value
     try:

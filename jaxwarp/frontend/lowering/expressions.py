@@ -32,6 +32,7 @@ from jaxwarp.frontend.lowering.values import (
     View,
     describe,
     is_literal,
+    is_object,
 )
 from jaxwarp.frontend.lowering.views import extent, index_view, shape_item, shape_of
 from jaxwarp.frontend.text.constants import attribute_chain, compare
@@ -126,9 +127,21 @@ def _identity(frame: Frame, node: ast.Compare) -> bool | ir.Value | None:
 
 
 def _comparand(frame: Frame, node: ast.expr) -> Any:
-    """What is compared: a value, or a type."""
+    """What is compared: a value, a type, or an object that stands where Warp has a number."""
     value = frame.evaluate(node)
-    return value if isinstance(value, Scalar | Aggregate) else frame.as_value(value, node, "a comparison")
+    is_plain = isinstance(value, Scalar | Aggregate) or is_object(value)
+    return value if is_plain else frame.as_value(value, node, "a comparison")
+
+
+def _with_none(frame: Frame, left: Any, right: Any, name: str) -> bool:
+    """`mesh != wp.uint64(0)`: an object is none that 0 names."""
+    numbers = [1 if is_object(v) else frame.known(v) for v in (left, right)]
+    if numbers not in ([0, 1], [1, 0]):
+        raise KernelTypeError(
+            f"{name}: cannot compare {describe(left)} and {describe(right)}",
+            hint="an object is compared to 0, which is none; in launches outside of JAX ids are numbers",
+        )
+    return {"eq": False, "ne": True, "lt": numbers == [0, 1], "le": numbers == [0, 1]}.get(name, numbers == [1, 0])
 
 
 def _same_type(left: Any, right: Any, name: str) -> bool:
@@ -148,6 +161,8 @@ def _chain(frame: Frame, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> A
     name = _COMPARISONS[type(operator)]
     if isinstance(left, Scalar | Aggregate) or isinstance(right, Scalar | Aggregate):
         test: Any = _same_type(left, right, name)
+    elif is_object(left) or is_object(right):
+        test = _with_none(frame, left, right, name)
     else:
         test = folded(frame, name, (left, right), lambda a, b: frame.ops.compare(name, a, b))
     if not others:

@@ -36,6 +36,7 @@ from jaxwarp.frontend.lowering.values import (  # fmt: skip
     describe,
     host_constant,
     is_literal,
+    is_object,
     type_of,
 )
 from jaxwarp.frontend.text.constants import compare
@@ -134,6 +135,8 @@ class Context:
     # Where the size of a parameter is asked for.
     sizes: list[SizeUse] = field(default_factory=list)
     params: tuple[ir.Param, ...] = ()
+    # Where ids are looked up; None: the launch has no tables.
+    ids: StructValue | None = None
     # Types of variables where paths of run-time control flow meet, by the place of the `if` or loop (stepping.py); by
     # that of the signature, values of those that are read though some path does not set them. None: nobody asks.
     joined: dict[Loc, dict[str, Any]] | None = None
@@ -401,6 +404,8 @@ class Frame:
         if known is not None:
             # 1e-50 is not zero, but zero as a float32.
             return bool(value.type.numpy.type(known) if isinstance(value, ir.Value) else known)
+        if is_object(value):
+            return True
         if isinstance(value, View | NoArray):
             return isinstance(value, View) if isinstance(value, NoArray) or value.given is None else value.given
         if not isinstance(value, (ir.Value, Bundle)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from jaxwarp.errors import KernelTypeError
 from jaxwarp.frontend.lowering.values import Element, StructValue
 from jaxwarp.ir import nodes as ir
 from jaxwarp.ir.builder import Builder
-from jaxwarp.types import Aggregate, Mat, Scalar, Vec, element_scalar, int32
+from jaxwarp.types import Aggregate, Mat, Scalar, Vec, element_scalar, element_shape, int32, int64
 
 
 def element_type(element: Element) -> Scalar | Aggregate:
@@ -30,6 +31,9 @@ def element_type(element: Element) -> Scalar | Aggregate:
 def addresses(builder: Builder, element: Element) -> Iterator[tuple[ir.Value, ...]]:
     """The indices of each scalar of an element, in row-major order."""
     fixed = (*(a.index for a in element.view.axes if a.index is not None), *element.component)
+    if element.view.within is not None:
+        yield from _in_memory(builder, element, fixed)
+        return
     extents = [n or 0 for n in element.view.param.shape[len(fixed) :]]
     if element.part and not element.component:
         part = element.part
@@ -37,6 +41,34 @@ def addresses(builder: Builder, element: Element) -> Iterator[tuple[ir.Value, ..
         return
     for component in itertools.product(*(range(n) for n in extents)):
         yield (*fixed, *(builder.const(k, int32) for k in component))
+
+
+def _in_memory(builder: Builder, element: Element, fixed: Sequence[ir.Value]) -> Iterator[tuple[ir.Value, ...]]:
+    """The same where the array is part of memory: `start + within(i, count) * stride + k`, one index."""
+    place, shape = element.view.within, element_shape(element.view.dtype)
+    assert place is not None
+    index, *components = (v if v.type is int64 else builder.call(ROWS["cast"], v, dtype=int64) for v in fixed)
+    inside = builder.call(ROWS["within"], index, place.count)
+    first = builder.call(ROWS["add"], place.start, builder.call(ROWS["mul"], inside, place.stride))
+    for axis, component in enumerate(components):
+        size = builder.const(math.prod(shape[axis + 1 :]), int64)
+        extent = builder.const(shape[axis], int64)
+        known = builder.call(ROWS["within"], component, extent)
+        first = builder.call(ROWS["add"], first, builder.call(ROWS["mul"], known, size))
+    rest = range(math.prod(shape[len(components) :]))
+    if element.part and not element.component:
+        rest = range(element.part.start, element.part.start + element.part.size)
+    for k in rest:
+        yield (builder.call(ROWS["add"], first, builder.const(k, int64)),)
+
+
+def require_own_place(element: Element) -> None:
+    """Refuses writes to what an id names."""
+    if element.view.within is not None:
+        raise KernelTypeError(
+            f"{element.view.name} is read through an id, and cannot be written that way",
+            hint="pass the array to the kernel, or the object itself",
+        )
 
 
 def load_element(builder: Builder, element: Element) -> ir.Value | Bundle:
@@ -60,6 +92,7 @@ def loaded(builder: Builder, place: Any) -> Any:
 
 def store_element(builder: Builder, element: Element, value: ir.Value | Bundle) -> None:
     """Stores a value of the element's type."""
+    require_own_place(element)
     values = value.values if isinstance(value, Bundle) else (value,)
     for indices, component in zip(addresses(builder, element), values, strict=True):
         builder.store(element.view.param, indices, component)

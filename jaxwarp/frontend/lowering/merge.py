@@ -16,6 +16,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.frontend.lowering.frame import Frame
 from jaxwarp.frontend.lowering.values import (
     Axis,
+    InMemory,
     NoArray,
     StructValue,
     StructView,
@@ -109,7 +110,7 @@ def _views_of_one(frame: Frame, a: Any, b: Any) -> tuple[View, View] | None:
         a = zeros_like(frame, replace(b, given=frame.builder.const(False, bool_)))
     elif isinstance(b, NoArray) and isinstance(a, View) and b.type in (None, a.type):
         b = zeros_like(frame, replace(a, given=frame.builder.const(False, bool_)))
-    if not (isinstance(a, View) and isinstance(b, View) and a.param is b.param):
+    if not (isinstance(a, View) and isinstance(b, View) and a.param is b.param and a.dtype == b.dtype):
         return None
     a, b = _alike(frame, a, b), _alike(frame, b, a)
     if a.given is not None or b.given is not None:
@@ -157,14 +158,17 @@ def _join(parts: list[Merged]) -> Merged:
 
 def _parts(view: View) -> tuple[ir.Value | View | None, ...]:
     """What can differ between two views of one array, at run time; None where an axis has no such part."""
-    return (*(part for axis in view.axes for part in axis.parts), view.given)
+    place = view.within.parts if view.within is not None else ()
+    return (*place, *(part for axis in view.axes for part in axis.parts), view.given)
 
 
 def _with_parts(view: View, parts: Sequence[Any]) -> View:
-    *parts, given = parts
+    place = len(view.within.parts) if view.within is not None else 0
+    within = InMemory(*parts[:place]) if place else None
+    *parts, given = parts[place:]
     count = len(parts) // len(view.axes)
     axes = tuple(Axis(*parts[k : k + count]) for k in range(0, len(parts), count))
-    return View(view.param, view.dtype, axes, given)
+    return View(view.param, view.dtype, axes, given, within)
 
 
 def _common_type(a: Any, b: Any) -> Any:
@@ -302,7 +306,7 @@ def _matching(frame: Frame, entry: Any, value: Any, paths: Paths | None = None) 
         return tuple(v for e, x in zip(entry, value, strict=True) for v in _matching(frame, e, x))
     if isinstance(entry, (ir.Value, Bundle)) and is_dynamic(value):
         return _split(typed(frame, value, entry.type))[0]
-    if isinstance(entry, View) and isinstance(value, View) and entry.param is value.param:
+    if isinstance(entry, View) and isinstance(value, View) and (entry.param, entry.dtype) == (value.param, value.dtype):
         return _matching(frame, _parts(entry), _parts(value))
     if same(entry, value):
         return ()

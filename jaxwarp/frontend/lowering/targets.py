@@ -23,7 +23,15 @@ from jaxwarp.frontend.lowering.components import (
 )
 from jaxwarp.frontend.lowering.expressions import indices_of, no_array
 from jaxwarp.frontend.lowering.frame import Frame
-from jaxwarp.frontend.lowering.memory import addresses, element_type, load_element, loaded, store_element, update
+from jaxwarp.frontend.lowering.memory import (
+    addresses,
+    element_type,
+    load_element,
+    loaded,
+    require_own_place,
+    store_element,
+    update,
+)
 from jaxwarp.frontend.lowering.structs import field_of, fitted, index_struct, store_struct, stored_value
 from jaxwarp.frontend.lowering.tiles.storage import assign_part, indexed
 from jaxwarp.frontend.lowering.values import Element, NoArray, Slice, StructValue, StructView, Tile, View, describe
@@ -262,6 +270,7 @@ def accumulate(frame: Frame, element: Element, operator: str, value: Any) -> Non
 
 def atomic(frame: Frame, kind: str, element: Element, *operands: Any) -> ir.Value | Bundle:
     """An atomic on each component of an element; returns the old value."""
+    require_own_place(element)
     dtype = element_type(element)
     columns = [o.values if isinstance(o, Bundle) else (o,) for o in operands]
     param = element.view.param

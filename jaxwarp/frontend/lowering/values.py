@@ -27,6 +27,7 @@ from jaxwarp.frontend.text.functions import Func
 from jaxwarp.ir import nodes as ir
 from jaxwarp.quaternions import HostValue
 from jaxwarp.types import (
+    HANDLE,
     SCALAR_BY_DTYPE,
     Aggregate,
     Array,
@@ -68,16 +69,32 @@ class Axis:
 
 
 @dataclass(frozen=True, eq=False)
+class InMemory:
+    """Where an array of an object that an id names is, all int64: its first scalar, in the memory that is the view's
+    parameter; how many elements it has; how many scalars these are apart."""
+
+    start: ir.Value
+    count: ir.Value
+    stride: ir.Value
+
+    @property
+    def parts(self) -> tuple[ir.Value, ...]:
+        return self.start, self.count, self.stride
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """An array parameter, or a part of one: one entry per array axis.
 
-    `given`: whether there is an array, and not None in its place; None: there is.
+    `given`: whether there is an array, and not None in its place; None: there is. `within`: the parameter is all
+    memory, and the array, of one axis, is there; see docs/design/0054.
     """
 
     param: ir.Param
     dtype: Scalar | Aggregate
     axes: tuple[Axis, ...]
     given: ir.Value | None = None
+    within: InMemory | None = None
 
     @property
     def name(self) -> str:
@@ -301,6 +318,11 @@ Differentiable = Func | Gradient | Host
 
 def is_literal(value: object) -> bool:
     return isinstance(value, (bool, int, float))
+
+
+def is_object(value: object) -> bool:
+    """A mesh, or whatever else may stand where Warp has a number that names it."""
+    return isinstance(value, StructValue) and getattr(value.type.kind, HANDLE, False)
 
 
 def is_dynamic(value: object) -> bool:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import jaxwarp as wp
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.frontend.lowering.values import Expanded, describe, type_of
 from jaxwarp.geometry.volumes.volume import Vec3, Vec4, Volume
 
 Value = TypeVar("Value")
@@ -100,9 +102,23 @@ def values_of(id: Volume, like: Vec4):
 
 
 @wp.func
-def of_type(values: wp.array[Value], value: Value):
-    """The values of a volume, which are of the type of `value`."""
+def _of_type(values: wp.array[Value], value: Value):
     return values
+
+
+def _expand_of_type(call: Any, args: Any, keywords: Any) -> Any:
+    """The values of a volume, which are of the type of `value`. Of one that is found by its id, whose type is not known,
+    there is an array for each type, all None but one."""
+    values, value = args
+    if not isinstance(values, tuple):
+        return call(_of_type, args, keywords)
+    found = [view for view in values if view.dtype == type_of(value)]
+    if not found:
+        raise KernelTypeError(f"there are no volumes of {describe(value)}", hint="ask for floats or vectors of them")
+    return found[0]
+
+
+of_type = Expanded("of_type", _expand_of_type)
 
 
 @wp.func

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxwarp as wp
+from jaxwarp.arrays.ids import give_ids
 from jaxwarp.arrays.moved import device_for, fields_on
 from jaxwarp.boundary import boundary
 from jaxwarp.errors import KernelTypeError, KernelValueError
@@ -22,7 +23,7 @@ from jaxwarp.geometry.volumes.inspect import Inspected
 from jaxwarp.geometry.volumes.rebuild import Capacities, Rebuilt, built
 from jaxwarp.memory.devices import Device
 from jaxwarp.memory.live_array import LiveArray
-from jaxwarp.types import ABSENT_HINTS, HANDLE
+from jaxwarp.types import ABSENT_HINTS, HANDLE, Named
 
 Vec3: Any = wp.types.vector(length=3, dtype=Any)
 Vec4: Any = wp.types.vector(length=4, dtype=Any)
@@ -71,11 +72,6 @@ class Volume(Inspected, Rebuilt):
 
     CLOSEST: ClassVar[int] = 0
     LINEAR: ClassVar[int] = 1
-
-    @property
-    def id(self) -> Volume:
-        """Itself: what programs of Warp pass to kernels."""
-        return self
 
     @property
     def held_values(self) -> Any:
@@ -303,6 +299,8 @@ class Volume(Inspected, Rebuilt):
 
 
 setattr(Volume, HANDLE, True)
+_OPTIONAL = ("entries", "index", "scalars", "vec3s", "vec4s")
+give_ids(Volume, Named(frozenset(_OPTIONAL)))
 _VALUES = "the volume has values of another type, or indices only: volume.dtype says which"
 setattr(Volume, ABSENT_HINTS, dict.fromkeys(("scalars", "vec3s", "vec4s"), _VALUES))
 

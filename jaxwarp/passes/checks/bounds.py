@@ -5,6 +5,9 @@
                                %v = select %ok, load x[select %ok, %i, 0], 0
     store x[%i], %v     ->     if %ok { store x[%i], %v } else { report (0, %i, size x 0) }
 
+    %r = live_row %p, %f, %id     ->    if not eq %f, %id { report (%id) }, and the same operation
+    %k = within %i, %n            ->    if not lt u64(%i), u64(%n) { report (%i, %n) }, and the same operation
+
 Indices that are in range for every thread of the launch are not tested.
 """
 
@@ -21,7 +24,7 @@ from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Block, Call, Const, If, Load, Op, Store, Tid, Value
 from jaxwarp.ir.rewrite import rebuild
 from jaxwarp.passes.checks.reports import Reports
-from jaxwarp.types import int32, int64, uint32, uint64
+from jaxwarp.types import ENDLESS, int32, int64, uint32, uint64
 
 _Access = Load | Store | Atomic
 
@@ -46,11 +49,14 @@ class _CheckBounds(Placed):
         # The indices of batches are no indices of the user's.
         batched = reports.batched
         self.from_end = counted_from_end(kernel)
+        self.rows = {op.result: op.param for op in kernel.body.all_ops if isinstance(op, Load)}
         self.batches = {op.result for op in kernel.body.all_ops if isinstance(op, Tid) and op.axis < batched}
 
     def op(self, op: Op) -> None:
         if isinstance(op, Load | Store | Atomic) and op.param in self.arrays:
             self.access(op)
+        elif isinstance(op, Call) and op.builtin.name in ("within", "live_row"):
+            self.looked_up(op)
         else:
             super().op(op)
 
@@ -69,9 +75,30 @@ class _CheckBounds(Placed):
         else:
             self.guarded(op, condition, open_axes, tests)
 
+    def looked_up(self, op: Call) -> None:
+        """An id, or an index into what it names: what is wrong reads as nothing, or as the first element."""
+        b, args = self.b, op.args
+        b.loc = op.loc
+        if op.builtin.name == "live_row":
+            kind = self.rows[args[1]].name.rpartition(".")[2]
+            is_right, text, words = b.call(ROWS["eq"], *args[1:]), f"id {{0}} names no {kind} that is alive", args[2:]
+        else:
+            unsigned = [b.call(ROWS["cast"], v, dtype=uint64) for v in args]
+            is_right, words = b.call(ROWS["lt"], *unsigned), args
+            text = "index {0} is out of range; the extent of the array that was found by an id is {1}"
+
+        def failed() -> Sequence[Value]:
+            self.reports.emit(b, text, words, op.loc)
+            return ()
+
+        b.if_(b.call(ROWS["logical_not"], is_right), failed)
+        self.emit(op)
+
     def is_inside(self, op: _Access, axis: int) -> bool:
         extent, index = self.extents(op)[axis], op.indices[axis]
         if isinstance(extent, int):
+            if extent == ENDLESS:
+                return True
             return self.known.is_within(index, 0, extent - 1)
         return index in self.batches  # a batch has as many items as threads
 

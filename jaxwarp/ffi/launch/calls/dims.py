@@ -12,7 +12,7 @@ from jax.export import is_symbolic_dim
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.spec import Dim, is_static
-from jaxwarp.types import Element, element_shape
+from jaxwarp.types import ENDLESS, Element, element_shape
 
 # Thread indices and extents are int32 in a kernel.
 _MAX_EXTENT = 2**31 - 1
@@ -104,8 +104,8 @@ def _is_traced(extent: Any) -> bool:
 
 
 def require_int32_extents(shape: Sequence[Dim], where: str) -> None:
-    """Extents beyond the range of a kernel's indices are refused."""
-    if any(is_static(n) and n > _MAX_EXTENT for n in shape):
+    """Extents beyond the range of a kernel's indices are refused, but for that of memory, which no kernel asks for."""
+    if any(is_static(n) and n > _MAX_EXTENT and n != ENDLESS for n in shape):
         raise KernelValueError(
             f"{where}: expected extents from 0 to {_MAX_EXTENT}, got {tuple(shape)}",
             hint="cut the array into parts: indices in kernels have 32 bits",

@@ -19,7 +19,7 @@ from jaxwarp.ffi.launch.calls.arguments import Argument
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.live_array import MemoryArray
-from jaxwarp.types import Array, Indexed, Struct, field_type, handled, leaves_of, struct_in
+from jaxwarp.types import Array, Indexed, Struct, field_type, handled, leaves_of, meant, struct_in
 
 if TYPE_CHECKING:
 
@@ -128,10 +128,19 @@ def spread(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
 
 def spread_argument(kernel: Kernel, argument: Any, value: object) -> list[Any]:
     """The leaves of one argument."""
-    found: list[Any] = []
+    value, found = meant(value), list[Any]()
     paths = paths_of(argument.annotation) if isinstance(argument.annotation, Struct) else None
     if paths is None or not _take(paths, value, found):
         found.extend(_leaves(f"kernel {kernel.name}: argument", argument.name, argument.annotation, value))
+    return found
+
+
+def spread_struct(struct: Struct, value: object) -> list[Any]:
+    """The leaves of an instance of a struct."""
+    found: list[Any] = []
+    paths = paths_of(struct)
+    if paths is None or not _take(paths, value, found):
+        found.extend(_leaves("", struct.name, struct, value))
     return found
 
 
@@ -171,6 +180,7 @@ def _leaves(where: str, name: str, type_: object, value: object) -> Iterator[Any
     if struct is None:
         yield value
         return
+    value = meant(value)
     if value is None and struct is type_ and not isinstance(struct, Indexed):
         raise _no_struct(where, name, type_, "None", "")
     other = handled(value)

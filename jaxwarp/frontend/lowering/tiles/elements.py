@@ -7,6 +7,7 @@ transposed tile, a part of one or one that is broadcast is another `Tile` over t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaxwarp.errors import KernelValueError
@@ -28,7 +29,7 @@ def _element_of(view: View | StructView, positions: Sequence[ir.Value]) -> Any:
     if isinstance(view, StructView):
         parts = (v if isinstance(v, NoArray) else _element_of(v, positions) for v in view.views)
         return StructValue(view.dtype, tuple(parts))
-    return Element(View(view.param, view.dtype, tuple(Axis(index=p) for p in positions)))
+    return Element(replace(view, axes=tuple(Axis(index=p) for p in positions)))
 
 
 def load(frame: Frame, tile: Tile, indices: Indices) -> Any:

@@ -1,0 +1,349 @@
+"""Ids of meshes, trees, grids and volumes: the objects that are alive, and the tables that a launch finds them in.
+
+See docs/design/0054. A row of a table, int64: the id; for each leaf its start, count and stride, in scalars of memory;
+the words of leaves that are values; and zeros, which arrays without elements begin at.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.core
+import numpy as np
+
+from jaxwarp.arrays.held import keep, kept
+from jaxwarp.arrays.host_array import HostArray
+from jaxwarp.arrays.placed import placed_array
+from jaxwarp.errors import KernelTypeError
+from jaxwarp.ffi.launch.calls.leaves import spread_struct
+from jaxwarp.kernel import Kernel
+from jaxwarp.memory.host_scope import HOST, Outside
+from jaxwarp.memory.region import Region, Spans, array_region
+from jaxwarp.structs.declare import struct
+from jaxwarp.types import (
+    ENDLESS,
+    MEMORY_AT,
+    NAMED,
+    Array,
+    Id,
+    Named,
+    Scalar,
+    Struct,
+    element_scalar,
+    element_shape,
+    float16,
+    float32,
+    float64,
+    handled,
+    id_leaves,
+    int32,
+    int64,
+    meant,
+    struct_of,
+    uint32,
+    uint64,
+)
+
+_SCALARS: tuple[Scalar, ...] = (float16, float32, float64, int32, int64, uint32)
+_ZEROS = 16  # words: as long as the longest element
+_FIRST_ROWS = 8
+
+
+class _Living:
+    """An object that has an id, and the row that it has in each table of its class."""
+
+    def __init__(self, value: Any, number: int, row: int):
+        self.ref, self.number, self.row = weakref.ref(value), number, row
+
+
+class Registry:
+    """The objects of the process that have ids, by class."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._generations = itertools.count(1)
+        self._of: dict[int, _Living] = {}
+        self._rows: dict[type, list[_Living | None]] = {}
+
+    def id_of(self, value: Any) -> Any:
+        """The id of an object; in JAX, where it is a value, itself."""
+        kind = struct_of(type(value))
+        assert kind is not None
+        return Id(self._number(value), value) if all(map(_is_outside, spread_struct(kind, value))) else value
+
+    def _number(self, value: Any) -> int:
+        with self._lock:
+            living = self._of.get(id(value))
+            if living is None or living.ref() is not value:
+                rows = self._rows.setdefault(type(value), [None])
+                free = (k for k, other in enumerate(rows) if k and (other is None or other.ref() is None))
+                row = next(free, len(rows))
+                rows.extend([None] * (row + 1 - len(rows)))
+                living = rows[row] = self._of[id(value)] = _Living(value, next(self._generations) << 32 | row, row)
+            return living.number
+
+    def living(self, kind: type) -> list[tuple[_Living, Any]]:
+        """Those of a class, with the objects."""
+        with self._lock:
+            found = [(living, living.ref()) for living in self._rows.get(kind, ()) if living is not None]
+        return [(living, value) for living, value in found if value is not None]
+
+
+def _is_outside(leaf: Any) -> bool:
+    """Whether a leaf is known: an array that is in memory, or a number."""
+    is_known = leaf is None or isinstance(leaf, (HostArray, np.ndarray, np.generic, int, float))
+    return is_known or (isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer))
+
+
+# What JAX is given for an id is the object, a value there.
+jax.tree_util.register_pytree_node(Id, lambda given: ((given.value,), None), lambda _, parts: parts[0])
+REGISTRY = Registry()
+_CLASSES: list[type] = []
+
+
+def give_ids(kind: type, named: Named) -> None:
+    """Lets kernels find the objects of a class by their ids: `value.id`."""
+    setattr(kind, NAMED, named)
+    kind.id = property(REGISTRY.id_of, doc="The number that names it, 0 being none; in JAX, the value itself.")
+    _CLASSES.append(kind)
+
+
+class Tables:
+    """What a launch in one memory finds objects in.
+
+    Attributes:
+        value: the argument of kernels: a struct of arrays.
+    """
+
+    def __init__(self, place: Outside):
+        self._place, self._lock = place, threading.Lock()
+        self._of = {kind: _Table(place, kind) for kind in _CLASSES}
+        memory = {s.name: placed_array(place, s.name, s, (ENDLESS,), MEMORY_AT, None, None, None) for s in _SCALARS}
+        self._kind: Any = tables_type().kind
+        self._memory = memory
+        self.value: Any = None
+
+    def now(self) -> tuple[Any, list[Any]]:
+        """The argument for a launch, and what has to live until it has run."""
+        with self._lock:
+            found = [table.update() for table in self._of.values()]
+            if self.value is None or any(is_new for is_new, _ in found):
+                rows = {kind.__name__: table.array for kind, table in self._of.items()}
+                self.value = object.__new__(self._kind)
+                self.value.__dict__.update({**rows, **self._memory})
+            return self.value, [value for _, values in found for value in values]
+
+    def meets(self, low: int, high: int) -> bool:
+        """Whether an object may have a byte in common with those from one address to before another."""
+        return any(table.spans.meets(low, high) for table in self._of.values())
+
+
+class _Table:
+    """The rows of one class."""
+
+    def __init__(self, place: Outside, kind: type):
+        found = struct_of(kind)
+        assert found is not None
+        self._place, self._struct, self._named = place, found, getattr(kind, NAMED)
+        self._types = id_leaves(found)
+        self._leaves = [leaf for types in self._types for leaf in types]
+        self._values = 1 + 3 * len(self._leaves)
+        words = sum(_words(type_) for _, type_ in self._leaves if not isinstance(type_, Array))
+        self._zeros = self._values + words
+        # By row: where the arrays of the object are, and those that are copies of its own.
+        self._seen: dict[int, tuple[list[Region], list[Any]]] = {}
+        self._resize(_FIRST_ROWS)
+        self.spans = Spans()
+
+    def _resize(self, count: int) -> None:
+        self._seen.clear()
+        self._rows = np.zeros((count, self._zeros + _ZEROS), np.int64)
+        self._rows[:, 0] = -1
+        self.array = placed_rows(self._place, self._rows)
+        # Of what may have several types, nothing reads as zeros of each.
+        is_open = {types[0][0] for types in self._types if len(types) > 1}
+        no = self._named.optional - is_open
+        self._set(0, -1, [None if name in no else 0 for name, _ in self._leaves])
+
+    def update(self) -> tuple[bool, list[Any]]:
+        """Makes the rows those of the objects that are alive. Whether the array is another one, and the objects."""
+        living = [(one, v) for one, v in REGISTRY.living(self._struct.kind) if _is_at(self._place, v)]
+        before, is_changed = self.array, False
+        most = max((one.row for one, _ in living), default=0)
+        if most >= len(self._rows):
+            self._resize(2 * most)
+        for row in self._seen.keys() - {one.row for one, _ in living}:
+            del self._seen[row]
+            self._rows[row, 0], is_changed = -1, True
+        for one, value in living:
+            is_changed |= self._look(one, value)
+        if is_changed:
+            self.spans = Spans()
+            for regions, _ in self._seen.values():
+                for region in regions:
+                    self.spans.add(region)
+        if is_changed or self.array is not before:
+            self.array = uploaded(self._place, self.array, self._rows)
+        return self.array is not before, [v for _, v in living]
+
+    def _look(self, one: _Living, value: Any) -> bool:
+        """Sets the row of an object, unless it is as it was."""
+        if one.row in self._seen and kept(value, self) == one.number:
+            return False
+        found: list[Any] = []
+        regions, copies = [], []
+        pairs = zip(self._types, spread_struct(self._struct, value), strict=True)
+        for (name, type_), leaf in [(one, leaf) for types, leaf in pairs for one in types]:
+            if not isinstance(type_, Array):
+                found.append(leaf)
+                continue
+            if leaf is None or not _is_of(leaf, element_scalar(type_.dtype)):
+                found.append(None)
+                continue
+            region, copied = _region(self._place, leaf, f"{self._struct!r}: {name}")
+            found.append(region)
+            # Without an owner: what nobody else has may be changed in place, see `held.are_held_alone`.
+            regions.append(replace(region, owner=None))
+            copies.append(copied)
+        self._set(one.row, one.number, found)
+        self._seen[one.row] = regions, copies
+        keep(value, self, one.number)
+        return True
+
+    def _set(self, row: int, number: int, leaves: Sequence[Any]) -> None:
+        """A row: of arrays, regions, or None; of values, these. 0 in place of a leaf: there is nothing."""
+        entries, column = self._rows[row], self._values
+        for k, ((name, type_), leaf) in enumerate(zip(self._leaves, leaves, strict=True)):
+            scalar = element_scalar(type_.dtype if isinstance(type_, Array) else type_)
+            size, zeros = scalar.numpy.itemsize, self._place_of(row, self._zeros)
+            start, count, stride = (zeros - MEMORY_AT) // size, -1 if leaf is None else 0, 0
+            if not isinstance(type_, Array):
+                value = self._named.nothing.get(name, 0) if row == 0 else leaf
+                words = _words(type_)
+                entries[column : column + words] = _as_words(type_, value, words)
+                start, column = (self._place_of(row, column) - MEMORY_AT) // size, column + words
+            elif isinstance(leaf, Region) and leaf.shape[0]:
+                start, count, stride = (leaf.address - MEMORY_AT) // size, leaf.shape[0], leaf.strides[0] // size
+            elif row == 0:
+                count = self._named.nothing.get(name, count)
+            entries[1 + 3 * k : 4 + 3 * k] = start, count, stride
+        entries[0] = number
+
+    def _place_of(self, row: int, column: int) -> int:
+        return self.array._region.address + (row * self._rows.shape[1] + column) * 8
+
+
+def placed_rows(place: Outside, rows: np.ndarray) -> HostArray:
+    """An array for rows in the memory of a launch: on the host, they themselves."""
+    if place is HOST:
+        return HostArray("ids", Array(int64, 2), array_region(rows), is_writable=False)
+    return HostArray("ids", Array(int64, 2), place.make(rows.dtype, rows.shape), is_writable=False)
+
+
+def uploaded(place: Outside, array: HostArray, rows: np.ndarray) -> HostArray:
+    """The array with rows as they are now."""
+    if place is not HOST:
+        place.put(array._region, rows)
+    return array
+
+
+def _words(type_: Any) -> int:
+    """How many words a value has."""
+    return -(-math.prod(element_shape(type_)) * element_scalar(type_).numpy.itemsize // 8)
+
+
+def _as_words(type_: Any, value: Any, words: int) -> np.ndarray:
+    filled = np.zeros(words * 8 // element_scalar(type_).numpy.itemsize, element_scalar(type_).numpy)
+    flat = np.asarray(value).reshape(-1)
+    filled[: math.prod(element_shape(type_))] = flat
+    return filled.view(np.int64)
+
+
+def _region(place: Outside, leaf: Any, what: str) -> tuple[Region, Any]:
+    """Where an array of an object is, and what keeps it there."""
+    if isinstance(leaf, HostArray):
+        region, owner = leaf._region, None
+    else:
+        values = np.asarray(leaf)
+        if place is HOST:
+            region, owner = array_region(values), values if isinstance(leaf, jax.Array) else None
+        else:
+            region = place.make(values.dtype, values.shape)
+            place.put(region, np.ascontiguousarray(values))
+            owner = region
+    size = region.dtype.itemsize
+    inner = region.shape[1:]
+    dense = all(s == size * math.prod(inner[k + 1 :]) for k, s in enumerate(region.strides[1:]))
+    if region.size and not (dense and region.address % size == 0 and region.strides[0] % size == 0):
+        raise KernelTypeError(
+            f"{what}: its memory has gaps between components, where no id finds them", hint="pass a contiguous array"
+        )
+    return region, owner
+
+
+def _is_of(leaf: Any, scalar: Scalar) -> bool:
+    """Whether an array consists of scalars of a type."""
+    return (leaf._region if isinstance(leaf, HostArray) else leaf).dtype == scalar.numpy
+
+
+def _is_at(place: Outside, value: Any) -> bool:
+    return value.device.is_cpu if place is HOST else getattr(value.device, "ordinal", None) == place.device_ordinal
+
+
+_types: list[Struct] = []
+
+
+def tables_type() -> Struct:
+    """The struct that tables are."""
+    if not _types:
+        fields = {k.__name__: Array(int64, 2) for k in _CLASSES} | {s.name: Array(s, 1) for s in _SCALARS}
+        kind = struct(type("Tables", (), {"__annotations__": fields, "__module__": __name__}))
+        found = struct_of(kind)
+        assert found is not None
+        _types.append(found)
+    return _types[0]
+
+
+_tables: dict[Outside, Tables] = {}
+
+
+def tables_at(place: Outside) -> Tables:
+    """Those of launches in a memory."""
+    if place not in _tables:
+        _tables[place] = Tables(place)
+    return _tables[place]
+
+
+def has_objects(kernel: Kernel, values: Sequence[Any]) -> bool:
+    """Whether objects, or ids of some, are given where numbers are annotated."""
+    return any(_objects_in(a.annotation, v) for a, v in zip(kernel.arguments, values, strict=True))
+
+
+def _objects_in(annotation: Any, value: Any) -> bool:
+    if annotation == uint64:
+        return handled(value) is not None
+    fields = annotation.fields if isinstance(annotation, Struct) and struct_of(type(value)) == annotation else ()
+    return any(_objects_in(f.type, vars(value)[f.name]) for f in fields)
+
+
+def as_numbers(kernel: Kernel, values: Sequence[Any]) -> list[Any]:
+    """The arguments of a launch, with ids in place of objects where numbers are annotated."""
+    return [_as_number(a.annotation, v) for a, v in zip(kernel.arguments, values, strict=True)]
+
+
+def _as_number(annotation: Any, value: Any) -> Any:
+    if annotation == uint64 and hasattr(type(meant(value)), NAMED):
+        return int(meant(value).id)
+    if not _objects_in(annotation, value):
+        return value
+    made = copy.copy(value)
+    made.__dict__.update((f.name, _as_number(f.type, vars(value)[f.name])) for f in annotation.fields)
+    return made

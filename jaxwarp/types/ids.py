@@ -1,0 +1,55 @@
+"""Ids: numbers that name live objects outside of JAX; see docs/design/0054."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ENDLESS = 1 << 46
+"""The extent of memory: an array without an end. No index is checked against it."""
+
+MEMORY_AT = 64
+"""The address at which memory begins, as an array: of no element of it an object has anything."""
+
+NAMED = "__jaxwarp_named__"
+"""Of a class whose objects have ids, the `Named` that says how kernels find them."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """How kernels find the objects of a class by their ids.
+
+    Attributes:
+        optional: the leaves that may be None.
+        nothing: of the object that 0 names, elements of arrays, which read as zeros, and numbers that are not 0.
+    """
+
+    optional: frozenset[str] = frozenset()
+    nothing: Mapping[str, int] = field(default_factory=dict)
+
+
+class Id(int):
+    """The number of a live object, which keeps it alive, and stands for it as an argument and as a value of JAX.
+
+    Attributes:
+        value: the object.
+    """
+
+    value: Any
+
+    def __new__(cls, number: int, value: Any) -> Id:
+        made = super().__new__(cls, number)
+        made.value = value
+        return made
+
+    def __reduce__(self) -> Any:
+        """The object: its number means nothing in another process."""
+        return _id_of, (self.value,)
+
+    def __deepcopy__(self, memo: Any) -> Id:
+        return self
+
+
+def _id_of(value: Any) -> Any:
+    return value.id
