@@ -19,9 +19,10 @@ _HEAD = [
 _TAIL = ["    y[i] = v"]
 
 
-def make(lines: list[str], functions: list[str] | None = None) -> Any:
+def make(lines: list[str], functions: list[str] | None = None, real: str = "float") -> Any:
     """The kernel with these lines in its middle: `v` is a float to change, `k` an integer to look at."""
-    text = [*(functions or []), *_HEAD, *("    " + line for line in lines), *_TAIL]
+    head = [line.replace("[float]", f"[{real}]") for line in _HEAD]
+    text = [*(functions or []), *head, *("    " + line for line in lines), *_TAIL]
     name = f"<generated {hash(tuple(text)):x}>"
     linecache.cache[name] = (1, None, [line + "\n" for line in text], name)
     scope: dict[str, Any] = {"wp": wp, "__name__": "generated"}
@@ -37,6 +38,12 @@ def _step(n: int) -> str:
 def straight(operations: int) -> Any:
     """Lines one after the other."""
     return make([_step(n) for n in range(operations // 2)])
+
+
+def sines(statements: int) -> Any:
+    """Lines of doubles with a sine each, one after the other."""
+    lines = [f"v = wp.sin(v * wp.float64({1 + n % 7 / 8})) + v * wp.float64({n % 5}.5)" for n in range(statements)]
+    return make(lines, real="wp.float64")
 
 
 def memory(operations: int) -> Any:
@@ -95,6 +102,7 @@ def calls(operations: int) -> Any:
 
 FAMILIES: dict[str, Callable[[int], Any]] = {
     "straight": straight,
+    "sines": sines,
     "memory": memory,
     "loops": loops,
     "branches": branches,

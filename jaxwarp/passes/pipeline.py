@@ -29,9 +29,13 @@ PREPARE: tuple[Callable[..., Kernel], ...] = (
 )
 
 
+@functools.lru_cache(maxsize=_CACHE)
 @with_deep_stack
 def fix_rounding(kernel: Kernel, *, fma: bool = True) -> Kernel:
-    """The kernel as derivatives are made of it: simplified, (with `fma`) contracted; so they round as it does."""
+    """The kernel as derivatives are made of it: simplified, (with `fma`) contracted; so they round as it does.
+
+    Once for a kernel: a gradient asks for it as the tangent, as the adjoint, and to find threads that meet.
+    """
     return _through(FIX_ROUNDING, kernel, fma)
 
 

@@ -10,6 +10,7 @@ from jaxwarp.builtins.scalar_ops import cuda_template
 from jaxwarp.codegen.abi import NO_CUDA_OPTIONS, CudaOptions, Geometry
 from jaxwarp.codegen.cuda.control import ControlPrinter
 from jaxwarp.codegen.cuda.expression import Expr
+from jaxwarp.codegen.cuda.functions import Functions
 from jaxwarp.codegen.cuda.layout import Grid, Layout
 from jaxwarp.codegen.cuda.liveness import count_uses
 from jaxwarp.codegen.cuda.loops import ANY_NUMBER, Loop, loop_for
@@ -97,11 +98,12 @@ def print_cuda(
         raise KernelValueError(f"index_bits must be 32 or 64, got {index_bits}")
     require_own_bytes(kernel, LOCAL_BYTES)
     name = symbol(kernel.name)
-    names = Names({name, "trips", "range_count", *PRELUDE, *_called(kernel)})
+    functions = Functions(kernel, options.fast_math)
+    names = Names({name, "trips", "range_count", *PRELUDE, *functions.names, *_called(kernel)})
     plan = plan_reductions(kernel, count_uses(kernel), grid or ())
     is_once = not options.grid_stride and plan.is_empty
     layout = Layout(kernel, names, index_bits, plan.shared, grid, is_aligned, is_once)
-    printer = ControlPrinter(kernel, names, layout, plan, comments)
+    printer = ControlPrinter(kernel, names, layout, plan, functions, comments)
     loop = loop_for(kernel, plan, layout, printer.reductions, options.block, is_once)
     before = [*(Line(1, text, None) for text in (*layout.hoisted, *printer.reductions.before())), *loop.before()]
     _print_thread(printer, kernel, loop)
@@ -110,7 +112,7 @@ def print_cuda(
     head = _signature(name, layout.signature(), options.bounds or (options.block,))
     lines = [*(Line(0, text, None) for text in head), *body, Line(0, "}", None)]
     text = "\n".join("    " * line.depth + line.text for line in lines) + "\n"
-    helpers = _helpers(text, printer.atomics.text())
+    helpers = _helpers(text, functions.text(), printer.atomics.text())
     count = helpers.count("\n")
     return CudaCode(
         name,
@@ -149,8 +151,8 @@ def _called(kernel: Kernel) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts))) - {"type"}
 
 
-def _helpers(text: str, atomics: str) -> str:
-    parts = [prelude_for(text + atomics)]
+def _helpers(text: str, functions: str, atomics: str) -> str:
+    parts = [prelude_for(text + functions + atomics), functions]
     if "range_count(" in text:
         parts.append(_RANGE_COUNT.lstrip())
     parts.append(atomics)

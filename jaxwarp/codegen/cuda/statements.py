@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxwarp.builtins.scalar_ops import cuda_template
 from jaxwarp.codegen.cuda.atomics import AtomicHelpers
 from jaxwarp.codegen.cuda.expression import (
     CPP_TYPES,
@@ -26,6 +25,7 @@ from jaxwarp.codegen.cuda.expression import (
     placeholder_counts,
     unary,
 )
+from jaxwarp.codegen.cuda.functions import Functions
 from jaxwarp.codegen.cuda.layout import Layout
 from jaxwarp.codegen.cuda.liveness import Liveness, count_uses
 from jaxwarp.codegen.cuda.locals import Local, Locals
@@ -55,8 +55,11 @@ class Line(NamedTuple):
 class StatementPrinter:
     """Prints operations without blocks. `control.py` adds those with."""
 
-    def __init__(self, kernel: Kernel, names: Names, layout: Layout, plan: Plan, comments: bool):
+    def __init__(
+        self, kernel: Kernel, names: Names, layout: Layout, plan: Plan, functions: Functions, comments: bool
+    ):
         self.layout = layout
+        self.functions = functions
         self.uses = count_uses(kernel)
         self.ranges = Ranges(kernel, layout.grid)
         self.live = Liveness()
@@ -198,7 +201,7 @@ class StatementPrinter:
             return binary(operator, *(self.use(a) for a in op.args))
         if op.builtin.name == "bit_not" and op.result.type.bits >= 32:
             return unary("~", self.use(op.args[0]))
-        template = cuda_template(op.builtin, op.result.type, [a.type for a in op.args])
+        template = self.functions.template(op.builtin, op.result.type, [a.type for a in op.args])
         template = template.replace("{type}", CPP_TYPES[op.result.type.short])
         counts = placeholder_counts(template)
         # In the order of the arguments, so that what is put in locals stays in program order.

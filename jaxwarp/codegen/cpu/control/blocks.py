@@ -18,6 +18,7 @@ from jaxwarp.codegen.cpu.analysis.speculation import is_cheap
 from jaxwarp.codegen.cpu.control.loops import LoopEmitter
 from jaxwarp.codegen.cpu.control.prints import emit_print
 from jaxwarp.codegen.cpu.control.thread_parts import thread_part
+from jaxwarp.codegen.cpu.llvm.formulas import emit_builtin
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.vectors import scalar_constant
 from jaxwarp.errors import InternalError
@@ -161,7 +162,7 @@ class Emitter:
                 raise InternalError(f"the CPU code generator does not know {type(op).__name__}")
 
     def call(self, op: Call) -> None:
-        lanes, types = self.lanes, [a.type for a in op.args]
+        lanes = self.lanes
         if lanes.strides.is_scalar(op.result):
             # Also of linear values: their base obeys the same arithmetic.
             if op.builtin.name == "select" and op.args[0] in self.choices:
@@ -171,7 +172,7 @@ class Emitter:
             if op.builtin.name == "cast" and op.result.type is int64 and args[0] in lanes.widened:
                 lanes.bind(op.result, lanes.widened[args[0]])
                 return
-            lanes.bind(op.result, op.builtin.llvm(lanes.one, op.result.type, types, args))
+            lanes.bind(op.result, emit_builtin(lanes.one, op, args))
         else:
             if op.builtin.name == "from_end" and self.strides.shifts.get(op.args[0], op.args)[0] in lanes.natural:
                 lanes.bind_as(op.result, op.args[0])
@@ -180,7 +181,7 @@ class Emitter:
                 lanes.bind(op.result, part)
                 return
             args = [lanes.vector(a) for a in op.args]
-            lanes.bind(op.result, op.builtin.llvm(lanes.many, op.result.type, types, args))
+            lanes.bind(op.result, emit_builtin(lanes.many, op, args))
 
     # Branches
 

@@ -34,6 +34,7 @@ from jaxwarp.codegen.cpu.control.blocks import Emitter
 from jaxwarp.codegen.cpu.control.in_order import SIGNATURE, emit_in_order
 from jaxwarp.codegen.cpu.control.interior import emit_tests
 from jaxwarp.codegen.cpu.llvm.arguments import Frame
+from jaxwarp.codegen.cpu.llvm.formulas import shared_formulas
 from jaxwarp.codegen.cpu.llvm.hoisting import Invariants
 from jaxwarp.codegen.cpu.llvm.lanes import Lanes
 from jaxwarp.codegen.cpu.llvm.loops import Loop
@@ -46,14 +47,15 @@ from jaxwarp.codegen.cpu.plan.width import require_width
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, walk
 
-# #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run. A kernel of one lane is
-# for debugging, and kept as written. The stack of vector code is aligned to lines: LLVM decides to spill when it is too
-# late to align it, and a vector that lies across two lines costs several times as much.
+# #0 is the launch function, #1 library calls, #2 functions of ours, #3 those that seldom run, #4 formulas. A kernel of
+# one lane is for debugging, and kept as written. The stack of vector code is aligned to lines: LLVM decides to spill when
+# it is too late to align it, and a vector that lies across two lines costs several times as much.
 _ATTRIBUTES = (
     "attributes #0 = {{ nounwind{debug} }}\nattributes #1 = {{ nobuiltin nounwind willreturn memory(none) }}\n"
     "attributes #2 = {{ nounwind willreturn }}\n"
     "attributes #3 = {{ noinline cold nounwind willreturn memory(none){cold} }}\n"
 )
+_FORMULAS = "attributes #4 = {{ noinline nounwind willreturn memory(read){cold} }}\n"
 _ALIGNED = " alignstack=64"
 
 _NO_UNROLLING = ", !llvm.loop !1"
@@ -103,7 +105,7 @@ def emit_function(
         *writer.lines(),
         "}",
         *wrapper,
-        _ATTRIBUTES.format(debug=debug, cold=cold),
+        (_ATTRIBUTES + _FORMULAS * bool(function.shared)).format(debug=debug, cold=cold),
         # Chunks are long already, and rows and chunks longer still: LLVM need not unroll them.
         "!0 = !{}",
         "!1 = distinct !{!1, !2}",
@@ -142,6 +144,7 @@ class _Writer:
         self.invariants = Invariants()
         invariants = self.invariants if plan.width > 1 else None
         self.function = FunctionText(plan.machine.has_mask_registers, invariants, plan.has_stored_constants)
+        self.function.shared = shared_formulas(plan.kernel, plan.width)
         self.streaming = Streaming(self.frame, self.function, plan.streamed)
         self.strides = plan.strides
         self.accumulators = _accumulators(plan, self.lanes(plan.strides, None))

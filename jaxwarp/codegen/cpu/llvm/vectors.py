@@ -11,14 +11,14 @@ Rows must not trap or be undefined for any operand: lanes that are switched off 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from jaxwarp.builtins.scalar_ops.protocols import TextOps
 from jaxwarp.codegen.cpu.llvm.hoisting import Invariants
-from jaxwarp.errors import InternalError
 from jaxwarp.types import Scalar, bool_, float16, float32, float64, int32, uint32
 
 # Attribute group of library calls: pure, and not to be rewritten by what LLVM believes of the name.
@@ -27,6 +27,9 @@ LIBM_ATTRIBUTES = "#1"
 
 # Of the machines without mask registers, those with the widest vectors.
 _REGISTER_BITS = 256
+
+# A builtin's column `llvm`.
+Row = Callable[[TextOps, Scalar, Sequence[Scalar], Sequence[str]], str]
 
 FRAME_ALIGN = 16  # of memory in the function's frame
 _COLD_BITS = 256  # of the vectors of functions that are seldom called
@@ -79,6 +82,7 @@ class FunctionText:
         # Variables of the module that nothing writes to, if it may have any.
         self.constants: list[str] | None = [] if has_stored_constants else None
         self.libm: dict[str, None] = {}
+        self.shared: Set[Any] = frozenset()  # the formulas that are functions, see formulas.py
         self.label = "entry"  # of the open basic block
         self._count = 0
 
@@ -257,7 +261,8 @@ class VectorBuilder(TextOps):
         part = VectorBuilder(min(self.width, _COLD_BITS // dtype.bits), function)
         symbol = f"{name}.{part._suffix(dtype)}"
         if symbol not in function.helpers:
-            function.helpers[symbol] = part._helper(symbol, part.type(dtype), len(operands), formula)
+            held = part.type(dtype)
+            part._define(symbol, "#3", [held] * len(operands), held, formula)
         before, slow, after = function.label, function.new_label("cold"), function.new_label("hot")
         function.line(f"br i1 {self.any(condition, dtype.bits)}, label %{slow}, label %{after}, !prof !3")
         function.open(slow)
@@ -312,17 +317,34 @@ class VectorBuilder(TextOps):
             length *= 2
         return pieces[0]
 
-    def _helper(
-        self, symbol: str, vector: str, count: int, formula: Callable[[VectorBuilder, Sequence[str]], str]
-    ) -> str:
-        inner = VectorBuilder(self.width)
-        result = formula(inner, [f"%x{i}" for i in range(count)])
-        self.function.declarations.update(inner.function.declarations)
-        if inner.function.allocas or inner.function.helpers:
-            raise InternalError(f"the function {symbol} must be a plain formula")
-        parameters = ", ".join(f"{vector} %x{i}" for i in range(count))
-        body = "\n".join(inner.function.lines)
-        return f"define internal {vector} @{symbol}({parameters}) #3 {{\n{body}\n  ret {vector} {result}\n}}"
+    def shared(self, name: str, result: Scalar, types: Sequence[Scalar], operands: Sequence[str], formula: Row) -> str:
+        """The call of a builtin's formula as a function of the module, which all calls of this width share."""
+        symbol = ".".join([name, *(t.short for t in (*types, result)), str(self.width)])
+        held = [self.type(t) for t in types]
+        if symbol not in self.function.helpers:
+            self._define(symbol, "#4", held, self.type(result), lambda o, args: formula(o, result, types, args))
+        arguments = ", ".join(f"{t} {x}" for t, x in zip(held, operands, strict=True))
+        return self.inst(f"call {self.type(result)} @{symbol}({arguments})")
+
+    def _define(
+        self,
+        symbol: str,
+        attributes: str,
+        types: Sequence[str],
+        result: str,
+        formula: Callable[[VectorBuilder, Sequence[str]], str],
+    ) -> None:
+        """Writes a function of the module."""
+        outer = self.function
+        inner = FunctionText(outer.has_mask_registers)
+        # Shared with the launch function: what is declared, or has a name in the module.
+        inner.declarations, inner.helpers, inner.libm = outer.declarations, outer.helpers, outer.libm
+        inner.constants = outer.constants
+        found = formula(VectorBuilder(self.width, inner), [f"%x{i}" for i in range(len(types))])
+        parameters = ", ".join(f"{t} %x{i}" for i, t in enumerate(types))
+        body = "\n".join([*(["entry:"] if inner.label != "entry" else []), *inner.allocas, *inner.lines])
+        head = f"define internal {result} @{symbol}({parameters}) {attributes}"
+        outer.helpers[symbol] = f"{head} {{\n{body}\n  ret {result} {found}\n}}"
 
     def lane_loop(self, bits: str) -> tuple[str, Callable[[], None]]:
         """Starts a loop over the lanes whose bit is set (one is). Returns the lane, i64, and what ends the loop."""
