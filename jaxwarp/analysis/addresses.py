@@ -181,7 +181,7 @@ class Ownership:
 
     @cached_property
     def _stored(self) -> StoredElements:
-        return StoredElements(Dependence(self.addresses.kernel, self.addresses.grid), self._blocks)
+        return StoredElements(Dependence(self.addresses.kernel, self.addresses.grid, self.shapes), self._blocks)
 
     @cached_property
     def _guards(self) -> Guards:

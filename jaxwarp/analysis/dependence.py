@@ -8,31 +8,43 @@ Either can be had again after the launch. To prove it, indices are written as su
 not change; two accesses in different iterations of a loop have variables that differ by a multiple of its step, inner
 variables are between their bounds, and the difference of the indices must be at least 1, or at most -1.
 
-Indices that count from the end are taken as they are written where elements are floats, see vjp/aliases.py for those
-that are negative; of integers, which may be indices, of what decides how often a loop runs, and of a thread's own
-arrays nothing is shown by them: a sweep that took another element for it might never end. Indices are taken as whole
-numbers: one whose computation wraps is negative and outside every array, but for sums with factors beyond _MAX_FACTOR
-or variables of larger steps than _MAX_STEP, and loops that would have to make 2^20 iterations in between.
+An index that may count from the end, `from_end(i, n)`, is i or i + n: the indices have to differ in both cases, and in
+all four if both accesses have such an index. So in
+
+    for k in range(n):                    the load is of an element that is stored earlier if k > 0, and of one that is
+        a[i, k] = f(a[i, k - 1])          stored later if k = 0; in two iterations, less than n apart, it is of two.
+
+With `as_written`, i + n is left out of account where elements are floats; vjp/aliases.py looks for indices that are
+negative when the launch runs. Not so of integers, which may be indices, of what decides how often a loop runs, and of a
+thread's own arrays: a sweep that took another element for it might never end.
+
+Indices are taken as whole numbers: one whose computation wraps is negative and outside every array, but for sums with
+factors beyond _MAX_FACTOR or variables of larger steps than _MAX_STEP, and loops that would have to make 2^20
+iterations in between.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jaxwarp.analysis.affine import Forms
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Store, Value, While, walk
+from jaxwarp.ir.nodes import Atomic, Block, Call, Const, For, If, Load, Op, Param, Size, Store, Value, While, walk
 from jaxwarp.types import Scalar, int32, int64
 
 Access = Load | Store | Atomic
 # A loop variable or another value, in the iteration of the first or second access (or the same in both).
 Atom = tuple[Any, int]
+Counted = Mapping[Call, int]
 _FIRST, _SECOND, _BOTH = 1, 2, 0
 _DISTANCE: Atom = ("distance", _BOTH)
 _MAX_FACTOR = 16
 _MAX_STEP = 1 << 12
+# Pairs of indices are compared that are made of so many that may count from the end.
+_MOST_FROM_END = 4
 
 
 @dataclass(frozen=True)
@@ -53,13 +65,29 @@ class Sum:
 
 
 class Dependence:
-    """The accesses of a kernel and what is known of their order, within one thread."""
+    """The accesses of a kernel and what is known of their order, within one thread.
 
-    def __init__(self, kernel: Kernel, grid: Sequence[int | None]):
-        self.forms = Forms(kernel, grid)
+    Args:
+        kernel: the kernel.
+        grid: launch extents, as far as they are known.
+        shapes: extents of arrays, likewise.
+        as_written: whether no index of an array of floats counts from the end.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        grid: Sequence[int | None],
+        shapes: Mapping[Param, Sequence[int | None]] | None = None,
+        as_written: bool = False,
+    ):
+        self.forms = Forms(kernel, grid, shapes)
+        self.shapes = shapes or {}
+        self.as_written = as_written
         self.locals = frozenset(kernel.locals)
         self.sums: dict[Value, Sum] = {}
-        self.from_end: set[Value] = set()  # those whose sum is that of an index as it is written
+        self.from_end: dict[Value, Counted] = {}  # what a value is more than its sum, as often as the numbers say
+        self.extents: dict[tuple[Param, int], Value] = {}  # the first of the values that are an extent
         self.counting = _counting_loops(kernel)
         self.home: dict[Value, tuple[Op, ...]] = {}  # the loops around a value's definition, the outermost first
         self.steps: dict[Value, int] = {}  # what a loop variable grows by in each iteration
@@ -96,21 +124,41 @@ class Dependence:
     def index_tells_iteration(self, access: Access, axis: int, loop: For | While) -> bool:
         """`tells_iteration`, of one index."""
         index = access.indices[axis]
-        if not self._is_as_written(access, index):
-            return False
         body = loop.body.params
         variables = {value for value in body if value in self.steps} | set(body[:1] if isinstance(loop, For) else ())
         inside = self._varying(index, loop)
-        return len(inside) == 1 and inside[0] in variables
+        if len(inside) != 1 or inside[0] not in variables:
+            return False
+        loops = self.loops[access]
+        return not self.counted(access, index) or _Proof(self, access, access, loops, loops.index(loop)).differ(
+            index, index
+        )
 
     def is_invariant(self, index: Value, loop: For | While) -> bool:
         """Is the index the same in all iterations of the loop, whose outer loops are in the same iteration?"""
-        return not self._varying(index, loop)
+        made_of = (index, *(value for op in self.from_end.get(index, ()) for value in op.args))
+        return not any(self._varying(value, loop) for value in made_of)
 
-    def _is_as_written(self, access: Access, index: Value) -> bool:
+    def are_of_one_array(self, indices: Sequence[Value]) -> bool:
+        """Are indices on one axis their sums, counted from one end where negative: are equal sums of one element?"""
+        counted = [(index, list(self.from_end.get(index, ()))) for index in indices]
+        ends = [(op, op.result is index and op.args[0] not in self.from_end) for index, ops in counted for op in ops]
+        first = self.sum(ends[0][0].args[1]) if ends else None
+        return all(is_whole and self.sum(op.args[1]) == first for op, is_whole in ends)
+
+    def counted(self, access: Access, index: Value) -> Counted:
+        """The operations by which an index of an access may count from the end, and how often each counts."""
         is_searched = access.param.dtype.is_float and access.param not in self.locals
-        is_harmless = is_searched and access.param not in self.counting
-        return is_harmless or index not in self.from_end
+        is_harmless = self.as_written and is_searched and access.param not in self.counting
+        return {} if is_harmless else self.from_end.get(index, {})
+
+    def _extent(self, param: Param, axis: int) -> Sum | None:
+        """An extent, None if it is not known, and the kernel does not ask for it."""
+        extent = self.shapes.get(param, param.shape)[axis] or param.shape[axis]
+        if extent is not None:
+            return Sum(int(extent), {})
+        asked = self.extents.get((param, axis))
+        return asked and Sum(0, {asked: 1})
 
     def _varying(self, index: Value, loop: Op) -> list[Value]:
         """What an index is made of and the loop may change."""
@@ -136,6 +184,8 @@ class Dependence:
                 self._call(op)
             elif isinstance(op, Const) and op.result.type.is_int:
                 self.sums[op.result] = Sum(int(op.value), {})
+            elif isinstance(op, Size):
+                self._size(op)
             elif isinstance(op, For):
                 self._for(op)
                 self._block(op.body, (*loops, op), tested)
@@ -150,6 +200,11 @@ class Dependence:
 
     def sum(self, value: Value) -> Sum:
         return self.sums.get(value) or Sum(0, {value: 1})
+
+    def _size(self, op: Size) -> None:
+        self.extents.setdefault((op.param, op.axis), op.result)
+        self.home[op.result] = ()
+        self.sums[op.result] = self._extent(op.param, op.axis) or Sum(0, {op.result: 1})
 
     def _call(self, op: Call) -> None:
         args = [self.sum(v) for v in op.args]
@@ -173,8 +228,25 @@ class Dependence:
                 return
         if all(self._is_small(v, c) for v, c in found.terms.items()) or self.forms[op.result] is not None:
             self.sums[op.result] = found
-            if op.builtin.name == "from_end" or not self.from_end.isdisjoint(op.args):
-                self.from_end.add(op.result)
+            if counted := self._counted(op):
+                self.from_end[op.result] = counted
+
+    def _counted(self, op: Call) -> Counted:
+        """Of what is a sum of its operands, the ways in which these may count from the end."""
+        name, (a, *others) = op.builtin.name, op.args
+        found = dict(self.from_end.get(a, {}))
+        if name == "from_end":
+            found[op] = 1
+        elif name == "neg":
+            found = {made: -times for made, times in found.items()}
+        elif name == "mul":
+            by_a, by_b = self.sum(a).constant, self.sum(others[0]).constant
+            pairs = ((found, by_b), (self.from_end.get(others[0], {}), by_a))
+            found = {made: times * by for counted, by in pairs for made, times in counted.items()}
+        elif name in ("add", "sub"):
+            for made, times in self.from_end.get(others[0], {}).items():
+                found[made] = found.get(made, 0) + (times if name == "add" else -times)
+        return found
 
     def _is_small(self, value: Value, factor: int) -> bool:
         """Does factor * value not wrap between two iterations of the loop that the value counts, if it does?"""
@@ -256,8 +328,7 @@ class Dependence:
         """
         proof = _Proof(self, first, second, common, depth)
         return any(
-            self._is_as_written(first, a) and self._is_as_written(second, b) and proof.differ(a, b)
-            for a, b in zip(first.indices, second.indices, strict=True)
+            proof.differ(a, b) for a, b in zip(first.indices, second.indices, strict=True)
         )
 
 
@@ -315,17 +386,56 @@ class _Proof:
         self.accesses = {_FIRST: first, _SECOND: second}
 
     def differ(self, a: Value, b: Value) -> bool:
-        gap = self.at(self.dependence.sum(b), _SECOND).plus(self.at(self.dependence.sum(a), _FIRST), -1)
-        return self.is_positive(gap) or self.is_positive(gap.times(-1))
+        ends = self.ends(a, b)
+        if len(ends) > _MOST_FROM_END:
+            return False
+        taken = [self.taken(op, which) for op, which in ends]
+        return all(
+            self.differ_by(a, b, {end: times for end, times, is_taken in zip(ends, ends.values(), some, strict=True)
+                                  if is_taken})
+            for some in itertools.product(*taken)
+        )  # fmt: skip
 
-    def at(self, sum_: Sum, which: int) -> Sum:
-        """A sum of values in the iteration of one of the accesses."""
+    def differ_by(self, a: Value, b: Value, ends: Mapping[tuple[Call, int], int]) -> bool:
+        """Do two indices differ, where these count from the end and others do not?"""
+        for in_steps in (True, False):
+            gap = self.at(self.dependence.sum(b), _SECOND, in_steps)
+            gap = gap.plus(self.at(self.dependence.sum(a), _FIRST, in_steps), -1)
+            for (op, which), times in ends.items():
+                gap = gap.plus(self.at(self.dependence.sum(op.args[1]), which, in_steps), times)
+            if self.is_positive(gap) or self.is_positive(gap.times(-1)):
+                return True
+        return False
+
+    def ends(self, a: Value, b: Value) -> dict[tuple[Call, int], int]:
+        """What the difference of two indices may be more than that of their sums: so often the extents of these."""
+        found: dict[tuple[Call, int], int] = {}
+        for value, which, sign in ((a, _FIRST, -1), (b, _SECOND, 1)):
+            for op, times in self.dependence.counted(self.accesses[which], value).items():
+                end = op, _BOTH if self.same.issuperset(self.dependence.home[op.result]) else which
+                found[end] = found.get(end, 0) + sign * times
+        return {end: times for end, times in found.items() if times}
+
+    def taken(self, op: Call, which: int) -> tuple[bool, ...]:
+        """Whether an index counts from the end: one of the two if it shows which."""
+        if op.args[0] in self.dependence.from_end:
+            return False, True
+        index = self.at(self.dependence.sum(op.args[0]), which)
+        if self.is_positive(index.plus(Sum(1, {}))):
+            return (False,)
+        return (True,) if self.is_positive(index.times(-1)) else (False, True)
+
+    def at(self, sum_: Sum, which: int, in_steps: bool = True) -> Sum:
+        """A sum of values in the iteration of one of the accesses.
+
+        With `in_steps`, variables of the second access are those of the first one, and as many steps as are between.
+        """
         found = Sum(sum_.constant, {})
         for value, factor in sum_.terms.items():
             home = self.dependence.home[value]
             if self.same.issuperset(home):
                 found = found.plus(Sum(0, {(value, _BOTH): factor}))
-            elif which == _SECOND and home[-1] is self.varying and value in self.dependence.steps:
+            elif in_steps and which == _SECOND and home[-1] is self.varying and value in self.dependence.steps:
                 # The variable of the first access, some iterations later.
                 later = {(value, _FIRST): factor, _DISTANCE: factor * self.dependence.steps[value]}
                 found = found.plus(Sum(0, later))
@@ -359,7 +469,10 @@ class _Proof:
         if found is not None and not self._is_tested(value, which):
             return self.at(found, which)
         form = self.dependence.forms[value]
-        return None if form is None else Sum(form.range()[0 if lower else 1], {})
+        if form is not None:
+            return Sum(form.range()[0 if lower else 1], {})
+        # An array with an element has extents of 1 at least.
+        return Sum(1, {}) if lower and value in self.dependence.extents.values() else None
 
     def _is_tested(self, value: Value, which: int) -> bool:
         """The last test of a `while` may find its variable beyond what the condition says."""

@@ -192,6 +192,8 @@ class StoredElements:
 
     def covers(self, stores: Sequence[Store], op: Access) -> bool:
         """By a store some iterations ago, or in a loop over as many elements; others than these are looked at too."""
+        if not all(map(self.dependence.are_of_one_array, zip(op.indices, *(s.indices for s in stores), strict=True))):
+            return False
         read = [self.dependence.sum(index) for index in op.indices]
         return any(
             self._in_the_loop(stores, read, loop, variable) or self._in_another(stores, read, loop, variable)

@@ -1,14 +1,16 @@
 """Elements that a reverse sweep takes for two, because their indices differ, though one counts from the end.
 
-That loads and stores of a thread are of different elements is shown by their indices as they are written, see
-analysis/dependence.py: i and i + n are the same element where i is negative. So where an array is read and written, a
-launch beside the sweep looks for negative indices, and if there are any, all that the sweep gives is NaN:
+Where the order of loads and stores at an element cannot be told for all indices, and what was overwritten cannot be
+recorded either, the sweep takes indices as they are written (`analysis/dependence.py`): i and i + n are for two
+elements. That is wrong if i is negative. So a launch beside the sweep looks for negative indices, and fails at one:
 
     k = from_end(i, n)           ->        k = from_end(i, n)
-    v = load a[k]                          if i < 0 { store a_from_end[k], NaN }
+    v = load a[k]                          if i < 0 { expect "..."; store a_from_end[k], 1 }
 
-That has to be asked of the launch: what a thread does with a wrong value may well be finite. Of integers in arrays
-no such thing is shown. A kernel that shows that its indices are not negative (`max(i, 0)`) has no `from_end`.
+Where nobody is told of what fails (docs/design/0022), all that the sweep gives is NaN. That has to be asked of the
+launch: what a thread does with a wrong value may well be finite. Nothing is taken so of integers in arrays, and of
+what decides how often a loop runs. A kernel that shows that its indices are not negative (`max(i, 0)`) has no
+`from_end`.
 """
 
 from __future__ import annotations
@@ -17,11 +19,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from jaxwarp.analysis.addresses import Access
-from jaxwarp.builtins.scalar_ops import ROWS
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.ir.builder import Builder
 from jaxwarp.ir.kernel import Kernel
-from jaxwarp.ir.nodes import Block, Call, If, Load, Op, Param, Value, walk
+from jaxwarp.ir.nodes import EXPECT, Block, Call, If, Load, Op, Param, Tell, Value, walk
 from jaxwarp.ir.rewrite import Rewriter
 from jaxwarp.types import float32
 from jaxwarp.vjp.calculus import Calculus
@@ -81,11 +82,18 @@ class _Search(Rewriter):
         o = Calculus(builder)
         for written in dict.fromkeys(v for index in op.indices for v in self.written.get(index, ())):
             below = o.lt(written, 0)
-            # 0 / 0: debug mode names the line.
-            one = builder.call(ROWS["select"], below, builder.const(0.0, float32), builder.const(1.0, float32))
-            nan = o.div(one, one)
             with builder.block() as ops:
-                builder.store(self.marks[op.param], op.indices, nan)
+                builder.append(_failure(op, written))
+                builder.store(self.marks[op.param], op.indices, builder.const(1.0, float32))
             builder.append(If((), below, Block((), tuple(ops), ()), Block((), (), ()), loc=op.loc))
         for made in builder.here:
             self.emit(made)
+
+
+def _failure(op: Access, index: Value) -> Tell:
+    before = f"{op.param.name} is read and written, and its index "
+    after = (
+        " counts from the end here; the reverse derivative would have to know before the launch which elements are the"
+        " same. Use an index that is not negative, or let the loops around have a number of iterations that is known"
+    )
+    return Tell(EXPECT, (before, after), ("%u" if not index.type.is_signed else "%d",), (index,), loc=op.loc)

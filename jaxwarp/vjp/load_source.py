@@ -17,7 +17,6 @@ from jaxwarp.ir.nodes import Atomic, For, Load, Op, Param, Store, While, walk
 from jaxwarp.passes.simplify import simplify
 from jaxwarp.unlocked import cached_property
 from jaxwarp.vjp.activity import used_values
-from jaxwarp.vjp.aliases import written_from_end
 from jaxwarp.vjp.promote import promote_memory
 
 Grid = Sequence[int | None]
@@ -29,10 +28,19 @@ class LoadSources:
     Attributes:
         final: those that see what the launch leaves. (What it also found there counts as found.)
         lost: those that may see something in between; and those, if `finals` is False.
+        as_written: whether indices of arrays of floats are taken not to count from the end.
     """
 
-    def __init__(self, kernel: Kernel, grid: Grid | None = None, finals: bool = True, shapes: Shapes | None = None):
+    def __init__(
+        self,
+        kernel: Kernel,
+        grid: Grid | None = None,
+        finals: bool = True,
+        shapes: Shapes | None = None,
+        as_written: bool = False,
+    ):
         self.kernel = kernel
+        self.as_written = as_written
         self.ownership = ownership_of(kernel, grid, shapes)
         self.addresses: Addresses = self.ownership.addresses
         self.final: set[Load] = set()
@@ -49,7 +57,7 @@ class LoadSources:
 
     @cached_property
     def dependence(self) -> Dependence:
-        return Dependence(self.kernel, self.addresses.grid)
+        return Dependence(self.kernel, self.addresses.grid, self.ownership.shapes, self.as_written)
 
     def _is_first(self, load: Load, param: Param) -> bool:
         suspects = _writes_before(self.kernel.body.ops, load, param, self.addresses)
@@ -61,12 +69,9 @@ class LoadSources:
 
 
 def loads_on_entry(kernel: Kernel, params: Collection[Param], grid: Grid | None = None) -> frozenset[Load]:
-    """The loads of `params` that see what was there on entry, where the kernel also writes to these arrays.
-
-    None of arrays whose indices may count from the end: two indices may be of one element then, see aliases.py.
-    """
+    """The loads of `params` that see what was there on entry, where the kernel also writes to these arrays."""
     ops = list(walk(kernel.body))
-    written = {op.param for op in ops if isinstance(op, (Store, Atomic))} & set(params) - written_from_end(kernel)
+    written = {op.param for op in ops if isinstance(op, (Store, Atomic))} & set(params)
     loads = [op for op in ops if isinstance(op, Load) and op.param in written]
     return frozenset(loads) - LoadSources(kernel, grid, finals=False).lost if loads else frozenset()
 
@@ -91,8 +96,7 @@ def reads_of_finals(kernel: Kernel, grid: Grid | None = None) -> FinalReads:
     if not any(isinstance(op, Load) and op.param in written for op in ops):
         return FinalReads()
     promoted = LoadSources(promote_memory(simplify(kernel), grid), grid)
-    # Nor of arrays whose indices may count from the end: that has to be seen before the adjoint, see aliases.py.
-    late = {op.param for op in promoted.final | promoted.lost} - written_from_end(kernel)
+    late = {op.param for op in promoted.final | promoted.lost}
     if not late & written:
         return FinalReads()
     sources = LoadSources(kernel, grid)

@@ -32,9 +32,17 @@ Held = dict[Element, Value]
 Places = dict[Element, tuple[Value, ...]]  # indices of an element, visible where it is written back
 
 
-def promote_memory(kernel: Kernel, grid: Sequence[int | None] | None = None, shapes: Shapes | None = None) -> Kernel:
-    """The same kernel, with fewer loads of what it has stored itself. Conditions of `while` have no effects."""
-    promotion = _Promotion(kernel, grid, shapes)
+def promote_memory(
+    kernel: Kernel,
+    grid: Sequence[int | None] | None = None,
+    shapes: Shapes | None = None,
+    as_written: bool = False,
+) -> Kernel:
+    """The same kernel, with fewer loads of what it has stored itself. Conditions of `while` have no effects.
+
+    With `as_written`, no index of an array of floats counts from the end.
+    """
+    promotion = _Promotion(kernel, grid, shapes, as_written)
     if not promotion.candidates:
         return kernel
     body, _ = promotion.block(kernel.body, {}, set())
@@ -42,11 +50,11 @@ def promote_memory(kernel: Kernel, grid: Sequence[int | None] | None = None, sha
 
 
 class _Promotion:
-    def __init__(self, kernel: Kernel, grid: Sequence[int | None] | None, shapes: Shapes | None):
+    def __init__(self, kernel: Kernel, grid: Sequence[int | None] | None, shapes: Shapes | None, as_written: bool):
         self.ownership = ownership_of(kernel, grid, shapes)
         self.addresses = self.ownership.addresses
         self.used = used_values(kernel)
-        self.dependence = Dependence(kernel, self.addresses.grid)
+        self.dependence = Dependence(kernel, self.addresses.grid, shapes, as_written)
         self.values: dict[Value, Value] = {}
         accesses: dict[Param, list[Op]] = {}
         for op in walk(kernel.body):

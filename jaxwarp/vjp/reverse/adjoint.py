@@ -55,6 +55,7 @@ def adjoint(
     finals: bool = True,
     extents: Sequence[Sequence[int | None]] | None = None,
     silent: Collection[int] = (),
+    as_written: bool = False,
 ) -> Derived:
     """The kernel that maps cotangents of what the kernel writes to cotangents of the parameters in `wanted`.
 
@@ -69,6 +70,8 @@ def adjoint(
         extents: of each parameter, those that the result may rely on, likewise.
         silent: positions of parameters that the kernel writes and whose cotangents are zero, as nobody uses what it
             leaves there: a slope that is infinite or NaN does not matter for them.
+        as_written: whether the launch is watched for indices that count from the end (`aliases.py`), and none of an
+            array of floats does.
 
     Raises:
         DifferentiationError: an operation whose derivative cannot be guaranteed, with its line.
@@ -85,7 +88,8 @@ def adjoint(
     as_values = set() if sweep else best_as_values(kernel)
     while True:
         try:
-            return _adjoint(simplify(arrays_as_values(kernel, as_values)), wanted, used, grid, sweep, finals, shapes)
+            known = simplify(arrays_as_values(kernel, as_values))
+            return _adjoint(known, wanted, used, grid, sweep, finals, shapes, as_written)
         except _OverwrittenError as error:
             if sweep or not may_be_values(kernel, error.param):
                 raise error.refusal from None
@@ -100,13 +104,14 @@ def _adjoint(
     sweep: bool,
     finals: bool,
     shapes: Shapes,
+    as_written: bool,
 ) -> Derived:
     """The same, with arrays of the thread's own left in memory."""
     require_pure_conditions(kernel)
     require_partitioned(kernel, grid, shapes)
-    promoted = without_unread(promote_memory(kernel, grid, shapes), used)
+    promoted = without_unread(promote_memory(kernel, grid, shapes, as_written), used)
     kernel = simplify(hoist_loads(promoted, [kernel.params[i] for i in wanted]))
-    sources = LoadSources(kernel, grid, finals, shapes)
+    sources = LoadSources(kernel, grid, finals, shapes, as_written)
     ranges = Ranges(kernel, grid or [None] * kernel.grid_rank, shapes)
     own = OwnMemory(kernel, () if sweep else kernel.locals, sources, ranges)
     silent = [p for p in kernel.params if p not in used]

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from jaxwarp.ffi.launch.debug import debug_for
 from jaxwarp.ffi.launch.derivatives.recording import Point
 from jaxwarp.ffi.launch.spec import IN_OUT, INPUT, OUTPUT, Launch, intern_kernel, is_static
 from jaxwarp.ir.kernel import Kernel
@@ -21,7 +22,16 @@ from jaxwarp.passes.checks.checked import Debug
 from jaxwarp.passes.pipeline import fix_rounding
 from jaxwarp.vjp.aliases import make_search
 from jaxwarp.vjp.derived import Derived
-from jaxwarp.vjp.winners import LIMIT, Contest, Survey, hold_contest, hold_selection, make_survey, selected_only
+from jaxwarp.vjp.winners import (
+    LIMIT,
+    Contest,
+    Survey,
+    hold_contest,
+    hold_selection,
+    make_survey,
+    report_meeting,
+    selected_only,
+)
 
 Bind = Callable[[Launch, Sequence[Any]], list[Any]]
 Shape = tuple[Any, ...]
@@ -83,6 +93,8 @@ def meeting_factor(
 ) -> Any:
     """What tangents are multiplied by: NaN if threads have met that read and write one array, else 1. None: they can't.
 
+    Where anybody is told of failures, the call fails instead.
+
     Args:
         given, results: operands and results of the launch, by parameter.
         derived: its tangent. Arrays that this does not have do not matter.
@@ -93,23 +105,36 @@ def meeting_factor(
     if survey is None or not any(i in asked for i, _ in survey.ways):
         return None
     found = iter(_find(bind, launch, survey.finder, shapes, given, results))
-    met = jnp.zeros((), bool)
+    factor: Any = None
     for i, ways in survey.ways:
         marks = {way: (next(found), next(found)) for way in ways}
         if i in asked:
-            met = met | _have_met(marks)
-    return jnp.where(met, jnp.nan, 1.0)
+            met = _report(bind, launch, i, _have_met(marks))
+            factor = met if factor is None else factor * met
+    return factor
+
+
+def _report(bind: Bind, launch: Launch, index: int, met: Any) -> Any:
+    """NaN if threads have met, and the call fails if anybody is told; else 1."""
+    kernel = _meeting(launch.kernel, index)
+    debug = launch.debug.for_derivative(()) if launch.debug else debug_for(kernel, "release")
+    told = Launch(kernel, (1,), (INPUT, OUTPUT), ((1,),), debug=debug)
+    return bind(told, [met.reshape(1)])[0][0]
+
+
+def may_be_from_end(launch: Launch) -> bool:
+    """May the launch name elements from the end in an array of floats that it reads and writes?"""
+    return _search(launch.kernel, launch.fma) is not None
 
 
 def from_end_factor(bind: Bind, point: Point) -> Any:
-    """What cotangents that a sweep gives are multiplied by. None: it names no element that matters from the end.
+    """What cotangents are multiplied by where a sweep takes indices as they are written.
 
-    NaN if it names one of an array that it reads and writes, else 1.
+    The launch for it fails if an index counts from the end. Where nobody is told, it is NaN then, else 1.
     """
     launch = point.launch
     search = _search(launch.kernel, launch.fma)
-    if search is None:
-        return None
+    assert search is not None
     shapes = [point.shape(i) for i in range(len(launch.roles))]
     marks = _find(bind, launch, search, shapes, point.given, {})
     return jnp.where(functools.reduce(jnp.logical_or, [jnp.any(mark != 0) for mark in marks]), jnp.nan, 1.0)
@@ -161,7 +186,9 @@ def _find(
         has_side_effect=False,
         factors=launch.factors and tuple(launch.factors[slot.index] for slot in derived.slots),
         in_order=False,
-        debug=launch.debug and _called_after(launch, [slot.index for slot in derived.slots]),
+        debug=_called_after(launch, [slot.index for slot in derived.slots])
+        if launch.debug
+        else debug_for(derived.kernel, "release"),
     )
     written = [slot for slot, role in zip(derived.slots, roles, strict=True) if role != INPUT]
     values = bind(finder, operands)
@@ -243,6 +270,11 @@ def _held(hold: Callable[..., Contest | None], key: _Key, wanted: tuple[int, ...
 def _search(kernel: Kernel, fma: bool) -> Derived | None:
     found = make_search(fix_rounding(kernel, fma=fma))
     return found and dataclasses.replace(found, kernel=intern_kernel(found.kernel))
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def _meeting(kernel: Kernel, index: int) -> Kernel:
+    return intern_kernel(report_meeting(kernel, index))
 
 
 @functools.lru_cache(maxsize=_CACHE)

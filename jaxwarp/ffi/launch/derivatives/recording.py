@@ -58,7 +58,7 @@ def record_launch(bind: Bind, point: Point, recording: ResidualLaunch) -> list[A
     launch = point.launch
     count = len(launch.kernel.params)
     shapes = _require_known(recording, launch, [point.shape(i) for i in range(count)])
-    loads = {recording.kernel.params.index(op.param) for op in walk(recording.kernel.body) if isinstance(op, Load)}
+    read = {op.param for op in walk(recording.kernel.body) if isinstance(op, Load)}
     roles: list[str] = []
     results: list[tuple[Any, ...]] = []
     operands: list[Any] = []
@@ -69,7 +69,7 @@ def record_launch(bind: Bind, point: Point, recording: ResidualLaunch) -> list[A
         if written:
             results.append(point.shape(index))
         if not (written and is_output):
-            operands.append(point.value(index, position in loads))
+            operands.append(point.value(index, recording.kernel.params[position] in read))
     factors = launch.factors
     if factors is not None:
         own = [factors[i] for i in recording.params]

@@ -16,7 +16,13 @@ from jaxwarp.analysis.addresses import require_no_visible_race
 from jaxwarp.analysis.thread_values import extents_in_indices
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import DifferentiationError
-from jaxwarp.ffi.launch.derivatives.contests import from_end_factor, meeting_factor, with_selected, with_winners
+from jaxwarp.ffi.launch.derivatives.contests import (
+    from_end_factor,
+    may_be_from_end,
+    meeting_factor,
+    with_selected,
+    with_winners,
+)
 from jaxwarp.ffi.launch.derivatives.recording import Point, record_launch
 from jaxwarp.ffi.launch.derivatives.second_order import NotKeptError, is_reverse, transpose_reverse
 from jaxwarp.ffi.launch.derivatives.used_results import used_part
@@ -70,8 +76,10 @@ def _adjoint(
     sweep: bool,
     extents: tuple[Extents, ...],
     silent: tuple[int, ...],
+    as_written: bool,
 ) -> Derived:
-    derived = adjoint(fix_rounding(kernel, fma=fma), wanted, grid, sweep, finals=sweep, extents=extents, silent=silent)
+    kernel = fix_rounding(kernel, fma=fma)
+    derived = adjoint(kernel, wanted, grid, sweep, sweep, extents, silent, as_written)
     return dataclasses.replace(derived, kernel=intern_kernel(derived.kernel))
 
 
@@ -209,8 +217,17 @@ def _transpose(
     point = Point(launch, given, linear)
     known = _known_extents(launch, {i: point.shape(i) for i in range(len(launch.roles))})
     silent = tuple(i for i in launch.result_params if i not in incoming)
-    derived = _adjoint(launch.kernel, launch.fma, wanted, _known_grid(launch), is_sweep, known, silent)
-    found = _scaled(_sweep(bind, point, derived, incoming, wanted), from_end_factor(bind, point))
+    key = launch.kernel, launch.fma, wanted, _known_grid(launch), is_sweep, known, silent
+    factor = None
+    try:
+        derived = _adjoint(*key, False)
+        found = _sweep(bind, point, derived, incoming, wanted)
+    except DifferentiationError:
+        if not may_be_from_end(launch):
+            raise
+        derived = _adjoint(*key, True)
+        found, factor = _sweep(bind, point, derived, incoming, wanted), from_end_factor(bind, point)
+    found = _scaled(found, factor)
     # An in-out argument that the kernel does not write goes through: the cotangent of the result joins its own.
     written = {slot.index for slot in derived.slots if slot.kind == "cotangent" and slot.reads}
     for i in linear:
