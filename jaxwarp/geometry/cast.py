@@ -63,7 +63,12 @@ class ClosestPoints(NamedTuple):
 
 @boundary
 def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, *, hits: int | None = None) -> RayHits:
-    """The first face that each ray hits, or the nearest ones.
+    """The first face that each ray hits, or the nearest ones that it crosses.
+
+    The first hit counts borders. Several ones are crossings: a ray through a common edge of faces, or a vertex, crosses
+    one of them, as if it were moved infinitely little towards higher coordinates. One that touches the outline of a
+    closed mesh crosses it twice, or not at all, so that entries and exits alternate. On the border of an open mesh
+    there may be no crossing.
 
     Differentiable in both modes, to every order, by the mesh's points, origins and directions. Where nothing is hit,
     derivatives are 0. Works under `jit`, `vmap`, `scan` and the other transformations of JAX.
@@ -72,8 +77,8 @@ def cast_rays(mesh: Mesh, origins: Any, directions: Any, max_t: Any = math.inf, 
         mesh: a `Mesh`.
         origins, directions: (..., 3), float32, of which leading axes are broadcast. A direction of 0 hits nothing.
         max_t: hits are where 0 <= t < max_t.
-        hits: how many there are for each ray, the nearest first: a last axis of the results. None: one, without an
-            axis. Rays that hit less have hits with face -1 at the end.
+        hits: how many crossings there are for each ray, the nearest first: a last axis of the results. None: the first
+            hit, without an axis. Rays that cross less have face -1 at the end.
 
     Raises:
         KernelTypeError, KernelValueError: the arguments have other types or shapes.
@@ -144,8 +149,8 @@ def closest_points(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> Closest
 def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Array:
     """How far each point is from a mesh, negative inside of it.
 
-    A point is inside if two of the three rays along the axes first hit the back of a face: the mesh has to be closed,
-    with the faces' fronts outside. Derivatives are those of `closest_points`.
+    A point is inside if two of the three rays along the axes leave through more faces than they enter through: the mesh
+    has to be closed, with the faces' fronts outside. Derivatives are those of `closest_points`.
 
     Args:
         mesh: a `Mesh`.

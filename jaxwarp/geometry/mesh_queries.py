@@ -19,7 +19,7 @@ from jaxwarp.geometry.bvh_queries import (
     tile_bvh_query_next,
 )
 from jaxwarp.geometry.mesh import Mesh
-from jaxwarp.geometry.mesh_search import count_hits, find_closest, find_furthest, find_hit, find_hit_after
+from jaxwarp.geometry.mesh_search import count_crossings, find_closest, find_furthest, find_hit, find_hit_after
 from jaxwarp.geometry.mesh_values import face_corners, mesh_eval_face_normal
 from jaxwarp.geometry.triangles import closest_at, closest_on, ray_at, unit_of
 
@@ -115,28 +115,33 @@ def mesh_query_ray_anyhit(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, 
 
 @wp.func
 def mesh_query_ray_count_intersections(id: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
-    """How many faces a ray crosses; where it meets a common edge of two, one of them."""
-    return count_hits(id, start, dir, root)
+    """How many faces a ray crosses; where it meets a common edge of two, or a vertex, one of them.
+
+    It is as if the ray were moved infinitely little towards higher coordinates. So one that touches the outline of a
+    closed mesh crosses it twice, or not at all; and of an open mesh, borders at lower coordinates count, others do not.
+    """
+    return count_crossings(id, start, dir, False, root)
 
 
 @wp.struct
 class MeshQueryRayAll:
-    """A query for all hits of a ray, and how far it has come: what `mesh_query_ray_next` advances."""
+    """A query for all crossings of a ray, and how far it has come: what `mesh_query_ray_next` advances."""
 
     mesh: Mesh
     start: wp.vec3
     dir: wp.vec3
     max_t: float
     root: int
-    last: int  # the one of the mesh's `corners` that was hit last
+    last: int  # the one of the mesh's `corners` that was crossed last
 
 
 @wp.func
 def mesh_query_ray_all(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, root: int = -1) -> MeshQueryRayAll:
-    """A query for the faces that a ray hits where 0 <= t < max_t, the nearest first.
+    """A query for the faces that a ray crosses where 0 <= t < max_t, the nearest first.
 
-    `for face in query` goes over them; what there is at a hit `mesh_eval_ray` tells. Each costs a search, so a loop
-    that ends after k hits costs k of them. Where a ray meets a common edge of two faces, both are hit.
+    `for face in query` goes over them; `mesh_eval_ray` gives `t` and the rest of one. Each costs a search, so a loop
+    that ends after k faces costs k of them. Faces are those that `mesh_query_ray_count_intersections` counts: one
+    where a ray meets a common edge or a vertex.
     """
     return MeshQueryRayAll(id, start, dir, max_t, root, -1)
 
@@ -144,7 +149,7 @@ def mesh_query_ray_all(id: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, roo
 @wp.func_next(MeshQueryRayAll)
 @wp.func
 def mesh_query_ray_next(query: wp.ref[MeshQueryRayAll], index: wp.ref[int]) -> bool:
-    """Sets `index` to the face that a ray hits next, and returns True; or returns False, when there is none."""
+    """Sets `index` to the face that a ray crosses next, and returns True; or returns False, when there is none."""
     last = find_hit_after(query.mesh, query.start, query.dir, query.max_t, query.last, query.root)
     if last >= 0:
         query.last = last
@@ -172,19 +177,15 @@ def mesh_query_point_no_sign(id: Mesh, point: wp.vec3, max_dist: float) -> MeshQ
 
 @wp.func
 def _votes_inside(mesh: Mesh, point: wp.vec3, dir: wp.vec3) -> int:
-    """1 if a ray hits the back of a face first."""
-    face = find_hit(mesh, point, dir, wp.inf, False)
-    votes = int(0)
-    if face >= 0:
-        votes = 1 if wp.dot(mesh_eval_face_normal(mesh, face), dir) > 0.0 else 0
-    return votes
+    """1 if a ray leaves through more faces than it enters through: where two are at one place, either may be first."""
+    return 1 if count_crossings(mesh, point, dir, True) > 0 else 0
 
 
 @wp.func
 def mesh_query_point(id: Mesh, point: wp.vec3, max_dist: float) -> MeshQueryPoint:
     """The closest point of a mesh, if it is closer than `max_dist`, and on which side of the mesh the point is.
 
-    It is inside if two of the three rays along the axes first hit the back of a face.
+    It is inside if two of the three rays along the axes leave through more faces than they enter through.
     """
     face = find_closest(id, point, max_dist)
     sign = float(0.0)
@@ -215,7 +216,7 @@ def mesh_query_point_sign_parity(
             y = wp.randf(state, -1.0, 1.0)
             z = wp.randf(state, -1.0, 1.0)
             dir = wp.vec3(1.0, 1.0, 1.0) + perturbation_scale * wp.vec3(x, y, z)
-            odd += count_hits(id, point, dir) & 1
+            odd += count_crossings(id, point, dir, False) & 1
         sign = -1.0 if 2 * odd >= n_sample else 1.0
     return on_face(id, face, point, sign)
 

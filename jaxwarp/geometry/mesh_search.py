@@ -8,7 +8,7 @@ from __future__ import annotations
 import jaxwarp as wp
 from jaxwarp.geometry.mesh import Mesh
 from jaxwarp.geometry.steps import bvh_ascend, bvh_descend, high_plane, low_plane, root_node
-from jaxwarp.geometry.triangles import closest_on, ray_crosses, ray_distance, ray_frame, unit_of
+from jaxwarp.geometry.triangles import closest_on, crossing_of, ray_distance, ray_frame, unit_of
 
 _LEAST = 1.0e-12
 _FURTHEST = 3.4028234e38
@@ -72,10 +72,10 @@ def find_hit(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, is_any: boo
 
 @wp.func
 def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last: int, root: int = -1) -> int:
-    """Which of the mesh's `corners` a ray hits next after those at `last`, before `max_t`; -1 if there are no more.
+    """Which of the mesh's `corners` a ray crosses next after those at `last`, before `max_t`; -1 if there are no more.
 
-    Hits are in the order of their distances, and those at one distance in the order of the corners. `last` is -1 for
-    the first hit.
+    Crossings are in the order of their distances, and those at one distance in the order of the corners. `last` is -1
+    for the first one.
     """
     first = mesh.bvh.first
     leaves = len(first) - 1
@@ -90,7 +90,7 @@ def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last:
     trail = int(0)
     after = float(-1.0)
     if last >= 0:
-        after = ray_distance(mesh.corners[last], start, frame)
+        after, _turn = crossing_of(mesh.corners[last], start, frame)
     best = wp.min(max_t, _FURTHEST) / unit  # in lengths of `way`, so that small and large directions are as any others
     found = int(-1)
     while node != 0:
@@ -102,7 +102,7 @@ def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last:
         if node != 0:
             leaf = node - leaves
             for k in range(first[leaf], first[leaf + 1]):
-                distance = ray_distance(mesh.corners[k], start, frame)
+                distance, _way = crossing_of(mesh.corners[k], start, frame)
                 is_later = distance > after or (distance == after and k > last)
                 is_sooner = distance < best or (distance == best and k < found)
                 if is_later and is_sooner:
@@ -113,8 +113,8 @@ def find_hit_after(mesh: Mesh, start: wp.vec3, dir: wp.vec3, max_t: float, last:
 
 
 @wp.func
-def count_hits(mesh: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
-    """How many faces a ray crosses."""
+def count_crossings(mesh: Mesh, start: wp.vec3, dir: wp.vec3, is_signed: bool, root: int = -1) -> int:
+    """How many faces a ray crosses; if `is_signed`, from their backs, less those from their fronts."""
     first = mesh.bvh.first
     leaves = len(first) - 1
     is_ray = wp.isfinite(start) and wp.isfinite(dir)
@@ -136,9 +136,12 @@ def count_hits(mesh: Mesh, start: wp.vec3, dir: wp.vec3, root: int = -1) -> int:
         if node != 0:
             leaf = node - leaves
             for k in range(first[leaf], first[leaf + 1]):
-                count += 1 if ray_crosses(mesh.corners[k], start, frame) else 0
+                distance, turn = crossing_of(mesh.corners[k], start, frame)
+                count += (turn if is_signed else 1) if distance < wp.inf else 0
             node, trail = bvh_ascend(node, trail)
-    return count
+    # The frame has the third axis towards the longest component of the direction if that is positive: 1 / it is there.
+    is_positive = frame[2][0] + frame[2][1] + frame[2][2] > 0.0
+    return 0 - count if is_signed and is_positive else count
 
 
 @wp.func
