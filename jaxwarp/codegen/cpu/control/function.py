@@ -84,11 +84,12 @@ def emit_function(
     writer = _Writer(plan)
     writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
+    function, streaming = writer.function, writer.streaming.prologue()
+    # The prologue asks for extents too, so the geometry comes after it.
     geometry, wrapper, name, linkage = writer.frame.geometry, list[str](), symbol, ""
     if succession is not None:
         name, linkage = f"{symbol}.part", "internal "
         geometry, wrapper = emit_in_order(writer.frame, symbol, name, succession)
-    function, streaming = writer.function, writer.streaming.prologue()
     debug, cold = (" noinline optnone", " optnone") if width == 1 else (_ALIGNED, "")
     lines = [
         *function.declarations,

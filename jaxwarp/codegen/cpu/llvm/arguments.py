@@ -12,6 +12,7 @@ import math
 from jaxwarp.codegen.abi import GRID, OWN_COPIES, Geometry
 from jaxwarp.codegen.cpu.llvm.vectors import memory_type
 from jaxwarp.codegen.cpu.plan.target import Machine
+from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, Store, walk
 
@@ -28,6 +29,7 @@ class Frame:
         self.machine = machine
         self.lines: list[str] = []
         self._entries = list(geometry)
+        self._is_complete = False
         self._geometry: dict[tuple[int, int], str] = {}
         self._pointers: dict[Param, str] = {}
         self._strides: dict[tuple[Param, int], int | str] = {}
@@ -39,6 +41,8 @@ class Frame:
 
     @property
     def geometry(self) -> Geometry:
+        """The run-time integers that the function reads. The function asks for no other one after this."""
+        self._is_complete = True
         return tuple(self._entries)
 
     def pointer(self, param: Param) -> str:
@@ -141,6 +145,8 @@ class Frame:
         name = self._geometry.get((source, axis))
         if name is None:
             if (source, axis) not in self._entries:
+                if self._is_complete:  # the function would read what lies behind the launch's integers
+                    raise InternalError(f"kernel {self.kernel.name}: extent {(source, axis)} is asked for too late")
                 self._entries.append((source, axis))
             number = self._entries.index((source, axis))
             name = self._geometry[source, axis] = f"%g{number}"
