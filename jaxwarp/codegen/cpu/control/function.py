@@ -85,6 +85,7 @@ def emit_function(
     writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
     function, streaming = writer.function, writer.streaming.prologue()
+    own = writer.frame.own.begin(function)
     # The prologue asks for extents too, so the geometry comes after it.
     geometry, wrapper, name, linkage = writer.frame.geometry, list[str](), symbol, ""
     if succession is not None:
@@ -98,6 +99,7 @@ def emit_function(
         SIGNATURE.format(linkage=linkage, symbol=name) + " #0 {",
         "entry:",
         *function.allocas,
+        *own,
         *writer.frame.lines,
         *streaming,
         *writer.invariants.launch,
@@ -182,6 +184,7 @@ class _Writer:
         for total in self.accumulators.of_calls:
             total.finish()
         self.streaming.finish()
+        self.frame.own.end(function)
         function.line("ret void")
 
     def lines(self) -> list[str]:

@@ -1,6 +1,6 @@
 """The launch function's arguments as its body sees them: buffer pointers, extents, strides, grid extents.
 
-Arrays of a thread's own are on the stack, element by element: the lanes of one element are adjacent.
+Arrays of a thread's own are laid out element by element: the lanes of one element are adjacent.
 
 Whatever a body asks for is read or computed once, at the start of the function; nothing else is.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from jaxwarp.codegen.abi import GRID, OWN_COPIES, Geometry
+from jaxwarp.codegen.cpu.llvm.own_memory import OwnMemory
 from jaxwarp.codegen.cpu.llvm.vectors import memory_type
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.errors import InternalError
@@ -18,7 +19,8 @@ from jaxwarp.ir.nodes import Atomic, Param, Store, walk
 
 
 class Frame:
-    """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads.
+    """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads,
+    `own` the memory of its threads.
 
     `machine` is what the code is shaped for.
     """
@@ -28,6 +30,7 @@ class Frame:
         self.width = width
         self.machine = machine
         self.lines: list[str] = []
+        self.own = OwnMemory(kernel, width)
         self._entries = list(geometry)
         self._is_complete = False
         self._geometry: dict[tuple[int, int], str] = {}
@@ -52,8 +55,7 @@ class Frame:
             number = self._numbers[param]
             name = self._pointers[param] = f"%p{number}"
             if self.is_local(param):
-                count = (self.element_count(param) or 0) * self.width
-                self.lines.append(f"  {name} = alloca [{count} x {memory_type(param.dtype)}], align 64")
+                self.lines.append(self.own.place(name, param.dtype, self.element_count(param) or 0))
             else:
                 self._read(name, "ptr", "%buffers", number)
         return name
