@@ -31,6 +31,7 @@ from jaxwarp.native.library import counter
 
 N = 16
 BIG_CODE = 200_000  # bytes
+SHORT_LOOP = 1000
 LOOPS = {"jaxwarp": 200_000, "jax.numpy": 400_000, "pure_callback": 300, "Warp jax_kernel": 1000}
 EAGER = {"pure_callback": 100, "Warp jax_kernel": 20}
 
@@ -99,7 +100,7 @@ def pure_callback(x: jax.Array) -> jax.Array:
 
 
 def contenders() -> dict[str, Call]:
-    big = _first(wp.jax_kernel(big_kernel(80)))
+    big = _first(wp.jax_kernel(big_kernel(90)))
     size = code_size(big)
     if size < BIG_CODE:
         raise SystemExit(f"the big kernel has only {size} bytes of code, {BIG_CODE} are wanted")
@@ -123,6 +124,16 @@ def in_loop(call: Call, count: int) -> Callable[[], Any]:
     np.testing.assert_array_equal(program(jnp.zeros(N)), np.full(N, count))
     x = jnp.zeros(N)
     return lambda: program(x).block_until_ready()
+
+
+def multiples_of_plain(calls: dict[str, Call], rounds: int) -> dict[str, measure.Figure]:
+    """How many times as long as `x + 1` of jax.numpy a launch takes in a jitted loop of 1,000.
+
+    The clock of a machine changes from minute to minute. The ratio of two programs of one round does not, so it shows
+    a launch that has become twice as slow.
+    """
+    loops = [measure.Contender(name, in_loop(call, SHORT_LOOP), SHORT_LOOP) for name, call in calls.items()]
+    return measure.ratios(measure.timed(loops, 20 * rounds), "jax.numpy")
 
 
 def eager(call: Call, count: int) -> Callable[[], Any]:
@@ -185,6 +196,9 @@ def main() -> None:
     ]
     looped = measure.scale(measure.interleave(loops, rounds), 1e6)
     measure.table(f"A launch on {N} floats in a jitted fori_loop, microseconds", looped)
+    in_process = {name: call for name, call in calls.items() if name.startswith("jax")}
+    multiples = multiples_of_plain(in_process, rounds)
+    measure.table(f"The same in a loop of {SHORT_LOOP}, as a multiple of x + 1 of jax.numpy", multiples)
     eagers = [measure.Contender(n, eager(c, EAGER.get(n, 1000)), EAGER.get(n, 1000)) for n, c in calls.items()]
     called = measure.scale(measure.interleave(eagers, rounds), 1e6)
     measure.table("An eager call of a signature seen before, result waited for, microseconds", called)
@@ -194,7 +208,14 @@ def main() -> None:
     versions = {"warp": __import__("warp").__version__} if "Warp jax_kernel" in calls else {}
     measure.write(
         "launch",
-        {"versions": versions, "loop_us": looped, "eager_us": called, "eager_loads": compiled, "growth": grown},
+        {
+            "versions": versions,
+            "loop_us": looped,
+            "loop_of_1000_to_plain": multiples,
+            "eager_us": called,
+            "eager_loads": compiled,
+            "growth": grown,
+        },
     )
 
 

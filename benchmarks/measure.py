@@ -45,7 +45,12 @@ class Contender:
 
 
 def interleave(contenders: Sequence[Contender], rounds: int) -> dict[str, Figure]:
-    """Seconds per unit of work of each contender.
+    """Seconds per unit of work of each contender."""
+    return {name: figure(values) for name, values in timed(contenders, rounds).items()}
+
+
+def timed(contenders: Sequence[Contender], rounds: int) -> dict[str, list[float]]:
+    """Seconds per unit of work of each contender, round by round.
 
     All are run once first, unmeasured; then each once a round, so that a busy moment of the machine hits all alike.
     """
@@ -57,7 +62,13 @@ def interleave(contenders: Sequence[Contender], rounds: int) -> dict[str, Figure
             began = time.perf_counter()
             contender.run()
             times[contender.name].append((time.perf_counter() - began) / contender.count)
-    return {name: figure(values) for name, values in times.items()}
+    return times
+
+
+def ratios(times: dict[str, list[float]], base: str) -> dict[str, Figure]:
+    """How many times as long as `base` each of the others took, compared within each round."""
+    others = [name for name in times if name != base]
+    return {n: figure([a / b for a, b in zip(times[n], times[base], strict=True)]) for n in others}
 
 
 def figure(values: Sequence[float]) -> Figure:

@@ -21,6 +21,7 @@ MACHINES = {
     "arm": Machine("aarch64-unknown-linux-gnu", "generic", "+neon"),
 }
 
+_ENTRY = re.compile(r"getelementptr i64, ptr %geometry, i64 (\d+)")
 _SEPARATE = re.compile(r"(?:\.LBB\d+_\d+:|# %bb\.\d+:)(?:\s+# %([\w.]+))?")
 _INSTRUCTION = re.compile(r"\t([a-z]\w+)\s*(.*?)(?:\s+#.*)?$")
 
@@ -46,6 +47,11 @@ class MainBody:
             for _, block in self.blocks
             for name, operands in block
         )
+
+
+def entries_read(text: str) -> set[int]:
+    """The numbers of the run-time integers that LLVM text of a launch function reads."""
+    return {int(number) for number in _ENTRY.findall(text)}
 
 
 def initialize() -> None:

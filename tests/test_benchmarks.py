@@ -42,6 +42,16 @@ def test_bench_launch_checks_what_it_times():
         launch.in_loop(lambda x: x + 2, 10)
 
 
+def test_bench_launch_compares_within_rounds():
+    """A round in which the machine ran at half its speed changes no ratio."""
+    found = measure.ratios({"plain": [1.0, 2.0, 1.0], "ours": [9.0, 18.0, 9.0]}, "plain")
+    assert found == {"ours": measure.Figure(9.0, 9.0, 9.0, 9.0)}
+    call = launch._first(jax_kernel(launch.increment))
+    multiples = launch.multiples_of_plain({"jaxwarp": call, "jax.numpy": lambda x: x + 1}, 1)
+    assert set(multiples) == {"jaxwarp"}
+    assert multiples["jaxwarp"].median > 1
+
+
 @pytest.fixture(scope="module")
 def by_hand_on_the_cpu(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reference")

@@ -1,4 +1,4 @@
-"""What the arrays of a thread's own take, on the CPU of a stack, on GPUs of local memory. It has a bound."""
+"""The bytes that arrays of a thread's own take: on the CPU of its stack or the heap, on GPUs of local memory."""
 
 from __future__ import annotations
 

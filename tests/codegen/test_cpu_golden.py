@@ -12,10 +12,10 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from cpushapes import MACHINES
+from cpushapes import MACHINES, entries_read
 from kernels import KERNELS
 
-from jaxwarp.codegen.cpu import compile_cpu
+from jaxwarp.codegen.cpu import CpuCode, compile_cpu
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.passes.pipeline import prepare
 from jaxwarp.vjp.reverse.adjoint import adjoint
@@ -39,8 +39,12 @@ def prepared(name: str) -> Kernel:
 
 
 @functools.cache
+def code(name: str, level: str) -> CpuCode:
+    return compile_cpu(prepared(name), machine=MACHINES[level])
+
+
 def text(name: str, level: str) -> str:
-    return compile_cpu(prepared(name), machine=MACHINES[level]).text
+    return code(name, level).text
 
 
 def digest(name: str, level: str) -> str:
@@ -79,6 +83,14 @@ def test_digests(update_golden: bool):
         DIGESTS.write_text("\n".join(found) + "\n")
     differing = set(found) ^ set(DIGESTS.read_text().splitlines())
     assert not differing, f"other text than before, or none: {sorted({line.rsplit(' ', 2)[0] for line in differing})}"
+
+
+@pytest.mark.parametrize("level", MACHINES)
+@pytest.mark.parametrize("name", NAMES)
+def test_code_reads_exactly_its_geometry(name: str, level: str):
+    """Entry i of the array is what `geometry[i]` names. An entry behind its end is whatever memory holds there."""
+    made = code(name, level)
+    assert entries_read(made.text) == set(range(len(made.geometry)))
 
 
 def test_no_golden_is_left_over():

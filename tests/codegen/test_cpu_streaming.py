@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from cpushapes import entries_read
 
 import jaxwarp as wp
 from jaxwarp.codegen.cpu import compile_cpu, launch
+from jaxwarp.codegen.cpu.llvm.arguments import Frame
 from jaxwarp.codegen.cpu.plan.target import Machine
+from jaxwarp.errors import InternalError
+from jaxwarp.ffi.launch.lowering import succession
 from jaxwarp.passes.pipeline import prepare
 
 AVX2 = Machine("", "", "+avx2")
@@ -84,3 +89,46 @@ def test_what_is_stored_again_is_not_streamed():
     text = compile_cpu(prepare(found.ir()), 16, replace(AVX2, cache_bytes=0)).text
     body = text[text.index("\nchunk:") : text.index("\nrest:")]
     assert body.count("!nontemporal") == 2
+
+
+@wp.kernel
+def increment(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] + 1.0
+
+
+@wp.kernel
+def spread(x: wp.array[float], width: int, y: wp.array[float]):
+    i, j = wp.tid()
+    y[i * width + j] = x[j]
+
+
+def test_what_is_streamed_is_decided_by_extents_of_the_launch():
+    """The code once read them from behind its geometry: small launches streamed by chance, and took twice as long."""
+    code = compile_cpu(prepare(increment.ir()), 16, AVX2)
+    assert code.geometry == ((0, 0), (1, 0))
+    assert entries_read(code.text) == {0, 1}
+
+
+def test_launches_in_order_ask_for_extents_behind_those_of_streaming():
+    kernel = prepare(spread.ir())
+    order = succession(kernel, (4, 16), [(16,), (), (64,)])
+    assert order is not None
+    assert order.apart is not None
+    code = compile_cpu(kernel, 16, AVX2, succession=order)
+    assert "!nontemporal" in code.text
+    assert entries_read(code.text) == set(range(len(code.geometry)))
+    sizes = re.findall(r"%b(\d+)\.(\d+) = mul i64 \d+, %g(\d+)", code.text)
+    assert {(int(param), int(axis)) for param, axis, _ in sizes} == {(0, 0), (2, 0)}
+    for param, axis, number in sizes:
+        assert code.geometry[int(number)] == (int(param), int(axis))
+
+
+def test_a_function_that_asks_for_an_extent_too_late_is_refused():
+    kernel = prepare(increment.ir())
+    frame = Frame(kernel, 16, AVX2)
+    frame.extent(kernel.params[0], 0)
+    assert frame.geometry == ((0, 0),)
+    frame.extent(kernel.params[0], 0)
+    with pytest.raises(InternalError, match="too late"):
+        frame.extent(kernel.params[1], 0)

@@ -28,7 +28,7 @@ from jaxwarp.codegen.cpu.llvm.loops import LOOP_HEADERS
 from jaxwarp.codegen.cpu.plan.cost import choose_cut
 from jaxwarp.codegen.cpu.plan.plan import Plan
 from jaxwarp.codegen.cpu.plan.target import Machine, host
-from jaxwarp.codegen.cpu.plan.width import STACK_BYTES, choose_width
+from jaxwarp.codegen.cpu.plan.width import OWN_BYTES, choose_width
 from jaxwarp.codegen.progress import told
 from jaxwarp.codegen.provided import PROVIDED
 from jaxwarp.deep import with_deep_stack
@@ -63,7 +63,7 @@ _LIBM = (
     "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc",
 )
 # fmt: on
-_MEMORY = ("memcpy", "memmove", "memset")
+_MEMORY = ("memcpy", "memmove", "memset", "aligned_alloc", "free", "abort")
 
 
 # Threads of a pool, more than there are.
@@ -113,7 +113,7 @@ def compile_cpu(
     """
     machine = machine or host()
     lanes = choose_width(kernel, machine) if width is None else width
-    require_own_bytes(kernel, STACK_BYTES // lanes)
+    require_own_bytes(kernel, OWN_BYTES // lanes)
     code = emit_function(kernel, lanes, machine, succession)
     bitcode = _assemble(code.text, kernel.name)
     return CpuCode(code.symbol, code.text, bitcode, code.geometry, lanes, _cut(kernel, code.plan, succession))

@@ -86,11 +86,13 @@ def emit_function(
     writer = _Writer(plan)
     writer.rows()
     symbol = "jaxwarp_" + re.sub(r"\W", "_", kernel.name, flags=re.ASCII)
+    function, streaming = writer.function, writer.streaming.prologue()
+    own = writer.frame.own.begin(function)
+    # The prologue asks for extents too, so the geometry comes after it.
     geometry, wrapper, name, linkage = writer.frame.geometry, list[str](), symbol, ""
     if succession is not None:
         name, linkage = f"{symbol}.part", "internal "
         geometry, wrapper = emit_in_order(writer.frame, symbol, name, succession)
-    function, streaming = writer.function, writer.streaming.prologue()
     debug, cold = (" noinline optnone", " optnone") if width == 1 else (_ALIGNED, "")
     lines = [
         *function.declarations,
@@ -99,6 +101,7 @@ def emit_function(
         SIGNATURE.format(linkage=linkage, symbol=name) + " #0 {",
         "entry:",
         *function.allocas,
+        *own,
         *writer.frame.lines,
         *streaming,
         *writer.invariants.launch,
@@ -184,6 +187,7 @@ class _Writer:
         for total in self.accumulators.of_calls:
             total.finish()
         self.streaming.finish()
+        self.frame.own.end(function)
         function.line("ret void")
 
     def lines(self) -> list[str]:

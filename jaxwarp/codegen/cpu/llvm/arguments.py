@@ -1,6 +1,6 @@
 """The launch function's arguments as its body sees them: buffer pointers, extents, strides, grid extents.
 
-Arrays of a thread's own are on the stack, element by element: the lanes of one element are adjacent.
+Arrays of a thread's own are laid out element by element: the lanes of one element are adjacent.
 
 Whatever a body asks for is read or computed once, at the start of the function; nothing else is.
 """
@@ -10,14 +10,17 @@ from __future__ import annotations
 import math
 
 from jaxwarp.codegen.abi import GRID, OWN_COPIES, Geometry
+from jaxwarp.codegen.cpu.llvm.own_memory import OwnMemory
 from jaxwarp.codegen.cpu.llvm.vectors import memory_type
 from jaxwarp.codegen.cpu.plan.target import Machine
+from jaxwarp.errors import InternalError
 from jaxwarp.ir.kernel import Kernel
 from jaxwarp.ir.nodes import Atomic, Param, Store, walk
 
 
 class Frame:
-    """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads.
+    """Names what a launch function gets. `lines` is its prologue, `geometry` the run-time integers it reads,
+    `own` the memory of its threads.
 
     `machine` is what the code is shaped for.
     """
@@ -27,7 +30,9 @@ class Frame:
         self.width = width
         self.machine = machine
         self.lines: list[str] = []
+        self.own = OwnMemory(kernel, width)
         self._entries = list(geometry)
+        self._is_complete = False
         self._geometry: dict[tuple[int, int], str] = {}
         self._pointers: dict[Param, str] = {}
         self._strides: dict[tuple[Param, int], int | str] = {}
@@ -39,6 +44,8 @@ class Frame:
 
     @property
     def geometry(self) -> Geometry:
+        """The run-time integers that the function reads. The function asks for no other one after this."""
+        self._is_complete = True
         return tuple(self._entries)
 
     def pointer(self, param: Param) -> str:
@@ -48,8 +55,7 @@ class Frame:
             number = self._numbers[param]
             name = self._pointers[param] = f"%p{number}"
             if self.is_local(param):
-                count = (self.element_count(param) or 0) * self.width
-                self.lines.append(f"  {name} = alloca [{count} x {memory_type(param.dtype)}], align 64")
+                self.lines.append(self.own.place(name, param.dtype, self.element_count(param) or 0))
             else:
                 self._read(name, "ptr", "%buffers", number)
         return name
@@ -141,6 +147,8 @@ class Frame:
         name = self._geometry.get((source, axis))
         if name is None:
             if (source, axis) not in self._entries:
+                if self._is_complete:  # the function would read what lies behind the launch's integers
+                    raise InternalError(f"kernel {self.kernel.name}: extent {(source, axis)} is asked for too late")
                 self._entries.append((source, axis))
             number = self._entries.index((source, axis))
             name = self._geometry[source, axis] = f"%g{number}"

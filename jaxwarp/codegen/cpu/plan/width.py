@@ -13,9 +13,9 @@ from jaxwarp.ir.kernel import Kernel
 
 WIDTH_VARIABLE = "JAXWARP_CPU_WIDTH"
 
-# For the arrays of the threads' own, all lanes together. Beside them a frame has some 100 KiB. Some threads of XLA have
-# a stack of 2 MiB (measured), others what `ulimit -s` says: 8 MiB mostly, 2 MiB where that is unlimited.
-STACK_BYTES = 3 << 19
+# For the arrays of the threads' own, all lanes together. The largest are on the heap, see llvm/own_memory.py; no more
+# than this stays in the caches of one core.
+OWN_BYTES = 3 << 19
 
 # More registers than one are not worth it where the arrays of all lanes take more: products and sums of tiles take 1.5
 # to 3 times as long with four (128 KiB and more). The states of a reverse sweep (85 KiB) are worth four.
@@ -25,7 +25,7 @@ _REGISTERS = (0.5, 1, 2, 4)
 
 
 def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
-    """Lanes for a kernel: the registers of them that cost least; fewer where the threads' arrays do not fit the stack.
+    """Lanes for a kernel: the registers of them that cost least; fewer where the threads' arrays are large.
 
     The environment variable JAXWARP_CPU_WIDTH overrides the choice.
     """
@@ -39,7 +39,7 @@ def choose_width(kernel: Kernel, machine: Machine | None = None) -> int:
     cost = BodyCost(kernel, find_strides(kernel, machine.vector_bits // 32), machine)
     chosen = int(cost.lanes * min(_REGISTERS, key=cost.of))
     own = own_bytes(kernel)
-    while (chosen > cost.lanes and chosen * own > _NEAR_BYTES) or (chosen > 1 and chosen * own > STACK_BYTES):
+    while (chosen > cost.lanes and chosen * own > _NEAR_BYTES) or (chosen > 1 and chosen * own > OWN_BYTES):
         chosen //= 2
     return chosen
 

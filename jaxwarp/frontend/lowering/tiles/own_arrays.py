@@ -18,8 +18,8 @@ from jaxwarp.frontend.lowering.views import whole
 from jaxwarp.ir import nodes as ir
 from jaxwarp.types import Array, Indexed, Struct, element_scalar, element_shape, field_type, int32
 
-# Of all arrays of a kernel together, as the program makes them: they lie on the stack of a thread, and on the CPU one
-# thread runs up to 64 of the launch, fewer where their arrays are large.
+# Of all arrays of a kernel together, as the program makes them: on the CPU one thread
+# runs up to 64 of the launch, fewer where their arrays are large.
 MAX_BYTES = 256 * 1024
 # Up to so many numbers are cleared one by one, more in loops.
 _UNROLLED = 256
