@@ -114,6 +114,17 @@ class _At:
         self.builder.loc = self.outer
 
 
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A part of a parameter that a tile is loaded from or stored to."""
+
+    param: ir.Param
+    starts: tuple[tuple[ir.Value, ...], ...]  # what is added up to where it begins, for each axis
+    shape: tuple[int, ...]
+    stores: bool
+    loc: Loc | None
+
+
 @dataclass(eq=False)
 class Context:
     """What all functions inlined into one kernel share."""
@@ -133,6 +144,8 @@ class Context:
     locals: list[ir.Param] = field(default_factory=list)
     # Where the size of a parameter is asked for.
     sizes: list[SizeUse] = field(default_factory=list)
+    # Parts of parameters that are loaded or stored as tiles.
+    windows: list[Window] = field(default_factory=list)
     params: tuple[ir.Param, ...] = ()
     # Types of variables where paths of run-time control flow meet, by the place of the `if` or loop (stepping.py); by
     # that of the signature, values of those that are read though some path does not set them. None: nobody asks.
