@@ -347,7 +347,8 @@ class Kernel(ByName):
 
         Args:
             args: the kernel's arguments, outputs too: NumPy arrays and arrays of jaxwarp, in place; numbers.
-            dim: threads along each axis. Default: the shape of the first array.
+            dim: threads along each axis. Default: the leading extents of the first array, as many as `tid()` gives
+                indices.
             threads: which to run: an index, a tuple of indices, or a list of these. Default: all.
             kwargs: arguments by name.
 

@@ -15,6 +15,7 @@ from jaxwarp.errors import KernelTypeError, KernelValueError
 from jaxwarp.ffi.launch.calls.arguments import Argument, with_absent
 from jaxwarp.ffi.launch.calls.bind import arguments_of, make_converters, resolve_elements, types_of
 from jaxwarp.ffi.launch.calls.converters import Convert
+from jaxwarp.ffi.launch.calls.default_dims import default_extents
 from jaxwarp.ffi.launch.calls.dims import normalize_dims
 from jaxwarp.ffi.launch.calls.leaves import spread
 from jaxwarp.ffi.launch.calls.roles import bind_names
@@ -44,17 +45,16 @@ def step_kernel(
     steps = Steps(source, [(a.name, a.annotation) for a in kernel.arguments], types, limit)
     _require_writable(steps, arguments, values)
     buffers = [_buffer(v, convert) for v, convert in zip(values, converters, strict=True)]
-    _, grid = fit_grid(steps.kernel, _extents(kernel, dim, buffers, types))
+    _, grid = fit_grid(steps.kernel, _extents(steps, dim, buffers, types))
     steps.run(grid, buffers, _numbers(kernel, threads, grid))
 
 
-def _extents(kernel: Kernel, dim: Any, buffers: Sequence[np.ndarray], types: Sequence[Any]) -> Sequence[Any]:
+def _extents(steps: Steps, dim: Any, buffers: Sequence[np.ndarray], types: Sequence[Any]) -> Sequence[Any]:
     if dim is not None:
-        return normalize_dims(dim, f"kernel {kernel.name}: dim")
-    for buffer, kind in zip(buffers, types, strict=True):
-        if isinstance(kind, Array):
-            return buffer.shape[: kind.ndim]
-    raise KernelTypeError(f"kernel {kernel.name} has no array to take the launch dimensions from", hint="pass dim=...")
+        return normalize_dims(dim, f"kernel {steps.kernel.name}: dim")
+    arrays = zip(steps.kernel.params, buffers, types, strict=True)
+    first = next(((p.name, b.shape[: t.ndim]) for p, b, t in arrays if isinstance(t, Array)), None)
+    return default_extents(steps.kernel, first, "dim")
 
 
 def _buffer(value: PlacedValue, convert: Convert | None) -> np.ndarray:

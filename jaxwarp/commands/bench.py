@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> tuple[Any, str]:
     call = jax_kernel(kernel, num_outputs=len(written), in_out_argnames=written, launch_dims=options.dim)
     seconds = _times(call, arguments, written, options.rounds)
     moved = sum(_bytes(arguments[name], analyze(ir)[p]) for name, p in zip(arguments, ir.params, strict=True))
-    threads = math.prod(options.dim or _first_extents(arguments, ir))
+    threads = math.prod(options.dim or _first_extents(arguments, ir)[: ir.grid_rank])
     copied = _copy_seconds(moved, options.rounds)
     middle = statistics.median(seconds)
     data = {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from jaxwarp.analysis.thread_dependence import ThreadDependence
 from jaxwarp.deep import with_deep_stack
 from jaxwarp.errors import KernelTypeError, Loc
 from jaxwarp.frontend.derivatives import gradient
@@ -13,14 +14,14 @@ from jaxwarp.frontend.from_end.needless import without_needless
 from jaxwarp.frontend.ids import TABLES
 from jaxwarp.frontend.lowering import calls, intrinsics, local_arrays, statements
 from jaxwarp.frontend.lowering.branches import execute
-from jaxwarp.frontend.lowering.frame import Context, Frame
+from jaxwarp.frontend.lowering.frame import Context, Frame, Window
 from jaxwarp.frontend.lowering.loops import statements as loops
 from jaxwarp.frontend.lowering.structs import argument_values, parameters
 from jaxwarp.frontend.lowering.tiles import algebra, arithmetic, arrays, making, shapes, stacks
 from jaxwarp.frontend.lowering.told import failures, prints
 from jaxwarp.frontend.text.source import Source
 from jaxwarp.ir import nodes as ir
-from jaxwarp.ir.kernel import Kernel
+from jaxwarp.ir.kernel import Kernel, TileUse
 from jaxwarp.ir.nodes import walk
 from jaxwarp.ir.verify import verify
 from jaxwarp.types import Absent, Aggregate, Array, Scalar
@@ -82,10 +83,23 @@ def _lower(
     rank = context.tid[0] if context.tid is not None else 1
     kernel = context.builder.finish(source.name, rank, params)
     _require_shallow(kernel)
+    tiles = _tile_uses(kernel, context.windows)
     kernel = without_needless(kernel, context.from_end)
     used = {op.param for op in walk(kernel.body) if isinstance(op, ir.Load | ir.Store)} if context.locals else set()
     own = tuple(p for p in context.locals if p in used)
-    return verify(replace(kernel, locals=own, sizes=tuple(context.sizes)))
+    return verify(replace(kernel, locals=own, sizes=tuple(context.sizes), tiles=tiles))
+
+
+def _tile_uses(kernel: Kernel, windows: Sequence[Window]) -> tuple[TileUse, ...]:
+    if not windows:
+        return ()
+    differing = ThreadDependence(kernel.body).values
+
+    def moves(window: Window) -> bool:
+        axes = zip(window.starts, window.shape, strict=True)
+        return any(n > 1 and not differing.isdisjoint(starts) for starts, n in axes)
+
+    return tuple(TileUse(w.param, w.shape, w.stores, moves(w), w.loc) for w in windows)
 
 
 def _require_shallow(kernel: Kernel) -> None:

@@ -24,6 +24,22 @@ class SizeUse:
 
 
 @dataclass(frozen=True, eq=False)
+class TileUse:
+    """Where a kernel loads or stores a tile of several elements of a parameter.
+
+    Attributes:
+        moves: a thread has another part of the array than its neighbour along an axis on which the tile has several
+            elements, so that threads are blocks of elements.
+    """
+
+    param: Param
+    shape: tuple[int, ...]
+    stores: bool
+    moves: bool
+    loc: Loc | None
+
+
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """A kernel: a value. Its identity in caches is `digest`."""
 
@@ -35,6 +51,8 @@ class Kernel:
     locals: tuple[Param, ...] = ()
     # What is to be checked before a launch, in the kernel that the frontend makes; no part of what it computes.
     sizes: tuple[SizeUse, ...] = ()
+    # What decides about launches whose dimensions nobody gives, likewise.
+    tiles: tuple[TileUse, ...] = ()
 
     @cached_property
     def digest(self) -> str:

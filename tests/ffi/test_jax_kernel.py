@@ -318,7 +318,7 @@ def leading(x: wp.array2d[float], out: wp.array[float], visits: wp.array[int]):
 
 def test_more_launch_axes_than_indices_repeat_threads():
     x = rng.random((3, 4), np.float32)
-    out, visits = jax_kernel(leading, 2)(x, output_dims=3)
+    out, visits = jax_kernel(leading, 2)(x, launch_dims=x.shape, output_dims=3)
     np.testing.assert_array_equal(out, x[:, 0])
     np.testing.assert_array_equal(visits, 4)
 
@@ -340,7 +340,7 @@ def no_index(x: wp.array[float], out: wp.array[float]):
 
 
 def test_kernel_that_does_not_ask_for_its_index():
-    (out,) = jax_kernel(no_index)(np.array([2.0, 0.0, 0.0], np.float32), output_dims=1)
+    (out,) = jax_kernel(no_index)(np.array([2.0, 0.0, 0.0], np.float32), launch_dims=3, output_dims=1)
     np.testing.assert_array_equal(out, 6)
 
 

@@ -487,7 +487,7 @@ def test_sizes_that_do_not_fit_are_refused():
 
     def call(*shape: int) -> typing.Any:
         arrays = [jax.ShapeDtypeStruct(s, np.int8) for s in (shape, (2**31 - 1,))]
-        return jax.eval_shape(wp.jax_kernel(sizes, output_dims=1), *arrays)
+        return jax.eval_shape(wp.jax_kernel(sizes, launch_dims=1, output_dims=1), *arrays)
 
     assert call(1, 2**31 - 1)[0].shape == (1,)
     assert call(3, 715827882)[0].shape == (1,)

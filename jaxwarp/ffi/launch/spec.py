@@ -178,14 +178,14 @@ def fit_grid(kernel: Kernel, extents: Sequence[Dim]) -> tuple[Kernel, tuple[Dim,
     """
     rank = max(kernel.grid_rank, 1)
     grid = (*extents, *[1] * (rank - len(extents)))
-    if len(grid) > rank and all(is_static(n) and n > 0 for n in grid[rank:]) and _is_idempotent(kernel):
+    if len(grid) > rank and all(is_static(n) and n > 0 for n in grid[rank:]) and is_idempotent(kernel):
         grid = grid[:rank]
     if len(grid) > kernel.grid_rank:
         kernel = dataclasses.replace(kernel, grid_rank=len(grid))
     return kernel, grid
 
 
-def _is_idempotent(kernel: Kernel) -> bool:
+def is_idempotent(kernel: Kernel) -> bool:
     """Does a thread that runs several times leave what it leaves the first time? It reads nothing that it writes."""
     if prints(kernel):
         return False

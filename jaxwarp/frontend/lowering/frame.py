@@ -115,6 +115,17 @@ class _At:
         self.builder.loc = self.outer
 
 
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A part of a parameter that a tile is loaded from or stored to."""
+
+    param: ir.Param
+    starts: tuple[tuple[ir.Value, ...], ...]  # what is added up to where it begins, for each axis
+    shape: tuple[int, ...]
+    stores: bool
+    loc: Loc | None
+
+
 @dataclass(eq=False)
 class Context:
     """What all functions inlined into one kernel share."""
@@ -134,6 +145,8 @@ class Context:
     locals: list[ir.Param] = field(default_factory=list)
     # Where the size of a parameter is asked for.
     sizes: list[SizeUse] = field(default_factory=list)
+    # Parts of parameters that are loaded or stored as tiles.
+    windows: list[Window] = field(default_factory=list)
     params: tuple[ir.Param, ...] = ()
     # Where ids are looked up; None: the launch has no tables.
     ids: StructValue | None = None

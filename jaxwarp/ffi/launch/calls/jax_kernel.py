@@ -26,6 +26,7 @@ from jaxwarp.ffi.launch.calls.arguments import (
 )
 from jaxwarp.ffi.launch.calls.bind import LaunchOptions, bind, specialize
 from jaxwarp.ffi.launch.calls.converters import Convert, eager_converter, make_converter
+from jaxwarp.ffi.launch.calls.default_dims import First, default_extents, require_no_tiles
 from jaxwarp.ffi.launch.calls.dims import (
     ByName,
     freeze_dims,
@@ -49,6 +50,7 @@ from jaxwarp.ffi.launch.debug import debug_now, mode_of, reporting, require_mode
 from jaxwarp.ffi.launch.primitive import bind_launch, compiled_launch
 from jaxwarp.ffi.launch.sharding import Rule, fit_factors, parse_rule, require_splits
 from jaxwarp.ffi.launch.spec import IN_OUT, OUTPUT, Dim, Launch
+from jaxwarp.ir.kernel import Kernel as KernelIR
 from jaxwarp.kernel import Kernel
 from jaxwarp.memory.fork_guard import require_jax
 from jaxwarp.passes.tells import prints
@@ -128,8 +130,8 @@ def jax_kernel(  # noqa: PLR0913 - the signature users know from Warp
         vmap_method: how `jax.vmap` maps a call. None: one launch for all items, nothing copied; "sequential" and
             "sequential_unrolled": a launch per item; "broadcast_all": unbatched arguments are repeated;
             "expand_dims" and "legacy_vectorized": as None. The results are the same.
-        launch_dims: number of threads along each axis. Default: the shape of the first array argument; the
-            arrays that a mesh or a grid consists of are none.
+        launch_dims: number of threads along each axis. Default: the leading extents of the first array argument, as
+            many as `tid()` gives indices; the arrays that a mesh or a grid consists of are none.
         output_dims: shape of the outputs, with or without the component axes of vectors and matrices; a dictionary
             has one for each output. Default: the launch dimensions; for an output with another number of axes the
             shape of the first array argument, if that has as many.
@@ -345,8 +347,8 @@ class JaxKernel:
         converters = tuple(map(make_converter, self._inputs, elements, given))
         specialized = specialize(self.kernel, self._arguments, elements, given)
         require_inputs_unchanged(specialized, self._arguments)
-        extents = self._launch_extents(given, options)
-        results = self._result_shapes(given, elements, extents, options)
+        extents = self._launch_extents(specialized, given, options)
+        results = self._result_shapes(specialized, given, elements, extents, options)
         outputs = len(self._arguments) - len(given)
         shapes = [*(value.shape for value in given), *results[len(results) - outputs :]]
         how = LaunchOptions(options.vmap_method, self._cuda, self._has_side_effect, self._mode, "launch_dims=...")
@@ -421,34 +423,35 @@ class JaxKernel:
                 )
         return inputs + outputs
 
-    def _launch_extents(self, given: Sequence[Given], options: CallOptions) -> tuple[Dim, ...]:
+    def _launch_extents(self, kernel: KernelIR, given: Sequence[Given], options: CallOptions) -> tuple[Dim, ...]:
         if options.launch_dims is not None:
             return normalize_dims(options.launch_dims, f"kernel {self.__name__}: launch_dims")
-        found = self._first_extents(given)
-        if found is None:
-            raise KernelTypeError(
-                f"kernel {self.__name__} has no array input to take the launch dimensions from",
-                hint="pass launch_dims=...",
-            )
-        return found
+        return default_extents(kernel, self._first_array(given), "launch_dims")
 
-    def _first_extents(self, given: Sequence[Given]) -> tuple[Dim, ...] | None:
-        """The shape of the first array argument, without component axes; None: there is none."""
+    def _first_array(self, given: Sequence[Given]) -> First | None:
         inside = {n for a in self.kernel.arguments for n in leaves_in_handles(a.name, a.annotation)}
         for argument, value in zip(self._inputs, given, strict=True):
             if argument.is_array and value.shape is not None and not value.is_absent and argument.name not in inside:
-                return tuple(value.shape[: argument.ndim])
+                return argument.name, tuple(value.shape[: argument.ndim])
         return None
 
     def _result_shapes(
-        self, given: Sequence[Given], elements: Sequence[Element], extents: tuple[Dim, ...], options: CallOptions
+        self,
+        kernel: KernelIR,
+        given: Sequence[Given],
+        elements: Sequence[Element],
+        extents: tuple[Dim, ...],
+        options: CallOptions,
     ) -> tuple[tuple[Dim, ...], ...]:
         shapes = []
+        first = self._first_array(given)
         for index, (argument, element) in enumerate(zip(self._arguments, elements, strict=True)):
             if argument.role == IN_OUT:
                 shapes.append(tuple(given[index].shape or ()))
             elif argument.role == OUTPUT:
-                like = (extents, self._first_extents(given) or ())
+                if options.output_dims is None:
+                    require_no_tiles(kernel, kernel.params[index])
+                like = (extents, first[1] if first else ())
                 shapes.append(self._output_shape(argument, element, like, options.output_dims))
         return tuple(shapes)
 

@@ -171,7 +171,8 @@ class Loop:
         if self.frame.is_kernel:
             return None
         frame, context = self.frame, self.frame.context
-        arrays, sizes = len(context.locals), len(context.sizes)
+        noted = (context.locals, context.sizes, context.windows)
+        before = [len(found) for found in noted]
         # Of no value that is known, lest a branch that is taken later be left out.
         self.enter(self.carried, [ir.Value(leaf.type) for c in self.carried for leaf in c.leaves])
         with frame.builder.block():
@@ -182,7 +183,8 @@ class Loop:
             result = frame.typed(frame.variables.get(RESULT))
         frame.variables = dict(self.before)
         self.adopted.clear()
-        del context.locals[arrays:], context.sizes[sizes:]
+        for found, count in zip(noted, before, strict=True):
+            del found[count:]
         if isinstance(result, Tile):
             return allocate(frame, result.dtype, result.shape)
         return None if result is None else zeros_like(frame, result)

@@ -7,12 +7,13 @@ wholly inside asks for each element.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
 from jaxwarp.errors import KernelTypeError, KernelValueError
-from jaxwarp.frontend.lowering.frame import Frame
+from jaxwarp.frontend.lowering.frame import Frame, Window
 from jaxwarp.frontend.lowering.memory import loaded
 from jaxwarp.frontend.lowering.structs import outline
 from jaxwarp.frontend.lowering.targets import atomic, stored_value
@@ -60,6 +61,16 @@ class _Window:
         self.starts = offsets(frame, name, offset, len(shape))
         outer = outline(frame, self.array) if isinstance(self.array, StructView) else self.array
         self.extents = tuple(extent(frame, outer, axis) for axis in outer.free)
+
+    def note(self, stores: bool) -> None:
+        """Says which parameters have this part, if it has several elements."""
+        context, builder = self.frame.context, self.frame.builder
+        if math.prod(self.shape) > 1:
+            for view in _views(self.array):
+                slices = (view.axes[k].offset for k in view.free)
+                starts = zip(self.starts, slices, strict=True)
+                places = tuple(tuple(v for v in start if v is not None) for start in starts)
+                context.windows.append(Window(view.param, places, self.shape, stores, builder.loc))
 
     def place(self, indices: Indices) -> Element | StructValue:
         """The element of the array for one of the tile."""
@@ -121,6 +132,15 @@ class _Window:
             if known[0] is None or known[1] is None or known[0] + count > known[1]:
                 tests.append(self.frame.ops.call("le", start, last))
         return reduce(lambda a, b: self.frame.ops.call("logical_and", a, b), tests) if tests else None
+
+
+def _views(array: View | StructView | NoArray) -> Iterator[View]:
+    """An array, or the arrays of the fields of its structs."""
+    if isinstance(array, StructView):
+        for view in array.views:
+            yield from _views(view)
+    elif isinstance(array, View):
+        yield array
 
 
 def _nothing(body: Callable[[], Any]) -> Callable[[], tuple[ir.Value, ...]]:
@@ -194,6 +214,7 @@ def _load_indexed(frame: Frame, _node: ast.Call, a: Any, indices: Any, shape: An
 
 
 def _loaded(frame: Frame, window: _Window, checked: bool) -> Tile:
+    window.note(stores=False)
     dtype = window.array.dtype
     tile = allocate(frame, dtype, window.shape)
     window.for_each(
@@ -261,6 +282,7 @@ def _store_indexed(
 
 def _stored(frame: Frame, name: str, window: _Window, tile: Tile, checked: bool) -> None:
     _require_same(name, window, tile)
+    window.note(stores=True)
     window.for_each(lambda at: store_at(frame, window.place(at), load(frame, tile, at)), None, checked)
 
 
@@ -299,6 +321,7 @@ def _atomic_add_indexed(frame: Frame, _node: ast.Call, a: Any, indices: Any, t: 
 
 def _added(frame: Frame, name: str, window: _Window, tile: Tile, checked: bool) -> Tile:
     _require_same(name, window, tile)
+    window.note(stores=True)
     before = allocate(frame, tile.dtype, tile.shape)
 
     def add(at: Indices) -> None:
