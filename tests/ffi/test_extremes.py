@@ -204,3 +204,21 @@ def test_a_nan_does_not_make_an_element_forget(seed):
         y = wp.full(1, start, dtype=float)
         wp.launch(highest, 40, [wp.array(x)], [y])
         assert y.list() == [39.0]
+
+
+@wp.kernel
+def of_components(v: wp.array[wp.vec3], low: wp.array[float], place: wp.array[int]):
+    i = wp.tid()
+    low[i] = wp.min(v[i])
+    place[i] = int(wp.argmin(v[i]))
+
+
+def test_the_smallest_component_has_the_derivative():
+    """Of equal ones the last, as of `wp.min(a, b)`; a NaN never."""
+    call = lambda v: jax_kernel(of_components, 2)(v)[0]  # noqa: E731
+    v = jnp.array([[NAN, 2.0, 3.0], [2.0, NAN, 2.0], [4.0, 1.0, NAN], [NAN, NAN, 1.0], [0.0, -0.0, 0.0]])
+    same(call(v), [2.0, 2.0, 1.0, 1.0, 0.0])
+    same(jax_kernel(of_components, 2)(v)[1], [1, 0, 1, 2, 0])
+    moved = [[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
+    for derivative in (jax.jacfwd, jax.jacrev):
+        same(np.einsum("iij->ij", np.asarray(derivative(call)(v))), moved)
