@@ -230,6 +230,22 @@ def test_the_smallest_component_has_the_derivative():
         same(np.einsum("iij->ij", np.asarray(derivative(call)(v))), moved)
 
 
+@wp.kernel
+def of_new_memory(x: wp.array[float], low: wp.array[float]):
+    i = wp.tid()
+    own = wp.zeros(shape=1, dtype=float)
+    wp.atomic_min(own, 0, x[i])
+    low[i] = own[0]
+
+
+def test_an_operand_comes_before_equal_contents():
+    """Also where these are a constant."""
+    call = lambda x: jax_kernel(of_new_memory)(x)[0]  # noqa: E731
+    x = jnp.array([0.0, -0.0, -1.0, 1.0, NAN])
+    for derivative in (jax.jacfwd, jax.jacrev):
+        same(jnp.diag(derivative(call)(x)), [1, 1, 1, 0, 0])
+
+
 @pytest.mark.parametrize("kernel", [at_one, segments, several_of_a_thread], ids=lambda k: k.name)
 def test_every_device_finds_the_same_operands(kernel):
     """The finder and the tangent of what it leaves: CPU code in pieces, CUDA text in blocks of several sizes."""
