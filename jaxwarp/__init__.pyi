@@ -1162,25 +1162,27 @@ def radians(x: Any) -> Any:
 def min(*args: Any, **keywords: Any) -> Any:
     """`min(a: Any, b: Any, ...) -> Any`
 
-    The smaller of numbers, or of vectors per component; of one vector, its smallest component.
+    `a if a < b else b`, of numbers, or of vectors per component. Of one vector: its smallest component, without
+    NaNs.
     """
 
 def max(*args: Any, **keywords: Any) -> Any:
     """`max(a: Any, b: Any, ...) -> Any`
 
-    The larger of numbers, or of vectors per component; of one vector, its largest component.
+    `a if a > b else b`, of numbers, or of vectors per component. Of one vector: its largest component, without
+    NaNs.
     """
 
 def argmin(a: Any) -> Any:
     """`argmin(a: Vec) -> uint32`
 
-    The index of the smallest component, the first of equal ones.
+    The index of the smallest component, the first of equal ones. A NaN is left out; if all are NaN it is 0.
     """
 
 def argmax(a: Any) -> Any:
     """`argmax(a: Vec) -> uint32`
 
-    The index of the largest component, the first of equal ones.
+    The index of the largest component, the first of equal ones. A NaN is left out; if all are NaN it is 0.
     """
 
 def clamp(x: Any, low: Any, high: Any) -> Any:

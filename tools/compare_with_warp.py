@@ -102,8 +102,7 @@ UNDEFINED = (
 )
 
 _EXTREMES = (
-    "wp.min(a, b)", "wp.max(a, b)", "wp.clamp(a, b, c)", "wp.min(wp.vec3(a, b, c))", "wp.max(wp.vec3(a, b, c))",
-    "wp.min(wp.vec3(a, b, c), wp.vec3(b, c, a))[0]",
+    "wp.min(a, b)", "wp.max(a, b)", "wp.clamp(a, b, c)", "wp.min(wp.vec3(a, b, c), wp.vec3(b, c, a))[0]",
 )  # fmt: skip
 _ARCS = ("wp.asin(a)", "wp.acos(a)")
 _INVERSE = "wp.inverse(wp.mat22(a, b, c, a))[0, 0]"
@@ -112,11 +111,13 @@ _DROPPED = (
     " `a` gives `b`, one in `b` stays. `clamp(x, a, b)` is `min(max(a, x), b)`."
 )
 _ZERO = "The sign of zero, by the same rule: of equal arguments the second is taken."
+_SMALLER_ZERO = "Of the components of one vector -0.0 is less than 0.0; in Warp the machine chooses."
 _ANGLE = "Warp's clamp of the argument turns NaN into -1. A NaN must not become an angle."
 # By expression and by what the difference is about: "nan" (an argument is), "zero" (the sign of one), "value".
 REASONS: dict[tuple[str, str], str] = {
     **{(expression, "nan"): _DROPPED for expression in _EXTREMES},
     **{(expression, "zero"): _ZERO for expression in _EXTREMES},
+    **{(f"wp.{name}(wp.vec3(a, b, c))", "zero"): _SMALLER_ZERO for name in ("min", "max")},
     **{(expression, "nan"): _ANGLE for expression in _ARCS},
     ("-a", "zero"): "The negation is IEEE's, which turns the sign of zero.",
     ("a // b", "value"): "Half types are computed in float32. Warp rounds the quotient before it takes the floor, which"

@@ -20,7 +20,9 @@ from jaxwarp.ir.nodes import Atomic, Block, Call, For, If, Load, Op, Param, Stor
 Bounds = tuple[float, float]
 _NONE: Bounds = (0, 0)
 _UNBOUNDED = 2**31 - 1  # iterations that a bound of which nothing is known gives
-_ONE_OPERATION = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "sqrt", "rsqrt")
+_ONE_OPERATION = (
+    "add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "min_number", "max_number", "sqrt", "rsqrt",
+)  # fmt: skip
 _NO_OPERATION = (
     "neg", "abs", "sign", "copysign", "select", "cast", "bitcast", "floor", "ceil", "trunc", "round", "rint",
 )  # fmt: skip

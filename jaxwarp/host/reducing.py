@@ -118,7 +118,8 @@ def _reduced(
 
     def reduce() -> None:
         parts = [_part(a, place, number) for a in given]
-        found = np.sum(terms(*parts), axis=place or 0, keepdims=True)
+        with np.errstate(all="ignore"):  # infinities, NaN, sums that overflow: what floats do
+            found = np.sum(terms(*parts), axis=place or 0, keepdims=True)
         view_of(target.region)[...] = found
 
     HOST.change(what, reduce, [a.region for a in given], [target.region])

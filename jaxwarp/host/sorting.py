@@ -59,7 +59,8 @@ def array_scan(in_array: Any, out_array: Any, inclusive: bool = True) -> None:
             gpu_sorting.scan(source, target, inclusive)
             return
         values = elements(source)
-        sums = np.cumsum(values, axis=0, dtype=values.dtype)
+        with np.errstate(all="ignore"):  # infinities, NaN, sums that overflow: what floats do
+            sums = np.cumsum(values, axis=0, dtype=values.dtype)
         put(target, sums if inclusive else np.concatenate([np.zeros_like(sums[:1]), sums[:-1]]))
 
     HOST.change(what, scan, [source.region], [target.region])

@@ -1,7 +1,8 @@
-"""atomic_min and atomic_max of floats: NaN is left out and -0.0 is less than 0.0, so that no order of operands matters.
+"""Atomics of floats whose order does not matter: minima, maxima, sums of few digits; of NaN, infinities, zeros.
 
-The reference sorts. Every way in which an element is updated has a kernel, and runs in the interpreter, as CPU code of
-all widths and cuts, and as CUDA text on the host, with operands in several orders.
+Of minima and maxima NaN is left out, and -0.0 is less than 0.0: the reference sorts. Sums are IEEE's. Every way in
+which an element is updated has a kernel, and runs in the interpreter, as CPU code of all widths and cuts, and as CUDA
+text on the host, with operands in several orders.
 """
 
 from dataclasses import replace
@@ -23,13 +24,15 @@ from jaxwarp.passes.pipeline import prepare
 from jaxwarp.types import bfloat16, bool_, float16, float32, float64, int32
 
 KINDS = ("min", "max")
+ALL = (*KINDS, "add")
 FLOATS = (float16, bfloat16, float32, float64)
 NAN, INF = float("nan"), float("inf")
 # Operands, and what an element holds before.
 HARD = [
     ([1.0, NAN, 2.0], 5.0), ([NAN, 1.0], NAN), ([NAN, NAN], NAN), ([NAN, NAN], 3.0), ([0.0, -0.0], 0.0),
     ([0.0, 0.0], -0.0), ([-0.0, 0.0, NAN], NAN), ([-0.0, -0.0], 0.0), ([INF, NAN], NAN), ([-INF, NAN, INF], 0.0),
-    ([INF, INF], -INF), ([-NAN, 1.0, -0.0], -NAN), ([-1.0, -0.0], 0.0), ([1e-7, -0.0, 0.0], 1.0),
+    ([INF, INF], -INF), ([-NAN, 1.0, -0.0], -NAN), ([-1.0, -0.0], 0.0), ([0.125, -0.0, 0.0], 1.0),
+    ([1.0, -1.0], -0.0), ([0.0], -0.0),
 ]  # fmt: skip
 
 
@@ -37,6 +40,16 @@ def extreme(kind, numbers):
     """By sorting: numbers first, then signs of zeros."""
     found = sorted((float(x) for x in numbers if x == x), key=lambda x: (x, np.copysign(1.0, x)))
     return NAN if not found else found[0 if kind == "min" else -1]
+
+
+def left(kind, numbers):
+    """What an element holds in the end."""
+    if kind != "add":
+        return extreme(kind, numbers)
+    with np.errstate(invalid="ignore"):
+        total = float(np.sum(np.array(numbers, np.float64)))
+    # In no order is a sum -0.0, but of nothing else.
+    return -0.0 if all(x == 0 and np.signbit(x) for x in numbers) else total + 0.0
 
 
 def arrays(m, dtype):
@@ -99,13 +112,13 @@ def made(form, kind, dtype):
 
 @pytest.fixture(scope="module")
 def kernels():
-    found = {(f, k, t): made(f, k, t) for f in FORMS for k in KINDS for t in FLOATS}
+    found = {(f, k, t): made(f, k, t) for f in FORMS for k in ALL for t in FLOATS}
     hostcuda.prepare_host(found.values(), (32,))
     return found
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("form", FORMS, ids=lambda f: f.__name__)
 def test_no_order_matters(form, kind, dtype, kernels):
     kernel, rng = kernels[form, kind, dtype], np.random.default_rng(5)
@@ -114,11 +127,13 @@ def test_no_order_matters(form, kind, dtype, kernels):
                      for start in (NAN, -0.0, INF))]  # fmt: skip
     for operands, start in sets:
         x = np.array(operands, dtype.numpy)
-        expected = np.array(extreme(kind, [*x.astype(np.float64), start])).astype(dtype.numpy)
         for order in (np.arange(len(x)), np.arange(len(x))[::-1])[: 2 if len(x) < 5 else 1]:
             count = 1 if form in (at_one, at_places_in_data) else len(x)
             flags, places = rng.random(len(x)) < 0.5, np.zeros(len(x), np.int32)
             buffers = [flags, places, x[order], np.full(count, start, dtype.numpy)]
+            twice = x[order][flags] if form is at_one else x[:0]
+            numbers = np.concatenate([x, twice, [np.array(start, dtype.numpy)]]).astype(np.float64)
+            expected = np.array(left(kind, numbers)).astype(dtype.numpy)
             for got in everywhere(kernel, (len(x),), buffers):
                 assert same_values(got, np.broadcast_to(expected, got.shape)), (operands, start, order, got)
 

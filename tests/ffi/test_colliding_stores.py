@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels_strategy import same_values
 
 import jaxwarp as wp
 from jaxwarp.analysis.collisions import succession_of
@@ -662,3 +663,27 @@ def test_any_collisions_under_any_transformations(name, at, does):
     np.testing.assert_allclose(
         _stacked(name, True)(*arguments), _stacked(name, False)(*arguments), rtol=1e-4, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("n", [6, 5000])
+def test_the_last_store_stays_whatever_it_is(n):
+    """NaN, infinities and zeros of both signs, to the bit, also as the value that is differentiated."""
+
+    @wp.kernel
+    def put(x: wp.array[float], index: wp.array[int], y: wp.array[float]):
+        i = wp.tid()
+        y[index[i]] = x[i]
+
+    rng = np.random.default_rng(n)
+    for _ in range(5):
+        x = rng.choice(np.array([np.nan, 0.0, -0.0, 1.0, np.inf, -np.inf], np.float32), n)
+        index = rng.integers(0, 4, n).astype(np.int32)
+        expected = np.zeros(4, np.float32)
+        for i in range(n):
+            expected[index[i]] = x[i]
+        call = lambda x, index=index: wp.jax_kernel(put, output_dims=4)(x, index)[0]  # noqa: E731
+        for got in (call(x), jax.jit(call)(x), jax.vmap(call)(x[None])[0], jax.vjp(call, x)[0]):
+            assert same_values(np.asarray(got), expected)
+        (cotangent,) = jax.vjp(call, x)[1](jnp.ones(4))
+        last = sorted(int(np.flatnonzero(index == k)[-1]) for k in range(4) if (index == k).any())
+        assert np.flatnonzero(cotangent).tolist() == last

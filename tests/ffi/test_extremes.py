@@ -3,6 +3,7 @@
 The reference is written in JAX: the operands of an element in the order of threads, of which it picks one.
 """
 
+import hostcuda
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +11,11 @@ import pytest
 
 import jaxwarp as wp
 from jaxwarp import jax_kernel
+from jaxwarp.codegen.cpu import run_cpu
+from jaxwarp.ir.interpret import interpret
+from jaxwarp.passes.pipeline import fix_rounding, prepare
+from jaxwarp.vjp.forward.tangent import tangent
+from jaxwarp.vjp.winners import hold_selection
 
 NAN, INF = float("nan"), float("inf")
 INDEX = np.array([0, 1, 0, 1, 1, 0], np.int32)
@@ -204,3 +210,68 @@ def test_a_nan_does_not_make_an_element_forget(seed):
         y = wp.full(1, start, dtype=float)
         wp.launch(highest, 40, [wp.array(x)], [y])
         assert y.list() == [39.0]
+
+
+@wp.kernel
+def of_components(v: wp.array[wp.vec3], low: wp.array[float], place: wp.array[int]):
+    i = wp.tid()
+    low[i] = wp.min(v[i])
+    place[i] = int(wp.argmin(v[i]))
+
+
+def test_the_smallest_component_has_the_derivative():
+    """Of equal ones the last, as of `wp.min(a, b)`; a NaN never."""
+    call = lambda v: jax_kernel(of_components, 2)(v)[0]  # noqa: E731
+    v = jnp.array([[NAN, 2.0, 3.0], [2.0, NAN, 2.0], [4.0, 1.0, NAN], [NAN, NAN, 1.0], [0.0, -0.0, 0.0]])
+    same(call(v), [2.0, 2.0, 1.0, 1.0, 0.0])
+    same(jax_kernel(of_components, 2)(v)[1], [1, 0, 1, 2, 0])
+    moved = [[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
+    for derivative in (jax.jacfwd, jax.jacrev):
+        same(np.einsum("iij->ij", np.asarray(derivative(call)(v))), moved)
+
+
+@wp.kernel
+def of_new_memory(x: wp.array[float], low: wp.array[float]):
+    i = wp.tid()
+    own = wp.zeros(shape=1, dtype=float)
+    wp.atomic_min(own, 0, x[i])
+    low[i] = own[0]
+
+
+def test_an_operand_comes_before_equal_contents():
+    """Also where these are a constant."""
+    call = lambda x: jax_kernel(of_new_memory)(x)[0]  # noqa: E731
+    x = jnp.array([0.0, -0.0, -1.0, 1.0, NAN])
+    for derivative in (jax.jacfwd, jax.jacrev):
+        same(jnp.diag(derivative(call)(x)), [1, 1, 1, 0, 0])
+
+
+@pytest.mark.parametrize("kernel", [at_one, segments, several_of_a_thread], ids=lambda k: k.name)
+def test_every_device_finds_the_same_operands(kernel):
+    """The finder and the tangent of what it leaves: CPU code in pieces, CUDA text in blocks of several sizes."""
+    fixed = fix_rounding(kernel.specialize(), fma=True)
+    held = hold_selection(fixed, (0, 2), (6,), {}, {})
+    assert held is not None
+    moved = tangent(held.kernel, (0, 2), (6,))
+    finder, pushed = prepare(held.finder.kernel), prepare(moved.kernel)
+    hostcuda.prepare_host([finder, pushed], (32,))
+    ways = [lambda k, b, w=w, t=t: run_cpu(k, (6,), b, w, t) for w, t in ((1, None), (8, None), (4, HALVES))]
+    ways += [lambda k, b, n=n, t=t: hostcuda.run_host(k, (6,), b, 32, t, n) for n, t in ((1, None), (2, 4), (32, None))]
+    for operands in TIES:
+        x, y = np.array(operands, np.float32), np.full(2, -1.0, np.float32)
+        final = [x, INDEX, y.copy()]
+        interpret(prepare(fixed), (6,), final)
+        first = None
+        for way in (lambda k, b: interpret(k, (6,), b), *ways):
+            winners = np.zeros(2, np.int32)
+            values = {"primal": [x, INDEX, y], "final": [x, INDEX, final[2]]}
+            way(finder, [winners if s.kind == "winner" else values[s.kind][s.index] for s in held.finder.slots])
+            tangents = [np.arange(1, 7, dtype=np.float32), INDEX, np.zeros(2, np.float32)]
+            values = {"primal": [x, INDEX, y.copy(), winners, final[2]], "tangent": tangents}
+            way(pushed, [values[s.kind][s.index] for s in moved.slots])
+            first = first or (winners, tangents[2])
+            same(winners, first[0])
+            same(tangents[2], first[1])
+
+
+HALVES = [(0, 1, 3, 6), (0, 1, 0, 3)]

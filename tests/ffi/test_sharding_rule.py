@@ -450,6 +450,16 @@ def test_extremes_of_shards(mesh, dtype):
                 assert same_values(np.asarray(ours), np.asarray(right)), (x, start)
 
 
+def test_the_last_of_equal_operands_on_several_devices(mesh):
+    call = jax_kernel(highest, in_out_argnames=["best"], sharding_rule="i, n -> n")
+    x = np.zeros(16, np.float32)
+    x[[3, 9, 13]] = 2.0
+    value = lambda x: call(x, jnp.zeros(1))[0][0]  # noqa: E731
+    for given in (x, put(mesh, x, "a")):
+        assert np.flatnonzero(jax.jit(jax.grad(value))(given)).tolist() == [13]
+        assert jax.jit(lambda x: jax.jvp(value, (x,), (jnp.arange(16, dtype=float),))[1])(given) == 13
+
+
 def test_launch_dims_that_do_not_follow_the_factor():
     call = jax_kernel(axpy, sharding_rule="i, i -> i", launch_dims=4, output_dims=8)
     with pytest.raises(KernelValueError, match="it has 8 elements, and the launch 4 threads"):

@@ -66,6 +66,29 @@ def test_negative_zero_comes_before_zero():
     assert values.list() == [2, 1, 0]
 
 
+def test_the_sign_of_a_nan_says_at_which_end_it_is():
+    numbers = np.array([1.0, np.nan, -np.inf, -np.nan, np.inf, -1.0], np.float32)
+    numbers = np.copysign(numbers, [1, 1, -1, -1, 1, -1]).astype(np.float32)
+    keys, values = wp.array(numbers), wp.array(np.arange(6, dtype=np.int32))
+    wp.utils.radix_sort_pairs(keys, values, 6)
+    assert values.list() == [3, 2, 5, 0, 4, 1]
+    wp.utils.segmented_sort_pairs(keys, values, 6, wp.array([0, 3], dtype=int), wp.array([3, 6], dtype=int))
+    assert values.list() == [3, 2, 5, 0, 4, 1]
+
+
+def test_scans_keep_what_came_before_a_nan():
+    x, sums = wp.array([1.0, -0.0, np.inf, -np.inf, 2.0], dtype=float), wp.zeros(5, dtype=float)
+    for inclusive, expected in ((True, [1, 1, np.inf, np.nan, np.nan]), (False, [0, 1, 1, np.inf, np.nan])):
+        wp.utils.array_scan(x, sums, inclusive=inclusive)
+        np.testing.assert_array_equal(sums.numpy(), expected)
+
+
+def test_sums_of_infinities_are_silent():
+    x = wp.array([1.0, np.inf, -np.inf, 3e38, 3e38], dtype=float)
+    assert np.isnan(wp.utils.array_sum(x))
+    assert wp.utils.array_inner(x, x) == np.inf
+
+
 @pytest.mark.parametrize("dtype", [wp.int32, wp.float32])
 def test_sorts_of_segments(dtype):
     keys, values = wp.array([7, 2, 8, 4, 1, 6, 5, 3], dtype=dtype), wp.array(np.arange(8), dtype=int)

@@ -27,6 +27,17 @@ def test_lower_bound(dtype):
     np.testing.assert_array_equal(many, [np.searchsorted(a, values), np.searchsorted(a, values[::-1])])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_lower_bound_of_special_numbers(dtype):
+    """The first element that is not below the value: nothing is below NaN, and NaN is below nothing."""
+    nan, inf = np.nan, np.inf
+    a = np.array([-inf, -0.0, 0.0, 1.0, inf, nan, nan], dtype)
+    values = np.array([-inf, -1.0, 0.0, -0.0, 1.0, 2.0, inf, nan], dtype)
+    expected = [next(i for i, x in enumerate(a) if not x < v) for v in values]
+    first, _ = wp.jax_kernel(places, num_outputs=2, launch_dims=len(values), output_dims=len(values))(a, values)
+    np.testing.assert_array_equal(first, expected)
+
+
 def test_lower_bound_in_an_array_without_elements():
     @wp.kernel
     def place(a: wp.array[float], out: wp.array[int]):

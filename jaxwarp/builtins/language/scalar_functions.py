@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from jaxwarp.builtins.language.function import Function, Interval, Table, require_vec
 from jaxwarp.builtins.language.ops import Ops
 from jaxwarp.builtins.language.values import LITERALS, Bundle, Operand, describe
-from jaxwarp.builtins.scalar_ops import ROWS
+from jaxwarp.builtins.scalar_ops import ROWS, row_of_atomic
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.nodes import Value
 from jaxwarp.quaternions import HostValue
@@ -197,7 +198,8 @@ def _number(name: str, x: Operand) -> bool | int | float:
 def _extremum(name: str, ops: Ops, args: tuple[Operand, ...]) -> Operand:
     if len(args) == 1:
         (vector,) = require_vec(name, *args)
-        args = vector.values
+        row = row_of_atomic(name, vector.values[0].type).name
+        return functools.reduce(functools.partial(ops.call, row), vector.values)
     result, *rest = args
     for other in rest:
         result = ops.componentwise(name, result, other)
@@ -206,30 +208,41 @@ def _extremum(name: str, ops: Ops, args: tuple[Operand, ...]) -> Operand:
 
 @_choices.add("min(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref(np.minimum, args))
 def _min(ops: Ops, a: Operand, *more: Operand) -> Operand:
-    """The smaller of numbers, or of vectors per component; of one vector, its smallest component."""
+    """`a if a < b else b`, of numbers, or of vectors per component. Of one vector: its smallest component, without
+    NaNs."""
     return _extremum("min", ops, (a, *more))
 
 
 @_choices.add("max(a: Any, b: Any, ...) -> Any", lambda *args: _extremum_ref(np.maximum, args))
 def _max(ops: Ops, a: Operand, *more: Operand) -> Operand:
-    """The larger of numbers, or of vectors per component; of one vector, its largest component."""
+    """`a if a > b else b`, of numbers, or of vectors per component. Of one vector: its largest component, without
+    NaNs."""
     return _extremum("max", ops, (a, *more))
 
 
 def _extremum_ref(fn: Any, args: tuple[np.ndarray, ...]) -> np.ndarray:
     if len(args) == 1:
-        return fn.reduce(args[0])
+        return (np.fmin if fn is np.minimum else np.fmax).reduce(args[0])
     result = args[0]
     for other in args[1:]:
         result = fn(result, other)
     return result
 
 
+def _is_better(ops: Ops, row: str, value: Value, best: Value) -> Value:
+    """A NaN takes no place, and leaves its own."""
+    better = ops.call(row, value, best)
+    if not value.type.is_float:
+        return better
+    is_first_number = ops.call("logical_and", ops.call("isnan", best), ops.call("eq", value, value))
+    return ops.call("logical_or", better, is_first_number)
+
+
 def _arg_extremum(name: str, row: str, ops: Ops, v: Operand) -> Value:
     (vector,) = require_vec(name, v)
     best, index = vector.values[0], ops.const(0, uint32)
     for i, value in enumerate(vector.values[1:], 1):
-        better = ops.call(row, value, best)
+        better = _is_better(ops, row, value, best)
         index = ops.call("select", better, ops.const(i, uint32), index)
         best = ops.call("select", better, value, best)
     return index
@@ -237,13 +250,13 @@ def _arg_extremum(name: str, row: str, ops: Ops, v: Operand) -> Value:
 
 @_choices.add("argmin(a: Vec) -> uint32", lambda v: np.uint32(np.argmin(v)))
 def _argmin(ops: Ops, a: Operand) -> Value:
-    """The index of the smallest component, the first of equal ones."""
+    """The index of the smallest component, the first of equal ones. A NaN is left out; if all are NaN it is 0."""
     return _arg_extremum("argmin", "lt", ops, a)
 
 
 @_choices.add("argmax(a: Vec) -> uint32", lambda v: np.uint32(np.argmax(v)))
 def _argmax(ops: Ops, a: Operand) -> Value:
-    """The index of the largest component, the first of equal ones."""
+    """The index of the largest component, the first of equal ones. A NaN is left out; if all are NaN it is 0."""
     return _arg_extremum("argmax", "gt", ops, a)
 
 

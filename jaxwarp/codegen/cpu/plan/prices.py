@@ -20,7 +20,7 @@ _ELEMENTARY = (
 )  # fmt: skip
 CYCLES = {
     **dict.fromkeys(("div", "floordiv", "mod", "cbrt"), 5), "sqrt": 6, "rsqrt": 11,
-    **dict.fromkeys(_ELEMENTARY, 16), "pow": 40,
+    **dict.fromkeys(_ELEMENTARY, 16), "pow": 40, **dict.fromkeys(("min_number", "max_number"), 7 * OPERATION),
 }  # fmt: skip
 
 # Latency: cycles until a result is there; 1 for what is not listed, and for integers but for their products. Of a sine:
@@ -28,6 +28,7 @@ CYCLES = {
 LATENCIES = {
     **dict.fromkeys(("add", "sub", "mul", "fma", "cast", "floor", "ceil", "trunc", "rint"), 4), "neg": 0,
     "div": 13, "sqrt": 16, "rsqrt": 29, **dict.fromkeys(_ELEMENTARY, 35), "pow": 80,
+    **dict.fromkeys(("min_number", "max_number"), 8),
 }  # fmt: skip
 # Lanes that follow links take 0.75 to 0.9 of the time with four registers: a gather's latency is more than a load's.
 LOAD_LATENCY, GATHER_LATENCY = 5, 20

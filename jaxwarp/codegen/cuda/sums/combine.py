@@ -23,8 +23,14 @@ def identity(kind: str, dtype: Scalar) -> str:
 
 def is_changed(kind: str, dtype: Scalar, value: str) -> str:
     """The condition that a value is another than the identity."""
-    is_extreme = dtype.is_float and kind != "add"
-    return f"{value} == {value}" if is_extreme else f"{value} != {identity(kind, dtype)}"
+    if not dtype.is_float:
+        return f"{value} != {identity(kind, dtype)}"
+    if kind != "add":
+        return f"{value} == {value}"
+    # 0.0 added to -0.0 is another zero.
+    is_double = dtype.bits == 64
+    word, zero = ("unsigned long long", "0x8000000000000000ull") if is_double else ("unsigned int", "0x80000000u")
+    return f"bit_cast<{word}>({value}) != {zero}"
 
 
 def combined(kind: str, dtype: Scalar, old: str, value: str) -> str:
