@@ -26,9 +26,9 @@ campaign.run_all(options, __file__, {"faulty": faulty}, [("faulty", 10 if option
 
 def test_random_kernels_and_gradients(tmp_path):
     """Another seed on another day would do as well."""
-    said = fuzzed.run(tmp_path, "--kernels", 12, "--gradients", 4, "--kinds", "random", "affine", "smooth")
+    said = fuzzed.run(tmp_path, "--kernels", 12, "--gradients", 4, "--kinds", "random", "affine", "smooth", "mixed")
     tried = {kind: int(count) for kind, count in re.findall(r"(\w+): .*: (\d+) tried, 0 findings", said)}
-    assert tried == {"random": 9, "affine": 3, "smooth": 4}
+    assert tried == {"random": 9, "affine": 3, "smooth": 3, "mixed": 2}
     assert [p.name for p in tmp_path.iterdir()] == ["tried.jsonl"]
 
 

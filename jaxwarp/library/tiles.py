@@ -27,16 +27,27 @@ def product_of(a: Any, b: Any, out: Any, alpha: Any):
 
 
 @wp.func
+def product_or_zero(factor: Any, value: Any):
+    """A product that is 0 where the factor is 0, even of a value that is infinite or NaN."""
+    return wp.where(factor == type(factor)(0.0), factor, factor * value)
+
+
+@wp.func_grad(product_or_zero)
+def adj_product_or_zero(factor: Any, value: Any, adj_ret: Any):
+    # Not that of the code: at 0 it moves with the factor.
+    wp.adjoint[factor] += adj_ret * value
+    wp.adjoint[value] += adj_ret * factor
+
+
+@wp.func
 def product_added(a: Any, b: Any, out: Any, alpha: Any, beta: Any):
-    """out = alpha a b + beta out, which is not read where beta is 0."""
+    """out = alpha a b + beta out, which has no part in it where beta is 0."""
     for i in range(a.shape[0]):
         for j in range(b.shape[1]):
             total = type(alpha)(0.0)
             for k in range(a.shape[1]):
                 total += type(alpha)(a[i, k]) * type(alpha)(b[k, j])
-            before = type(alpha)(0.0)
-            if beta != 0.0:
-                before = beta * type(alpha)(out[i, j])
+            before = product_or_zero(beta, type(alpha)(out[i, j]))
             out[i, j] = out.dtype(alpha * total + before)
 
 
@@ -67,10 +78,9 @@ def complex_product_added(a: Any, b: Any, out: Any, alpha: Any, beta: Any):
         for j in range(b.shape[1]):
             real, imaginary = complex_sum(a, b, i, j, alpha)
             real, imaginary = alpha * real, alpha * imaginary
-            if beta != 0.0:
-                before = out[i, j]
-                real += beta * type(alpha)(before[0])
-                imaginary += beta * type(alpha)(before[1])
+            before = out[i, j]
+            real += product_or_zero(beta, type(alpha)(before[0]))
+            imaginary += product_or_zero(beta, type(alpha)(before[1]))
             out[i, j] = out.dtype(out.dtype.dtype(real), out.dtype.dtype(imaginary))
 
 

@@ -3,10 +3,11 @@
     smooth      IR of every construct that has derivatives
     recurrence  rows that are read and overwritten at places that move with loops
     own         the same of arrays of a thread's own, none of which is made values
+    mixed       both, with tiles, and with indices that count from the end
     stored      launches whose threads store to one element, under stacks of transformations, against `jnp`
     launches    launches, copies and fills on parts of arrays: in place, on a tape, and by callables of each mode
 
-Of the first three, the derivatives of first and second order are made and checked by the interpreter, and each tenth is
+Of the first four, the derivatives of first and second order are made and checked by the interpreter, and each tenth is
 run as CPU code, too, most of it compiled with little optimisation as kernels.py has it. What has no derivative that is
 right is refused, which is counted.
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import derivative_strategy
 import derivativekit as kit
+import mixed_strategy
 import numpy as np
 import own_array_strategy
 import recurrence_strategy
@@ -137,8 +139,9 @@ KINDS = {
     "smooth": trials(lambda pick: derivative_strategy.Maker(pick, pick.of((8, 14, 22, 30))).case()),
     "recurrence": trials(lambda pick: recurrence_strategy.Maker(pick).case()),
     "own": trials(lambda pick: own_array_strategy.Maker(pick).case(), limit=0),
+    "mixed": trials(lambda pick: mixed_strategy.Maker(pick).case(), limit=16),
     "stored": stored,
     "launches": launches,
 }
-SHARES = {"smooth": 43, "recurrence": 22, "own": 12, "stored": 13, "launches": 10}
+SHARES = {"smooth": 38, "recurrence": 17, "own": 10, "mixed": 15, "stored": 12, "launches": 8}
 CHUNK = 500

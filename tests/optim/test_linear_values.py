@@ -220,3 +220,14 @@ def test_systems_of_symbolic_size():
         exported(cg)
     with pytest.raises(KernelValueError, match=r"gmres: b: expected extents that are numbers, got the shape \(n,\)"):
         exported(gmres, maxiter=10)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_derivatives_where_nothing_is_to_be_solved(name):
+    """The solver makes no step: the derivative is that of the solution."""
+    matrix, along = system(name)
+    zero = jnp.zeros_like(along)
+    solve = lambda b: SOLVERS[name](matrix, b, zero, tol=1e-12).x  # noqa: E731
+    np.testing.assert_allclose(jax.jvp(solve, (zero,), (along,))[1], jnp.linalg.solve(matrix, along), rtol=1e-8)
+    gradient = jax.grad(lambda b: solve(b) @ along)(zero)
+    np.testing.assert_allclose(gradient, jnp.linalg.solve(matrix.T, along), rtol=1e-8)

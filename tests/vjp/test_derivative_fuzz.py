@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import derivative_strategy
 import derivativekit as kit
+import mixed_strategy
 import pytest
 from derivativekit import Case
 from hypothesis import given, settings
@@ -56,3 +57,12 @@ def test_few_checkpoints(layout, monkeypatch):
 def test_most_random_kernels_have_gradients():
     given_ = [check("adjoint", derivative_strategy.random_case(seed)) for seed in range(60)]
     assert sum(given_) > 36
+
+
+def test_random_kernels_of_own_arrays_tiles_overwrites_and_indices_from_the_end():
+    """JAX transposes tangents, so that is the derivative that has records; `make fuzz` tries more of them."""
+    cases = [mixed_strategy.random_case(seed) for seed in range(8)]
+    assert any("from_end" in str(case.kernel) for case in cases)
+    given_ = {name: sum(check(name, case) for case in cases) for name in CHECKS}
+    assert given_["tangent"] == len(cases)
+    assert given_["adjoint-of-tangent"] > len(cases) // 2

@@ -128,3 +128,54 @@ def test_gradients_of_tiles(name):
     for forward, reverse, want in zip(moved, back, expected, strict=True):
         np.testing.assert_allclose(forward, want, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(reverse, want, rtol=1e-7, atol=1e-9)
+
+
+@wp.kernel
+def added_product(a: wp.array2d[D], alpha: wp.array[D], beta: wp.array[D], out: wp.array2d[D]):
+    t = wp.tile_load(a, shape=(T, T))
+    total = t * D(3.0)
+    wp.tile_matmul(t, t, total, alpha=alpha[0], beta=beta[0])
+    wp.tile_store(out, total)
+
+
+@wp.kernel
+def added_complex_product(a: wp.array2d[wp.vec2d], alpha: wp.array[D], beta: wp.array[D], out: wp.array2d[wp.vec2d]):
+    t = wp.tile_load(a, shape=(T, T))
+    total = t * D(3.0)
+    wp.tile_matmul(t, t, total, alpha=alpha[0], beta=beta[0])
+    wp.tile_store(out, total)
+
+
+def complex_square(a: Any) -> Any:
+    real, imaginary = a[..., 0], a[..., 1]
+    return jnp.stack([real @ real - imaginary @ imaginary, real @ imaginary + imaginary @ real], -1)
+
+
+@pytest.mark.parametrize(("kernel", "square", "shape"), [
+    (added_product, lambda a: a @ a, (9, 9)),
+    (added_complex_product, complex_square, (9, 9, 2)),
+])  # fmt: skip
+def test_factors_of_a_product_that_are_zero(kernel, square, shape):
+    """What is left out where a factor is 0 has a derivative by the factor, of first and second order."""
+    a = jnp.asarray(RNG.standard_normal(shape))
+    call = wp.jax_kernel(kernel, launch_dims=1, output_dims=(9, 9))
+
+    def loss(f):
+        return lambda a, alpha, beta: jnp.sum(jnp.sin(f(a, alpha, beta)))
+
+    ours = loss(lambda a, alpha, beta: call(a, alpha, beta)[0])
+    theirs = loss(lambda a, alpha, beta: alpha * square(a) + beta * 3 * a)
+    along = tuple(jnp.ones_like(x) for x in (a, jnp.ones(1), jnp.ones(1)))
+    derived = [jax.jit(lambda *x, f=f: jax.jvp(jax.value_and_grad(f, (0, 1, 2)), x, along)) for f in (ours, theirs)]
+    for alpha, beta in ((0.0, 0.0), (0.7, 0.0), (0.0, 0.5)):
+        found, expected = (jax.tree.leaves(f(a, jnp.array([alpha]), jnp.array([beta]))) for f in derived)
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-10)
+
+
+def test_what_is_left_out_of_a_product_may_be_infinite():
+    a = jnp.asarray(RNG.standard_normal((9, 9))).at[0, 0].set(jnp.inf)
+    call = wp.jax_kernel(added_product, launch_dims=1, output_dims=(9, 9))
+    found = call(a, jnp.ones(1), jnp.zeros(1))[0]
+    np.testing.assert_array_equal(found[1:, 1:], (a @ a)[1:, 1:])
+    assert np.isinf(found[0, 0])
