@@ -220,3 +220,15 @@ def test_systems_of_symbolic_size():
         exported(cg)
     with pytest.raises(KernelValueError, match=r"gmres: b: expected extents that are numbers, got the shape \(n,\)"):
         exported(gmres, maxiter=10)
+
+
+@pytest.mark.parametrize("kind", ["block_jacobi_direct", "block_jacobi_sequential", "block_jacobi_tile", "fsai"])
+def test_preconditioners_that_are_not_for_values_of_jax(kind):
+    places = jnp.arange(2, dtype=jnp.int32)
+    blocks = wp.sparse.bsr_from_triplets(2, 2, places, places, jnp.ones((2, 2, 2), jnp.float32))
+    for A in (jnp.eye(4), blocks):
+        with pytest.raises(KernelValueError, match=f"preconditioner: {kind} is for matrices outside of JAX") as caught:
+            preconditioner(A, kind)
+        assert "pass as M a function of a vector" in str(caught.value)
+        with pytest.raises(KernelValueError, match="got a value of JAX"):
+            jax.jit(lambda A: preconditioner(A, kind).matvec(jnp.ones(4)))(A)
