@@ -76,6 +76,20 @@ def test_winding_numbers_on_edges_and_vertices_are_finite(q):
     check(winding, (TRIANGLE, np.array(q)), [np.zeros((3, 3)), np.zeros(3)], 1.5)
 
 
+@pytest.mark.parametrize("q", [(0.5, 0.25, 0.5), (0.5, 5.0, 5.0), (3.0, 0.0, 1.0)])
+@pytest.mark.parametrize("count", [1, 9])
+def test_winding_numbers_by_vertices_of_faces_without_an_area(q, count):
+    """Nothing winds around a point until a vertex leaves the line: alone, and in a tree."""
+    flat = np.array([[[x, 0, 0], [x + 1, 0, 0], [x + 2, 0, 0]] for x in range(count)], np.float32).reshape(-1, 3)
+    faces = np.arange(3 * count, dtype=np.int32).reshape(-1, 3)
+    place = np.array(q)
+    assert abs(winding(jnp.asarray(flat), jnp.asarray(place, jnp.float32), faces)) < 1e-8
+    expected = slope(lambda p: exact(p, faces, place[None])[0], (flat,))
+    assert np.abs(expected[0]).max() > 1e-4
+    at = jnp.asarray(place, jnp.float32)
+    check(lambda p: winding(p, at, faces), (flat,), expected, 5e-3 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("q", [(1.5, 0.4, 0.3), (1.5, 0.4, 1.0), (1.5, 1.0, 1.0), (2.0, 0.0, -1.0), (0.5, 0.5, 0.5)])
 def test_winding_numbers_of_a_closed_mesh_do_not_change(q):
     at = jnp.array(q)
