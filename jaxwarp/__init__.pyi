@@ -1533,7 +1533,8 @@ def dot(a: Any, b: Any) -> Any:
 def cross(a: Any, b: Any) -> Any:
     """`cross(a: Vec3, b: Vec3) -> Vec3`
 
-    The vector product in three dimensions.
+    The vector product in three dimensions. Products are not contracted: cross(b, a) is -cross(a, b) to the last
+    bit, and cross(a, a) is 0.
     """
 
 def length(a: Any) -> Any:
@@ -1617,13 +1618,16 @@ def transpose(a: Any) -> Any:
 def determinant(a: Any) -> Any:
     """`determinant(a: Mat) -> Scalar`
 
-    The determinant of a square matrix of up to 4 rows.
+    The determinant of a square matrix of up to 4 rows. Products are not contracted, so that equal ones cancel: it
+    is 0 of a row or column of zeros; of 2 rows if both products are equal; of 3 if the last two rows, or two
+    columns, are equal; of 4 if the first or the last two rows are. Of other singular matrices it is 0 to within
+    rounding.
     """
 
 def inverse(a: Any) -> Any:
     """`inverse(a: Mat) -> Mat`
 
-    The inverse of a square matrix of up to 4 rows; zero if the determinant is 0.
+    The inverse of a square matrix of up to 4 rows; zero if the determinant is 0, as `determinant` gives it.
     """
 
 def inverse_approx(a: Any) -> Any:

@@ -23,7 +23,7 @@ from jaxwarp.geometry.mesh_queries import mesh_query_point, mesh_query_ray_all
 from jaxwarp.geometry.mesh_search import find_closest, find_hit
 from jaxwarp.geometry.operations import as_number
 from jaxwarp.geometry.sorting import curve_order, taken
-from jaxwarp.geometry.triangles import closest_at, face_normal, ray_at
+from jaxwarp.geometry.triangles import closest_at, face_normal, ray_at, signed_distance_at
 from jaxwarp.memory.convert import for_jax
 
 
@@ -150,7 +150,8 @@ def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Ar
     """How far each point is from a mesh, negative inside of it.
 
     A point is inside if two of the three rays along the axes leave through more faces than they enter through: the mesh
-    has to be closed, with the faces' fronts outside. Derivatives are those of `closest_points`.
+    has to be closed, with the faces' fronts outside. Differentiable in both modes, to every order, by the mesh's points
+    and by `points`; on the surface, too, where the slope is the normal of one of the faces there.
 
     Args:
         mesh: a `Mesh`.
@@ -165,8 +166,8 @@ def signed_distance(mesh: Mesh, points: Any, max_dist: Any = math.inf) -> jax.Ar
     shape, count = p.shape[:-1], p.size // 3
     p = p.reshape(count, 3)
     face, sign = along_curve(_find_sides, *detached((mesh, p, as_number("signed_distance: max_dist", max_dist))))
-    distance = _evaluate_closest(mesh.points, mesh.indices, face, p, launch_dims=count, output_dims=count)[0]
-    return jnp.where(face >= 0, sign * distance, jnp.inf).reshape(shape)
+    (found,) = _evaluate_signed(mesh.points, mesh.indices, face, sign, p, launch_dims=count, output_dims=count)
+    return found.reshape(shape)
 
 
 def _rays_of(where: str, mesh: Any, origins: Any, directions: Any) -> tuple[jax.Array, jax.Array, tuple[int, ...]]:
@@ -353,6 +354,21 @@ def _closest_values(
         found[i] = place
 
 
+@wp.kernel
+def _signed_values(
+    points: wp.array[wp.vec3],
+    indices: wp.array[int],
+    faces: wp.array[int],
+    signs: wp.array[float],
+    queries: wp.array[wp.vec3],
+    distances: wp.array[float],
+):
+    i = wp.tid()
+    distances[i] = wp.inf
+    if faces[i] >= 0:
+        distances[i] = signed_distance_at(corners_of(points, indices, faces[i]), queries[i], signs[i])
+
+
 _find_hits = wp.jax_kernel(_hits)
 _find_any_hits = wp.jax_kernel(_any_hits)
 _find_all_hits = wp.jax_kernel(_all_hits)
@@ -360,3 +376,4 @@ _find_closest = wp.jax_kernel(_closest)
 _find_sides = wp.jax_kernel(_sides, num_outputs=2)
 _evaluate_hits = wp.jax_kernel(_hit_values, num_outputs=4)
 _evaluate_closest = wp.jax_kernel(_closest_values, num_outputs=4)
+_evaluate_signed = wp.jax_kernel(_signed_values)

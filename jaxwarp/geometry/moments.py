@@ -96,15 +96,17 @@ def _of_leaves(
                 area = _largest(wp.cross(b - a, c - a))
                 total += area
                 centre += area / 3.0 * (a + b + c)
+        # Faces without an area have a slope by their vertices: the middle of their box does as well.
         if total > 0.0:
             centre = centre / total
-            radius = 0.0
-            for k in range(first[i], first[i + 1]):
-                face = order[k]
-                if wp.isfinite(lowers[face]) and wp.isfinite(uppers[face]):
-                    corners = _face(points, indices, face)
-                    for j in range(3):
-                        radius = wp.max(radius, wp.length((corners[j] - middle) / size - centre))
+        radius = 0.0
+        for k in range(first[i], first[i + 1]):
+            face = order[k]
+            if wp.isfinite(lowers[face]) and wp.isfinite(uppers[face]):
+                corners = _face(points, indices, face)
+                for j in range(3):
+                    radius = wp.max(radius, wp.length((corners[j] - middle) / size - centre))
+        if radius > 0.0:
             n = wp.vec3()
             second = wp.mat33()
             third = _Third()
@@ -151,7 +153,9 @@ def _of_inner(
         larger = wp.max(one[3], two[3])
         area0 = below_moments[2 * i][15] * (one[3] / larger) * (one[3] / larger)
         area1 = below_moments[2 * i + 1][15] * (two[3] / larger) * (two[3] / larger)
-        share = area1 / (area0 + area1)
+        share = 0.5
+        if area0 + area1 > 0.0:
+            share = area1 / (area0 + area1)
         from0 = wp.vec3(two[0] - one[0], two[1] - one[1], two[2] - one[2])
         centre = wp.vec3(one[0], one[1], one[2]) + share * from0
         to0 = -share * from0

@@ -227,3 +227,20 @@ def closest_at(corners: wp.mat33, point: wp.vec3) -> Any:
     return closest_on(
         wp.mat33(0.0, 0.0, 0.0, ab[0], ab[1], ab[2], ac[0], ac[1], ac[2]), unit * (point - corners[0])
     )  # fmt: skip
+
+
+# What a point on a triangle may be away from it, by rounding, beside the largest coordinate.
+_ROUNDING = 4.0e-7
+
+
+@wp.func
+def signed_distance_at(corners: wp.mat33, point: wp.vec3, sign: float) -> float:
+    """`sign` times the distance; on the triangle, as high above it, so that the slope there is that of both sides."""
+    v, w, _square = closest_at(corners, point)
+    away = point - ((1.0 - v - w) * corners[0] + v * corners[1] + w * corners[2])
+    size = wp.max(wp.max(wp.abs(corners[0]), wp.abs(corners[1])), wp.abs(corners[2]))
+    unit = unit_of(away)
+    scaled = unit * away
+    near = _ROUNDING * wp.max(wp.max(size[0], size[1]), size[2])
+    height = sign * sign * wp.dot(face_normal(corners), away)  # NaN of an unknown sign
+    return sign * (wp.length(scaled) / unit) if wp.length(scaled) > unit * near else height

@@ -36,6 +36,8 @@ from jaxwarp.geometry.steps import next_node
 
 # How many radii a node has to be away for accuracy 1: so the error at accuracy 2 is at most about 1e-3.
 _REACH = 1.4
+# What is no more than rounding: of sums of cosines.
+_ON_EDGE = 1.0e-6
 
 
 @wp.func
@@ -66,8 +68,12 @@ def _angle(corners: wp.mat33, point: wp.vec3) -> float:
     c = wp.normalize(corners[2] - point)
     across = wp.dot(a, wp.cross(b, c))
     along = 1.0 + wp.dot(a, b) + wp.dot(b, c) + wp.dot(c, a)
-    # A point in the plane of a triangle, or a triangle that is none: half the angle is anything, so 0.
-    return 2.0 * wp.atan2(across, along) if across != 0.0 else 0.0
+    half = wp.atan2(across, along)
+    if across == 0.0 and along < _ON_EDGE:
+        # On the triangle the angle is half a turn from both sides, so 0 between them, with the slope of both. On its
+        # edges it has no slope.
+        half = wp.atan(across / along) if along < 0.0 - _ON_EDGE else 0.0
+    return 2.0 * half
 
 
 @wp.func
@@ -151,9 +157,10 @@ _wind = wp.jax_kernel(_winding)
 def winding_number(mesh: Mesh, points: Any, accuracy: Any = 2.0) -> jax.Array:
     """How often a mesh winds around each point: of a closed mesh 1 inside and 0 outside, where faces front outwards.
 
-    Of a mesh with holes it is something between, and smooth. Differentiable in both modes, also twice, by `points` and,
-    where the mesh is made of traced points, by those. Works under `jit`, `vmap`, `scan` and the other transformations
-    of JAX.
+    Of a mesh with holes it is something between, and smooth outside of its faces. On a face it is the mean of both
+    sides, with their slope; on edges and vertices of faces, its derivative is 0. Differentiable in both modes, also
+    twice, by `points` and, where the mesh is made of traced points, by those. Works under `jit`, `vmap`, `scan` and the
+    other transformations of JAX.
 
     Args:
         mesh: a `Mesh`, made with `support_winding_number=True`.

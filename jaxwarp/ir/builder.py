@@ -76,12 +76,19 @@ class Builder:
         self.append(Size(result, param, axis, loc=self.loc))
         return result
 
-    def call(self, builtin: Builtin, *args: Value, dtype: Scalar | None = None, name: str = "") -> Value:
+    def call(
+        self,
+        builtin: Builtin,
+        *args: Value,
+        dtype: Scalar | None = None,
+        name: str = "",
+        fixed_rounding: bool = False,
+    ) -> Value:
         """Applies a builtin. `dtype` is the result type of rows that do not infer it (casts)."""
         if builtin.typed != (dtype is not None):
             raise InternalError(f"builtin {builtin.name}: result type {dtype} given, typed={builtin.typed}")
         result = Value(dtype or builtin.infer(tuple(a.type for a in args)), name)
-        self.append(Call(result, builtin, args, loc=self.loc))
+        self.append(Call(result, builtin, args, fixed_rounding, loc=self.loc))
         return result
 
     def load(self, param: Param, indices: Sequence[Value], name: str = "") -> Value:

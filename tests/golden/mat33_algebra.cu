@@ -46,7 +46,7 @@ mat33_algebra(
         image[i * 3 + 1] = fmaf(a_5, v_3, fmaf(a_3, v_1, a_4 * v_2));
         image[i * 3 + 2] = fmaf(a_8, v_3, fmaf(a_6, v_1, a_7 * v_2));
         // volume[i] = wp.determinant(a) + wp.trace(a)
-        float t_8 = fmaf(a_2, fmaf(-a_4, a_6, t_4), fmaf(a, fmaf(a_4, a_8, -t_3), -(a_1 * fmaf(a_3, a_8, -t_2))));
+        float t_8 = a * (a_4 * a_8 - t_3) - a_1 * (a_3 * a_8 - t_2) + a_2 * (t_4 - a_4 * a_6);
         volume[i] = t_8 + (a + a_4 + a_8);
     }
 }

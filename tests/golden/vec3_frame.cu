@@ -24,9 +24,9 @@ vec3_frame(
         float v_1 = b[i * 3 + 1];
         float v_2 = b[i * 3 + 2];
         // n = wp.cross(u, v)
-        float n = fmaf(u_1, v_2, -(u_2 * v_1));
-        float n_1 = fmaf(u_2, v, -(u * v_2));
-        float n_2 = fmaf(u, v_1, -(u_1 * v));
+        float n = u_1 * v_2 - u_2 * v_1;
+        float n_1 = u_2 * v - u * v_2;
+        float n_2 = u * v_1 - u_1 * v;
         // if wp.length(n) > 1.0e-6:
         float t_3 = sqrtf(fmaf(n_2, n_2, fmaf(n, n, n_1 * n_1)));
         // if wp.length(n) > 1.0e-6:

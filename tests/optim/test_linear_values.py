@@ -231,3 +231,15 @@ def test_derivatives_where_nothing_is_to_be_solved(name):
     np.testing.assert_allclose(jax.jvp(solve, (zero,), (along,))[1], jnp.linalg.solve(matrix, along), rtol=1e-8)
     gradient = jax.grad(lambda b: solve(b) @ along)(zero)
     np.testing.assert_allclose(gradient, jnp.linalg.solve(matrix.T, along), rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["block_jacobi_direct", "block_jacobi_sequential", "block_jacobi_tile", "fsai"])
+def test_preconditioners_that_are_not_for_values_of_jax(kind):
+    places = jnp.arange(2, dtype=jnp.int32)
+    blocks = wp.sparse.bsr_from_triplets(2, 2, places, places, jnp.ones((2, 2, 2), jnp.float32))
+    for A in (jnp.eye(4), blocks):
+        with pytest.raises(KernelValueError, match=f"preconditioner: {kind} is for matrices outside of JAX") as caught:
+            preconditioner(A, kind)
+        assert "pass as M a function of a vector" in str(caught.value)
+        with pytest.raises(KernelValueError, match="got a value of JAX"):
+            jax.jit(lambda A: preconditioner(A, kind).matvec(jnp.ones(4)))(A)

@@ -179,3 +179,33 @@ def test_what_is_left_out_of_a_product_may_be_infinite():
     found = call(a, jnp.ones(1), jnp.zeros(1))[0]
     np.testing.assert_array_equal(found[1:, 1:], (a @ a)[1:, 1:])
     assert np.isinf(found[0, 0])
+
+
+@wp.kernel
+def stacked(a: wp.array2d[D], out: wp.array2d[D]):
+    """Pushed in one loop, one of them left out, and popped in another one."""
+    i = wp.tid()
+    s = wp.tile_stack(3, D)
+    for n in range(5):
+        wp.tile_stack_push(s, wp.sin(a[i, n]) * a[i, 0], n != 1)
+    for n in range(4):
+        value, _where = wp.tile_stack_pop(s)
+        out[i, n] = value * value * a[i, n]
+
+
+def stacked_of(a: Any) -> Any:
+    v = jnp.sin(a) * a[:, :1]
+    popped = jnp.stack([v[:, 3], v[:, 2], v[:, 0], jnp.zeros(len(a))], 1)
+    return popped**2 * a[:, :4]
+
+
+def test_stacks_have_derivatives():
+    a = jnp.asarray(RNG.normal(size=(2, 5)))
+    (found,) = wp.jax_kernel(stacked, launch_dims=2, output_dims=(2, 4))(a)
+    np.testing.assert_allclose(found, stacked_of(a), atol=1e-14)
+
+    def ours(a):
+        return wp.jax_kernel(stacked, launch_dims=2, output_dims=(2, 4))(a)[0]
+
+    for mode in (jax.jacfwd, jax.jacrev, lambda f: jax.jacfwd(jax.jacrev(f))):
+        np.testing.assert_allclose(mode(ours)(a), mode(stacked_of)(a), atol=1e-13)

@@ -18,7 +18,7 @@ _SYMBOL = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mo
 class ScalarOps(Protocol):
     """What products are made of: rows applied to scalars, and functions to components. `ops.Ops` is one."""
 
-    def call(self, name: str, *args: Operand) -> Value: ...
+    def call(self, name: str, *args: Operand, fixed_rounding: bool = False) -> Value: ...
 
     def map(self, fn: Callable[..., Any], *args: Bundle) -> Bundle: ...
 
@@ -59,30 +59,37 @@ def product(ops: ScalarOps, a: Bundle, b: Bundle) -> Bundle:
     return Bundle(Vec(len(values), a.dtype), values)
 
 
-def dot(ops: ScalarOps, a: Sequence[Value], b: Sequence[Value]) -> Value:
+def dot(ops: ScalarOps, a: Sequence[Value], b: Sequence[Value], *, fixed_rounding: bool = False) -> Value:
     """The sum of products, in order."""
-    return total(ops, [ops.call("mul", x, y) for x, y in zip(a, b, strict=True)])
+    return total(ops, [ops.call("mul", x, y) for x, y in zip(a, b, strict=True)], fixed_rounding=fixed_rounding)
 
 
-def total(ops: ScalarOps, values: Sequence[Value]) -> Value:
+def total(ops: ScalarOps, values: Sequence[Value], *, fixed_rounding: bool = False) -> Value:
     """The sum, from left to right."""
     result, *rest = values
     for value in rest:
-        result = ops.call("add", result, value)
+        result = ops.call("add", result, value, fixed_rounding=fixed_rounding)
     return result
 
 
-def cross(ops: ScalarOps, a: Sequence[Value], b: Sequence[Value]) -> tuple[Value, ...]:
-    """The vector product of three components."""
+def minor(ops: ScalarOps, a: Value, b: Value, c: Value, d: Value, *, fixed_rounding: bool = True) -> Value:
+    """a d - b c, 0 where both products round to one number: docs/design/0058."""
+    return ops.call("sub", ops.call("mul", a, d), ops.call("mul", b, c), fixed_rounding=fixed_rounding)
+
+
+def cross(
+    ops: ScalarOps, a: Sequence[Value], b: Sequence[Value], *, fixed_rounding: bool = True
+) -> tuple[Value, ...]:
+    """The vector product of three components, 0 of equal vectors."""
     return tuple(
-        ops.call("sub", ops.call("mul", a[i], b[j]), ops.call("mul", a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))
+        minor(ops, a[i], a[j], b[i], b[j], fixed_rounding=fixed_rounding) for i, j in ((1, 2), (2, 0), (0, 1))
     )
 
 
 def quat_product(ops: ScalarOps, a: Sequence[Value], b: Sequence[Value]) -> tuple[Value, ...]:
     """Hamilton's product: (a_w b_v + b_w a_v + a_v x b_v, a_w b_w - a_v . b_v)."""
     (*u, p), (*v, q) = a, b
-    turned = cross(ops, u, v)
+    turned = cross(ops, u, v, fixed_rounding=False)
     scaled = [ops.call("add", ops.call("mul", p, y), ops.call("mul", q, x)) for x, y in zip(u, v, strict=True)]
     imaginary = [ops.call("add", s, t) for s, t in zip(scaled, turned, strict=True)]
     return (*imaginary, ops.call("sub", ops.call("mul", p, q), dot(ops, u, v)))
@@ -96,7 +103,7 @@ def quat_rotated(
     along = ops.call("mul", 2.0, dot(ops, u, v))
     kept = ops.call("sub", ops.call("mul", 2.0, ops.call("mul", w, w)), 1.0)
     twice = ops.call("mul", 2.0, w)
-    turned = [ops.call("mul", twice, c) for c in cross(ops, u, v)]
+    turned = [ops.call("mul", twice, c) for c in cross(ops, u, v, fixed_rounding=False)]
     straight = [ops.call("add", ops.call("mul", x, kept), ops.call("mul", y, along)) for x, y in zip(v, u, strict=True)]
     sign = "sub" if backwards else "add"
     return tuple(ops.call(sign, s, t) for s, t in zip(straight, turned, strict=True))

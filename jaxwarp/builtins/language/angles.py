@@ -84,14 +84,14 @@ def _quat_twist(ops: Ops, axis: Operand, q: Operand) -> Bundle:
     turn about a perpendicular axis there is none: the identity is given."""
     direction, quat = require_vec3("quat_twist", axis), require_quat("quat_twist", q)
     require_like("quat_twist", quat, direction)
-    along = algebra.dot(ops, quat.values[:3], direction.values)
+    along = algebra.dot(ops, quat.values[:3], direction.values, fixed_rounding=True)
     return normalized(ops, Quat(quat.dtype), [*(ops.mul(along, x) for x in direction.values), quat.values[3]])
 
 
 def _twist_angle(ops: Ops, name: str, axis: Operand, q: Operand, *, signed: bool) -> Value:
     direction, quat = require_vec3(name, axis), require_quat(name, q)
     require_like(name, quat, direction)
-    along = algebra.dot(ops, quat.values[:3], direction.values)
+    along = algebra.dot(ops, quat.values[:3], direction.values, fixed_rounding=True)
     return ops.mul(2.0, ops.atan2(along if signed else ops.call("abs", along), quat.values[3]))
 
 

@@ -54,7 +54,8 @@ def _dot(ops: Ops, a: Operand, b: Operand) -> Value:
 
 @_vectors.add("cross(a: Vec3, b: Vec3) -> Vec3", np.cross, ulp=4)
 def _cross(ops: Ops, a: Operand, b: Operand) -> Bundle:
-    """The vector product in three dimensions."""
+    """The vector product in three dimensions. Products are not contracted: cross(b, a) is -cross(a, b) to the last bit,
+    and cross(a, a) is 0."""
     x, y = require_vec("cross", a, b)
     if x.type.size != 3:
         raise KernelTypeError(f"cross: expected vectors of 3 components, got {x.type}")
@@ -210,13 +211,15 @@ def _wide_linalg(fn: Callable[[np.ndarray], np.ndarray]) -> Any:
 
 @_matrices.add("determinant(a: Mat) -> Scalar", _wide_linalg(np.linalg.det), ulp=16)
 def _determinant(ops: Ops, a: Operand) -> Value:
-    """The determinant of a square matrix of up to 4 rows."""
+    """The determinant of a square matrix of up to 4 rows. Products are not contracted, so that equal ones cancel: it is
+    0 of a row or column of zeros; of 2 rows if both products are equal; of 3 if the last two rows, or two columns, are
+    equal; of 4 if the first or the last two rows are. Of other singular matrices it is 0 to within rounding."""
     return determinant(ops, _square("determinant", a, (1, 2, 3, 4)).rows)
 
 
 @_matrices.add("inverse(a: Mat) -> Mat", _wide_linalg(np.linalg.inv), ulp=16)
 def _inverse(ops: Ops, a: Operand) -> Bundle:
-    """The inverse of a square matrix of up to 4 rows; zero if the determinant is 0."""
+    """The inverse of a square matrix of up to 4 rows; zero if the determinant is 0, as `determinant` gives it."""
     matrix = _square("inverse", a, (1, 2, 3, 4))
     require_float("inverse", matrix.dtype)
     cofactors, value = adjugate(ops, matrix.rows)

@@ -186,15 +186,16 @@ class Ops:
             hint = f"convert the {dtype} operand with float32(...) or float64(...)" if mixed else error.hint
             raise type(error)(f"{name}: {error.message}", hint=hint) from None
 
-    def call(self, name: str, *args: Operand) -> Value:
-        """A row of the table applied to scalars and literals."""
+    def call(self, name: str, *args: Operand, fixed_rounding: bool = False) -> Value:
+        """A row of the table applied to scalars and literals. With `fixed_rounding` a sum takes no product into it."""
         builtin = ROWS[name]
         if name == "select":
             condition, *branches = args
             operands = [self.condition(condition), *self.scalars(name, *branches)]
         else:
             operands = self.scalars(name, *args)
-        return self.builder.call(builtin, *operands)
+        is_rounded = fixed_rounding and operands[0].type.is_float
+        return self.builder.call(builtin, *operands, fixed_rounding=is_rounded)
 
     def condition(self, a: Operand) -> Value:
         """What `if` and `while` test: a bool, or a number that is not zero."""

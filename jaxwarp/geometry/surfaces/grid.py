@@ -55,7 +55,8 @@ def share(a: float, b: float, threshold: float) -> float:
     t = (threshold - a) / (b - a)
     if wp.isinf(a) or wp.isinf(b):
         t = 0.5 + (0.5 if wp.isinf(a) else 0.0) - (0.5 if wp.isinf(b) else 0.0)
-    return wp.clamp(t, 0.0, 1.0)
+    # Where a node has the value itself, t is 0 or 1, with its slope: clamp has none there.
+    return 0.0 if t < 0.0 else (1.0 if t > 1.0 else t)
 
 
 @wp.func

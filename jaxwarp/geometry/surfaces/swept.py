@@ -27,11 +27,11 @@ from jaxwarp.geometry.mesh_queries import (
     mesh_query_point_sign_normal,
     mesh_query_point_sign_parity,
 )
-from jaxwarp.geometry.mesh_values import mesh_eval_position
+from jaxwarp.geometry.mesh_values import face_corners, mesh_eval_position
 from jaxwarp.geometry.surfaces.given import integer, number, place
 from jaxwarp.geometry.surfaces.iso_surface import IsoSurfaceMarchingCubes
 from jaxwarp.geometry.surfaces.marching_cubes import marching_cubes
-from jaxwarp.geometry.triangles import closest_at
+from jaxwarp.geometry.triangles import closest_at, signed_distance_at
 from jaxwarp.geometry.winding import mesh_query_point_sign_winding_number
 
 
@@ -105,7 +105,10 @@ def swept_volume_sdf(
         else:
             found = _unsigned(mesh, local, max_dist)
         if found.result:
-            distance = found.sign * wp.length(mesh_eval_position(mesh, found.face, found.u, found.v) - local)
+            away = mesh_eval_position(mesh, found.face, found.u, found.v) - local
+            distance = wp.length(away)
+            if sign_mode <= _PARITY:
+                distance = signed_distance_at(face_corners(mesh, found.face), local, found.sign)
             best = distance if not distance >= best else best  # NaN stays
     return best
 
@@ -154,7 +157,8 @@ def _nearest(mode: int) -> _Nearest:
 @wp.kernel
 def _measure(  # noqa: PLR0913
     points: wp.array[wp.vec3], indices: wp.array[int], transforms: wp.array[wp.transform], dims: wp.vec3i,
-    lower: wp.vec3, upper: wp.vec3, nearest: wp.array3d[wp.vec3i], before: wp.array3d[float], field: wp.array3d[float],
+    lower: wp.vec3, upper: wp.vec3, is_signed: bool, nearest: wp.array3d[wp.vec3i],
+    before: wp.array3d[float], field: wp.array3d[float],
 ) -> None:  # fmt: skip
     """The distance to the nearest pose, where that is less than what was before."""
     i, j, k = wp.tid()
@@ -163,9 +167,13 @@ def _measure(  # noqa: PLR0913
     if pose >= 0:
         local = _local(_node(i, j, k, dims, lower, upper), transforms[pose])
         corners = corners_of(points, indices, nearest[i, j, k][1])
-        v, w, _square = closest_at(corners, local)
-        away = (1.0 - v - w) * corners[0] + v * corners[1] + w * corners[2] - local
-        value = wp.min(float(nearest[i, j, k][2]) * wp.length(away), value)
+        distance = float(nearest[i, j, k][2])
+        if is_signed:
+            distance = signed_distance_at(corners, local, distance)
+        else:
+            v, w, _square = closest_at(corners, local)
+            distance *= wp.length((1.0 - v - w) * corners[0] + v * corners[1] + w * corners[2] - local)
+        value = wp.min(distance, value)
     field[i, j, k] = value
 
 
@@ -347,6 +355,7 @@ def _field(where: str, meshes: Sequence[Mesh], poses: Any, grid: Any, sign_mode:
             hint="make it with support_winding_number=True, or pass sign_mode=SweptVolumeSignMode.NORMAL",
         )
     nearest, size = _nearest(integer(where, "sign_mode", sign_mode, 0, 3)), wp.vec3i(*dims)
+    is_signed = sign_mode != SweptVolumeSignMode.NO_SIGN
     if any(isinstance(x, jax.Array) for x in (poses, lower, upper, *(m.points for m in meshes))):
         low, high = (jnp.asarray(c).astype(jnp.float32) for c in (lower, upper))
         if low.shape != (3,) or high.shape != (3,):
@@ -355,7 +364,7 @@ def _field(where: str, meshes: Sequence[Mesh], poses: Any, grid: Any, sign_mode:
         shapes = {"launch_dims": dims, "output_dims": dims}
         for mesh, pose in zip(meshes, jnp.asarray(poses), strict=True):
             (found,) = nearest.call(*detached((mesh, pose)), size, *detached((low, high)), **shapes)
-            (made,) = _measured(mesh.points, mesh.indices, pose, size, low, high, found, made, **shapes)
+            (made,) = _measured(mesh.points, mesh.indices, pose, size, low, high, is_signed, found, made, **shapes)
         return made, low, high
     low, high = (wp.vec3(*place(where, name, c)) for name, c in (("lower", lower), ("upper", upper)))
     if any(not low[k] < high[k] for k in range(3)):
@@ -366,7 +375,7 @@ def _field(where: str, meshes: Sequence[Mesh], poses: Any, grid: Any, sign_mode:
         before, made = made, wp.empty(dims, dtype=float, device=at)
         found, held = wp.empty(dims, dtype=wp.vec3i, device=at), wp.array(pose, dtype=wp.transform, device=at)
         wp.launch(nearest.kernel, dims, [mesh, held, size, low, high], [found], record_tape=False)
-        given = [mesh.points, mesh.indices, held, size, low, high, found, before]
+        given = [mesh.points, mesh.indices, held, size, low, high, is_signed, found, before]
         wp.launch(_measure, dims, given, [made], record_tape=False)
     return made, low, high
 

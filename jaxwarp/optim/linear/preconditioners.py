@@ -15,7 +15,7 @@ from jaxwarp.optim.linear.fsai import FSAI
 from jaxwarp.optim.linear.operators import LinearOperator, accurate_type, launch_rows, one_of, operands, operator_of
 from jaxwarp.optim.linear.values import is_value
 from jaxwarp.sparse.diagonal import bsr_get_diag
-from jaxwarp.sparse.matrix import BsrMatrix, as_scalars
+from jaxwarp.sparse.matrix import BsrMatrix, as_scalars, is_outside
 from jaxwarp.types import float16, float64
 
 # Kinds of `block_jacobi`, and whether their blocks are to be symmetric and positive definite.
@@ -29,7 +29,7 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
     """An approximation of the inverse of a matrix, to be the `M` of a solver.
 
     Args:
-        A: the matrix: an array with two axes, or a `BsrMatrix`; in JAX too for the first two kinds.
+        A: the matrix: an array with two axes, or a `BsrMatrix`. Values of JAX have the first two kinds only.
         ptype: "diag", the inverse of its diagonal, 1 where that is 0; "diag_abs", that of its absolute values;
             "block_jacobi_direct", the inverses of the blocks on the diagonal of a `BsrMatrix`, of singular ones the
             identity; "block_jacobi_sequential" and "block_jacobi_tile" (not of float16), those of the blocks that are
@@ -42,6 +42,11 @@ def preconditioner(A: Any, ptype: str = "diag") -> LinearOperator | None:
         return None
     if ptype in ("diag", "diag_abs"):
         return _diagonal(A, ptype == "diag_abs")
+    if (ptype == "fsai" or ptype in _BLOCKS) and _is_of_jax(A):
+        raise KernelValueError(
+            f"preconditioner: {ptype} is for matrices outside of JAX, got a value of JAX: {_of(A)}",
+            hint='take "diag" or "diag_abs"; or pass as M a function of a vector, which may be a kernel',
+        )
     if ptype == "fsai":
         return FSAI(A)
     if ptype in _BLOCKS:
@@ -204,8 +209,8 @@ def _multiply_blocks(
 
 def _of_blocks(A: Any, kind: str) -> LinearOperator:
     what = "preconditioner"
-    if not isinstance(A, BsrMatrix) or not isinstance(A.values, HostArray):
-        raise KernelValueError(f"{what}: A: {kind} expects a BsrMatrix of arrays outside of JAX, got {_of(A)}")
+    if not isinstance(A, BsrMatrix):
+        raise KernelValueError(f"{what}: A: {kind} expects a BsrMatrix, got {_of(A)}", hint='take "diag" or "diag_abs"')
     if A.block_shape[0] != A.block_shape[1]:
         raise KernelValueError(f"{what}: A: {kind} expects square matrix blocks, got {A.block_shape}")
     if A.nrow != A.ncol:
@@ -231,6 +236,10 @@ def _of_blocks(A: Any, kind: str) -> LinearOperator:
         launch_rows(_multiply_blocks, A.shape[0], [inverse, x, number(alpha), number(beta), y, z])
 
     return LinearOperator(A.shape, A.dtype, A.device, matvec)
+
+
+def _is_of_jax(A: Any) -> bool:
+    return isinstance(A, jax.Array) or (isinstance(A, BsrMatrix) and not is_outside(A))
 
 
 def _of(given: Any) -> str:
