@@ -133,6 +133,9 @@ class Kernel(ByName):
         self.named_axes = tuple(k for k, a in enumerate(self.leaves) if a.is_array and a.annotation.axes)
         self._specialized: dict[tuple[Any, ...], KernelIR] = {}
         self._given: dict[tuple[Any, ...], Kernel] = {}
+        # What launches outside of JAX found out, by what is alike. It is kept here so that it ends with the kernel.
+        self.plans: dict[Any, Any] = {}
+        self.launches: dict[Any, Any] = {}
         # Where only classes decide what is given, the kernels for these.
         is_by_class = all(arguments[k].annotation == uint64 for k in self.takes_structs)
         self._of_classes: dict[tuple[type, ...], Kernel] | None = {} if is_by_class else None
