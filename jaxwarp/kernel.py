@@ -135,6 +135,9 @@ class Kernel(ByName):
         self._given: dict[tuple[Any, ...], Kernel] = {}
         # Whether launches outside of JAX look objects up by their ids; None: there was none yet.
         self.looks_up: bool | None = None
+        # What launches outside of JAX found out, by what is alike. It is kept here so that it ends with the kernel.
+        self.plans: dict[Any, Any] = {}
+        self.launches: dict[Any, Any] = {}
         # Where only classes decide what is given, the kernels for these.
         is_by_class = all(arguments[k].annotation == uint64 for k in self.takes_structs)
         self._of_classes: dict[tuple[type, ...], Kernel] | None = {} if is_by_class else None

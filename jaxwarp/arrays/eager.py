@@ -293,7 +293,6 @@ class Plan:
         return np.array(value if convert is None else convert(value))
 
 
-@functools.lru_cache(maxsize=512)
 def _plan(
     kernel: Kernel,
     described: tuple[Given, ...],
@@ -302,8 +301,27 @@ def _plan(
     debug: Debug | None,
     places: tuple[int | None, ...] = (),
 ) -> Plan:
-    """`debug` is what `bind` finds; here it tells plans apart. `places` are those of arrays that are given twice."""
-    del debug
+    """The plan of such launches, made once. `debug` is what `bind` finds; here it tells plans apart. `places` are those
+    of arrays that are given twice."""
+    key = described, extents, cuda, debug, places
+    plan = kernel.plans.get(key)
+    if plan is None:
+        if len(kernel.plans) >= _MAX_PLANS:
+            kernel.plans.clear()
+        plan = kernel.plans[key] = _make_plan(kernel, described, extents, cuda, places)
+    return plan
+
+
+_MAX_PLANS = 512  # of a kernel
+
+
+def _make_plan(
+    kernel: Kernel,
+    described: tuple[Given, ...],
+    extents: tuple[int, ...],
+    cuda: CudaOptions,
+    places: tuple[int | None, ...],
+) -> Plan:
     arguments = arguments_of(kernel)
     described = with_absent(arguments, described)
     elements = resolve_elements(arguments, described)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
+import weakref
 from collections.abc import Sequence
 from operator import add, itemgetter
 from typing import Any, NamedTuple, cast
@@ -115,15 +117,14 @@ def prepared_launch(
     if not _PLAIN.issuperset(map(type, parts)):
         seen = [value if type(value) in _PLAIN else _as_array(value) for value in parts]
     is_plain = type(block_dim) in _BLOCKS and debug_now(mode_of(kernel)) is None
-    key = _signature(kernel, dim, seen) if is_plain else None
-    key = key if block_dim is None or key is None else (block_dim, *key)
-    key = key if place is HOST or key is None else (place, *key)
-    known = None if key is None or compat.is_tracing() else _known.get(key)
+    key = _signature(dim, seen) if is_plain else None
+    key = key if (block_dim is None and place is HOST) or key is None else (block_dim, place, *key)
+    known = None if key is None or compat.is_tracing() else kernel.launches.get(key)
     operands = None if known is None else known.operands(seen)
     checked = None
     if operands is None:
         checked = check(place, kernel, dim, flat(parts), block_dim)
-        known = _remember(key, checked)
+        known = _remember(kernel, key, checked)
         operands = None if known is None else known.operands(seen)
     if known is not None and operands is not None:
         return Again(known, parts, flat(seen) if kernel.has_structs else seen, operands)
@@ -169,8 +170,8 @@ def _as_array(value: Any) -> Any:
     return HostArray("", type_, region, is_writable=True) if region.shape else value
 
 
-def _signature(kernel: Kernel, dim: Any, seen: Sequence[Any]) -> Any:
-    """What decides a launch but for the values; None where it is not that simple."""
+def _signature(dim: Any, seen: Sequence[Any]) -> Any:
+    """What decides a launch of a kernel but for the values; None where it is not that simple."""
     if type(dim) is not int and not (type(dim) is tuple and _INTEGERS.issuperset(map(type, dim))):
         return None
     tokens = [value.token if type(value) in _TOKENED else token_of(value) for value in seen]
@@ -182,7 +183,7 @@ def _signature(kernel: Kernel, dim: Any, seen: Sequence[Any]) -> Any:
             places += value.places
     if len(set(places)) < len(places):  # an array may be given twice, see same_memory.py
         tokens.append(tuple(map(places.index, places)))
-    return None if None in tokens else (kernel, dim, *tokens)
+    return None if None in tokens else (dim, *tokens)
 
 
 class _Known:
@@ -379,7 +380,7 @@ def _ctype_of(scalar: Scalar) -> Any:
     )
 
 
-def _remember(key: Any, checked: Checked) -> _Known | None:
+def _remember(kernel: Kernel, key: Any, checked: Checked) -> _Known | None:
     """What launches like this one need not look for again, unless there is more to do."""
     if key is None or checked.launch.debug is not None or 0 in checked.launch.grid:
         return None
@@ -389,15 +390,23 @@ def _remember(key: Any, checked: Checked) -> _Known | None:
     values = zip(checked.plan.arguments, checked.values, strict=True)
     if is_on_gpu and any(a.is_array and v.region is None and v.value is not None for a, v in values):
         return None  # it is copied for each launch
-    if len(_known) >= _MAX_KNOWN:
-        _known.clear()
-    made = _known[key] = _KnownOnGpu(checked) if is_on_gpu else _Known(checked)
+    made = _KnownOnGpu(checked) if is_on_gpu else _Known(checked)
+    with _launched_lock:
+        if sum(len(other.launches) for other in _launched) >= _MAX_KNOWN:
+            forget()
+        kernel.launches[key] = made
+        _launched.add(kernel)
     return made
 
 
 def forget() -> None:
     """The next launches are looked at again: their code may be another one."""
-    _known.clear()
+    with _launched_lock:
+        for kernel in _launched:
+            kernel.launches.clear()
+            kernel.plans.clear()
+        _launched.clear()
 
 
-_known: dict[Any, _Known] = {}
+_launched_lock = threading.RLock()
+_launched: weakref.WeakSet[Kernel] = weakref.WeakSet()

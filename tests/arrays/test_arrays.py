@@ -21,7 +21,7 @@ from counting import calls_of
 import jaxwarp as wp
 from jaxwarp.arrays import launch_cache
 from jaxwarp.errors import KernelError, KernelTypeError, KernelValueError
-from jaxwarp.ffi.launch import native_launch
+from jaxwarp.ffi.launch import native_launch, on_memory
 from jaxwarp.native.library import load_library
 
 X = np.arange(6, dtype=np.float32)
@@ -875,12 +875,14 @@ def pieces(monkeypatch):
         found.append(load_library().jaxwarp_outside_pieces(self._launch))
         real(self, pointers)
 
-    native_launch.code_of.cache_clear()
+    on_memory._code_of.cache_clear()
+    native_launch._codes.clear()
     launch_cache.forget()
     monkeypatch.setattr(native_launch, "pool_size", lambda: 3)
     monkeypatch.setattr(native_launch.NativeCode, "_share", share)
     yield found
-    native_launch.code_of.cache_clear()
+    on_memory._code_of.cache_clear()
+    native_launch._codes.clear()
     launch_cache.forget()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxwarp as wp
-from jaxwarp.arrays import eager, launch_cache
+from jaxwarp.arrays import launch_cache
 from jaxwarp.arrays.tapes import native_pullback, pullback
 from jaxwarp.errors import CheckError, DifferentiationError, KernelTypeError, KernelValueError
 
@@ -631,7 +631,6 @@ STEPS = {
 
 
 def forget_plans():
-    eager._plan.cache_clear()
     launch_cache.forget()
 
 

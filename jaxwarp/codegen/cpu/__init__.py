@@ -9,6 +9,6 @@ from jaxwarp.codegen.cpu.plan.copies import Copies as Copies
 from jaxwarp.codegen.cpu.plan.copies import choose_copies as choose_copies
 from jaxwarp.codegen.cpu.plan.cost import choose_cut as choose_cut
 from jaxwarp.codegen.cpu.plan.cost import choose_grain as choose_grain
-from jaxwarp.codegen.cpu.run import entry_address as entry_address
 from jaxwarp.codegen.cpu.run import launch as launch
+from jaxwarp.codegen.cpu.run import loaded as loaded
 from jaxwarp.codegen.cpu.run import run_cpu as run_cpu

@@ -13,6 +13,7 @@ import itertools
 import logging
 import sys
 import threading
+from collections import deque
 from dataclasses import dataclass
 
 import llvmlite
@@ -254,6 +255,14 @@ def unload(address: int) -> None:
     _linker().unload(address)
 
 
+def put_down(address: int) -> None:
+    """As `unload`, but later: before other code is loaded. For finalizers, which run whoever holds whatever lock."""
+    _unused.append(address)
+
+
+_unused: deque[int] = deque()
+
+
 def _identity(machine: Machine) -> tuple[str, ...]:
     return machine.triple, machine.cpu, machine.features, str(_OPTIMISATION), str(_SIMPLIFICATION)
 
@@ -269,9 +278,13 @@ class _Linker:
 
     def link(self, code: bytes, symbol: str) -> int:
         with self._lock:
+            while _unused:
+                self._loaded.pop(_unused.popleft())
             library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(symbol)
+            # LLVM never forgets the names of a library. The object file ends each that it refers to by a zero.
             for name, address in (_library_functions() | PROVIDED).items():
-                library.import_symbol(name, address)
+                if name.encode() + b"\0" in code:
+                    library.import_symbol(name, address)
             loaded = library.link(self._jit, next(self._names))
             address = loaded[symbol]
             self._loaded[address] = loaded

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+import weakref
+from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
 from jaxwarp.codegen.abi import GRID, OWN_COPIES
-from jaxwarp.codegen.cpu.compile import CpuCode, compile_cpu, load_bitcode
+from jaxwarp.codegen.cpu.compile import CpuCode, compile_cpu, load_bitcode, put_down
 from jaxwarp.codegen.cpu.plan.target import Machine
 from jaxwarp.errors import KernelTypeError
 from jaxwarp.ir.kernel import Kernel
@@ -64,7 +65,9 @@ def launch(
 ) -> None:
     """Runs compiled code of `kernel`; see `run_cpu`. `has_copies`: nobody else uses the arrays in `code.cut.copied`."""
     _require_fit(kernel, grid, buffers)
-    function = entry(code)
+    held = loaded(code)  # while it runs
+    _recent.append(held)
+    function = _LAUNCH(held.address)
     # ctypes arrays are at least one element long, so that there is an address.
     pointers = (ctypes.c_void_p * max(1, len(buffers)))(*(address_of(b) for b in buffers))
     known = {GRID: tuple(grid), OWN_COPIES: (int(has_copies),)}
@@ -74,15 +77,28 @@ def launch(
         function(ctypes.addressof(pointers), ctypes.addressof(geometry), *tile)
 
 
-def entry(code: CpuCode) -> Callable[..., None]:
-    """The function of compiled code; see docs/design/0002."""
-    return _LAUNCH(entry_address(code))
+class LoadedCode:
+    """The function of compiled code (docs/design/0002), in this process for as long as somebody holds this object.
+
+    Attributes:
+        address: where it is.
+    """
+
+    def __init__(self, code: CpuCode):
+        self.address = load_bitcode(code.bitcode, hashlib.sha256(code.bitcode).hexdigest(), code.symbol)
+        weakref.finalize(self, put_down, self.address).atexit = False
 
 
-@functools.lru_cache(maxsize=256)
-def entry_address(code: CpuCode) -> int:
-    """Where the function of compiled code is. It stays there."""
-    return load_bitcode(code.bitcode, hashlib.sha256(code.bitcode).hexdigest(), code.symbol)
+def loaded(code: CpuCode) -> LoadedCode:
+    """Compiled code in this process, once. Whoever runs it holds the result meanwhile."""
+    made = _loaded.get((code.bitcode, code.symbol))
+    if made is None:
+        made = _loaded[code.bitcode, code.symbol] = LoadedCode(code)
+    return made
+
+
+_recent: deque[LoadedCode] = deque(maxlen=8)  # of `launch`, which is often called again
+_loaded: weakref.WeakValueDictionary[tuple[bytes, str], LoadedCode] = weakref.WeakValueDictionary()
 
 
 def _require_fit(kernel: Kernel, grid: Sequence[int], buffers: Sequence[np.ndarray]) -> None:

@@ -7,9 +7,9 @@ use all cores.
 from __future__ import annotations
 
 import ctypes
-import functools
 import math
 import struct
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -44,7 +44,7 @@ class NativeCode:
         launch = shaped(prepared(kernel, fma), grid, shapes, in_order)
         made, code = launch.kernel, launch.code
         grid, shapes = launch.grid, launch.shapes
-        from jaxwarp.codegen.cpu import choose_grain, entry_address  # LLVM is slow to import
+        from jaxwarp.codegen.cpu import choose_grain, loaded  # LLVM is slow to import
 
         known = {GRID: grid, OWN_COPIES: (0,)}
         geometry = [(known.get(source) or shapes[source])[axis] for source, axis in code.geometry]
@@ -55,7 +55,8 @@ class NativeCode:
         atomics = [i for i, param in enumerate(made.params) if effects[param].atomics]
         updated = [word for i in atomics for word in (i, math.prod(shapes[i]) * made.params[i].dtype.bytes)]
         rows, columns = math.prod(grid[:-1]), grid[-1]
-        words = entry_address(code), rows, columns, pool_size(), *how, len(atomics), *updated, *geometry
+        self._loaded = loaded(code)  # until the last launch of it has ended
+        words = self._loaded.address, rows, columns, pool_size(), *how, len(atomics), *updated, *geometry
         self._words = (ctypes.c_int64 * len(words))(*words)  # `Outside` in native/outside.cc
         self._launch = ctypes.addressof(self._words)
         self._pointers = ctypes.c_void_p * max(1, len(made.params))
@@ -121,4 +122,13 @@ def _in_a_handler() -> KernelValueError:
     )
 
 
-code_of = functools.lru_cache(maxsize=512)(NativeCode)
+def code_of(kernel: Kernel, fma: bool, grid: tuple[int, ...], shapes: Shapes, in_order: bool = True) -> NativeCode:
+    """The launch, made once for as long as somebody holds it: with the last one its machine code is unloaded."""
+    key = kernel, fma, grid, shapes, in_order
+    made = _codes.get(key)
+    if made is None:
+        made = _codes[key] = NativeCode(*key)
+    return made
+
+
+_codes: weakref.WeakValueDictionary[Any, NativeCode] = weakref.WeakValueDictionary()

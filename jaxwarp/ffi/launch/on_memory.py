@@ -35,10 +35,13 @@ def launch_on(
     if isinstance(scope, CudaScope):
         launch_cuda(scope, kernel, grid, operands, fma, cuda)
         return
-    code = code_of(kernel, fma, tuple(grid), tuple(tuple(o.shape) for o in operands))
+    code = _code_of(kernel, fma, tuple(grid), tuple(tuple(o.shape) for o in operands))
     places = [o if isinstance(o, Region) else np.ascontiguousarray(o) for o in operands]
     # Of a call of XLA's, other threads are XLA's.
     code.run([o.address if isinstance(o, Region) else address_of(o) for o in places], is_divided=scope is HOST)
+
+
+_code_of = functools.lru_cache(maxsize=256)(code_of)  # which nobody else holds from one call to the next
 
 
 def launch_cuda(
